@@ -1,0 +1,297 @@
+//! How long a job waits before its next attempt.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize, Serializer};
+use thiserror::Error;
+
+use super::{
+    id::JobId,
+    time::{DurationError, Millis},
+};
+
+/// Most values a list may have.
+const MAX_VALUES: usize = 100;
+/// Largest growth from one attempt to the next.
+const MAX_FACTOR: f64 = 1000.0;
+
+/// The wait after a release without a delay and after an expired TTR.
+///
+/// The delay is a function of the job's id and attempt alone, jitter included: a store may
+/// compute it again (after a restart, on another server) and get the same.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "Given")]
+pub enum Backoff {
+    /// The wait after the first attempt, the second, …; the last value repeats.
+    List(Vec<Millis>),
+    /// `initial × factor^(attempt − 1)`, at most `max`, give or take the part `jitter` of it.
+    Exponential {
+        /// The wait after the first attempt.
+        initial: Millis,
+        /// Growth per attempt, from 1.
+        factor: f64,
+        /// No wait is longer.
+        max: Millis,
+        /// From 0 (none) to 1: the wait is spread evenly over `1 ± jitter` times its length.
+        jitter: f64,
+    },
+}
+
+/// The two forms as clients write them.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "must be a list of durations or {\"initial\", \"factor\", \"max\", \"jitter\"}"
+)]
+enum Given {
+    List(Vec<Millis>),
+    Exponential(Exponential),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exponential {
+    initial: Millis,
+    #[serde(default = "two")]
+    factor: f64,
+    max: Millis,
+    #[serde(default)]
+    jitter: f64,
+}
+
+fn two() -> f64 {
+    2.0
+}
+
+/// A backoff that cannot be used.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum BackoffError {
+    /// No values, or too many.
+    #[error("must have 1 to {MAX_VALUES} values, got {0}")]
+    Values(usize),
+    /// A growth that shrinks or explodes.
+    #[error("`factor` must be from 1 to {MAX_FACTOR}, got {0}")]
+    Factor(f64),
+    /// Not a part of the whole.
+    #[error("`jitter` must be from 0 to 1, got {0}")]
+    Jitter(f64),
+    /// Growth from nothing stays nothing.
+    #[error("`initial` must be at least one millisecond; a list [0] waits not at all")]
+    Initial,
+    /// Stored text that this version did not write.
+    #[error("must be the text of a backoff, got {0:?}")]
+    Text(String),
+    /// One of the durations.
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+}
+
+impl Backoff {
+    /// Checked as clients' values are; every `Backoff` in use has passed here.
+    fn checked(self) -> Result<Self, BackoffError> {
+        match &self {
+            Self::List(values) if !(1..=MAX_VALUES).contains(&values.len()) => {
+                Err(BackoffError::Values(values.len()))
+            }
+            Self::Exponential { initial, .. } if *initial == Millis::ZERO => {
+                Err(BackoffError::Initial)
+            }
+            &Self::Exponential { factor, .. } if !(1.0..=MAX_FACTOR).contains(&factor) => {
+                Err(BackoffError::Factor(factor))
+            }
+            &Self::Exponential { jitter, .. } if !(0.0..=1.0).contains(&jitter) => {
+                Err(BackoffError::Jitter(jitter))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// The wait after attempt number `attempt` (from 1) of the job `id`. The scripts of the Redis
+    /// store compute the same (`backoff` in `prelude.lua`); a test holds the two together.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the result is between 0 and max, which has 39 bits"
+    )]
+    pub fn delay(&self, id: &JobId, attempt: u32) -> Millis {
+        match self {
+            Self::List(values) => {
+                let index = (attempt.max(1) as usize).min(values.len()) - 1;
+                values[index]
+            }
+            Self::Exponential { initial, factor, max, jitter } => {
+                let max = max.get() as f64;
+                let exponent = f64::from(attempt.max(1) - 1);
+                let wait = (initial.get() as f64 * factor.powf(exponent)).min(max);
+                let spread = 1.0 - jitter + 2.0 * jitter * position(id, attempt);
+                Millis::new((wait * spread).min(max).floor() as u64)
+            }
+        }
+    }
+
+    /// Attempts that a job gets by its backoff alone: one more than a list has values.
+    pub fn attempts(&self) -> Option<u32> {
+        match self {
+            Self::List(values) => u32::try_from(values.len()).ok().map(|n| n + 1),
+            Self::Exponential { .. } => None,
+        }
+    }
+}
+
+/// Where in its jitter an attempt of a job lies, from 0 up to 1: different from job to job and
+/// from attempt to attempt, and computable with the doubles of Lua.
+fn position(id: &JobId, attempt: u32) -> f64 {
+    const PRIME: u64 = 65_521;
+    let hash = id.as_str().bytes().fold(7, |hash, byte| (hash * 31 + u64::from(byte)) % PRIME);
+    let mixed = (hash + u64::from(attempt) * 7919) % PRIME;
+    f64::from(u32::try_from(mixed).expect("a remainder of 65,521")) / 65_521.0
+}
+
+impl TryFrom<Given> for Backoff {
+    type Error = BackoffError;
+
+    fn try_from(given: Given) -> Result<Self, BackoffError> {
+        match given {
+            Given::List(values) => Self::List(values),
+            Given::Exponential(Exponential { initial, factor, max, jitter }) => {
+                Self::Exponential { initial, factor, max, jitter }
+            }
+        }
+        .checked()
+    }
+}
+
+impl Serialize for Backoff {
+    /// As clients write it.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::List(values) => values.serialize(serializer),
+            &Self::Exponential { initial, factor, max, jitter } => {
+                Exponential { initial, factor, max, jitter }.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Backoff {
+    /// As stores keep it, without blanks: `list:0,120000` or `exp:1000:2:3600000:0.1`, in
+    /// milliseconds. Persisted: must stay readable.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::List(values) => {
+                f.write_str("list:")?;
+                for (index, value) in values.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { "," };
+                    write!(f, "{comma}{}", value.get())?;
+                }
+                Ok(())
+            }
+            Self::Exponential { initial, factor, max, jitter } => {
+                write!(f, "exp:{}:{factor}:{}:{jitter}", initial.get(), max.get())
+            }
+        }
+    }
+}
+
+impl FromStr for Backoff {
+    type Err = BackoffError;
+
+    fn from_str(text: &str) -> Result<Self, BackoffError> {
+        let bad = || BackoffError::Text(text.to_owned());
+        let millis = |text: &str| text.parse().map(Millis::new).map_err(|_| bad());
+        let number = |text: &str| text.parse::<f64>().map_err(|_| bad());
+        match text.split_once(':') {
+            Some(("list", values)) => {
+                Self::List(values.split(',').map(millis).collect::<Result<_, _>>()?)
+            }
+            Some(("exp", rest)) => match rest.split(':').collect::<Vec<_>>()[..] {
+                [initial, factor, max, jitter] => Self::Exponential {
+                    initial: millis(initial)?,
+                    factor: number(factor)?,
+                    max: millis(max)?,
+                    jitter: number(jitter)?,
+                },
+                _ => return Err(bad()),
+            },
+            _ => return Err(bad()),
+        }
+        .checked()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(json: &str) -> Result<Backoff, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    fn any_backoff() -> impl Strategy<Value = Backoff> {
+        let list = proptest::collection::vec(0..10_000_000_u64, 1..=MAX_VALUES)
+            .prop_map(|values| Backoff::List(values.into_iter().map(Millis::new).collect()));
+        let exponential = (1..10_000_u64, 1.0..1000.0, 1..10_000_000_u64, 0.0..=1.0).prop_map(
+            |(initial, factor, max, jitter)| Backoff::Exponential {
+                initial: Millis::new(initial),
+                factor,
+                max: Millis::new(max),
+                jitter,
+            },
+        );
+        prop_oneof![list, exponential]
+    }
+
+    #[test]
+    fn the_list_of_a_payment_callback_waits_as_written_and_then_repeats_its_last_value() {
+        let backoff = parse(r#"["0s","2m","10m"]"#).expect("a list");
+        let id = "order-1".parse().expect("an id");
+        let seconds = [1, 2, 3, 4, 9].map(|attempt| backoff.delay(&id, attempt).get() / 1000);
+        assert_eq!(seconds, [0, 120, 600, 600, 600]);
+        assert_eq!(backoff.attempts(), Some(4));
+    }
+
+    #[test]
+    fn an_exponential_wait_grows_to_its_maximum_and_its_jitter_stays_within_bounds() {
+        let backoff = parse(r#"{"initial":"1s","factor":2,"max":"1m","jitter":0.1}"#).expect("exp");
+        let id = "order-1".parse().expect("an id");
+        for (attempt, wait) in [(1, 1000), (2, 2000), (6, 32_000)] {
+            let delay = backoff.delay(&id, attempt).get();
+            assert!((wait * 9 / 10..=wait * 11 / 10).contains(&delay), "{attempt}: {delay}");
+        }
+        assert!(backoff.delay(&id, u32::MAX).get() <= 60_000);
+    }
+
+    #[test]
+    fn unusable_backoffs_are_refused() {
+        let many = serde_json::to_string(&vec![1; 1000]).expect("a list");
+        let refused = [
+            "[]",
+            many.as_str(),
+            r#"{"initial":1,"max":10,"factor":0.5}"#,
+            r#""1s""#,
+            "5",
+            "[null]",
+            r#"{"initial":1,"max":10,"jitter":1.1}"#,
+            r#"{"initial":0,"max":10}"#,
+            r#"[-1]"#,
+            r#"{"initial":1,"max":10,"jitter":-0.1}"#,
+            r#"{"initial":1}"#,
+            r#"{"initial":1,"max":1,"x":1}"#,
+        ];
+        for json in refused {
+            parse(json).expect_err(json);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_backoff_survives_its_stored_text_and_its_json(backoff in any_backoff()) {
+            prop_assert_eq!(backoff.to_string().parse::<Backoff>(), Ok(backoff.clone()));
+            let json = serde_json::to_string(&backoff).expect("json");
+            prop_assert_eq!(parse(&json), Ok(backoff));
+        }
+    }
+}

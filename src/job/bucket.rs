@@ -1,0 +1,90 @@
+//! Which of the N buckets a job lives in.
+
+use std::num::NonZeroU16;
+
+use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::id::JobId;
+
+/// The hash that spreads ids over buckets, as it is written into a store at its first start.
+/// Must stay stable: with another hash, every job would be looked for in the wrong bucket.
+pub const HASH_NAME: &str = "xxh3-64";
+
+/// More buckets than this would be idle work for the timers and nothing else.
+const MAX_BUCKETS: u16 = 1024;
+
+/// How many buckets a store has: 1 to 1,024, fixed at its first start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buckets(NonZeroU16);
+
+/// One bucket's number, below its store's [`Buckets`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Bucket(u16);
+
+/// A number of buckets outside what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("must be a number of buckets from 1 to {MAX_BUCKETS}, got {0}")]
+pub struct BucketsError(u16);
+
+impl Buckets {
+    /// One bucket: all that a store in a single file needs.
+    pub const ONE: Self = Self(NonZeroU16::MIN);
+    /// What a new store on Redis gets.
+    pub const SIXTEEN: Self = Self(NonZeroU16::MIN.saturating_add(15));
+
+    /// How many there are.
+    pub fn get(self) -> u16 {
+        self.0.get()
+    }
+
+    /// Every bucket, in order.
+    pub fn all(self) -> impl Iterator<Item = Bucket> {
+        (0..self.get()).map(Bucket)
+    }
+
+    /// The bucket of `id`: `xxh3_64(id) mod N`.
+    pub fn of(self, id: &JobId) -> Bucket {
+        let bucket = xxh3_64(id.as_str().as_bytes()) % u64::from(self.get());
+        Bucket(u16::try_from(bucket).expect("a remainder is below its 16-bit divisor"))
+    }
+}
+
+impl TryFrom<u16> for Buckets {
+    type Error = BucketsError;
+
+    fn try_from(count: u16) -> Result<Self, BucketsError> {
+        match NonZeroU16::new(count) {
+            Some(n) if count <= MAX_BUCKETS => Ok(Self(n)),
+            _ => Err(BucketsError(count)),
+        }
+    }
+}
+
+impl Bucket {
+    /// The bucket's number, from 0.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_pinned_since_stored_jobs_depend_on_it() {
+        let buckets = Buckets::try_from(16).expect("16 is a fine number of buckets");
+        let bucket = |text: &str| buckets.of(&text.parse().expect("an id")).index();
+        assert_eq!(["order-1", "order-2", "a", "9223372036854775807"].map(bucket), PINNED);
+    }
+
+    const PINNED: [usize; 4] = [6, 12, 15, 3];
+
+    #[test]
+    fn too_few_and_too_many_buckets_are_refused() {
+        for count in [0, 1025, u16::MAX] {
+            assert_eq!(Buckets::try_from(count), Err(BucketsError(count)));
+        }
+    }
+}

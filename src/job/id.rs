@@ -1,0 +1,119 @@
+//! Job ids, given by clients or made here.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    name::{self, NameError},
+    time::UnixMillis,
+};
+
+/// A job's id: `[A-Za-z0-9._:-]{1,128}`, except `.` and `..`.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct JobId(Box<str>);
+
+impl JobId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for JobId {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Self, NameError> {
+        name::check(&text, b"._:-", "A-Z a-z 0-9 . _ : -")?;
+        Ok(Self(text.into_boxed_str()))
+    }
+}
+
+impl FromStr for JobId {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        text.to_owned().try_into()
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// Makes ids for jobs that come without one: positive, 63 bits, growing with time, in decimal.
+///
+/// 42 bits of Unix milliseconds (until the year 2109) above 21 bits that start at random in each
+/// millisecond and count up. Two servers may, rarely, make the same id; the store refuses the
+/// second put like any other duplicate, and the queue then asks for another id. So uniqueness
+/// rests on the store's check, never on this clock.
+#[derive(Debug, Default)]
+pub struct IdMaker {
+    last: AtomicU64,
+}
+
+impl IdMaker {
+    /// Bits below the millisecond.
+    const LOW_BITS: u32 = 21;
+
+    /// The next id, greater than every earlier one of this maker, also when `now` went back.
+    pub fn next(&self, now: UnixMillis, random: u32) -> JobId {
+        let low = u64::from(random) & ((1 << Self::LOW_BITS) - 1);
+        let fresh = ((now.get() << Self::LOW_BITS) | low) & (u64::MAX >> 1);
+        let next = |last: u64| {
+            let same_millisecond = last >> Self::LOW_BITS >= fresh >> Self::LOW_BITS;
+            if same_millisecond { last + 1 } else { fresh }
+        };
+        let mut last = self.last.load(Ordering::Relaxed);
+        loop {
+            let id = next(last);
+            match self.last.compare_exchange_weak(last, id, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return JobId(id.to_string().into_boxed_str()),
+                Err(now_last) => last = now_last,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_ids_are_positive_and_grow_also_when_the_clock_goes_back() {
+        let maker = IdMaker::default();
+        let times = [1_763_690_000_000, 1_763_690_000_000, 1_763_690_000_005, 1_763_680_000_000];
+        let ids: Vec<i64> = times
+            .iter()
+            .map(|&at| maker.next(UnixMillis::new(at), u32::MAX))
+            .map(|id| id.as_str().parse().expect("a made id is a decimal 64-bit number"))
+            .collect();
+        assert!(ids[0] > 0);
+        assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+    }
+
+    #[test]
+    fn ids_outside_the_allow_list_are_refused_and_the_refusal_says_what_is_allowed() {
+        let long = "a".repeat(129);
+        for text in ["", ".", "..", "a/b", "a{b}", "a\0b", "ä", "a b", "%61", long.as_str()] {
+            let error = text.parse::<JobId>().expect_err(text);
+            assert!(error.to_string().contains("1 to 128 characters of A-Z"), "{error}");
+        }
+        for text in ["a", "...", "A-z.0_9:", &"a".repeat(128)] {
+            assert_eq!(text.parse::<JobId>().expect(text).as_str(), text);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The domain: what a job is, and what may happen to it.
+//!
+//! Nothing here knows a store, a clock or HTTP. Text from outside becomes one of these types
+//! once, at the edge; inside, every value is valid.
+
+mod backoff;
+mod bucket;
+mod id;
+mod name;
+mod record;
+mod reservation;
+mod state;
+mod time;
+mod topic;
+
+pub use backoff::{Backoff, BackoffError};
+pub use bucket::{Bucket, Buckets, BucketsError, HASH_NAME};
+pub use id::{IdMaker, JobId};
+pub use name::NameError;
+pub use record::{
+    Change, Defaults, Job, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, NewJob, OnConflict, PoppedJob,
+    Schedule,
+};
+pub use reservation::{Nonce, Reservation};
+pub use state::{After, Due, Event, Refusal, State, next};
+pub use time::{DurationError, MAX_DURATION, Millis, TimeError, UnixMillis};
+pub use topic::Topic;

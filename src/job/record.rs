@@ -1,0 +1,142 @@
+//! The job record: what a put brings, what a pop and a look give.
+
+use bytes::Bytes;
+
+use super::{
+    backoff::Backoff,
+    id::JobId,
+    reservation::Reservation,
+    state::State,
+    time::{Millis, UnixMillis},
+    topic::Topic,
+};
+
+/// The shortest TTR.
+pub const MIN_TTR: Millis = Millis::new(1_000);
+/// The longest TTR.
+pub const MAX_TTR: Millis = Millis::new(24 * 60 * 60 * 1_000);
+/// The longest `error` text a consumer may leave, in bytes.
+pub const MAX_ERROR_BYTES: usize = 4096;
+
+/// When a job falls due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schedule {
+    /// So long after the store takes it, by the store's clock.
+    In(Millis),
+    /// At this time; a past one means now.
+    At(UnixMillis),
+}
+
+/// What a put does when its id is alive already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnConflict {
+    /// Refuse the put.
+    #[default]
+    Reject,
+    /// Keep the living job as it is.
+    Keep,
+    /// Replace it, unless it is reserved.
+    Replace,
+}
+
+/// What applies to a job that does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Defaults {
+    /// How long a consumer has.
+    pub ttr: Millis,
+    /// How often a job is tried; 0 is no limit.
+    pub max_attempts: u32,
+}
+
+/// A job on its way into a store, with all defaults filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewJob {
+    /// Its id.
+    pub id: JobId,
+    /// What consumers pop it from.
+    pub topic: Topic,
+    /// JSON text, kept byte for byte.
+    pub body: Bytes,
+    /// When it falls due.
+    pub schedule: Schedule,
+    /// How long a consumer has.
+    pub ttr: Millis,
+    /// Attempts before it is dead; 0 is no limit.
+    pub max_attempts: u32,
+    /// The wait before the next attempt; none is no wait.
+    pub backoff: Option<Backoff>,
+    /// What happens when the id is alive already.
+    pub on_conflict: OnConflict,
+}
+
+/// What a reschedule changes; what is `None` stays.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Change {
+    /// Another due time.
+    pub schedule: Option<Schedule>,
+    /// Another body.
+    pub body: Option<Bytes>,
+    /// Another TTR, from the next pop.
+    pub ttr: Option<Millis>,
+    /// Another limit.
+    pub max_attempts: Option<u32>,
+    /// Another backoff.
+    pub backoff: Option<Backoff>,
+}
+
+/// A living job as a look at it shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// What consumers pop it from.
+    pub topic: Topic,
+    /// JSON text as it was put.
+    pub body: Bytes,
+    /// Where it is.
+    pub state: State,
+    /// Pops so far.
+    pub attempt: u32,
+    /// Attempts before it is dead; 0 is no limit.
+    pub max_attempts: u32,
+    /// When it falls, or fell, due.
+    pub due_at: UnixMillis,
+    /// When it was put, by the store's clock.
+    pub created_at: UnixMillis,
+    /// How long a consumer has.
+    pub ttr: Millis,
+    /// The wait before the next attempt.
+    pub backoff: Option<Backoff>,
+    /// While reserved: the end of the TTR.
+    pub reserved_until: Option<UnixMillis>,
+    /// While dead: since when.
+    pub died_at: Option<UnixMillis>,
+    /// What the last attempt left behind when it failed.
+    pub error: Option<String>,
+}
+
+/// A job as a pop hands it to a consumer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoppedJob {
+    /// Its id.
+    pub id: JobId,
+    /// The topic it was popped from.
+    pub topic: Topic,
+    /// JSON text as it was put.
+    pub body: Bytes,
+    /// This attempt's number, from 1.
+    pub attempt: u32,
+    /// Attempts before it is dead; 0 is no limit.
+    pub max_attempts: u32,
+    /// When it fell due.
+    pub due_at: UnixMillis,
+    /// When it was put.
+    pub created_at: UnixMillis,
+    /// How long this consumer has.
+    pub ttr: Millis,
+    /// This consumer's hold on it.
+    pub reservation: Reservation,
+    /// When the hold ends.
+    pub reserved_until: UnixMillis,
+}

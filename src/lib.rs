@@ -1,0 +1,3 @@
+//! delay-queue
+pub mod job;
+pub mod store;

@@ -1,0 +1,3 @@
+//! The program: parse the command line, start telemetry, dispatch.
+
+fn main() {}

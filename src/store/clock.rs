@@ -1,0 +1,91 @@
+//! The one clock that decides what is due. The only place in the crate that reads it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use crate::job::{Due, MAX_DURATION, Millis, Refusal, Schedule, UnixMillis};
+
+/// Whose time a store goes by.
+#[derive(Debug, Clone, Default)]
+pub enum Clock {
+    /// The store's own: this machine's for the file store, the server's `TIME` on Redis.
+    #[default]
+    Own,
+    /// A time that somebody sets, for tests that do not sleep.
+    Set(Arc<AtomicU64>),
+}
+
+/// One reading, rounded both ways: what has come is judged by `floor`, what is to come is counted
+/// from `ceil`. So a delay is never shorter than asked, by no part of a millisecond.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// The last whole millisecond.
+    pub floor: UnixMillis,
+    /// The next whole millisecond.
+    pub ceil: UnixMillis,
+}
+
+impl Clock {
+    /// A clock that stands at `time` until it is set.
+    pub fn set_at(time: UnixMillis) -> Self {
+        Self::Set(Arc::new(AtomicU64::new(time.get())))
+    }
+
+    /// Moves a set clock by `span`.
+    ///
+    /// # Panics
+    /// With the store's own clock: nobody moves that one.
+    pub fn advance(&self, span: Millis) {
+        match self {
+            Self::Set(time) => time.fetch_add(span.get(), Ordering::SeqCst),
+            Self::Own => panic!("only a set clock can be moved"),
+        };
+    }
+
+    /// The set time, if this clock is set.
+    pub fn given(&self) -> Option<UnixMillis> {
+        match self {
+            Self::Set(time) => Some(UnixMillis::new(time.load(Ordering::SeqCst))),
+            Self::Own => None,
+        }
+    }
+
+    /// The time by this machine's clock, unless it is set.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+    pub fn now(&self) -> Now {
+        if let Some(time) = self.given() {
+            return Now { floor: time, ceil: time };
+        }
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let millis = |nanos: u128| UnixMillis::new(u64::try_from(nanos).unwrap_or(u64::MAX));
+        Now {
+            floor: millis(since.as_nanos() / 1_000_000),
+            ceil: millis(since.as_nanos().div_ceil(1_000_000)),
+        }
+    }
+}
+
+impl Now {
+    /// The due time of `schedule`; a past one is now.
+    ///
+    /// # Errors
+    /// `DueTooFar` for a time more than ten years ahead.
+    pub fn due(self, schedule: Schedule) -> Result<UnixMillis, Refusal> {
+        match schedule {
+            Schedule::In(Millis::ZERO) => Ok(self.floor),
+            Schedule::In(delay) => Ok(self.ceil.after(delay)),
+            Schedule::At(time) if time.since(self.floor) > MAX_DURATION => Err(Refusal::DueTooFar),
+            Schedule::At(time) => Ok(time.max(self.floor)),
+        }
+    }
+
+    /// Whether `time` has come.
+    pub fn reached(self, time: UnixMillis) -> Due {
+        if time <= self.floor { Due::Now } else { Due::Later }
+    }
+}

@@ -1,0 +1,105 @@
+//! What can go wrong with a store.
+
+use std::{path::PathBuf, sync::Arc};
+
+use thiserror::Error;
+
+/// What a failed call did to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// Nothing was changed, and nothing will be by this call.
+    No,
+    /// It may have been carried out; only the answer is missing.
+    Unknown,
+}
+
+/// Why a whole batch has no replies. Clients are told the kind; the cause goes into the log.
+#[derive(Debug, Clone, Error)]
+pub enum StoreError {
+    /// The store does not answer, or not now.
+    #[error("failed to reach the store: {cause}")]
+    Unavailable {
+        /// Whether the batch may have been carried out.
+        applied: Applied,
+        /// What happened.
+        cause: Arc<str>,
+    },
+    /// No room for more; what frees room still works.
+    #[error("failed to write: the store is full: {cause}")]
+    Full {
+        /// What the engine said.
+        cause: Arc<str>,
+    },
+    /// The store answered what this version cannot read.
+    #[error("failed to read the store's answer: {cause}")]
+    Unreadable {
+        /// What was found.
+        cause: Arc<str>,
+    },
+}
+
+impl StoreError {
+    /// Out of reach, and surely not applied.
+    pub fn away(cause: impl ToString) -> Self {
+        Self::Unavailable { applied: Applied::No, cause: cause.to_string().into() }
+    }
+
+    /// The answer is missing.
+    pub fn unknown(cause: impl ToString) -> Self {
+        Self::Unavailable { applied: Applied::Unknown, cause: cause.to_string().into() }
+    }
+
+    /// An answer or record that makes no sense.
+    pub fn unreadable(cause: impl ToString) -> Self {
+        Self::Unreadable { cause: cause.to_string().into() }
+    }
+
+    /// Whether the batch may have been carried out.
+    pub fn applied(&self) -> Applied {
+        match self {
+            Self::Unavailable { applied, .. } => *applied,
+            Self::Full { .. } => Applied::No,
+            Self::Unreadable { .. } => Applied::Unknown,
+        }
+    }
+}
+
+/// Why a store cannot be opened. Each message says what to do.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// Another process has the directory.
+    #[error(
+        "failed to open {dir}: another delay-queue is using it; stop that one, or give this one \
+         another directory by store.url"
+    )]
+    InUse {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// The store holds jobs laid out in another way.
+    #[error(
+        "failed to open the store: it was made with {what} = {found}, this start asks for \
+         {asked}; its jobs would not be found. {advice}"
+    )]
+    Layout {
+        /// Which part of the layout.
+        what: &'static str,
+        /// What the store has.
+        found: String,
+        /// What this start would use.
+        asked: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// A Redis that may lose or refuse jobs.
+    #[error("failed to open the store: this Redis is not fit for a queue: {0}")]
+    Unfit(String),
+    /// The engine.
+    #[error("failed to open {what}: {cause}")]
+    Engine {
+        /// File or address.
+        what: String,
+        /// What it said.
+        cause: String,
+    },
+}

@@ -1,0 +1,223 @@
+//! Where every job is: the pool's index, the topics' sorted sets, and the bucket.
+//!
+//! Memory only, and no rules: it keeps the sets consistent, the machine decides. A job is in
+//! exactly one of its topic's four sets; the bucket names, for every set with deadlines, its
+//! earliest one.
+
+use std::collections::{BTreeSet, HashMap};
+
+use hashbrown::HashTable;
+use slab::Slab;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::job::{Backoff, JobId, Millis, Reservation, State, Topic, UnixMillis};
+
+/// A job's place in the index.
+pub(super) type Slot = u32;
+
+/// What memory holds of a job; its body stays on disk.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) id: JobId,
+    /// The row of its record.
+    pub(super) serial: u64,
+    pub(super) state: State,
+    /// Its place in the set of its state: the due time, or the deadline if reserved or dead.
+    pub(super) at: UnixMillis,
+    pub(super) ttr: Millis,
+    pub(super) max_attempts: u32,
+    pub(super) backoff: Option<Box<Backoff>>,
+    /// From the first pop on.
+    pub(super) attempt: Option<Box<Attempt>>,
+    topic: u32,
+}
+
+/// What pops have left on a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Attempt {
+    pub(super) number: u32,
+    /// The last pop's, until it is released or buried.
+    pub(super) reservation: Option<Reservation>,
+    /// The due time before the pop.
+    pub(super) due_at: UnixMillis,
+    pub(super) died_at: UnixMillis,
+    /// The TTR in force.
+    pub(super) ttr: Millis,
+    /// Its TTR ran out since; not written, since it follows from the deadline.
+    pub(super) expired: bool,
+}
+
+/// A new or loaded job, on its way in.
+pub(super) struct Arrival {
+    pub(super) id: JobId,
+    pub(super) topic: Topic,
+    pub(super) serial: u64,
+    pub(super) state: State,
+    pub(super) at: UnixMillis,
+    pub(super) ttr: Millis,
+    pub(super) max_attempts: u32,
+    pub(super) backoff: Option<Backoff>,
+    pub(super) attempt: Option<Attempt>,
+}
+
+/// The place of a job in a sorted set: by time, then in the order of arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    at: UnixMillis,
+    /// The low half of the serial number: enough to keep jobs of one millisecond in order.
+    order: u32,
+    slot: Slot,
+}
+
+#[derive(Debug)]
+struct TopicSets {
+    name: Topic,
+    /// By `State as usize`.
+    sets: [BTreeSet<Place>; 4],
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    entries: Slab<Entry>,
+    by_id: HashTable<Slot>,
+    topics: Slab<TopicSets>,
+    by_name: HashMap<Topic, u32>,
+    bucket: BTreeSet<(UnixMillis, u32, State)>,
+}
+
+impl Index {
+    pub(super) fn find(&self, id: &JobId) -> Option<Slot> {
+        self.by_id.find(hash(id), |&slot| self.entry(slot).id == *id).copied()
+    }
+
+    pub(super) fn entry(&self, slot: Slot) -> &Entry {
+        &self.entries[slot as usize]
+    }
+
+    /// The entry, to change anything but its place.
+    pub(super) fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
+        &mut self.entries[slot as usize]
+    }
+
+    pub(super) fn topic(&self, slot: Slot) -> &Topic {
+        &self.topics[self.entry(slot).topic as usize].name
+    }
+
+    /// Takes a job in. Its id must be free.
+    pub(super) fn insert(&mut self, arrival: Arrival) {
+        let topic = self.topic_number(arrival.topic);
+        let slot = self.entries.insert(Entry {
+            id: arrival.id,
+            serial: arrival.serial,
+            state: arrival.state,
+            at: arrival.at,
+            ttr: arrival.ttr,
+            max_attempts: arrival.max_attempts,
+            backoff: arrival.backoff.map(Box::new),
+            attempt: arrival.attempt.map(Box::new),
+            topic,
+        });
+        let slot = Slot::try_from(slot).expect("fewer jobs than 2^32 fit into memory");
+        let entries = &self.entries;
+        let hash_of = |&slot: &Slot| hash(&entries[slot as usize].id);
+        self.by_id.insert_unique(hash_of(&slot), slot, hash_of);
+        self.link(slot);
+    }
+
+    /// Forgets a job.
+    pub(super) fn remove(&mut self, slot: Slot) {
+        self.unlink(slot);
+        let hash = hash(&self.entry(slot).id);
+        if let Ok(found) = self.by_id.find_entry(hash, |&other| other == slot) {
+            found.remove();
+        }
+        let entry = self.entries.remove(slot as usize);
+        self.drop_topic_if_empty(entry.topic);
+    }
+
+    /// Moves a job to another set or another time.
+    pub(super) fn place(&mut self, slot: Slot, state: State, at: UnixMillis) {
+        self.unlink(slot);
+        let entry = self.entry_mut(slot);
+        entry.state = state;
+        entry.at = at;
+        self.link(slot);
+    }
+
+    /// The first ready job of a topic.
+    pub(super) fn first_ready(&self, topic: &Topic) -> Option<Slot> {
+        let sets = &self.topics[*self.by_name.get(topic)? as usize].sets;
+        sets[State::Ready as usize].first().map(|place| place.slot)
+    }
+
+    /// How many jobs of a topic are ready.
+    pub(super) fn ready(&self, topic: &Topic) -> u64 {
+        self.by_name.get(topic).map_or(0, |&number| {
+            self.topics[number as usize].sets[State::Ready as usize].len() as u64
+        })
+    }
+
+    /// The earliest deadline of all.
+    pub(super) fn next_deadline(&self) -> Option<UnixMillis> {
+        self.bucket.first().map(|&(at, _, _)| at)
+    }
+
+    /// The job with the earliest deadline.
+    pub(super) fn first_due(&self) -> Option<Slot> {
+        let &(_, topic, state) = self.bucket.first()?;
+        self.topics[topic as usize].sets[state as usize].first().map(|place| place.slot)
+    }
+
+    fn topic_number(&mut self, name: Topic) -> u32 {
+        if let Some(&number) = self.by_name.get(&name) {
+            return number;
+        }
+        let number = self.topics.insert(TopicSets { name: name.clone(), sets: Default::default() });
+        let number = u32::try_from(number).expect("fewer topics than 2^32 fit into memory");
+        self.by_name.insert(name, number);
+        number
+    }
+
+    fn drop_topic_if_empty(&mut self, number: u32) {
+        if self.topics[number as usize].sets.iter().all(BTreeSet::is_empty) {
+            let topic = self.topics.remove(number as usize);
+            self.by_name.remove(&topic.name);
+        }
+    }
+
+    fn link(&mut self, slot: Slot) {
+        self.change_set(slot, |set, place| {
+            set.insert(place);
+        });
+    }
+
+    fn unlink(&mut self, slot: Slot) {
+        self.change_set(slot, |set, place| {
+            set.remove(&place);
+        });
+    }
+
+    /// Changes the set a job is in, and keeps the bucket's word on that set's first deadline.
+    fn change_set(&mut self, slot: Slot, change: impl FnOnce(&mut BTreeSet<Place>, Place)) {
+        let entry = &self.entries[slot as usize];
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+        let place = Place { at: entry.at, order: entry.serial as u32, slot };
+        let (topic, state) = (entry.topic, entry.state);
+        let set = &mut self.topics[topic as usize].sets[state as usize];
+        let before = set.first().map(|place| place.at);
+        change(set, place);
+        let after = set.first().map(|place| place.at);
+        if state != State::Ready && before != after {
+            if let Some(at) = before {
+                self.bucket.remove(&(at, topic, state));
+            }
+            if let Some(at) = after {
+                self.bucket.insert((at, topic, state));
+            }
+        }
+    }
+}
+
+fn hash(id: &JobId) -> u64 {
+    xxh3_64(id.as_str().as_bytes())
+}

@@ -1,0 +1,467 @@
+//! The state table at work: every transition on the jobs of one bucket, in memory.
+//!
+//! No clock and no I/O: the time comes in, and what must be written goes out as [`Write`]s, one
+//! or two rows a transition. A promotion writes nothing, as long as the job lives: it follows from
+//! the deadline that is on disk already, and happens again after a restart.
+
+use crate::{
+    job::{
+        After, Backoff, Change, Due, Event, JobId, Millis, NewJob, Nonce, OnConflict, Refusal,
+        Reservation, State, Topic, UnixMillis, next,
+    },
+    store::{Bury, Held, How, Look, Moved, Now, Placed, Promoted, Release, Reply, Touch, Want},
+};
+
+use super::index::{Arrival, Attempt, Entry, Index, Slot};
+
+/// What a transition changes on disk; applied in order.
+#[derive(Debug, PartialEq)]
+pub(super) enum Write {
+    /// A new record.
+    Insert { serial: u64, job: NewJob, created_at: UnixMillis, due_at: UnixMillis },
+    /// Another due time of a job that was never popped.
+    Due { serial: u64, due_at: UnixMillis },
+    /// Other contents of a record.
+    Change { serial: u64, change: Change },
+    /// What pops left on a job; `error` as far as it changes.
+    Attempt { serial: u64, state: State, at: UnixMillis, attempt: Attempt, error: ErrorText },
+    /// No pops any more.
+    NoAttempt { serial: u64 },
+    /// The job is gone.
+    Delete { serial: u64 },
+}
+
+/// What becomes of the error text on disk.
+#[derive(Debug, PartialEq)]
+pub(super) enum ErrorText {
+    Keep,
+    Set(Option<String>),
+}
+
+/// A job that a pop reserved; the rest of it is on disk.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) id: JobId,
+    pub(super) serial: u64,
+    pub(super) max_attempts: u32,
+    pub(super) attempt: u32,
+    pub(super) due_at: UnixMillis,
+    pub(super) ttr: Millis,
+    pub(super) reservation: Reservation,
+    pub(super) reserved_until: UnixMillis,
+}
+
+/// The jobs of one bucket.
+#[derive(Debug)]
+pub(super) struct Machine {
+    index: Index,
+    dead_retention: Millis,
+}
+
+impl Machine {
+    pub(super) fn new(dead_retention: Millis) -> Self {
+        Self { index: Index::default(), dead_retention }
+    }
+
+    /// Takes in a job as the disk has it.
+    pub(super) fn load(&mut self, arrival: Arrival) {
+        self.index.insert(arrival);
+    }
+
+    pub(super) fn put(
+        &mut self,
+        now: Now,
+        serial: u64,
+        job: NewJob,
+        writes: &mut Vec<Write>,
+    ) -> Reply<Placed> {
+        let due_at = now.due(job.schedule)?;
+        let due = now.reached(due_at);
+        let living = self.index.find(&job.id);
+        let (how, event) = match (living, job.on_conflict) {
+            (Some(slot), OnConflict::Keep) => {
+                let entry = self.index.entry(slot);
+                return Ok(Placed { how: How::Kept, state: entry.state, due_at: due_at_of(entry) });
+            }
+            (Some(_), OnConflict::Replace) => (How::Replaced, Event::Replace(due)),
+            _ => (How::Created, Event::Put(due)),
+        };
+        let state = next(living.map(|slot| self.index.entry(slot).state), event)?
+            .expect("a put never ends a job");
+        if let Some(slot) = living {
+            self.end(slot, writes);
+        }
+        self.index.insert(Arrival {
+            id: job.id.clone(),
+            topic: job.topic.clone(),
+            serial,
+            state,
+            at: due_at,
+            ttr: job.ttr,
+            max_attempts: job.max_attempts,
+            backoff: job.backoff.clone(),
+            attempt: None,
+        });
+        writes.push(Write::Insert { serial, job, created_at: now.floor, due_at });
+        Ok(Placed { how, state, due_at })
+    }
+
+    /// Reserves for one want; `given` numbers the reservations of the call. Answers the jobs and
+    /// how many are left.
+    pub(super) fn pop(
+        &mut self,
+        now: Now,
+        (nonce, given): (Nonce, &mut u16),
+        want: &Want,
+        writes: &mut Vec<Write>,
+    ) -> (Vec<Taken>, u64) {
+        let mut taken = Vec::new();
+        while taken.len() < usize::from(want.count) {
+            let Some(slot) = self.index.first_ready(&want.topic) else { break };
+            let reservation = nonce.reservation(*given);
+            *given += 1;
+            taken.push(self.reserve(slot, now, reservation, want.ttr, writes));
+        }
+        (taken, self.index.ready(&want.topic))
+    }
+
+    fn reserve(
+        &mut self,
+        slot: Slot,
+        now: Now,
+        reservation: Reservation,
+        ttr: Option<Millis>,
+        writes: &mut Vec<Write>,
+    ) -> Taken {
+        let entry = self.index.entry_mut(slot);
+        let state = next(Some(entry.state), Event::Pop).ok().flatten().expect("it was ready");
+        let ttr = ttr.unwrap_or(entry.ttr);
+        let reserved_until = now.ceil.after(ttr);
+        let earlier = entry.attempt.take();
+        let attempt = Attempt {
+            number: earlier.as_ref().map_or(0, |a| a.number) + 1,
+            reservation: Some(reservation),
+            due_at: entry.at,
+            died_at: UnixMillis::new(0),
+            ttr,
+            expired: false,
+        };
+        let taken = Taken {
+            id: entry.id.clone(),
+            serial: entry.serial,
+            max_attempts: entry.max_attempts,
+            attempt: attempt.number,
+            due_at: entry.at,
+            ttr,
+            reservation,
+            reserved_until,
+        };
+        entry.attempt = Some(Box::new(attempt));
+        self.index.place(slot, state, reserved_until);
+        let expired = earlier.is_some_and(|a| a.expired);
+        self.write_attempt(slot, error_text(expired), writes);
+        taken
+    }
+
+    pub(super) fn give_back(&mut self, held: &Held, writes: &mut Vec<Write>) -> Reply<Topic> {
+        let slot = self.held(held)?;
+        let entry = self.index.entry(slot);
+        next(Some(entry.state), Event::GiveBack)?;
+        let due_at = due_at_of(entry);
+        let attempt = self.attempt_mut(slot);
+        attempt.number -= 1;
+        attempt.reservation = None;
+        let unpopped = attempt.number == 0;
+        self.index.place(slot, State::Ready, due_at);
+        if unpopped {
+            self.forget_attempts(slot, writes);
+        } else {
+            self.write_attempt(slot, ErrorText::Keep, writes);
+        }
+        Ok(self.index.topic(slot).clone())
+    }
+
+    pub(super) fn finish(&mut self, held: &Held, writes: &mut Vec<Write>) -> Reply<()> {
+        let slot = self.held(held)?;
+        next(Some(self.index.entry(slot).state), Event::Finish)?;
+        self.end(slot, writes);
+        Ok(())
+    }
+
+    pub(super) fn release(
+        &mut self,
+        now: Now,
+        release: Release,
+        writes: &mut Vec<Write>,
+    ) -> Reply<Moved> {
+        let slot = self.held(&release.held)?;
+        let entry = self.index.entry(slot);
+        let number = self.attempt(slot).number;
+        let delay = release.delay.unwrap_or_else(|| backoff_delay(entry, number));
+        let due_at = now.due(crate::job::Schedule::In(delay))?;
+        let after = after(entry, number, now.reached(due_at));
+        let was = entry.state;
+        let state = next(Some(was), Event::Release(after))?.expect("a release never ends a job");
+        match (was, state) {
+            (State::Dead, _) => {}
+            (_, State::Dead) => self.die(slot, now.floor),
+            _ => {
+                self.attempt_mut(slot).due_at = due_at;
+                self.index.place(slot, state, due_at);
+            }
+        }
+        self.drop_hold(slot);
+        self.write_attempt(slot, ErrorText::Set(release.error), writes);
+        let topic = self.index.topic(slot).clone();
+        Ok(Moved { topic, state, due_at: due_at_of(self.index.entry(slot)) })
+    }
+
+    pub(super) fn touch(
+        &mut self,
+        now: Now,
+        touch: &Touch,
+        writes: &mut Vec<Write>,
+    ) -> Reply<UnixMillis> {
+        let slot = self.held(&touch.held)?;
+        let entry = self.index.entry(slot);
+        next(Some(entry.state), Event::Touch)?;
+        if entry.at <= now.floor {
+            return Err(Refusal::ReservationLost);
+        }
+        let attempt = self.attempt_mut(slot);
+        attempt.ttr = touch.ttr.unwrap_or(attempt.ttr);
+        let reserved_until = now.ceil.after(attempt.ttr);
+        self.index.place(slot, State::Reserved, reserved_until);
+        self.write_attempt(slot, ErrorText::Keep, writes);
+        Ok(reserved_until)
+    }
+
+    pub(super) fn bury(&mut self, now: Now, bury: Bury, writes: &mut Vec<Write>) -> Reply<()> {
+        let slot = self.held(&bury.held)?;
+        let entry = self.index.entry(slot);
+        next(Some(entry.state), Event::Bury)?;
+        if entry.state != State::Dead {
+            let due_at = due_at_of(entry);
+            self.attempt_mut(slot).due_at = due_at;
+            self.die(slot, now.floor);
+        }
+        self.drop_hold(slot);
+        self.write_attempt(slot, ErrorText::Set(bury.error), writes);
+        Ok(())
+    }
+
+    pub(super) fn kick(&mut self, now: Now, id: &JobId, writes: &mut Vec<Write>) -> Reply<Topic> {
+        let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
+        let was = self.index.entry(slot).state;
+        next(Some(was), Event::Kick)?;
+        if was != State::Ready {
+            if was == State::Dead {
+                self.forget_attempts(slot, writes);
+            }
+            self.schedule(slot, State::Ready, now.floor, writes);
+        }
+        Ok(self.index.topic(slot).clone())
+    }
+
+    pub(super) fn delete(&mut self, id: &JobId, writes: &mut Vec<Write>) -> Reply<State> {
+        let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
+        let state = self.index.entry(slot).state;
+        next(Some(state), Event::Delete)?;
+        self.end(slot, writes);
+        Ok(state)
+    }
+
+    pub(super) fn reschedule(
+        &mut self,
+        now: Now,
+        id: &JobId,
+        change: Change,
+        writes: &mut Vec<Write>,
+    ) -> Reply<Moved> {
+        let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
+        let (was, at) = (self.index.entry(slot).state, self.index.entry(slot).at);
+        next(Some(was), Event::Reschedule(Due::Now))?;
+        let due_at = change.schedule.map_or(Ok(at), |schedule| now.due(schedule))?;
+        let event = Event::Reschedule(now.reached(due_at));
+        let state = next(Some(was), event)?.expect("a reschedule never ends a job");
+        self.schedule(slot, state, due_at, writes);
+        let entry = self.index.entry_mut(slot);
+        entry.ttr = change.ttr.unwrap_or(entry.ttr);
+        entry.max_attempts = change.max_attempts.unwrap_or(entry.max_attempts);
+        if let Some(backoff) = &change.backoff {
+            entry.backoff = Some(Box::new(backoff.clone()));
+        }
+        writes.push(Write::Change { serial: entry.serial, change });
+        Ok(Moved { topic: self.index.topic(slot).clone(), state, due_at })
+    }
+
+    pub(super) fn promote(&mut self, now: Now, limit: usize, writes: &mut Vec<Write>) -> Promoted {
+        let mut promoted = Promoted::default();
+        let mut ready: Vec<(Topic, u64)> = Vec::new();
+        for _ in 0..limit {
+            let Some(slot) = self.index.first_due() else { break };
+            if self.index.entry(slot).at > now.floor {
+                break;
+            }
+            if self.promote_one(now, slot, &mut promoted, writes) == Some(State::Ready) {
+                let topic = self.index.topic(slot);
+                match ready.iter_mut().find(|(name, _)| name == topic) {
+                    Some((_, count)) => *count += 1,
+                    None => ready.push((topic.clone(), 1)),
+                }
+            }
+        }
+        let next_in = self.index.next_deadline().map(|at| at.since(now.floor));
+        Promoted { ready, next_in, ..promoted }
+    }
+
+    /// The next attempt counts from the end of the TTR, so it does not matter when this runs.
+    fn promote_one(
+        &mut self,
+        now: Now,
+        slot: Slot,
+        promoted: &mut Promoted,
+        writes: &mut Vec<Write>,
+    ) -> Option<State> {
+        let entry = self.index.entry(slot);
+        let (was, deadline) = (entry.state, entry.at);
+        let (after, due_at) = match (&entry.attempt, was) {
+            (Some(attempt), State::Reserved) => {
+                let due_at = deadline.after(backoff_delay(entry, attempt.number));
+                (after(entry, attempt.number, now.reached(due_at)), due_at)
+            }
+            _ => (After::Now, deadline),
+        };
+        let state = next(Some(was), Event::Promote(after)).expect("a promote is never refused");
+        if was == State::Reserved {
+            promoted.expired += 1;
+            self.attempt_mut(slot).expired = true;
+        }
+        match state {
+            None => {
+                promoted.gone += 1;
+                self.end(slot, writes);
+            }
+            Some(State::Dead) => {
+                promoted.dead += 1;
+                self.die(slot, deadline);
+            }
+            Some(state) => self.index.place(slot, state, due_at),
+        }
+        state
+    }
+
+    pub(super) fn look(&self, now: Now, topics: &[Topic]) -> Look {
+        Look {
+            next_in: self.index.next_deadline().map(|at| at.since(now.floor)),
+            ready: topics.iter().map(|topic| self.index.ready(topic)).collect(),
+        }
+    }
+
+    /// The entry of a job, and its topic.
+    pub(super) fn get(&self, id: &JobId) -> Option<(&Entry, &Topic)> {
+        let slot = self.index.find(id)?;
+        Some((self.index.entry(slot), self.index.topic(slot)))
+    }
+
+    /// The job, if whoever sent this reservation may act on it.
+    fn held(&self, held: &Held) -> Reply<Slot> {
+        let slot = self.index.find(&held.id).ok_or(Refusal::NotFound)?;
+        let attempt = self.index.entry(slot).attempt.as_deref();
+        let last = attempt.and_then(|a| a.reservation);
+        Reservation::check(held.reservation, last, attempt.map_or(0, |a| a.number))?;
+        Ok(slot)
+    }
+
+    fn attempt(&self, slot: Slot) -> &Attempt {
+        self.index.entry(slot).attempt.as_deref().expect(POPPED)
+    }
+
+    fn attempt_mut(&mut self, slot: Slot) -> &mut Attempt {
+        self.index.entry_mut(slot).attempt.as_deref_mut().expect(POPPED)
+    }
+
+    fn drop_hold(&mut self, slot: Slot) {
+        let attempt = self.attempt_mut(slot);
+        attempt.reservation = None;
+        attempt.expired = false;
+    }
+
+    fn die(&mut self, slot: Slot, died_at: UnixMillis) {
+        self.attempt_mut(slot).died_at = died_at;
+        self.index.place(slot, State::Dead, died_at.after(self.dead_retention));
+    }
+
+    /// Gives a job that nobody holds another due time.
+    fn schedule(&mut self, slot: Slot, state: State, due_at: UnixMillis, writes: &mut Vec<Write>) {
+        self.index.place(slot, state, due_at);
+        let entry = self.index.entry_mut(slot);
+        match &mut entry.attempt {
+            Some(attempt) => {
+                attempt.due_at = due_at;
+                self.write_attempt(slot, ErrorText::Keep, writes);
+            }
+            None => writes.push(Write::Due { serial: entry.serial, due_at }),
+        }
+    }
+
+    /// The job's attempts start from zero; its due time is then the record's alone.
+    fn forget_attempts(&mut self, slot: Slot, writes: &mut Vec<Write>) {
+        let entry = self.index.entry_mut(slot);
+        entry.attempt = None;
+        writes.push(Write::NoAttempt { serial: entry.serial });
+    }
+
+    fn write_attempt(&self, slot: Slot, error: ErrorText, writes: &mut Vec<Write>) {
+        let entry = self.index.entry(slot);
+        let attempt = self.attempt(slot);
+        let error = match error {
+            ErrorText::Keep => error_text(attempt.expired),
+            given => given,
+        };
+        writes.push(Write::Attempt {
+            serial: entry.serial,
+            state: entry.state,
+            at: entry.at,
+            attempt: attempt.clone(),
+            error,
+        });
+    }
+
+    fn end(&mut self, slot: Slot, writes: &mut Vec<Write>) {
+        writes.push(Write::Delete { serial: self.index.entry(slot).serial });
+        self.index.remove(slot);
+    }
+}
+
+/// What a transition that has no error of its own makes of the text on disk. That a TTR ran out
+/// is not on disk yet, and is lost with the deadline it follows from if it is not written now.
+fn error_text(expired: bool) -> ErrorText {
+    if expired { ErrorText::Set(Some(EXPIRED.to_owned())) } else { ErrorText::Keep }
+}
+
+/// The error text of an attempt whose TTR ran out.
+pub(super) const EXPIRED: &str = "ttr expired";
+
+const POPPED: &str = "whoever holds a job has popped it";
+
+/// When a job falls, or fell, due.
+pub(super) fn due_at_of(entry: &Entry) -> UnixMillis {
+    match (&entry.attempt, entry.state) {
+        (Some(attempt), State::Reserved | State::Dead) => attempt.due_at,
+        _ => entry.at,
+    }
+}
+
+fn backoff_delay(entry: &Entry, attempt: u32) -> Millis {
+    entry.backoff.as_deref().map_or(Millis::ZERO, |b: &Backoff| b.delay(&entry.id, attempt))
+}
+
+fn after(entry: &Entry, attempt: u32, due: Due) -> After {
+    let spent = entry.max_attempts > 0 && attempt >= entry.max_attempts;
+    match (spent, due) {
+        (true, _) => After::Spent,
+        (false, Due::Now) => After::Now,
+        (false, Due::Later) => After::Later,
+    }
+}

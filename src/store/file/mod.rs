@@ -1,0 +1,256 @@
+//! Jobs in one directory of this machine: embedded, durable, nothing to install.
+//!
+//! Two plain parts: the machine, which has every transition in memory, and the records, which
+//! have every job on disk. One thread owns both.
+
+mod index;
+mod machine;
+mod records;
+mod writer;
+
+use std::{
+    fs::{self, File, TryLockError},
+    path::Path,
+};
+
+use async_trait::async_trait;
+
+use self::{
+    machine::{EXPIRED, Machine, Taken, Write, due_at_of},
+    records::Records,
+    writer::{Desk, Writer},
+};
+use super::{
+    Bury, Held, Look, Moved, Now, OpenError, Options, Outcome, Placed, Popped, Promoted, Release,
+    Reply, Store, StoreError, Touch, Want,
+};
+use crate::job::{
+    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, PoppedJob, State, Topic, UnixMillis,
+};
+
+/// The store in a directory.
+pub struct FileStore {
+    writer: Writer,
+    buckets: Buckets,
+    /// Locked as long as this store is open.
+    lock: File,
+}
+
+impl FileStore {
+    /// Opens the store in `dir`, making it if it is not there, and reads every job's index.
+    ///
+    /// # Errors
+    /// Another process has it, it was made with another layout, or the disk refuses.
+    pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
+        let engine = |cause: &dyn std::fmt::Display| OpenError::Engine {
+            what: dir.display().to_string(),
+            cause: cause.to_string(),
+        };
+        fs::create_dir_all(dir).map_err(|cause| engine(&cause))?;
+        let lock = File::create(dir.join("lock")).map_err(|cause| engine(&cause))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => OpenError::InUse { dir: dir.to_owned() },
+            TryLockError::Error(cause) => engine(&cause),
+        })?;
+        let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
+        let desk = Desk::open(records, buckets, options.dead_retention, options.clock)
+            .map_err(|cause| engine(&cause))?;
+        let writer = Writer::start(desk).map_err(|cause| engine(&cause))?;
+        Ok(Self { writer, buckets, lock })
+    }
+
+    /// A transition: `each` does one job of the batch.
+    async fn transition<J: Send + 'static, T: Send + 'static>(
+        &self,
+        bucket: Bucket,
+        jobs: Vec<J>,
+        mut each: impl FnMut(&mut Machine, Now, J, &mut Vec<Write>) -> Reply<T> + Send + 'static,
+    ) -> Outcome<Vec<Reply<T>>> {
+        self.writer
+            .call(move |desk| {
+                let now = desk.now();
+                let machine = &mut desk.machines[bucket.index()];
+                let writes = &mut desk.writes;
+                Ok(jobs.into_iter().map(|job| each(machine, now, job, writes)).collect())
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl Store for FileStore {
+    fn buckets(&self) -> Buckets {
+        self.buckets
+    }
+
+    async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
+        self.writer
+            .call(move |desk| {
+                let now = desk.now();
+                let mut replies = Vec::with_capacity(jobs.len());
+                for job in jobs {
+                    let serial = desk.next_serial();
+                    let machine = &mut desk.machines[bucket.index()];
+                    replies.push(machine.put(now, serial, job, &mut desk.writes));
+                }
+                Ok(replies)
+            })
+            .await
+    }
+
+    async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>> {
+        self.writer
+            .call(move |desk| {
+                let (now, mut given) = (desk.now(), 0);
+                let mut all = Vec::with_capacity(wants.len());
+                for want in wants {
+                    let machine = &mut desk.machines[bucket.index()];
+                    let numbers = (nonce, &mut given);
+                    let (taken, left) = machine.pop(now, numbers, &want, &mut desk.writes);
+                    desk.flush()?;
+                    let jobs = read_taken(desk, bucket, now, &want.topic, taken);
+                    all.push(Popped { jobs, left });
+                }
+                Ok(all)
+            })
+            .await
+    }
+
+    async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
+        self.transition(bucket, jobs, |machine, _, job, writes| machine.give_back(&job, writes))
+            .await
+    }
+
+    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<()>>> {
+        self.transition(bucket, jobs, |machine, _, job, writes| machine.finish(&job, writes)).await
+    }
+
+    async fn release(&self, bucket: Bucket, jobs: Vec<Release>) -> Outcome<Vec<Reply<Moved>>> {
+        self.transition(bucket, jobs, Machine::release).await
+    }
+
+    async fn touch(&self, bucket: Bucket, jobs: Vec<Touch>) -> Outcome<Vec<Reply<UnixMillis>>> {
+        self.transition(bucket, jobs, |machine, now, job, writes| machine.touch(now, &job, writes))
+            .await
+    }
+
+    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<()>>> {
+        self.transition(bucket, jobs, Machine::bury).await
+    }
+
+    async fn kick(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<Topic>>> {
+        self.transition(bucket, jobs, |machine, now, id, writes| machine.kick(now, &id, writes))
+            .await
+    }
+
+    async fn delete(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<State>>> {
+        self.transition(bucket, jobs, |machine, _, id, writes| machine.delete(&id, writes)).await
+    }
+
+    async fn reschedule(
+        &self,
+        bucket: Bucket,
+        jobs: Vec<(JobId, Change)>,
+    ) -> Outcome<Vec<Reply<Moved>>> {
+        self.transition(bucket, jobs, |machine, now, (id, change), writes| {
+            machine.reschedule(now, &id, change, writes)
+        })
+        .await
+    }
+
+    async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
+        self.writer
+            .call(move |desk| {
+                let now = desk.now();
+                Ok(desk.machines[bucket.index()].promote(now, limit, &mut desk.writes))
+            })
+            .await
+    }
+
+    async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
+        self.writer
+            .call(move |desk| Ok(desk.machines[bucket.index()].look(desk.now(), &topics)))
+            .await
+    }
+
+    async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {
+        self.writer
+            .call(move |desk| {
+                desk.flush()?;
+                read_job(desk, bucket, &id)
+            })
+            .await
+    }
+
+    async fn check(&self) -> Outcome<()> {
+        self.writer.call(|_| Ok(())).await
+    }
+
+    async fn close(&self) {
+        self.writer.close();
+        if let Err(error) = self.lock.unlock() {
+            tracing::error!(%error, "failed to unlock the data directory");
+        }
+    }
+}
+
+/// What a pop took, with what only the disk knows. A job that cannot be read is set aside.
+fn read_taken(
+    desk: &mut Desk,
+    bucket: Bucket,
+    now: Now,
+    topic: &Topic,
+    taken: Vec<Taken>,
+) -> Vec<PoppedJob> {
+    let mut jobs = Vec::with_capacity(taken.len());
+    for job in taken {
+        match desk.records.read(job.serial) {
+            Ok(record) => jobs.push(PoppedJob {
+                id: job.id,
+                topic: topic.clone(),
+                body: record.body,
+                attempt: job.attempt,
+                max_attempts: job.max_attempts,
+                due_at: job.due_at,
+                created_at: record.created_at,
+                ttr: job.ttr,
+                reservation: job.reservation,
+                reserved_until: job.reserved_until,
+            }),
+            Err(damage) => {
+                tracing::error!(id = %job.id, %damage, "set a damaged job aside as dead");
+                let held = Held { id: job.id, reservation: Some(job.reservation) };
+                let bury = Bury { held, error: Some(damage.to_string()) };
+                let machine = &mut desk.machines[bucket.index()];
+                if let Err(refusal) = machine.bury(now, bury, &mut desk.writes) {
+                    tracing::error!(?refusal, "failed to set a damaged job aside");
+                }
+            }
+        }
+    }
+    jobs
+}
+
+fn read_job(desk: &Desk, bucket: Bucket, id: &JobId) -> Result<Option<Job>, StoreError> {
+    let Some((entry, topic)) = desk.machines[bucket.index()].get(id) else { return Ok(None) };
+    let record = desk.records.read(entry.serial)?;
+    let attempt = entry.attempt.as_deref();
+    let reserved = attempt.filter(|_| entry.state == State::Reserved);
+    let dead = attempt.filter(|_| entry.state == State::Dead);
+    let expired = attempt.is_some_and(|a| a.expired);
+    Ok(Some(Job {
+        id: id.clone(),
+        topic: topic.clone(),
+        body: record.body,
+        state: entry.state,
+        attempt: attempt.map_or(0, |a| a.number),
+        max_attempts: entry.max_attempts,
+        due_at: due_at_of(entry),
+        created_at: record.created_at,
+        ttr: reserved.map_or(entry.ttr, |a| a.ttr),
+        backoff: entry.backoff.as_deref().cloned(),
+        reserved_until: reserved.map(|_| entry.at),
+        died_at: dead.map(|a| a.died_at),
+        error: if expired { Some(EXPIRED.to_owned()) } else { record.error },
+    }))
+}

@@ -1,0 +1,276 @@
+//! The records on disk: SQLite as a durable map from a serial number to a job.
+//!
+//! `pool` has the job as it was put, `attempts` what pops have left on it (none before the first
+//! pop), `layout` one line of text. Persisted: tables must stay stable, or the schema version be
+//! raised. Anybody may read the file with `sqlite3` while the server runs.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::{
+    job::{Backoff, Buckets, Change, JobId, Millis, Reservation, State, Topic, UnixMillis},
+    store::{Layout, OpenError, StoreError},
+};
+
+use super::{
+    index::{Arrival, Attempt},
+    machine::{ErrorText, Write},
+};
+
+const TABLES: &str = "
+    CREATE TABLE layout (text TEXT NOT NULL) STRICT;
+    CREATE TABLE pool (
+        serial INTEGER PRIMARY KEY, -- order of arrival
+        id TEXT NOT NULL,
+        topic TEXT NOT NULL,
+        body BLOB NOT NULL,         -- JSON text
+        checksum INTEGER NOT NULL,  -- CRC-32 of the body
+        created_at INTEGER NOT NULL,
+        due_at INTEGER NOT NULL,    -- times and spans in milliseconds
+        ttr INTEGER NOT NULL,
+        max_attempts INTEGER NOT NULL,
+        backoff TEXT
+    ) STRICT;
+    CREATE TABLE attempts (
+        serial INTEGER PRIMARY KEY,
+        state TEXT NOT NULL,
+        at INTEGER NOT NULL,        -- due time; end of the TTR if reserved, of retention if dead
+        number INTEGER NOT NULL,
+        reservation INTEGER,
+        due_at INTEGER NOT NULL,
+        died_at INTEGER NOT NULL,
+        ttr INTEGER NOT NULL,       -- the one in force
+        error TEXT
+    ) STRICT;";
+
+/// What only the disk knows of a job.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) body: Bytes,
+    pub(super) created_at: UnixMillis,
+    pub(super) error: Option<String>,
+}
+
+/// The open file.
+pub(super) struct Records {
+    connection: Connection,
+    in_transaction: bool,
+}
+
+impl Records {
+    /// Opens the file, makes the tables if it is new, and compares the layout.
+    pub(super) fn open(file: &Path, asked: Option<Buckets>) -> Result<(Self, Buckets), OpenError> {
+        let engine = |cause: rusqlite::Error| OpenError::Engine {
+            what: file.display().to_string(),
+            cause: cause.to_string(),
+        };
+        let connection = Connection::open(file).map_err(engine)?;
+        let buckets = Self::prepare(&connection, asked).map_err(engine)??;
+        connection.set_prepared_statement_cache_capacity(32);
+        Ok((Self { connection, in_transaction: false }, buckets))
+    }
+
+    fn prepare(
+        connection: &Connection,
+        asked: Option<Buckets>,
+    ) -> rusqlite::Result<Result<Buckets, OpenError>> {
+        // An acknowledged write is on disk: every commit syncs the log (synchronous=FULL).
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";
+        if connection.query_row(named, (), |row| row.get::<_, bool>(0))? {
+            let text: Option<String> =
+                connection.query_row("SELECT text FROM layout", (), |row| row.get(0)).optional()?;
+            return Ok(Layout::agree(text.as_deref().unwrap_or_default(), asked));
+        }
+        let buckets = asked.unwrap_or(Buckets::ONE);
+        let transaction = connection.unchecked_transaction()?;
+        transaction.execute_batch(TABLES)?;
+        transaction.execute("INSERT INTO layout VALUES (?)", [Layout::new(buckets).text()])?;
+        transaction.commit()?;
+        Ok(Ok(buckets))
+    }
+
+    /// Gives every job to `take`, in order of arrival; answers the greatest serial number. A row
+    /// that cannot be read is left where it is, logged, and does not keep the others back.
+    pub(super) fn load(&self, mut take: impl FnMut(Arrival)) -> rusqlite::Result<u64> {
+        let mut statement = self.connection.prepare(
+            "SELECT p.serial, p.id, p.topic, p.due_at, p.ttr, p.max_attempts, p.backoff,
+                    a.state, a.at, a.number, a.reservation, a.due_at, a.died_at, a.ttr
+             FROM pool p LEFT JOIN attempts a USING (serial) ORDER BY serial",
+        )?;
+        let mut rows = statement.query(())?;
+        let mut last = 0;
+        while let Some(row) = rows.next()? {
+            let serial: u64 = row.get(0)?;
+            last = last.max(serial);
+            match arrival(row, serial) {
+                Ok(arrival) => take(arrival),
+                Err(error) => tracing::error!(serial, %error, "left an unreadable job aside"),
+            }
+        }
+        Ok(last)
+    }
+
+    /// Adds to the open transaction, or begins one.
+    pub(super) fn write(&mut self, write: Write) -> rusqlite::Result<()> {
+        if !self.in_transaction {
+            self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
+            self.in_transaction = true;
+        }
+        match write {
+            Write::Insert { serial, job, created_at, due_at } => self.run(
+                "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                params![
+                    serial,
+                    job.id.as_str(),
+                    job.topic.as_str(),
+                    &job.body[..],
+                    crc32fast::hash(&job.body),
+                    created_at.get(),
+                    due_at.get(),
+                    job.ttr.get(),
+                    job.max_attempts,
+                    job.backoff.map(|backoff| backoff.to_string()),
+                ],
+            ),
+            Write::Due { serial, due_at } => self
+                .run("UPDATE pool SET due_at = ? WHERE serial = ?", params![due_at.get(), serial]),
+            Write::Change { serial, change } => self.change(serial, &change),
+            Write::Attempt { serial, state, at, attempt, error } => {
+                let (keep, error) = match error {
+                    ErrorText::Keep => (true, None),
+                    ErrorText::Set(error) => (false, error),
+                };
+                self.run(
+                    "INSERT INTO attempts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+                     ON CONFLICT DO UPDATE SET state = ?2, at = ?3, number = ?4, reservation = ?5,
+                     due_at = ?6, died_at = ?7, ttr = ?8, error = iif(?10, error, ?9)",
+                    params![
+                        serial,
+                        state.name(),
+                        at.get(),
+                        attempt.number,
+                        attempt.reservation.map(|token| token.bits().cast_signed()),
+                        attempt.due_at.get(),
+                        attempt.died_at.get(),
+                        attempt.ttr.get(),
+                        error,
+                        keep,
+                    ],
+                )
+            }
+            Write::NoAttempt { serial } => {
+                self.run("DELETE FROM attempts WHERE serial = ?", [serial])
+            }
+            Write::Delete { serial } => {
+                self.run("DELETE FROM attempts WHERE serial = ?", [serial])?;
+                self.run("DELETE FROM pool WHERE serial = ?", [serial])
+            }
+        }
+    }
+
+    fn change(&self, serial: u64, change: &Change) -> rusqlite::Result<()> {
+        self.run(
+            "UPDATE pool SET body = coalesce(?2, body), checksum = coalesce(?3, checksum),
+             ttr = coalesce(?4, ttr), max_attempts = coalesce(?5, max_attempts),
+             backoff = coalesce(?6, backoff) WHERE serial = ?1",
+            params![
+                serial,
+                change.body.as_deref(),
+                change.body.as_deref().map(crc32fast::hash),
+                change.ttr.map(Millis::get),
+                change.max_attempts,
+                change.backoff.as_ref().map(Backoff::to_string),
+            ],
+        )
+    }
+
+    fn run(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute(params).map(drop)
+    }
+
+    /// The rest of a job; checks its body.
+    pub(super) fn read(&self, serial: u64) -> Result<Record, StoreError> {
+        let read = |row: &Row<'_>| {
+            let body: Vec<u8> = row.get(0)?;
+            let record = Record {
+                body: body.into(),
+                created_at: UnixMillis::new(row.get(2)?),
+                error: row.get(3)?,
+            };
+            Ok((record, row.get::<_, u32>(1)?))
+        };
+        let (record, checksum) = self
+            .connection
+            .prepare_cached(
+                "SELECT p.body, p.checksum, p.created_at, a.error
+                 FROM pool p LEFT JOIN attempts a USING (serial) WHERE serial = ?",
+            )
+            .and_then(|mut statement| statement.query_row([serial], read))
+            .map_err(|cause| StoreError::unreadable(format!("record {serial}: {cause}")))?;
+        if crc32fast::hash(&record.body) != checksum {
+            return Err(StoreError::unreadable(format!("record {serial}: its body is damaged")));
+        }
+        Ok(record)
+    }
+
+    /// Makes everything written since the last commit durable, or undoes it.
+    pub(super) fn commit(&mut self) -> rusqlite::Result<()> {
+        if !self.in_transaction {
+            return Ok(());
+        }
+        self.connection.prepare_cached("COMMIT")?.execute(())?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    /// Undoes everything written since the last commit.
+    pub(super) fn roll_back(&mut self) {
+        self.in_transaction = false;
+        if self.connection.is_autocommit() {
+            return; // the engine has rolled back by itself
+        }
+        if let Err(error) = self.connection.execute_batch("ROLLBACK") {
+            tracing::error!(%error, "failed to roll back");
+        }
+    }
+}
+
+/// A job as the disk has it. A job that is ready comes as delayed: its due time has come, and the
+/// first promotion finds it.
+fn arrival(row: &Row<'_>, serial: u64) -> Result<Arrival, Box<dyn std::error::Error>> {
+    let text = |column| row.get::<_, String>(column);
+    let millis = |column| row.get(column).map(UnixMillis::new);
+    let id: JobId = text(1)?.parse()?;
+    let topic: Topic = text(2)?.parse()?;
+    let backoff: Option<String> = row.get(6)?;
+    let backoff = backoff.map(|text| text.parse::<Backoff>()).transpose()?;
+    let (state, at, attempt) = match row.get::<_, Option<String>>(7)?.as_deref() {
+        None => (State::Delayed, millis(3)?, None),
+        Some(name) => {
+            let state = match name {
+                "reserved" => State::Reserved,
+                "dead" => State::Dead,
+                "delayed" | "ready" => State::Delayed,
+                other => return Err(format!("unknown state {other:?}").into()),
+            };
+            let attempt = Attempt {
+                number: row.get(9)?,
+                reservation: row
+                    .get::<_, Option<i64>>(10)?
+                    .map(|bits| Reservation::from_bits(bits.cast_unsigned())),
+                due_at: millis(11)?,
+                died_at: millis(12)?,
+                ttr: Millis::new(row.get(13)?),
+                expired: false,
+            };
+            (state, millis(8)?, Some(attempt))
+        }
+    };
+    let ttr = Millis::new(row.get(4)?);
+    let max_attempts = row.get(5)?;
+    Ok(Arrival { id, topic, serial, state, at, ttr, max_attempts, backoff, attempt })
+}

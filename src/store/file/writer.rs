@@ -1,0 +1,218 @@
+//! The one thread that owns machine and records.
+//!
+//! It takes whatever work has arrived, does it, commits once, and only then lets the answers out:
+//! an acknowledged write is on disk, and everybody shared the sync. If anything of a batch fails,
+//! all of it is undone, its callers are told so, and the machine is built anew from the file.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    job::{Buckets, Millis},
+    store::{Applied, Clock, MAX_BATCH, Now, Outcome, StoreError},
+};
+
+use super::{
+    machine::{Machine, Write},
+    records::Records,
+};
+
+/// What a piece of work is done on.
+pub(super) struct Desk {
+    /// One machine a bucket.
+    pub(super) machines: Vec<Machine>,
+    pub(super) records: Records,
+    pub(super) clock: Clock,
+    /// What the work so far has to write; see [`Desk::flush`].
+    pub(super) writes: Vec<Write>,
+    buckets: Buckets,
+    dead_retention: Millis,
+    last_serial: u64,
+    /// A write of the open transaction failed: none of it may be committed.
+    spoiled: Option<StoreError>,
+    /// The machines say more than the file: they must be loaded again before they are used.
+    stale: bool,
+}
+
+/// Does its part on the desk; what it answers goes out after the commit. Without a desk it just
+/// carries the error.
+type Work = Box<dyn FnOnce(Result<&mut Desk, StoreError>) -> Deliver + Send>;
+type Deliver = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+impl Desk {
+    pub(super) fn open(
+        records: Records,
+        buckets: Buckets,
+        dead_retention: Millis,
+        clock: Clock,
+    ) -> rusqlite::Result<Self> {
+        let mut desk = Self {
+            machines: Vec::new(),
+            records,
+            clock,
+            writes: Vec::new(),
+            buckets,
+            dead_retention,
+            last_serial: 0,
+            spoiled: None,
+            stale: true,
+        };
+        desk.load()?;
+        Ok(desk)
+    }
+
+    /// The number of the next new record.
+    pub(super) fn next_serial(&mut self) -> u64 {
+        self.last_serial += 1;
+        self.last_serial
+    }
+
+    pub(super) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// Writes what has gathered into the open transaction.
+    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
+        for write in self.writes.drain(..) {
+            if let Err(cause) = self.records.write(write) {
+                let error = failed(&cause, Applied::No);
+                self.spoiled = Some(error.clone());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        self.flush()?;
+        if let Some(error) = self.spoiled.take() {
+            return Err(error);
+        }
+        self.records.commit().map_err(|cause| failed(&cause, Applied::Unknown))
+    }
+
+    /// Undoes what is not committed, in the file and in the machines.
+    fn undo(&mut self) {
+        self.writes.clear();
+        self.spoiled = None;
+        self.records.roll_back();
+        self.stale = true;
+        if let Err(cause) = self.load() {
+            tracing::error!(%cause, "failed to read the jobs again; trying before the next batch");
+        }
+    }
+
+    /// Builds the machines from the file, if they are stale.
+    fn load(&mut self) -> rusqlite::Result<()> {
+        if self.stale {
+            let buckets = self.buckets;
+            let machine = |_| Machine::new(self.dead_retention);
+            self.machines = buckets.all().map(machine).collect();
+            let machines = &mut self.machines;
+            self.last_serial =
+                self.records.load(|job| machines[buckets.of(&job.id).index()].load(job))?;
+            self.stale = false;
+        }
+        Ok(())
+    }
+
+    /// Does one batch of work and lets its answers out.
+    fn batch(&mut self, batch: Vec<Work>) {
+        let loaded = self.load().map_err(|cause| failed(&cause, Applied::No));
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let mut deliver = Vec::with_capacity(batch.len());
+            for work in batch {
+                deliver.push(work(loaded.clone().map(|()| &mut *self)));
+            }
+            let committed = loaded.and_then(|()| self.commit());
+            (deliver, committed)
+        }));
+        // Those who wait for a batch that panicked see their channel close: outcome unknown.
+        let (deliver, committed) = done.unwrap_or_else(|_| {
+            let cause = "the writer failed in the middle of a batch; see the log";
+            (Vec::new(), Err(StoreError::unknown(cause)))
+        });
+        if let Err(error) = &committed {
+            tracing::error!(%error, "undid a batch");
+            self.undo();
+        }
+        for deliver in deliver {
+            deliver(committed.clone());
+        }
+    }
+}
+
+/// What a failed write means to the callers. A commit that fails for want of room has changed
+/// nothing; any other failed commit may yet be found in the log.
+fn failed(cause: &rusqlite::Error, applied: Applied) -> StoreError {
+    match cause.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => StoreError::Full { cause: cause.to_string().into() },
+        _ => StoreError::Unavailable { applied, cause: cause.to_string().into() },
+    }
+}
+
+/// The way to the thread; without it (after [`Writer::close`]) there is no more work.
+pub(super) struct Writer {
+    work: Mutex<Option<Sender<Work>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub(super) fn start(desk: Desk) -> std::io::Result<Self> {
+        let (work, arrivals) = channel();
+        let thread = thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || write(desk, &arrivals))?;
+        Ok(Self { work: Mutex::new(Some(work)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Has `work` done, and answers when it is committed.
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Desk) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T> {
+        let (answer, answered) = oneshot::channel();
+        let work: Work = Box::new(move |desk| {
+            let done = desk.and_then(work);
+            Box::new(move |committed| {
+                // The caller may have gone: then nobody needs the answer.
+                let _ = answer.send(committed.and(done));
+            })
+        });
+        let sent = self.work.lock().expect(UNPOISONED).as_ref().map(|way| way.send(work));
+        match sent {
+            Some(Ok(())) => {
+                let lost = |_| StoreError::unknown("the writer failed; see the log");
+                answered.await.unwrap_or_else(|closed| Err(lost(closed)))
+            }
+            _ => Err(StoreError::away("the store is closed")),
+        }
+    }
+
+    /// Lets the thread finish what has arrived, and waits for it.
+    pub(super) fn close(&self) {
+        self.work.lock().expect(UNPOISONED).take();
+        let thread = self.thread.lock().expect(UNPOISONED).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the writer had failed before it was closed");
+        }
+    }
+}
+
+const UNPOISONED: &str = "nobody panics while holding this lock";
+
+fn write(mut desk: Desk, arrivals: &Receiver<Work>) {
+    while let Ok(first) = arrivals.recv() {
+        let mut batch = vec![first];
+        batch.extend(arrivals.try_iter().take(MAX_BATCH));
+        desk.batch(batch);
+    }
+}

@@ -1,0 +1,111 @@
+//! How a store's jobs are laid out: written at its first start, compared at every other.
+
+use crate::job::{Buckets, HASH_NAME};
+
+use super::error::OpenError;
+
+/// The version of keys, tables and records that this program reads and writes. Raise it with
+/// every change of what is persisted.
+pub(super) const SCHEMA: u32 = 1;
+
+/// The layout as it is written into a store. Persisted: the text must stay readable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    schema: u32,
+    hash: String,
+    buckets: u16,
+}
+
+impl Layout {
+    /// What this program would make a new store with.
+    pub fn new(buckets: Buckets) -> Self {
+        Self { schema: SCHEMA, hash: HASH_NAME.to_owned(), buckets: buckets.get() }
+    }
+
+    /// The layout as text: `schema=1 hash=xxh3-64 buckets=16`.
+    pub fn text(&self) -> String {
+        format!("schema={} hash={} buckets={}", self.schema, self.hash, self.buckets)
+    }
+
+    /// From a store's text.
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split(' ');
+        let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
+        Some(Self {
+            schema: field("schema")?.parse().ok()?,
+            hash: field("hash")?.to_owned(),
+            buckets: field("buckets")?.parse().ok()?,
+        })
+    }
+
+    /// The buckets of a store whose text is `found`, if this program can work on it and `asked`
+    /// (a number that somebody set) agrees.
+    ///
+    /// # Errors
+    /// [`OpenError::Layout`] names the part that differs and says what to do.
+    pub fn agree(found: &str, asked: Option<Buckets>) -> Result<Buckets, OpenError> {
+        let differs = |what, found: String, asked: String, advice| {
+            Err(OpenError::Layout { what, found, asked, advice })
+        };
+        let Some(layout) = Self::parse(found) else {
+            let asked = Self::new(asked.unwrap_or(Buckets::ONE)).text();
+            let advice = "Is it a store of delay-queue, and not of a newer version?";
+            return differs("layout", format!("{found:?}"), asked, advice);
+        };
+        if layout.schema != SCHEMA {
+            let advice = "Use the version of delay-queue that made it, or a newer one.";
+            return differs("schema", layout.schema.to_string(), SCHEMA.to_string(), advice);
+        }
+        if layout.hash != HASH_NAME {
+            let advice = "Use the version of delay-queue that made it.";
+            return differs("hash", layout.hash, HASH_NAME.to_owned(), advice);
+        }
+        let buckets = Buckets::try_from(layout.buckets).map_err(|error| OpenError::Layout {
+            what: "buckets",
+            found: layout.buckets.to_string(),
+            asked: error.to_string(),
+            advice: "The recorded layout is damaged.",
+        })?;
+        match asked {
+            Some(asked) if asked != buckets => differs(
+                "buckets",
+                buckets.get().to_string(),
+                asked.get().to_string(),
+                "Set store.buckets back (or leave it out, to take what the store has).",
+            ),
+            _ => Ok(buckets),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buckets(count: u16) -> Buckets {
+        count.try_into().expect("a number of buckets")
+    }
+
+    #[test]
+    fn the_text_is_pinned_and_read_back() {
+        let text = Layout::new(buckets(16)).text();
+        assert_eq!(text, "schema=1 hash=xxh3-64 buckets=16");
+        assert_eq!(Layout::agree(&text, None).expect("its own text"), buckets(16));
+        assert_eq!(Layout::agree(&text, Some(buckets(16))).expect("the same"), buckets(16));
+    }
+
+    #[test]
+    fn every_difference_is_refused_by_name() {
+        let cases = [
+            ("schema=1 hash=xxh3-64 buckets=8", "buckets = 8"),
+            ("schema=2 hash=xxh3-64 buckets=16", "schema = 2"),
+            ("schema=1 hash=crc32 buckets=16", "hash = crc32"),
+            ("schema=1 hash=xxh3-64 buckets=0", "buckets = 0"),
+            ("hello", "layout = \"hello\""),
+        ];
+        for (text, named) in cases {
+            let error = Layout::agree(text, Some(buckets(16))).expect_err(text).to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}

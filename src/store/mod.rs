@@ -1,0 +1,228 @@
+//! The contract between the queue and what keeps its jobs.
+//!
+//! Each method that writes is one *transition* for a batch of jobs of one bucket, atomic as a
+//! whole towards crashes and other callers: a script on Redis, a transaction in the file store.
+//! A single job is a batch of one. Replies stand in the order of the batch. Within a batch a
+//! refused job is as it was and the others go on; a [`StoreError`] speaks for the whole batch and
+//! says whether it was applied. Sending a transition twice is harmless or refused.
+//!
+//! Time is the store's alone: `now` below is its clock (or the one a test passes in).
+
+pub mod file;
+pub mod redis;
+
+mod clock;
+mod error;
+mod layout;
+
+use async_trait::async_trait;
+
+use crate::job::{
+    Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, PoppedJob, Refusal, Reservation,
+    State, Topic, UnixMillis,
+};
+
+pub use clock::{Clock, Now};
+pub use error::{Applied, OpenError, StoreError};
+pub use layout::Layout;
+
+/// Most jobs in one batch, and most that one call promotes.
+pub const MAX_BATCH: usize = 1000;
+
+/// What one job of a batch gets: the reply, or why nothing changed.
+pub type Reply<T> = Result<T, Refusal>;
+
+/// What applies to the whole store, whatever its kind.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many buckets; none takes what the store was made with, or the kind's default.
+    pub buckets: Option<Buckets>,
+    /// How long a dead job is kept.
+    pub dead_retention: Millis,
+    /// Whose time decides.
+    pub clock: Clock,
+}
+
+/// What keeps the jobs.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// How many buckets this store was made with.
+    fn buckets(&self) -> Buckets;
+
+    /// absent → delayed or ready. A living id is refused with `Exists`, kept or replaced, as the
+    /// job asks; a reserved job is never replaced (`Reserved`). A due time beyond ten years from
+    /// now is `DueTooFar`.
+    async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>>;
+
+    /// ready → reserved, for up to `count` jobs of each want, in due order. The attempt is counted
+    /// and the reservation written in the same transition. Deadline: now + TTR.
+    async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>>;
+
+    /// reserved → ready, before what was popped: the reservation and its attempt never were.
+    /// Refused with `ReservationLost` unless the reservation still holds the job.
+    async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>>;
+
+    /// popped → gone. Takes the last reservation also after its TTR ran out, in any state; see
+    /// [`Reservation::check`].
+    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<()>>>;
+
+    /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
+    /// attempts are spent. The reservation ends. Dead stays dead.
+    async fn release(&self, bucket: Bucket, jobs: Vec<Release>) -> Outcome<Vec<Reply<Moved>>>;
+
+    /// reserved → reserved, deadline now + TTR. A reservation past its end is `ReservationLost`.
+    async fn touch(&self, bucket: Bucket, jobs: Vec<Touch>) -> Outcome<Vec<Reply<UnixMillis>>>;
+
+    /// popped → dead, with an error text. The reservation ends.
+    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<()>>>;
+
+    /// delayed, dead → ready now; a dead job's attempts start from zero. `Reserved` is refused.
+    async fn kick(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<Topic>>>;
+
+    /// any → gone. Replies the state the job was in.
+    async fn delete(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<State>>>;
+
+    /// delayed, ready → delayed, ready: another time or other contents. `Reserved` and `Dead` are
+    /// refused, a due time beyond ten years is `DueTooFar`.
+    async fn reschedule(
+        &self,
+        bucket: Bucket,
+        jobs: Vec<(JobId, Change)>,
+    ) -> Outcome<Vec<Reply<Moved>>>;
+
+    /// Every deadline that has come, the earliest first, at most `limit` of them: delayed → ready;
+    /// reserved → ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over).
+    /// What follows is computed from the deadline, not from now: it does not matter when, where or
+    /// how often this runs.
+    async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted>;
+
+    /// Reads how far the next deadline is and how many jobs of each of `topics` are ready.
+    async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look>;
+
+    /// Reads one job.
+    async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>>;
+
+    /// Is the store reachable and fit to take writes?
+    async fn check(&self) -> Outcome<()>;
+
+    /// Ends the store's own tasks; what was acknowledged is safe without it.
+    async fn close(&self);
+}
+
+/// A whole batch: its replies, or what went wrong for all of it.
+pub type Outcome<T> = Result<T, StoreError>;
+
+/// Where a put left its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// What became of it.
+    pub how: How,
+    /// The living job's state.
+    pub state: State,
+    /// The living job's due time.
+    pub due_at: UnixMillis,
+}
+
+/// What a put did about its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// The id was free.
+    Created,
+    /// The id was alive and is unchanged.
+    Kept,
+    /// The id was alive and is now this job.
+    Replaced,
+}
+
+/// One consumer's wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Want {
+    /// The topic to pop from.
+    pub topic: Topic,
+    /// At most so many jobs.
+    pub count: u16,
+    /// Another TTR than each job's own.
+    pub ttr: Option<Millis>,
+}
+
+/// What one want got.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Popped {
+    /// The jobs, now reserved.
+    pub jobs: Vec<PoppedJob>,
+    /// How many of the topic are still ready in this bucket.
+    pub left: u64,
+}
+
+/// A job and by which hold somebody acts on it; no reservation goes by id alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The job.
+    pub id: JobId,
+    /// The hold.
+    pub reservation: Option<Reservation>,
+}
+
+/// A job to be released.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// Which, and by which hold.
+    pub held: Held,
+    /// How long until its next attempt; none lets its backoff decide.
+    pub delay: Option<Millis>,
+    /// Why it was not finished.
+    pub error: Option<String>,
+}
+
+/// A reservation to be stretched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touch {
+    /// Which, and by which hold.
+    pub held: Held,
+    /// The TTR from now; none is the one in force.
+    pub ttr: Option<Millis>,
+}
+
+/// A job to be buried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bury {
+    /// Which, and by which hold.
+    pub held: Held,
+    /// Why.
+    pub error: Option<String>,
+}
+
+/// Where a transition left a living job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// Its topic.
+    pub topic: Topic,
+    /// Its state.
+    pub state: State,
+    /// Its due time.
+    pub due_at: UnixMillis,
+}
+
+/// What a promote did and what comes next.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Promoted {
+    /// How many became ready, by topic.
+    pub ready: Vec<(Topic, u64)>,
+    /// Reservations whose TTR ran out.
+    pub expired: u64,
+    /// Of those, jobs that are dead now.
+    pub dead: u64,
+    /// Dead jobs that are gone now.
+    pub gone: u64,
+    /// Until the bucket's next deadline; zero if there are more that have come.
+    pub next_in: Option<Millis>,
+}
+
+/// What a bucket looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// Until the next deadline; zero if one has come. May be too early, never too late.
+    pub next_in: Option<Millis>,
+    /// Ready jobs of each topic asked for.
+    pub ready: Vec<u64>,
+}

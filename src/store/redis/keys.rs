@@ -1,0 +1,131 @@
+//! Every key that a store on Redis has. Persisted: names and contents must stay stable, or
+//! [`SCHEMA`](super::super::layout) be raised.
+//!
+//! `<tag>` is the bucket's hash tag; `t` a topic. All keys live as long as there is something in
+//! them. Sizes are for a pending job with a 200-byte body and a server-made id.
+//!
+//! | key | type | holds | bytes a job |
+//! |---|---|---|---|
+//! | `<prefix>:layout` | string | schema, hash and number of buckets | – |
+//! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
+//! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |
+//! | `<tag>:bucket` | sorted set | `<state>:<t>` → when the timer must look there next | – |
+//! | `<tag>:delayed:<t>` | sorted set | id → due time | 100 |
+//! | `<tag>:ready:<t>` | sorted set | id → due time | – |
+//! | `<tag>:reserved:<t>` | sorted set | id → end of the TTR | – |
+//! | `<tag>:dead:<t>` | sorted set | id → end of its retention | – |
+//!
+//! A job is in `pool` and in exactly one of the four sorted sets of its topic. `bucket` may name
+//! a set too early (the timer then looks in vain and corrects it), never too late.
+
+use crc::{CRC_16_XMODEM, Crc};
+
+use crate::job::{Bucket, Buckets, State, Topic};
+
+/// Hash slots of a Redis Cluster.
+const SLOTS: u32 = 16_384;
+
+/// The keys of one bucket.
+#[derive(Debug, Clone)]
+pub(super) struct Keys {
+    tag: String,
+    pub(super) pool: String,
+    pub(super) attempts: String,
+    pub(super) bucket: String,
+}
+
+impl Keys {
+    /// For every bucket of a store with this prefix.
+    pub(super) fn all(prefix: &str, buckets: Buckets) -> Vec<Self> {
+        buckets.all().map(|bucket| Self::new(&tag(prefix, bucket, buckets))).collect()
+    }
+
+    fn new(tag: &str) -> Self {
+        let key = |name| format!("{tag}:{name}");
+        Self {
+            tag: tag.to_owned(),
+            pool: key("pool"),
+            attempts: key("attempts"),
+            bucket: key("bucket"),
+        }
+    }
+
+    /// A topic's sorted set of one state.
+    pub(super) fn topic(&self, state: State, topic: &Topic) -> String {
+        format!("{}:{}:{topic}", self.tag, state.name())
+    }
+}
+
+/// The key of the layout: the only one outside all buckets.
+pub(super) fn layout(prefix: &str) -> String {
+    format!("{prefix}:layout")
+}
+
+/// The hash tag of a bucket, `{<prefix>:<bucket><letters>}`. The letters are the first, in the
+/// order "", a, b, …, z, aa, …, with which the tag's slot lies in the bucket's own N-th of all
+/// slots: so buckets spread evenly over masters that hold contiguous ranges.
+fn tag(prefix: &str, bucket: Bucket, buckets: Buckets) -> String {
+    let number = u32::try_from(bucket.index()).expect("a bucket's number has 16 bits");
+    let count = u32::from(buckets.get());
+    (0..)
+        .map(|n| format!("{{{prefix}:{number}{}}}", letters(n)))
+        .find(|tag| u32::from(slot(tag)) * count / SLOTS == number)
+        .expect("an endless search over a spreading hash ends")
+}
+
+/// The n-th of "", a, b, …, z, aa, ab, …
+fn letters(mut n: u32) -> String {
+    let mut reversed = Vec::new();
+    while n > 0 {
+        n -= 1;
+        reversed.push(char::from(b'a' + u8::try_from(n % 26).expect("below 26")));
+        n /= 26;
+    }
+    reversed.iter().rev().collect()
+}
+
+/// The cluster slot of a hash tag: CRC16 (XMODEM) of what stands between the braces.
+/// Source: Redis Cluster specification, "Key distribution model".
+fn slot(tag: &str) -> u16 {
+    let inner = tag.trim_start_matches('{').trim_end_matches('}');
+    Crc::<u16>::new(&CRC_16_XMODEM).checksum(inner.as_bytes()) % 16_384
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buckets(count: u16) -> Buckets {
+        count.try_into().expect("a number of buckets")
+    }
+
+    #[test]
+    fn the_slot_is_the_one_of_the_cluster_specification() {
+        assert_eq!(slot("{123456789}"), 0x31C3);
+        assert_eq!(slot("{user1000}"), 3443);
+    }
+
+    #[test]
+    fn keys_are_pinned_since_stored_jobs_are_found_by_them() {
+        let keys = Keys::all("dq", buckets(16));
+        assert_eq!(keys[0].pool, PINNED[0]);
+        assert_eq!(keys[15].bucket, PINNED[1]);
+        let topic = "orders".parse().expect("a topic");
+        assert_eq!(keys[3].topic(State::Ready, &topic), PINNED[2]);
+        assert_eq!(layout("dq"), "dq:layout");
+    }
+
+    const PINNED: [&str; 3] = ["{dq:0fb}:pool", "{dq:15c}:bucket", "{dq:3da}:ready:orders"];
+
+    #[test]
+    fn every_bucket_lies_in_its_own_part_of_the_slots() {
+        for count in [1, 2, 3, 16, 64, 100, 1024] {
+            let all = buckets(count);
+            for bucket in all.all() {
+                let slot = u32::from(slot(&tag("some-prefix", bucket, all)));
+                let part = slot * u32::from(count) / SLOTS;
+                assert_eq!(part as usize, bucket.index(), "of {count}");
+            }
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Jobs on one Redis: each transition is one script on the keys of one bucket.
+//!
+//! The scripts hold all that matters; here are only their calls. Keys, hash tags and scripts are
+//! already those of a cluster: a bucket's keys lie in one slot.
+
+mod codec;
+mod connection;
+mod error;
+mod keys;
+mod policy;
+mod scripts;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
+
+use self::{
+    codec::{Values, backoff_text, checksum, reservation_text, schedule_text},
+    connection::{Connection, Failure, Inspect},
+    keys::Keys,
+    scripts::{Scripts, Transition},
+};
+use super::{
+    Bury, Clock, Held, Layout, Look, Moved, OpenError, Options, Outcome, Placed, Popped, Promoted,
+    Release, Reply, Store, StoreError, Touch, Want,
+};
+use crate::job::{
+    Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, State, Topic,
+    UnixMillis,
+};
+
+/// Where and how to keep jobs on Redis.
+#[derive(Debug, Clone)]
+pub struct RedisOptions {
+    /// `redis://[user:password@]host[:port][/db]`.
+    pub url: String,
+    /// What every key begins with.
+    pub prefix: String,
+    /// Start although this Redis may lose jobs (no AOF, eviction).
+    pub accept_data_loss: bool,
+}
+
+/// The store on one Redis.
+pub struct RedisStore {
+    connection: Connection,
+    keys: Vec<Keys>,
+    scripts: Scripts,
+    buckets: Buckets,
+    dead_retention: Millis,
+    clock: Clock,
+    accept_data_loss: bool,
+}
+
+impl RedisStore {
+    /// Connects, judges the server, and records or compares the layout.
+    ///
+    /// # Errors
+    /// Out of reach, unfit to keep jobs, or made with another layout.
+    pub async fn open(redis: RedisOptions, options: Options) -> Result<Self, OpenError> {
+        let (client, connection, address) = connection::first(&redis.url).await?;
+        inspect(connection.clone(), redis.accept_data_loss).await?;
+        let asked = options.buckets;
+        let buckets = agree(connection.clone(), &redis.prefix, asked).await?;
+
+        let prefix = redis.prefix.clone();
+        let again: Inspect = Arc::new(move |connection| {
+            let prefix = prefix.clone();
+            let accept = redis.accept_data_loss;
+            async move {
+                inspect(connection.clone(), accept).await.map_err(|error| error.to_string())?;
+                let found = agree(connection, &prefix, Some(buckets)).await;
+                found.map(drop).map_err(|error| error.to_string())
+            }
+            .boxed()
+        });
+        Ok(Self {
+            connection: Connection::keep(client, connection, address, again),
+            keys: Keys::all(&redis.prefix, buckets),
+            scripts: Scripts::new(),
+            buckets,
+            dead_retention: options.dead_retention,
+            clock: options.clock,
+            accept_data_loss: redis.accept_data_loss,
+        })
+    }
+
+    /// Runs a script on a bucket; `fill` adds its arguments.
+    async fn run(
+        &self,
+        transition: &Transition,
+        bucket: Bucket,
+        fill: impl Fn(&mut Cmd) + Send,
+    ) -> Result<Values, StoreError> {
+        let keys = &self.keys[bucket.index()];
+        let now = self.now();
+        let mut by_hash = transition.by_hash(keys, &now);
+        fill(&mut by_hash);
+        let reply = match self.connection.command(&by_hash).await {
+            Err(Failure::NoScript) => {
+                let mut by_text = transition.by_text(keys, &now);
+                fill(&mut by_text);
+                self.connection.command(&by_text).await?
+            }
+            answered => answered?,
+        };
+        Values::new(reply)
+    }
+
+    /// The time as scripts take it: empty for the clock of Redis.
+    fn now(&self) -> String {
+        self.clock.given().map_or_else(String::new, |time| time.get().to_string())
+    }
+}
+
+/// Reads `INFO` and refuses a server that is not fit, or that may lose jobs unless accepted.
+async fn inspect(connection: MultiplexedConnection, accept: bool) -> Result<(), OpenError> {
+    let mut connection = connection;
+    let info: String = redis::cmd("INFO").query_async(&mut connection).await.map_err(engine)?;
+    fitness(&info, accept).map_err(OpenError::Unfit)
+}
+
+fn fitness(info: &str, accept: bool) -> Result<(), String> {
+    let findings = policy::judge(info);
+    let mut faults = findings.unfit;
+    if !accept {
+        let hint = "(or accept the loss of jobs by store.accept_data_loss = true)";
+        faults.extend(findings.risks.iter().map(|risk| format!("{risk} {hint}")));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+}
+
+/// Writes the layout into a new store; reads it in an old one.
+async fn agree(
+    connection: MultiplexedConnection,
+    prefix: &str,
+    asked: Option<Buckets>,
+) -> Result<Buckets, OpenError> {
+    let mut connection = connection;
+    let buckets = asked.unwrap_or(Buckets::SIXTEEN);
+    let mut set = redis::cmd("SET");
+    set.arg(keys::layout(prefix)).arg(Layout::new(buckets).text()).arg("NX").arg("GET");
+    let found: Option<String> = set.query_async(&mut connection).await.map_err(engine)?;
+    found.map_or(Ok(buckets), |found| Layout::agree(&found, asked))
+}
+
+fn engine(cause: redis::RedisError) -> OpenError {
+    OpenError::Engine { what: "Redis".to_owned(), cause: cause.to_string() }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    fn buckets(&self) -> Buckets {
+        self.buckets
+    }
+
+    async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
+        let fill = |cmd: &mut Cmd| {
+            for job in &jobs {
+                let on_conflict = match job.on_conflict {
+                    OnConflict::Reject => "reject",
+                    OnConflict::Keep => "keep",
+                    OnConflict::Replace => "replace",
+                };
+                cmd.arg(job.id.as_str()).arg(job.topic.as_str());
+                cmd.arg(schedule_text(job.schedule)).arg(codec::record_rest(job)).arg(on_conflict);
+            }
+        };
+        let mut reply = self.run(&self.scripts.put, bucket, fill).await?;
+        jobs.iter().map(|_| reply.placed()).collect()
+    }
+
+    async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>> {
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(nonce.to_string());
+            for want in &wants {
+                cmd.arg(want.topic.as_str()).arg(want.count).arg(millis_text(want.ttr));
+            }
+        };
+        let mut reply = self.run(&self.scripts.pop, bucket, fill).await?;
+        let mut damaged = Vec::new();
+        let mut all = Vec::with_capacity(wants.len());
+        for _ in &wants {
+            let left = reply.number()?;
+            let mut values = reply.inner()?;
+            let mut jobs = Vec::new();
+            while values.left() > 0 {
+                match values.popped()? {
+                    Ok(job) => jobs.push(job),
+                    Err((id, reservation, damage)) => {
+                        tracing::error!(%id, %damage, "set a damaged job aside as dead");
+                        let held = Held { id, reservation: Some(reservation) };
+                        damaged.push(Bury { held, error: Some(damage.to_string()) });
+                    }
+                }
+            }
+            all.push(Popped { jobs, left });
+        }
+        if !damaged.is_empty() {
+            // If this fails, the job comes back after its TTR and is set aside then.
+            if let Err(error) = self.bury(bucket, damaged).await {
+                tracing::error!(%error, "failed to set damaged jobs aside");
+            }
+        }
+        Ok(all)
+    }
+
+    async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
+        let mut reply = self
+            .run(&self.scripts.give_back, bucket, |cmd| jobs.iter().for_each(|h| held(cmd, h)))
+            .await?;
+        jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
+    }
+
+    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<()>>> {
+        let mut reply = self
+            .run(&self.scripts.finish, bucket, |cmd| jobs.iter().for_each(|h| held(cmd, h)))
+            .await?;
+        jobs.iter().map(|_| Ok(reply.reply_number()?.map(drop))).collect()
+    }
+
+    async fn release(&self, bucket: Bucket, jobs: Vec<Release>) -> Outcome<Vec<Reply<Moved>>> {
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(self.dead_retention.get());
+            for job in &jobs {
+                held(cmd, &job.held);
+                cmd.arg(millis_text(job.delay)).arg(job.error.as_deref().unwrap_or_default());
+            }
+        };
+        let mut reply = self.run(&self.scripts.release, bucket, fill).await?;
+        jobs.iter().map(|_| moved(&mut reply)).collect()
+    }
+
+    async fn touch(&self, bucket: Bucket, jobs: Vec<Touch>) -> Outcome<Vec<Reply<UnixMillis>>> {
+        let fill = |cmd: &mut Cmd| {
+            for job in &jobs {
+                held(cmd, &job.held);
+                cmd.arg(millis_text(job.ttr));
+            }
+        };
+        let mut reply = self.run(&self.scripts.touch, bucket, fill).await?;
+        jobs.iter().map(|_| Ok(reply.reply_number()?.map(UnixMillis::new))).collect()
+    }
+
+    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<()>>> {
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(self.dead_retention.get());
+            for job in &jobs {
+                held(cmd, &job.held);
+                cmd.arg(job.error.as_deref().unwrap_or_default());
+            }
+        };
+        let mut reply = self.run(&self.scripts.bury, bucket, fill).await?;
+        jobs.iter().map(|_| Ok(reply.reply_number()?.map(drop))).collect()
+    }
+
+    async fn kick(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<Topic>>> {
+        let mut reply = self.run(&self.scripts.kick, bucket, |cmd| ids(cmd, &jobs)).await?;
+        jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
+    }
+
+    async fn delete(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<State>>> {
+        let mut reply = self.run(&self.scripts.delete, bucket, |cmd| ids(cmd, &jobs)).await?;
+        let state = |code: u64| codec::state_of(i64::try_from(code).unwrap_or(0));
+        jobs.iter()
+            .map(|_| reply.reply_number()?.map(state).map_or_else(|r| Ok(Err(r)), |s| s.map(Ok)))
+            .collect()
+    }
+
+    async fn reschedule(
+        &self,
+        bucket: Bucket,
+        jobs: Vec<(JobId, Change)>,
+    ) -> Outcome<Vec<Reply<Moved>>> {
+        let fill = |cmd: &mut Cmd| {
+            for (id, change) in &jobs {
+                let body = change.body.as_deref().unwrap_or_default();
+                let sum = change.body.as_ref().map_or_else(String::new, |body| checksum(body));
+                let max = change.max_attempts.map_or_else(String::new, |max| max.to_string());
+                let backoff =
+                    change.backoff.as_ref().map_or_else(String::new, |b| backoff_text(Some(b)));
+                cmd.arg(id.as_str());
+                cmd.arg(change.schedule.map_or_else(String::new, schedule_text));
+                cmd.arg(sum).arg(body).arg(millis_text(change.ttr)).arg(max).arg(backoff);
+            }
+        };
+        let mut reply = self.run(&self.scripts.reschedule, bucket, fill).await?;
+        jobs.iter().map(|_| moved(&mut reply)).collect()
+    }
+
+    async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(limit).arg(self.dead_retention.get());
+        };
+        let mut reply = self.run(&self.scripts.promote, bucket, fill).await?;
+        let next = reply.text()?;
+        let now = reply.millis()?;
+        let (expired, dead, gone) = (reply.number()?, reply.number()?, reply.number()?);
+        let mut ready = Vec::with_capacity(reply.left() / 2);
+        while reply.left() > 0 {
+            ready.push((reply.parsed()?, reply.number()?));
+        }
+        Ok(Promoted { ready, expired, dead, gone, next_in: until(&next, now)? })
+    }
+
+    async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
+        let keys = &self.keys[bucket.index()];
+        let mut pipeline = Pipeline::with_capacity(topics.len() + 2);
+        pipeline.cmd("ZRANGE").arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
+        for topic in &topics {
+            pipeline.cmd("ZCARD").arg(keys.topic(State::Ready, topic));
+        }
+        let given = self.clock.given();
+        if given.is_none() {
+            pipeline.cmd("TIME");
+        }
+        let mut answers = self.connection.pipeline(&pipeline).await?.into_iter();
+        let mut next = Values::new(answers.next().unwrap_or(Value::Nil))?;
+        let mut counts = Values::new(Value::Array(answers.collect()))?;
+        let ready = topics.iter().map(|_| counts.number()).collect::<Result<_, _>>()?;
+        let now = match given {
+            Some(time) => time,
+            None => {
+                let mut time = counts.inner()?;
+                let (seconds, micros): (u64, u64) = (time.parsed()?, time.parsed()?);
+                UnixMillis::new(seconds * 1000 + micros / 1000)
+            }
+        };
+        let next = if next.left() == 2 { next.text().and(next.text())? } else { String::new() };
+        Ok(Look { next_in: until(&next, now)?, ready })
+    }
+
+    async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {
+        let mut reply =
+            self.run(&self.scripts.get, bucket, |cmd| ids(cmd, std::slice::from_ref(&id))).await?;
+        reply.job(id)
+    }
+
+    async fn check(&self) -> Outcome<()> {
+        let info = self.connection.command(&redis::cmd("INFO")).await?;
+        let info: String = redis::from_redis_value(info).map_err(StoreError::unreadable)?;
+        fitness(&info, self.accept_data_loss).map_err(StoreError::away)
+    }
+
+    async fn close(&self) {}
+}
+
+/// The arguments of one [`Held`].
+fn held(cmd: &mut Cmd, held: &Held) {
+    cmd.arg(held.id.as_str()).arg(reservation_text(held.reservation));
+}
+
+fn ids(cmd: &mut Cmd, ids: &[JobId]) {
+    for id in ids {
+        cmd.arg(id.as_str());
+    }
+}
+
+fn millis_text(span: Option<Millis>) -> String {
+    span.map_or_else(String::new, |span| span.get().to_string())
+}
+
+fn topic(reply: Reply<String>) -> Result<Reply<Topic>, StoreError> {
+    match reply {
+        Ok(text) => text.parse().map(Ok).map_err(StoreError::unreadable),
+        Err(refusal) => Ok(Err(refusal)),
+    }
+}
+
+fn moved(reply: &mut Values) -> Result<Reply<Moved>, StoreError> {
+    let (state, text, due_at) = (reply.reply_number()?, reply.text()?, reply.millis()?);
+    let state = match state {
+        Ok(code) => codec::state_of(i64::try_from(code).unwrap_or(0))?,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    Ok(Ok(Moved { topic: text.parse().map_err(StoreError::unreadable)?, state, due_at }))
+}
+
+/// How long from `now` until the deadline `next`, which is empty if there is none.
+fn until(next: &str, now: UnixMillis) -> Result<Option<Millis>, StoreError> {
+    if next.is_empty() {
+        return Ok(None);
+    }
+    let deadline = next.parse().map(UnixMillis::new).map_err(StoreError::unreadable)?;
+    Ok(Some(deadline.since(now)))
+}

@@ -1,0 +1,68 @@
+//! The transitions as scripts, one file each under `scripts/`.
+
+use redis::{Cmd, Script};
+
+use super::keys::Keys;
+
+/// One script: its text, and the hash by which Redis knows it.
+pub(super) struct Transition {
+    text: String,
+    hash: String,
+}
+
+/// All of them.
+pub(super) struct Scripts {
+    pub(super) put: Transition,
+    pub(super) pop: Transition,
+    pub(super) give_back: Transition,
+    pub(super) finish: Transition,
+    pub(super) release: Transition,
+    pub(super) touch: Transition,
+    pub(super) bury: Transition,
+    pub(super) kick: Transition,
+    pub(super) delete: Transition,
+    pub(super) reschedule: Transition,
+    pub(super) promote: Transition,
+    pub(super) get: Transition,
+}
+
+impl Scripts {
+    pub(super) fn new() -> Self {
+        let transition = |own: &str| {
+            let text = format!("{}\n{own}", include_str!("scripts/prelude.lua"));
+            Transition { hash: Script::new(&text).get_hash().to_owned(), text }
+        };
+        Self {
+            put: transition(include_str!("scripts/put.lua")),
+            pop: transition(include_str!("scripts/pop.lua")),
+            give_back: transition(include_str!("scripts/give_back.lua")),
+            finish: transition(include_str!("scripts/finish.lua")),
+            release: transition(include_str!("scripts/release.lua")),
+            touch: transition(include_str!("scripts/touch.lua")),
+            bury: transition(include_str!("scripts/bury.lua")),
+            kick: transition(include_str!("scripts/kick.lua")),
+            delete: transition(include_str!("scripts/delete.lua")),
+            reschedule: transition(include_str!("scripts/reschedule.lua")),
+            promote: transition(include_str!("scripts/promote.lua")),
+            get: transition(include_str!("scripts/get.lua")),
+        }
+    }
+}
+
+impl Transition {
+    /// The call by hash, up to the script's own arguments.
+    pub(super) fn by_hash(&self, keys: &Keys, now: &str) -> Cmd {
+        call("EVALSHA", &self.hash, keys, now)
+    }
+
+    /// The same with the whole text, for a Redis that does not know the hash (yet, or again).
+    pub(super) fn by_text(&self, keys: &Keys, now: &str) -> Cmd {
+        call("EVAL", &self.text, keys, now)
+    }
+}
+
+fn call(command: &str, script: &str, keys: &Keys, now: &str) -> Cmd {
+    let mut cmd = redis::cmd(command);
+    cmd.arg(script).arg(3).arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket).arg(now);
+    cmd
+}

@@ -1,0 +1,20 @@
+-- popped -> dead, with an error text.
+-- ARGV  2 how long a dead job is kept in ms, then per job: id, reservation ('' goes by id alone), error
+-- Reply per job: 0, or refusal
+local retention, reply = tonumber(ARGV[2]), {}
+for i = 3, #ARGV, 3 do
+  local id = ARGV[i]
+  local a, refusal = held(id, ARGV[i + 1])
+  if a then
+    local state, score = state_of(a.topic, id)
+    take(a.topic, id)
+    if state ~= 'dead' then a.died = NOW end
+    -- A reserved or dead job's due time is in its record already.
+    if state == 'ready' or state == 'delayed' then a.due = score end
+    a.error, a.reservation = ARGV[i + 2], '-'
+    redis.call('HSET', ATTEMPTS, id, attempt_text(a))
+    place('dead', a.topic, id, a.died + retention)
+  end
+  reply[#reply + 1] = refusal or 0
+end
+return reply

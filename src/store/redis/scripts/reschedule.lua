@@ -1,0 +1,40 @@
+-- delayed, ready -> delayed, ready: another time or other contents.
+-- ARGV  per job: id, schedule (see due_time), then '' for what stays or: checksum, body, TTR in ms,
+--       max attempts, backoff
+-- Reply per job: state, topic, due time; or refusal, '', 0
+local reply = {}
+local RECORD = '^1 (%d+) (%x+) (%d+) (%d+) (%S+) (%S+)\n(.*)$'
+
+local function or_else(given, old)
+  return given ~= '' and given or old
+end
+
+local function reschedule(id, schedule, new_crc, new_body, new_ttr, new_max, new_backoff)
+  local record = redis.call('HGET', POOL, id)
+  local created, crc, ttr, max, backoff, topic, body = string.match(record or '', RECORD)
+  if not created then return NOT_FOUND, '', 0 end
+  local state, score = state_of(topic, id)
+  if state == 'reserved' then return RESERVED, '', 0 end
+  if state == 'dead' then return DEAD, '', 0 end
+  local due = score
+  if schedule ~= '' then due = due_time(schedule) end
+  if not due then return DUE_TOO_FAR, '', 0 end
+
+  max, backoff = or_else(new_max, max), or_else(new_backoff, backoff)
+  local a = parse_attempt(redis.call('HGET', ATTEMPTS, id))
+  take(topic, id)
+  redis.call('HSET', POOL, id, string.format('1 %s %s %s %s %s %s\n', created,
+    or_else(new_crc, crc), or_else(new_ttr, ttr), max, backoff, topic) .. or_else(new_body, body))
+  if a then
+    -- Whoever let the TTR run out may still release it, by the new rules.
+    a.max, a.backoff = tonumber(max), backoff
+    redis.call('HSET', ATTEMPTS, id, attempt_text(a))
+  end
+  return STATE_CODE[place_due(topic, id, due)], topic, due
+end
+
+for i = 2, #ARGV, 7 do
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = reschedule(unpack(ARGV, i, i + 6))
+end
+return reply

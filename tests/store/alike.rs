@@ -1,0 +1,209 @@
+//! The two stores side by side: the same random calls must get the same answers, and what the
+//! file store has on disk must be the same again after it is opened anew.
+
+use delay_queue::job::{Change, Job, JobId, Millis, NewJob, OnConflict, Reservation, Schedule};
+use proptest::{prelude::*, test_runner::Config};
+
+use crate::bench::{Bench, id, job};
+
+#[derive(Debug, Clone)]
+enum Call {
+    Put { name: u8, topic: u8, delay: u64, max_attempts: u32, backoff: u8, on_conflict: u8 },
+    Pop { topic: u8, ttr: Option<u64> },
+    GiveBack { name: u8 },
+    Finish { name: u8, hold: Hold },
+    Release { name: u8, hold: Hold, delay: Option<u64> },
+    Touch { name: u8, hold: Hold, ttr: Option<u64> },
+    Bury { name: u8, hold: Hold },
+    Kick { name: u8 },
+    Delete { name: u8 },
+    Reschedule { name: u8, delay: Option<u64>, ttr: Option<u64>, max_attempts: Option<u32> },
+    Pass { millis: u64 },
+    Promote,
+    Reopen,
+}
+
+/// By which reservation of those a job has had.
+#[derive(Debug, Clone, Copy)]
+enum Hold {
+    Last,
+    Earlier,
+    ById,
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let name = || 0..5_u8;
+    let topic = || 0..2_u8;
+    let span = |range: std::ops::Range<u64>| range.prop_map(|steps| steps * STEP);
+    let delay = move || prop_oneof![Just(0), span(1..80)];
+    let ttr = move || proptest::option::of(span(16..60));
+    let hold =
+        || prop_oneof![4 => Just(Hold::Last), 1 => Just(Hold::Earlier), 2 => Just(Hold::ById)];
+    prop_oneof![
+        4 => (name(), topic(), delay(), 0..4_u32, 0..4_u8, 0..3_u8).prop_map(
+            |(name, topic, delay, max_attempts, backoff, on_conflict)| {
+                Call::Put { name, topic, delay, max_attempts, backoff, on_conflict }
+            }
+        ),
+        5 => (topic(), ttr()).prop_map(|(topic, ttr)| Call::Pop { topic, ttr }),
+        1 => name().prop_map(|name| Call::GiveBack { name }),
+        2 => (name(), hold()).prop_map(|(name, hold)| Call::Finish { name, hold }),
+        2 => (name(), hold(), proptest::option::of(delay()))
+            .prop_map(|(name, hold, delay)| Call::Release { name, hold, delay }),
+        2 => (name(), hold(), ttr()).prop_map(|(name, hold, ttr)| Call::Touch { name, hold, ttr }),
+        1 => (name(), hold()).prop_map(|(name, hold)| Call::Bury { name, hold }),
+        1 => name().prop_map(|name| Call::Kick { name }),
+        1 => name().prop_map(|name| Call::Delete { name }),
+        2 => (name(), proptest::option::of(delay()), ttr(), proptest::option::of(0..3_u32)).prop_map(
+            |(name, delay, ttr, max_attempts)| Call::Reschedule { name, delay, ttr, max_attempts }
+        ),
+        4 => span(0..50).prop_map(|millis| Call::Pass { millis }),
+        5 => Just(Call::Promote),
+        1 => Just(Call::Reopen),
+    ]
+}
+
+/// All spans are multiples of this, and call number n is made n ms after such a multiple: so no
+/// two due times are the same, between which stores may choose.
+const STEP: u64 = 64;
+const BACKOFFS: [&str; 3] = ["list:512", "list:0,3072", "exp:128:2:4096:0"];
+
+/// One store, and the reservations it has given.
+struct Side {
+    bench: Bench,
+    given: Vec<(JobId, Reservation)>,
+}
+
+impl Side {
+    fn token(&self, name: &JobId, hold: Hold) -> Option<Reservation> {
+        let mut mine =
+            self.given.iter().rev().filter(|(id, _)| id == name).map(|(_, token)| *token);
+        match hold {
+            Hold::ById => None,
+            Hold::Last => mine.next().or(Some(Reservation::NONE)),
+            Hold::Earlier => mine.nth(1).or(Some(Reservation::NONE)),
+        }
+    }
+
+    /// Makes a call; the answer as text that must be the same on both sides.
+    async fn call(&mut self, call: &Call) -> String {
+        let name = |name: &u8| id(&format!("job:{name}"));
+        let millis = |span: &Option<u64>| span.map(Millis::new);
+        let bench = &self.bench;
+        match call {
+            Call::Put { name: number, topic, delay, max_attempts, backoff, on_conflict } => {
+                let new = NewJob {
+                    schedule: Schedule::In(Millis::new(*delay)),
+                    ttr: Millis::new(32 * STEP),
+                    max_attempts: *max_attempts,
+                    backoff: BACKOFFS
+                        .get(usize::from(*backoff))
+                        .map(|t| t.parse().expect("backoff")),
+                    on_conflict: [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace]
+                        [usize::from(*on_conflict)],
+                    ..job(&format!("job:{number}"), &format!("t{topic}"))
+                };
+                format!("{:?}", bench.put(new).await)
+            }
+            Call::Pop { topic, ttr } => {
+                let mut jobs = bench.pop_with(&format!("t{topic}"), 1, millis(ttr)).await;
+                self.given.extend(jobs.iter().map(|job| (job.id.clone(), job.reservation)));
+                // Tokens are random; which jobs, and everything else of them, is not.
+                for job in &mut jobs {
+                    job.reservation = Reservation::NONE;
+                }
+                format!("{jobs:?}")
+            }
+            Call::GiveBack { name: number } => {
+                let name = name(number);
+                let token = self.token(&name, Hold::Last).unwrap_or(Reservation::NONE);
+                format!("{:?}", bench.give_back(&name, token).await)
+            }
+            Call::Finish { name: number, hold } => {
+                let name = name(number);
+                format!("{:?}", bench.finish(&name, self.token(&name, *hold)).await)
+            }
+            Call::Release { name: number, hold, delay } => {
+                let name = name(number);
+                let token = self.token(&name, *hold);
+                format!("{:?}", bench.release(&name, token, millis(delay)).await)
+            }
+            Call::Touch { name: number, hold, ttr } => {
+                let name = name(number);
+                format!("{:?}", bench.touch(&name, self.token(&name, *hold), millis(ttr)).await)
+            }
+            Call::Bury { name: number, hold } => {
+                let name = name(number);
+                format!("{:?}", bench.bury(&name, self.token(&name, *hold)).await)
+            }
+            Call::Kick { name: number } => format!("{:?}", bench.kick(&name(number)).await),
+            Call::Delete { name: number } => format!("{:?}", bench.delete(&name(number)).await),
+            Call::Reschedule { name: number, delay, ttr, max_attempts } => {
+                let change = Change {
+                    schedule: millis(delay).map(Schedule::In),
+                    ttr: millis(ttr),
+                    max_attempts: *max_attempts,
+                    ..Change::default()
+                };
+                format!("{:?}", bench.reschedule(&name(number), change).await)
+            }
+            Call::Pass { millis } => {
+                bench.advance(Millis::new(*millis));
+                String::new()
+            }
+            Call::Promote => {
+                let all = bench.promote().await;
+                let sums = all.iter().fold((0, 0, 0, 0), |sum, p| {
+                    let ready: u64 = p.ready.iter().map(|(_, count)| count).sum();
+                    (sum.0 + ready, sum.1 + p.expired, sum.2 + p.dead, sum.3 + p.gone)
+                });
+                format!("{sums:?}")
+            }
+            Call::Reopen => {
+                self.bench = self.bench.clone().reopen().await;
+                // What was ready comes back as due: promoting is part of opening.
+                self.bench.promote().await;
+                String::new()
+            }
+        }
+    }
+
+    async fn everything(&self) -> Vec<Option<Job>> {
+        let mut jobs = Vec::new();
+        for number in 0..5 {
+            jobs.push(self.bench.get(&id(&format!("job:{number}"))).await);
+        }
+        jobs
+    }
+}
+
+async fn compare(calls: Vec<Call>, file: Bench, redis: Bench) {
+    let mut sides = [Side { bench: file, given: vec![] }, Side { bench: redis, given: vec![] }];
+    for (number, call) in calls.iter().enumerate() {
+        for Side { bench, .. } in &sides {
+            let past = bench.now().get() % STEP;
+            bench.advance(Millis::new((number as u64 + STEP - past) % STEP));
+        }
+        if let Call::Reopen = call {
+            for side in &sides {
+                side.bench.promote().await;
+            }
+        }
+        let [file, redis] = &mut sides;
+        let (on_file, on_redis) = (file.call(call).await, redis.call(call).await);
+        assert_eq!(on_file, on_redis, "call {number}: {call:?}");
+        assert_eq!(file.everything().await, redis.everything().await, "after {number}: {call:?}");
+    }
+}
+
+#[test]
+fn both_stores_answer_alike_whatever_is_called() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let redis = runtime.block_on(Bench::one_bucket_redis());
+    let cases = Config { cases: 150, ..Config::default() };
+    proptest!(cases, |(calls in proptest::collection::vec(call(), 1..40))| {
+        runtime.block_on(async {
+            compare(calls, Bench::file().await, redis.fresh().await).await;
+        });
+    });
+}

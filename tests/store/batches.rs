@@ -1,0 +1,164 @@
+//! Many jobs in one call, and what is kept of each.
+
+use delay_queue::{
+    job::{Change, Millis, NewJob, OnConflict, Refusal, Schedule, State},
+    store::{Held, How, Popped, Want},
+};
+
+use crate::bench::{Bench, HOUR, MINUTE, SECOND, delayed, id, job, nonce};
+
+/// The first `count` ids of one bucket.
+fn names(bench: &Bench, count: usize) -> Vec<String> {
+    let bucket = bench.bucket(&id("0"));
+    let all = (0..).map(|n: u32| n.to_string());
+    all.filter(|name| bench.bucket(&id(name)) == bucket).take(count).collect()
+}
+
+pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_others(bench: Bench) {
+    let names = names(&bench, 4);
+    let bucket = bench.bucket(&id("0"));
+    bench.put(job(&names[1], "t")).await.expect("put");
+    let jobs = names.iter().map(|name| job(name, "t")).collect();
+    let replies = bench.store.put(bucket, jobs).await.expect("put");
+    let refused: Vec<bool> = replies.iter().map(|reply| *reply == Err(Refusal::Exists)).collect();
+    assert_eq!(refused, [false, true, false, false]);
+    assert_eq!(bench.pop("t", 10).await.len(), 4);
+
+    let held = |name: &String| Held { id: id(name), reservation: None };
+    let finished = bench.store.finish(bucket, names.iter().map(held).collect()).await;
+    assert_eq!(finished.expect("finish"), [Ok(()); 4]);
+    let again = bench.store.finish(bucket, names.iter().map(held).collect()).await;
+    assert_eq!(again.expect("finish"), [Err(Refusal::NotFound); 4]);
+}
+
+pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
+    let bucket = bench.bucket(&id("a"));
+    let twice = vec![job("a", "t"), job("a", "t")];
+    let replies = bench.store.put(bucket, twice).await.expect("put");
+    assert_eq!(replies[0].map(|placed| placed.how), Ok(How::Created));
+    assert_eq!(replies[1], Err(Refusal::Exists));
+    let replace = |topic| NewJob { on_conflict: OnConflict::Replace, ..job("a", topic) };
+    let replies = bench.store.put(bucket, vec![replace("u"), replace("v")]).await.expect("put");
+    assert!(replies.iter().all(|reply| reply.map(|placed| placed.how) == Ok(How::Replaced)));
+    assert!(bench.pop("t", 9).await.is_empty() && bench.pop("u", 9).await.is_empty());
+    assert_eq!(bench.pop("v", 9).await.len(), 1);
+    let both = vec![Held { id: id("a"), reservation: None }; 2];
+    let replies = bench.store.finish(bucket, both).await.expect("finish");
+    assert_eq!(replies, [Ok(()), Err(Refusal::NotFound)]);
+}
+
+pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
+    let again = |on_conflict| NewJob {
+        on_conflict,
+        body: "2".into(),
+        schedule: Schedule::In(HOUR),
+        ..job("a", "other")
+    };
+    bench.put(delayed("a", "t", MINUTE)).await.expect("put");
+    let first = bench.get(&id("a")).await.expect("it lives");
+    assert_eq!(bench.put(again(OnConflict::Reject)).await, Err(Refusal::Exists));
+    let kept = bench.put(again(OnConflict::Keep)).await.expect("kept");
+    assert_eq!((kept.how, kept.state, kept.due_at), (How::Kept, State::Delayed, first.due_at));
+    assert_eq!(bench.get(&id("a")).await, Some(first));
+
+    let replaced = bench.put(again(OnConflict::Replace)).await.expect("replaced");
+    assert_eq!((replaced.how, replaced.due_at), (How::Replaced, bench.now().after(HOUR)));
+    let second = bench.get(&id("a")).await.expect("it lives");
+    assert_eq!((&second.body[..], second.topic.as_str()), (&b"2"[..], "other"));
+
+    // While reserved: kept shows it, replace is refused; once dead, its attempts start from zero.
+    bench.kick(&id("a")).await.expect("kick");
+    let popped = bench.pop_one("other").await;
+    let kept = bench.put(again(OnConflict::Keep)).await.expect("kept");
+    assert_eq!((kept.state, kept.due_at), (State::Reserved, popped.due_at));
+    assert_eq!(bench.put(again(OnConflict::Replace)).await, Err(Refusal::Reserved));
+    bench.bury(&popped.id, Some(popped.reservation)).await.expect("bury");
+    bench.put(again(OnConflict::Replace)).await.expect("replaced");
+    let third = bench.get(&id("a")).await.expect("it lives");
+    assert_eq!((third.attempt, third.state, third.error), (0, State::Delayed, None));
+    assert_eq!(bench.finish(&id("a"), None).await, Err(Refusal::NeverPopped));
+}
+
+pub async fn a_look_shows_everything_that_was_put(bench: Bench) {
+    let new = NewJob {
+        max_attempts: 7,
+        backoff: Some("list:1000,2000".parse().expect("a backoff")),
+        ..delayed("a", "t", SECOND)
+    };
+    bench.put(new.clone()).await.expect("put");
+    let put_at = bench.now();
+    let look = bench.get(&new.id).await.expect("it lives");
+    assert_eq!((look.id, look.topic, look.body), (new.id.clone(), new.topic, new.body));
+    assert_eq!((look.state, look.attempt, look.max_attempts), (State::Delayed, 0, 7));
+    assert_eq!((look.created_at, look.due_at), (put_at, put_at.after(SECOND)));
+    assert_eq!((look.ttr, look.backoff), (MINUTE, new.backoff));
+    assert_eq!((look.reserved_until, look.died_at, look.error), (None, None, None));
+
+    bench.advance(SECOND);
+    bench.promote().await;
+    let popped = bench.pop_one("t").await;
+    assert_eq!((popped.created_at, popped.due_at), (put_at, put_at.after(SECOND)));
+    assert_eq!((popped.max_attempts, popped.ttr), (7, MINUTE));
+    let look = bench.get(&new.id).await.expect("it lives");
+    assert_eq!((look.state, look.attempt), (State::Reserved, 1));
+    assert_eq!(look.due_at, put_at.after(SECOND), "the due time is the one it was popped for");
+    assert_eq!(look.reserved_until, Some(bench.now().after(MINUTE)));
+    assert_eq!(bench.get(&id("nobody")).await, None);
+}
+
+pub async fn bodies_are_kept_byte_for_byte(bench: Bench) {
+    let bodies: [&[u8]; 5] =
+        [b"null", b"", b" { \"a\" :\n1 }\t", "\"\u{1F600}\\u0000\"".as_bytes(), &[b'x'; 300_000]];
+    for (number, body) in bodies.into_iter().enumerate() {
+        let name = format!("body:{number}");
+        let new = NewJob { body: body.into(), ..job(&name, "t") };
+        bench.put(new).await.expect("put");
+        assert_eq!(bench.get(&id(&name)).await.expect("it lives").body, body);
+        assert_eq!(bench.pop_one("t").await.body, body);
+    }
+}
+
+pub async fn several_wants_in_one_call_get_different_jobs(bench: Bench) {
+    let names = names(&bench, 6);
+    for (number, name) in names.iter().enumerate() {
+        bench.put(job(name, if number < 4 { "t" } else { "u" })).await.expect("put");
+    }
+    let want = |topic: &str, count| Want { topic: topic.parse().expect("topic"), count, ttr: None };
+    let wants = vec![want("t", 3), want("u", 1), want("t", 3), want("none", 1)];
+    let popped = bench.store.pop(bench.bucket(&id("0")), nonce(), wants).await.expect("pop");
+    let counts: Vec<usize> = popped.iter().map(|Popped { jobs, .. }| jobs.len()).collect();
+    let left: Vec<u64> = popped.iter().map(|Popped { left, .. }| *left).collect();
+    assert_eq!((counts, left), (vec![3, 1, 1, 0], vec![1, 1, 0, 0]));
+    let mut tokens: Vec<u64> =
+        popped.iter().flat_map(|p| &p.jobs).map(|job| job.reservation.bits()).collect();
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 5, "each job has a token of its own");
+}
+
+pub async fn a_reschedule_changes_what_it_names_and_nothing_else(bench: Bench) {
+    bench.put(delayed("a", "t", HOUR)).await.expect("put");
+    let before = bench.get(&id("a")).await.expect("it lives");
+    bench.advance(SECOND);
+    let change = Change { body: Some("[2]".into()), ..Change::default() };
+    bench.reschedule(&id("a"), change).await.expect("reschedule");
+    let mut expected = before;
+    expected.body = "[2]".into();
+    assert_eq!(bench.get(&id("a")).await.as_ref(), Some(&expected));
+
+    let change = Change {
+        schedule: Some(Schedule::In(Millis::ZERO)),
+        ttr: Some(SECOND),
+        max_attempts: Some(2),
+        backoff: Some("list:5000".parse().expect("a backoff")),
+        body: None,
+    };
+    let moved = bench.reschedule(&id("a"), change.clone()).await.expect("reschedule");
+    assert_eq!((moved.state, moved.due_at), (State::Ready, bench.now()));
+    expected.state = State::Ready;
+    expected.due_at = bench.now();
+    (expected.ttr, expected.max_attempts, expected.backoff) = (SECOND, 2, change.backoff);
+    assert_eq!(bench.get(&id("a")).await.as_ref(), Some(&expected));
+    let popped = bench.pop_one("t").await;
+    assert_eq!((popped.ttr, popped.max_attempts, &popped.body[..]), (SECOND, 2, &b"[2]"[..]));
+}

@@ -1,0 +1,270 @@
+//! What a case works on: a fresh store, a clock that stands still, and short ways to call both.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use delay_queue::{
+    job::{
+        Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, PoppedJob, Refusal,
+        Reservation, Schedule, State, Topic, UnixMillis,
+    },
+    store::{
+        Bury, Clock, Held, Moved, Options, Placed, Popped, Promoted, Release, Reply, Store, Touch,
+        Want,
+        file::FileStore,
+        redis::{RedisOptions, RedisStore},
+    },
+};
+
+use crate::support::Redis;
+
+/// When every case begins.
+pub const START: UnixMillis = UnixMillis::new(1_800_000_000_000);
+pub const SECOND: Millis = Millis::new(1_000);
+pub const MINUTE: Millis = Millis::new(60_000);
+pub const HOUR: Millis = Millis::new(3_600_000);
+pub const RETENTION: Millis = Millis::new(14 * 24 * 3_600_000);
+
+#[derive(Clone)]
+pub struct Bench {
+    pub store: Arc<dyn Store>,
+    pub clock: Clock,
+    pub home: Home,
+    pub layout: Layout,
+}
+
+/// Where in its home a store is, and how it is cut.
+#[derive(Clone)]
+pub struct Layout {
+    prefix: String,
+    buckets: Option<Buckets>,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { prefix: "dq".to_owned(), buckets: None }
+    }
+}
+
+/// What keeps the store's data, as long as somebody holds it.
+#[derive(Clone)]
+pub enum Home {
+    Dir(Arc<tempfile::TempDir>),
+    Redis(Arc<Redis>),
+}
+
+impl Bench {
+    pub async fn file() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        Self::open(Home::Dir(Arc::new(dir)), Layout::default()).await
+    }
+
+    pub async fn redis() -> Self {
+        Self::open(Home::Redis(Arc::new(Redis::start())), Layout::default()).await
+    }
+
+    /// One bucket has one order, as the file store has.
+    pub async fn one_bucket_redis() -> Self {
+        let mut bench = Self::redis().await;
+        bench.layout = Layout { prefix: "one".to_owned(), buckets: Some(Buckets::ONE) };
+        bench.fresh().await
+    }
+
+    /// The same server with no jobs, at the beginning of time.
+    pub async fn fresh(&self) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let prefix = format!("fresh:{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        Self::open(self.home.clone(), Layout { prefix, ..self.layout.clone() }).await
+    }
+
+    async fn open(home: Home, layout: Layout) -> Self {
+        let clock = Clock::set_at(START);
+        let store = open(&home, &layout, &clock).await;
+        Self { store, clock, home, layout }
+    }
+
+    /// The same data through a store that is opened anew.
+    pub async fn reopen(self) -> Self {
+        self.store.close().await;
+        let Self { store, clock, home, layout } = self;
+        drop(store);
+        let store = open(&home, &layout, &clock).await;
+        Self { store, clock, home, layout }
+    }
+
+    pub fn bucket(&self, id: &JobId) -> Bucket {
+        self.store.buckets().of(id)
+    }
+
+    pub fn advance(&self, span: Millis) {
+        self.clock.advance(span);
+    }
+
+    pub fn now(&self) -> UnixMillis {
+        self.clock.given().expect("a set clock")
+    }
+
+    pub async fn put(&self, job: NewJob) -> Reply<Placed> {
+        let bucket = self.bucket(&job.id);
+        one(self.store.put(bucket, vec![job]).await.expect("put"))
+    }
+
+    /// Pops from every bucket until `count` are there.
+    pub async fn pop(&self, topic: &str, count: u16) -> Vec<PoppedJob> {
+        self.pop_with(topic, count, None).await
+    }
+
+    pub async fn pop_with(&self, topic: &str, count: u16, ttr: Option<Millis>) -> Vec<PoppedJob> {
+        let mut jobs: Vec<PoppedJob> = Vec::new();
+        for bucket in self.store.buckets().all() {
+            let left = count - u16::try_from(jobs.len()).expect("at most count");
+            if left > 0 {
+                let wants = vec![Want { topic: topic.parse().expect("topic"), count: left, ttr }];
+                let popped = self.store.pop(bucket, nonce(), wants).await.expect("pop");
+                jobs.extend(popped.into_iter().flat_map(|Popped { jobs, .. }| jobs));
+            }
+        }
+        jobs
+    }
+
+    /// Pops the one job that must be there.
+    pub async fn pop_one(&self, topic: &str) -> PoppedJob {
+        one(self.pop(topic, 1).await)
+    }
+
+    /// Promotes every bucket until nothing is due any more.
+    pub async fn promote(&self) -> Vec<Promoted> {
+        let mut all = Vec::new();
+        for bucket in self.store.buckets().all() {
+            loop {
+                let promoted = self.store.promote(bucket, 100).await.expect("promote");
+                let more = promoted.next_in == Some(Millis::ZERO);
+                all.push(promoted);
+                if !more {
+                    break;
+                }
+            }
+        }
+        all
+    }
+
+    pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
+        let held = Held { id: id.clone(), reservation };
+        one(self.store.finish(self.bucket(id), vec![held]).await.expect("finish"))
+    }
+
+    pub async fn release(
+        &self,
+        id: &JobId,
+        reservation: Option<Reservation>,
+        delay: Option<Millis>,
+    ) -> Reply<Moved> {
+        let held = Held { id: id.clone(), reservation };
+        let release = Release { held, delay, error: Some("released".to_owned()) };
+        one(self.store.release(self.bucket(id), vec![release]).await.expect("release"))
+    }
+
+    pub async fn touch(
+        &self,
+        id: &JobId,
+        reservation: Option<Reservation>,
+        ttr: Option<Millis>,
+    ) -> Reply<UnixMillis> {
+        let touch = Touch { held: Held { id: id.clone(), reservation }, ttr };
+        one(self.store.touch(self.bucket(id), vec![touch]).await.expect("touch"))
+    }
+
+    pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
+        let held = Held { id: id.clone(), reservation };
+        let bury = Bury { held, error: Some("buried".to_owned()) };
+        one(self.store.bury(self.bucket(id), vec![bury]).await.expect("bury"))
+    }
+
+    pub async fn give_back(&self, id: &JobId, reservation: Reservation) -> Reply<Topic> {
+        let held = Held { id: id.clone(), reservation: Some(reservation) };
+        one(self.store.give_back(self.bucket(id), vec![held]).await.expect("give back"))
+    }
+
+    pub async fn kick(&self, id: &JobId) -> Reply<Topic> {
+        one(self.store.kick(self.bucket(id), vec![id.clone()]).await.expect("kick"))
+    }
+
+    pub async fn delete(&self, id: &JobId) -> Reply<State> {
+        one(self.store.delete(self.bucket(id), vec![id.clone()]).await.expect("delete"))
+    }
+
+    pub async fn reschedule(&self, id: &JobId, change: Change) -> Reply<Moved> {
+        let jobs = vec![(id.clone(), change)];
+        one(self.store.reschedule(self.bucket(id), jobs).await.expect("reschedule"))
+    }
+
+    pub async fn get(&self, id: &JobId) -> Option<Job> {
+        self.store.get(self.bucket(id), id.clone()).await.expect("get")
+    }
+
+    pub async fn state(&self, id: &JobId) -> Option<State> {
+        self.get(id).await.map(|job| job.state)
+    }
+
+    /// The sum of ready jobs of a topic over all buckets.
+    pub async fn ready(&self, topic: &str) -> u64 {
+        let topic: Topic = topic.parse().expect("topic");
+        let mut sum = 0;
+        for bucket in self.store.buckets().all() {
+            sum += self.store.look(bucket, vec![topic.clone()]).await.expect("look").ready[0];
+        }
+        sum
+    }
+}
+
+async fn open(home: &Home, layout: &Layout, clock: &Clock) -> Arc<dyn Store> {
+    let options =
+        Options { buckets: layout.buckets, dead_retention: RETENTION, clock: clock.clone() };
+    match home {
+        Home::Dir(dir) => Arc::new(FileStore::open(dir.path(), options).expect("open")),
+        Home::Redis(redis) => {
+            let url = redis.url();
+            let redis =
+                RedisOptions { url, prefix: layout.prefix.clone(), accept_data_loss: false };
+            Arc::new(RedisStore::open(redis, options).await.expect("open"))
+        }
+    }
+}
+
+/// The only element of a batch of one.
+pub fn one<T>(mut batch: Vec<T>) -> T {
+    assert_eq!(batch.len(), 1, "a batch of one");
+    batch.remove(0)
+}
+
+/// Another nonce with every call.
+pub fn nonce() -> Nonce {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    Nonce::new(NEXT.fetch_add(1, Ordering::Relaxed) << 12)
+}
+
+pub fn id(text: &str) -> JobId {
+    text.parse().expect("an id")
+}
+
+/// A job without a delay, with a TTR of a minute and 20 attempts.
+pub fn job(name: &str, topic: &str) -> NewJob {
+    NewJob {
+        id: id(name),
+        topic: topic.parse().expect("a topic"),
+        body: format!("{{\"job\": \"{name}\"}}").into(),
+        schedule: Schedule::In(Millis::ZERO),
+        ttr: MINUTE,
+        max_attempts: 20,
+        backoff: None,
+        on_conflict: OnConflict::Reject,
+    }
+}
+
+pub fn delayed(name: &str, topic: &str, delay: Millis) -> NewJob {
+    NewJob { schedule: Schedule::In(delay), ..job(name, topic) }
+}
+
+pub const LOST: Refusal = Refusal::ReservationLost;

@@ -1,0 +1,104 @@
+//! Who may act on a job.
+
+use delay_queue::job::{Millis, Refusal, Reservation, State};
+
+use crate::bench::{Bench, LOST, MINUTE, SECOND, delayed, id, job};
+
+pub async fn going_by_id_alone_needs_a_job_that_was_popped(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let a = id("a");
+    assert_eq!(bench.finish(&a, None).await, Err(Refusal::NeverPopped));
+    assert_eq!(bench.release(&a, None, None).await, Err(Refusal::NeverPopped));
+    assert_eq!(bench.touch(&a, None, None).await, Err(Refusal::NeverPopped));
+    assert_eq!(bench.bury(&a, None).await, Err(Refusal::NeverPopped));
+    let nonsense = Some(Reservation::from_client("nonsense"));
+    assert_eq!(bench.finish(&a, nonsense).await, Err(LOST));
+    bench.pop_one("t").await;
+    assert_eq!(bench.finish(&a, nonsense).await, Err(LOST));
+    assert_eq!(bench.finish(&a, None).await, Ok(()));
+    assert_eq!(bench.finish(&a, None).await, Err(Refusal::NotFound));
+}
+
+pub async fn a_second_pop_ends_the_first_hold(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let first = bench.pop_one("t").await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let second = bench.pop_one("t").await;
+    assert_eq!((first.attempt, second.attempt), (1, 2));
+    assert_ne!(first.reservation, second.reservation);
+    assert_eq!(bench.finish(&first.id, Some(first.reservation)).await, Err(LOST));
+    assert_eq!(bench.release(&first.id, Some(first.reservation), None).await, Err(LOST));
+    assert_eq!(bench.touch(&first.id, Some(first.reservation), None).await, Err(LOST));
+    assert_eq!(bench.bury(&first.id, Some(first.reservation)).await, Err(LOST));
+    assert_eq!(bench.state(&first.id).await, Some(State::Reserved));
+    assert_eq!(bench.finish(&first.id, Some(second.reservation)).await, Ok(()));
+}
+
+pub async fn a_hold_survives_its_ttr_until_somebody_else_pops(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let job = bench.get(&popped.id).await.expect("it lives");
+    assert_eq!(job.state, State::Ready);
+    assert_eq!(job.error.as_deref(), Some("ttr expired"));
+    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Ok(()));
+    assert!(bench.pop("t", 1).await.is_empty());
+}
+
+pub async fn a_lapsed_hold_cannot_be_touched(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    bench.advance(MINUTE);
+    // Over, though no timer has seen it yet.
+    assert_eq!(bench.touch(&popped.id, Some(popped.reservation), None).await, Err(LOST));
+    bench.promote().await;
+    assert_eq!(bench.touch(&popped.id, Some(popped.reservation), None).await, Err(LOST));
+}
+
+pub async fn a_token_of_another_job_or_of_an_earlier_life_holds_nothing(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    bench.put(job("b", "t")).await.expect("put");
+    let both = bench.pop("t", 2).await;
+    let [one, other] = &both[..] else { panic!("two jobs were put") };
+    assert_eq!(bench.finish(&one.id, Some(other.reservation)).await, Err(LOST));
+    bench.delete(&one.id).await.expect("delete");
+    bench.put(job(one.id.as_str(), "t")).await.expect("put again");
+    assert_eq!(bench.finish(&one.id, Some(one.reservation)).await, Err(LOST));
+    bench.pop_one("t").await;
+    assert_eq!(bench.finish(&one.id, Some(one.reservation)).await, Err(LOST));
+}
+
+pub async fn a_release_ends_the_hold(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    let moved = bench.release(&popped.id, Some(popped.reservation), Some(SECOND)).await;
+    assert_eq!(moved.map(|moved| moved.due_at), Ok(bench.now().after(SECOND)));
+    assert_eq!(bench.release(&popped.id, Some(popped.reservation), None).await, Err(LOST));
+    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Err(LOST));
+    let job = bench.get(&popped.id).await.expect("it lives");
+    assert_eq!((job.state, job.error.as_deref()), (State::Delayed, Some("released")));
+}
+
+pub async fn what_is_given_back_was_never_popped(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    bench.advance(Millis::new(5));
+    bench.put(delayed("b", "t", Millis::ZERO)).await.expect("put");
+    let before = bench.get(&id("a")).await;
+    let popped = bench.pop("t", 2).await.into_iter().find(|job| job.id == id("a")).expect("a");
+    assert!(bench.give_back(&popped.id, popped.reservation).await.is_ok());
+    assert_eq!(bench.get(&id("a")).await, before);
+    assert_eq!(bench.give_back(&popped.id, popped.reservation).await, Err(LOST));
+    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Err(LOST));
+    assert_eq!(bench.finish(&popped.id, None).await, Err(Refusal::NeverPopped));
+    assert_eq!(bench.pop_one("t").await.attempt, 1);
+
+    // Also of a later attempt.
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let again = bench.pop("t", 2).await.into_iter().find(|job| job.id == id("a")).expect("a");
+    assert_eq!(again.attempt, 2);
+    assert!(bench.give_back(&again.id, again.reservation).await.is_ok());
+    assert_eq!(bench.get(&id("a")).await.map(|job| job.attempt), Some(1));
+}

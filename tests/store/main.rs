@@ -1,0 +1,70 @@
+//! Every store against the contract and the state table: one suite of plain async functions, run
+//! on each store, with the time passed in.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod alike;
+mod batches;
+mod bench;
+mod concurrency;
+mod file_only;
+mod holds;
+mod redis_only;
+mod schedule;
+mod table;
+
+/// Runs each case on each store.
+macro_rules! conformance {
+    ($($module:ident: $($case:ident),+ $(,)?;)+) => {
+        mod on_file {
+            $($(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$module::$case(super::bench::Bench::file().await).await;
+            })+)+
+        }
+        mod on_redis {
+            $($(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$module::$case(super::bench::Bench::redis().await).await;
+            })+)+
+        }
+    };
+}
+
+conformance! {
+    table:
+        every_event_in_every_state_does_what_the_table_says,
+        every_event_without_a_job_does_what_the_table_says;
+    holds:
+        going_by_id_alone_needs_a_job_that_was_popped,
+        a_second_pop_ends_the_first_hold,
+        a_hold_survives_its_ttr_until_somebody_else_pops,
+        a_lapsed_hold_cannot_be_touched,
+        a_token_of_another_job_or_of_an_earlier_life_holds_nothing,
+        a_release_ends_the_hold,
+        what_is_given_back_was_never_popped;
+    schedule:
+        a_job_is_ready_at_its_due_time_and_not_before,
+        a_due_time_in_the_past_is_now_and_one_beyond_ten_years_is_refused,
+        jobs_come_in_the_order_of_their_due_times,
+        an_expired_ttr_waits_its_backoff_counted_from_the_deadline,
+        attempts_are_counted_and_spent,
+        the_dead_are_kept_for_their_retention_and_then_gone,
+        a_touch_moves_the_deadline,
+        a_pop_can_set_another_ttr_for_itself_alone,
+        the_next_deadline_is_never_reported_too_late,
+        promoting_goes_in_bounded_steps;
+    batches:
+        replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_others,
+        the_same_id_twice_in_one_batch_is_one_job,
+        a_living_id_is_refused_kept_or_replaced,
+        a_look_shows_everything_that_was_put,
+        bodies_are_kept_byte_for_byte,
+        several_wants_in_one_call_get_different_jobs,
+        a_reschedule_changes_what_it_names_and_nothing_else;
+    concurrency:
+        many_poppers_and_one_job_have_one_winner,
+        two_promoters_and_many_poppers_deliver_each_job_once,
+        one_of_many_puts_of_the_same_id_wins;
+}

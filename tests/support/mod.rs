@@ -1,0 +1,96 @@
+//! Real Redis processes for tests: private, on a free port of loopback, with AOF in a folder of
+//! their own. Each is stopped by its process id when its test ends, however it ends.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+/// One running redis-server.
+pub struct Redis {
+    child: Option<Child>,
+    port: u16,
+    dir: TempDir,
+    arguments: Vec<String>,
+}
+
+impl Redis {
+    /// Starts one that is fit for a queue.
+    ///
+    /// # Panics
+    /// If there is no redis-server: `./tests/run` installs it.
+    pub fn start() -> Self {
+        Self::with(&["--appendonly", "yes"])
+    }
+
+    /// Starts one with further arguments.
+    pub fn with(arguments: &[&str]) -> Self {
+        let mut redis = Self {
+            child: None,
+            port: free_port(),
+            dir: tempfile::tempdir().expect("a temporary folder"),
+            arguments: arguments.iter().map(ToString::to_string).collect(),
+        };
+        redis.resume();
+        redis
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+
+    /// Kills it as `kill -9` does; its files stay.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("the process is ours");
+            child.wait().expect("it was killed");
+        }
+    }
+
+    /// Starts it again on the same port and files, and waits until it answers.
+    pub fn resume(&mut self) {
+        // setpriv: should this test process be killed, its Redis goes with it.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "redis-server", "--bind", "127.0.0.1", "--save", ""])
+            .args(["--port", &self.port.to_string(), "--dir"])
+            .arg(self.dir.path())
+            .args(&self.arguments)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed: ./tests/run does that");
+        self.child = Some(child);
+        let end = Instant::now() + Duration::from_secs(20);
+        while !self.command("PING").is_some_and(|answer| answer.starts_with("+PONG")) {
+            assert!(Instant::now() < end, "redis-server does not answer");
+            std::thread::sleep(Duration::from_millis(10)); // no event tells that it is up
+        }
+    }
+
+    /// Sends an inline command; the raw beginning of its answer.
+    pub fn command(&self, line: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        stream.write_all(format!("{line}\r\n").as_bytes()).ok()?;
+        let mut answer = vec![0; 16 * 1024];
+        let length = stream.read(&mut answer).ok()?;
+        Some(String::from_utf8_lossy(&answer[..length]).into_owned())
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a bound address").port()
+}
