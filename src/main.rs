@@ -1,3 +1,7 @@
 //! The program: parse the command line, start telemetry, dispatch.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    delay_queue::cli::main()
+}

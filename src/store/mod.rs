@@ -214,15 +214,36 @@ pub struct Promoted {
     pub dead: u64,
     /// Dead jobs that are gone now.
     pub gone: u64,
-    /// Until the bucket's next deadline; zero if there are more that have come.
-    pub next_in: Option<Millis>,
+    /// The bucket's next deadline; one that has come means that there is more to promote.
+    pub next: Option<Next>,
 }
 
 /// What a bucket looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// Until the next deadline; zero if one has come. May be too early, never too late.
-    pub next_in: Option<Millis>,
+    /// The bucket's next deadline. May be too early, never too late.
+    pub next: Option<Next>,
     /// Ready jobs of each topic asked for.
     pub ready: Vec<u64>,
+}
+
+/// A deadline, and how far it is by the store's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Next {
+    /// When it is.
+    pub at: UnixMillis,
+    /// How long until then; zero if it has come.
+    pub wait: Millis,
+}
+
+impl Next {
+    /// As seen at `now`.
+    fn seen(at: UnixMillis, now: UnixMillis) -> Self {
+        Self { at, wait: at.since(now) }
+    }
+
+    /// Whether it has come.
+    pub fn has_come(self) -> bool {
+        self.wait == Millis::ZERO
+    }
 }

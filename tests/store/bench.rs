@@ -11,8 +11,8 @@ use delay_queue::{
         Reservation, Schedule, State, Topic, UnixMillis,
     },
     store::{
-        Bury, Clock, Held, Moved, Options, Placed, Popped, Promoted, Release, Reply, Store, Touch,
-        Want,
+        Bury, Clock, Held, Moved, Next, Options, Placed, Popped, Promoted, Release, Reply, Store,
+        Touch, Want,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
@@ -140,7 +140,7 @@ impl Bench {
         for bucket in self.store.buckets().all() {
             loop {
                 let promoted = self.store.promote(bucket, 100).await.expect("promote");
-                let more = promoted.next_in == Some(Millis::ZERO);
+                let more = promoted.next.is_some_and(Next::has_come);
                 all.push(promoted);
                 if !more {
                     break;

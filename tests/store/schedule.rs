@@ -4,6 +4,8 @@ use delay_queue::job::{
     Backoff, MAX_DURATION, Millis, NewJob, Refusal, Schedule, State, UnixMillis,
 };
 
+use delay_queue::store::Next;
+
 use crate::bench::{Bench, HOUR, MINUTE, RETENTION, SECOND, START, delayed, id, job};
 
 pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
@@ -148,7 +150,8 @@ pub async fn a_pop_can_set_another_ttr_for_itself_alone(bench: Bench) {
 pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     let name = id("a");
     let bucket = bench.bucket(&name);
-    let next = async || bench.store.look(bucket, vec![]).await.expect("look").next_in;
+    let next =
+        async || bench.store.look(bucket, vec![]).await.expect("look").next.map(|next| next.wait);
     assert_eq!(next().await, None);
     bench.put(delayed("a", "t", HOUR)).await.expect("put");
     assert_eq!(next().await, Some(HOUR));
@@ -167,7 +170,7 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     bench.advance(HOUR);
     assert_eq!(next().await, Some(Millis::ZERO));
     let promoted = bench.store.promote(bucket, 10).await.expect("promote");
-    assert_eq!((promoted.expired, promoted.next_in), (1, None));
+    assert_eq!((promoted.expired, promoted.next), (1, None));
 }
 
 pub async fn promoting_goes_in_bounded_steps(bench: Bench) {
@@ -184,10 +187,10 @@ pub async fn promoting_goes_in_bounded_steps(bench: Bench) {
     loop {
         let promoted = bench.store.promote(bucket, 10).await.expect("promote");
         steps.push(promoted.ready.iter().map(|(_, count)| count).sum::<u64>());
-        if promoted.next_in.is_none() {
+        if promoted.next.is_none() {
             break;
         }
-        assert_eq!(promoted.next_in, Some(Millis::ZERO));
+        assert!(promoted.next.is_some_and(Next::has_come));
     }
     assert_eq!(steps, [10, 10, 5]);
     assert_eq!(bench.ready("even").await + bench.ready("odd").await, 25);

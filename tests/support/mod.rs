@@ -44,7 +44,6 @@ impl Redis {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-
     /// Kills it as `kill -9` does; its files stay.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

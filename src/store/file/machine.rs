@@ -9,7 +9,9 @@ use crate::{
         After, Backoff, Change, Due, Event, JobId, Millis, NewJob, Nonce, OnConflict, Refusal,
         Reservation, State, Topic, UnixMillis, next,
     },
-    store::{Bury, Held, How, Look, Moved, Now, Placed, Promoted, Release, Reply, Touch, Want},
+    store::{
+        Bury, Held, How, Look, Moved, Next, Now, Placed, Promoted, Release, Reply, Touch, Want,
+    },
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Slot};
@@ -311,8 +313,7 @@ impl Machine {
                 }
             }
         }
-        let next_in = self.index.next_deadline().map(|at| at.since(now.floor));
-        Promoted { ready, next_in, ..promoted }
+        Promoted { ready, next: self.next_deadline(now), ..promoted }
     }
 
     /// The next attempt counts from the end of the TTR, so it does not matter when this runs.
@@ -353,9 +354,13 @@ impl Machine {
 
     pub(super) fn look(&self, now: Now, topics: &[Topic]) -> Look {
         Look {
-            next_in: self.index.next_deadline().map(|at| at.since(now.floor)),
+            next: self.next_deadline(now),
             ready: topics.iter().map(|topic| self.index.ready(topic)).collect(),
         }
+    }
+
+    fn next_deadline(&self, now: Now) -> Option<Next> {
+        self.index.next_deadline().map(|at| Next::seen(at, now.floor))
     }
 
     /// The entry of a job, and its topic.

@@ -23,8 +23,8 @@ use self::{
     scripts::{Scripts, Transition},
 };
 use super::{
-    Bury, Clock, Held, Layout, Look, Moved, OpenError, Options, Outcome, Placed, Popped, Promoted,
-    Release, Reply, Store, StoreError, Touch, Want,
+    Bury, Clock, Held, Layout, Look, Moved, Next, OpenError, Options, Outcome, Placed, Popped,
+    Promoted, Release, Reply, Store, StoreError, Touch, Want,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, State, Topic,
@@ -301,7 +301,7 @@ impl Store for RedisStore {
         while reply.left() > 0 {
             ready.push((reply.parsed()?, reply.number()?));
         }
-        Ok(Promoted { ready, expired, dead, gone, next_in: until(&next, now)? })
+        Ok(Promoted { ready, expired, dead, gone, next: deadline(&next, now)? })
     }
 
     async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
@@ -328,7 +328,7 @@ impl Store for RedisStore {
             }
         };
         let next = if next.left() == 2 { next.text().and(next.text())? } else { String::new() };
-        Ok(Look { next_in: until(&next, now)?, ready })
+        Ok(Look { next: deadline(&next, now)?, ready })
     }
 
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {
@@ -377,11 +377,11 @@ fn moved(reply: &mut Values) -> Result<Reply<Moved>, StoreError> {
     Ok(Ok(Moved { topic: text.parse().map_err(StoreError::unreadable)?, state, due_at }))
 }
 
-/// How long from `now` until the deadline `next`, which is empty if there is none.
-fn until(next: &str, now: UnixMillis) -> Result<Option<Millis>, StoreError> {
-    if next.is_empty() {
+/// The deadline that a script or command names; empty if there is none.
+fn deadline(text: &str, now: UnixMillis) -> Result<Option<Next>, StoreError> {
+    if text.is_empty() {
         return Ok(None);
     }
-    let deadline = next.parse().map(UnixMillis::new).map_err(StoreError::unreadable)?;
-    Ok(Some(deadline.since(now)))
+    let at = text.parse().map(UnixMillis::new).map_err(StoreError::unreadable)?;
+    Ok(Some(Next::seen(at, now)))
 }

@@ -1,0 +1,48 @@
+//! `delay-queue serve`: the server, from its telemetry to its signals.
+
+use std::{error::Error, io::IsTerminal};
+
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    config::{LogFormat, LogSettings, Settings},
+    server,
+};
+
+pub(super) fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
+    start_log(&settings.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(settings))
+}
+
+async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let shutdown = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    let address = settings.server.listen;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|cause| format!("failed to listen on {address} (server.listen): {cause}"))?;
+    Ok(server::run(listener, settings, shutdown).await?)
+}
+
+fn start_log(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(settings.filter.parse::<EnvFilter>()?)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    match settings.format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().init(),
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! The routes of many jobs: each job has a result of its own, in the order of the request.
+
+use axum::{Json, body::Bytes, extract::State, http::StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{
+    App,
+    input::{Content, parse},
+    jobs::placed_status,
+    problem::{Problem, Written},
+    wire::{self, Bare, Became, Place, Wish},
+};
+use crate::{
+    job::JobId,
+    queue::QueueError,
+    store::{Applied, MAX_BATCH, StoreError},
+};
+
+/// The answer.
+#[derive(Serialize)]
+pub(super) struct Results {
+    results: Vec<ResultOfOne>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResultOfOne {
+    Done(Became),
+    Refused(Written),
+}
+
+type Answer = Result<Json<Results>, Problem>;
+
+pub(super) async fn put(State(app): State<App>, Content(content): Content) -> Answer {
+    let puts = jobs(&content)?.into_iter().enumerate().map(|(index, json)| {
+        let put = parse::<wire::PutJob>(json.get().as_bytes(), &format!("jobs[{index}]"))?;
+        let put = put.valid(&content, app.limits)?;
+        Ok(((put.id.clone(), put.topic.clone()), put))
+    });
+    let call = async |puts| app.queue.put(puts).await;
+    answer(
+        puts.collect(),
+        call,
+        |(id, _)| id.clone(),
+        |(_, topic), (id, placed)| {
+            Became::placed(id, topic, placed).with_status(placed_status(placed.how))
+        },
+    )
+    .await
+}
+
+pub(super) async fn finish(State(app): State<App>, Content(content): Content) -> Answer {
+    let held = wishes::<wire::Finish>(&content, |held| &held.id)?;
+    let call = async |held| app.queue.finish(held).await;
+    answer(
+        held,
+        call,
+        |id| Some(id.clone()),
+        |id, ()| Became::finished(id).with_status(StatusCode::NO_CONTENT),
+    )
+    .await
+}
+
+pub(super) async fn release(State(app): State<App>, Content(content): Content) -> Answer {
+    let releases = wishes::<wire::Release>(&content, |release| &release.held.id)?;
+    let call = async |releases| app.queue.release(releases).await;
+    answer(
+        releases,
+        call,
+        |id| Some(id.clone()),
+        |id, moved| Became::moved(id, &moved).with_status(StatusCode::OK),
+    )
+    .await
+}
+
+pub(super) async fn touch(State(app): State<App>, Content(content): Content) -> Answer {
+    let touches = wishes::<wire::Touch>(&content, |touch| &touch.held.id)?;
+    let call = async |touches| app.queue.touch(touches).await;
+    answer(
+        touches,
+        call,
+        |id| Some(id.clone()),
+        |id, until| Became::held_until(id, until).with_status(StatusCode::OK),
+    )
+    .await
+}
+
+pub(super) async fn delete(State(app): State<App>, Content(content): Content) -> Answer {
+    let ids = wishes::<Bare>(&content, |id| id)?;
+    let call = async |ids| app.queue.delete(ids).await;
+    answer(
+        ids,
+        call,
+        |id| Some(id.clone()),
+        |id, was| Became::in_state(id, was).with_status(StatusCode::OK),
+    )
+    .await
+}
+
+/// The texts of a batch's jobs.
+fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Batch<'a> {
+        #[serde(borrow)]
+        jobs: Vec<&'a RawValue>,
+    }
+
+    let Batch { jobs } = parse(content, "")?;
+    match jobs.len() {
+        1..=MAX_BATCH => Ok(jobs),
+        count => {
+            let detail = format!("must have 1 to {MAX_BATCH} jobs, got {count}");
+            Err(Problem::field("jobs", detail))
+        }
+    }
+}
+
+/// One job of a batch: what is told of it (`T`) and what is asked (`J`), or why it is refused.
+type Item<T, J> = Result<(T, J), Problem>;
+
+fn wishes<W: Wish>(
+    content: &Bytes,
+    id: impl Fn(&W::Job) -> &JobId,
+) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
+    let wish = |(index, json): (usize, &RawValue)| {
+        let wish: W = parse(json.get().as_bytes(), &format!("jobs[{index}]"))?;
+        let job = wish.valid(Place::Batch)?;
+        Ok((id(&job).clone(), job))
+    };
+    Ok(jobs(content)?.into_iter().enumerate().map(wish).collect())
+}
+
+/// Has the valid jobs done, and puts the results together.
+async fn answer<T, J, O>(
+    items: Vec<Item<T, J>>,
+    call: impl AsyncFnOnce(Vec<J>) -> Vec<Result<O, QueueError>>,
+    id: impl Fn(&T) -> Option<JobId>,
+    done: impl Fn(T, O) -> Became,
+) -> Answer {
+    let mut jobs = Vec::with_capacity(items.len());
+    let tags: Vec<Result<T, Problem>> = items
+        .into_iter()
+        .map(|item| {
+            item.map(|(tag, job)| {
+                jobs.push(job);
+                tag
+            })
+        })
+        .collect();
+    let replies = call(jobs).await;
+    if let Some(error) = whole_batch_failed(&replies) {
+        return Err(error.into());
+    }
+    let mut replies = replies.into_iter();
+    let results = tags.into_iter().map(|tag| match tag {
+        Err(problem) => ResultOfOne::Refused(problem.of_job(None)),
+        Ok(tag) => match replies.next().map(|reply| reply.map_err(Problem::from)) {
+            Some(Ok(reply)) => ResultOfOne::Done(done(tag, reply)),
+            Some(Err(problem)) => ResultOfOne::Refused(problem.of_job(id(&tag))),
+            None => ResultOfOne::Refused(Problem::internal().of_job(id(&tag))),
+        },
+    });
+    Ok(Json(Results { results: results.collect() }))
+}
+
+/// If the store did nothing at all, the request as a whole says so: a client that looks at the
+/// status alone must not take that for success.
+fn whole_batch_failed<O>(replies: &[Result<O, QueueError>]) -> Option<StoreError> {
+    let errors: Option<Vec<&StoreError>> = replies
+        .iter()
+        .map(|reply| match reply {
+            Err(QueueError::Store(error)) => Some(error),
+            _ => None,
+        })
+        .collect();
+    let errors = errors?;
+    let unknown = errors.iter().find(|error| error.applied() == Applied::Unknown);
+    unknown.or(errors.first()).map(|&error| error.clone())
+}

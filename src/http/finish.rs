@@ -1,0 +1,58 @@
+//! The outermost layer: what holds for every answer.
+//!
+//! Each gets an `X-Request-Id` (the caller's own, if it sent a sane one), and each problem becomes
+//! its JSON here, whichever layer it comes from.
+
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{
+        HeaderName, HeaderValue, StatusCode,
+        header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER},
+    },
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use super::problem::Problem;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+pub(super) async fn finish(request: Request, next: Next) -> Response {
+    let id = request_id(&request);
+    let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
+    let mut response = if encoded {
+        let detail = "Content-Encoding is not supported: send the body as it is";
+        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", detail)
+            .into_response()
+    } else {
+        next.run(request).await
+    };
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        write(&mut response, problem, &id);
+    }
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
+    if let Some(seconds) = problem.retry_after() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+    }
+    let kind = HeaderValue::from_static("application/problem+json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    let written = problem.of_request(id.to_str().unwrap_or_default());
+    let json = serde_json::to_vec(&written).expect("a problem is plain text and numbers");
+    *response.body_mut() = Body::from(json);
+}
+
+fn request_id(request: &Request) -> HeaderValue {
+    let sane = |id: &&HeaderValue| {
+        let byte = |b: &u8| b.is_ascii_alphanumeric() || b"._:-".contains(b);
+        (1..=128).contains(&id.len()) && id.as_bytes().iter().all(byte)
+    };
+    request.headers().get(REQUEST_ID).filter(sane).cloned().unwrap_or_else(|| {
+        let fresh = format!("{:016x}", rand::random::<u64>());
+        HeaderValue::from_str(&fresh).expect("hexadecimal digits")
+    })
+}

@@ -1,0 +1,147 @@
+//! From the bytes of a request to valid values; each refusal names its field.
+
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Path, Request},
+    http::{StatusCode, header::CONTENT_LENGTH, request::Parts},
+};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Deserialize;
+use tower_http::timeout::TimeoutError;
+
+use super::{App, problem::Problem};
+use crate::job::{JobId, Topic};
+
+/// Most topics that one pop may name.
+const MAX_TOPICS: usize = 100;
+
+/// The whole body of a request, within `limits.request_bytes`.
+pub(super) struct Content(pub(super) Bytes);
+
+impl FromRequest<App> for Content {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let limit = app.limits.request_bytes;
+        let too_large =
+            || Problem::body_too_large(format!("the request must have at most {limit} bytes"));
+        let announced = request.headers().get(CONTENT_LENGTH).and_then(|n| n.to_str().ok());
+        if announced.and_then(|n| n.parse::<usize>().ok()).is_some_and(|n| n > limit) {
+            return Err(too_large());
+        }
+        match Limited::new(request.into_body(), limit).collect().await {
+            Ok(body) => Ok(Self(body.to_bytes())),
+            Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+            Err(error) if caused_by_timeout(&*error) => Err(Problem::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "request_timeout",
+                "the body did not arrive in time (server.body_timeout)",
+            )),
+            Err(_) => Err(Problem::new(
+                StatusCode::BAD_REQUEST,
+                "invalid_request",
+                "the body of the request broke off",
+            )),
+        }
+    }
+}
+
+fn caused_by_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.into_iter().any(|cause| cause.is::<TimeoutError>())
+}
+
+/// The one parameter of a path.
+async fn parameter(parts: &mut Parts, app: &App, field: &str) -> Result<String, Problem> {
+    let path = Path::<String>::from_request_parts(parts, app).await;
+    path.map(|Path(text)| text).map_err(|_| Problem::field(field, "must be UTF-8 text"))
+}
+
+/// The job id of a path.
+pub(super) struct PathId(pub(super) JobId);
+
+impl FromRequestParts<App> for PathId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let id = parameter(parts, app, "id").await?.parse();
+        id.map(Self).map_err(|error: crate::job::NameError| Problem::field("id", error.to_string()))
+    }
+}
+
+/// The topics of a path: one, or a list with commas.
+pub(super) struct PathTopics(pub(super) Vec<Topic>);
+
+impl FromRequestParts<App> for PathTopics {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let text = parameter(parts, app, "topic").await?;
+        let topics: Vec<Topic> = text
+            .split(',')
+            .map(|topic| {
+                topic.parse().map_err(|error: crate::job::NameError| {
+                    Problem::field("topic", error.to_string())
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        if topics.len() > MAX_TOPICS {
+            let detail = format!("must be at most {MAX_TOPICS} topics, got {}", topics.len());
+            return Err(Problem::field("topic", detail));
+        }
+        Ok(Self(topics))
+    }
+}
+
+/// Reads a JSON object. `within` is where in the request this text stands ("" or "jobs[3]").
+pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
+    // Taken as it is, a list would fill the fields in their order.
+    if !matches!(json.trim_ascii_start().first(), None | Some(b'{')) {
+        return match serde_json::from_slice::<serde::de::IgnoredAny>(json) {
+            Ok(_) if within.is_empty() => Err(Problem::field("body", "must be a JSON object")),
+            Ok(_) => Err(Problem::field(within, "must be a JSON object")),
+            Err(error) => Err(invalid_json(&error.to_string())),
+        };
+    }
+    // The path to the wrong place is looked for only when there is one.
+    serde_json::from_slice(json).map_err(|error| {
+        let deserializer = &mut serde_json::Deserializer::from_slice(json);
+        match serde_path_to_error::deserialize::<_, T>(deserializer) {
+            Err(located) => explain(&located, within),
+            // Complete, and followed by something else.
+            Ok(_) => invalid_json(&error.to_string()),
+        }
+    })
+}
+
+/// The same, where no body means all defaults.
+pub(super) fn parse_or_default<'a, T>(json: &'a [u8]) -> Result<T, Problem>
+where
+    T: Deserialize<'a> + Default,
+{
+    if json.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { parse(json, "") }
+}
+
+fn explain(error: &serde_path_to_error::Error<serde_json::Error>, within: &str) -> Problem {
+    let text = error.inner().to_string();
+    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    let path = error.path().to_string();
+    let path = path.trim_start_matches('.');
+    // A number beyond every limit is no less JSON for it.
+    let readable = error.inner().is_data() || what == "number out of range";
+    if !readable {
+        return invalid_json(&text);
+    }
+    let field = match (within, path) {
+        ("", "") => "body".to_owned(),
+        ("", path) => path.to_owned(),
+        (within, "") => within.to_owned(),
+        (within, path) => format!("{within}.{path}"),
+    };
+    Problem::field(field, what)
+}
+
+fn invalid_json(what: &str) -> Problem {
+    let detail = format!("the body must be JSON: {what}");
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_json", detail)
+}

@@ -1,0 +1,128 @@
+//! The routes of one job.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderName, StatusCode, Uri, header::LOCATION},
+};
+
+use super::{
+    App,
+    input::{Content, PathId, parse, parse_or_default},
+    problem::Problem,
+    query::Query,
+    wire::{self, Bare, Became, Place, ShownJob, Wish},
+};
+use crate::{job, queue::QueueError, store::How};
+
+type Answer = Result<Json<Became>, Problem>;
+
+pub(super) async fn put(
+    State(app): State<App>,
+    Content(content): Content,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Became>), Problem> {
+    let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits)?;
+    let topic = put.topic.clone();
+    let (id, placed) = one(app.queue.put(vec![put]).await)?;
+    let location = [(LOCATION, format!("/jobs/{id}"))];
+    Ok((placed_status(placed.how), location, Json(Became::placed(id, topic, placed))))
+}
+
+/// Created, or a job that lived before.
+pub(super) fn placed_status(how: How) -> StatusCode {
+    match how {
+        How::Created => StatusCode::CREATED,
+        How::Kept | How::Replaced => StatusCode::OK,
+    }
+}
+
+pub(super) async fn get(
+    State(app): State<App>,
+    PathId(id): PathId,
+) -> Result<Json<ShownJob>, Problem> {
+    Ok(Json(app.queue.get(id).await?.into()))
+}
+
+pub(super) async fn patch(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Content(content): Content,
+) -> Result<Json<ShownJob>, Problem> {
+    let change = parse::<wire::PatchJob>(&content, "")?.valid(&content, app.limits)?;
+    one(app.queue.reschedule(vec![(id.clone(), change)]).await)?;
+    Ok(Json(app.queue.get(id).await?.into()))
+}
+
+pub(super) async fn delete(State(app): State<App>, PathId(id): PathId) -> Answer {
+    let was = one(app.queue.delete(vec![id.clone()]).await)?;
+    Ok(Json(Became::in_state(id, was)))
+}
+
+pub(super) async fn finish(
+    State(app): State<App>,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Result<StatusCode, Problem> {
+    let held = wish::<wire::Finish>(id, &uri, &content)?;
+    one(app.queue.finish(vec![held]).await)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn release(
+    State(app): State<App>,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Answer {
+    let release = wish::<wire::Release>(id.clone(), &uri, &content)?;
+    let moved = one(app.queue.release(vec![release]).await)?;
+    Ok(Json(Became::moved(id, &moved)))
+}
+
+pub(super) async fn touch(
+    State(app): State<App>,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Answer {
+    let touch = wish::<wire::Touch>(id.clone(), &uri, &content)?;
+    let until = one(app.queue.touch(vec![touch]).await)?;
+    Ok(Json(Became::held_until(id, until)))
+}
+
+pub(super) async fn bury(
+    State(app): State<App>,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Answer {
+    let bury = wish::<wire::Bury>(id.clone(), &uri, &content)?;
+    one(app.queue.bury(vec![bury]).await)?;
+    Ok(Json(Became::in_state(id, job::State::Dead)))
+}
+
+pub(super) async fn kick(
+    State(app): State<App>,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Answer {
+    let id = wish::<Bare>(id, &uri, &content)?;
+    one(app.queue.kick(vec![id.clone()]).await)?;
+    Ok(Json(Became::in_state(id, job::State::Ready)))
+}
+
+/// What a request asks of the job in its path, by query and body.
+fn wish<W: Wish>(id: job::JobId, uri: &Uri, content: &[u8]) -> Result<W::Job, Problem> {
+    let mut query = Query::new(uri);
+    let reservation = query.reservation()?;
+    query.finish()?;
+    parse_or_default::<W>(content)?.valid(Place::Path(id, reservation))
+}
+
+/// The outcome of the only job.
+fn one<T>(replies: Vec<Result<T, QueueError>>) -> Result<T, Problem> {
+    let reply = replies.into_iter().next();
+    reply.ok_or_else(Problem::internal)?.map_err(Problem::from)
+}

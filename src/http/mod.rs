@@ -1,0 +1,86 @@
+//! The HTTP API: routes, and what holds for all of them.
+//!
+//! A handler extracts, makes one call to the queue, and maps its answer; nothing else. Every route
+//! is served at the root and under `/v1`.
+
+mod batch;
+mod finish;
+mod input;
+mod jobs;
+mod ops;
+mod problem;
+mod query;
+mod topics;
+mod wire;
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use axum::{
+    Router,
+    http::{StatusCode, header::ALLOW},
+    middleware,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use self::problem::Problem;
+use crate::{config::Limits, queue::Queue};
+
+/// What handlers share.
+#[derive(Clone)]
+pub struct App {
+    /// The service.
+    pub queue: Arc<Queue>,
+    /// How large things may be.
+    pub limits: Limits,
+    /// The server is about to end: not ready any more.
+    pub draining: Arc<AtomicBool>,
+}
+
+/// All routes.
+pub fn router(app: App) -> Router {
+    let routes = Router::new()
+        .route("/jobs", post(jobs::put))
+        .route("/jobs/{id}", get(jobs::get).patch(jobs::patch).delete(jobs::delete))
+        .route("/jobs/{id}/finish", post(jobs::finish))
+        .route("/jobs/{id}/release", post(jobs::release))
+        .route("/jobs/{id}/touch", post(jobs::touch))
+        .route("/jobs/{id}/bury", post(jobs::bury))
+        .route("/jobs/{id}/kick", post(jobs::kick))
+        .route("/batch/jobs", post(batch::put))
+        .route("/batch/finish", post(batch::finish))
+        .route("/batch/release", post(batch::release))
+        .route("/batch/touch", post(batch::touch))
+        .route("/batch/delete", post(batch::delete))
+        // A HEAD would pop jobs and throw them away.
+        .route("/topics/{topic}/pop", get(topics::pop).post(topics::pop).head(no_head))
+        .route("/healthz", get(ops::healthz))
+        .route("/readyz", get(ops::readyz));
+    Router::new()
+        .nest("/v1", routes.clone())
+        .merge(routes)
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+        .layer(CatchPanicLayer::custom(|_| panicked()))
+        .layer(middleware::from_fn(finish::finish))
+}
+
+async fn no_route() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "route_not_found", "there is no such route")
+}
+
+async fn wrong_method() -> Problem {
+    let detail = "this route does not take this method; Allow names those it takes";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+}
+
+async fn no_head() -> impl IntoResponse {
+    ([(ALLOW, "GET, POST")], wrong_method().await)
+}
+
+/// The panic itself is in the log already.
+fn panicked() -> Response {
+    Problem::internal().into_response()
+}

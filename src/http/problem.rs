@@ -1,0 +1,191 @@
+//! Every refusal in one shape: RFC 9457 `application/problem+json`.
+//!
+//! A handler answers with a [`Problem`]; one layer (`finish.rs`) writes it down, with the id of
+//! the request. `code` is a stable word, part of the contract.
+
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+use crate::{
+    job::{JobId, Refusal},
+    queue::QueueError,
+    store::{Applied, StoreError},
+};
+
+/// What went wrong, for the client.
+#[derive(Debug, Clone)]
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) detail: String,
+    pub(super) field: Option<String>,
+    pub(super) applied: Applied,
+}
+
+/// The problem as it is written. `type` is "about:blank" (RFC 9457, section 4.2.1): `title` is the
+/// status in words, and `code` says more.
+#[derive(Debug, Serialize)]
+pub(super) struct Written {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: String,
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    applied: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+    /// In a batch: of which job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<JobId>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, code, detail: detail.into(), field: None, applied: Applied::No }
+    }
+
+    /// A field whose value is not allowed: `detail` completes "the field …", or names it itself.
+    pub(super) fn field(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
+        let (field, detail) = (field.into(), detail.as_ref());
+        let detail = match detail.starts_with("unknown field") || detail.starts_with("missing") {
+            true => detail.to_owned(),
+            false => format!("`{field}` {detail}"),
+        };
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", detail);
+        Self { field: Some(field), ..problem }
+    }
+
+    pub(super) fn body_too_large(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+    }
+
+    pub(super) fn shutting_down() -> Self {
+        let detail = "the server is shutting down: ask another one, or again in a moment";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail)
+    }
+
+    pub(super) fn internal() -> Self {
+        let detail = "the server failed; its log tells more under this request_id";
+        let problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+        Self { applied: Applied::Unknown, ..problem }
+    }
+
+    /// How long a client should wait before it asks again, in seconds.
+    pub(super) fn retry_after(&self) -> Option<&'static str> {
+        let retry = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
+        retry.contains(&self.status).then_some("1")
+    }
+
+    /// As the answer to a request.
+    pub(super) fn of_request(self, id: &str) -> Written {
+        Written { request_id: Some(id.to_owned()), ..self.write() }
+    }
+
+    /// As the result of one job of a batch.
+    pub(super) fn of_job(self, id: Option<JobId>) -> Written {
+        Written { id, ..self.write() }
+    }
+
+    fn write(self) -> Written {
+        Written {
+            kind: "about:blank",
+            title: self.status.canonical_reason().unwrap_or("Error"),
+            status: self.status.as_u16(),
+            detail: self.detail,
+            code: self.code,
+            field: self.field,
+            applied: match self.applied {
+                Applied::No => "no",
+                Applied::Unknown => "unknown",
+            },
+            request_id: None,
+            id: None,
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let conflict = |code, detail| Self::new(StatusCode::CONFLICT, code, detail);
+        match refusal {
+            Refusal::NotFound => {
+                let detail =
+                    "no living job has this id: it was never put, or is finished or deleted";
+                Self::new(StatusCode::NOT_FOUND, "job_not_found", detail)
+            }
+            Refusal::Exists => conflict(
+                "job_exists",
+                "a living job has this `id` already; `on_conflict` can keep or replace it",
+            ),
+            Refusal::ReservationLost => conflict(
+                "reservation_lost",
+                "`reservation` does not hold this job, or not any more; the token of the latest \
+                 pop of this job does, until it is released",
+            ),
+            Refusal::NeverPopped => conflict(
+                "never_popped",
+                "nobody has popped this job yet, so nobody can act on it as its consumer; to be \
+                 rid of it, delete it",
+            ),
+            Refusal::Reserved => {
+                conflict("job_reserved", "a consumer holds this job; try again when it is back")
+            }
+            Refusal::Dead => conflict("job_dead", "this job is dead; kick it first"),
+            Refusal::DueTooFar => Self::field("due_at", "must be at most ten years ahead"),
+            Refusal::NotReady => Self::internal(),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let applied = error.applied();
+        let unavailable =
+            |detail: &str| Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail);
+        let problem = match (&error, applied) {
+            (StoreError::Unavailable { .. }, Applied::No) => {
+                unavailable("the store is out of reach; nothing was changed, so ask again")
+            }
+            (StoreError::Unavailable { .. }, Applied::Unknown) => unavailable(
+                "the store did not answer; this may or may not have been done, so look before \
+                 you ask again, or give an `id` of your own: then asking twice is harmless",
+            ),
+            (StoreError::Full { .. }, _) => Self::new(
+                StatusCode::INSUFFICIENT_STORAGE,
+                "store_full",
+                "the store has no room for more jobs; finishing and deleting still work",
+            ),
+            (StoreError::Unreadable { .. }, _) => Self::internal(),
+        };
+        tracing::warn!(%error, code = problem.code, "a request failed");
+        Self { applied, ..problem }
+    }
+}
+
+impl From<QueueError> for Problem {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::Refused(refusal) => refusal.into(),
+            QueueError::Store(error) => error.into(),
+            QueueError::ReservationRequired => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "reservation_required",
+                "`reservation` is required by this server: send the token that the pop gave",
+            ),
+        }
+    }
+}

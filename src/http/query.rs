@@ -1,0 +1,57 @@
+//! The query of a URL: named parameters, each at most once, none unknown.
+
+use std::str::FromStr;
+
+use axum::http::Uri;
+
+use super::problem::Problem;
+use crate::job::{Millis, Reservation};
+
+pub(super) struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    pub(super) fn new(uri: &Uri) -> Self {
+        let query = uri.query().unwrap_or_default().as_bytes();
+        Self { pairs: form_urlencoded::parse(query).into_owned().collect() }
+    }
+
+    /// Takes a parameter out.
+    fn take(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        let mut found = None;
+        while let Some(at) = self.pairs.iter().position(|(key, _)| key == name) {
+            if found.replace(self.pairs.swap_remove(at).1).is_some() {
+                return Err(Problem::field(name, "must be given once"));
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn duration(&mut self, name: &str) -> Result<Option<Millis>, Problem> {
+        let parse = |text: String| {
+            Millis::from_str(&text).map_err(|error| Problem::field(name, error.to_string()))
+        };
+        self.take(name)?.map(parse).transpose()
+    }
+
+    pub(super) fn number(&mut self, name: &str) -> Result<Option<u64>, Problem> {
+        let parse = |text: String| {
+            let refused = |_| Problem::field(name, format!("must be a whole number, got {text:?}"));
+            text.parse().map_err(refused)
+        };
+        self.take(name)?.map(parse).transpose()
+    }
+
+    pub(super) fn reservation(&mut self) -> Result<Option<Reservation>, Problem> {
+        Ok(self.take("reservation")?.map(|text| Reservation::from_client(&text)))
+    }
+
+    /// Refuses what nobody has taken.
+    pub(super) fn finish(self) -> Result<(), Problem> {
+        match self.pairs.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(Problem::field(name, "is not a parameter of this route")),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Everything that goes to one bucket: a coalescer for each transition, and what a transition
+//! means to those who wait.
+//!
+//! Hints are given here, in the call itself and not by whoever asked for it: a client that hangs
+//! up after its put must not take the news of a ready job with it.
+
+use std::sync::Arc;
+
+use super::{coalescer::Coalescer, handed::Handed, handed::WayBack, timer::Bell, waiters::Waiters};
+use crate::{
+    job::{Bucket, Change, JobId, NewJob, Nonce, State, Topic, UnixMillis},
+    store::{Bury, Held, Moved, Outcome, Placed, Release, Reply, Store, Touch, Want},
+};
+
+pub(super) struct Lane {
+    pub(super) put: Coalescer<NewJob, Reply<Placed>>,
+    pub(super) pop: Coalescer<Want, (Handed, u64)>,
+    pub(super) finish: Coalescer<Held, Reply<()>>,
+    pub(super) release: Coalescer<Release, Reply<Moved>>,
+    pub(super) touch: Coalescer<Touch, Reply<UnixMillis>>,
+    pub(super) bury: Coalescer<Bury, Reply<()>>,
+    pub(super) kick: Coalescer<JobId, Reply<Topic>>,
+    pub(super) delete: Coalescer<JobId, Reply<State>>,
+    pub(super) reschedule: Coalescer<(JobId, Change), Reply<Moved>>,
+}
+
+/// One bucket, and whom its news concern.
+#[derive(Clone)]
+pub(super) struct Scene {
+    pub(super) bucket: Bucket,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) bell: Arc<Bell>,
+    pub(super) waiters: Arc<Waiters>,
+}
+
+impl Scene {
+    /// A job has moved: whoever waits for it may pop it, or the timer must know.
+    fn moved(&self, topic: &Topic, state: State, at: UnixMillis) {
+        match state {
+            State::Ready => self.waiters.mark(topic, self.bucket, 1),
+            State::Delayed | State::Reserved | State::Dead => self.bell.ring(at),
+        }
+    }
+
+    /// A coalescer for jobs of type `I`: `call` makes one call to the store.
+    fn coalescer<I, O, F>(
+        &self,
+        call: impl Fn(Self, Vec<I>) -> F + Send + Sync + 'static,
+    ) -> Coalescer<I, O>
+    where
+        I: Send + 'static,
+        O: Send + 'static,
+        F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
+    {
+        let scene = self.clone();
+        Coalescer::new(move |jobs| call(scene.clone(), jobs))
+    }
+
+    /// Returns what could not be handed over, for others to pop.
+    pub(super) fn give_back(&self) -> Coalescer<Held, Reply<Topic>> {
+        self.coalescer(|scene: Self, jobs| async move {
+            let replies = scene.store.give_back(scene.bucket, jobs).await?;
+            for topic in replies.iter().flatten() {
+                scene.waiters.mark(topic, scene.bucket, 1);
+            }
+            Ok(replies)
+        })
+    }
+
+    pub(super) fn lane(&self, way_back: &Arc<WayBack>) -> Lane {
+        let way_back = Arc::clone(way_back);
+        Lane {
+            put: self.coalescer(Self::put),
+            pop: self.coalescer(move |scene: Self, wants| scene.pop(wants, Arc::clone(&way_back))),
+            finish: self.coalescer(|scene: Self, jobs| async move {
+                scene.store.finish(scene.bucket, jobs).await
+            }),
+            release: self.coalescer(|scene: Self, jobs| async move {
+                let replies = scene.store.release(scene.bucket, jobs).await?;
+                scene.all_moved(&replies);
+                Ok(replies)
+            }),
+            touch: self.coalescer(|scene: Self, jobs| async move {
+                let replies = scene.store.touch(scene.bucket, jobs).await?;
+                replies.iter().flatten().for_each(|&until| scene.bell.ring(until));
+                Ok(replies)
+            }),
+            bury: self.coalescer(|scene: Self, jobs| async move {
+                scene.store.bury(scene.bucket, jobs).await
+            }),
+            kick: self.coalescer(|scene: Self, jobs| async move {
+                let replies = scene.store.kick(scene.bucket, jobs).await?;
+                for topic in replies.iter().flatten() {
+                    scene.waiters.mark(topic, scene.bucket, 1);
+                }
+                Ok(replies)
+            }),
+            delete: self.coalescer(|scene: Self, jobs| async move {
+                scene.store.delete(scene.bucket, jobs).await
+            }),
+            reschedule: self.coalescer(|scene: Self, jobs| async move {
+                let replies = scene.store.reschedule(scene.bucket, jobs).await?;
+                scene.all_moved(&replies);
+                Ok(replies)
+            }),
+        }
+    }
+
+    fn all_moved(&self, replies: &[Reply<Moved>]) {
+        for moved in replies.iter().flatten() {
+            self.moved(&moved.topic, moved.state, moved.due_at);
+        }
+    }
+
+    async fn put(self, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
+        let topics: Vec<Topic> = jobs.iter().map(|job| job.topic.clone()).collect();
+        let replies = self.store.put(self.bucket, jobs).await?;
+        for (topic, reply) in topics.iter().zip(&replies) {
+            if let Ok(placed) = reply {
+                self.moved(topic, placed.state, placed.due_at);
+            }
+        }
+        Ok(replies)
+    }
+
+    async fn pop(self, wants: Vec<Want>, way_back: Arc<WayBack>) -> Outcome<Vec<(Handed, u64)>> {
+        let nonce = Nonce::new(rand::random());
+        let popped = self.store.pop(self.bucket, nonce, wants).await?;
+        let deadlines = popped.iter().flat_map(|p| &p.jobs).map(|job| job.reserved_until);
+        deadlines.for_each(|at| self.bell.ring(at));
+        let hand = |popped: crate::store::Popped| {
+            (Handed::new(popped.jobs, Arc::clone(&way_back)), popped.left)
+        };
+        Ok(popped.into_iter().map(hand).collect())
+    }
+}

@@ -1,0 +1,304 @@
+//! The service: what clients may ask for, over any store.
+//!
+//! Everything goes by buckets: a call finds the bucket of each job, joins what else goes there
+//! (`coalescer`), and tells those it concerns (`waiters`, `timer`). Nothing here knows HTTP or a
+//! kind of store, or reads a clock to decide anything.
+
+mod addressed;
+mod coalescer;
+mod error;
+mod handed;
+mod lane;
+mod pop;
+mod timer;
+mod waiters;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::{
+    addressed::Addressed,
+    coalescer::Coalescer,
+    handed::WayBack,
+    lane::{Lane, Scene},
+    timer::{Bell, Timer},
+    waiters::Waiters,
+};
+use crate::{
+    job::{
+        Backoff, Bucket, Change, Defaults, IdMaker, Job, JobId, NewJob, OnConflict, Refusal,
+        Schedule, State, Topic, UnixMillis,
+    },
+    store::{Bury, Clock, Held, Moved, Outcome, Placed, Release, Reply, Store, StoreError, Touch},
+};
+
+pub use error::QueueError;
+pub use handed::Handed;
+pub use pop::Pop;
+
+/// A timer that has not gone through for this long (beyond its sleep) does not move.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+/// How often a server-made id that exists already is made again.
+const ID_ATTEMPTS: usize = 8;
+
+/// How the queue behaves.
+#[derive(Debug, Clone)]
+pub struct QueueSettings {
+    /// What applies to jobs that do not say.
+    pub defaults: Defaults,
+    /// Whether finish, release, touch and bury demand a reservation.
+    pub require_reservation: bool,
+    /// The longest sleep of a timer.
+    pub max_sleep: Duration,
+}
+
+/// A put as a client asks for it; what is `None` takes a default.
+#[derive(Debug, Clone)]
+pub struct Put {
+    /// None asks for a server-made id.
+    pub id: Option<JobId>,
+    /// What consumers pop it from.
+    pub topic: Topic,
+    /// JSON text.
+    pub body: bytes::Bytes,
+    /// When it falls due.
+    pub schedule: Schedule,
+    /// How long a consumer has.
+    pub ttr: Option<crate::job::Millis>,
+    /// Attempts before it is dead; 0 is no limit.
+    pub max_attempts: Option<u32>,
+    /// The wait before the next attempt.
+    pub backoff: Option<Backoff>,
+    /// What happens when the id is alive already.
+    pub on_conflict: OnConflict,
+}
+
+/// The queue.
+pub struct Queue {
+    store: Arc<dyn Store>,
+    settings: QueueSettings,
+    ids: IdMaker,
+    lanes: Vec<Lane>,
+    bells: Vec<Arc<Bell>>,
+    waiters: Arc<Waiters>,
+    /// Waiting pops are answered empty from now on.
+    no_waiting: CancellationToken,
+    stop_timers: CancellationToken,
+    timers: TaskTracker,
+    give_backs: TaskTracker,
+}
+
+impl Queue {
+    /// Starts the queue and its timers on the current runtime.
+    pub fn start(store: Arc<dyn Store>, settings: QueueSettings) -> Self {
+        let buckets = store.buckets();
+        let waiters = Arc::new(Waiters::new(buckets));
+        let bells: Vec<Arc<Bell>> = buckets.all().map(|_| Arc::new(Bell::new())).collect();
+        let scenes: Vec<Scene> = buckets
+            .all()
+            .map(|bucket| Scene {
+                bucket,
+                store: Arc::clone(&store),
+                bell: Arc::clone(&bells[bucket.index()]),
+                waiters: Arc::clone(&waiters),
+            })
+            .collect();
+        let give_backs = TaskTracker::new();
+        let way_back = Arc::new(WayBack {
+            buckets,
+            give_back: scenes.iter().map(Scene::give_back).collect(),
+            tasks: give_backs.clone(),
+            runtime: Handle::current(),
+        });
+        let queue = Self {
+            lanes: scenes.iter().map(|scene| scene.lane(&way_back)).collect(),
+            store,
+            settings,
+            ids: IdMaker::default(),
+            bells,
+            waiters,
+            no_waiting: CancellationToken::new(),
+            stop_timers: CancellationToken::new(),
+            timers: TaskTracker::new(),
+            give_backs,
+        };
+        queue.start_timers();
+        queue
+    }
+
+    fn start_timers(&self) {
+        for bucket in self.store.buckets().all() {
+            let timer = Timer {
+                bucket,
+                store: Arc::clone(&self.store),
+                bell: Arc::clone(&self.bells[bucket.index()]),
+                waiters: Arc::clone(&self.waiters),
+                max_sleep: self.settings.max_sleep,
+            };
+            self.timers.spawn(timer.run(self.stop_timers.clone()));
+        }
+    }
+
+    /// Answers every waiting pop, and each one from now on, at once.
+    pub fn stop_waiting(&self) {
+        self.no_waiting.cancel();
+    }
+
+    /// Ends the timers, waits for what is being given back, and closes the store.
+    pub async fn stop(&self) {
+        self.stop_waiting();
+        self.stop_timers.cancel();
+        self.timers.close();
+        self.timers.wait().await;
+        self.give_backs.close();
+        self.give_backs.wait().await;
+        self.store.close().await;
+    }
+
+    /// Is the store fit, and do all timers move?
+    ///
+    /// # Errors
+    /// The store's own, or which timer stands still.
+    pub async fn check(&self) -> Outcome<()> {
+        self.store.check().await?;
+        let limit = self.settings.max_sleep + STUCK_AFTER;
+        match self.bells.iter().position(|bell| bell.since_last_pass() > limit) {
+            Some(bucket) => Err(StoreError::away(format!("the timer of bucket {bucket} is stuck"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts jobs. Like all below: each job has its own outcome, in the order given.
+    pub async fn put(&self, puts: Vec<Put>) -> Vec<Result<(JobId, Placed), QueueError>> {
+        let made: Vec<bool> = puts.iter().map(|put| put.id.is_none()).collect();
+        let mut jobs: Vec<NewJob> = puts.into_iter().map(|put| self.fill_in(put)).collect();
+        let mut replies = self.each(jobs.clone(), |lane| &lane.put).await;
+        for _ in 0..ID_ATTEMPTS {
+            let exists = |index: &usize| {
+                matches!(replies[*index], Err(QueueError::Refused(Refusal::Exists)))
+            };
+            let collided: Vec<usize> =
+                (0..jobs.len()).filter(|&index| made[index]).filter(exists).collect();
+            if collided.is_empty() {
+                break;
+            }
+            collided.iter().for_each(|&index| jobs[index].id = self.new_id());
+            let again = collided.iter().map(|&index| jobs[index].clone()).collect();
+            let placed = self.each(again, |lane| &lane.put).await;
+            collided.into_iter().zip(placed).for_each(|(index, reply)| replies[index] = reply);
+        }
+        let ids = jobs.into_iter().map(|job| job.id);
+        ids.zip(replies).map(|(id, reply)| Ok((id, reply?))).collect()
+    }
+
+    /// A put with all defaults filled in.
+    fn fill_in(&self, put: Put) -> NewJob {
+        let Defaults { ttr, max_attempts } = self.settings.defaults;
+        // Whoever asks for a new id does not mean a job that has it by chance.
+        let on_conflict = if put.id.is_some() { put.on_conflict } else { OnConflict::Reject };
+        let by_backoff = put.backoff.as_ref().and_then(Backoff::attempts);
+        NewJob {
+            id: put.id.unwrap_or_else(|| self.new_id()),
+            topic: put.topic,
+            body: put.body,
+            schedule: put.schedule,
+            ttr: put.ttr.unwrap_or(ttr),
+            max_attempts: put.max_attempts.or(by_backoff).unwrap_or(max_attempts),
+            backoff: put.backoff,
+            on_conflict,
+        }
+    }
+
+    /// The clock gives the id its order and decides nothing.
+    fn new_id(&self) -> JobId {
+        self.ids.next(Clock::Own.now().floor, rand::random())
+    }
+
+    /// Finishes jobs.
+    pub async fn finish(&self, jobs: Vec<Held>) -> Vec<Result<(), QueueError>> {
+        self.each(jobs, |lane| &lane.finish).await
+    }
+
+    /// Releases jobs.
+    pub async fn release(&self, jobs: Vec<Release>) -> Vec<Result<Moved, QueueError>> {
+        self.each(jobs, |lane| &lane.release).await
+    }
+
+    /// Stretches reservations; answers when they end.
+    pub async fn touch(&self, jobs: Vec<Touch>) -> Vec<Result<UnixMillis, QueueError>> {
+        self.each(jobs, |lane| &lane.touch).await
+    }
+
+    /// Buries jobs.
+    pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<(), QueueError>> {
+        self.each(jobs, |lane| &lane.bury).await
+    }
+
+    /// Kicks jobs; answers their topics.
+    pub async fn kick(&self, jobs: Vec<JobId>) -> Vec<Result<Topic, QueueError>> {
+        self.each(jobs, |lane| &lane.kick).await
+    }
+
+    /// Deletes jobs; answers the states they were in.
+    pub async fn delete(&self, jobs: Vec<JobId>) -> Vec<Result<State, QueueError>> {
+        self.each(jobs, |lane| &lane.delete).await
+    }
+
+    /// Reschedules jobs.
+    pub async fn reschedule(&self, jobs: Vec<(JobId, Change)>) -> Vec<Result<Moved, QueueError>> {
+        self.each(jobs, |lane| &lane.reschedule).await
+    }
+
+    /// Reads a job.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's.
+    pub async fn get(&self, id: JobId) -> Result<Job, QueueError> {
+        let bucket = self.store.buckets().of(&id);
+        let job = self.store.get(bucket, id).await?;
+        job.ok_or(QueueError::Refused(Refusal::NotFound))
+    }
+
+    /// Sends each job to its bucket, all buckets at once.
+    async fn each<I, O>(
+        &self,
+        jobs: Vec<I>,
+        coalescer: impl Fn(&Lane) -> &Coalescer<I, Reply<O>>,
+    ) -> Vec<Result<O, QueueError>>
+    where
+        I: Addressed + Send + 'static,
+        O: Send + 'static,
+    {
+        let mut replies: Vec<Option<Result<O, QueueError>>> = Vec::new();
+        replies.resize_with(jobs.len(), || None);
+        let mut by_bucket: BTreeMap<Bucket, (Vec<usize>, Vec<I>)> = BTreeMap::new();
+        for (index, job) in jobs.into_iter().enumerate() {
+            if self.settings.require_reservation && job.lacks_reservation() {
+                replies[index] = Some(Err(QueueError::ReservationRequired));
+                continue;
+            }
+            let (places, jobs) = by_bucket.entry(self.store.buckets().of(job.id())).or_default();
+            places.push(index);
+            jobs.push(job);
+        }
+        let calls = by_bucket.into_iter().map(|(bucket, (places, jobs))| {
+            let call = coalescer(&self.lanes[bucket.index()]).submit(jobs);
+            async move { (places, call.await) }
+        });
+        for (places, outcome) in join_all(calls).await {
+            match outcome {
+                Ok(all) => places.into_iter().zip(all).for_each(|(index, reply)| {
+                    replies[index] = Some(reply.map_err(QueueError::Refused));
+                }),
+                Err(error) => places.into_iter().for_each(|index| {
+                    replies[index] = Some(Err(QueueError::Store(error.clone())));
+                }),
+            }
+        }
+        let missing = || Err(StoreError::unreadable("fewer replies than jobs").into());
+        replies.into_iter().map(|reply| reply.unwrap_or_else(missing)).collect()
+    }
+}

@@ -1,0 +1,102 @@
+//! Popping, with and without waiting.
+//!
+//! A pop is served in the task that asked for it: it takes its places, looks, and sleeps until
+//! somebody marks one of its topics. Many who wake at once meet again in the coalescers and share
+//! one call. If the task is dropped, because its client hung up, its places pass their wake-up on
+//! and whatever was reserved for it is given back.
+
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use tokio::time::Instant;
+
+use super::{Handed, Queue};
+use crate::{
+    job::{Millis, Topic},
+    store::{Outcome, StoreError, Want},
+};
+
+/// A pop as a client asks for it.
+#[derive(Debug, Clone)]
+pub struct Pop {
+    /// Where from; earlier topics first.
+    pub topics: Vec<Topic>,
+    /// At most so many jobs.
+    pub count: u16,
+    /// Another TTR than each job's own.
+    pub ttr: Option<Millis>,
+    /// How long to wait for the first job.
+    pub wait: Duration,
+}
+
+impl Queue {
+    /// Reserves ready jobs, waiting for the first; none when the wait is over.
+    ///
+    /// # Errors
+    /// The store's; whatever was reserved meanwhile is given back.
+    pub async fn pop(&self, pop: Pop) -> Result<Handed, StoreError> {
+        let end = Instant::now() + pop.wait;
+        let places = self.waiters.register(&pop.topics);
+        if let Some(handed) = self.take(&pop).await? {
+            return Ok(handed);
+        }
+        self.look(&pop.topics).await?;
+        loop {
+            let marked = places.marked();
+            if let Some(handed) = self.take(&pop).await? {
+                return Ok(handed);
+            }
+            if Instant::now() >= end {
+                return Ok(Handed::default());
+            }
+            tokio::select! {
+                () = marked => {}
+                () = tokio::time::sleep_until(end) => {}
+                () = self.no_waiting.cancelled() => return Ok(Handed::default()),
+            }
+        }
+    }
+
+    /// Pops where there may be something; none if there is nothing.
+    async fn take(&self, pop: &Pop) -> Outcome<Option<Handed>> {
+        let mut handed = Handed::default();
+        for topic in &pop.topics {
+            for mark in self.waiters.marks(topic) {
+                let got = u16::try_from(handed.jobs().len()).unwrap_or(u16::MAX);
+                let count = pop.count.saturating_sub(got);
+                if count == 0 {
+                    return Ok(Some(handed));
+                }
+                let want = Want { topic: topic.clone(), count, ttr: pop.ttr };
+                let popped = self.lanes[mark.bucket.index()].pop.submit(vec![want]).await;
+                let (more, left) = match popped {
+                    Ok(mut replies) => replies.pop().unwrap_or_default(),
+                    // What is there already is worth more than the error.
+                    Err(error) if handed.jobs().is_empty() => return Err(error),
+                    Err(_) => return Ok(Some(handed)),
+                };
+                handed.join(more);
+                match left {
+                    0 => self.waiters.unmark(topic, mark),
+                    left => self.waiters.mark(topic, mark.bucket, left),
+                }
+            }
+        }
+        Ok(Some(handed).filter(|handed| !handed.jobs().is_empty()))
+    }
+
+    /// Looks into every bucket and marks where there is something.
+    async fn look(&self, topics: &[Topic]) -> Outcome<()> {
+        let buckets = self.store.buckets().all();
+        let looks = buckets.map(async |bucket| {
+            let look = self.store.look(bucket, topics.to_vec()).await?;
+            for (topic, ready) in topics.iter().zip(look.ready) {
+                if ready > 0 {
+                    self.waiters.mark(topic, bucket, ready);
+                }
+            }
+            Ok::<(), StoreError>(())
+        });
+        try_join_all(looks).await.map(drop)
+    }
+}

@@ -1,0 +1,228 @@
+//! Who waits for jobs of a topic, and in which buckets there may be some.
+//!
+//! Both are known to this process alone and are hints: a mark says "look there". Whoever pops in
+//! vain takes the mark away; a mark that was set meanwhile stays. A hint that is lost costs time,
+//! never a job: timers look at every bucket for the topics in here at least every
+//! `timer.max_sleep`.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use futures::future::select_all;
+use tokio::sync::{Notify, futures::OwnedNotified};
+
+use crate::job::{Bucket, Buckets, Topic};
+
+/// Most topics that one look asks for; where more are popped from, looks take turns.
+const MAX_WATCHED: usize = 128;
+
+pub(super) struct Waiters {
+    buckets: Buckets,
+    topics: Mutex<HashMap<Topic, Entry>>,
+    /// Where the next search begins, so that no bucket or topic is always last.
+    turn: AtomicUsize,
+}
+
+/// One topic that somebody pops from, or that may have ready jobs.
+struct Entry {
+    /// By bucket: the number of its last mark, or 0.
+    marks: Box<[u64]>,
+    last_mark: u64,
+    waiting: usize,
+    marked: Arc<Notify>,
+}
+
+/// A mark as it was seen; see [`Waiters::unmark`].
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    pub(super) bucket: Bucket,
+    number: u64,
+}
+
+/// One pop's places in the queues of its topics. Dropped with it, wherever that ends.
+pub(super) struct Places<'a> {
+    waiters: &'a Waiters,
+    topics: Vec<(Topic, Arc<Notify>)>,
+}
+
+impl Waiters {
+    pub(super) fn new(buckets: Buckets) -> Self {
+        Self { buckets, topics: Mutex::default(), turn: AtomicUsize::new(0) }
+    }
+
+    /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many who wait.
+    pub(super) fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) {
+        let mut topics = self.lock();
+        let entry = self.entry(&mut topics, topic);
+        entry.last_mark += 1;
+        entry.marks[bucket.index()] = entry.last_mark;
+        for _ in 0..count.min(entry.waiting as u64) {
+            entry.marked.notify_one();
+        }
+    }
+
+    /// Where to look for jobs of `topic`, beginning with another bucket every time.
+    pub(super) fn marks(&self, topic: &Topic) -> Vec<Mark> {
+        let topics = self.lock();
+        let Some(entry) = topics.get(topic) else { return Vec::new() };
+        let marks = self.buckets.all().map(|b| Mark { bucket: b, number: entry.marks[b.index()] });
+        let mut marks: Vec<Mark> = marks.filter(|mark| mark.number > 0).collect();
+        if !marks.is_empty() {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % marks.len();
+            marks.rotate_left(turn);
+        }
+        marks
+    }
+
+    /// Takes a mark away that has led to nothing more, unless it was set again since.
+    pub(super) fn unmark(&self, topic: &Topic, mark: Mark) {
+        let mut topics = self.lock();
+        if let Some(entry) = topics.get_mut(topic) {
+            let number = &mut entry.marks[mark.bucket.index()];
+            if *number == mark.number {
+                *number = 0;
+            }
+            if entry.is_idle() {
+                topics.remove(topic);
+            }
+        }
+    }
+
+    /// Topics for which nothing is known of `bucket`: worth a look.
+    pub(super) fn unknown_in(&self, bucket: Bucket) -> Vec<Topic> {
+        let topics = self.lock();
+        let skip = match topics.len() {
+            0..=MAX_WATCHED => 0,
+            many => self.turn.fetch_add(MAX_WATCHED, Ordering::Relaxed) % many,
+        };
+        let unknown = topics.iter().filter(|(_, entry)| entry.marks[bucket.index()] == 0);
+        unknown.skip(skip).take(MAX_WATCHED).map(|(topic, _)| topic.clone()).collect()
+    }
+
+    /// Takes a place for every topic of one pop.
+    pub(super) fn register(&self, topics: &[Topic]) -> Places<'_> {
+        let mut entries = self.lock();
+        let mut place = |topic: &Topic| {
+            let entry = self.entry(&mut entries, topic);
+            entry.waiting += 1;
+            (topic.clone(), Arc::clone(&entry.marked))
+        };
+        Places { waiters: self, topics: topics.iter().map(&mut place).collect() }
+    }
+
+    fn entry<'a>(&self, topics: &'a mut HashMap<Topic, Entry>, topic: &Topic) -> &'a mut Entry {
+        if !topics.contains_key(topic) {
+            let marks = vec![0; usize::from(self.buckets.get())].into_boxed_slice();
+            let entry = Entry { marks, last_mark: 0, waiting: 0, marked: Arc::default() };
+            topics.insert(topic.clone(), entry);
+        }
+        topics.get_mut(topic).expect("it was there or has just been inserted")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Entry>> {
+        self.topics.lock().expect("nobody panics while holding this lock")
+    }
+}
+
+impl Entry {
+    fn is_idle(&self) -> bool {
+        self.waiting == 0 && !self.has_marks()
+    }
+
+    fn has_marks(&self) -> bool {
+        self.marks.iter().any(|&number| number > 0)
+    }
+}
+
+impl Places<'_> {
+    /// Completes when one of the topics is marked after this call (not only after the first
+    /// poll): so look first, with this in hand, then wait for it.
+    pub(super) fn marked(&self) -> impl Future<Output = ()> + use<> {
+        let enabled = |(_, marked): &(Topic, Arc<Notify>)| {
+            let mut notified: std::pin::Pin<Box<OwnedNotified>> =
+                Box::pin(Arc::clone(marked).notified_owned());
+            notified.as_mut().enable();
+            notified
+        };
+        let all: Vec<_> = self.topics.iter().map(enabled).collect();
+        async move { drop(select_all(all).await) }
+    }
+}
+
+impl Drop for Places<'_> {
+    /// Passes on what this pop may have been woken for and did not take.
+    fn drop(&mut self) {
+        let mut topics = self.waiters.lock();
+        for (topic, marked) in &self.topics {
+            let Some(entry) = topics.get_mut(topic) else { continue };
+            entry.waiting -= 1;
+            if entry.waiting > 0 && entry.has_marks() {
+                marked.notify_one();
+            } else if entry.is_idle() {
+                topics.remove(topic);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn waiters() -> (Waiters, Topic, Bucket) {
+        let waiters = Waiters::new(Buckets::SIXTEEN);
+        let bucket = Buckets::SIXTEEN.all().last().expect("16 buckets");
+        (waiters, "t".parse().expect("a topic"), bucket)
+    }
+
+    #[test]
+    fn a_mark_that_was_set_again_survives_whoever_looked_before() {
+        let (waiters, topic, bucket) = waiters();
+        waiters.mark(&topic, bucket, 1);
+        let seen = waiters.marks(&topic)[0];
+        waiters.mark(&topic, bucket, 1);
+        waiters.unmark(&topic, seen);
+        let seen = waiters.marks(&topic)[0];
+        waiters.unmark(&topic, seen);
+        assert!(waiters.marks(&topic).is_empty());
+        assert!(waiters.lock().is_empty(), "nothing is kept of a topic that nobody asks for");
+    }
+
+    #[test]
+    fn a_mark_between_the_look_and_the_wait_wakes() {
+        let (waiters, topic, bucket) = waiters();
+        let places = waiters.register(std::slice::from_ref(&topic));
+        let marked = places.marked();
+        waiters.mark(&topic, bucket, 1);
+        assert!(marked.now_or_never().is_some());
+    }
+
+    #[test]
+    fn one_job_wakes_one_of_two_and_goes_on_to_the_other_if_that_one_leaves() {
+        let (waiters, topic, bucket) = waiters();
+        let topics = std::slice::from_ref(&topic);
+        let (first, second) = (waiters.register(topics), waiters.register(topics));
+        let (mut woken, mut asleep) = (Box::pin(first.marked()), Box::pin(second.marked()));
+        waiters.mark(&topic, bucket, 1);
+        assert!((&mut woken).now_or_never().is_some());
+        assert!((&mut asleep).now_or_never().is_none());
+        drop(first); // its client went away before it popped
+        assert!((&mut asleep).now_or_never().is_some());
+    }
+
+    #[test]
+    fn looks_ask_only_for_what_is_not_known() {
+        let (waiters, topic, bucket) = waiters();
+        let _places = waiters.register(std::slice::from_ref(&topic));
+        assert_eq!(waiters.unknown_in(bucket), std::slice::from_ref(&topic));
+        waiters.mark(&topic, bucket, 1);
+        assert!(waiters.unknown_in(bucket).is_empty());
+    }
+}
