@@ -163,7 +163,7 @@ pub(super) fn error(error: Option<String>) -> Result<Option<String>, Problem> {
             let detail = format!("must have at most {MAX_ERROR_BYTES} bytes, got {given}");
             Err(Problem::field("error", detail))
         }
-        error => Ok(error),
+        error => Ok(error.filter(|text| !text.is_empty())),
     }
 }
 

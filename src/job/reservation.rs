@@ -17,12 +17,15 @@ pub struct Reservation(u64);
 pub struct Nonce(u64);
 
 impl Nonce {
+    /// How many reservations one call can give.
+    pub const RESERVATIONS: u16 = 4096;
+
     /// From any random number; never zero, which no reservation has.
     pub fn new(random: u64) -> Self {
         Self((random >> 12).max(1))
     }
 
-    /// The reservation of the call's job number `index`, below 4,096.
+    /// The reservation of the call's job number `index`, below [`RESERVATIONS`](Self::RESERVATIONS).
     pub fn reservation(self, index: u16) -> Reservation {
         Reservation(self.0 << 12 | u64::from(index & 0xfff))
     }

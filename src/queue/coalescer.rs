@@ -24,6 +24,8 @@ pub(super) struct Coalescer<I, O> {
 
 struct Inner<I, O> {
     call: Call<I, O>,
+    /// How many jobs one of `I` may concern.
+    weight: fn(&I) -> usize,
     state: Mutex<State<I, O>>,
 }
 
@@ -50,9 +52,20 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     where
         F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
     {
+        Self::weighing(|_| 1, call)
+    }
+
+    /// For calls that may concern several jobs each: `weight` tells how many.
+    pub(super) fn weighing<F>(
+        weight: fn(&I) -> usize,
+        call: impl Fn(Vec<I>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
+    {
         let call: Call<I, O> = Box::new(move |jobs| call(jobs).boxed());
         let state = Mutex::new(State { waiting: VecDeque::new(), busy: false });
-        Self { inner: Arc::new(Inner { call, state }) }
+        Self { inner: Arc::new(Inner { call, weight, state }) }
     }
 
     /// Has `jobs` (at most [`MAX_BATCH`]) done in one call, perhaps with others.
@@ -98,8 +111,10 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
         let mut state = self.lock();
         let mut jobs = Vec::new();
         let mut groups = Vec::new();
+        let mut weight = 0;
         while let Some(group) = state.waiting.front() {
-            if !groups.is_empty() && jobs.len() + group.jobs.len() > MAX_BATCH {
+            weight += group.jobs.iter().map(self.weight).sum::<usize>();
+            if !groups.is_empty() && weight > MAX_BATCH {
                 break;
             }
             let group = state.waiting.pop_front()?;
@@ -142,6 +157,19 @@ mod tests {
         }
     }
 
+    async fn under_way(coalescer: &Coalescer<u32, (u32, usize)>) {
+        loop {
+            let (busy, idle) = {
+                let state = coalescer.inner.lock();
+                (state.busy, state.waiting.is_empty())
+            };
+            if busy && idle {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     #[tokio::test]
     async fn what_arrives_during_a_call_goes_into_the_next_together() {
         let gate = Arc::new(tokio::sync::Semaphore::new(0));
@@ -151,10 +179,7 @@ mod tests {
             tokio::spawn(async move { coalescer.submit(jobs).await })
         };
         let first = submit(vec![1]);
-        waiting(&coalescer, 1).await;
-        while !coalescer.inner.lock().waiting.is_empty() {
-            tokio::task::yield_now().await; // until the first call is under way
-        }
+        under_way(&coalescer).await;
         let second = submit(vec![2, 3]);
         let gone = submit(vec![4]);
         waiting(&coalescer, 2).await;

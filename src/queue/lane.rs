@@ -71,7 +71,13 @@ impl Scene {
         let way_back = Arc::clone(way_back);
         Lane {
             put: self.coalescer(Self::put),
-            pop: self.coalescer(move |scene: Self, wants| scene.pop(wants, Arc::clone(&way_back))),
+            pop: {
+                let scene = self.clone();
+                let weight = |want: &Want| usize::from(want.count);
+                Coalescer::weighing(weight, move |wants| {
+                    scene.clone().pop(wants, Arc::clone(&way_back))
+                })
+            },
             finish: self.coalescer(|scene: Self, jobs| async move {
                 scene.store.finish(scene.bucket, jobs).await
             }),

@@ -65,9 +65,12 @@ impl Machine {
         Self { index: Index::default(), dead_retention }
     }
 
-    /// Takes in a job as the disk has it.
-    pub(super) fn load(&mut self, arrival: Arrival) {
-        self.index.insert(arrival);
+    /// Takes in a job as the disk has it: what is due is ready at once, not only when a timer
+    /// comes by.
+    pub(super) fn load(&mut self, now: Now, arrival: Arrival) {
+        let due = arrival.state == State::Delayed && now.reached(arrival.at) == Due::Now;
+        let state = if due { State::Ready } else { arrival.state };
+        self.index.insert(Arrival { state, ..arrival });
     }
 
     pub(super) fn put(
@@ -118,7 +121,7 @@ impl Machine {
         writes: &mut Vec<Write>,
     ) -> (Vec<Taken>, u64) {
         let mut taken = Vec::new();
-        while taken.len() < usize::from(want.count) {
+        while taken.len() < usize::from(want.count) && *given < Nonce::RESERVATIONS {
             let Some(slot) = self.index.first_ready(&want.topic) else { break };
             let reservation = nonce.reservation(*given);
             *given += 1;

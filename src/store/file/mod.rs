@@ -3,6 +3,7 @@
 //! Two plain parts: the machine, which has every transition in memory, and the records, which
 //! have every job on disk. One thread owns both.
 
+mod ballast;
 mod index;
 mod machine;
 mod records;
@@ -16,8 +17,9 @@ use std::{
 use async_trait::async_trait;
 
 use self::{
+    ballast::Ballast,
     machine::{EXPIRED, Machine, Taken, Write, due_at_of},
-    records::Records,
+    records::{ReadError, Records},
     writer::{Desk, Writer},
 };
 use super::{
@@ -32,8 +34,6 @@ use crate::job::{
 pub struct FileStore {
     writer: Writer,
     buckets: Buckets,
-    /// Locked as long as this store is open.
-    lock: File,
 }
 
 impl FileStore {
@@ -53,10 +53,11 @@ impl FileStore {
             TryLockError::Error(cause) => engine(&cause),
         })?;
         let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
-        let desk = Desk::open(records, buckets, options.dead_retention, options.clock)
+        let parts = (lock, Ballast::new(dir), records);
+        let desk = Desk::open(parts, buckets, options.dead_retention, options.clock)
             .map_err(|cause| engine(&cause))?;
         let writer = Writer::start(desk).map_err(|cause| engine(&cause))?;
-        Ok(Self { writer, buckets, lock })
+        Ok(Self { writer, buckets })
     }
 
     /// A transition: `each` does one job of the batch.
@@ -86,6 +87,9 @@ impl Store for FileStore {
     async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
         self.writer
             .call(move |desk| {
+                if !desk.ballast.has_room() {
+                    return Err(StoreError::Full { cause: "the disk is full".into() });
+                }
                 let now = desk.now();
                 let mut replies = Vec::with_capacity(jobs.len());
                 for job in jobs {
@@ -108,7 +112,7 @@ impl Store for FileStore {
                     let numbers = (nonce, &mut given);
                     let (taken, left) = machine.pop(now, numbers, &want, &mut desk.writes);
                     desk.flush()?;
-                    let jobs = read_taken(desk, bucket, now, &want.topic, taken);
+                    let jobs = read_taken(desk, bucket, now, &want.topic, taken)?;
                     all.push(Popped { jobs, left });
                 }
                 Ok(all)
@@ -183,14 +187,16 @@ impl Store for FileStore {
     }
 
     async fn check(&self) -> Outcome<()> {
-        self.writer.call(|_| Ok(())).await
+        self.writer
+            .call(|desk| match desk.ballast.has_room() {
+                true => Ok(()),
+                false => Err(StoreError::Full { cause: "the disk is full".into() }),
+            })
+            .await
     }
 
     async fn close(&self) {
         self.writer.close();
-        if let Err(error) = self.lock.unlock() {
-            tracing::error!(%error, "failed to unlock the data directory");
-        }
     }
 }
 
@@ -201,7 +207,7 @@ fn read_taken(
     now: Now,
     topic: &Topic,
     taken: Vec<Taken>,
-) -> Vec<PoppedJob> {
+) -> Outcome<Vec<PoppedJob>> {
     let mut jobs = Vec::with_capacity(taken.len());
     for job in taken {
         match desk.records.read(job.serial) {
@@ -217,10 +223,11 @@ fn read_taken(
                 reservation: job.reservation,
                 reserved_until: job.reserved_until,
             }),
-            Err(damage) => {
-                tracing::error!(id = %job.id, %damage, "set a damaged job aside as dead");
+            Err(ReadError::Engine(cause)) => return Err(desk.spoil(&cause)),
+            Err(ReadError::Damaged(damage)) => {
+                tracing::error!(id = %job.id, damage, "set a damaged job aside as dead");
                 let held = Held { id: job.id, reservation: Some(job.reservation) };
-                let bury = Bury { held, error: Some(damage.to_string()) };
+                let bury = Bury { held, error: Some(damage) };
                 let machine = &mut desk.machines[bucket.index()];
                 if let Err(refusal) = machine.bury(now, bury, &mut desk.writes) {
                     tracing::error!(?refusal, "failed to set a damaged job aside");
@@ -228,12 +235,15 @@ fn read_taken(
             }
         }
     }
-    jobs
+    Ok(jobs)
 }
 
 fn read_job(desk: &Desk, bucket: Bucket, id: &JobId) -> Result<Option<Job>, StoreError> {
     let Some((entry, topic)) = desk.machines[bucket.index()].get(id) else { return Ok(None) };
-    let record = desk.records.read(entry.serial)?;
+    let record = desk.records.read(entry.serial).map_err(|error| match error {
+        ReadError::Damaged(damage) => StoreError::unreadable(damage),
+        ReadError::Engine(cause) => StoreError::away(cause),
+    })?;
     let attempt = entry.attempt.as_deref();
     let reserved = attempt.filter(|_| entry.state == State::Reserved);
     let dead = attempt.filter(|_| entry.state == State::Dead);

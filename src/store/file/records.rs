@@ -7,11 +7,11 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use crate::{
     job::{Backoff, Buckets, Change, JobId, Millis, Reservation, State, Topic, UnixMillis},
-    store::{Layout, OpenError, StoreError},
+    store::{Layout, OpenError},
 };
 
 use super::{
@@ -53,6 +53,15 @@ pub(super) struct Record {
     pub(super) error: Option<String>,
 }
 
+/// Why a record has no content.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    /// This one cannot be read, now or later.
+    Damaged(String),
+    /// The engine failed; the record may be fine.
+    Engine(rusqlite::Error),
+}
+
 /// The open file.
 pub(super) struct Records {
     connection: Connection,
@@ -77,7 +86,12 @@ impl Records {
         asked: Option<Buckets>,
     ) -> rusqlite::Result<Result<Buckets, OpenError>> {
         // An acknowledged write is on disk: every commit syncs the log (synchronous=FULL).
-        connection.pragma_update(None, "journal_mode", "WAL")?;
+        let wal = |row: &Row<'_>| row.get::<_, String>(0);
+        let mode = connection.query_row("PRAGMA journal_mode = WAL", (), wal)?;
+        if mode != "wal" {
+            let cause = format!("SQLite can keep no write-ahead log there (only {mode:?})");
+            return Ok(Err(OpenError::Engine { what: "jobs.db".to_owned(), cause }));
+        }
         connection.pragma_update(None, "synchronous", "FULL")?;
         let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";
         if connection.query_row(named, (), |row| row.get::<_, bool>(0))? {
@@ -120,6 +134,7 @@ impl Records {
             self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
             self.in_transaction = true;
         }
+        debug_assert!(!self.connection.is_autocommit(), "the writer stops at the first error");
         match write {
             Write::Insert { serial, job, created_at, due_at } => self.run(
                 "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -193,7 +208,7 @@ impl Records {
     }
 
     /// The rest of a job; checks its body.
-    pub(super) fn read(&self, serial: u64) -> Result<Record, StoreError> {
+    pub(super) fn read(&self, serial: u64) -> Result<Record, ReadError> {
         let read = |row: &Row<'_>| {
             let body: Vec<u8> = row.get(0)?;
             let record = Record {
@@ -210,9 +225,16 @@ impl Records {
                  FROM pool p LEFT JOIN attempts a USING (serial) WHERE serial = ?",
             )
             .and_then(|mut statement| statement.query_row([serial], read))
-            .map_err(|cause| StoreError::unreadable(format!("record {serial}: {cause}")))?;
+            .map_err(|cause| match cause {
+                rusqlite::Error::SqliteFailure(failure, _)
+                    if failure.code != ErrorCode::DatabaseCorrupt =>
+                {
+                    ReadError::Engine(cause)
+                }
+                cause => ReadError::Damaged(format!("record {serial}: {cause}")),
+            })?;
         if crc32fast::hash(&record.body) != checksum {
-            return Err(StoreError::unreadable(format!("record {serial}: its body is damaged")));
+            return Err(ReadError::Damaged(format!("record {serial}: its body is damaged")));
         }
         Ok(record)
     }
@@ -227,6 +249,15 @@ impl Records {
         Ok(())
     }
 
+    /// Copies the log into the file and empties it, as far as the disk allows.
+    pub(super) fn shrink_log(&self) {
+        if let Err(error) =
+            self.connection.pragma_query(None, "wal_checkpoint(TRUNCATE)", |_| Ok(()))
+        {
+            tracing::warn!(%error, "failed to shrink the log");
+        }
+    }
+
     /// Undoes everything written since the last commit.
     pub(super) fn roll_back(&mut self) {
         self.in_transaction = false;
@@ -239,8 +270,7 @@ impl Records {
     }
 }
 
-/// A job as the disk has it. A job that is ready comes as delayed: its due time has come, and the
-/// first promotion finds it.
+/// A job as the disk has it. Whether its due time has come, the machine sees.
 fn arrival(row: &Row<'_>, serial: u64) -> Result<Arrival, Box<dyn std::error::Error>> {
     let text = |column| row.get::<_, String>(column);
     let millis = |column| row.get(column).map(UnixMillis::new);

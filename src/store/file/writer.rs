@@ -5,6 +5,7 @@
 //! all of it is undone, its callers are told so, and the machine is built anew from the file.
 
 use std::{
+    fs::File,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Mutex,
@@ -21,6 +22,7 @@ use crate::{
 };
 
 use super::{
+    ballast::Ballast,
     machine::{Machine, Write},
     records::Records,
 };
@@ -30,7 +32,9 @@ pub(super) struct Desk {
     /// One machine a bucket.
     pub(super) machines: Vec<Machine>,
     pub(super) records: Records,
-    pub(super) clock: Clock,
+    clock: Clock,
+    /// Room for finishing and deleting when the disk is full.
+    pub(super) ballast: Ballast,
     /// What the work so far has to write; see [`Desk::flush`].
     pub(super) writes: Vec<Write>,
     buckets: Buckets,
@@ -40,6 +44,8 @@ pub(super) struct Desk {
     spoiled: Option<StoreError>,
     /// The machines say more than the file: they must be loaded again before they are used.
     stale: bool,
+    /// Held as long as anything here may write: so it is dropped last.
+    _lock: File,
 }
 
 /// Does its part on the desk; what it answers goes out after the commit. Without a desk it just
@@ -49,7 +55,7 @@ type Deliver = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 impl Desk {
     pub(super) fn open(
-        records: Records,
+        (lock, ballast, records): (File, Ballast, Records),
         buckets: Buckets,
         dead_retention: Millis,
         clock: Clock,
@@ -58,12 +64,14 @@ impl Desk {
             machines: Vec::new(),
             records,
             clock,
+            ballast,
             writes: Vec::new(),
             buckets,
             dead_retention,
             last_serial: 0,
             spoiled: None,
             stale: true,
+            _lock: lock,
         };
         desk.load()?;
         Ok(desk)
@@ -79,32 +87,41 @@ impl Desk {
         self.clock.now()
     }
 
-    /// Writes what has gathered into the open transaction.
+    /// Writes what has gathered into the open transaction. Once anything has failed, nothing more
+    /// is written: the engine may have rolled back, and a write would be on its own.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
-        for write in self.writes.drain(..) {
+        for write in std::mem::take(&mut self.writes) {
+            if let Some(error) = &self.spoiled {
+                return Err(error.clone());
+            }
             if let Err(cause) = self.records.write(write) {
-                let error = failed(&cause, Applied::No);
-                self.spoiled = Some(error.clone());
-                return Err(error);
+                self.spoil(&cause);
             }
         }
-        Ok(())
+        self.spoiled.clone().map_or(Ok(()), Err)
+    }
+
+    /// The batch is to be undone, for an error of the engine.
+    pub(super) fn spoil(&mut self, cause: &rusqlite::Error) -> StoreError {
+        let error = failed(cause, Applied::No);
+        self.spoiled = Some(error.clone());
+        error
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
         self.flush()?;
-        if let Some(error) = self.spoiled.take() {
-            return Err(error);
-        }
         self.records.commit().map_err(|cause| failed(&cause, Applied::Unknown))
     }
 
     /// Undoes what is not committed, in the file and in the machines.
-    fn undo(&mut self) {
+    fn undo(&mut self, error: &StoreError) {
         self.writes.clear();
         self.spoiled = None;
         self.records.roll_back();
         self.stale = true;
+        if matches!(error, StoreError::Full { .. }) && self.ballast.throw_off() {
+            self.records.shrink_log();
+        }
         if let Err(cause) = self.load() {
             tracing::error!(%cause, "failed to read the jobs again; trying before the next batch");
         }
@@ -117,8 +134,9 @@ impl Desk {
             let machine = |_| Machine::new(self.dead_retention);
             self.machines = buckets.all().map(machine).collect();
             let machines = &mut self.machines;
+            let now = self.clock.now();
             self.last_serial =
-                self.records.load(|job| machines[buckets.of(&job.id).index()].load(job))?;
+                self.records.load(|job| machines[buckets.of(&job.id).index()].load(now, job))?;
             self.stale = false;
         }
         Ok(())
@@ -142,7 +160,7 @@ impl Desk {
         });
         if let Err(error) = &committed {
             tracing::error!(%error, "undid a batch");
-            self.undo();
+            self.undo(error);
         }
         for deliver in deliver {
             deliver(committed.clone());

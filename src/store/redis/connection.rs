@@ -14,8 +14,8 @@ use std::{
 
 use futures::future::BoxFuture;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, Pipeline, RedisError,
-    Value, aio::MultiplexedConnection, io::tcp::TcpSettings,
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, Pipeline,
+    ProtocolVersion, RedisError, Value, aio::MultiplexedConnection, io::tcp::TcpSettings,
 };
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
@@ -70,7 +70,9 @@ pub(super) async fn first(url: &str) -> Result<(Client, MultiplexedConnection, S
         .set_nodelay(true)
         .set_keepalive(keepalive)
         .set_user_timeout(RESPONSE_TIMEOUT);
-    let info: ConnectionInfo = info.set_tcp_settings(tcp);
+    // Replies are read as this version of the protocol gives them, whatever the URL says.
+    let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
+    let info: ConnectionInfo = info.set_tcp_settings(tcp).set_redis_settings(redis);
     let client = Client::open(info).map_err(|cause| engine(address.clone(), cause))?;
     let connection = connect(&client).await.map_err(|cause| engine(address.clone(), cause))?;
     Ok((client, connection, address))

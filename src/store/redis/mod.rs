@@ -70,8 +70,8 @@ impl RedisStore {
             let accept = redis.accept_data_loss;
             async move {
                 inspect(connection.clone(), accept).await.map_err(|error| error.to_string())?;
-                let found = agree(connection, &prefix, Some(buckets)).await;
-                found.map(drop).map_err(|error| error.to_string())
+                let agreed = agree_again(connection, &prefix, buckets).await;
+                agreed.map_err(|error| error.to_string())
             }
             .boxed()
         });
@@ -131,18 +131,40 @@ fn fitness(info: &str, accept: bool) -> Result<(), String> {
     if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
 }
 
-/// Writes the layout into a new store; reads it in an old one.
+/// Compares the layout; writes it into a new store. Only a new one is written to: a full Redis
+/// must not be refused for a write it does not need.
 async fn agree(
     connection: MultiplexedConnection,
     prefix: &str,
     asked: Option<Buckets>,
 ) -> Result<Buckets, OpenError> {
-    let mut connection = connection;
+    let (mut connection, key) = (connection, keys::layout(prefix));
+    let mut get = redis::cmd("GET");
+    let found: Option<String> = get.arg(&key).query_async(&mut connection).await.map_err(engine)?;
+    if let Some(found) = found {
+        return Layout::agree(&found, asked);
+    }
     let buckets = asked.unwrap_or(Buckets::SIXTEEN);
     let mut set = redis::cmd("SET");
-    set.arg(keys::layout(prefix)).arg(Layout::new(buckets).text()).arg("NX").arg("GET");
+    set.arg(&key).arg(Layout::new(buckets).text()).arg("NX").arg("GET");
     let found: Option<String> = set.query_async(&mut connection).await.map_err(engine)?;
     found.map_or(Ok(buckets), |found| Layout::agree(&found, asked))
+}
+
+/// The same for a connection that was lost: there the layout was written before.
+async fn agree_again(
+    connection: MultiplexedConnection,
+    prefix: &str,
+    buckets: Buckets,
+) -> Result<(), OpenError> {
+    let mut looking = connection.clone();
+    let mut exists = redis::cmd("EXISTS");
+    let there: bool =
+        exists.arg(keys::layout(prefix)).query_async(&mut looking).await.map_err(engine)?;
+    if !there {
+        tracing::error!("redis came back without its layout: it has lost the jobs it had");
+    }
+    agree(connection, prefix, Some(buckets)).await.map(drop)
 }
 
 fn engine(cause: redis::RedisError) -> OpenError {

@@ -6,10 +6,9 @@ for i = 2, #ARGV do
   local id = ARGV[i]
   local a = find(id)
   local state = a and take(a.topic, id)
-  if state then
-    redis.call('HDEL', ATTEMPTS, id)
-    redis.call('HDEL', POOL, id)
-  end
+  -- Also what is in no set or cannot be read: deleting is the way to be rid of that.
+  redis.call('HDEL', ATTEMPTS, id)
+  redis.call('HDEL', POOL, id)
   reply[#reply + 1] = STATE_CODE[state] or NOT_FOUND
 end
 return reply

@@ -22,6 +22,9 @@ end
 
 local function pop(topic, count, ttr)
   local ready, jobs = key('ready', topic), {}
+  -- unpack takes a few thousand values, and a reservation has three digits for its number.
+  count = math.min(count, 1000, 4096 - given)
+  if count < 1 then return redis.call('ZCARD', ready), jobs end
   local found = redis.call('ZRANGE', ready, 0, count - 1, 'WITHSCORES')
   if #found == 0 then return 0, jobs end
   local ids = {}

@@ -2,7 +2,8 @@
 -- ARGV  2 limit, 3 how long a dead job is kept in ms
 -- Reply next deadline ('' if none), now, expired, dead, gone, then per topic: topic, how many ready
 --       e.g. {'1763690060000', 1763690059000, 0, 0, 0, 'orders', 12}
-local left, retention = tonumber(ARGV[2]), tonumber(ARGV[3])
+-- unpack takes a few thousand values.
+local left, retention = math.min(tonumber(ARGV[2]), 1000), tonumber(ARGV[3])
 local ready, expired, dead, gone = {}, 0, 0, 0
 
 local promote = {}

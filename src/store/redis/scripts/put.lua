@@ -13,7 +13,8 @@ local function conflict(id, topic, due, record, on_conflict)
   local living = find(id)
   if on_conflict == 'reject' or not living then return answer(EXISTS, '', 0) end
   local state, score = state_of(living.topic, id)
-  if on_conflict == 'keep' then
+  -- A job in no set is not alive, whatever its record says: it is replaced.
+  if on_conflict == 'keep' and state then
     local held_or_dead = state == 'reserved' or state == 'dead'
     return answer(1, state, held_or_dead and living.due or score)
   end

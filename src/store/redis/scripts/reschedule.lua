@@ -24,7 +24,7 @@ local function reschedule(id, schedule, new_crc, new_body, new_ttr, new_max, new
   local a = parse_attempt(redis.call('HGET', ATTEMPTS, id))
   take(topic, id)
   redis.call('HSET', POOL, id, string.format('1 %s %s %s %s %s %s\n', created,
-    or_else(new_crc, crc), or_else(new_ttr, ttr), max, backoff, topic) .. or_else(new_body, body))
+    or_else(new_crc, crc), or_else(new_ttr, ttr), max, backoff, topic) .. (new_crc ~= '' and new_body or body))
   if a then
     -- Whoever let the TTR run out may still release it, by the new rules.
     a.max, a.backoff = tonumber(max), backoff
