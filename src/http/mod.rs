@@ -8,6 +8,7 @@ mod finish;
 mod input;
 mod jobs;
 mod ops;
+mod peer;
 mod problem;
 mod query;
 mod topics;
@@ -25,6 +26,8 @@ use axum::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 use self::problem::Problem;
+
+pub use self::peer::Peer;
 use crate::{config::Limits, queue::Queue};
 
 /// What handlers share.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::State,
     http::{
@@ -18,7 +19,7 @@ use axum::{
 use hyper::body::{Frame, SizeHint};
 
 use super::{
-    App,
+    App, Peer,
     input::{Content, PathTopics, parse_or_default},
     problem::Problem,
     query::Query,
@@ -28,6 +29,7 @@ use crate::queue::Handed;
 
 pub(super) async fn pop(
     State(app): State<App>,
+    Extension(peer): Extension<Peer>,
     PathTopics(topics): PathTopics,
     uri: Uri,
     Content(content): Content,
@@ -46,7 +48,7 @@ pub(super) async fn pop(
         tracing::error!(%error, "failed to write popped jobs down");
         Problem::internal()
     })?;
-    let body = HandedBody { json: Some(json.into()), handed: Some(handed) };
+    let body = HandedBody { json: Some(json.into()), handed: Some(handed), peer };
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -55,10 +57,11 @@ pub(super) async fn pop(
 }
 
 /// An answer that carries reserved jobs. They are the client's when the connection takes the
-/// text; if it is gone by then, the body is dropped whole and the jobs are given back.
+/// text; if the client is gone by then, they are given back.
 struct HandedBody {
     json: Option<Bytes>,
     handed: Option<Handed>,
+    peer: Peer,
 }
 
 impl hyper::body::Body for HandedBody {
@@ -69,7 +72,7 @@ impl hyper::body::Body for HandedBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(handed) = self.handed.take() {
+        if let Some(handed) = self.handed.take().filter(|_| !self.peer.is_gone()) {
             handed.keep();
         }
         Poll::Ready(self.json.take().map(|json| Ok(Frame::data(json))))

@@ -1,0 +1,73 @@
+//! The server in process, on a free port, over real HTTP, on each store; one file a behaviour.
+
+mod bad_input;
+mod batches;
+mod holds;
+mod ops;
+mod put_and_pop;
+mod server;
+mod several_servers;
+mod store_away;
+#[path = "../support/mod.rs"]
+mod support;
+mod waiting;
+
+/// Runs each case on each store.
+macro_rules! on_each_store {
+    ($($module:ident: $($case:ident),+ $(,)?;)+) => {
+        mod on_file {
+            $($(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$module::$case(super::server::Server::on_file().await).await;
+            })+)+
+        }
+        mod on_redis {
+            $($(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$module::$case(super::server::Server::on_redis().await).await;
+            })+)+
+        }
+    };
+}
+
+on_each_store! {
+    put_and_pop:
+        a_job_is_put_popped_and_finished,
+        a_job_arrives_when_it_is_due_and_not_before,
+        a_job_without_an_id_gets_one_that_grows,
+        a_body_comes_back_byte_for_byte,
+        every_route_is_served_under_v1_too,
+        a_job_can_be_looked_at_and_deleted_in_any_state,
+        a_living_id_is_refused_kept_or_replaced;
+    holds:
+        a_job_that_is_not_finished_in_time_comes_back_and_the_first_consumer_is_fenced,
+        spent_attempts_end_in_dead,
+        a_release_gives_the_job_back_by_its_delay_or_its_backoff,
+        a_touch_holds_the_job_longer,
+        going_by_id_alone_works_as_in_the_original_design,
+        a_reservation_may_stand_in_the_query,
+        a_job_is_buried_kicked_and_rescheduled;
+    batches:
+        each_job_of_a_batch_has_a_result_of_its_own,
+        a_thousand_jobs_go_in_and_come_out;
+    waiting:
+        a_waiting_pop_is_answered_by_a_put,
+        a_wait_that_is_over_is_answered_empty,
+        earlier_topics_come_first,
+        a_hundred_waiting_pops_share_a_thousand_jobs,
+        a_client_that_goes_away_costs_nobody_a_job,
+        shutting_down_answers_waiting_pops_at_once;
+    bad_input:
+        a_bad_put_is_refused_by_field_and_stores_nothing,
+        a_bad_id_or_topic_in_the_path_is_refused,
+        a_bad_pop_is_refused,
+        a_body_over_the_limit_is_refused_however_it_is_sent,
+        a_bad_batch_is_refused,
+        an_unknown_id_or_a_wrong_reservation_is_refused,
+        nonsense_never_makes_a_500;
+    ops:
+        health_and_readiness_are_told,
+        every_answer_has_a_request_id,
+        unknown_routes_and_wrong_methods_are_problems_too,
+        a_head_request_pops_nothing;
+}

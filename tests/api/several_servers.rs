@@ -1,0 +1,79 @@
+//! Several servers on one Redis.
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::{
+    server::{Server, token},
+    support::Redis,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_servers_deliver_ten_thousand_jobs_once_each() {
+    const JOBS: usize = 10_000;
+    let redis = Arc::new(Redis::start());
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(Arc::new(Server::on(Arc::clone(&redis)).await));
+    }
+    let mut consumers = JoinSet::new();
+    for number in 0..12 {
+        let server = Arc::clone(&servers[number % 3]);
+        consumers.spawn(async move {
+            let mut mine: Vec<u64> = Vec::new();
+            loop {
+                let jobs = server.pop("t/pop?wait=3s&count=10").await;
+                if jobs.is_empty() {
+                    return mine;
+                }
+                let held = |job: &Value| json!({"id": job["id"], "reservation": token(job)});
+                let finishes: Vec<Value> = jobs.iter().map(held).collect();
+                let finished = server
+                    .post("/batch/finish", json!({"jobs": finishes}).to_string())
+                    .await
+                    .ok(200);
+                for result in finished["results"].as_array().expect("results") {
+                    assert_eq!(result["status"], 204, "{result}");
+                }
+                mine.extend(jobs.iter().map(|job| job["body"].as_u64().expect("a number")));
+            }
+        });
+    }
+    for batch in 0..JOBS / 100 {
+        let delay = |n: usize| Duration::from_millis((n % 7) as u64 * 50).as_secs_f64();
+        let jobs: Vec<Value> = (0..100)
+            .map(|n| json!({"topic": "t", "body": batch * 100 + n, "delay": delay(n)}))
+            .collect();
+        let put = servers[batch % 3].post("/batch/jobs", json!({"jobs": jobs}).to_string()).await;
+        for result in put.ok(200)["results"].as_array().expect("results") {
+            assert_eq!(result["status"], 201, "{result}");
+        }
+    }
+    let popped: Vec<u64> = consumers.join_all().await.into_iter().flatten().collect();
+    assert_eq!(popped.len(), JOBS);
+    assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS, "each job once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_put_on_one_server_reaches_who_waits_on_another() {
+    let redis = Arc::new(Redis::start());
+    let one = Server::on(Arc::clone(&redis)).await;
+    let other = Arc::new(Server::on(redis).await);
+    for (round, delay) in ["0s", "300ms", "0s"].into_iter().enumerate() {
+        let waiting = tokio::spawn({
+            let other = Arc::clone(&other);
+            async move { other.pop_one("t").await }
+        });
+        one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
+        let put_at = Instant::now();
+        assert_eq!(waiting.await.expect("joined")["id"], format!("job:{round}"));
+        // timer.max_sleep is half a second.
+        assert!(put_at.elapsed() < Duration::from_secs(2), "{:?}", put_at.elapsed());
+    }
+}

@@ -1,0 +1,74 @@
+//! A Redis that goes away and comes back.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    server::{Server, pass},
+    support::Redis,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_away_is_a_503_and_service_goes_on_by_itself_when_it_is_back() {
+    let mut redis = Redis::start();
+    let server = Server::at(&redis).await;
+    server.put(r#"{"topic":"t","id":"before","delay":"300ms"}"#).await;
+    redis.kill();
+    pass(Duration::from_millis(500)).await; // the job falls due while the store is away
+
+    // The first call may find the broken connection: its outcome is unknown. Then it is "no".
+    let mut applied = Vec::new();
+    for number in 0..5 {
+        let body = format!(r#"{{"topic":"t","id":"away:{number}"}}"#);
+        let answer = server.post("/jobs", body).await;
+        let problem = answer.problem(503, "store_unavailable");
+        assert!(answer.headers.contains_key("retry-after"));
+        applied.push(problem["applied"].as_str().expect("text").to_owned());
+    }
+    assert_eq!(applied[1..], ["no", "no", "no", "no"], "{applied:?}");
+    server.get("/topics/t/pop").await.problem(503, "store_unavailable");
+    server.get("/jobs/before").await.problem(503, "store_unavailable");
+    server.get("/readyz").await.problem(503, "store_unavailable");
+    assert_eq!(server.get("/healthz").await.status, 200);
+    let batch = r#"{"jobs":[{"topic":"t"},{"topic":"t"}]}"#;
+    server.post("/batch/jobs", batch).await.problem(503, "store_unavailable");
+
+    redis.resume();
+    let back = Instant::now();
+    while server.get("/readyz").await.status != 200 {
+        assert!(back.elapsed() < Duration::from_secs(10), "it does not come back");
+        pass(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.pop_one("t").await["id"], "before");
+    for number in 1..5 {
+        server.get(&format!("/jobs/away:{number}")).await.problem(404, "job_not_found");
+    }
+    server.put(r#"{"topic":"t","id":"after"}"#).await;
+    assert_eq!(server.pop_one("t").await["id"], "after");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_refuses_puts_and_lets_everything_else_go_on() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    for id in ["a", "b", "c"] {
+        server.put(&format!(r#"{{"topic":"t","id":"{id}","max_attempts":1}}"#)).await;
+    }
+    let jobs = server.pop("t/pop?count=2").await;
+    redis.command("CONFIG SET maxmemory 1").expect("an answer");
+    let problem =
+        server.post("/jobs", r#"{"topic":"t","id":"d"}"#).await.problem(507, "store_full");
+    assert_eq!(problem["applied"], "no");
+    server.get("/jobs/d").await.problem(404, "job_not_found");
+    let popped = server.pop_one("t").await;
+    let id = |job: &serde_json::Value| job["id"].as_str().expect("an id").to_owned();
+    let (one, other) = (id(&jobs[0]), id(&jobs[1]));
+    assert_eq!(server.post(&format!("/jobs/{one}/finish"), "").await.status, 204);
+    server.post(&format!("/jobs/{other}/touch"), "").await.ok(200);
+    server.post(&format!("/jobs/{other}/release"), "").await.ok(200);
+    server.delete(&format!("/jobs/{}", id(&popped))).await.ok(200);
+    redis.command("CONFIG SET maxmemory 0").expect("an answer");
+    server.put(r#"{"topic":"t","id":"d"}"#).await;
+}
