@@ -20,7 +20,7 @@ use redis::{
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::error;
+use super::{error, opening::engine};
 use crate::store::{OpenError, StoreError};
 
 /// How long a new connection may take.
@@ -63,7 +63,7 @@ struct Keeper {
 /// Reads `url` and makes a first connection to it, for the caller to look around with.
 pub(super) async fn first(url: &str) -> Result<(Client, MultiplexedConnection, String), OpenError> {
     let info =
-        url.into_connection_info().map_err(|cause| engine(url_without_secrets(url), cause))?;
+        url.into_connection_info().map_err(|cause| engine(url_without_secrets(url), &cause))?;
     let address = info.addr().to_string();
     let keepalive = redis::io::tcp::socket2::TcpKeepalive::new().with_time(CONNECT_TIMEOUT);
     let tcp = TcpSettings::default()
@@ -73,18 +73,14 @@ pub(super) async fn first(url: &str) -> Result<(Client, MultiplexedConnection, S
     // Replies are read as this version of the protocol gives them, whatever the URL says.
     let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
     let info: ConnectionInfo = info.set_tcp_settings(tcp).set_redis_settings(redis);
-    let client = Client::open(info).map_err(|cause| engine(address.clone(), cause))?;
-    let connection = connect(&client).await.map_err(|cause| engine(address.clone(), cause))?;
+    let client = Client::open(info).map_err(|cause| engine(&address, &cause))?;
+    let connection = connect(&client).await.map_err(|cause| engine(&address, &cause))?;
     Ok((client, connection, address))
 }
 
-fn engine(what: String, cause: RedisError) -> OpenError {
-    OpenError::Engine { what: format!("Redis at {what}"), cause: cause.to_string() }
-}
-
 /// A URL may have a password in it; its host may be shown.
-fn url_without_secrets(url: &str) -> String {
-    url.rsplit_once('@').map_or(url, |(_, host)| host).to_owned()
+fn url_without_secrets(url: &str) -> &str {
+    url.rsplit_once('@').map_or(url, |(_, host)| host)
 }
 
 async fn connect(client: &Client) -> Result<MultiplexedConnection, RedisError> {

@@ -7,6 +7,7 @@ mod codec;
 mod connection;
 mod error;
 mod keys;
+mod opening;
 mod policy;
 mod scripts;
 
@@ -14,17 +15,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
+use redis::{Cmd, Pipeline, Value};
 
 use self::{
     codec::{Values, backoff_text, checksum, reservation_text, schedule_text},
     connection::{Connection, Failure, Inspect},
     keys::Keys,
+    opening::Opening,
     scripts::{Scripts, Transition},
 };
 use super::{
-    Bury, Clock, Held, Layout, Look, Moved, Next, OpenError, Options, Outcome, Placed, Popped,
-    Promoted, Release, Reply, Store, StoreError, Touch, Want,
+    Bury, Clock, Held, Look, Moved, Next, OpenError, Options, Outcome, Placed, Popped, Promoted,
+    Release, Reply, Store, StoreError, Touch, Want,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, State, Topic,
@@ -50,7 +52,7 @@ pub struct RedisStore {
     buckets: Buckets,
     dead_retention: Millis,
     clock: Clock,
-    accept_data_loss: bool,
+    opening: Opening,
 }
 
 impl RedisStore {
@@ -60,21 +62,15 @@ impl RedisStore {
     /// Out of reach, unfit to keep jobs, or made with another layout.
     pub async fn open(redis: RedisOptions, options: Options) -> Result<Self, OpenError> {
         let (client, connection, address) = connection::first(&redis.url).await?;
-        inspect(connection.clone(), redis.accept_data_loss).await?;
-        let asked = options.buckets;
-        let buckets = agree(connection.clone(), &redis.prefix, asked).await?;
-
-        let prefix = redis.prefix.clone();
-        let again: Inspect = Arc::new(move |connection| {
-            let prefix = prefix.clone();
-            let accept = redis.accept_data_loss;
-            async move {
-                inspect(connection.clone(), accept).await.map_err(|error| error.to_string())?;
-                let agreed = agree_again(connection, &prefix, buckets).await;
-                agreed.map_err(|error| error.to_string())
-            }
-            .boxed()
-        });
+        let opening = Opening::new(address.clone(), &redis);
+        let buckets = opening.first(connection.clone(), options.buckets).await?;
+        let again: Inspect = {
+            let opening = opening.clone();
+            Arc::new(move |connection| {
+                let agreed = opening.clone().again(connection, buckets);
+                async move { agreed.await.map_err(|error| error.to_string()) }.boxed()
+            })
+        };
         Ok(Self {
             connection: Connection::keep(client, connection, address, again),
             keys: Keys::all(&redis.prefix, buckets),
@@ -82,7 +78,7 @@ impl RedisStore {
             buckets,
             dead_retention: options.dead_retention,
             clock: options.clock,
-            accept_data_loss: redis.accept_data_loss,
+            opening,
         })
     }
 
@@ -112,63 +108,6 @@ impl RedisStore {
     fn now(&self) -> String {
         self.clock.given().map_or_else(String::new, |time| time.get().to_string())
     }
-}
-
-/// Reads `INFO` and refuses a server that is not fit, or that may lose jobs unless accepted.
-async fn inspect(connection: MultiplexedConnection, accept: bool) -> Result<(), OpenError> {
-    let mut connection = connection;
-    let info: String = redis::cmd("INFO").query_async(&mut connection).await.map_err(engine)?;
-    fitness(&info, accept).map_err(OpenError::Unfit)
-}
-
-fn fitness(info: &str, accept: bool) -> Result<(), String> {
-    let findings = policy::judge(info);
-    let mut faults = findings.unfit;
-    if !accept {
-        let hint = "(or accept the loss of jobs by store.accept_data_loss = true)";
-        faults.extend(findings.risks.iter().map(|risk| format!("{risk} {hint}")));
-    }
-    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
-}
-
-/// Compares the layout; writes it into a new store. Only a new one is written to: a full Redis
-/// must not be refused for a write it does not need.
-async fn agree(
-    connection: MultiplexedConnection,
-    prefix: &str,
-    asked: Option<Buckets>,
-) -> Result<Buckets, OpenError> {
-    let (mut connection, key) = (connection, keys::layout(prefix));
-    let mut get = redis::cmd("GET");
-    let found: Option<String> = get.arg(&key).query_async(&mut connection).await.map_err(engine)?;
-    if let Some(found) = found {
-        return Layout::agree(&found, asked);
-    }
-    let buckets = asked.unwrap_or(Buckets::SIXTEEN);
-    let mut set = redis::cmd("SET");
-    set.arg(&key).arg(Layout::new(buckets).text()).arg("NX").arg("GET");
-    let found: Option<String> = set.query_async(&mut connection).await.map_err(engine)?;
-    found.map_or(Ok(buckets), |found| Layout::agree(&found, asked))
-}
-
-/// The same for a connection that was lost: there the layout was written before.
-async fn agree_again(
-    connection: MultiplexedConnection,
-    prefix: &str,
-    buckets: Buckets,
-) -> Result<(), OpenError> {
-    let mut looking = connection.clone();
-    let mut exists = redis::cmd("EXISTS");
-    let there: bool =
-        exists.arg(keys::layout(prefix)).query_async(&mut looking).await.map_err(engine)?;
-    if !there {
-        tracing::error!("redis came back without its layout: it has lost the jobs it had");
-    }
-    agree(connection, prefix, Some(buckets)).await.map(drop)
-}
-
-fn engine(cause: redis::RedisError) -> OpenError {
-    OpenError::Engine { what: "Redis".to_owned(), cause: cause.to_string() }
 }
 
 #[async_trait]
@@ -362,7 +301,7 @@ impl Store for RedisStore {
     async fn check(&self) -> Outcome<()> {
         let info = self.connection.command(&redis::cmd("INFO")).await?;
         let info: String = redis::from_redis_value(info).map_err(StoreError::unreadable)?;
-        fitness(&info, self.accept_data_loss).map_err(StoreError::away)
+        self.opening.fitness(&info).map(drop).map_err(StoreError::away)
     }
 
     async fn close(&self) {}

@@ -1,0 +1,20 @@
+# Builds the binary, then an image with that and nothing else: no shell, no package manager.
+
+FROM rust:1-bookworm AS build
+WORKDIR /src
+COPY Cargo.toml Cargo.lock ./
+COPY config config
+COPY src src
+RUN cargo build --release --locked && mkdir /empty
+
+FROM gcr.io/distroless/cc-debian12:nonroot
+COPY --from=build /src/target/release/delay-queue /usr/local/bin/delay-queue
+# A directory of the unprivileged user, for the embedded store.
+COPY --from=build --chown=nonroot:nonroot /empty /data
+ENV DELAY_QUEUE__SERVER__LISTEN=0.0.0.0:9277 \
+    DELAY_QUEUE__STORE__URL=file:/data
+VOLUME /data
+EXPOSE 9277
+USER nonroot
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s CMD ["delay-queue", "health"]
+ENTRYPOINT ["delay-queue"]

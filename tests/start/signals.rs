@@ -1,0 +1,38 @@
+//! SIGTERM and SIGINT.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::{output, process::Process};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_the_server_in_order_and_at_once() {
+    for signal in ["-TERM", "-INT"] {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let mut server = Process::start(dir.path(), &[]).await;
+        server.post("/jobs", json!({"topic": "other", "id": "a"})).await.expect("an answer");
+        let url = format!("{}/topics/t/pop?wait=60s", server.base);
+        let waiting = tokio::spawn(reqwest::get(url));
+        tokio::time::sleep(Duration::from_millis(200)).await; // until the pop waits
+        let begin = Instant::now();
+        server.signal(signal);
+        let code = tokio::task::block_in_place(|| server.wait());
+        assert_eq!(code, Some(0), "{signal}");
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        let answer = waiting.await.expect("joined").expect("an answer");
+        assert_eq!(answer.text().await.expect("text"), r#"{"jobs":[]}"#);
+        let server = Process::start(dir.path(), &[]).await;
+        assert_eq!(server.get("/jobs/a").await.1["state"], "ready");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_binary_checks_its_own_health() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut server = Process::start(dir.path(), &[]).await;
+    let address = server.base.trim_start_matches("http://").to_owned();
+    assert!(output(dir.path(), &["health", "--listen", &address]).status.success());
+    server.kill();
+    assert!(!output(dir.path(), &["health", "--listen", &address]).status.success());
+}

@@ -1,0 +1,98 @@
+//! The real binary as a process of its own, and a small client for it.
+
+use std::{
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::support::free_port;
+
+/// A running server.
+pub struct Process {
+    child: Option<Child>,
+    pub base: String,
+    client: reqwest::Client,
+}
+
+/// The program, with a folder of its own to run in.
+pub fn program(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    // Should this test process be killed, its servers go with it.
+    command.args(["--pdeathsig", "KILL", env!("CARGO_BIN_EXE_delay-queue")]);
+    command.args(arguments).current_dir(dir).env_remove("DELAY_QUEUE__STORE__URL");
+    command
+}
+
+impl Process {
+    /// Starts a server on a free port, and waits until it is ready.
+    pub async fn start(dir: &Path, arguments: &[&str]) -> Self {
+        Self::on_port(free_port(), dir, arguments).await
+    }
+
+    pub async fn on_port(port: u16, dir: &Path, arguments: &[&str]) -> Self {
+        let address = format!("127.0.0.1:{port}");
+        let mut all = vec!["--listen", address.as_str()];
+        all.extend(arguments);
+        let child = program(dir, &all).stderr(Stdio::null()).spawn().expect("the program runs");
+        let base = format!("http://{address}");
+        let mut process = Self { child: Some(child), base, client: reqwest::Client::new() };
+        let end = Instant::now() + Duration::from_secs(20);
+        while process.try_get("/readyz").await.is_none_or(|status| status != 200) {
+            let ended = process.child.as_mut().expect("it was started").try_wait();
+            assert!(matches!(ended, Ok(None)), "the server ended: {ended:?}");
+            assert!(Instant::now() < end, "the server does not become ready");
+            tokio::time::sleep(Duration::from_millis(5)).await; // no event tells that it is up
+        }
+        process
+    }
+
+    async fn try_get(&self, path: &str) -> Option<u16> {
+        let answer = self.client.get(format!("{}{path}", self.base)).send().await.ok()?;
+        Some(answer.status().as_u16())
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.as_ref().expect("it runs").id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Waits for the end; the exit code.
+    pub fn wait(&mut self) -> Option<i32> {
+        let mut child = self.child.take().expect("it runs");
+        child.wait().expect("it ends").code()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.signal("-KILL");
+        self.wait();
+    }
+
+    /// Sends a request; status and JSON, or nothing if no answer came.
+    pub async fn post(&self, path: &str, body: Value) -> Option<(u16, Value)> {
+        let request = self.client.post(format!("{}{path}", self.base)).body(body.to_string());
+        let answer = request.send().await.ok()?;
+        let status = answer.status().as_u16();
+        let text = answer.text().await.ok()?;
+        Some((status, serde_json::from_str(&text).unwrap_or_default()))
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        let answer = self.client.get(format!("{}{path}", self.base)).send().await.expect("answer");
+        let status = answer.status().as_u16();
+        (status, answer.json().await.expect("JSON"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            self.kill();
+        }
+    }
+}
