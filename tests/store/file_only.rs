@@ -1,1 +1,144 @@
-//! soon
+//! What only the file store has: a directory, a lock, a disk.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use delay_queue::{
+    job::{Millis, NewJob, State},
+    store::{Clock, OpenError, Options, Store, StoreError, file::FileStore},
+};
+use rusqlite::Connection;
+
+use crate::bench::{Bench, Home, MINUTE, RETENTION, SECOND, START, delayed, id, job};
+
+fn database(bench: &Bench) -> PathBuf {
+    match &bench.home {
+        Home::Dir(dir) => dir.path().join("jobs.db"),
+        Home::Redis(_) => unreachable!("a file store lives in a directory"),
+    }
+}
+
+#[tokio::test]
+async fn everything_is_the_same_after_it_is_opened_again() {
+    let bench = Bench::file().await;
+    bench.put(delayed("delayed", "t", MINUTE)).await.expect("put");
+    bench.put(delayed("due", "t", SECOND)).await.expect("put");
+    bench.put(NewJob { max_attempts: 1, ..job("dead", "dead") }).await.expect("put");
+    bench.put(job("held", "held")).await.expect("put");
+    let dead = bench.pop_one("dead").await;
+    bench.bury(&dead.id, Some(dead.reservation)).await.expect("bury");
+    let held = bench.pop_one("held").await;
+    bench.advance(SECOND);
+    bench.promote().await;
+    let names = ["delayed", "due", "dead", "held"];
+    let mut before = Vec::new();
+    for name in names {
+        before.push(bench.get(&id(name)).await);
+    }
+    let bench = bench.reopen().await;
+    for (name, before) in names.into_iter().zip(before) {
+        assert_eq!(bench.get(&id(name)).await, before, "{name}");
+    }
+    assert_eq!(bench.state(&id("due")).await, Some(State::Ready), "without any timer");
+    assert_eq!(bench.finish(&held.id, Some(held.reservation)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_directory_has_one_store_until_that_is_closed() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let options =
+        || Options { buckets: None, dead_retention: RETENTION, clock: Clock::set_at(START) };
+    let first = FileStore::open(dir.path(), options()).expect("open");
+    let second = FileStore::open(dir.path(), options());
+    assert!(matches!(second, Err(OpenError::InUse { .. })));
+    first.close().await;
+    FileStore::open(dir.path(), options()).expect("open again");
+}
+
+#[tokio::test]
+async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
+    let bench = Bench::file().await;
+    for name in ["a", "b", "c"] {
+        bench.put(job(name, "t")).await.expect("put");
+    }
+    let file = Connection::open(database(&bench)).expect("opened");
+    let damaged = file.execute("UPDATE pool SET body = x'00' WHERE id = 'a'", ()).expect("updated");
+    assert_eq!(damaged, 1);
+    let popped: Vec<String> =
+        bench.pop("t", 3).await.iter().map(|job| job.id.to_string()).collect();
+    assert_eq!(popped, ["b", "c"]);
+    let error = bench.store.get(bench.bucket(&id("a")), id("a")).await;
+    assert!(matches!(error, Err(StoreError::Unreadable { .. })), "{error:?}");
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays aside");
+    assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_does_not_keep_the_store_from_opening() {
+    let bench = Bench::file().await;
+    bench.put(job("a", "t")).await.expect("put");
+    bench.put(job("b", "t")).await.expect("put");
+    let file = Connection::open(database(&bench)).expect("opened");
+    file.execute("UPDATE pool SET topic = 'no topic' WHERE id = 'a'", ()).expect("updated");
+    drop(file);
+    let bench = bench.reopen().await;
+    assert_eq!(bench.pop_one("t").await.id, id("b"));
+    assert_eq!(bench.get(&id("a")).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_fails_is_undone_as_a_whole_and_service_goes_on() {
+    let bench = Bench::file().await;
+    bench.put(job("a", "t")).await.expect("put");
+    // A trigger is the simplest way to make one row of a batch fail.
+    let file = Connection::open(database(&bench)).expect("opened");
+    file.execute_batch(
+        "CREATE TRIGGER fail BEFORE INSERT ON pool WHEN NEW.id = 'poison'
+         BEGIN SELECT RAISE(FAIL, 'poisoned'); END",
+    )
+    .expect("created");
+    let bucket = bench.bucket(&id("b"));
+    let batch = vec![job("b", "t"), job("poison", "t"), job("c", "t")];
+    let failed = bench.store.put(bucket, batch).await.expect_err("the batch fails");
+    assert_eq!(failed.applied(), delay_queue::store::Applied::No);
+    for name in ["b", "poison", "c"] {
+        assert_eq!(bench.get(&id(name)).await, None, "{name}");
+    }
+    assert_eq!(bench.state(&id("a")).await, Some(State::Ready), "what was there is there");
+    bench.put(job("b", "t")).await.expect("the next batch goes well");
+    assert_eq!(bench.pop("t", 9).await.len(), 2);
+    let bench = bench.reopen().await;
+    assert_eq!(bench.state(&id("b")).await, Some(State::Reserved));
+    assert_eq!(bench.get(&id("c")).await, None);
+}
+
+#[tokio::test]
+async fn the_ballast_lies_beside_the_jobs() {
+    let bench = Bench::file().await;
+    let ballast = database(&bench).with_file_name("ballast");
+    assert_eq!(fs::metadata(ballast).expect("it is there").len(), 8 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_was_sent_is_done_before_the_directory_is_free() {
+    let bench = Bench::file().await;
+    let home = bench.home.clone();
+    let mut puts = Vec::new();
+    for number in 0..50 {
+        let store = Arc::clone(&bench.store);
+        let bucket = bench.bucket(&id("a"));
+        puts.push(tokio::spawn(async move {
+            store.put(bucket, vec![job(&format!("job:{number}"), "t")]).await
+        }));
+    }
+    for put in puts {
+        put.await.expect("joined").expect("put").remove(0).expect("placed");
+    }
+    bench.store.close().await;
+    let error = bench.store.put(bench.bucket(&id("a")), vec![job("late", "t")]).await;
+    assert!(matches!(error, Err(StoreError::Unavailable { .. })), "{error:?}");
+    let Home::Dir(dir) = &home else { unreachable!("a file store lives in a directory") };
+    let options = Options { buckets: None, dead_retention: Millis::ZERO, clock: Clock::Own };
+    FileStore::open(dir.path(), options).expect("the directory is free");
+}

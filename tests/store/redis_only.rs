@@ -1,1 +1,105 @@
-//! soon
+//! What only the store on Redis has: scripts that are forgotten, damage from outside, two servers.
+
+use delay_queue::job::{NewJob, OnConflict, State};
+
+use crate::bench::{Bench, Home, MINUTE, id, job};
+
+fn command(bench: &Bench, line: &str) -> String {
+    match &bench.home {
+        Home::Redis(redis) => redis.command(line).expect("an answer"),
+        Home::Dir(_) => unreachable!("this store is on Redis"),
+    }
+}
+
+/// The name of a bucket's key.
+fn key(bench: &Bench, name: &str, kind: &str) -> String {
+    let keys = command(bench, "KEYS *");
+    let keys = keys.lines().filter(|line| line.ends_with(&format!(":{kind}")));
+    let mut holding =
+        keys.filter(|key| command(bench, &format!("HEXISTS {key} {name}")) == ":1\r\n");
+    holding.next().expect("a key that has the job").to_owned()
+}
+
+#[tokio::test]
+async fn scripts_that_redis_has_forgotten_are_sent_again() {
+    let bench = Bench::redis().await;
+    bench.put(job("a", "t")).await.expect("put");
+    assert_eq!(command(&bench, "SCRIPT FLUSH"), "+OK\r\n");
+    let popped = bench.pop_one("t").await;
+    assert_eq!(command(&bench, "SCRIPT FLUSH"), "+OK\r\n");
+    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
+    let bench = Bench::one_bucket_redis().await;
+    for name in ["a", "b", "c"] {
+        bench.put(job(name, "t")).await.expect("put");
+    }
+    let pool = key(&bench, "a", "pool");
+    assert_eq!(command(&bench, &format!("HSET {pool} a nonsense")), ":0\r\n");
+    let popped: Vec<String> =
+        bench.pop("t", 3).await.iter().map(|job| job.id.to_string()).collect();
+    assert_eq!(popped, ["b", "c"]);
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays aside");
+    assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
+}
+
+#[tokio::test]
+async fn an_id_without_a_record_does_not_hold_up_those_behind_it() {
+    let bench = Bench::one_bucket_redis().await;
+    for name in ["a", "b"] {
+        bench.put(job(name, "t")).await.expect("put");
+    }
+    let pool = key(&bench, "a", "pool");
+    command(&bench, &format!("HDEL {pool} a"));
+    let popped: Vec<String> =
+        bench.pop("t", 2).await.iter().map(|job| job.id.to_string()).collect();
+    assert_eq!(popped, ["b"]);
+    bench.put(job("a", "t")).await.expect("the id is free");
+}
+
+#[tokio::test]
+async fn a_broken_attempt_record_costs_the_count_and_not_the_job() {
+    let bench = Bench::redis().await;
+    bench.put(NewJob { max_attempts: 2, ..job("a", "t") }).await.expect("put");
+    bench.pop_one("t").await;
+    let attempts = key(&bench, "a", "attempts");
+    command(&bench, &format!("HSET {attempts} a nonsense"));
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert_eq!(bench.pop_one("t").await.attempt, 1);
+}
+
+#[tokio::test]
+async fn a_record_that_is_in_no_set_can_be_replaced_and_deleted() {
+    let bench = Bench::one_bucket_redis().await;
+    for name in ["a", "b"] {
+        bench.put(job(name, "t")).await.expect("put");
+        let ready = key(&bench, name, "pool").replace(":pool", ":ready:t");
+        assert_eq!(command(&bench, &format!("ZREM {ready} {name}")), ":1\r\n");
+    }
+    let keep = NewJob { on_conflict: OnConflict::Keep, ..job("a", "t") };
+    assert_eq!(bench.put(keep).await.map(|placed| placed.state), Ok(State::Ready));
+    let _ = bench.delete(&id("b")).await;
+    bench.put(job("b", "t")).await.expect("the id is free");
+    assert_eq!(bench.pop("t", 9).await.len(), 2);
+}
+
+#[tokio::test]
+async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
+    let bench = Bench::redis().await;
+    for number in 0..20 {
+        bench.put(job(&format!("job:{number}"), "t")).await.expect("put");
+    }
+    for popped in bench.pop("t", 20).await {
+        bench.finish(&popped.id, Some(popped.reservation)).await.expect("finish");
+    }
+    // The buckets' words on reservations go when their time comes.
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert_eq!(command(&bench, "KEYS *"), "*1\r\n$9\r\ndq:layout\r\n");
+    bench.store.check().await.expect("fit");
+}

@@ -5,19 +5,18 @@
 
 mod ballast;
 mod index;
+mod lock;
 mod machine;
 mod records;
 mod writer;
 
-use std::{
-    fs::{self, File, TryLockError},
-    path::Path,
-};
+use std::{fs, path::Path};
 
 use async_trait::async_trait;
 
 use self::{
     ballast::Ballast,
+    lock::Lock,
     machine::{EXPIRED, Machine, Taken, Write, due_at_of},
     records::{ReadError, Records},
     writer::{Desk, Writer},
@@ -47,11 +46,7 @@ impl FileStore {
             cause: cause.to_string(),
         };
         fs::create_dir_all(dir).map_err(|cause| engine(&cause))?;
-        let lock = File::create(dir.join("lock")).map_err(|cause| engine(&cause))?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => OpenError::InUse { dir: dir.to_owned() },
-            TryLockError::Error(cause) => engine(&cause),
-        })?;
+        let lock = Lock::take(dir)?;
         let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
         let parts = (lock, Ballast::new(dir), records);
         let desk = Desk::open(parts, buckets, options.dead_retention, options.clock)

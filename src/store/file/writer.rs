@@ -5,7 +5,6 @@
 //! all of it is undone, its callers are told so, and the machine is built anew from the file.
 
 use std::{
-    fs::File,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Mutex,
@@ -23,6 +22,7 @@ use crate::{
 
 use super::{
     ballast::Ballast,
+    lock::Lock,
     machine::{Machine, Write},
     records::Records,
 };
@@ -45,7 +45,7 @@ pub(super) struct Desk {
     /// The machines say more than the file: they must be loaded again before they are used.
     stale: bool,
     /// Held as long as anything here may write: so it is dropped last.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// Does its part on the desk; what it answers goes out after the commit. Without a desk it just
@@ -55,7 +55,7 @@ type Deliver = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 impl Desk {
     pub(super) fn open(
-        (lock, ballast, records): (File, Ballast, Records),
+        (lock, ballast, records): (Lock, Ballast, Records),
         buckets: Buckets,
         dead_retention: Millis,
         clock: Clock,

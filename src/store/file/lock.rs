@@ -1,0 +1,36 @@
+//! One process a directory.
+
+use std::{
+    fs::{File, TryLockError},
+    path::Path,
+};
+
+use crate::store::OpenError;
+
+/// The lock on a data directory, held until it is dropped.
+pub(super) struct Lock(File);
+
+impl Lock {
+    /// Takes the lock, or says who is in the way.
+    pub(super) fn take(dir: &Path) -> Result<Self, OpenError> {
+        let engine = |cause: std::io::Error| OpenError::Engine {
+            what: dir.display().to_string(),
+            cause: cause.to_string(),
+        };
+        let file = File::create(dir.join("lock")).map_err(engine)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: dir.to_owned() }),
+            Err(TryLockError::Error(cause)) => Err(engine(cause)),
+        }
+    }
+}
+
+impl Drop for Lock {
+    /// Says so, since closing is not enough while a process that is being started has the file too.
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::error!(%error, "failed to unlock the data directory");
+        }
+    }
+}
