@@ -1,0 +1,163 @@
+//! What is done to one job that is named: by whoever holds it, or by an operator.
+
+use super::{ErrorText, Machine, Write, after, backoff_delay, due_at_of};
+use crate::{
+    job::{Change, Due, Event, JobId, Refusal, Schedule, State, Topic, UnixMillis, next},
+    store::{Bury, Held, Moved, Now, Release, Reply, Touch},
+};
+
+impl Machine {
+    pub(in crate::store::file) fn give_back(
+        &mut self,
+        held: &Held,
+        writes: &mut Vec<Write>,
+    ) -> Reply<Topic> {
+        let slot = self.held(held)?;
+        let entry = self.index.entry(slot);
+        next(Some(entry.state), Event::GiveBack)?;
+        let due_at = due_at_of(entry);
+        let attempt = self.attempt_mut(slot);
+        attempt.number -= 1;
+        attempt.reservation = None;
+        let unpopped = attempt.number == 0;
+        self.index.place(slot, State::Ready, due_at);
+        if unpopped {
+            self.forget_attempts(slot, writes);
+        } else {
+            self.write_attempt(slot, ErrorText::Keep, writes);
+        }
+        Ok(self.index.topic(slot).clone())
+    }
+
+    pub(in crate::store::file) fn finish(
+        &mut self,
+        held: &Held,
+        writes: &mut Vec<Write>,
+    ) -> Reply<()> {
+        let slot = self.held(held)?;
+        next(Some(self.index.entry(slot).state), Event::Finish)?;
+        self.end(slot, writes);
+        Ok(())
+    }
+
+    pub(in crate::store::file) fn release(
+        &mut self,
+        now: Now,
+        release: Release,
+        writes: &mut Vec<Write>,
+    ) -> Reply<Moved> {
+        let slot = self.held(&release.held)?;
+        let entry = self.index.entry(slot);
+        let number = self.attempt(slot).number;
+        let delay = release.delay.unwrap_or_else(|| backoff_delay(entry, number));
+        let due_at = now.due(Schedule::In(delay))?;
+        let after = after(entry, number, now.reached(due_at));
+        let was = entry.state;
+        let state = next(Some(was), Event::Release(after))?.expect("a release never ends a job");
+        match (was, state) {
+            (State::Dead, _) => {}
+            (_, State::Dead) => self.die(slot, now.floor),
+            _ => {
+                self.attempt_mut(slot).due_at = due_at;
+                self.index.place(slot, state, due_at);
+            }
+        }
+        self.drop_hold(slot);
+        self.write_attempt(slot, ErrorText::Set(release.error), writes);
+        let topic = self.index.topic(slot).clone();
+        Ok(Moved { topic, state, due_at: due_at_of(self.index.entry(slot)) })
+    }
+
+    pub(in crate::store::file) fn touch(
+        &mut self,
+        now: Now,
+        touch: &Touch,
+        writes: &mut Vec<Write>,
+    ) -> Reply<UnixMillis> {
+        let slot = self.held(&touch.held)?;
+        let entry = self.index.entry(slot);
+        next(Some(entry.state), Event::Touch)?;
+        if entry.at <= now.floor {
+            return Err(Refusal::ReservationLost);
+        }
+        let attempt = self.attempt_mut(slot);
+        attempt.ttr = touch.ttr.unwrap_or(attempt.ttr);
+        let reserved_until = now.ceil.after(attempt.ttr);
+        self.index.place(slot, State::Reserved, reserved_until);
+        self.write_attempt(slot, ErrorText::Keep, writes);
+        Ok(reserved_until)
+    }
+
+    pub(in crate::store::file) fn bury(
+        &mut self,
+        now: Now,
+        bury: Bury,
+        writes: &mut Vec<Write>,
+    ) -> Reply<()> {
+        let slot = self.held(&bury.held)?;
+        let entry = self.index.entry(slot);
+        next(Some(entry.state), Event::Bury)?;
+        if entry.state != State::Dead {
+            let due_at = due_at_of(entry);
+            self.attempt_mut(slot).due_at = due_at;
+            self.die(slot, now.floor);
+        }
+        self.drop_hold(slot);
+        self.write_attempt(slot, ErrorText::Set(bury.error), writes);
+        Ok(())
+    }
+
+    pub(in crate::store::file) fn kick(
+        &mut self,
+        now: Now,
+        id: &JobId,
+        writes: &mut Vec<Write>,
+    ) -> Reply<Topic> {
+        let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
+        let was = self.index.entry(slot).state;
+        next(Some(was), Event::Kick)?;
+        if was != State::Ready {
+            if was == State::Dead {
+                self.forget_attempts(slot, writes);
+            }
+            self.schedule(slot, State::Ready, now.floor, writes);
+        }
+        Ok(self.index.topic(slot).clone())
+    }
+
+    pub(in crate::store::file) fn delete(
+        &mut self,
+        id: &JobId,
+        writes: &mut Vec<Write>,
+    ) -> Reply<State> {
+        let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
+        let state = self.index.entry(slot).state;
+        next(Some(state), Event::Delete)?;
+        self.end(slot, writes);
+        Ok(state)
+    }
+
+    pub(in crate::store::file) fn reschedule(
+        &mut self,
+        now: Now,
+        id: &JobId,
+        change: Change,
+        writes: &mut Vec<Write>,
+    ) -> Reply<Moved> {
+        let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
+        let (was, at) = (self.index.entry(slot).state, self.index.entry(slot).at);
+        next(Some(was), Event::Reschedule(Due::Now))?;
+        let due_at = change.schedule.map_or(Ok(at), |schedule| now.due(schedule))?;
+        let event = Event::Reschedule(now.reached(due_at));
+        let state = next(Some(was), event)?.expect("a reschedule never ends a job");
+        self.schedule(slot, state, due_at, writes);
+        let entry = self.index.entry_mut(slot);
+        entry.ttr = change.ttr.unwrap_or(entry.ttr);
+        entry.max_attempts = change.max_attempts.unwrap_or(entry.max_attempts);
+        if let Some(backoff) = &change.backoff {
+            entry.backoff = Some(Box::new(backoff.clone()));
+        }
+        writes.push(Write::Change { serial: entry.serial, change });
+        Ok(Moved { topic: self.index.topic(slot).clone(), state, due_at })
+    }
+}
