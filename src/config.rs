@@ -120,7 +120,7 @@ pub enum StoreUrl {
 #[derive(Debug, Error)]
 pub enum SettingsError {
     /// Found while reading: names key and place.
-    #[error("failed to read the settings: {0}")]
+    #[error("failed to read the settings: {}", without_urls(&.0.to_string()))]
     Read(#[from] config::ConfigError),
     /// A value that is not allowed.
     #[error("failed to use the settings: {key} {allowed}, got {given}")]
@@ -140,10 +140,8 @@ impl Settings {
     /// # Errors
     /// The key, what was given, and what is allowed.
     pub fn load(flags: &Flags) -> Result<Self, SettingsError> {
-        let environment = Environment::with_prefix("DELAY_QUEUE")
-            .prefix_separator("__")
-            .separator("__")
-            .try_parsing(true);
+        let environment =
+            Environment::with_prefix("DELAY_QUEUE").prefix_separator("__").separator("__");
         let mut sources = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
         if let Some(file) = &flags.file {
             sources = sources.add_source(File::from(Path::new(file)).format(FileFormat::Toml));
@@ -215,9 +213,7 @@ impl StoreSettings {
             return Ok(StoreUrl::Redis(url.to_owned()));
         }
         let allowed = "must be file:<directory> or redis://<host>:<port>/<db>";
-        // What stands before an @ may be a password.
-        let given = url.rsplit_once('@').map_or(url, |(_, host)| host);
-        Err(refused("store.url", allowed, format!("{given:?}")))
+        Err(refused("store.url", allowed, format!("{:?}", without_urls(url))))
     }
 }
 
@@ -231,6 +227,18 @@ impl std::fmt::Debug for StoreSettings {
             .field("accept_data_loss", accept_data_loss)
             .finish_non_exhaustive()
     }
+}
+
+/// What a message may show of a text that has URLs in it, and passwords in them: the schemes.
+fn without_urls(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(part.len());
+        shown.push_str("://…");
+        shown.push_str(&part[end..]);
+    }
+    shown
 }
 
 fn between(

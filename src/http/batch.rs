@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{
     App,
-    input::{Content, parse},
+    input::{Content, NoQuery, parse},
     jobs::placed_status,
     problem::{Problem, Written},
     wire::{self, Bare, Became, Place, Wish},
@@ -32,10 +32,11 @@ enum ResultOfOne {
 
 type Answer = Result<Json<Results>, Problem>;
 
-pub(super) async fn put(State(app): State<App>, Content(content): Content) -> Answer {
+pub(super) async fn put(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
     let puts = jobs(&content)?.into_iter().enumerate().map(|(index, json)| {
-        let put = parse::<wire::PutJob>(json.get().as_bytes(), &format!("jobs[{index}]"))?;
-        let put = put.valid(&content, app.limits)?;
+        let within = format!("jobs[{index}]");
+        let put = parse::<wire::PutJob>(json.get().as_bytes(), &within)?;
+        let put = put.valid(&content, app.limits).map_err(|problem| problem.within(&within))?;
         Ok(((put.id.clone(), put.topic.clone()), put))
     });
     let call = async |puts| app.queue.put(puts).await;
@@ -44,13 +45,18 @@ pub(super) async fn put(State(app): State<App>, Content(content): Content) -> An
         call,
         |(id, _)| id.clone(),
         |(_, topic), (id, placed)| {
-            Became::placed(id, topic, placed).with_status(placed_status(placed.how))
+            let status = placed_status(placed.how);
+            Became::placed(id, topic, placed).with_status(status)
         },
     )
     .await
 }
 
-pub(super) async fn finish(State(app): State<App>, Content(content): Content) -> Answer {
+pub(super) async fn finish(
+    State(app): State<App>,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
     let held = wishes::<wire::Finish>(&content, |held| &held.id)?;
     let call = async |held| app.queue.finish(held).await;
     answer(
@@ -62,7 +68,11 @@ pub(super) async fn finish(State(app): State<App>, Content(content): Content) ->
     .await
 }
 
-pub(super) async fn release(State(app): State<App>, Content(content): Content) -> Answer {
+pub(super) async fn release(
+    State(app): State<App>,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
     let releases = wishes::<wire::Release>(&content, |release| &release.held.id)?;
     let call = async |releases| app.queue.release(releases).await;
     answer(
@@ -74,7 +84,7 @@ pub(super) async fn release(State(app): State<App>, Content(content): Content) -
     .await
 }
 
-pub(super) async fn touch(State(app): State<App>, Content(content): Content) -> Answer {
+pub(super) async fn touch(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
     let touches = wishes::<wire::Touch>(&content, |touch| &touch.held.id)?;
     let call = async |touches| app.queue.touch(touches).await;
     answer(
@@ -86,7 +96,11 @@ pub(super) async fn touch(State(app): State<App>, Content(content): Content) -> 
     .await
 }
 
-pub(super) async fn delete(State(app): State<App>, Content(content): Content) -> Answer {
+pub(super) async fn delete(
+    State(app): State<App>,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
     let ids = wishes::<Bare>(&content, |id| id)?;
     let call = async |ids| app.queue.delete(ids).await;
     answer(
@@ -125,8 +139,9 @@ fn wishes<W: Wish>(
     id: impl Fn(&W::Job) -> &JobId,
 ) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
     let wish = |(index, json): (usize, &RawValue)| {
-        let wish: W = parse(json.get().as_bytes(), &format!("jobs[{index}]"))?;
-        let job = wish.valid(Place::Batch)?;
+        let within = format!("jobs[{index}]");
+        let wish: W = parse(json.get().as_bytes(), &within)?;
+        let job = wish.valid(Place::Batch).map_err(|problem| problem.within(&within))?;
         Ok((id(&job).clone(), job))
     };
     Ok(jobs(content)?.into_iter().enumerate().map(wish).collect())

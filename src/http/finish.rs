@@ -39,9 +39,13 @@ fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
     if let Some(seconds) = problem.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
     }
+    let request_id = id.to_str().unwrap_or_default();
+    if problem.status.is_server_error() {
+        tracing::warn!(request_id, code = problem.code, "answered with an error of the server");
+    }
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
-    let written = problem.of_request(id.to_str().unwrap_or_default());
+    let written = problem.of_request(request_id);
     let json = serde_json::to_vec(&written).expect("a problem is plain text and numbers");
     *response.body_mut() = Body::from(json);
 }

@@ -17,7 +17,7 @@ use hyper::body::Frame;
 use serde::Deserialize;
 use tower_http::timeout::TimeoutError;
 
-use super::{App, problem::Problem};
+use super::{App, problem::Problem, query::Query};
 use crate::job::{JobId, Topic};
 
 /// Most topics that one pop may name.
@@ -40,6 +40,11 @@ impl FromRequest<App> for Content {
         let asks_first = request.headers().contains_key(EXPECT);
         let length = request.headers().get(CONTENT_LENGTH).and_then(|n| n.to_str().ok());
         let length = length.and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
+        let too_large =
+            || Problem::body_too_large(format!("the request must have at most {limit} bytes"));
+        if asks_first && length > limit {
+            return Err(too_large());
+        }
         let mut body = request.into_body();
         let mut read = BytesMut::with_capacity(length.min(limit));
         let mut received = 0;
@@ -50,13 +55,12 @@ impl FromRequest<App> for Content {
             // is read on and thrown away, up to a point.
             if received <= limit {
                 read.extend_from_slice(&data);
-            } else if asks_first || received > limit.saturating_mul(TOLERATED) {
+            } else if received > limit.saturating_mul(TOLERATED) {
                 break;
             }
         }
         if received > limit {
-            let detail = format!("the request must have at most {limit} bytes");
-            return Err(Problem::body_too_large(detail));
+            return Err(too_large());
         }
         Ok(Self(read.freeze()))
     }
@@ -91,6 +95,17 @@ fn caused_by_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
 async fn parameter(parts: &mut Parts, app: &App, field: &str) -> Result<String, Problem> {
     let path = Path::<String>::from_request_parts(parts, app).await;
     path.map(|Path(text)| text).map_err(|_| Problem::field(field, "must be UTF-8 text"))
+}
+
+/// A route that takes no parameters: one that is given is a mistake.
+pub(super) struct NoQuery;
+
+impl FromRequestParts<App> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        Query::new(&parts.uri).finish().map(|()| Self)
+    }
 }
 
 /// The job id of a path.

@@ -8,7 +8,7 @@ use axum::{
 
 use super::{
     App,
-    input::{Content, PathId, parse, parse_or_default},
+    input::{Content, NoQuery, PathId, parse, parse_or_default},
     problem::Problem,
     query::Query,
     wire::{self, Bare, Became, Place, ShownJob, Wish},
@@ -19,13 +19,15 @@ type Answer = Result<Json<Became>, Problem>;
 
 pub(super) async fn put(
     State(app): State<App>,
+    _: NoQuery,
     Content(content): Content,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Became>), Problem> {
     let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits)?;
     let topic = put.topic.clone();
     let (id, placed) = one(app.queue.put(vec![put]).await)?;
     let location = [(LOCATION, format!("/jobs/{id}"))];
-    Ok((placed_status(placed.how), location, Json(Became::placed(id, topic, placed))))
+    let status = placed_status(placed.how);
+    Ok((status, location, Json(Became::placed(id, topic, placed))))
 }
 
 /// Created, or a job that lived before.
@@ -39,6 +41,7 @@ pub(super) fn placed_status(how: How) -> StatusCode {
 pub(super) async fn get(
     State(app): State<App>,
     PathId(id): PathId,
+    _: NoQuery,
 ) -> Result<Json<ShownJob>, Problem> {
     Ok(Json(app.queue.get(id).await?.into()))
 }
@@ -46,14 +49,21 @@ pub(super) async fn get(
 pub(super) async fn patch(
     State(app): State<App>,
     PathId(id): PathId,
+    _: NoQuery,
     Content(content): Content,
 ) -> Result<Json<ShownJob>, Problem> {
     let change = parse::<wire::PatchJob>(&content, "")?.valid(&content, app.limits)?;
-    one(app.queue.reschedule(vec![(id.clone(), change)]).await)?;
-    Ok(Json(app.queue.get(id).await?.into()))
+    let job = one(app.queue.reschedule(vec![(id, change)]).await)?;
+    Ok(Json(job.into()))
 }
 
-pub(super) async fn delete(State(app): State<App>, PathId(id): PathId) -> Answer {
+pub(super) async fn delete(
+    State(app): State<App>,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Answer {
+    let id = wish::<Bare>(id, &uri, &content)?;
     let was = one(app.queue.delete(vec![id.clone()]).await)?;
     Ok(Json(Became::in_state(id, was)))
 }

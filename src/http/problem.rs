@@ -61,6 +61,14 @@ impl Problem {
         Self { field: Some(field), ..problem }
     }
 
+    /// The same of a field within another.
+    pub(super) fn within(self, outer: &str) -> Self {
+        let Some(field) = self.field else { return self };
+        let whole = format!("{outer}.{field}");
+        let detail = self.detail.replacen(&format!("`{field}`"), &format!("`{whole}`"), 1);
+        Self { field: Some(whole), detail, ..self }
+    }
+
     pub(super) fn body_too_large(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
     }

@@ -1,7 +1,7 @@
 //! The routes of a topic.
 
 use std::{
-    convert::Infallible,
+    io::{self, ErrorKind},
     pin::Pin,
     task::{Context, Poll},
 };
@@ -66,13 +66,18 @@ struct HandedBody {
 
 impl hyper::body::Body for HandedBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(handed) = self.handed.take().filter(|_| !self.peer.is_gone()) {
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if let Some(handed) = self.handed.take() {
+            if self.peer.is_gone() {
+                // Not a byte of it may go out: the jobs will be somebody else's.
+                self.json = None;
+                return Poll::Ready(Some(Err(ErrorKind::ConnectionAborted.into())));
+            }
             handed.keep();
         }
         Poll::Ready(self.json.take().map(|json| Ok(Frame::data(json))))

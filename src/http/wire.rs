@@ -92,7 +92,7 @@ impl PutJob<'_> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PatchJob<'a> {
-    #[serde(default, borrow)]
+    #[serde(default, borrow, deserialize_with = "given")]
     body: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "given")]
     delay: Option<Millis>,
@@ -254,6 +254,9 @@ impl Wish for Bare {
     type Job = JobId;
 
     fn valid(self, place: Place) -> Result<JobId, Problem> {
+        if let Place::Path(_, Some(_)) = place {
+            return Err(Problem::field("reservation", "is not a parameter of this route"));
+        }
         held(self.id, None, place).map(|held| held.id)
     }
 }
@@ -295,7 +298,7 @@ impl Became {
 
     pub(super) fn placed(id: JobId, topic: Topic, placed: Placed) -> Self {
         let (state, due_at) = (Some(placed.state), Some(placed.due_at));
-        Self { topic: Some(topic), state, due_at, ..Self::of(id) }
+        Self { topic: Some(placed.kept.unwrap_or(topic)), state, due_at, ..Self::of(id) }
     }
 
     pub(super) fn finished(id: JobId) -> Self {

@@ -12,6 +12,7 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
 
 use crate::store::{MAX_BATCH, Outcome, StoreError};
 
@@ -26,6 +27,8 @@ struct Inner<I, O> {
     call: Call<I, O>,
     /// How many jobs one of `I` may concern.
     weight: fn(&I) -> usize,
+    /// Where calls run, so that whoever ends the queue can wait for them.
+    calls: TaskTracker,
     state: Mutex<State<I, O>>,
 }
 
@@ -48,16 +51,20 @@ impl<I, O> Clone for Coalescer<I, O> {
 }
 
 impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
-    pub(super) fn new<F>(call: impl Fn(Vec<I>) -> F + Send + Sync + 'static) -> Self
+    pub(super) fn new<F>(
+        calls: &TaskTracker,
+        call: impl Fn(Vec<I>) -> F + Send + Sync + 'static,
+    ) -> Self
     where
         F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
     {
-        Self::weighing(|_| 1, call)
+        Self::weighing(|_| 1, calls, call)
     }
 
     /// For calls that may concern several jobs each: `weight` tells how many.
     pub(super) fn weighing<F>(
         weight: fn(&I) -> usize,
+        calls: &TaskTracker,
         call: impl Fn(Vec<I>) -> F + Send + Sync + 'static,
     ) -> Self
     where
@@ -65,7 +72,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     {
         let call: Call<I, O> = Box::new(move |jobs| call(jobs).boxed());
         let state = Mutex::new(State { waiting: VecDeque::new(), busy: false });
-        Self { inner: Arc::new(Inner { call, weight, state }) }
+        Self { inner: Arc::new(Inner { call, weight, calls: calls.clone(), state }) }
     }
 
     /// Has `jobs` (at most [`MAX_BATCH`]) done in one call, perhaps with others.
@@ -77,7 +84,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
             !std::mem::replace(&mut state.busy, true)
         };
         if start {
-            tokio::spawn(Arc::clone(&self.inner).run());
+            self.inner.calls.spawn(Arc::clone(&self.inner).run());
         }
         replied.await.unwrap_or_else(|_| Err(StoreError::unknown("the call was abandoned")))
     }
@@ -139,7 +146,7 @@ mod tests {
     /// Answers each number with its double and the size of its batch, once the gate lets it.
     fn doubling(gate: &Arc<tokio::sync::Semaphore>) -> Coalescer<u32, (u32, usize)> {
         let gate = Arc::clone(gate);
-        Coalescer::new(move |jobs: Vec<u32>| {
+        Coalescer::new(&TaskTracker::new(), move |jobs: Vec<u32>| {
             let gate = Arc::clone(&gate);
             async move {
                 gate.acquire().await.expect("an open gate").forget();
@@ -199,7 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_in_a_call_does_not_block_those_after_it() {
-        let coalescer = Coalescer::new(|jobs: Vec<u32>| async move {
+        let coalescer = Coalescer::new(&TaskTracker::new(), |jobs: Vec<u32>| async move {
             assert!(!jobs.contains(&0), "a call that panics");
             Ok(jobs)
         });

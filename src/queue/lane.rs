@@ -6,11 +6,16 @@
 
 use std::sync::Arc;
 
+use tokio_util::task::TaskTracker;
+
 use super::{coalescer::Coalescer, handed::Handed, handed::WayBack, timer::Bell, waiters::Waiters};
 use crate::{
-    job::{Bucket, Change, JobId, NewJob, Nonce, State, Topic, UnixMillis},
+    job::{Bucket, Change, Job, JobId, NewJob, Nonce, State, Topic, UnixMillis},
     store::{Bury, Held, Moved, Outcome, Placed, Release, Reply, Store, Touch, Want},
 };
+
+/// So many bytes of a body count as much as a job: a full batch has about 8 MiB.
+const PART: usize = 8 << 10;
 
 pub(super) struct Lane {
     pub(super) put: Coalescer<NewJob, Reply<Placed>>,
@@ -21,7 +26,7 @@ pub(super) struct Lane {
     pub(super) bury: Coalescer<Bury, Reply<()>>,
     pub(super) kick: Coalescer<JobId, Reply<Topic>>,
     pub(super) delete: Coalescer<JobId, Reply<State>>,
-    pub(super) reschedule: Coalescer<(JobId, Change), Reply<Moved>>,
+    pub(super) reschedule: Coalescer<(JobId, Change), Reply<Job>>,
 }
 
 /// One bucket, and whom its news concern.
@@ -31,6 +36,7 @@ pub(super) struct Scene {
     pub(super) store: Arc<dyn Store>,
     pub(super) bell: Arc<Bell>,
     pub(super) waiters: Arc<Waiters>,
+    pub(super) calls: TaskTracker,
 }
 
 impl Scene {
@@ -53,7 +59,7 @@ impl Scene {
         F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
     {
         let scene = self.clone();
-        Coalescer::new(move |jobs| call(scene.clone(), jobs))
+        Coalescer::new(&self.calls, move |jobs| call(scene.clone(), jobs))
     }
 
     /// Returns what could not be handed over, for others to pop.
@@ -70,11 +76,15 @@ impl Scene {
     pub(super) fn lane(&self, way_back: &Arc<WayBack>) -> Lane {
         let way_back = Arc::clone(way_back);
         Lane {
-            put: self.coalescer(Self::put),
+            put: {
+                let scene = self.clone();
+                let weight = |job: &NewJob| 1 + job.body.len() / PART;
+                Coalescer::weighing(weight, &self.calls, move |jobs| scene.clone().put(jobs))
+            },
             pop: {
                 let scene = self.clone();
                 let weight = |want: &Want| usize::from(want.count);
-                Coalescer::weighing(weight, move |wants| {
+                Coalescer::weighing(weight, &self.calls, move |wants| {
                     scene.clone().pop(wants, Arc::clone(&way_back))
                 })
             },
@@ -83,7 +93,9 @@ impl Scene {
             }),
             release: self.coalescer(|scene: Self, jobs| async move {
                 let replies = scene.store.release(scene.bucket, jobs).await?;
-                scene.all_moved(&replies);
+                for moved in replies.iter().flatten() {
+                    scene.moved(&moved.topic, moved.state, moved.due_at);
+                }
                 Ok(replies)
             }),
             touch: self.coalescer(|scene: Self, jobs| async move {
@@ -106,15 +118,11 @@ impl Scene {
             }),
             reschedule: self.coalescer(|scene: Self, jobs| async move {
                 let replies = scene.store.reschedule(scene.bucket, jobs).await?;
-                scene.all_moved(&replies);
+                for job in replies.iter().flatten() {
+                    scene.moved(&job.topic, job.state, job.due_at);
+                }
                 Ok(replies)
             }),
-        }
-    }
-
-    fn all_moved(&self, replies: &[Reply<Moved>]) {
-        for moved in replies.iter().flatten() {
-            self.moved(&moved.topic, moved.state, moved.due_at);
         }
     }
 
@@ -122,7 +130,9 @@ impl Scene {
         let topics: Vec<Topic> = jobs.iter().map(|job| job.topic.clone()).collect();
         let replies = self.store.put(self.bucket, jobs).await?;
         for (topic, reply) in topics.iter().zip(&replies) {
-            if let Ok(placed) = reply {
+            if let Ok(placed) = reply
+                && placed.kept.is_none()
+            {
                 self.moved(topic, placed.state, placed.due_at);
             }
         }

@@ -88,7 +88,8 @@ pub struct Queue {
     no_waiting: CancellationToken,
     stop_timers: CancellationToken,
     timers: TaskTracker,
-    give_backs: TaskTracker,
+    /// Calls to the store, and jobs on their way back.
+    calls: TaskTracker,
 }
 
 impl Queue {
@@ -97,6 +98,7 @@ impl Queue {
         let buckets = store.buckets();
         let waiters = Arc::new(Waiters::new(buckets));
         let bells: Vec<Arc<Bell>> = buckets.all().map(|_| Arc::new(Bell::new())).collect();
+        let calls = TaskTracker::new();
         let scenes: Vec<Scene> = buckets
             .all()
             .map(|bucket| Scene {
@@ -104,13 +106,13 @@ impl Queue {
                 store: Arc::clone(&store),
                 bell: Arc::clone(&bells[bucket.index()]),
                 waiters: Arc::clone(&waiters),
+                calls: calls.clone(),
             })
             .collect();
-        let give_backs = TaskTracker::new();
         let way_back = Arc::new(WayBack {
             buckets,
             give_back: scenes.iter().map(Scene::give_back).collect(),
-            tasks: give_backs.clone(),
+            tasks: calls.clone(),
             runtime: Handle::current(),
         });
         let queue = Self {
@@ -123,7 +125,7 @@ impl Queue {
             no_waiting: CancellationToken::new(),
             stop_timers: CancellationToken::new(),
             timers: TaskTracker::new(),
-            give_backs,
+            calls,
         };
         queue.start_timers();
         queue
@@ -147,14 +149,14 @@ impl Queue {
         self.no_waiting.cancel();
     }
 
-    /// Ends the timers, waits for what is being given back, and closes the store.
+    /// Ends the timers, waits for calls and for what they give back, and closes the store.
     pub async fn stop(&self) {
         self.stop_waiting();
         self.stop_timers.cancel();
         self.timers.close();
         self.timers.wait().await;
-        self.give_backs.close();
-        self.give_backs.wait().await;
+        self.calls.close();
+        self.calls.wait().await;
         self.store.close().await;
     }
 
@@ -247,8 +249,8 @@ impl Queue {
         self.each(jobs, |lane| &lane.delete).await
     }
 
-    /// Reschedules jobs.
-    pub async fn reschedule(&self, jobs: Vec<(JobId, Change)>) -> Vec<Result<Moved, QueueError>> {
+    /// Reschedules jobs; answers them as they are then.
+    pub async fn reschedule(&self, jobs: Vec<(JobId, Change)>) -> Vec<Result<Job, QueueError>> {
         self.each(jobs, |lane| &lane.reschedule).await
     }
 

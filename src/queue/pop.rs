@@ -12,9 +12,12 @@ use tokio::time::Instant;
 
 use super::{Handed, Queue};
 use crate::{
-    job::{Millis, Topic},
+    job::{Bucket, Millis, Topic},
     store::{Outcome, StoreError, Want},
 };
+
+/// How often a bucket is asked that has jobs and gives none.
+const CALLS: usize = 8;
 
 /// A pop as a client asks for it.
 #[derive(Debug, Clone)]
@@ -68,9 +71,8 @@ impl Queue {
                     return Ok(Some(handed));
                 }
                 let want = Want { topic: topic.clone(), count, ttr: pop.ttr };
-                let popped = self.lanes[mark.bucket.index()].pop.submit(vec![want]).await;
-                let (more, left) = match popped {
-                    Ok(mut replies) => replies.pop().unwrap_or_default(),
+                let (more, left) = match self.pop_from(mark.bucket, want).await {
+                    Ok(popped) => popped,
                     // What is there already is worth more than the error.
                     Err(error) if handed.jobs().is_empty() => return Err(error),
                     Err(_) => return Ok(Some(handed)),
@@ -83,6 +85,21 @@ impl Queue {
             }
         }
         Ok(Some(handed).filter(|handed| !handed.jobs().is_empty()))
+    }
+
+    /// Pops from one bucket; answers also how many are left there.
+    async fn pop_from(&self, bucket: Bucket, want: Want) -> Outcome<(Handed, u64)> {
+        let lane = &self.lanes[bucket.index()];
+        let mut popped = (Handed::default(), 0);
+        // A call that has become too large leaves the rest to the next.
+        for _ in 0..CALLS {
+            popped = lane.pop.submit(vec![want.clone()]).await?.pop().unwrap_or_default();
+            let (handed, left) = &popped;
+            if !handed.jobs().is_empty() || *left == 0 {
+                break;
+            }
+        }
+        Ok(popped)
     }
 
     /// Looks into every bucket and marks where there is something.

@@ -74,13 +74,21 @@ pub(super) struct Timer {
     pub(super) max_sleep: Duration,
 }
 
+/// How far a timer has looked.
+#[derive(Default)]
+struct Looks {
+    last: Option<Instant>,
+    /// Where among the topics the next one begins.
+    cursor: usize,
+}
+
 impl Timer {
     /// Runs until `stop`.
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut pause = FIRST_PAUSE;
-        let mut last_look = None;
+        let mut looks = Looks::default();
         while !stop.is_cancelled() {
-            let sleep = match self.guarded_pass(&mut last_look).await {
+            let sleep = match self.guarded_pass(&mut looks).await {
                 Ok(next) => {
                     self.bell.passed();
                     pause = FIRST_PAUSE;
@@ -89,6 +97,8 @@ impl Timer {
                 Err(error) => {
                     let bucket = self.bucket.index();
                     tracing::warn!(bucket, %error, "a timer failed and tries again");
+                    // Nothing rings in this pause: a store that is away is not asked in a hot loop.
+                    self.bell.sleeps_until.store(0, Ordering::SeqCst);
                     let sleep = pause;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     sleep
@@ -115,17 +125,17 @@ impl Timer {
         sleep
     }
 
-    async fn guarded_pass(&self, last_look: &mut Option<Instant>) -> Outcome<Option<Next>> {
-        let pass = AssertUnwindSafe(self.pass(last_look)).catch_unwind().await;
+    async fn guarded_pass(&self, looks: &mut Looks) -> Outcome<Option<Next>> {
+        let pass = AssertUnwindSafe(self.pass(looks)).catch_unwind().await;
         pass.unwrap_or_else(|_| Err(StoreError::unknown("a timer's pass panicked")))
     }
 
     /// Promotes what is due. Looks first, if it is time to: a look is cheaper than a promote that
     /// finds nothing, and shows what other servers have made ready.
-    async fn pass(&self, last_look: &mut Option<Instant>) -> Outcome<Option<Next>> {
-        if last_look.is_none_or(|at| at.elapsed() >= self.max_sleep) {
-            let next = self.look().await?;
-            *last_look = Some(Instant::now());
+    async fn pass(&self, looks: &mut Looks) -> Outcome<Option<Next>> {
+        if looks.last.is_none_or(|at| at.elapsed() >= self.max_sleep) {
+            let next = self.look(&mut looks.cursor).await?;
+            looks.last = Some(Instant::now());
             if !next.is_some_and(Next::has_come) {
                 return Ok(next);
             }
@@ -146,8 +156,8 @@ impl Timer {
         }
     }
 
-    async fn look(&self) -> Outcome<Option<Next>> {
-        let topics = self.waiters.unknown_in(self.bucket);
+    async fn look(&self, cursor: &mut usize) -> Outcome<Option<Next>> {
+        let topics = self.waiters.unknown_in(self.bucket, cursor);
         let look = self.store.look(self.bucket, topics.clone()).await?;
         for (topic, ready) in topics.iter().zip(look.ready) {
             if ready > 0 {

@@ -7,10 +7,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use futures::future::select_all;
@@ -24,15 +21,15 @@ const MAX_WATCHED: usize = 128;
 pub(super) struct Waiters {
     buckets: Buckets,
     topics: Mutex<HashMap<Topic, Entry>>,
-    /// Where the next search begins, so that no bucket or topic is always last.
-    turn: AtomicUsize,
 }
 
-/// One topic that somebody pops from, or that may have ready jobs.
+/// One topic that somebody pops from, or popped from and left something.
 struct Entry {
     /// By bucket: the number of its last mark, or 0.
     marks: Box<[u64]>,
     last_mark: u64,
+    /// Where the next search begins, so that no bucket is always last.
+    turn: usize,
     waiting: usize,
     marked: Arc<Notify>,
 }
@@ -52,13 +49,14 @@ pub(super) struct Places<'a> {
 
 impl Waiters {
     pub(super) fn new(buckets: Buckets) -> Self {
-        Self { buckets, topics: Mutex::default(), turn: AtomicUsize::new(0) }
+        Self { buckets, topics: Mutex::default() }
     }
 
-    /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many who wait.
+    /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many who wait. Of a
+    /// topic that nobody here pops from, nothing is kept: its first pop looks everywhere.
     pub(super) fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) {
         let mut topics = self.lock();
-        let entry = self.entry(&mut topics, topic);
+        let Some(entry) = topics.get_mut(topic) else { return };
         entry.last_mark += 1;
         entry.marks[bucket.index()] = entry.last_mark;
         for _ in 0..count.min(entry.waiting as u64) {
@@ -68,13 +66,14 @@ impl Waiters {
 
     /// Where to look for jobs of `topic`, beginning with another bucket every time.
     pub(super) fn marks(&self, topic: &Topic) -> Vec<Mark> {
-        let topics = self.lock();
-        let Some(entry) = topics.get(topic) else { return Vec::new() };
+        let mut topics = self.lock();
+        let Some(entry) = topics.get_mut(topic) else { return Vec::new() };
         let marks = self.buckets.all().map(|b| Mark { bucket: b, number: entry.marks[b.index()] });
         let mut marks: Vec<Mark> = marks.filter(|mark| mark.number > 0).collect();
         if !marks.is_empty() {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % marks.len();
-            marks.rotate_left(turn);
+            entry.turn = entry.turn.wrapping_add(1);
+            let first = entry.turn % marks.len();
+            marks.rotate_left(first);
         }
         marks
     }
@@ -93,15 +92,22 @@ impl Waiters {
         }
     }
 
-    /// Topics for which nothing is known of `bucket`: worth a look.
-    pub(super) fn unknown_in(&self, bucket: Bucket) -> Vec<Topic> {
+    /// Topics for which nothing is known of `bucket`: worth a look. Where there are many, each
+    /// call goes on where the last one ended, at `cursor`.
+    pub(super) fn unknown_in(&self, bucket: Bucket, cursor: &mut usize) -> Vec<Topic> {
         let topics = self.lock();
-        let skip = match topics.len() {
-            0..=MAX_WATCHED => 0,
-            many => self.turn.fetch_add(MAX_WATCHED, Ordering::Relaxed) % many,
-        };
-        let unknown = topics.iter().filter(|(_, entry)| entry.marks[bucket.index()] == 0);
-        unknown.skip(skip).take(MAX_WATCHED).map(|(topic, _)| topic.clone()).collect()
+        let unknown: Vec<&Topic> = topics
+            .iter()
+            .filter(|(_, entry)| entry.marks[bucket.index()] == 0)
+            .map(|(topic, _)| topic)
+            .collect();
+        if unknown.is_empty() {
+            return Vec::new();
+        }
+        let count = unknown.len().min(MAX_WATCHED);
+        let first = *cursor % unknown.len();
+        *cursor = first + count;
+        unknown.into_iter().cycle().skip(first).take(count).cloned().collect()
     }
 
     /// Takes a place for every topic of one pop.
@@ -118,7 +124,7 @@ impl Waiters {
     fn entry<'a>(&self, topics: &'a mut HashMap<Topic, Entry>, topic: &Topic) -> &'a mut Entry {
         if !topics.contains_key(topic) {
             let marks = vec![0; usize::from(self.buckets.get())].into_boxed_slice();
-            let entry = Entry { marks, last_mark: 0, waiting: 0, marked: Arc::default() };
+            let entry = Entry { marks, last_mark: 0, turn: 0, waiting: 0, marked: Arc::default() };
             topics.insert(topic.clone(), entry);
         }
         topics.get_mut(topic).expect("it was there or has just been inserted")
@@ -185,14 +191,55 @@ mod tests {
     #[test]
     fn a_mark_that_was_set_again_survives_whoever_looked_before() {
         let (waiters, topic, bucket) = waiters();
+        let places = waiters.register(std::slice::from_ref(&topic));
         waiters.mark(&topic, bucket, 1);
         let seen = waiters.marks(&topic)[0];
         waiters.mark(&topic, bucket, 1);
         waiters.unmark(&topic, seen);
         let seen = waiters.marks(&topic)[0];
+        drop(places);
         waiters.unmark(&topic, seen);
         assert!(waiters.marks(&topic).is_empty());
         assert!(waiters.lock().is_empty(), "nothing is kept of a topic that nobody asks for");
+    }
+
+    #[test]
+    fn topics_that_nobody_pops_from_leave_nothing_behind() {
+        let (waiters, topic, bucket) = waiters();
+        waiters.mark(&topic, bucket, 1);
+        assert!(waiters.lock().is_empty());
+    }
+
+    #[test]
+    fn every_topic_has_its_turn_in_the_looks_however_many_there_are() {
+        let (waiters, _, bucket) = waiters();
+        let topics: Vec<Topic> =
+            (0..1000).map(|n| format!("t{n}").parse().expect("a topic")).collect();
+        let _places = waiters.register(&topics);
+        let mut cursor = 0;
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..1000_usize.div_ceil(MAX_WATCHED) {
+            let page = waiters.unknown_in(bucket, &mut cursor);
+            assert_eq!(page.len(), MAX_WATCHED);
+            seen.extend(page);
+        }
+        assert_eq!(seen.len(), 1000);
+    }
+
+    #[test]
+    fn no_bucket_is_always_last_whatever_other_topics_do() {
+        let waiters = Waiters::new(Buckets::SIXTEEN);
+        let topics: Vec<Topic> = ["a", "b"].map(|t| t.parse().expect("a topic")).to_vec();
+        let _places = waiters.register(&topics);
+        for bucket in Buckets::SIXTEEN.all().take(2) {
+            topics.iter().for_each(|topic| waiters.mark(topic, bucket, 1));
+        }
+        let mut first = std::collections::HashSet::new();
+        for _ in 0..4 {
+            first.insert(waiters.marks(&topics[0])[0].bucket);
+            waiters.marks(&topics[1]);
+        }
+        assert_eq!(first.len(), 2);
     }
 
     #[test]
@@ -221,8 +268,8 @@ mod tests {
     fn looks_ask_only_for_what_is_not_known() {
         let (waiters, topic, bucket) = waiters();
         let _places = waiters.register(std::slice::from_ref(&topic));
-        assert_eq!(waiters.unknown_in(bucket), std::slice::from_ref(&topic));
+        assert_eq!(waiters.unknown_in(bucket, &mut 0), std::slice::from_ref(&topic));
         waiters.mark(&topic, bucket, 1);
-        assert!(waiters.unknown_in(bucket).is_empty());
+        assert!(waiters.unknown_in(bucket, &mut 0).is_empty());
     }
 }

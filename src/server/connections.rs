@@ -4,7 +4,14 @@
 //! request, ends every connection in order when the server is to stop, and lets a handler ask
 //! whether its client is still there.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::response::Response;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
@@ -18,13 +25,18 @@ use crate::http::Peer;
 
 /// The pause after an accept that failed: mostly too many open files, which takes a while.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// When the server stops, how long a connection may take that has no request in flight.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// All connections of one listener.
 #[derive(Clone)]
 pub(super) struct Connections {
     pub(super) header_timeout: Duration,
     pub(super) open: TaskTracker,
+    /// No more requests.
     pub(super) stop: CancellationToken,
+    /// Whatever is still open is cut.
+    pub(super) abort: CancellationToken,
 }
 
 impl Connections {
@@ -62,9 +74,18 @@ impl Connections {
         }
         let stream = Arc::new(stream);
         let peer = Peer::new(Arc::clone(&stream));
+        let in_flight = Arc::new(AtomicBool::new(false));
+        let handling = Arc::clone(&in_flight);
         let answer = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
-            service.clone().oneshot(request)
+            let answer = service.clone().oneshot(request);
+            let handling = Arc::clone(&handling);
+            async move {
+                handling.store(true, Ordering::Relaxed);
+                let answered = answer.await;
+                handling.store(false, Ordering::Relaxed);
+                answered
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -75,11 +96,28 @@ impl Connections {
             ended = connection.as_mut() => ended,
             () = self.stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                tokio::select! {
+                    ended = connection => ended,
+                    () = self.no_longer_needed(&in_flight) => return,
+                }
             }
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection broke off");
+        }
+    }
+
+    /// Completes when a connection has had its time to end: a short while without a request in
+    /// flight (its client is slow to send or to read), or else until `abort`.
+    async fn no_longer_needed(&self, in_flight: &AtomicBool) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LAST_WORDS) => {}
+                () = self.abort.cancelled() => return,
+            }
+            if !in_flight.load(Ordering::Relaxed) {
+                return;
+            }
         }
     }
 }

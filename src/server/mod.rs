@@ -62,6 +62,7 @@ pub async fn run(
         header_timeout: settings.server.header_timeout.into(),
         open: TaskTracker::new(),
         stop: CancellationToken::new(),
+        abort: CancellationToken::new(),
     };
     tracing::info!(address = ?listener.local_addr().ok(), "serving");
     tokio::select! {
@@ -76,7 +77,9 @@ pub async fn run(
     let grace = settings.server.shutdown_grace.into();
     if tokio::time::timeout(grace, connections.open.wait()).await.is_err() {
         let left = connections.open.len();
-        tracing::warn!(left, "gave up on connections that did not finish in time");
+        tracing::warn!(left, "cut connections that did not finish in time");
+        connections.abort.cancel();
+        connections.open.wait().await;
     }
     queue.stop().await;
     Ok(())

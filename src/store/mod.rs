@@ -83,12 +83,12 @@ pub trait Store: Send + Sync + 'static {
     async fn delete(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<State>>>;
 
     /// delayed, ready → delayed, ready: another time or other contents. `Reserved` and `Dead` are
-    /// refused, a due time beyond ten years is `DueTooFar`.
+    /// refused, a due time beyond ten years is `DueTooFar`. Replies the job as it is then.
     async fn reschedule(
         &self,
         bucket: Bucket,
         jobs: Vec<(JobId, Change)>,
-    ) -> Outcome<Vec<Reply<Moved>>>;
+    ) -> Outcome<Vec<Reply<Job>>>;
 
     /// Every deadline that has come, the earliest first, at most `limit` of them: delayed → ready;
     /// reserved → ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over).
@@ -113,7 +113,7 @@ pub trait Store: Send + Sync + 'static {
 pub type Outcome<T> = Result<T, StoreError>;
 
 /// Where a put left its job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// What became of it.
     pub how: How,
@@ -121,6 +121,8 @@ pub struct Placed {
     pub state: State,
     /// The living job's due time.
     pub due_at: UnixMillis,
+    /// The living job's topic, if it was kept: it may be another than the put's.
+    pub kept: Option<Topic>,
 }
 
 /// What a put did about its id.

@@ -148,6 +148,28 @@ pub async fn a_bad_pop_is_refused(server: Server) {
     server.get("/topics/a,,b/pop").await.problem(422, "invalid_field");
 }
 
+pub async fn parameters_that_a_route_does_not_take_are_refused(server: Server) {
+    server.put(r#"{"topic":"t","id":"b","delay":"1h"}"#).await;
+    for (method, path) in [
+        (Method::POST, "/jobs?delay=30"),
+        (Method::POST, "/batch/jobs?delay=30"),
+        (Method::POST, "/batch/finish?reservation=x"),
+        (Method::GET, "/jobs/b?x=1"),
+        (Method::PATCH, "/jobs/b?delay=1"),
+        (Method::DELETE, "/jobs/b?reservation=x"),
+        (Method::DELETE, "/jobs/b?force=1"),
+        (Method::POST, "/jobs/b/kick?reservation=x"),
+        (Method::POST, "/jobs/b/finish?wait=1"),
+    ] {
+        let answer = server.call(method, path, r#"{"topic":"t","id":"a"}"#).await;
+        answer.problem(422, "invalid_field");
+    }
+    let body = r#"{"reservation":"x"}"#;
+    server.call(Method::DELETE, "/jobs/b", body).await.problem(422, "invalid_field");
+    assert_eq!(server.get("/jobs/b").await.ok(200)["state"], "delayed");
+    nothing_stored(&server).await;
+}
+
 pub async fn a_body_over_the_limit_is_refused_however_it_is_sent(server: Server) {
     let put = |length: usize| {
         let body = format!("\"{}\"", "x".repeat(length - 2));

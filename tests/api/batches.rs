@@ -23,6 +23,9 @@ pub async fn each_job_of_a_batch_has_a_result_of_its_own(server: Server) {
     );
     assert_eq!(put["results"][2]["field"], "jobs[2].delay");
     assert_eq!(put["results"][0]["state"], "ready");
+    let both = r#"{"jobs":[{"topic":"t","delay":1,"due_at":1800000000000}]}"#;
+    let both = server.post("/batch/jobs", both).await.ok(200);
+    assert_eq!(both["results"][0]["field"], "jobs[0].due_at", "{both}");
 
     let popped = server.pop("t/pop?count=10").await;
     assert_eq!(popped.len(), 3);

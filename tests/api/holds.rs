@@ -97,8 +97,9 @@ pub async fn a_job_is_buried_kicked_and_rescheduled(server: Server) {
     patch("{}").await.problem(422, "invalid_field");
     let job = patch(r#"{"delay":"1h","body":[2]}"#).await.ok(200);
     assert_eq!((&job["state"], &job["body"][0]), (&"delayed".into(), &2.into()));
-    patch(r#"{"delay":"50ms"}"#).await.ok(200);
-    assert_eq!(server.pop_one("t").await["attempt"], 1);
+    assert!(patch(r#"{"delay":"50ms","body":null}"#).await.ok(200)["body"].is_null());
+    let job = server.pop_one("t").await;
+    assert_eq!((&job["attempt"], &job["body"]), (&1.into(), &serde_json::Value::Null));
 }
 
 #[tokio::test]

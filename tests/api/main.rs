@@ -61,6 +61,7 @@ on_each_store! {
         a_bad_put_is_refused_by_field_and_stores_nothing,
         a_bad_id_or_topic_in_the_path_is_refused,
         a_bad_pop_is_refused,
+        parameters_that_a_route_does_not_take_are_refused,
         a_body_over_the_limit_is_refused_however_it_is_sent,
         a_bad_batch_is_refused,
         an_unknown_id_or_a_wrong_reservation_is_refused,

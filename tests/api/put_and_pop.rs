@@ -120,6 +120,8 @@ pub async fn a_living_id_is_refused_kept_or_replaced(server: Server) {
     server.post("/jobs", r#"{"topic":"t","id":"a"}"#).await.problem(409, "job_exists");
     server.post("/jobs", again("reject")).await.problem(409, "job_exists");
     assert_eq!(server.post("/jobs", again("keep")).await.ok(200)["state"], "delayed");
+    let elsewhere = r#"{"topic":"other","id":"a","on_conflict":"keep"}"#;
+    assert_eq!(server.post("/jobs", elsewhere).await.ok(200)["topic"], "t");
     assert_eq!(server.get("/jobs/a").await.ok(200)["body"], 1);
     assert_eq!(server.post("/jobs", again("replace")).await.ok(200)["state"], "ready");
     assert_eq!(server.pop_one("t").await["body"], 2);

@@ -129,6 +129,18 @@ fn settings_that_are_unknown_or_out_of_range() {
     }
     refused(dir.path(), &["--config", "nowhere.toml"], &["nowhere.toml"]);
     refused(dir.path(), &["--store", "mysql://u:secret@h/"], &["store.url", "file:<directory>"]);
+    for text in [
+        "store = \"redis://:secret@h\"\n",
+        "[store]\nurl = \"redis://:secret#1\n",
+        "[store]\nurl = \"redis://:secret#1\"\n",
+    ] {
+        let file = dir.path().join("secret.toml");
+        fs::write(&file, text).expect("written");
+        let said = output(dir.path(), &["--config", &file.display().to_string()]);
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.contains("delay-queue: failed"), "{said}");
+        assert!(!said.contains("secret#") && !said.contains(":secret"), "{said}");
+    }
     let listen = output(dir.path(), &["--listen", "nonsense"]);
     assert!(String::from_utf8_lossy(&listen.stderr).contains("server.listen"), "{listen:?}");
     assert!(output(dir.path(), &["--check-config"]).status.success());

@@ -1,6 +1,9 @@
 //! SIGTERM and SIGINT.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::Write,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
@@ -25,6 +28,21 @@ async fn a_signal_ends_the_server_in_order_and_at_once() {
         let server = Process::start(dir.path(), &[]).await;
         assert_eq!(server.get("/jobs/a").await.1["state"], "ready");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_sends_half_a_request_does_not_hold_up_the_end() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut server = Process::start(dir.path(), &[]).await;
+    let address = server.base.trim_start_matches("http://");
+    let mut slow = std::net::TcpStream::connect(address).expect("connected");
+    slow.write_all(b"POST /jobs HTTP/1.1\r\nHost:").expect("sent");
+    tokio::time::sleep(Duration::from_millis(100)).await; // until the server has read it
+    let begin = Instant::now();
+    server.signal("-TERM");
+    let code = tokio::task::block_in_place(|| server.wait());
+    assert_eq!(code, Some(0));
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,11 +35,11 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     let bucket = bench.bucket(&id("a"));
     let twice = vec![job("a", "t"), job("a", "t")];
     let replies = bench.store.put(bucket, twice).await.expect("put");
-    assert_eq!(replies[0].map(|placed| placed.how), Ok(How::Created));
+    assert_eq!(replies[0].clone().map(|placed| placed.how), Ok(How::Created));
     assert_eq!(replies[1], Err(Refusal::Exists));
     let replace = |topic| NewJob { on_conflict: OnConflict::Replace, ..job("a", topic) };
     let replies = bench.store.put(bucket, vec![replace("u"), replace("v")]).await.expect("put");
-    assert!(replies.iter().all(|reply| reply.map(|placed| placed.how) == Ok(How::Replaced)));
+    assert!(replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(How::Replaced)));
     assert!(bench.pop("t", 9).await.is_empty() && bench.pop("u", 9).await.is_empty());
     assert_eq!(bench.pop("v", 9).await.len(), 1);
     let both = vec![Held { id: id("a"), reservation: None }; 2];
@@ -59,6 +59,7 @@ pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
     assert_eq!(bench.put(again(OnConflict::Reject)).await, Err(Refusal::Exists));
     let kept = bench.put(again(OnConflict::Keep)).await.expect("kept");
     assert_eq!((kept.how, kept.state, kept.due_at), (How::Kept, State::Delayed, first.due_at));
+    assert_eq!(kept.kept, Some(first.topic.clone()));
     assert_eq!(bench.get(&id("a")).await, Some(first));
 
     let replaced = bench.put(again(OnConflict::Replace)).await.expect("replaced");

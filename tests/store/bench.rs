@@ -195,7 +195,7 @@ impl Bench {
         one(self.store.delete(self.bucket(id), vec![id.clone()]).await.expect("delete"))
     }
 
-    pub async fn reschedule(&self, id: &JobId, change: Change) -> Reply<Moved> {
+    pub async fn reschedule(&self, id: &JobId, change: Change) -> Reply<Job> {
         let jobs = vec![(id.clone(), change)];
         one(self.store.reschedule(self.bucket(id), jobs).await.expect("reschedule"))
     }

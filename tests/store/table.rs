@@ -119,7 +119,8 @@ async fn apply(
         Event::Delete => drop(bench.delete(id).await?),
         Event::Reschedule(due) => {
             let schedule = Some(Schedule::In(delay(due)));
-            bench.reschedule(id, Change { schedule, ..Change::default() }).await?;
+            let job = bench.reschedule(id, Change { schedule, ..Change::default() }).await?;
+            assert_eq!(bench.get(id).await, Some(job), "the answer is the truth");
         }
     }
     Ok(bench.state(id).await)

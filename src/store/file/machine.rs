@@ -86,7 +86,12 @@ impl Machine {
         let (how, event) = match (living, job.on_conflict) {
             (Some(slot), OnConflict::Keep) => {
                 let entry = self.index.entry(slot);
-                return Ok(Placed { how: How::Kept, state: entry.state, due_at: due_at_of(entry) });
+                return Ok(Placed {
+                    how: How::Kept,
+                    state: entry.state,
+                    due_at: due_at_of(entry),
+                    kept: Some(self.index.topic(slot).clone()),
+                });
             }
             (Some(_), OnConflict::Replace) => (How::Replaced, Event::Replace(due)),
             _ => (How::Created, Event::Put(due)),
@@ -108,7 +113,7 @@ impl Machine {
             attempt: None,
         });
         writes.push(Write::Insert { serial, job, created_at: now.floor, due_at });
-        Ok(Placed { how, state, due_at })
+        Ok(Placed { how, state, due_at, kept: None })
     }
 
     /// Reserves for one want; `given` numbers the reservations of the call. Answers the jobs and

@@ -26,7 +26,8 @@ use super::{
     Reply, Store, StoreError, Touch, Want,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, PoppedJob, State, Topic, UnixMillis,
+    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, PoppedJob, Refusal, State, Topic,
+    UnixMillis,
 };
 
 /// The store in a directory.
@@ -150,11 +151,23 @@ impl Store for FileStore {
         &self,
         bucket: Bucket,
         jobs: Vec<(JobId, Change)>,
-    ) -> Outcome<Vec<Reply<Moved>>> {
-        self.transition(bucket, jobs, |machine, now, (id, change), writes| {
-            machine.reschedule(now, &id, change, writes)
-        })
-        .await
+    ) -> Outcome<Vec<Reply<Job>>> {
+        self.writer
+            .call(move |desk| {
+                let mut replies = Vec::with_capacity(jobs.len());
+                for (id, change) in jobs {
+                    let now = desk.now();
+                    let machine = &mut desk.machines[bucket.index()];
+                    let changed = machine.reschedule(now, &id, change, &mut desk.writes);
+                    desk.flush()?;
+                    replies.push(match changed {
+                        Ok(()) => read_job(desk, bucket, &id)?.ok_or(Refusal::NotFound),
+                        Err(refusal) => Err(refusal),
+                    });
+                }
+                Ok(replies)
+            })
+            .await
     }
 
     async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {

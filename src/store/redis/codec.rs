@@ -201,6 +201,7 @@ impl Values {
     /// What `put.lua` says of one job.
     pub(super) fn placed(&mut self) -> Result<Reply<Placed>, StoreError> {
         let (code, state, due_at) = (self.reply_number()?, self.int()?, self.millis()?);
+        let kept = self.text()?;
         let how = match code {
             Err(refusal) => return Ok(Err(refusal)),
             Ok(0) => How::Created,
@@ -208,7 +209,11 @@ impl Values {
             Ok(2) => How::Replaced,
             Ok(other) => return Err(StoreError::unreadable(format!("put reply {other}"))),
         };
-        Ok(Ok(Placed { how, state: state_of(state)?, due_at }))
+        let kept = match kept.as_str() {
+            "" => None,
+            topic => Some(topic.parse().map_err(StoreError::unreadable)?),
+        };
+        Ok(Ok(Placed { how, state: state_of(state)?, due_at, kept }))
     }
 
     /// What `pop.lua` says of one job. Damage of its record is the inner error.
@@ -239,6 +244,14 @@ impl Values {
             reservation,
             reserved_until,
         }))
+    }
+
+    /// What `reschedule.lua` says of one job.
+    pub(super) fn rescheduled(&mut self, id: JobId) -> Result<Reply<Job>, StoreError> {
+        match self.next()? {
+            Value::Int(code) => refusal(code).map(Err),
+            job => Ok(Self::new(job)?.job(id)?.ok_or(Refusal::NotFound)),
+        }
     }
 
     /// What `get.lua` says.

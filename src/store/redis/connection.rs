@@ -63,7 +63,7 @@ struct Keeper {
 /// Reads `url` and makes a first connection to it, for the caller to look around with.
 pub(super) async fn first(url: &str) -> Result<(Client, MultiplexedConnection, String), OpenError> {
     let info =
-        url.into_connection_info().map_err(|cause| engine(url_without_secrets(url), &cause))?;
+        url.into_connection_info().map_err(|cause| engine("the address in store.url", &cause))?;
     let address = info.addr().to_string();
     let keepalive = redis::io::tcp::socket2::TcpKeepalive::new().with_time(CONNECT_TIMEOUT);
     let tcp = TcpSettings::default()
@@ -76,11 +76,6 @@ pub(super) async fn first(url: &str) -> Result<(Client, MultiplexedConnection, S
     let client = Client::open(info).map_err(|cause| engine(&address, &cause))?;
     let connection = connect(&client).await.map_err(|cause| engine(&address, &cause))?;
     Ok((client, connection, address))
-}
-
-/// A URL may have a password in it; its host may be shown.
-fn url_without_secrets(url: &str) -> &str {
-    url.rsplit_once('@').map_or(url, |(_, host)| host)
 }
 
 async fn connect(client: &Client) -> Result<MultiplexedConnection, RedisError> {

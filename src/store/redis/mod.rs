@@ -233,7 +233,7 @@ impl Store for RedisStore {
         &self,
         bucket: Bucket,
         jobs: Vec<(JobId, Change)>,
-    ) -> Outcome<Vec<Reply<Moved>>> {
+    ) -> Outcome<Vec<Reply<Job>>> {
         let fill = |cmd: &mut Cmd| {
             for (id, change) in &jobs {
                 let body = change.body.as_deref().unwrap_or_default();
@@ -247,7 +247,7 @@ impl Store for RedisStore {
             }
         };
         let mut reply = self.run(&self.scripts.reschedule, bucket, fill).await?;
-        jobs.iter().map(|_| moved(&mut reply)).collect()
+        jobs.into_iter().map(|(id, _)| reply.rescheduled(id)).collect()
     }
 
     async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {

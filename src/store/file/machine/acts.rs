@@ -143,7 +143,7 @@ impl Machine {
         id: &JobId,
         change: Change,
         writes: &mut Vec<Write>,
-    ) -> Reply<Moved> {
+    ) -> Reply<()> {
         let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
         let (was, at) = (self.index.entry(slot).state, self.index.entry(slot).at);
         next(Some(was), Event::Reschedule(Due::Now))?;
@@ -158,6 +158,6 @@ impl Machine {
             entry.backoff = Some(Box::new(backoff.clone()));
         }
         writes.push(Write::Change { serial: entry.serial, change });
-        Ok(Moved { topic: self.index.topic(slot).clone(), state, due_at })
+        Ok(())
     }
 }

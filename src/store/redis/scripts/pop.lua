@@ -2,7 +2,7 @@
 -- ARGV  2 nonce (13 hex digits), then per want: topic, count, TTR in ms ('' is each job's own)
 -- Reply per want: how many are left ready, {id, record, attempt, due, reservation, until, TTR, …}
 --       e.g. {0, {'7', '1 1763690000000 …', 1, 1763690060000, '5f…001', 1763690120000, 60000}}
-local nonce, given, reply = ARGV[2], 0, {}
+local nonce, given, bytes, reply = ARGV[2], 0, 0, {}
 
 -- Reserves one job: answers its attempt, and appends it to `jobs`.
 local function reserve(id, due, record, earlier, ttr, jobs)
@@ -24,7 +24,9 @@ local function pop(topic, count, ttr)
   local ready, jobs = key('ready', topic), {}
   -- unpack takes a few thousand values, and a reservation has three digits for its number.
   count = math.min(count, 1000, 4096 - given)
-  if count < 1 then return redis.call('ZCARD', ready), jobs end
+  -- Large bodies must not make one reply that keeps Redis busy for seconds: who comes later in
+  -- the call gets nothing, sees that there is more, and asks again.
+  if count < 1 or bytes > 8388608 then return redis.call('ZCARD', ready), jobs end
   local found = redis.call('ZRANGE', ready, 0, count - 1, 'WITHSCORES')
   if #found == 0 then return 0, jobs end
   local ids = {}
@@ -35,6 +37,7 @@ local function pop(topic, count, ttr)
   local attempts, deadlines, nearest = {}, {}, nil
   for n, id in ipairs(ids) do
     if records[n] then
+      bytes = bytes + #records[n]
       local a = reserve(id, tonumber(found[n * 2]), records[n], parse_attempt(earlier[n]), ttr, jobs)
       a.topic = topic
       attempts[#attempts + 1], attempts[#attempts + 2] = id, attempt_text(a)

@@ -1,12 +1,13 @@
 -- absent -> delayed or ready; a living id is refused, kept or replaced.
 -- ARGV  per job: id, topic, schedule (see due_time), rest of its record, 'reject' | 'keep' | 'replace'
--- Reply per job: 0 created | 1 kept | 2 replaced, state, due time; or refusal, 0, 0
---       e.g. {0, 1, 1763690060000,  -2, 0, 0}
+-- Reply per job: 0 created | 1 kept | 2 replaced, state, due time, the topic if kept ('')
+--       or refusal, 0, 0, ''; e.g. {0, 1, 1763690060000, '',  -2, 0, 0, ''}
 local reply = {}
 
-local function answer(how, state, due)
+local function answer(how, state, due, kept)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = how, STATE_CODE[state] or 0, due
+  reply[n + 4] = kept or ''
 end
 
 local function conflict(id, topic, due, record, on_conflict)
@@ -16,7 +17,7 @@ local function conflict(id, topic, due, record, on_conflict)
   -- A job in no set is not alive, whatever its record says: it is replaced.
   if on_conflict == 'keep' and state then
     local held_or_dead = state == 'reserved' or state == 'dead'
-    return answer(1, state, held_or_dead and living.due or score)
+    return answer(1, state, held_or_dead and living.due or score, living.topic)
   end
   if state == 'reserved' then return answer(RESERVED, '', 0) end
   take(living.topic, id)

@@ -1,7 +1,7 @@
 -- delayed, ready -> delayed, ready: another time or other contents.
 -- ARGV  per job: id, schedule (see due_time), then '' for what stays or: checksum, body, TTR in ms,
 --       max attempts, backoff
--- Reply per job: state, topic, due time; or refusal, '', 0
+-- Reply per job: {record, attempt record (''), state, due time}; or refusal
 local reply = {}
 local RECORD = '^1 (%d+) (%x+) (%d+) (%d+) (%S+) (%S+)\n(.*)$'
 
@@ -12,29 +12,29 @@ end
 local function reschedule(id, schedule, new_crc, new_body, new_ttr, new_max, new_backoff)
   local record = redis.call('HGET', POOL, id)
   local created, crc, ttr, max, backoff, topic, body = string.match(record or '', RECORD)
-  if not created then return NOT_FOUND, '', 0 end
+  if not created then return NOT_FOUND end
   local state, score = state_of(topic, id)
-  if state == 'reserved' then return RESERVED, '', 0 end
-  if state == 'dead' then return DEAD, '', 0 end
+  if state == 'reserved' then return RESERVED end
+  if state == 'dead' then return DEAD end
   local due = score
   if schedule ~= '' then due = due_time(schedule) end
-  if not due then return DUE_TOO_FAR, '', 0 end
+  if not due then return DUE_TOO_FAR end
 
   max, backoff = or_else(new_max, max), or_else(new_backoff, backoff)
   local a = parse_attempt(redis.call('HGET', ATTEMPTS, id))
+  record = string.format('1 %s %s %s %s %s %s\n', created, or_else(new_crc, crc),
+    or_else(new_ttr, ttr), max, backoff, topic) .. (new_crc ~= '' and new_body or body)
   take(topic, id)
-  redis.call('HSET', POOL, id, string.format('1 %s %s %s %s %s %s\n', created,
-    or_else(new_crc, crc), or_else(new_ttr, ttr), max, backoff, topic) .. (new_crc ~= '' and new_body or body))
+  redis.call('HSET', POOL, id, record)
   if a then
     -- Whoever let the TTR run out may still release it, by the new rules.
     a.max, a.backoff = tonumber(max), backoff
     redis.call('HSET', ATTEMPTS, id, attempt_text(a))
   end
-  return STATE_CODE[place_due(topic, id, due)], topic, due
+  return { record, a and attempt_text(a) or '', STATE_CODE[place_due(topic, id, due)], due }
 end
 
 for i = 2, #ARGV, 7 do
-  local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3] = reschedule(unpack(ARGV, i, i + 6))
+  reply[#reply + 1] = reschedule(unpack(ARGV, i, i + 6))
 end
 return reply
