@@ -40,19 +40,22 @@ impl Ballast {
         there && fs::remove_file(&self.file).is_ok()
     }
 
-    /// Is there room for puts? Looks again from time to time.
-    pub(super) fn has_room(&mut self) -> bool {
-        match self.missing_since {
-            None => true,
-            Some(since) if since.elapsed() < PAUSE => false,
-            Some(_) => {
-                let there = self.take_in().is_ok();
-                self.missing_since = (!there).then(Instant::now);
-                if there {
-                    tracing::info!("the disk has room again: puts are taken");
-                }
-                there
-            }
+    /// Is there room for puts?
+    pub(super) fn is_there(&self) -> bool {
+        self.missing_since.is_none()
+    }
+
+    /// Is it missing, and worth looking for room again?
+    pub(super) fn is_wanted(&self) -> bool {
+        self.missing_since.is_some_and(|since| since.elapsed() >= PAUSE)
+    }
+
+    /// Takes it in again, if there is room.
+    pub(super) fn try_again(&mut self) {
+        let there = self.take_in().is_ok();
+        self.missing_since = (!there).then(Instant::now);
+        if there {
+            tracing::info!("the disk has room again: puts are taken");
         }
     }
 
@@ -71,5 +74,24 @@ impl Ballast {
             let _ = fs::remove_file(&self.file);
         }
         written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_thrown_off_once_and_taken_in_again() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let file = dir.path().join("ballast");
+        let mut ballast = Ballast::new(dir.path());
+        assert!(ballast.is_there() && file.exists());
+        assert!(ballast.throw_off());
+        assert!(!ballast.is_there() && !file.exists());
+        assert!(!ballast.is_wanted(), "not at once: the disk has only just been full");
+        assert!(!ballast.throw_off(), "there is nothing more to throw off");
+        ballast.try_again();
+        assert!(ballast.is_there() && file.exists());
     }
 }

@@ -83,7 +83,7 @@ impl Store for FileStore {
     async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
         self.writer
             .call(move |desk| {
-                if !desk.ballast.has_room() {
+                if !desk.ballast.is_there() {
                     return Err(StoreError::Full { cause: "the disk is full".into() });
                 }
                 let now = desk.now();
@@ -196,7 +196,7 @@ impl Store for FileStore {
 
     async fn check(&self) -> Outcome<()> {
         self.writer
-            .call(|desk| match desk.ballast.has_room() {
+            .call(|desk| match desk.ballast.is_there() {
                 true => Ok(()),
                 false => Err(StoreError::Full { cause: "the disk is full".into() }),
             })

@@ -86,6 +86,8 @@ impl Records {
         asked: Option<Buckets>,
     ) -> rusqlite::Result<Result<Buckets, OpenError>> {
         // An acknowledged write is on disk: every commit syncs the log (synchronous=FULL).
+        // Only at the birth of a file: lets it shrink later.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         let wal = |row: &Row<'_>| row.get::<_, String>(0);
         let mode = connection.query_row("PRAGMA journal_mode = WAL", (), wal)?;
         if mode != "wal" {
@@ -249,12 +251,20 @@ impl Records {
         Ok(())
     }
 
-    /// Copies the log into the file and empties it, as far as the disk allows.
-    pub(super) fn shrink_log(&self) {
-        if let Err(error) =
-            self.connection.pragma_query(None, "wal_checkpoint(TRUNCATE)", |_| Ok(()))
-        {
-            tracing::warn!(%error, "failed to shrink the log");
+    /// Gives room back to the disk: pages of jobs that are gone, a bounded number of them, and the
+    /// log. Not within a transaction.
+    pub(super) fn shrink(&self) {
+        // Each page that is given back is one row of an answer.
+        let all_rows = |sql: &str| {
+            let mut statement = self.connection.prepare(sql)?;
+            let mut rows = statement.query(())?;
+            while rows.next()?.is_some() {}
+            Ok::<(), rusqlite::Error>(())
+        };
+        for sql in ["PRAGMA incremental_vacuum(2000)", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+            if let Err(error) = all_rows(sql) {
+                tracing::warn!(%error, sql, "failed to give room back to the disk");
+            }
         }
     }
 

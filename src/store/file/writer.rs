@@ -120,7 +120,7 @@ impl Desk {
         self.records.roll_back();
         self.stale = true;
         if matches!(error, StoreError::Full { .. }) && self.ballast.throw_off() {
-            self.records.shrink_log();
+            self.records.shrink();
         }
         if let Err(cause) = self.load() {
             tracing::error!(%cause, "failed to read the jobs again; trying before the next batch");
@@ -144,6 +144,10 @@ impl Desk {
 
     /// Does one batch of work and lets its answers out.
     fn batch(&mut self, batch: Vec<Work>) {
+        if self.ballast.is_wanted() {
+            self.records.shrink();
+            self.ballast.try_again();
+        }
         let loaded = self.load().map_err(|cause| failed(&cause, Applied::No));
         let done = catch_unwind(AssertUnwindSafe(|| {
             let mut deliver = Vec::with_capacity(batch.len());
