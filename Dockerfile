@@ -10,11 +10,12 @@ RUN cargo build --release --locked && mkdir /empty
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /src/target/release/delay-queue /usr/local/bin/delay-queue
 # A directory of the unprivileged user, for the embedded store.
-COPY --from=build --chown=nonroot:nonroot /empty /data
+COPY --from=build --chown=65532:65532 /empty /data
 ENV DELAY_QUEUE__SERVER__LISTEN=0.0.0.0:9277 \
     DELAY_QUEUE__STORE__URL=file:/data
 VOLUME /data
 EXPOSE 9277
-USER nonroot
+# The number of "nonroot", which a cluster can check without asking the image.
+USER 65532:65532
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s CMD ["delay-queue", "health"]
 ENTRYPOINT ["delay-queue"]

@@ -1,57 +1,12 @@
 //! Job ids, given by clients or made here.
 
-use std::{
-    fmt,
-    str::FromStr,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::{Deserialize, Serialize};
+use super::{name::name, time::UnixMillis};
 
-use super::{
-    name::{self, NameError},
-    time::UnixMillis,
-};
-
-/// A job's id: `[A-Za-z0-9._:-]{1,128}`, except `.` and `..`.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String")]
-pub struct JobId(Box<str>);
-
-impl JobId {
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for JobId {
-    type Error = NameError;
-
-    fn try_from(text: String) -> Result<Self, NameError> {
-        name::check(&text, b"._:-", "A-Z a-z 0-9 . _ : -")?;
-        Ok(Self(text.into_boxed_str()))
-    }
-}
-
-impl FromStr for JobId {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        text.to_owned().try_into()
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
+name! {
+    /// A job's id: `[A-Za-z0-9._:-]{1,128}`, except `.` and `..`.
+    JobId, b"._:-", "A-Z a-z 0-9 . _ : -"
 }
 
 /// Makes ids for jobs that come without one: positive, 63 bits, growing with time, in decimal.

@@ -6,6 +6,56 @@
 
 use thiserror::Error;
 
+/// Makes a type for text on the allow-list: letters, digits, and the characters named.
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $extra:literal, $allowed:literal) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+        )]
+        #[serde(try_from = "String")]
+        pub struct $type(Box<str>);
+
+        impl $type {
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = $crate::job::NameError;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                $crate::job::name::check(&text, $extra, $allowed)?;
+                Ok(Self(text.into_boxed_str()))
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::job::NameError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.to_owned().try_into()
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+pub(super) use name;
+
 /// Longest job id or topic, in bytes (all allowed characters are one byte).
 const MAX_LEN: usize = 128;
 

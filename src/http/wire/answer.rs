@@ -1,0 +1,144 @@
+//! What answers show.
+
+use axum::{body::Bytes, http::StatusCode};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::{
+    job::{Backoff, Job, JobId, Millis, PoppedJob, Reservation, State, Topic, UnixMillis},
+    store::{Moved, Placed},
+};
+
+/// What became of a job: the answer to most transitions, and one result of a batch (which then
+/// has the status that the answer would have had).
+#[derive(Serialize)]
+pub(in crate::http) struct Became {
+    pub(in crate::http) id: JobId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topic: Option<Topic>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_at: Option<UnixMillis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved_until: Option<UnixMillis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+}
+
+impl Became {
+    fn of(id: JobId) -> Self {
+        Self { id, topic: None, state: None, due_at: None, reserved_until: None, status: None }
+    }
+
+    pub(in crate::http) fn placed(id: JobId, topic: Topic, placed: Placed) -> Self {
+        let (state, due_at) = (Some(placed.state), Some(placed.due_at));
+        Self { topic: Some(placed.kept.unwrap_or(topic)), state, due_at, ..Self::of(id) }
+    }
+
+    pub(in crate::http) fn finished(id: JobId) -> Self {
+        Self::of(id)
+    }
+
+    pub(in crate::http) fn moved(id: JobId, moved: &Moved) -> Self {
+        Self { due_at: Some(moved.due_at), ..Self::in_state(id, moved.state) }
+    }
+
+    pub(in crate::http) fn held_until(id: JobId, until: UnixMillis) -> Self {
+        Self { reserved_until: Some(until), ..Self::of(id) }
+    }
+
+    pub(in crate::http) fn in_state(id: JobId, state: State) -> Self {
+        Self { state: Some(state), ..Self::of(id) }
+    }
+
+    pub(in crate::http) fn with_status(self, status: StatusCode) -> Self {
+        Self { status: Some(status.as_u16()), ..self }
+    }
+}
+
+/// A JSON text, written as it stands.
+pub(in crate::http) struct Text(pub(in crate::http) Bytes);
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+/// A job as a look at it shows.
+#[derive(Serialize)]
+pub(in crate::http) struct ShownJob {
+    id: JobId,
+    topic: Topic,
+    state: State,
+    body: Text,
+    attempt: u32,
+    max_attempts: u32,
+    due_at: UnixMillis,
+    created_at: UnixMillis,
+    ttr: Millis,
+    backoff: Option<Backoff>,
+    reserved_until: Option<UnixMillis>,
+    died_at: Option<UnixMillis>,
+    error: Option<String>,
+}
+
+impl From<Job> for ShownJob {
+    fn from(job: Job) -> Self {
+        Self {
+            id: job.id,
+            topic: job.topic,
+            state: job.state,
+            body: Text(job.body),
+            attempt: job.attempt,
+            max_attempts: job.max_attempts,
+            due_at: job.due_at,
+            created_at: job.created_at,
+            ttr: job.ttr,
+            backoff: job.backoff,
+            reserved_until: job.reserved_until,
+            died_at: job.died_at,
+            error: job.error,
+        }
+    }
+}
+
+/// The answer to a pop.
+#[derive(Serialize)]
+pub(in crate::http) struct PoppedJobs<'a> {
+    pub(in crate::http) jobs: Vec<ShownPopped<'a>>,
+}
+
+/// A job as a pop hands it out.
+#[derive(Serialize)]
+pub(in crate::http) struct ShownPopped<'a> {
+    id: &'a JobId,
+    topic: &'a Topic,
+    body: Text,
+    attempt: u32,
+    max_attempts: u32,
+    due_at: UnixMillis,
+    created_at: UnixMillis,
+    ttr: Millis,
+    reservation: Reservation,
+    reserved_until: UnixMillis,
+}
+
+impl<'a> From<&'a PoppedJob> for ShownPopped<'a> {
+    fn from(job: &'a PoppedJob) -> Self {
+        Self {
+            id: &job.id,
+            topic: &job.topic,
+            body: Text(job.body.clone()),
+            attempt: job.attempt,
+            max_attempts: job.max_attempts,
+            due_at: job.due_at,
+            created_at: job.created_at,
+            ttr: job.ttr,
+            reservation: job.reservation,
+            reserved_until: job.reserved_until,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What requests and answers look like as JSON: names and shapes of the contract.
+
+mod answer;
+mod pop;
+mod put;
+mod wish;
+
+use serde::{Deserialize, Deserializer};
+
+use super::problem::Problem;
+use crate::job::{MAX_TTR, MIN_TTR, Millis};
+
+pub(super) use self::{
+    answer::{Became, PoppedJobs, ShownJob},
+    pop::PopOptions,
+    put::{PatchJob, PutJob},
+    wish::{Bare, Bury, Finish, Place, Release, Touch, Wish},
+};
+
+/// For fields that may be left out, but not be null: a variable that was never set must not
+/// become a job without a delay.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(d).map(Some)
+}
+
+fn ttr(ttr: Option<Millis>) -> Result<Option<Millis>, Problem> {
+    match ttr {
+        Some(ttr) if !(MIN_TTR..=MAX_TTR).contains(&ttr) => {
+            let given = ttr.as_seconds();
+            Err(Problem::field("ttr", format!("must be from 1 second to 24 hours, got {given} s")))
+        }
+        ttr => Ok(ttr),
+    }
+}

@@ -1,0 +1,65 @@
+//! How to pop.
+
+use serde::Deserialize;
+
+use super::{given, ttr};
+use crate::{
+    http::problem::Problem,
+    job::{Millis, Topic},
+    queue::Pop,
+};
+
+/// The longest wait of a pop.
+const MAX_WAIT: Millis = Millis::new(60_000);
+/// Most jobs of one pop.
+const MAX_COUNT: u64 = 100;
+
+/// How to pop; in the query or in the body.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct PopOptions {
+    #[serde(default, deserialize_with = "given")]
+    pub(in crate::http) wait: Option<Millis>,
+    #[serde(default, deserialize_with = "given")]
+    pub(in crate::http) count: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
+    pub(in crate::http) ttr: Option<Millis>,
+}
+
+impl PopOptions {
+    /// Both together; nothing may be said twice.
+    pub(in crate::http) fn or(self, other: Self) -> Result<Self, Problem> {
+        fn either<T>(name: &str, one: Option<T>, other: Option<T>) -> Result<Option<T>, Problem> {
+            match (one, other) {
+                (Some(_), Some(_)) => {
+                    Err(Problem::field(name, "must be given once: in the query or in the body"))
+                }
+                (one, other) => Ok(one.or(other)),
+            }
+        }
+        Ok(Self {
+            wait: either("wait", self.wait, other.wait)?,
+            count: either("count", self.count, other.count)?,
+            ttr: either("ttr", self.ttr, other.ttr)?,
+        })
+    }
+
+    pub(in crate::http) fn valid(self, topics: Vec<Topic>) -> Result<Pop, Problem> {
+        let wait = self.wait.unwrap_or(Millis::ZERO);
+        if wait > MAX_WAIT {
+            let given = wait.as_seconds();
+            return Err(Problem::field(
+                "wait",
+                format!("must be from 0 to 60 seconds, got {given} s"),
+            ));
+        }
+        let count = match self.count.unwrap_or(1) {
+            count @ 1..=MAX_COUNT => u16::try_from(count).unwrap_or(u16::MAX),
+            count => {
+                let detail = format!("must be from 1 to {MAX_COUNT}, got {count}");
+                return Err(Problem::field("count", detail));
+            }
+        };
+        Ok(Pop { topics, count, ttr: ttr(self.ttr)?, wait: wait.into() })
+    }
+}

@@ -1,0 +1,128 @@
+//! What consumers and operators ask of one job, on its own or in a batch.
+
+use serde::Deserialize;
+
+use super::{given, ttr};
+use crate::{
+    http::problem::Problem,
+    job::{JobId, MAX_ERROR_BYTES, Millis, Reservation},
+    store::{self, Held},
+};
+
+/// A reservation as clients send it.
+#[derive(Deserialize)]
+#[serde(from = "String")]
+pub(in crate::http) struct Token(pub(in crate::http) Reservation);
+
+impl From<String> for Token {
+    fn from(text: String) -> Self {
+        Self(Reservation::from_client(&text))
+    }
+}
+
+/// Where the text of a transition stands, and what is known besides.
+pub(in crate::http) enum Place {
+    /// A route of one job: its id from the path, its reservation perhaps from the query.
+    Path(JobId, Option<Reservation>),
+    /// One of a batch.
+    Batch,
+}
+
+/// What a consumer or operator may ask of one job; the same on its own and in a batch.
+pub(in crate::http) trait Wish: for<'de> Deserialize<'de> + Default {
+    /// What the queue takes.
+    type Job;
+
+    fn valid(self, place: Place) -> Result<Self::Job, Problem>;
+}
+
+macro_rules! wish {
+    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* } -> $job:ty, $valid:expr) => {
+        $(#[$doc])*
+        #[derive(Deserialize, Default)]
+        #[serde(deny_unknown_fields)]
+        pub(in crate::http) struct $name {
+            #[serde(default, deserialize_with = "given")]
+            id: Option<JobId>,
+            #[serde(default, deserialize_with = "given")]
+            reservation: Option<Token>,
+            $(#[serde(default, deserialize_with = "given")]
+            $field: Option<$type>,)*
+        }
+
+        impl Wish for $name {
+            type Job = $job;
+
+            fn valid(self, place: Place) -> Result<$job, Problem> {
+                let valid: fn(Held, $(Option<$type>),*) -> Result<$job, Problem> = $valid;
+                valid(held(self.id, self.reservation, place)?, $(self.$field),*)
+            }
+        }
+    };
+}
+
+wish! {
+    /// A finish.
+    Finish {} -> Held, Ok
+}
+wish! {
+    /// A release.
+    Release { delay: Millis, error: String } -> store::Release, |held, delay, text| {
+        Ok(store::Release { held, delay, error: error(text)? })
+    }
+}
+wish! {
+    /// A touch.
+    Touch { ttr: Millis } -> store::Touch, |held, span| {
+        Ok(store::Touch { held, ttr: ttr(span)? })
+    }
+}
+wish! {
+    /// A bury.
+    Bury { error: String } -> store::Bury, |held, text| {
+        Ok(store::Bury { held, error: error(text)? })
+    }
+}
+
+/// A delete or a kick: the id is all there is to say.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct Bare {
+    #[serde(default, deserialize_with = "given")]
+    id: Option<JobId>,
+}
+
+impl Wish for Bare {
+    type Job = JobId;
+
+    fn valid(self, place: Place) -> Result<JobId, Problem> {
+        if let Place::Path(_, Some(_)) = place {
+            return Err(Problem::field("reservation", "is not a parameter of this route"));
+        }
+        held(self.id, None, place).map(|held| held.id)
+    }
+}
+
+fn held(id: Option<JobId>, token: Option<Token>, place: Place) -> Result<Held, Problem> {
+    let token = token.map(|Token(reservation)| reservation);
+    match (place, id) {
+        (Place::Path(..), Some(_)) => Err(Problem::field("id", "stands in the path already")),
+        (Place::Path(_, Some(_)), None) if token.is_some() => {
+            Err(Problem::field("reservation", "must be given once: in the query or in the body"))
+        }
+        (Place::Path(id, in_query), None) => Ok(Held { id, reservation: token.or(in_query) }),
+        (Place::Batch, Some(id)) => Ok(Held { id, reservation: token }),
+        (Place::Batch, None) => Err(Problem::field("id", "is missing")),
+    }
+}
+
+fn error(error: Option<String>) -> Result<Option<String>, Problem> {
+    match error {
+        Some(text) if text.len() > MAX_ERROR_BYTES => {
+            let given = text.len();
+            let detail = format!("must have at most {MAX_ERROR_BYTES} bytes, got {given}");
+            Err(Problem::field("error", detail))
+        }
+        error => Ok(error.filter(|text| !text.is_empty())),
+    }
+}
