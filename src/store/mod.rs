@@ -14,6 +14,7 @@ pub mod redis;
 mod clock;
 mod error;
 mod layout;
+mod topics;
 
 use async_trait::async_trait;
 
@@ -25,6 +26,7 @@ use crate::job::{
 pub use clock::{Clock, Now};
 pub use error::{Applied, OpenError, StoreError};
 pub use layout::Layout;
+pub use topics::{Counts, JobPage, Place, TopicLook, TopicPage};
 
 /// Most jobs in one batch, and most that one call promotes.
 pub const MAX_BATCH: usize = 1000;
@@ -101,6 +103,31 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads one job.
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>>;
+
+    /// Reads topics that have jobs in this bucket, in the order of their names, with counts.
+    async fn topics(&self, bucket: Bucket, page: TopicPage) -> Outcome<Vec<(Topic, Counts)>>;
+
+    /// Reads one topic; costs the same however many jobs it has.
+    async fn topic(&self, bucket: Bucket, topic: Topic) -> Outcome<TopicLook>;
+
+    /// Reads up to `limit` jobs of one topic and state, in order, from after a place on. Jobs that
+    /// stay where they are are neither skipped nor repeated, whatever others do meanwhile.
+    async fn list(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        state: State,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Outcome<JobPage>;
+
+    /// any → gone, for the first `limit` jobs of one topic and state. Replies how many.
+    async fn purge(&self, bucket: Bucket, topic: Topic, state: State, limit: usize)
+    -> Outcome<u64>;
+
+    /// dead → ready now, attempts from zero, for the `limit` jobs of a topic that died first.
+    /// Replies how many.
+    async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> Outcome<u64>;
 
     /// Is the store reachable and fit to take writes?
     async fn check(&self) -> Outcome<()>;

@@ -1,7 +1,10 @@
 //! The two stores side by side: the same random calls must get the same answers, and what the
 //! file store has on disk must be the same again after it is opened anew.
 
-use delay_queue::job::{Change, Job, JobId, Millis, NewJob, OnConflict, Reservation, Schedule};
+use delay_queue::{
+    job::{Change, Job, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topic},
+    store::{Counts, TopicPage},
+};
 use proptest::{prelude::*, test_runner::Config};
 
 use crate::bench::{Bench, id, job};
@@ -20,6 +23,8 @@ enum Call {
     Reschedule { name: u8, delay: Option<u64>, ttr: Option<u64>, max_attempts: Option<u32> },
     Pass { millis: u64 },
     Promote,
+    Purge { topic: u8, state: usize, limit: usize },
+    KickDead { topic: u8, limit: usize },
     Reopen,
 }
 
@@ -59,6 +64,9 @@ fn call() -> impl Strategy<Value = Call> {
         ),
         4 => span(0..50).prop_map(|millis| Call::Pass { millis }),
         5 => Just(Call::Promote),
+        1 => (topic(), 0..4_usize, 1..3_usize)
+            .prop_map(|(topic, state, limit)| Call::Purge { topic, state, limit }),
+        1 => (topic(), 1..2_usize).prop_map(|(topic, limit)| Call::KickDead { topic, limit }),
         1 => Just(Call::Reopen),
     ]
 }
@@ -159,6 +167,17 @@ impl Side {
                 });
                 format!("{sums:?}")
             }
+            Call::Purge { topic, state, limit } => {
+                let topic = format!("t{topic}").parse().expect("a topic");
+                let bucket = bench.bucket(&id("any"));
+                let purged = bench.store.purge(bucket, topic, State::ALL[*state], *limit);
+                format!("{:?}", purged.await.expect("purge"))
+            }
+            Call::KickDead { topic, limit } => {
+                let topic = format!("t{topic}").parse().expect("a topic");
+                let kicked = bench.store.kick_dead(bench.bucket(&id("any")), topic, *limit);
+                format!("{:?}", kicked.await.expect("kick"))
+            }
             Call::Reopen => {
                 self.bench = self.bench.clone().reopen().await;
                 // What was ready comes back as due: promoting is part of opening.
@@ -168,12 +187,25 @@ impl Side {
         }
     }
 
-    async fn everything(&self) -> Vec<Option<Job>> {
+    /// All there is to see. The counts of each topic must be those of the jobs.
+    async fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
         let mut jobs = Vec::new();
         for number in 0..5 {
             jobs.push(self.bench.get(&id(&format!("job:{number}"))).await);
         }
-        jobs
+        let bucket = self.bench.bucket(&id("any"));
+        let page = TopicPage { limit: 9, ..TopicPage::default() };
+        let topics = self.bench.store.topics(bucket, page).await.expect("topics");
+        for (topic, counts) in &topics {
+            for state in State::ALL {
+                let is = |job: &&Job| job.topic == *topic && job.state == state;
+                let scanned = jobs.iter().flatten().filter(is).count() as u64;
+                assert_eq!(counts.of(state), scanned, "{topic} {state:?}");
+            }
+        }
+        let known = |job: &Job| topics.iter().any(|(topic, _)| *topic == job.topic);
+        assert!(jobs.iter().flatten().all(known), "a job whose topic is not told of");
+        (jobs, topics)
     }
 }
 

@@ -13,6 +13,7 @@ mod holds;
 mod redis_only;
 mod schedule;
 mod table;
+mod topics;
 
 /// Runs each case on each store.
 macro_rules! conformance {
@@ -63,6 +64,14 @@ conformance! {
         bodies_are_kept_byte_for_byte,
         several_wants_in_one_call_get_different_jobs,
         a_reschedule_changes_what_it_names_and_nothing_else;
+    topics:
+        a_topic_appears_with_its_first_job_and_goes_with_its_last,
+        counts_are_exact_in_every_state,
+        topics_come_in_the_order_of_their_names_page_by_page,
+        pages_of_jobs_neither_skip_nor_repeat_those_that_stay,
+        a_listed_job_is_shown_as_a_look_shows_it,
+        a_purge_takes_one_state_in_bounded_steps,
+        kicking_the_dead_takes_those_that_died_first;
     concurrency:
         many_poppers_and_one_job_have_one_winner,
         two_promoters_and_many_poppers_deliver_each_job_once,

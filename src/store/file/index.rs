@@ -4,7 +4,10 @@
 //! exactly one of its topic's four sets; the bucket names, for every set with deadlines, its
 //! earliest one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
 use hashbrown::HashTable;
 use slab::Slab;
@@ -69,6 +72,18 @@ struct Place {
     slot: Slot,
 }
 
+impl Place {
+    /// What tells it from others of its time, as text.
+    fn tie(&self) -> String {
+        format!("{}.{}", self.order, self.slot)
+    }
+
+    fn parse(at: UnixMillis, tie: &str) -> Option<Self> {
+        let (order, slot) = tie.split_once('.')?;
+        Some(Self { at, order: order.parse().ok()?, slot: slot.parse().ok()? })
+    }
+}
+
 #[derive(Debug)]
 struct TopicSets {
     name: Topic,
@@ -81,7 +96,7 @@ pub(super) struct Index {
     entries: Slab<Entry>,
     by_id: HashTable<Slot>,
     topics: Slab<TopicSets>,
-    by_name: HashMap<Topic, u32>,
+    by_name: BTreeMap<Topic, u32>,
     bucket: BTreeSet<(UnixMillis, u32, State)>,
 }
 
@@ -144,19 +159,6 @@ impl Index {
         self.link(slot);
     }
 
-    /// The first ready job of a topic.
-    pub(super) fn first_ready(&self, topic: &Topic) -> Option<Slot> {
-        let sets = &self.topics[*self.by_name.get(topic)? as usize].sets;
-        sets[State::Ready as usize].first().map(|place| place.slot)
-    }
-
-    /// How many jobs of a topic are ready.
-    pub(super) fn ready(&self, topic: &Topic) -> u64 {
-        self.by_name.get(topic).map_or(0, |&number| {
-            self.topics[number as usize].sets[State::Ready as usize].len() as u64
-        })
-    }
-
     /// The earliest deadline of all.
     pub(super) fn next_deadline(&self) -> Option<UnixMillis> {
         self.bucket.first().map(|&(at, _, _)| at)
@@ -166,6 +168,40 @@ impl Index {
     pub(super) fn first_due(&self) -> Option<Slot> {
         let &(_, topic, state) = self.bucket.first()?;
         self.topics[topic as usize].sets[state as usize].first().map(|place| place.slot)
+    }
+
+    /// Topics after a name, in order.
+    pub(super) fn topics_after(&self, after: Option<&Topic>) -> impl Iterator<Item = &Topic> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_name.range((from, Bound::Unbounded)).map(|(name, _)| name)
+    }
+
+    /// How many jobs of a topic are in a state.
+    pub(super) fn count(&self, topic: &Topic, state: State) -> u64 {
+        self.set(topic, state).map_or(0, |set| set.len() as u64)
+    }
+
+    /// The first job of a topic and state.
+    pub(super) fn first(&self, topic: &Topic, state: State) -> Option<Slot> {
+        self.set(topic, state)?.first().map(|place| place.slot)
+    }
+
+    /// Jobs of a topic and state in order, from after a place on; with the text of each place.
+    pub(super) fn after(
+        &self,
+        topic: &Topic,
+        state: State,
+        after: Option<(UnixMillis, &str)>,
+    ) -> impl Iterator<Item = (Slot, UnixMillis, String)> {
+        let from = after.and_then(|(at, tie)| Place::parse(at, tie));
+        let from = from.map_or(Bound::Unbounded, Bound::Excluded);
+        let places = self.set(topic, state).map(|set| set.range((from, Bound::Unbounded)));
+        places.into_iter().flatten().map(|place| (place.slot, place.at, place.tie()))
+    }
+
+    fn set(&self, topic: &Topic, state: State) -> Option<&BTreeSet<Place>> {
+        let number = *self.by_name.get(topic)?;
+        Some(&self.topics[number as usize].sets[state as usize])
     }
 
     fn topic_number(&mut self, name: Topic) -> u32 {

@@ -5,6 +5,7 @@
 //! the deadline that is on disk already, and happens again after a restart.
 
 mod acts;
+mod topics;
 
 use crate::{
     job::{
@@ -127,12 +128,12 @@ impl Machine {
     ) -> (Vec<Taken>, u64) {
         let mut taken = Vec::new();
         while taken.len() < usize::from(want.count) && *given < Nonce::RESERVATIONS {
-            let Some(slot) = self.index.first_ready(&want.topic) else { break };
+            let Some(slot) = self.index.first(&want.topic, State::Ready) else { break };
             let reservation = nonce.reservation(*given);
             *given += 1;
             taken.push(self.reserve(slot, now, reservation, want.ttr, writes));
         }
-        (taken, self.index.ready(&want.topic))
+        (taken, self.index.count(&want.topic, State::Ready))
     }
 
     fn reserve(
@@ -231,7 +232,7 @@ impl Machine {
     pub(super) fn look(&self, now: Now, topics: &[Topic]) -> Look {
         Look {
             next: self.next_deadline(now),
-            ready: topics.iter().map(|topic| self.index.ready(topic)).collect(),
+            ready: topics.iter().map(|topic| self.index.count(topic, State::Ready)).collect(),
         }
     }
 

@@ -16,14 +16,15 @@ use async_trait::async_trait;
 
 use self::{
     ballast::Ballast,
+    index::Entry,
     lock::Lock,
     machine::{EXPIRED, Machine, Taken, Write, due_at_of},
     records::{ReadError, Records},
     writer::{Desk, Writer},
 };
 use super::{
-    Bury, Held, Look, Moved, Now, OpenError, Options, Outcome, Placed, Popped, Promoted, Release,
-    Reply, Store, StoreError, Touch, Want,
+    Bury, Counts, Held, JobPage, Look, Moved, Now, OpenError, Options, Outcome, Place, Placed,
+    Popped, Promoted, Release, Reply, Store, StoreError, TopicLook, TopicPage, Touch, Want,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, PoppedJob, Refusal, State, Topic,
@@ -194,6 +195,63 @@ impl Store for FileStore {
             .await
     }
 
+    async fn topics(&self, bucket: Bucket, page: TopicPage) -> Outcome<Vec<(Topic, Counts)>> {
+        self.writer.call(move |desk| Ok(desk.machines[bucket.index()].topics(&page))).await
+    }
+
+    async fn topic(&self, bucket: Bucket, topic: Topic) -> Outcome<TopicLook> {
+        self.writer
+            .call(move |desk| Ok(desk.machines[bucket.index()].topic(desk.now(), &topic)))
+            .await
+    }
+
+    async fn list(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        state: State,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Outcome<JobPage> {
+        self.writer
+            .call(move |desk| {
+                desk.flush()?;
+                let machine = &desk.machines[bucket.index()];
+                let found = machine.list(&topic, state, after.as_ref(), limit);
+                let last = found.last().map(|(_, place)| place.clone());
+                let next = last.filter(|_| found.len() == limit);
+                // One that cannot be read is not shown; a pop sets it aside.
+                let jobs = found.iter().filter_map(|(entry, _)| show(desk, entry, &topic).ok());
+                Ok(JobPage { jobs: jobs.collect(), next })
+            })
+            .await
+    }
+
+    async fn purge(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        state: State,
+        limit: usize,
+    ) -> Outcome<u64> {
+        self.writer
+            .call(move |desk| {
+                let machine = &mut desk.machines[bucket.index()];
+                Ok(machine.purge(&topic, state, limit, &mut desk.writes))
+            })
+            .await
+    }
+
+    async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> Outcome<u64> {
+        self.writer
+            .call(move |desk| {
+                let now = desk.now();
+                let machine = &mut desk.machines[bucket.index()];
+                Ok(machine.kick_dead(now, &topic, limit, &mut desk.writes))
+            })
+            .await
+    }
+
     async fn check(&self) -> Outcome<()> {
         self.writer
             .call(|desk| match desk.ballast.is_there() {
@@ -247,7 +305,14 @@ fn read_taken(
 }
 
 fn read_job(desk: &Desk, bucket: Bucket, id: &JobId) -> Result<Option<Job>, StoreError> {
-    let Some((entry, topic)) = desk.machines[bucket.index()].get(id) else { return Ok(None) };
+    match desk.machines[bucket.index()].get(id) {
+        Some((entry, topic)) => show(desk, entry, topic).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A job with what only the disk knows.
+fn show(desk: &Desk, entry: &Entry, topic: &Topic) -> Result<Job, StoreError> {
     let record = desk.records.read(entry.serial).map_err(|error| match error {
         ReadError::Damaged(damage) => StoreError::unreadable(damage),
         ReadError::Engine(cause) => StoreError::away(cause),
@@ -256,8 +321,8 @@ fn read_job(desk: &Desk, bucket: Bucket, id: &JobId) -> Result<Option<Job>, Stor
     let reserved = attempt.filter(|_| entry.state == State::Reserved);
     let dead = attempt.filter(|_| entry.state == State::Dead);
     let expired = attempt.is_some_and(|a| a.expired);
-    Ok(Some(Job {
-        id: id.clone(),
+    Ok(Job {
+        id: entry.id.clone(),
         topic: topic.clone(),
         body: record.body,
         state: entry.state,
@@ -270,5 +335,5 @@ fn read_job(desk: &Desk, bucket: Bucket, id: &JobId) -> Result<Option<Job>, Stor
         reserved_until: reserved.map(|_| entry.at),
         died_at: dead.map(|a| a.died_at),
         error: if expired { Some(EXPIRED.to_owned()) } else { record.error },
-    }))
+    })
 }

@@ -14,7 +14,7 @@ use crate::{
         Backoff, Job, JobId, Millis, NewJob, PoppedJob, Refusal, Reservation, Schedule, State,
         Topic, UnixMillis,
     },
-    store::{How, Placed, Reply, StoreError},
+    store::{Counts, How, Place, Placed, Reply, StoreError},
 };
 
 /// The part of a pool record that a put sends; the script sets version and time before it.
@@ -244,6 +244,29 @@ impl Values {
             reservation,
             reserved_until,
         }))
+    }
+
+    /// What `list.lua` says of one job: where it is, and the job unless its record is damaged.
+    pub(super) fn listed(&mut self) -> Result<(Place, Option<Job>), StoreError> {
+        let id: JobId = self.parsed()?;
+        let mut job = Self(self.0.by_ref().take(4).collect::<Vec<_>>().into_iter());
+        let at = match job.0.as_slice().last() {
+            Some(&Value::Int(at)) => UnixMillis::new(u64::try_from(at).unwrap_or(0)),
+            _ => return Err(StoreError::unreadable("a listed job without its time")),
+        };
+        let place = Place { at, tie: id.to_string() };
+        Ok((place, job.job(id).ok().flatten()))
+    }
+
+    /// Four counts.
+    pub(super) fn counts(&mut self) -> Result<Counts, StoreError> {
+        let (delayed, ready) = (self.number()?, self.number()?);
+        Ok(Counts { delayed, ready, reserved: self.number()?, dead: self.number()? })
+    }
+
+    /// A time, or 0 for none.
+    pub(super) fn maybe_millis(&mut self) -> Result<Option<UnixMillis>, StoreError> {
+        Ok(Some(self.millis()?).filter(|at| at.get() > 0))
     }
 
     /// What `reschedule.lua` says of one job.

@@ -10,6 +10,7 @@
 //! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |
 //! | `<tag>:bucket` | sorted set | `<state>:<t>` → when the timer must look there next | – |
+//! | `<tag>:topics` | sorted set | the names of topics that have jobs here, all at 0 | – |
 //! | `<tag>:delayed:<t>` | sorted set | id → due time | 100 |
 //! | `<tag>:ready:<t>` | sorted set | id → due time | – |
 //! | `<tag>:reserved:<t>` | sorted set | id → end of the TTR | – |

@@ -25,8 +25,8 @@ use self::{
     scripts::{Scripts, Transition},
 };
 use super::{
-    Bury, Clock, Held, Look, Moved, Next, OpenError, Options, Outcome, Placed, Popped, Promoted,
-    Release, Reply, Store, StoreError, Touch, Want,
+    Bury, Clock, Counts, Held, JobPage, Look, Moved, Next, OpenError, Options, Outcome, Place,
+    Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook, TopicPage, Touch, Want,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, State, Topic,
@@ -296,6 +296,86 @@ impl Store for RedisStore {
         let mut reply =
             self.run(&self.scripts.get, bucket, |cmd| ids(cmd, std::slice::from_ref(&id))).await?;
         reply.job(id)
+    }
+
+    async fn topics(&self, bucket: Bucket, page: TopicPage) -> Outcome<Vec<(Topic, Counts)>> {
+        let first = match (&page.after, page.prefix.as_str()) {
+            (Some(after), prefix) if after.as_str() >= prefix => format!("({after}"),
+            (_, "") => "-".to_owned(),
+            (_, prefix) => format!("[{prefix}"),
+        };
+        // Names are of letters, digits, dot, line and dash: all before this byte.
+        let last =
+            if page.prefix.is_empty() { "+".to_owned() } else { format!("[{}\x7f", page.prefix) };
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(&first).arg(&last).arg(page.limit);
+        };
+        let mut reply = self.run(&self.scripts.topics, bucket, fill).await?;
+        let mut topics = Vec::new();
+        while reply.left() > 0 {
+            topics.push((reply.parsed()?, reply.counts()?));
+        }
+        Ok(topics)
+    }
+
+    async fn topic(&self, bucket: Bucket, topic: Topic) -> Outcome<TopicLook> {
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(topic.as_str());
+        };
+        let mut reply = self.run(&self.scripts.topic, bucket, fill).await?;
+        let counts = reply.counts()?;
+        let (next_due_at, oldest) = (reply.maybe_millis()?, reply.maybe_millis()?);
+        let now = reply.millis()?;
+        let oldest_ready_age = oldest.map(|at| now.since(at));
+        Ok(TopicLook { counts, next_due_at, oldest_ready_age })
+    }
+
+    async fn list(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        state: State,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Outcome<JobPage> {
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(topic.as_str()).arg(state.name()).arg(limit);
+            match &after {
+                Some(place) => cmd.arg(place.at.get()).arg(&place.tie),
+                None => cmd.arg("").arg(""),
+            };
+        };
+        let mut reply = self.run(&self.scripts.list, bucket, fill).await?;
+        let mut page = JobPage::default();
+        let mut seen = 0;
+        while reply.left() > 0 {
+            let (place, job) = reply.listed()?;
+            page.jobs.extend(job);
+            page.next = Some(place);
+            seen += 1;
+        }
+        page.next = page.next.filter(|_| seen == limit);
+        Ok(page)
+    }
+
+    async fn purge(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        state: State,
+        limit: usize,
+    ) -> Outcome<u64> {
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(topic.as_str()).arg(state.name()).arg(limit);
+        };
+        self.run(&self.scripts.purge, bucket, fill).await?.number()
+    }
+
+    async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> Outcome<u64> {
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(topic.as_str()).arg(limit);
+        };
+        self.run(&self.scripts.kick_dead, bucket, fill).await?.number()
     }
 
     async fn check(&self) -> Outcome<()> {

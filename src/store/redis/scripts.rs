@@ -24,6 +24,11 @@ pub(super) struct Scripts {
     pub(super) reschedule: Transition,
     pub(super) promote: Transition,
     pub(super) get: Transition,
+    pub(super) kick_dead: Transition,
+    pub(super) purge: Transition,
+    pub(super) list: Transition,
+    pub(super) topic: Transition,
+    pub(super) topics: Transition,
 }
 
 impl Scripts {
@@ -45,6 +50,11 @@ impl Scripts {
             reschedule: transition(include_str!("scripts/reschedule.lua")),
             promote: transition(include_str!("scripts/promote.lua")),
             get: transition(include_str!("scripts/get.lua")),
+            kick_dead: transition(include_str!("scripts/kick_dead.lua")),
+            purge: transition(include_str!("scripts/purge.lua")),
+            list: transition(include_str!("scripts/list.lua")),
+            topic: transition(include_str!("scripts/topic.lua")),
+            topics: transition(include_str!("scripts/topics.lua")),
         }
     }
 }

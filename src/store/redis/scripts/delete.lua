@@ -9,6 +9,7 @@ for i = 2, #ARGV do
   -- Also what is in no set or cannot be read: deleting is the way to be rid of that.
   redis.call('HDEL', ATTEMPTS, id)
   redis.call('HDEL', POOL, id)
+  if a then leave(a.topic) end
   reply[#reply + 1] = STATE_CODE[state] or NOT_FOUND
 end
 return reply

@@ -30,6 +30,15 @@ local function key(state, topic)
   return string.sub(POOL, 1, -5) .. state .. ':' .. topic
 end
 
+-- The names of topics that have jobs in this bucket.
+local TOPICS = string.sub(POOL, 1, -5) .. 'topics'
+
+-- After jobs of a topic have gone: without any, its name goes too.
+local function leave(topic)
+  local sets = { key('delayed', topic), key('ready', topic), key('reserved', topic), key('dead', topic) }
+  if redis.call('EXISTS', unpack(sets)) == 0 then redis.call('ZREM', TOPICS, topic) end
+end
+
 -- The due time of '+<delay in ms>' or '@<unix ms>'; nil if it is more than ten years ahead.
 local function due_time(schedule)
   local number = tonumber(string.sub(schedule, 2))

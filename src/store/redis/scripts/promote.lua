@@ -47,6 +47,7 @@ function promote.dead(topic, due)
     redis.call('HDEL', ATTEMPTS, due[n])
     gone = gone + 1
   end
+  leave(topic)
 end
 
 for _, name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', NOW, 'BYSCORE', 'LIMIT', 0, 64)) do

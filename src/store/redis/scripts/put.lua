@@ -2,7 +2,7 @@
 -- ARGV  per job: id, topic, schedule (see due_time), rest of its record, 'reject' | 'keep' | 'replace'
 -- Reply per job: 0 created | 1 kept | 2 replaced, state, due time, the topic if kept ('')
 --       or refusal, 0, 0, ''; e.g. {0, 1, 1763690060000, '',  -2, 0, 0, ''}
-local reply = {}
+local reply, topics = {}, {}
 
 local function answer(how, state, due, kept)
   local n = #reply
@@ -23,7 +23,9 @@ local function conflict(id, topic, due, record, on_conflict)
   take(living.topic, id)
   redis.call('HDEL', ATTEMPTS, id)
   redis.call('HSET', POOL, id, record)
+  topics[topic] = true
   answer(2, place_due(topic, id, due), due)
+  leave(living.topic)
 end
 
 for i = 2, #ARGV, 5 do
@@ -33,9 +35,11 @@ for i = 2, #ARGV, 5 do
   if not due then
     answer(DUE_TOO_FAR, '', 0)
   elseif redis.call('HSETNX', POOL, id, record) == 1 then
+    topics[topic] = true
     answer(0, place_due(topic, id, due), due)
   else
     conflict(id, topic, due, record, on_conflict)
   end
 end
+for topic in pairs(topics) do redis.call('ZADD', TOPICS, 0, topic) end
 return reply

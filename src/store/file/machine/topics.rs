@@ -1,0 +1,95 @@
+//! What is told of topics, and done to many of their jobs at once.
+
+use super::{Machine, Write};
+use crate::{
+    job::{Event, State, Topic, next},
+    store::{
+        Counts, Now, Place, TopicLook, TopicPage,
+        file::index::{Entry, Slot},
+    },
+};
+
+impl Machine {
+    pub(in crate::store::file) fn topics(&self, page: &TopicPage) -> Vec<(Topic, Counts)> {
+        let names = self.index.topics_after(page.after.as_ref());
+        let from = names.skip_while(|topic| topic.as_str() < page.prefix.as_str());
+        let mine = from.take_while(|topic| topic.as_str().starts_with(&page.prefix));
+        mine.take(page.limit).map(|topic| (topic.clone(), self.counts(topic))).collect()
+    }
+
+    pub(in crate::store::file) fn topic(&self, now: Now, topic: &Topic) -> TopicLook {
+        let first = |state| self.index.first(topic, state).map(|slot| self.index.entry(slot).at);
+        TopicLook {
+            counts: self.counts(topic),
+            next_due_at: first(State::Delayed),
+            oldest_ready_age: first(State::Ready).map(|at| now.floor.since(at)),
+        }
+    }
+
+    fn counts(&self, topic: &Topic) -> Counts {
+        let count = |state| self.index.count(topic, state);
+        Counts {
+            delayed: count(State::Delayed),
+            ready: count(State::Ready),
+            reserved: count(State::Reserved),
+            dead: count(State::Dead),
+        }
+    }
+
+    /// Jobs of one state in order, each with its place.
+    pub(in crate::store::file) fn list(
+        &self,
+        topic: &Topic,
+        state: State,
+        after: Option<&Place>,
+        limit: usize,
+    ) -> Vec<(&Entry, Place)> {
+        let after = after.map(|place| (place.at, place.tie.as_str()));
+        let places = self.index.after(topic, state, after).take(limit);
+        places.map(|(slot, at, tie)| (self.index.entry(slot), Place { at, tie })).collect()
+    }
+
+    pub(in crate::store::file) fn purge(
+        &mut self,
+        topic: &Topic,
+        state: State,
+        limit: usize,
+        writes: &mut Vec<Write>,
+    ) -> u64 {
+        self.each_first(topic, state, limit, |machine, slot| {
+            debug_assert_eq!(next(Some(state), Event::Delete), Ok(None));
+            machine.end(slot, writes);
+        })
+    }
+
+    pub(in crate::store::file) fn kick_dead(
+        &mut self,
+        now: Now,
+        topic: &Topic,
+        limit: usize,
+        writes: &mut Vec<Write>,
+    ) -> u64 {
+        self.each_first(topic, State::Dead, limit, |machine, slot| {
+            machine.forget_attempts(slot, writes);
+            machine.schedule(slot, State::Ready, now.floor, writes);
+        })
+    }
+
+    /// Takes the first job of a set out of it, by `act`, up to `limit` times.
+    fn each_first(
+        &mut self,
+        topic: &Topic,
+        state: State,
+        limit: usize,
+        mut act: impl FnMut(&mut Self, Slot),
+    ) -> u64 {
+        let mut done = 0;
+        while done < limit as u64
+            && let Some(slot) = self.index.first(topic, state)
+        {
+            act(self, slot);
+            done += 1;
+        }
+        done
+    }
+}

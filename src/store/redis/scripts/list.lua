@@ -1,0 +1,33 @@
+-- Reads jobs of one topic and state in order; writes nothing.
+-- ARGV  2 topic, 3 state, 4 limit, 5 time and 6 id to begin after ('' from the beginning)
+-- Reply per job: id, record, attempt record (''), state, due time or deadline
+local topic, state, limit, at, after = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local set, reply = key(state, topic), {}
+
+-- The rank of the first member behind (at, after). Members of one time are in the order of their
+-- bytes, so it is found by halving; whether `after` itself is still there does not matter.
+local function first_rank()
+  if at == '' then return 0 end
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. at)
+  local high = redis.call('ZCOUNT', set, '-inf', at)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if redis.call('ZRANGE', set, middle, middle)[1] > after then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+local rank = first_rank()
+local found = redis.call('ZRANGE', set, rank, rank + limit - 1, 'WITHSCORES')
+for n = 1, #found, 2 do
+  reply[#reply + 1] = found[n]
+  reply[#reply + 1] = redis.call('HGET', POOL, found[n]) or ''
+  reply[#reply + 1] = redis.call('HGET', ATTEMPTS, found[n]) or ''
+  reply[#reply + 1] = STATE_CODE[state]
+  reply[#reply + 1] = tonumber(found[n + 1])
+end
+return reply
