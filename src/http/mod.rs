@@ -4,11 +4,13 @@
 //! is served at the root and under `/v1`.
 
 mod batch;
+mod cursor;
 mod finish;
 mod input;
 mod jobs;
 mod ops;
 mod peer;
+mod pop;
 mod problem;
 mod query;
 mod topics;
@@ -57,7 +59,11 @@ pub fn router(app: App) -> Router {
         .route("/batch/touch", post(batch::touch))
         .route("/batch/delete", post(batch::delete))
         // A HEAD would pop jobs and throw them away.
-        .route("/topics/{topic}/pop", get(topics::pop).post(topics::pop).head(no_head))
+        .route("/topics/{topic}/pop", get(pop::pop).post(pop::pop).head(no_head))
+        .route("/topics", get(topics::list))
+        .route("/topics/{topic}", get(topics::get))
+        .route("/topics/{topic}/jobs", get(topics::jobs).delete(topics::purge))
+        .route("/topics/{topic}/kick", post(topics::kick))
         .route("/healthz", get(ops::healthz))
         .route("/readyz", get(ops::readyz));
     Router::new()

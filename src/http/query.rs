@@ -5,7 +5,7 @@ use std::str::FromStr;
 use axum::http::Uri;
 
 use super::problem::Problem;
-use crate::job::{Millis, Reservation};
+use crate::job::{Millis, Reservation, State};
 
 pub(super) struct Query {
     pairs: Vec<(String, String)>,
@@ -41,6 +41,27 @@ impl Query {
             text.parse().map_err(refused)
         };
         self.take(name)?.map(parse).transpose()
+    }
+
+    pub(super) fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        self.take(name)
+    }
+
+    /// A number from 1 to `max`.
+    pub(super) fn limit(&mut self, default: u64, max: u64) -> Result<u64, Problem> {
+        match self.number("limit")?.unwrap_or(default) {
+            limit if (1..=max).contains(&limit) => Ok(limit),
+            limit => Err(Problem::field("limit", format!("must be from 1 to {max}, got {limit}"))),
+        }
+    }
+
+    pub(super) fn state(&mut self) -> Result<Option<State>, Problem> {
+        let parse = |text: String| {
+            let state = State::ALL.into_iter().find(|state| state.name() == text);
+            let allowed = "must be delayed, ready, reserved or dead";
+            state.ok_or_else(|| Problem::field("state", format!("{allowed}, got {text:?}")))
+        };
+        self.take("state")?.map(parse).transpose()
     }
 
     pub(super) fn reservation(&mut self) -> Result<Option<Reservation>, Problem> {

@@ -1,93 +1,123 @@
-//! The routes of a topic.
-
-use std::{
-    io::{self, ErrorKind},
-    pin::Pin,
-    task::{Context, Poll},
-};
+//! The routes of topics as a whole.
 
 use axum::{
-    Extension,
-    body::{Body, Bytes},
+    Json,
     extract::State,
-    http::{
-        HeaderValue, Uri,
-        header::{CACHE_CONTROL, CONTENT_TYPE},
-    },
-    response::Response,
+    http::{StatusCode, Uri},
 };
-use hyper::body::{Frame, SizeHint};
 
 use super::{
-    App, Peer,
+    App,
+    cursor::Cursor,
     input::{Content, PathTopics, parse_or_default},
     problem::Problem,
     query::Query,
-    wire::{PopOptions, PoppedJobs},
+    wire::{Bare, JobsPage, Kicked, Purged, ShownTopic, TopicsPage},
 };
-use crate::queue::Handed;
+use crate::{job::Topic, store::TopicPage};
 
-pub(super) async fn pop(
+/// Most topics, and most jobs, of one page.
+const MAX_TOPICS: u64 = 1000;
+const MAX_JOBS: u64 = 100;
+/// Most jobs that one kick moves.
+const MAX_KICK: u64 = 1_000_000;
+
+pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Json<TopicsPage>, Problem> {
+    let mut query = Query::new(&uri);
+    let prefix = query.text("prefix")?.unwrap_or_default();
+    let limit = query.limit(100, MAX_TOPICS)?;
+    let after = query.text("cursor")?.map(|text| {
+        text.parse::<Topic>().map_err(|_| Problem::field("cursor", "must be one that a page gave"))
+    });
+    let after = after.transpose()?;
+    query.finish()?;
+    if !prefix.is_empty() {
+        prefix.parse::<Topic>().map_err(|error| Problem::field("prefix", error.to_string()))?;
+    }
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let (topics, more) = app.queue.topics(TopicPage { prefix, after, limit }).await?;
+    let last = topics.last().map(|(topic, _)| topic.clone());
+    let cursor = last.filter(|_| more);
+    let topics = topics.into_iter().map(|(topic, counts)| ShownTopic::new(topic, counts));
+    Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
+}
+
+pub(super) async fn get(
     State(app): State<App>,
-    Extension(peer): Extension<Peer>,
+    PathTopics(topics): PathTopics,
+    uri: Uri,
+) -> Result<Json<ShownTopic>, Problem> {
+    Query::new(&uri).finish()?;
+    let topic = one(topics)?;
+    let look = app.queue.topic(&topic).await?;
+    Ok(Json(ShownTopic::in_full(topic, &look)))
+}
+
+pub(super) async fn jobs(
+    State(app): State<App>,
+    PathTopics(topics): PathTopics,
+    uri: Uri,
+) -> Result<Json<JobsPage>, Problem> {
+    let topic = one(topics)?;
+    let mut query = Query::new(&uri);
+    let state = query.state()?.ok_or_else(|| {
+        Problem::field("state", "is missing: one of delayed, ready, reserved, dead")
+    })?;
+    let limit = query.limit(20, MAX_JOBS)?;
+    let from = query.text("cursor")?;
+    query.finish()?;
+    let cursor = Cursor { topic: &topic, state };
+    let from = from.map(|text| cursor.parse(&text, &app.queue)).transpose()?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let (jobs, next) = app.queue.list(&topic, state, from, limit).await?;
+    let jobs = jobs.into_iter().map(Into::into).collect();
+    Ok(Json(JobsPage { jobs, cursor: next.map(|position| cursor.text(&position)) }))
+}
+
+pub(super) async fn purge(
+    State(app): State<App>,
     PathTopics(topics): PathTopics,
     uri: Uri,
     Content(content): Content,
-) -> Result<Response, Problem> {
+) -> Result<Json<Purged>, Problem> {
+    let topic = one(topics)?;
     let mut query = Query::new(&uri);
-    let in_query = PopOptions {
-        wait: query.duration("wait")?,
-        count: query.number("count")?,
-        ttr: query.duration("ttr")?,
-    };
+    let state = query.state()?;
     query.finish()?;
-    let pop = parse_or_default::<PopOptions>(&content)?.or(in_query)?.valid(topics)?;
-    let handed = app.queue.pop(pop).await?;
-    let jobs = handed.jobs().iter().map(Into::into).collect();
-    let json = serde_json::to_vec(&PoppedJobs { jobs }).map_err(|error| {
-        tracing::error!(%error, "failed to write popped jobs down");
-        Problem::internal()
-    })?;
-    let body = HandedBody { json: Some(json.into()), handed: Some(handed), peer };
-    let mut response = Response::new(Body::new(body));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    nothing(&content)?;
+    Ok(Json(Purged { purged: app.queue.purge(&topic, state).await? }))
 }
 
-/// An answer that carries reserved jobs. They are the client's when the connection takes the
-/// text; if the client is gone by then, they are given back.
-struct HandedBody {
-    json: Option<Bytes>,
-    handed: Option<Handed>,
-    peer: Peer,
+pub(super) async fn kick(
+    State(app): State<App>,
+    PathTopics(topics): PathTopics,
+    uri: Uri,
+    Content(content): Content,
+) -> Result<Json<Kicked>, Problem> {
+    let topic = one(topics)?;
+    let mut query = Query::new(&uri);
+    let limit = query.limit(1000, MAX_KICK)?;
+    query.finish()?;
+    nothing(&content)?;
+    Ok(Json(Kicked { kicked: app.queue.kick_topic(&topic, limit).await? }))
 }
 
-impl hyper::body::Body for HandedBody {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if let Some(handed) = self.handed.take() {
-            if self.peer.is_gone() {
-                // Not a byte of it may go out: the jobs will be somebody else's.
-                self.json = None;
-                return Poll::Ready(Some(Err(ErrorKind::ConnectionAborted.into())));
-            }
-            handed.keep();
-        }
-        Poll::Ready(self.json.take().map(|json| Ok(Frame::data(json))))
+/// A route of one topic takes no list.
+fn one(mut topics: Vec<Topic>) -> Result<Topic, Problem> {
+    match (topics.pop(), topics.is_empty()) {
+        (Some(topic), true) => Ok(topic),
+        _ => Err(Problem::field("topic", "must be one topic, not a list")),
     }
+}
 
-    fn is_end_stream(&self) -> bool {
-        self.json.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.json.as_ref().map_or(0, |json| json.len() as u64))
+/// A route whose body says nothing: one that tries to is mistaken.
+fn nothing(content: &[u8]) -> Result<(), Problem> {
+    match parse_or_default::<Bare>(content)? == Bare::default() {
+        true => Ok(()),
+        false => Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "invalid_field",
+            "this route takes no body: its options go into the query",
+        )),
     }
 }

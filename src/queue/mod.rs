@@ -11,6 +11,7 @@ mod handed;
 mod lane;
 mod pop;
 mod timer;
+mod topics;
 mod waiters;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -38,6 +39,7 @@ use crate::{
 pub use error::QueueError;
 pub use handed::Handed;
 pub use pop::Pop;
+pub use topics::Position;
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.
 const STUCK_AFTER: Duration = Duration::from_secs(5);

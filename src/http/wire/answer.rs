@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     job::{Backoff, Job, JobId, Millis, PoppedJob, Reservation, State, Topic, UnixMillis},
-    store::{Moved, Placed},
+    store::{Counts, Moved, Placed, TopicLook},
 };
 
 /// What became of a job: the answer to most transitions, and one result of a batch (which then
@@ -103,6 +103,63 @@ impl From<Job> for ShownJob {
             error: job.error,
         }
     }
+}
+
+/// A topic, as a list or (with the rest) a look shows it.
+#[derive(Serialize)]
+pub(in crate::http) struct ShownTopic {
+    topic: Topic,
+    delayed: u64,
+    ready: u64,
+    reserved: u64,
+    dead: u64,
+    #[serde(flatten)]
+    rest: Option<RestOfTopic>,
+}
+
+#[derive(Serialize)]
+struct RestOfTopic {
+    next_due_at: Option<UnixMillis>,
+    oldest_ready_age: Option<Millis>,
+}
+
+impl ShownTopic {
+    pub(in crate::http) fn new(topic: Topic, counts: Counts) -> Self {
+        let Counts { delayed, ready, reserved, dead } = counts;
+        Self { topic, delayed, ready, reserved, dead, rest: None }
+    }
+
+    pub(in crate::http) fn in_full(topic: Topic, look: &TopicLook) -> Self {
+        let TopicLook { counts, next_due_at, oldest_ready_age } = *look;
+        let rest = RestOfTopic { next_due_at, oldest_ready_age };
+        Self { rest: Some(rest), ..Self::new(topic, counts) }
+    }
+}
+
+/// Some topics; the cursor asks for those after them.
+#[derive(Serialize)]
+pub(in crate::http) struct TopicsPage {
+    pub(in crate::http) topics: Vec<ShownTopic>,
+    pub(in crate::http) cursor: Option<Topic>,
+}
+
+/// Some jobs; the cursor asks for those after them.
+#[derive(Serialize)]
+pub(in crate::http) struct JobsPage {
+    pub(in crate::http) jobs: Vec<ShownJob>,
+    pub(in crate::http) cursor: Option<String>,
+}
+
+/// The answer to a purge.
+#[derive(Serialize)]
+pub(in crate::http) struct Purged {
+    pub(in crate::http) purged: u64,
+}
+
+/// The answer to a kick of many.
+#[derive(Serialize)]
+pub(in crate::http) struct Kicked {
+    pub(in crate::http) kicked: u64,
 }
 
 /// The answer to a pop.

@@ -11,7 +11,7 @@ use super::problem::Problem;
 use crate::job::{MAX_TTR, MIN_TTR, Millis};
 
 pub(super) use self::{
-    answer::{Became, PoppedJobs, ShownJob},
+    answer::{Became, JobsPage, Kicked, PoppedJobs, Purged, ShownJob, ShownTopic, TopicsPage},
     pop::PopOptions,
     put::{PatchJob, PutJob},
     wish::{Bare, Bury, Finish, Place, Release, Touch, Wish},

@@ -85,7 +85,7 @@ wish! {
 }
 
 /// A delete or a kick: the id is all there is to say.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct Bare {
     #[serde(default, deserialize_with = "given")]

@@ -1,0 +1,49 @@
+//! Where a list of jobs goes on, as text that clients hand back unread.
+
+use crate::{
+    job::{State, Topic, UnixMillis},
+    queue::{Position, Queue},
+    store::Place,
+};
+
+use super::problem::Problem;
+
+/// The cursors of one list. Each begins with a checksum over the list and the place, so that one
+/// of another list, or one that was changed, is refused instead of skipping jobs.
+pub(super) struct Cursor<'a> {
+    pub(super) topic: &'a Topic,
+    pub(super) state: State,
+}
+
+impl Cursor<'_> {
+    pub(super) fn text(&self, position: &Position) -> String {
+        let (at, tie) = match &position.after {
+            Some(Place { at, tie }) => (at.get(), tie.as_str()),
+            None => (0, ""),
+        };
+        let place = format!("{}-{at}-{tie}", position.bucket.index());
+        format!("{}-{place}", self.checksum(&place))
+    }
+
+    pub(super) fn parse(&self, text: &str, queue: &Queue) -> Result<Position, Problem> {
+        let parsed = || {
+            let (checksum, place) = text.split_once('-')?;
+            if checksum != self.checksum(place) {
+                return None;
+            }
+            let mut parts = place.splitn(3, '-');
+            let bucket = queue.bucket(parts.next()?.parse().ok()?)?;
+            let at = UnixMillis::new(parts.next()?.parse().ok()?);
+            let tie = parts.next()?.to_owned();
+            let after = (!tie.is_empty()).then_some(Place { at, tie });
+            Some(Position { bucket, after })
+        };
+        let wrong = "must be one that a page of this topic and state gave";
+        parsed().ok_or_else(|| Problem::field("cursor", wrong))
+    }
+
+    fn checksum(&self, place: &str) -> String {
+        let text = format!("{}/{}/{place}", self.topic, self.state.name());
+        format!("{:08x}", crc32fast::hash(text.as_bytes()))
+    }
+}

@@ -1,0 +1,93 @@
+//! The route that hands jobs out.
+
+use std::{
+    io::{self, ErrorKind},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use axum::{
+    Extension,
+    body::{Body, Bytes},
+    extract::State,
+    http::{
+        HeaderValue, Uri,
+        header::{CACHE_CONTROL, CONTENT_TYPE},
+    },
+    response::Response,
+};
+use hyper::body::{Frame, SizeHint};
+
+use super::{
+    App, Peer,
+    input::{Content, PathTopics, parse_or_default},
+    problem::Problem,
+    query::Query,
+    wire::{PopOptions, PoppedJobs},
+};
+use crate::queue::Handed;
+
+pub(super) async fn pop(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    PathTopics(topics): PathTopics,
+    uri: Uri,
+    Content(content): Content,
+) -> Result<Response, Problem> {
+    let mut query = Query::new(&uri);
+    let in_query = PopOptions {
+        wait: query.duration("wait")?,
+        count: query.number("count")?,
+        ttr: query.duration("ttr")?,
+    };
+    query.finish()?;
+    let pop = parse_or_default::<PopOptions>(&content)?.or(in_query)?.valid(topics)?;
+    let handed = app.queue.pop(pop).await?;
+    let jobs = handed.jobs().iter().map(Into::into).collect();
+    let json = serde_json::to_vec(&PoppedJobs { jobs }).map_err(|error| {
+        tracing::error!(%error, "failed to write popped jobs down");
+        Problem::internal()
+    })?;
+    let body = HandedBody { json: Some(json.into()), handed: Some(handed), peer };
+    let mut response = Response::new(Body::new(body));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// An answer that carries reserved jobs. They are the client's when the connection takes the
+/// text; if the client is gone by then, they are given back.
+struct HandedBody {
+    json: Option<Bytes>,
+    handed: Option<Handed>,
+    peer: Peer,
+}
+
+impl hyper::body::Body for HandedBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if let Some(handed) = self.handed.take() {
+            if self.peer.is_gone() {
+                // Not a byte of it may go out: the jobs will be somebody else's.
+                self.json = None;
+                return Poll::Ready(Some(Err(ErrorKind::ConnectionAborted.into())));
+            }
+            handed.keep();
+        }
+        Poll::Ready(self.json.take().map(|json| Ok(Frame::data(json))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.json.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.json.as_ref().map_or(0, |json| json.len() as u64))
+    }
+}

@@ -1,0 +1,165 @@
+//! What concerns a topic as a whole, over all buckets.
+
+use std::collections::BTreeMap;
+
+use futures::future::try_join_all;
+
+use super::Queue;
+use crate::{
+    job::{Bucket, Job, State, Topic},
+    store::{Applied, Counts, Outcome, Place, StoreError, TopicLook, TopicPage},
+};
+
+/// Jobs of one step of a purge or a kick: few enough that other calls are not held up.
+const STEP: usize = 200;
+
+/// Where a list of jobs goes on: in this bucket, after this place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// None is its beginning.
+    pub after: Option<Place>,
+}
+
+impl Queue {
+    /// Topics in the order of their names with the counts of their jobs; and whether there are
+    /// more after them.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn topics(&self, page: TopicPage) -> Outcome<(Vec<(Topic, Counts)>, bool)> {
+        let buckets = self.store.buckets().all();
+        let calls = buckets.map(|bucket| self.store.topics(bucket, page.clone()));
+        let mut sums: BTreeMap<Topic, Counts> = BTreeMap::new();
+        let mut more = false;
+        // A name among the first of all is among the first of each bucket that has it: so the
+        // counts of those that are told of are whole.
+        for found in try_join_all(calls).await? {
+            more |= found.len() == page.limit;
+            for (topic, counts) in found {
+                let sum = sums.entry(topic).or_default();
+                *sum = sum.plus(counts);
+            }
+        }
+        more |= sums.len() > page.limit;
+        Ok((sums.into_iter().take(page.limit).collect(), more))
+    }
+
+    /// One topic.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn topic(&self, topic: &Topic) -> Outcome<TopicLook> {
+        let buckets = self.store.buckets().all();
+        let calls = buckets.map(|bucket| self.store.topic(bucket, topic.clone()));
+        let looks = try_join_all(calls).await?;
+        Ok(looks.into_iter().fold(TopicLook::default(), |sum, look| TopicLook {
+            counts: sum.counts.plus(look.counts),
+            next_due_at: [sum.next_due_at, look.next_due_at].into_iter().flatten().min(),
+            oldest_ready_age: sum.oldest_ready_age.max(look.oldest_ready_age),
+        }))
+    }
+
+    /// Up to `limit` jobs of one topic and state, bucket by bucket; and where the next page begins,
+    /// if there may be one.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(
+        &self,
+        topic: &Topic,
+        state: State,
+        from: Option<Position>,
+        limit: usize,
+    ) -> Outcome<(Vec<Job>, Option<Position>)> {
+        let first = from.as_ref().map_or(0, |position| position.bucket.index());
+        let mut after = from.and_then(|position| position.after);
+        let mut jobs: Vec<Job> = Vec::new();
+        for bucket in self.store.buckets().all().skip(first) {
+            loop {
+                let left = limit - jobs.len();
+                if left == 0 {
+                    return Ok((jobs, Some(Position { bucket, after })));
+                }
+                let page =
+                    self.store.list(bucket, topic.clone(), state, after.take(), left).await?;
+                jobs.extend(page.jobs);
+                match page.next {
+                    Some(place) => after = Some(place),
+                    None => break,
+                }
+            }
+        }
+        Ok((jobs, None))
+    }
+
+    /// The bucket of a position that a client gives.
+    pub fn bucket(&self, index: usize) -> Option<Bucket> {
+        self.store.buckets().all().nth(index)
+    }
+
+    /// Deletes all jobs of a topic, or those of one state; answers how many. Jobs that come
+    /// meanwhile may stay.
+    ///
+    /// # Errors
+    /// The store's; then a part may be gone.
+    pub async fn purge(&self, topic: &Topic, state: Option<State>) -> Outcome<u64> {
+        let mut purged = 0;
+        for bucket in self.store.buckets().all() {
+            for state in State::ALL.into_iter().filter(|each| state.is_none_or(|one| one == *each))
+            {
+                let there = self.store.topic(bucket, topic.clone()).await;
+                let there = there.map_err(|error| in_the_middle(error, purged))?.counts.of(state);
+                let mut left = there;
+                while left > 0 {
+                    let step = self.store.purge(bucket, topic.clone(), state, STEP).await;
+                    let gone = step.map_err(|error| in_the_middle(error, purged))?;
+                    purged += gone;
+                    left = if gone == 0 { 0 } else { left.saturating_sub(gone) };
+                }
+            }
+        }
+        Ok(purged)
+    }
+
+    /// Makes up to `limit` dead jobs of a topic ready, in each bucket those that died first;
+    /// answers how many.
+    ///
+    /// # Errors
+    /// The store's; then a part may be ready.
+    pub async fn kick_topic(&self, topic: &Topic, limit: u64) -> Outcome<u64> {
+        let mut kicked = 0;
+        let mut buckets: Vec<Bucket> = self.store.buckets().all().collect();
+        // A step from each bucket in turn, so that a small limit takes the oldest of all of them.
+        while !buckets.is_empty() && kicked < limit {
+            let share = (limit - kicked).div_ceil(buckets.len() as u64).min(STEP as u64);
+            let mut rest = Vec::new();
+            for bucket in buckets {
+                let step = usize::try_from(share.min(limit - kicked)).unwrap_or(STEP);
+                if step == 0 {
+                    break;
+                }
+                let call = self.store.kick_dead(bucket, topic.clone(), step).await;
+                let moved = call.map_err(|error| in_the_middle(error, kicked))?;
+                if moved > 0 {
+                    self.waiters.mark(topic, bucket, moved);
+                    kicked += moved;
+                }
+                if moved == step as u64 {
+                    rest.push(bucket);
+                }
+            }
+            buckets = rest;
+        }
+        Ok(kicked)
+    }
+}
+
+/// An error after some steps went well does not mean that nothing was changed.
+fn in_the_middle(error: StoreError, done: u64) -> StoreError {
+    match error.applied() {
+        Applied::No if done > 0 => StoreError::unknown(error),
+        _ => error,
+    }
+}
