@@ -61,7 +61,9 @@ pub fn router(app: App) -> Router {
         // A HEAD would pop jobs and throw them away.
         .route("/topics/{topic}/pop", get(pop::pop).post(pop::pop).head(no_head))
         .route("/topics", get(topics::list))
-        .route("/topics/{topic}", get(topics::get))
+        .route("/topics/{topic}", get(topics::get).put(topics::put))
+        .route("/topics/{topic}/pause", post(topics::pause))
+        .route("/topics/{topic}/resume", post(topics::resume))
         .route("/topics/{topic}/jobs", get(topics::jobs).delete(topics::purge))
         .route("/topics/{topic}/kick", post(topics::kick))
         .route("/healthz", get(ops::healthz))

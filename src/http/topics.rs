@@ -9,10 +9,10 @@ use axum::{
 use super::{
     App,
     cursor::Cursor,
-    input::{Content, PathTopics, parse_or_default},
+    input::{Content, NoQuery, PathTopics, parse, parse_or_default},
     problem::Problem,
     query::Query,
-    wire::{Bare, JobsPage, Kicked, Purged, ShownTopic, TopicsPage},
+    wire::{Bare, JobsPage, Kicked, Paused, Purged, PutTopic, ShownTopic, TopicsPage},
 };
 use crate::{job::Topic, store::TopicPage};
 
@@ -38,7 +38,10 @@ pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Json<Topics
     let (topics, more) = app.queue.topics(TopicPage { prefix, after, limit }).await?;
     let last = topics.last().map(|(topic, _)| topic.clone());
     let cursor = last.filter(|_| more);
-    let topics = topics.into_iter().map(|(topic, counts)| ShownTopic::new(topic, counts));
+    let topics = topics.into_iter().map(|(topic, counts)| {
+        let paused = app.queue.is_paused(&topic);
+        ShownTopic::new(topic, counts, paused)
+    });
     Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
 }
 
@@ -48,9 +51,56 @@ pub(super) async fn get(
     uri: Uri,
 ) -> Result<Json<ShownTopic>, Problem> {
     Query::new(&uri).finish()?;
-    let topic = one(topics)?;
+    shown(&app, one(topics)?).await
+}
+
+async fn shown(app: &App, topic: Topic) -> Result<Json<ShownTopic>, Problem> {
     let look = app.queue.topic(&topic).await?;
-    Ok(Json(ShownTopic::in_full(topic, &look)))
+    let (paused, defaults) = (app.queue.is_paused(&topic), app.queue.defaults(&topic));
+    Ok(Json(ShownTopic::in_full(topic, &look, paused, defaults)))
+}
+
+pub(super) async fn put(
+    State(app): State<App>,
+    PathTopics(topics): PathTopics,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<Json<ShownTopic>, Problem> {
+    let topic = one(topics)?;
+    let defaults = parse::<PutTopic>(&content, "")?.valid()?;
+    app.queue.set_defaults(topic.clone(), defaults).await?;
+    shown(&app, topic).await
+}
+
+pub(super) async fn pause(
+    state: State<App>,
+    topics: PathTopics,
+    query: NoQuery,
+    content: Content,
+) -> Result<Json<Paused>, Problem> {
+    set_paused(state, topics, query, content, true).await
+}
+
+pub(super) async fn resume(
+    state: State<App>,
+    topics: PathTopics,
+    query: NoQuery,
+    content: Content,
+) -> Result<Json<Paused>, Problem> {
+    set_paused(state, topics, query, content, false).await
+}
+
+async fn set_paused(
+    State(app): State<App>,
+    PathTopics(topics): PathTopics,
+    _: NoQuery,
+    Content(content): Content,
+    paused: bool,
+) -> Result<Json<Paused>, Problem> {
+    let topic = one(topics)?;
+    nothing(&content)?;
+    app.queue.set_paused(topic.clone(), paused).await?;
+    Ok(Json(Paused { topic, paused }))
 }
 
 pub(super) async fn jobs(

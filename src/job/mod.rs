@@ -12,6 +12,7 @@ mod reservation;
 mod state;
 mod time;
 mod topic;
+mod topic_settings;
 
 pub use backoff::{Backoff, BackoffError};
 pub use bucket::{Bucket, Buckets, BucketsError, HASH_NAME};
@@ -25,3 +26,4 @@ pub use reservation::{Nonce, Reservation};
 pub use state::{After, Due, Event, Refusal, State, next};
 pub use time::{DurationError, MAX_DURATION, Millis, TimeError, UnixMillis};
 pub use topic::Topic;
+pub use topic_settings::{TopicDefaults, TopicSettings};

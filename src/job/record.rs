@@ -47,6 +47,8 @@ pub struct Defaults {
     pub ttr: Millis,
     /// How often a job is tried; 0 is no limit.
     pub max_attempts: u32,
+    /// How long a dead job is kept.
+    pub dead_retention: Millis,
 }
 
 /// A job on its way into a store, with all defaults filled in.
@@ -66,6 +68,8 @@ pub struct NewJob {
     pub max_attempts: u32,
     /// The wait before the next attempt; none is no wait.
     pub backoff: Option<Backoff>,
+    /// How long it is kept when it is dead.
+    pub dead_retention: Millis,
     /// What happens when the id is alive already.
     pub on_conflict: OnConflict,
 }

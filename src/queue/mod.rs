@@ -11,6 +11,7 @@ mod handed;
 mod lane;
 mod pop;
 mod timer;
+mod topic_settings;
 mod topics;
 mod waiters;
 
@@ -26,6 +27,7 @@ use self::{
     handed::WayBack,
     lane::{Lane, Scene},
     timer::{Bell, Timer},
+    topic_settings::{Follow, Topics},
     waiters::Waiters,
 };
 use crate::{
@@ -86,6 +88,7 @@ pub struct Queue {
     lanes: Vec<Lane>,
     bells: Vec<Arc<Bell>>,
     waiters: Arc<Waiters>,
+    topics: Arc<Topics>,
     /// Waiting pops are answered empty from now on.
     no_waiting: CancellationToken,
     stop_timers: CancellationToken,
@@ -96,7 +99,11 @@ pub struct Queue {
 
 impl Queue {
     /// Starts the queue and its timers on the current runtime.
-    pub fn start(store: Arc<dyn Store>, settings: QueueSettings) -> Self {
+    ///
+    /// # Errors
+    /// The store's: what is set for topics must be known before the first job is handed out.
+    pub async fn start(store: Arc<dyn Store>, settings: QueueSettings) -> Outcome<Self> {
+        let topics = Arc::new(Topics::new(store.settings(0).await?.unwrap_or_default()));
         let buckets = store.buckets();
         let waiters = Arc::new(Waiters::new(buckets));
         let bells: Vec<Arc<Bell>> = buckets.all().map(|_| Arc::new(Bell::new())).collect();
@@ -124,13 +131,14 @@ impl Queue {
             ids: IdMaker::default(),
             bells,
             waiters,
+            topics,
             no_waiting: CancellationToken::new(),
             stop_timers: CancellationToken::new(),
             timers: TaskTracker::new(),
             calls,
         };
         queue.start_timers();
-        queue
+        Ok(queue)
     }
 
     fn start_timers(&self) {
@@ -144,6 +152,13 @@ impl Queue {
             };
             self.timers.spawn(timer.run(self.stop_timers.clone()));
         }
+        let follow = Follow {
+            store: Arc::clone(&self.store),
+            topics: Arc::clone(&self.topics),
+            waiters: Arc::clone(&self.waiters),
+            pause: self.settings.max_sleep,
+        };
+        self.timers.spawn(follow.run(self.stop_timers.clone()));
     }
 
     /// Answers every waiting pop, and each one from now on, at once.
@@ -200,18 +215,27 @@ impl Queue {
 
     /// A put with all defaults filled in.
     fn fill_in(&self, put: Put) -> NewJob {
-        let Defaults { ttr, max_attempts } = self.settings.defaults;
+        let Defaults { ttr, max_attempts, dead_retention } = self.settings.defaults;
+        let topics = self.topics.current();
+        let own = topics.defaults.get(&put.topic).cloned().unwrap_or_default();
+        let backoff = put.backoff.or(own.backoff);
         // Whoever asks for a new id does not mean a job that has it by chance.
         let on_conflict = if put.id.is_some() { put.on_conflict } else { OnConflict::Reject };
-        let by_backoff = put.backoff.as_ref().and_then(Backoff::attempts);
+        // A list says how often, unless somebody says so in words.
+        let by_backoff = backoff.as_ref().and_then(Backoff::attempts);
         NewJob {
             id: put.id.unwrap_or_else(|| self.new_id()),
             topic: put.topic,
             body: put.body,
             schedule: put.schedule,
-            ttr: put.ttr.unwrap_or(ttr),
-            max_attempts: put.max_attempts.or(by_backoff).unwrap_or(max_attempts),
-            backoff: put.backoff,
+            ttr: put.ttr.or(own.ttr).unwrap_or(ttr),
+            max_attempts: put
+                .max_attempts
+                .or(own.max_attempts)
+                .or(by_backoff)
+                .unwrap_or(max_attempts),
+            backoff,
+            dead_retention: own.dead_retention.unwrap_or(dead_retention),
             on_conflict,
         }
     }

@@ -63,7 +63,8 @@ impl Queue {
     /// Pops where there may be something; none if there is nothing.
     async fn take(&self, pop: &Pop) -> Outcome<Option<Handed>> {
         let mut handed = Handed::default();
-        for topic in &pop.topics {
+        let settings = self.topics.current();
+        for topic in pop.topics.iter().filter(|topic| !settings.paused.contains(topic)) {
             for mark in self.waiters.marks(topic) {
                 let got = u16::try_from(handed.jobs().len()).unwrap_or(u16::MAX);
                 let count = pop.count.saturating_sub(got);

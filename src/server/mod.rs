@@ -23,7 +23,7 @@ use crate::{
     job::Defaults,
     queue::{Queue, QueueSettings},
     store::{
-        Clock, OpenError, Options, Store,
+        Clock, OpenError, Options, Store, StoreError,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
@@ -38,6 +38,9 @@ pub enum StartError {
     /// The store.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// The store, once it was open.
+    #[error(transparent)]
+    Reading(#[from] StoreError),
 }
 
 /// Serves on `listener` until `shutdown` completes and what was in flight is done, at most
@@ -51,7 +54,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     let store = open_store(&settings).await?;
-    let queue = Arc::new(Queue::start(store, queue_settings(&settings)));
+    let queue = Arc::new(Queue::start(store, queue_settings(&settings)).await?);
     let draining = Arc::new(AtomicBool::new(false));
     let app =
         App { queue: Arc::clone(&queue), limits: settings.limits, draining: Arc::clone(&draining) };
@@ -87,11 +90,7 @@ pub async fn run(
 
 /// Opens the store that the settings name.
 async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
-    let options = Options {
-        buckets: settings.store.buckets()?,
-        dead_retention: settings.queue.dead_retention,
-        clock: Clock::Own,
-    };
+    let options = Options { buckets: settings.store.buckets()?, clock: Clock::Own };
     Ok(match settings.store.location()? {
         StoreUrl::File(dir) => {
             // Reading a large store takes a while, and it is all disk and memory.
@@ -112,7 +111,11 @@ async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
 
 fn queue_settings(settings: &Settings) -> QueueSettings {
     QueueSettings {
-        defaults: Defaults { ttr: settings.queue.ttr, max_attempts: settings.queue.max_attempts },
+        defaults: Defaults {
+            ttr: settings.queue.ttr,
+            max_attempts: settings.queue.max_attempts,
+            dead_retention: settings.queue.dead_retention,
+        },
         require_reservation: settings.queue.require_reservation,
         max_sleep: settings.timer.max_sleep.into(),
     }

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, PoppedJob, Refusal, Reservation,
-    State, Topic, UnixMillis,
+    State, Topic, TopicDefaults, TopicSettings, UnixMillis,
 };
 
 pub use clock::{Clock, Now};
@@ -39,8 +39,6 @@ pub type Reply<T> = Result<T, Refusal>;
 pub struct Options {
     /// How many buckets; none takes what the store was made with, or the kind's default.
     pub buckets: Option<Buckets>,
-    /// How long a dead job is kept.
-    pub dead_retention: Millis,
     /// Whose time decides.
     pub clock: Clock,
 }
@@ -128,6 +126,16 @@ pub trait Store: Send + Sync + 'static {
     /// dead → ready now, attempts from zero, for the `limit` jobs of a topic that died first.
     /// Replies how many.
     async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> Outcome<u64>;
+
+    /// A paused topic hands out nothing; it stays so until it is resumed. Stores only keep this
+    /// word: the queue obeys it.
+    async fn set_paused(&self, topic: Topic, paused: bool) -> Outcome<()>;
+
+    /// Sets, or takes away, what applies to new jobs of a topic that do not say.
+    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> Outcome<()>;
+
+    /// Reads what is set for all topics, unless that is still version `known`.
+    async fn settings(&self, known: u64) -> Outcome<Option<TopicSettings>>;
 
     /// Is the store reachable and fit to take writes?
     async fn check(&self) -> Outcome<()>;

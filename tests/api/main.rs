@@ -10,6 +10,7 @@ mod several_servers;
 mod store_away;
 #[path = "../support/mod.rs"]
 mod support;
+mod topics;
 mod waiting;
 
 /// Runs each case on each store.
@@ -66,6 +67,16 @@ on_each_store! {
         a_bad_batch_is_refused,
         an_unknown_id_or_a_wrong_reservation_is_refused,
         nonsense_never_makes_a_500;
+    topics:
+        topics_are_listed_with_exact_counts,
+        jobs_are_paged_through_by_state,
+        bad_parameters_are_refused,
+        a_paused_topic_takes_jobs_and_hands_out_none,
+        a_purge_takes_one_state_or_all,
+        the_dead_of_a_topic_are_kicked_together,
+        a_topic_has_defaults_for_jobs_that_do_not_say,
+        the_backoff_of_a_payment_callback_ends_in_dead_and_comes_back,
+        many_deleted_jobs_do_not_hold_up_a_live_one;
     ops:
         health_and_readiness_are_told,
         every_answer_has_a_request_id,

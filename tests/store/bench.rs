@@ -220,8 +220,7 @@ impl Bench {
 }
 
 async fn open(home: &Home, layout: &Layout, clock: &Clock) -> Arc<dyn Store> {
-    let options =
-        Options { buckets: layout.buckets, dead_retention: RETENTION, clock: clock.clone() };
+    let options = Options { buckets: layout.buckets, clock: clock.clone() };
     match home {
         Home::Dir(dir) => Arc::new(FileStore::open(dir.path(), options).expect("open")),
         Home::Redis(redis) => {
@@ -259,6 +258,7 @@ pub fn job(name: &str, topic: &str) -> NewJob {
         ttr: MINUTE,
         max_attempts: 20,
         backoff: None,
+        dead_retention: RETENTION,
         on_conflict: OnConflict::Reject,
     }
 }

@@ -3,12 +3,12 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use delay_queue::{
-    job::{Millis, NewJob, State},
+    job::{NewJob, State},
     store::{Clock, OpenError, Options, Store, StoreError, file::FileStore},
 };
 use rusqlite::Connection;
 
-use crate::bench::{Bench, Home, MINUTE, RETENTION, SECOND, START, delayed, id, job};
+use crate::bench::{Bench, Home, MINUTE, SECOND, START, delayed, id, job};
 
 fn database(bench: &Bench) -> PathBuf {
     match &bench.home {
@@ -45,8 +45,7 @@ async fn everything_is_the_same_after_it_is_opened_again() {
 #[tokio::test]
 async fn a_directory_has_one_store_until_that_is_closed() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let options =
-        || Options { buckets: None, dead_retention: RETENTION, clock: Clock::set_at(START) };
+    let options = || Options { buckets: None, clock: Clock::set_at(START) };
     let first = FileStore::open(dir.path(), options()).expect("open");
     let second = FileStore::open(dir.path(), options());
     assert!(matches!(second, Err(OpenError::InUse { .. })));
@@ -139,6 +138,6 @@ async fn work_that_was_sent_is_done_before_the_directory_is_free() {
     let error = bench.store.put(bench.bucket(&id("a")), vec![job("late", "t")]).await;
     assert!(matches!(error, Err(StoreError::Unavailable { .. })), "{error:?}");
     let Home::Dir(dir) = &home else { unreachable!("a file store lives in a directory") };
-    let options = Options { buckets: None, dead_retention: Millis::ZERO, clock: Clock::Own };
+    let options = Options { buckets: None, clock: Clock::Own };
     FileStore::open(dir.path(), options).expect("the directory is free");
 }

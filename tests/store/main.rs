@@ -71,7 +71,9 @@ conformance! {
         pages_of_jobs_neither_skip_nor_repeat_those_that_stay,
         a_listed_job_is_shown_as_a_look_shows_it,
         a_purge_takes_one_state_in_bounded_steps,
-        kicking_the_dead_takes_those_that_died_first;
+        kicking_the_dead_takes_those_that_died_first,
+        what_is_set_for_topics_is_kept_and_has_a_version,
+        each_job_is_kept_dead_as_long_as_it_was_put_with;
     concurrency:
         many_poppers_and_one_job_have_one_winner,
         two_promoters_and_many_poppers_deliver_each_job_once,

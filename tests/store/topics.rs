@@ -1,7 +1,7 @@
 //! What is told of topics, and done to many of their jobs at once.
 
 use delay_queue::{
-    job::{JobId, Millis, State, Topic},
+    job::{JobId, Millis, NewJob, State, Topic, TopicDefaults},
     store::{Counts, JobPage, Place, TopicPage},
 };
 
@@ -54,7 +54,7 @@ pub async fn a_topic_appears_with_its_first_job_and_goes_with_its_last(bench: Be
             }
             4 => {
                 bench.give_back(&name, popped.reservation).await.expect("given back");
-                let other = delay_queue::job::NewJob {
+                let other = NewJob {
                     on_conflict: delay_queue::job::OnConflict::Replace,
                     ..job("a", "other")
                 };
@@ -229,4 +229,46 @@ pub async fn kicking_the_dead_takes_those_that_died_first(bench: Bench) {
     assert!(bench.pop("t", 5).await.iter().all(|job| job.attempt == 1));
     assert_eq!(bench.store.kick_dead(bucket, topic("t"), 9).await.expect("kick"), 2);
     assert_eq!(bench.store.kick_dead(bucket, topic("t"), 9).await.expect("kick"), 0);
+}
+
+pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
+    let first = bench.store.settings(0).await.expect("settings").unwrap_or_default();
+    assert!(first.paused.is_empty() && first.defaults.is_empty());
+    assert_eq!(bench.store.settings(first.version).await.expect("settings"), None);
+    let own = TopicDefaults { max_attempts: Some(3), ..TopicDefaults::default() };
+    bench.store.set_paused(topic("t"), true).await.expect("pause");
+    bench.store.set_defaults(topic("t"), Some(own.clone())).await.expect("set");
+    bench.store.set_paused(topic("u"), true).await.expect("pause");
+    bench.store.set_paused(topic("u"), false).await.expect("resume");
+    let second = bench.store.settings(first.version).await.expect("settings").expect("a change");
+    assert_eq!(second.paused, [topic("t")].into());
+    assert_eq!(second.defaults, [(topic("t"), own)].into());
+
+    let bench = bench.reopen().await;
+    let third = bench.store.settings(0).await.expect("settings").expect("they are kept");
+    assert_eq!((third.paused, third.defaults), (second.paused, second.defaults));
+    bench.store.set_defaults(topic("t"), None).await.expect("taken away");
+    let fourth = bench.store.settings(third.version).await.expect("settings").expect("a change");
+    assert!(fourth.defaults.is_empty() && fourth.paused.len() == 1);
+}
+
+pub async fn each_job_is_kept_dead_as_long_as_it_was_put_with(bench: Bench) {
+    for (name, retention) in [("short", SECOND), ("long", HOUR)] {
+        let new = NewJob { dead_retention: retention, max_attempts: 1, ..job(name, "t") };
+        bench.put(new).await.expect("put");
+    }
+    bench.pop("t", 2).await;
+    let bench = bench.reopen().await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert_eq!(bench.state(&id("short")).await, Some(State::Dead));
+    bench.advance(SECOND);
+    bench.promote().await;
+    assert_eq!(bench.state(&id("short")).await, None);
+    bench.advance(Millis::new(HOUR.get() - 1001));
+    bench.promote().await;
+    assert_eq!(bench.state(&id("long")).await, Some(State::Dead));
+    bench.advance(Millis::new(1));
+    bench.promote().await;
+    assert_eq!(bench.state(&id("long")).await, None);
 }

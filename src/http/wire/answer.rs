@@ -5,7 +5,10 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::{
-    job::{Backoff, Job, JobId, Millis, PoppedJob, Reservation, State, Topic, UnixMillis},
+    job::{
+        Backoff, Job, JobId, Millis, PoppedJob, Reservation, State, Topic, TopicDefaults,
+        UnixMillis,
+    },
     store::{Counts, Moved, Placed, TopicLook},
 };
 
@@ -113,6 +116,7 @@ pub(in crate::http) struct ShownTopic {
     ready: u64,
     reserved: u64,
     dead: u64,
+    paused: bool,
     #[serde(flatten)]
     rest: Option<RestOfTopic>,
 }
@@ -121,19 +125,33 @@ pub(in crate::http) struct ShownTopic {
 struct RestOfTopic {
     next_due_at: Option<UnixMillis>,
     oldest_ready_age: Option<Millis>,
+    /// What applies to new jobs that do not say.
+    defaults: TopicDefaults,
 }
 
 impl ShownTopic {
-    pub(in crate::http) fn new(topic: Topic, counts: Counts) -> Self {
+    pub(in crate::http) fn new(topic: Topic, counts: Counts, paused: bool) -> Self {
         let Counts { delayed, ready, reserved, dead } = counts;
-        Self { topic, delayed, ready, reserved, dead, rest: None }
+        Self { topic, delayed, ready, reserved, dead, paused, rest: None }
     }
 
-    pub(in crate::http) fn in_full(topic: Topic, look: &TopicLook) -> Self {
+    pub(in crate::http) fn in_full(
+        topic: Topic,
+        look: &TopicLook,
+        paused: bool,
+        defaults: TopicDefaults,
+    ) -> Self {
         let TopicLook { counts, next_due_at, oldest_ready_age } = *look;
-        let rest = RestOfTopic { next_due_at, oldest_ready_age };
-        Self { rest: Some(rest), ..Self::new(topic, counts) }
+        let rest = RestOfTopic { next_due_at, oldest_ready_age, defaults };
+        Self { rest: Some(rest), ..Self::new(topic, counts, paused) }
     }
+}
+
+/// The answer to a pause or a resume.
+#[derive(Serialize)]
+pub(in crate::http) struct Paused {
+    pub(in crate::http) topic: Topic,
+    pub(in crate::http) paused: bool,
 }
 
 /// Some topics; the cursor asks for those after them.

@@ -11,9 +11,11 @@ use super::problem::Problem;
 use crate::job::{MAX_TTR, MIN_TTR, Millis};
 
 pub(super) use self::{
-    answer::{Became, JobsPage, Kicked, PoppedJobs, Purged, ShownJob, ShownTopic, TopicsPage},
+    answer::{
+        Became, JobsPage, Kicked, Paused, PoppedJobs, Purged, ShownJob, ShownTopic, TopicsPage,
+    },
     pop::PopOptions,
-    put::{PatchJob, PutJob},
+    put::{PatchJob, PutJob, PutTopic},
     wish::{Bare, Bury, Finish, Place, Release, Touch, Wish},
 };
 

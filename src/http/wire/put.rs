@@ -1,4 +1,4 @@
-//! A put, and a reschedule.
+//! A put, a reschedule, and what is set for a topic.
 
 use axum::body::Bytes;
 use serde::{Deserialize, Deserializer, de};
@@ -8,7 +8,7 @@ use super::{given, ttr};
 use crate::{
     config::Limits,
     http::problem::Problem,
-    job::{Backoff, Change, JobId, Millis, OnConflict, Schedule, Topic, UnixMillis},
+    job::{Backoff, Change, JobId, Millis, OnConflict, Schedule, Topic, TopicDefaults, UnixMillis},
     queue::Put,
 };
 
@@ -129,5 +129,30 @@ fn schedule(
         (Some(delay), None) => Ok(Some(Schedule::In(delay))),
         (None, Some(due_at)) => Ok(Some(Schedule::At(due_at))),
         (None, None) => Ok(None),
+    }
+}
+
+/// What is set for new jobs of a topic.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct PutTopic {
+    #[serde(default, deserialize_with = "given")]
+    ttr: Option<Millis>,
+    #[serde(default, deserialize_with = "given")]
+    max_attempts: Option<Count>,
+    #[serde(default, deserialize_with = "given")]
+    backoff: Option<Backoff>,
+    #[serde(default, deserialize_with = "given")]
+    dead_retention: Option<Millis>,
+}
+
+impl PutTopic {
+    pub(in crate::http) fn valid(self) -> Result<TopicDefaults, Problem> {
+        Ok(TopicDefaults {
+            ttr: ttr(self.ttr)?,
+            max_attempts: self.max_attempts.map(|Count(count)| count),
+            backoff: self.backoff,
+            dead_retention: self.dead_retention,
+        })
     }
 }

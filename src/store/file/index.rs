@@ -30,6 +30,7 @@ pub(super) struct Entry {
     pub(super) ttr: Millis,
     pub(super) max_attempts: u32,
     pub(super) backoff: Option<Box<Backoff>>,
+    pub(super) dead_retention: Millis,
     /// From the first pop on.
     pub(super) attempt: Option<Box<Attempt>>,
     topic: u32,
@@ -60,6 +61,7 @@ pub(super) struct Arrival {
     pub(super) ttr: Millis,
     pub(super) max_attempts: u32,
     pub(super) backoff: Option<Backoff>,
+    pub(super) dead_retention: Millis,
     pub(super) attempt: Option<Attempt>,
 }
 
@@ -129,6 +131,7 @@ impl Index {
             ttr: arrival.ttr,
             max_attempts: arrival.max_attempts,
             backoff: arrival.backoff.map(Box::new),
+            dead_retention: arrival.dead_retention,
             attempt: arrival.attempt.map(Box::new),
             topic,
         });

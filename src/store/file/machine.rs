@@ -32,6 +32,10 @@ pub(super) enum Write {
     NoAttempt { serial: u64 },
     /// The job is gone.
     Delete { serial: u64 },
+    /// A topic hands out nothing, or again something.
+    Paused { topic: Topic, paused: bool },
+    /// What applies to new jobs of a topic, as JSON.
+    Defaults { topic: Topic, text: Option<String> },
 }
 
 /// What becomes of the error text on disk.
@@ -55,17 +59,12 @@ pub(super) struct Taken {
 }
 
 /// The jobs of one bucket.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Machine {
     index: Index,
-    dead_retention: Millis,
 }
 
 impl Machine {
-    pub(super) fn new(dead_retention: Millis) -> Self {
-        Self { index: Index::default(), dead_retention }
-    }
-
     /// Takes in a job as the disk has it: what is due is ready at once, not only when a timer
     /// comes by.
     pub(super) fn load(&mut self, now: Now, arrival: Arrival) {
@@ -111,6 +110,7 @@ impl Machine {
             ttr: job.ttr,
             max_attempts: job.max_attempts,
             backoff: job.backoff.clone(),
+            dead_retention: job.dead_retention,
             attempt: None,
         });
         writes.push(Write::Insert { serial, job, created_at: now.floor, due_at });
@@ -271,7 +271,8 @@ impl Machine {
 
     fn die(&mut self, slot: Slot, died_at: UnixMillis) {
         self.attempt_mut(slot).died_at = died_at;
-        self.index.place(slot, State::Dead, died_at.after(self.dead_retention));
+        let kept = self.index.entry(slot).dead_retention;
+        self.index.place(slot, State::Dead, died_at.after(kept));
     }
 
     /// Gives a job that nobody holds another due time.

@@ -10,7 +10,11 @@ mod machine;
 mod records;
 mod writer;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use async_trait::async_trait;
 
@@ -28,13 +32,15 @@ use super::{
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, PoppedJob, Refusal, State, Topic,
-    UnixMillis,
+    TopicDefaults, TopicSettings, UnixMillis,
 };
 
 /// The store in a directory.
 pub struct FileStore {
     writer: Writer,
     buckets: Buckets,
+    /// From 1, so that what is on disk is read at first.
+    settings_version: AtomicU64,
 }
 
 impl FileStore {
@@ -51,10 +57,20 @@ impl FileStore {
         let lock = Lock::take(dir)?;
         let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
         let parts = (lock, Ballast::new(dir), records);
-        let desk = Desk::open(parts, buckets, options.dead_retention, options.clock)
-            .map_err(|cause| engine(&cause))?;
+        let desk = Desk::open(parts, buckets, options.clock).map_err(|cause| engine(&cause))?;
         let writer = Writer::start(desk).map_err(|cause| engine(&cause))?;
-        Ok(Self { writer, buckets })
+        Ok(Self { writer, buckets, settings_version: AtomicU64::new(1) })
+    }
+
+    /// Changes what is set for a topic. Nobody else can: the version need not be on disk.
+    async fn set(&self, change: Write) -> Outcome<()> {
+        let write = |desk: &mut Desk| {
+            desk.writes.push(change);
+            Ok(())
+        };
+        self.writer.call(write).await?;
+        self.settings_version.fetch_add(1, Ordering::SeqCst);
+        Ok(())
     }
 
     /// A transition: `each` does one job of the batch.
@@ -250,6 +266,29 @@ impl Store for FileStore {
                 Ok(machine.kick_dead(now, &topic, limit, &mut desk.writes))
             })
             .await
+    }
+
+    async fn set_paused(&self, topic: Topic, paused: bool) -> Outcome<()> {
+        self.set(Write::Paused { topic, paused }).await
+    }
+
+    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> Outcome<()> {
+        let text = defaults.map(|defaults| serde_json::to_string(&defaults));
+        let text = text.transpose().map_err(StoreError::away)?;
+        self.set(Write::Defaults { topic, text }).await
+    }
+
+    async fn settings(&self, known: u64) -> Outcome<Option<TopicSettings>> {
+        let version = self.settings_version.load(Ordering::SeqCst);
+        if version == known {
+            return Ok(None);
+        }
+        let read = |desk: &mut Desk| {
+            desk.flush()?;
+            desk.records.topics().map_err(StoreError::away)
+        };
+        let settings = self.writer.call(read).await?;
+        Ok(Some(TopicSettings { version, ..settings }))
     }
 
     async fn check(&self) -> Outcome<()> {

@@ -10,7 +10,10 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use crate::{
-    job::{Backoff, Buckets, Change, JobId, Millis, Reservation, State, Topic, UnixMillis},
+    job::{
+        Backoff, Buckets, Change, JobId, Millis, Reservation, State, Topic, TopicSettings,
+        UnixMillis,
+    },
     store::{Layout, OpenError},
 };
 
@@ -31,7 +34,8 @@ const TABLES: &str = "
         due_at INTEGER NOT NULL,    -- times and spans in milliseconds
         ttr INTEGER NOT NULL,
         max_attempts INTEGER NOT NULL,
-        backoff TEXT
+        backoff TEXT,
+        dead_retention INTEGER NOT NULL
     ) STRICT;
     CREATE TABLE attempts (
         serial INTEGER PRIMARY KEY,
@@ -43,6 +47,11 @@ const TABLES: &str = "
         died_at INTEGER NOT NULL,
         ttr INTEGER NOT NULL,       -- the one in force
         error TEXT
+    ) STRICT;
+    CREATE TABLE topics (
+        topic TEXT PRIMARY KEY,
+        paused INTEGER NOT NULL DEFAULT 0,
+        defaults TEXT               -- JSON
     ) STRICT;";
 
 /// What only the disk knows of a job.
@@ -114,7 +123,8 @@ impl Records {
     pub(super) fn load(&self, mut take: impl FnMut(Arrival)) -> rusqlite::Result<u64> {
         let mut statement = self.connection.prepare(
             "SELECT p.serial, p.id, p.topic, p.due_at, p.ttr, p.max_attempts, p.backoff,
-                    a.state, a.at, a.number, a.reservation, a.due_at, a.died_at, a.ttr
+                    a.state, a.at, a.number, a.reservation, a.due_at, a.died_at, a.ttr,
+                    p.dead_retention
              FROM pool p LEFT JOIN attempts a USING (serial) ORDER BY serial",
         )?;
         let mut rows = statement.query(())?;
@@ -139,7 +149,7 @@ impl Records {
         debug_assert!(!self.connection.is_autocommit(), "the writer stops at the first error");
         match write {
             Write::Insert { serial, job, created_at, due_at } => self.run(
-                "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
                     serial,
                     job.id.as_str(),
@@ -151,6 +161,7 @@ impl Records {
                     job.ttr.get(),
                     job.max_attempts,
                     job.backoff.map(|backoff| backoff.to_string()),
+                    job.dead_retention.get(),
                 ],
             ),
             Write::Due { serial, due_at } => self
@@ -179,6 +190,16 @@ impl Records {
                     ],
                 )
             }
+            Write::Paused { topic, paused } => self.run(
+                "INSERT INTO topics (topic, paused) VALUES (?1, ?2)
+                 ON CONFLICT DO UPDATE SET paused = ?2",
+                params![topic.as_str(), paused],
+            ),
+            Write::Defaults { topic, text } => self.run(
+                "INSERT INTO topics (topic, defaults) VALUES (?1, ?2)
+                 ON CONFLICT DO UPDATE SET defaults = ?2",
+                params![topic.as_str(), text],
+            ),
             Write::NoAttempt { serial } => {
                 self.run("DELETE FROM attempts WHERE serial = ?", [serial])
             }
@@ -239,6 +260,27 @@ impl Records {
             return Err(ReadError::Damaged(format!("record {serial}: its body is damaged")));
         }
         Ok(record)
+    }
+
+    /// What is set for all topics; a row that cannot be read is left aside.
+    pub(super) fn topics(&self) -> rusqlite::Result<TopicSettings> {
+        let mut settings = TopicSettings::default();
+        let mut statement = self.connection.prepare_cached("SELECT * FROM topics")?;
+        let mut rows = statement.query(())?;
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(0)?;
+            let defaults: Option<String> = row.get(2)?;
+            let defaults = defaults.map(|text| serde_json::from_str(&text)).transpose();
+            let (Ok(topic), Ok(defaults)) = (name.parse::<Topic>(), defaults) else {
+                tracing::error!(topic = name, "left unreadable settings of a topic aside");
+                continue;
+            };
+            if row.get(1)? {
+                settings.paused.insert(topic.clone());
+            }
+            settings.defaults.extend(defaults.map(|defaults| (topic, defaults)));
+        }
+        Ok(settings)
     }
 
     /// Makes everything written since the last commit durable, or undoes it.
@@ -312,5 +354,17 @@ fn arrival(row: &Row<'_>, serial: u64) -> Result<Arrival, Box<dyn std::error::Er
     };
     let ttr = Millis::new(row.get(4)?);
     let max_attempts = row.get(5)?;
-    Ok(Arrival { id, topic, serial, state, at, ttr, max_attempts, backoff, attempt })
+    let dead_retention = Millis::new(row.get(14)?);
+    Ok(Arrival {
+        id,
+        topic,
+        serial,
+        state,
+        at,
+        ttr,
+        max_attempts,
+        backoff,
+        dead_retention,
+        attempt,
+    })
 }

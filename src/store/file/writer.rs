@@ -16,7 +16,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    job::{Buckets, Millis},
+    job::Buckets,
     store::{Applied, Clock, MAX_BATCH, Now, Outcome, StoreError},
 };
 
@@ -38,7 +38,6 @@ pub(super) struct Desk {
     /// What the work so far has to write; see [`Desk::flush`].
     pub(super) writes: Vec<Write>,
     buckets: Buckets,
-    dead_retention: Millis,
     last_serial: u64,
     /// A write of the open transaction failed: none of it may be committed.
     spoiled: Option<StoreError>,
@@ -57,7 +56,6 @@ impl Desk {
     pub(super) fn open(
         (lock, ballast, records): (Lock, Ballast, Records),
         buckets: Buckets,
-        dead_retention: Millis,
         clock: Clock,
     ) -> rusqlite::Result<Self> {
         let mut desk = Self {
@@ -67,7 +65,6 @@ impl Desk {
             ballast,
             writes: Vec::new(),
             buckets,
-            dead_retention,
             last_serial: 0,
             spoiled: None,
             stale: true,
@@ -131,8 +128,7 @@ impl Desk {
     fn load(&mut self) -> rusqlite::Result<()> {
         if self.stale {
             let buckets = self.buckets;
-            let machine = |_| Machine::new(self.dead_retention);
-            self.machines = buckets.all().map(machine).collect();
+            self.machines = buckets.all().map(|_| Machine::default()).collect();
             let machines = &mut self.machines;
             let now = self.clock.now();
             self.last_serial =

@@ -1,10 +1,10 @@
 //! Records and replies: what the scripts and this program say to each other.
 //!
-//! A pool record is `1 <created at> <checksum> <TTR> <max attempts> <backoff or -> <topic>`, a
-//! line feed, and the body. Numbers are decimal, times in milliseconds; the checksum is the CRC-32
+//! A pool record is `1 <created at> <checksum> <TTR> <max attempts> <retention when dead>
+//! <backoff or -> <topic>`, a line feed, and the body. Numbers are decimal, times in milliseconds; the checksum is the CRC-32
 //! of the body in hexadecimal, since a damaged AOF loads without a word. An attempt record is
-//! `<attempt> <reservation or -> <due at> <died at> <TTR> <max attempts> <backoff or -> <topic>`,
-//! a line feed, and the last error. Both are persisted: must stay stable.
+//! `<attempt> <reservation or -> <due at> <died at> <TTR> <max attempts> <retention when dead>
+//! <backoff or -> <topic>`, a line feed, and the last error. Both are persisted: must stay stable.
 
 use bytes::Bytes;
 use redis::Value;
@@ -22,7 +22,8 @@ pub(super) fn record_rest(job: &NewJob) -> Vec<u8> {
     let NewJob { topic, body, ttr, max_attempts, .. } = job;
     let checksum = checksum(body);
     let backoff = backoff_text(job.backoff.as_ref());
-    let header = format!("{checksum} {} {max_attempts} {backoff} {topic}\n", ttr.get());
+    let (ttr, retention) = (ttr.get(), job.dead_retention.get());
+    let header = format!("{checksum} {ttr} {max_attempts} {retention} {backoff} {topic}\n");
     let mut record = header.into_bytes();
     record.extend_from_slice(body);
     record
@@ -67,7 +68,7 @@ impl Record {
         let end = text.iter().position(|&byte| byte == b'\n').ok_or_else(bad)?;
         let header = std::str::from_utf8(&text[..end]).map_err(|_| bad())?;
         let fields: Vec<&str> = header.split(' ').collect();
-        let ["1", created_at, sum, ttr, max_attempts, backoff, topic] = fields[..] else {
+        let ["1", created_at, sum, ttr, max_attempts, _, backoff, topic] = fields[..] else {
             return Err(bad());
         };
         if sum != checksum(&text[end + 1..]) {
@@ -109,7 +110,7 @@ impl Attempt {
     fn parse(text: &str) -> Option<Self> {
         let (header, error) = text.split_once('\n')?;
         let fields: Vec<&str> = header.split(' ').collect();
-        let [attempt, _, due_at, died_at, ttr, _, _, _] = fields[..] else { return None };
+        let [attempt, _, due_at, died_at, ttr, _, _, _, _] = fields[..] else { return None };
         Some(Self {
             attempt: attempt.parse().ok()?,
             due_at: due_at.parse().map(UnixMillis::new).ok()?,
@@ -355,6 +356,7 @@ mod tests {
             ttr: Millis::new(ttr),
             max_attempts,
             backoff,
+            dead_retention: Millis::ZERO,
             on_conflict: OnConflict::Reject,
         }
     }

@@ -7,6 +7,9 @@
 //! | key | type | holds | bytes a job |
 //! |---|---|---|---|
 //! | `<prefix>:layout` | string | schema, hash and number of buckets | – |
+//! | `{<prefix>:topics}:paused` | hash | topics that hand out nothing | – |
+//! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
+//! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
 //! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |
 //! | `<tag>:bucket` | sorted set | `<state>:<t>` → when the timer must look there next | – |
@@ -57,9 +60,29 @@ impl Keys {
     }
 }
 
-/// The key of the layout: the only one outside all buckets.
+/// The key of the layout.
 pub(super) fn layout(prefix: &str) -> String {
     format!("{prefix}:layout")
+}
+
+/// What is set for topics has a tag of its own, so that it changes in one transaction.
+fn of_topics(prefix: &str, name: &str) -> String {
+    format!("{{{prefix}:topics}}:{name}")
+}
+
+/// The key of the paused topics.
+pub(super) fn paused(prefix: &str) -> String {
+    of_topics(prefix, "paused")
+}
+
+/// The key of the topics' defaults.
+pub(super) fn defaults(prefix: &str) -> String {
+    of_topics(prefix, "defaults")
+}
+
+/// The key of the number that grows with every change of both.
+pub(super) fn version(prefix: &str) -> String {
+    of_topics(prefix, "version")
 }
 
 /// The hash tag of a bucket, `{<prefix>:<bucket><letters>}`. The letters are the first, in the

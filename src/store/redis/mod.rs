@@ -30,7 +30,7 @@ use super::{
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, State, Topic,
-    UnixMillis,
+    TopicDefaults, TopicSettings, UnixMillis,
 };
 
 /// Where and how to keep jobs on Redis.
@@ -50,9 +50,9 @@ pub struct RedisStore {
     keys: Vec<Keys>,
     scripts: Scripts,
     buckets: Buckets,
-    dead_retention: Millis,
     clock: Clock,
     opening: Opening,
+    prefix: String,
 }
 
 impl RedisStore {
@@ -76,9 +76,9 @@ impl RedisStore {
             keys: Keys::all(&redis.prefix, buckets),
             scripts: Scripts::new(),
             buckets,
-            dead_retention: options.dead_retention,
             clock: options.clock,
             opening,
+            prefix: redis.prefix,
         })
     }
 
@@ -102,6 +102,18 @@ impl RedisStore {
             answered => answered?,
         };
         Values::new(reply)
+    }
+
+    /// Changes what is set for a topic, and its version, in one transaction.
+    async fn set(&self, key: String, topic: &Topic, value: Option<String>) -> Outcome<()> {
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.atomic();
+        match value {
+            Some(value) => pipeline.cmd("HSET").arg(key).arg(topic.as_str()).arg(value),
+            None => pipeline.cmd("HDEL").arg(key).arg(topic.as_str()),
+        };
+        pipeline.cmd("INCR").arg(keys::version(&self.prefix));
+        self.connection.transaction(&pipeline).await.map_err(StoreError::from)
     }
 
     /// The time as scripts take it: empty for the clock of Redis.
@@ -183,7 +195,6 @@ impl Store for RedisStore {
 
     async fn release(&self, bucket: Bucket, jobs: Vec<Release>) -> Outcome<Vec<Reply<Moved>>> {
         let fill = |cmd: &mut Cmd| {
-            cmd.arg(self.dead_retention.get());
             for job in &jobs {
                 held(cmd, &job.held);
                 cmd.arg(millis_text(job.delay)).arg(job.error.as_deref().unwrap_or_default());
@@ -206,7 +217,6 @@ impl Store for RedisStore {
 
     async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<()>>> {
         let fill = |cmd: &mut Cmd| {
-            cmd.arg(self.dead_retention.get());
             for job in &jobs {
                 held(cmd, &job.held);
                 cmd.arg(job.error.as_deref().unwrap_or_default());
@@ -252,7 +262,7 @@ impl Store for RedisStore {
 
     async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
         let fill = |cmd: &mut Cmd| {
-            cmd.arg(limit).arg(self.dead_retention.get());
+            cmd.arg(limit);
         };
         let mut reply = self.run(&self.scripts.promote, bucket, fill).await?;
         let next = reply.text()?;
@@ -376,6 +386,44 @@ impl Store for RedisStore {
             cmd.arg(topic.as_str()).arg(limit);
         };
         self.run(&self.scripts.kick_dead, bucket, fill).await?.number()
+    }
+
+    async fn set_paused(&self, topic: Topic, paused: bool) -> Outcome<()> {
+        self.set(keys::paused(&self.prefix), &topic, paused.then(|| "1".to_owned())).await
+    }
+
+    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> Outcome<()> {
+        let text = defaults.map(|defaults| serde_json::to_string(&defaults));
+        let text = text.transpose().map_err(StoreError::away)?;
+        self.set(keys::defaults(&self.prefix), &topic, text).await
+    }
+
+    async fn settings(&self, known: u64) -> Outcome<Option<TopicSettings>> {
+        let mut get = redis::cmd("GET");
+        let version = self.connection.command(get.arg(keys::version(&self.prefix))).await?;
+        let version: Option<u64> =
+            redis::from_redis_value(version).map_err(StoreError::unreadable)?;
+        let version = version.unwrap_or_default();
+        if version == known {
+            return Ok(None);
+        }
+        // A change in between is read now or again: its version is another.
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.cmd("HKEYS").arg(keys::paused(&self.prefix));
+        pipeline.cmd("HGETALL").arg(keys::defaults(&self.prefix));
+        let mut answers = self.connection.pipeline(&pipeline).await?.into_iter();
+        let mut paused = Values::new(answers.next().unwrap_or_default())?;
+        let mut defaults = Values::new(answers.next().unwrap_or_default())?;
+        let mut settings = TopicSettings { version, ..TopicSettings::default() };
+        while paused.left() > 0 {
+            settings.paused.insert(paused.parsed()?);
+        }
+        while defaults.left() > 0 {
+            let topic = defaults.parsed()?;
+            let own = serde_json::from_str(&defaults.text()?).map_err(StoreError::unreadable)?;
+            settings.defaults.insert(topic, own);
+        }
+        Ok(Some(settings))
     }
 
     async fn check(&self) -> Outcome<()> {

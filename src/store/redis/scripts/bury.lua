@@ -1,8 +1,8 @@
 -- popped -> dead, with an error text.
--- ARGV  2 how long a dead job is kept in ms, then per job: id, reservation ('' goes by id alone), error
+-- ARGV  per job: id, reservation ('' goes by id alone), error
 -- Reply per job: 0, or refusal
-local retention, reply = tonumber(ARGV[2]), {}
-for i = 3, #ARGV, 3 do
+local reply = {}
+for i = 2, #ARGV, 3 do
   local id = ARGV[i]
   local a, refusal = held(id, ARGV[i + 1])
   if a then
@@ -13,7 +13,7 @@ for i = 3, #ARGV, 3 do
     if state == 'ready' or state == 'delayed' then a.due = score end
     a.error, a.reservation = ARGV[i + 2], '-'
     redis.call('HSET', ATTEMPTS, id, attempt_text(a))
-    place('dead', a.topic, id, a.died + retention)
+    place('dead', a.topic, id, a.died + a.retention)
   end
   reply[#reply + 1] = refusal or 0
 end

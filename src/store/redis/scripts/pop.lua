@@ -8,7 +8,7 @@ local nonce, given, bytes, reply = ARGV[2], 0, 0, {}
 local function reserve(id, due, record, earlier, ttr, jobs)
   -- An unreadable record goes out too: the store, which checks it anyway, sets it aside.
   local a = fresh(record) or {
-    max = 1, backoff = '-', ttr = 60000, topic = '-', died = 0, attempt = 0, error = ''
+    max = 1, backoff = '-', ttr = 60000, retention = 1209600000, topic = '-', died = 0, attempt = 0, error = ''
   }
   if earlier then a.attempt, a.error = earlier.attempt, earlier.error end
   a.attempt, a.due, a.ttr = a.attempt + 1, due, ttr or a.ttr

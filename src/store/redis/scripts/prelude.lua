@@ -51,30 +51,32 @@ end
 
 -- The job's attempt before its first pop, from its pool record; nil if that is unreadable.
 local function fresh(record)
-  local ttr, max, backoff, topic = string.match(record, '^1 %d+ %x+ (%d+) (%d+) (%S+) (%S+)\n')
+  local ttr, max, retention, backoff, topic =
+    string.match(record, '^1 %d+ %x+ (%d+) (%d+) (%d+) (%S+) (%S+)\n')
   return ttr and {
     attempt = 0, reservation = '-', due = 0, died = 0, ttr = tonumber(ttr), max = tonumber(max),
-    backoff = backoff, topic = topic, error = ''
+    retention = tonumber(retention), backoff = backoff, topic = topic, error = ''
   }
 end
 
-local ATTEMPT = '^(%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\n(.*)$'
+local ATTEMPT = '^(%d+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\n(.*)$'
 
 -- An attempt record; nil if there is none.
 local function parse_attempt(text)
   if not text then return nil end
-  local attempt, reservation, due, died, ttr, max, backoff, topic, error = string.match(text, ATTEMPT)
+  local attempt, reservation, due, died, ttr, max, retention, backoff, topic, error =
+    string.match(text, ATTEMPT)
   return attempt and {
     attempt = tonumber(attempt), reservation = reservation, due = tonumber(due),
-    died = tonumber(died), ttr = tonumber(ttr), max = tonumber(max), backoff = backoff,
-    topic = topic, error = error
+    died = tonumber(died), ttr = tonumber(ttr), max = tonumber(max),
+    retention = tonumber(retention), backoff = backoff, topic = topic, error = error
   }
 end
 
 local function attempt_text(a)
   -- The error text is appended, not formatted: it may have any bytes.
-  return string.format('%d %s %d %d %d %d %s %s\n', a.attempt, a.reservation, a.due, a.died,
-    a.ttr, a.max, a.backoff, a.topic) .. a.error
+  return string.format('%d %s %d %d %d %d %d %s %s\n', a.attempt, a.reservation, a.due, a.died,
+    a.ttr, a.max, a.retention, a.backoff, a.topic) .. a.error
 end
 
 -- The attempt of a living job, popped or not; nil if there is no such job.

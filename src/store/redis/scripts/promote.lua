@@ -1,9 +1,9 @@
 -- Every deadline that has come: delayed -> ready; reserved -> ready, delayed or dead; dead -> gone.
--- ARGV  2 limit, 3 how long a dead job is kept in ms
+-- ARGV  2 limit
 -- Reply next deadline ('' if none), now, expired, dead, gone, then per topic: topic, how many ready
 --       e.g. {'1763690060000', 1763690059000, 0, 0, 0, 'orders', 12}
 -- unpack takes a few thousand values.
-local left, retention = math.min(tonumber(ARGV[2]), 1000), tonumber(ARGV[3])
+local left = math.min(tonumber(ARGV[2]), 1000)
 local ready, expired, dead, gone = {}, 0, 0, 0
 
 local promote = {}
@@ -27,7 +27,7 @@ function promote.reserved(topic, due)
       a.error = 'ttr expired'
       if spent(a) then
         a.died, dead = deadline, dead + 1
-        place('dead', topic, id, deadline + retention)
+        place('dead', topic, id, deadline + a.retention)
       elseif place_due(topic, id, deadline + backoff_delay(a, id)) == 'ready' then
         ready[topic] = (ready[topic] or 0) + 1
       end

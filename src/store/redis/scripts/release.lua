@@ -1,17 +1,16 @@
 -- popped -> ready or delayed by the given delay or the job's backoff; dead if attempts are spent.
--- ARGV  2 how long a dead job is kept in ms,
---       then per job: id, reservation ('' goes by id alone), delay in ms ('' is the backoff's), error
+-- ARGV  per job: id, reservation ('' goes by id alone), delay in ms ('' is the backoff's), error
 -- Reply per job: state, topic, due time; or refusal, '', 0
-local retention, reply = tonumber(ARGV[2]), {}
+local reply = {}
 
 local function release(id, a, delay, error)
   local state = take(a.topic, id)
   a.error, a.reservation = error, '-'
   if state == 'dead' then
-    place('dead', a.topic, id, a.died + retention)
+    place('dead', a.topic, id, a.died + a.retention)
   elseif spent(a) then
     state, a.died = 'dead', NOW
-    place('dead', a.topic, id, NOW + retention)
+    place('dead', a.topic, id, NOW + a.retention)
   else
     delay = delay or backoff_delay(a, id)
     a.due = delay == 0 and NOW or NOW_UP + delay
@@ -21,7 +20,7 @@ local function release(id, a, delay, error)
   return STATE_CODE[state], a.topic, a.due
 end
 
-for i = 3, #ARGV, 4 do
+for i = 2, #ARGV, 4 do
   local id, n = ARGV[i], #reply
   local a, refusal = held(id, ARGV[i + 1])
   if a then

@@ -3,7 +3,7 @@
 --       max attempts, backoff
 -- Reply per job: {record, attempt record (''), state, due time}; or refusal
 local reply = {}
-local RECORD = '^1 (%d+) (%x+) (%d+) (%d+) (%S+) (%S+)\n(.*)$'
+local RECORD = '^1 (%d+) (%x+) (%d+) (%d+) (%d+) (%S+) (%S+)\n(.*)$'
 
 local function or_else(given, old)
   return given ~= '' and given or old
@@ -11,7 +11,7 @@ end
 
 local function reschedule(id, schedule, new_crc, new_body, new_ttr, new_max, new_backoff)
   local record = redis.call('HGET', POOL, id)
-  local created, crc, ttr, max, backoff, topic, body = string.match(record or '', RECORD)
+  local created, crc, ttr, max, retention, backoff, topic, body = string.match(record or '', RECORD)
   if not created then return NOT_FOUND end
   local state, score = state_of(topic, id)
   if state == 'reserved' then return RESERVED end
@@ -22,8 +22,8 @@ local function reschedule(id, schedule, new_crc, new_body, new_ttr, new_max, new
 
   max, backoff = or_else(new_max, max), or_else(new_backoff, backoff)
   local a = parse_attempt(redis.call('HGET', ATTEMPTS, id))
-  record = string.format('1 %s %s %s %s %s %s\n', created, or_else(new_crc, crc),
-    or_else(new_ttr, ttr), max, backoff, topic) .. (new_crc ~= '' and new_body or body)
+  record = string.format('1 %s %s %s %s %s %s %s\n', created, or_else(new_crc, crc),
+    or_else(new_ttr, ttr), max, retention, backoff, topic) .. (new_crc ~= '' and new_body or body)
   take(topic, id)
   redis.call('HSET', POOL, id, record)
   if a then
