@@ -63,7 +63,7 @@ pub(super) async fn finish(
         held,
         call,
         |id| Some(id.clone()),
-        |id, ()| Became::finished(id).with_status(StatusCode::NO_CONTENT),
+        |id, _topic| Became::finished(id).with_status(StatusCode::NO_CONTENT),
     )
     .await
 }

@@ -57,7 +57,8 @@ pub(super) async fn get(
 async fn shown(app: &App, topic: Topic) -> Result<Json<ShownTopic>, Problem> {
     let look = app.queue.topic(&topic).await?;
     let (paused, defaults) = (app.queue.is_paused(&topic), app.queue.defaults(&topic));
-    Ok(Json(ShownTopic::in_full(topic, &look, paused, defaults)))
+    let since_start = app.queue.since_start(&topic);
+    Ok(Json(ShownTopic::in_full(topic, &look, paused, (defaults, since_start))))
 }
 
 pub(super) async fn put(

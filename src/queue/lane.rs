@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
-use super::{coalescer::Coalescer, handed::Handed, handed::WayBack, timer::Bell, waiters::Waiters};
+use super::{
+    coalescer::Coalescer, handed::Handed, handed::WayBack, stats::Stats, timer::Bell,
+    waiters::Waiters,
+};
 use crate::{
     job::{Bucket, Change, Job, JobId, NewJob, Nonce, State, Topic, UnixMillis},
     store::{Bury, Held, Moved, Outcome, Placed, Release, Reply, Store, Touch, Want},
@@ -20,10 +23,10 @@ const PART: usize = 8 << 10;
 pub(super) struct Lane {
     pub(super) put: Coalescer<NewJob, Reply<Placed>>,
     pub(super) pop: Coalescer<Want, (Handed, u64)>,
-    pub(super) finish: Coalescer<Held, Reply<()>>,
+    pub(super) finish: Coalescer<Held, Reply<Topic>>,
     pub(super) release: Coalescer<Release, Reply<Moved>>,
     pub(super) touch: Coalescer<Touch, Reply<UnixMillis>>,
-    pub(super) bury: Coalescer<Bury, Reply<()>>,
+    pub(super) bury: Coalescer<Bury, Reply<Topic>>,
     pub(super) kick: Coalescer<JobId, Reply<Topic>>,
     pub(super) delete: Coalescer<JobId, Reply<State>>,
     pub(super) reschedule: Coalescer<(JobId, Change), Reply<Job>>,
@@ -37,6 +40,7 @@ pub(super) struct Scene {
     pub(super) bell: Arc<Bell>,
     pub(super) waiters: Arc<Waiters>,
     pub(super) calls: TaskTracker,
+    pub(super) stats: Arc<Stats>,
 }
 
 impl Scene {
@@ -66,6 +70,9 @@ impl Scene {
     pub(super) fn give_back(&self) -> Coalescer<Held, Reply<Topic>> {
         self.coalescer(|scene: Self, jobs| async move {
             let replies = scene.store.give_back(scene.bucket, jobs).await?;
+            scene.stats.count(replies.iter().flatten(), |since| {
+                since.popped = since.popped.saturating_sub(1)
+            });
             for topic in replies.iter().flatten() {
                 scene.waiters.mark(topic, scene.bucket, 1);
             }
@@ -89,10 +96,14 @@ impl Scene {
                 })
             },
             finish: self.coalescer(|scene: Self, jobs| async move {
-                scene.store.finish(scene.bucket, jobs).await
+                let replies = scene.store.finish(scene.bucket, jobs).await?;
+                scene.stats.count(replies.iter().flatten(), |since| since.finished += 1);
+                Ok(replies)
             }),
             release: self.coalescer(|scene: Self, jobs| async move {
                 let replies = scene.store.release(scene.bucket, jobs).await?;
+                let died = replies.iter().flatten().filter(|moved| moved.state == State::Dead);
+                scene.stats.count(died.map(|moved| &moved.topic), |since| since.dead += 1);
                 for moved in replies.iter().flatten() {
                     scene.moved(&moved.topic, moved.state, moved.due_at);
                 }
@@ -104,7 +115,9 @@ impl Scene {
                 Ok(replies)
             }),
             bury: self.coalescer(|scene: Self, jobs| async move {
-                scene.store.bury(scene.bucket, jobs).await
+                let replies = scene.store.bury(scene.bucket, jobs).await?;
+                scene.stats.count(replies.iter().flatten(), |since| since.dead += 1);
+                Ok(replies)
             }),
             kick: self.coalescer(|scene: Self, jobs| async move {
                 let replies = scene.store.kick(scene.bucket, jobs).await?;
@@ -129,6 +142,10 @@ impl Scene {
     async fn put(self, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
         let topics: Vec<Topic> = jobs.iter().map(|job| job.topic.clone()).collect();
         let replies = self.store.put(self.bucket, jobs).await?;
+        let placed = |(topic, reply): (_, &Reply<Placed>)| {
+            reply.as_ref().is_ok_and(|placed| placed.kept.is_none()).then_some(topic)
+        };
+        self.stats.count(topics.iter().zip(&replies).filter_map(placed), |since| since.put += 1);
         for (topic, reply) in topics.iter().zip(&replies) {
             if let Ok(placed) = reply
                 && placed.kept.is_none()
@@ -144,6 +161,8 @@ impl Scene {
         let popped = self.store.pop(self.bucket, nonce, wants).await?;
         let deadlines = popped.iter().flat_map(|p| &p.jobs).map(|job| job.reserved_until);
         deadlines.for_each(|at| self.bell.ring(at));
+        let topics = popped.iter().flat_map(|p| &p.jobs).map(|job| &job.topic);
+        self.stats.count(topics, |since| since.popped += 1);
         let hand = |popped: crate::store::Popped| {
             (Handed::new(popped.jobs, Arc::clone(&way_back)), popped.left)
         };

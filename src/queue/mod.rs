@@ -10,6 +10,7 @@ mod error;
 mod handed;
 mod lane;
 mod pop;
+mod stats;
 mod timer;
 mod topic_settings;
 mod topics;
@@ -26,6 +27,7 @@ use self::{
     coalescer::Coalescer,
     handed::WayBack,
     lane::{Lane, Scene},
+    stats::Stats,
     timer::{Bell, Timer},
     topic_settings::{Follow, Topics},
     waiters::Waiters,
@@ -41,6 +43,7 @@ use crate::{
 pub use error::QueueError;
 pub use handed::Handed;
 pub use pop::Pop;
+pub use stats::Since;
 pub use topics::Position;
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.
@@ -89,6 +92,7 @@ pub struct Queue {
     bells: Vec<Arc<Bell>>,
     waiters: Arc<Waiters>,
     topics: Arc<Topics>,
+    stats: Arc<Stats>,
     /// Waiting pops are answered empty from now on.
     no_waiting: CancellationToken,
     stop_timers: CancellationToken,
@@ -108,6 +112,7 @@ impl Queue {
         let waiters = Arc::new(Waiters::new(buckets));
         let bells: Vec<Arc<Bell>> = buckets.all().map(|_| Arc::new(Bell::new())).collect();
         let calls = TaskTracker::new();
+        let stats = Arc::new(Stats::default());
         let scenes: Vec<Scene> = buckets
             .all()
             .map(|bucket| Scene {
@@ -116,6 +121,7 @@ impl Queue {
                 bell: Arc::clone(&bells[bucket.index()]),
                 waiters: Arc::clone(&waiters),
                 calls: calls.clone(),
+                stats: Arc::clone(&stats),
             })
             .collect();
         let way_back = Arc::new(WayBack {
@@ -132,6 +138,7 @@ impl Queue {
             bells,
             waiters,
             topics,
+            stats,
             no_waiting: CancellationToken::new(),
             stop_timers: CancellationToken::new(),
             timers: TaskTracker::new(),
@@ -148,6 +155,7 @@ impl Queue {
                 store: Arc::clone(&self.store),
                 bell: Arc::clone(&self.bells[bucket.index()]),
                 waiters: Arc::clone(&self.waiters),
+                stats: Arc::clone(&self.stats),
                 max_sleep: self.settings.max_sleep,
             };
             self.timers.spawn(timer.run(self.stop_timers.clone()));
@@ -245,8 +253,8 @@ impl Queue {
         self.ids.next(Clock::Own.now().floor, rand::random())
     }
 
-    /// Finishes jobs.
-    pub async fn finish(&self, jobs: Vec<Held>) -> Vec<Result<(), QueueError>> {
+    /// Finishes jobs; answers their topics.
+    pub async fn finish(&self, jobs: Vec<Held>) -> Vec<Result<Topic, QueueError>> {
         self.each(jobs, |lane| &lane.finish).await
     }
 
@@ -260,8 +268,8 @@ impl Queue {
         self.each(jobs, |lane| &lane.touch).await
     }
 
-    /// Buries jobs.
-    pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<(), QueueError>> {
+    /// Buries jobs; answers their topics.
+    pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<Topic, QueueError>> {
         self.each(jobs, |lane| &lane.bury).await
     }
 

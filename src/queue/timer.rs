@@ -18,10 +18,10 @@ use futures::FutureExt;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::waiters::Waiters;
+use super::{stats::Stats, waiters::Waiters};
 use crate::{
     job::{Bucket, UnixMillis},
-    store::{Next, Outcome, Store, StoreError},
+    store::{Moves, Next, Outcome, Store, StoreError},
 };
 
 /// Most deadlines of one promote.
@@ -71,6 +71,7 @@ pub(super) struct Timer {
     pub(super) store: Arc<dyn Store>,
     pub(super) bell: Arc<Bell>,
     pub(super) waiters: Arc<Waiters>,
+    pub(super) stats: Arc<Stats>,
     pub(super) max_sleep: Duration,
 }
 
@@ -142,12 +143,19 @@ impl Timer {
         }
         loop {
             let promoted = self.store.promote(self.bucket, STEP).await?;
-            for (topic, count) in &promoted.ready {
-                self.waiters.mark(topic, self.bucket, *count);
-            }
-            if promoted.dead > 0 {
-                let (bucket, jobs) = (self.bucket.index(), promoted.dead);
-                tracing::info!(bucket, jobs, "attempts spent: jobs are dead");
+            for (topic, moves) in &promoted.topics {
+                if moves.ready > 0 {
+                    self.waiters.mark(topic, self.bucket, moves.ready);
+                }
+                self.stats.count([topic], |since| {
+                    since.expired += moves.expired;
+                    since.dead += moves.dead;
+                    since.gone += moves.gone;
+                });
+                if moves.dead + moves.gone > 0 {
+                    let Moves { dead, gone, .. } = moves;
+                    tracing::info!(%topic, dead, gone, "jobs died or have gone");
+                }
             }
             if !promoted.next.is_some_and(Next::has_come) {
                 return Ok(promoted.next);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 
-use super::Queue;
+use super::{Queue, Since};
 use crate::{
     job::{Bucket, Job, State, Topic},
     store::{Applied, Counts, Outcome, Place, StoreError, TopicLook, TopicPage},
@@ -59,6 +59,11 @@ impl Queue {
             next_due_at: [sum.next_due_at, look.next_due_at].into_iter().flatten().min(),
             oldest_ready_age: sum.oldest_ready_age.max(look.oldest_ready_age),
         }))
+    }
+
+    /// What this server has done with jobs of a topic since it started.
+    pub fn since_start(&self, topic: &Topic) -> Since {
+        self.stats.of(topic)
     }
 
     /// Up to `limit` jobs of one topic and state, bucket by bucket; and where the next page begins,

@@ -63,8 +63,8 @@ pub trait Store: Send + Sync + 'static {
     async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>>;
 
     /// popped → gone. Takes the last reservation also after its TTR ran out, in any state; see
-    /// [`Reservation::check`].
-    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<()>>>;
+    /// [`Reservation::check`]. Replies the topic it had.
+    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>>;
 
     /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
     /// attempts are spent. The reservation ends. Dead stays dead.
@@ -73,8 +73,8 @@ pub trait Store: Send + Sync + 'static {
     /// reserved → reserved, deadline now + TTR. A reservation past its end is `ReservationLost`.
     async fn touch(&self, bucket: Bucket, jobs: Vec<Touch>) -> Outcome<Vec<Reply<UnixMillis>>>;
 
-    /// popped → dead, with an error text. The reservation ends.
-    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<()>>>;
+    /// popped → dead, with an error text. The reservation ends. Replies the topic.
+    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Topic>>>;
 
     /// delayed, dead → ready now; a dead job's attempts start from zero. `Reserved` is refused.
     async fn kick(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<Topic>>>;
@@ -243,16 +243,35 @@ pub struct Moved {
 /// What a promote did and what comes next.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Promoted {
-    /// How many became ready, by topic.
-    pub ready: Vec<(Topic, u64)>,
+    /// By topic.
+    pub topics: Vec<(Topic, Moves)>,
+    /// The bucket's next deadline; one that has come means that there is more to promote.
+    pub next: Option<Next>,
+}
+
+/// How many jobs a promote has moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Moves {
+    /// Became ready.
+    pub ready: u64,
     /// Reservations whose TTR ran out.
     pub expired: u64,
     /// Of those, jobs that are dead now.
     pub dead: u64,
     /// Dead jobs that are gone now.
     pub gone: u64,
-    /// The bucket's next deadline; one that has come means that there is more to promote.
-    pub next: Option<Next>,
+}
+
+impl Promoted {
+    /// Over all topics.
+    pub fn total(&self) -> Moves {
+        self.topics.iter().fold(Moves::default(), |sum, (_, moves)| Moves {
+            ready: sum.ready + moves.ready,
+            expired: sum.expired + moves.expired,
+            dead: sum.dead + moves.dead,
+            gone: sum.gone + moves.gone,
+        })
+    }
 }
 
 /// What a bucket looks like.

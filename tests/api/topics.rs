@@ -36,6 +36,12 @@ pub async fn topics_are_listed_with_exact_counts(server: Server) {
     }
     assert_eq!((&look["topic"], &look["paused"]), (&"mail.a".into(), &false.into()));
     assert!(look["next_due_at"].is_string() && look["oldest_ready_age"].is_number(), "{look}");
+    let since = &look["since_start"];
+    assert_eq!((&since["put"], &since["popped"]), (&5.into(), &2.into()), "{since}");
+    assert_eq!(
+        (&since["finished"], &since["expired"], &since["dead"]),
+        (&0.into(), &0.into(), &1.into())
+    );
     let none = server.get("/topics/nobody").await.ok(200);
     assert_eq!((&none["ready"], &none["next_due_at"]), (&0.into(), &Value::Null));
 

@@ -3,7 +3,7 @@
 
 use delay_queue::{
     job::{Change, Job, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topic},
-    store::{Counts, TopicPage},
+    store::{Counts, Moves, Promoted, TopicPage},
 };
 use proptest::{prelude::*, test_runner::Config};
 
@@ -161,9 +161,9 @@ impl Side {
             }
             Call::Promote => {
                 let all = bench.promote().await;
-                let sums = all.iter().fold((0, 0, 0, 0), |sum, p| {
-                    let ready: u64 = p.ready.iter().map(|(_, count)| count).sum();
-                    (sum.0 + ready, sum.1 + p.expired, sum.2 + p.dead, sum.3 + p.gone)
+                let sums = all.iter().map(Promoted::total).fold((0, 0, 0, 0), |sum, moves| {
+                    let Moves { ready, expired, dead, gone } = moves;
+                    (sum.0 + ready, sum.1 + expired, sum.2 + dead, sum.3 + gone)
                 });
                 format!("{sums:?}")
             }

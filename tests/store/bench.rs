@@ -152,7 +152,7 @@ impl Bench {
 
     pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
         let held = Held { id: id.clone(), reservation };
-        one(self.store.finish(self.bucket(id), vec![held]).await.expect("finish"))
+        one(self.store.finish(self.bucket(id), vec![held]).await.expect("finish")).map(drop)
     }
 
     pub async fn release(
@@ -179,7 +179,7 @@ impl Bench {
     pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
         let held = Held { id: id.clone(), reservation };
         let bury = Bury { held, error: Some("buried".to_owned()) };
-        one(self.store.bury(self.bucket(id), vec![bury]).await.expect("bury"))
+        one(self.store.bury(self.bucket(id), vec![bury]).await.expect("bury")).map(drop)
     }
 
     pub async fn give_back(&self, id: &JobId, reservation: Reservation) -> Reply<Topic> {

@@ -30,7 +30,7 @@ pub async fn two_promoters_and_many_poppers_deliver_each_job_once(bench: Bench) 
         let bench = bench.clone();
         promoters.spawn(async move {
             let promoted = bench.promote().await;
-            promoted.iter().flat_map(|p| &p.ready).map(|(_, count)| *count).sum::<u64>()
+            promoted.iter().map(|promoted| promoted.total().ready).sum::<u64>()
         });
     }
     let mut poppers = JoinSet::new();

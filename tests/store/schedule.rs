@@ -4,7 +4,7 @@ use delay_queue::job::{
     Backoff, MAX_DURATION, Millis, NewJob, Refusal, Schedule, State, UnixMillis,
 };
 
-use delay_queue::store::Next;
+use delay_queue::store::{Moves, Next};
 
 use crate::bench::{Bench, HOUR, MINUTE, RETENTION, SECOND, START, delayed, id, job};
 
@@ -17,8 +17,9 @@ pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
     bench.advance(Millis::new(1));
     assert!(bench.pop("t", 1).await.is_empty(), "promoting is what makes a job ready");
     let promoted = bench.promote().await;
-    let ready: Vec<_> = promoted.into_iter().flat_map(|promoted| promoted.ready).collect();
-    assert_eq!(ready, [("t".parse().expect("a topic"), 1)]);
+    let moved: Vec<_> = promoted.into_iter().flat_map(|promoted| promoted.topics).collect();
+    let ready = Moves { ready: 1, ..Moves::default() };
+    assert_eq!(moved, [("t".parse().expect("a topic"), ready)]);
     assert_eq!(bench.pop_one("t").await.due_at, START.after(SECOND));
 }
 
@@ -112,7 +113,7 @@ pub async fn the_dead_are_kept_for_their_retention_and_then_gone(bench: Bench) {
     bench.promote().await;
     assert_eq!(bench.state(&popped.id).await, Some(State::Dead));
     bench.advance(Millis::new(1));
-    let gone: u64 = bench.promote().await.iter().map(|promoted| promoted.gone).sum();
+    let gone: u64 = bench.promote().await.iter().map(|promoted| promoted.total().gone).sum();
     assert_eq!(gone, 1);
     assert_eq!(bench.get(&popped.id).await, None);
     bench.put(job("a", "t")).await.expect("the id is free again");
@@ -170,7 +171,7 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     bench.advance(HOUR);
     assert_eq!(next().await, Some(Millis::ZERO));
     let promoted = bench.store.promote(bucket, 10).await.expect("promote");
-    assert_eq!((promoted.expired, promoted.next), (1, None));
+    assert_eq!((promoted.total().expired, promoted.next), (1, None));
 }
 
 pub async fn promoting_goes_in_bounded_steps(bench: Bench) {
@@ -186,7 +187,7 @@ pub async fn promoting_goes_in_bounded_steps(bench: Bench) {
     let mut steps = Vec::new();
     loop {
         let promoted = bench.store.promote(bucket, 10).await.expect("promote");
-        steps.push(promoted.ready.iter().map(|(_, count)| count).sum::<u64>());
+        steps.push(promoted.total().ready);
         if promoted.next.is_none() {
             break;
         }

@@ -9,6 +9,7 @@ use crate::{
         Backoff, Job, JobId, Millis, PoppedJob, Reservation, State, Topic, TopicDefaults,
         UnixMillis,
     },
+    queue::Since,
     store::{Counts, Moved, Placed, TopicLook},
 };
 
@@ -127,6 +128,7 @@ struct RestOfTopic {
     oldest_ready_age: Option<Millis>,
     /// What applies to new jobs that do not say.
     defaults: TopicDefaults,
+    since_start: Since,
 }
 
 impl ShownTopic {
@@ -139,10 +141,10 @@ impl ShownTopic {
         topic: Topic,
         look: &TopicLook,
         paused: bool,
-        defaults: TopicDefaults,
+        (defaults, since_start): (TopicDefaults, Since),
     ) -> Self {
         let TopicLook { counts, next_due_at, oldest_ready_age } = *look;
-        let rest = RestOfTopic { next_due_at, oldest_ready_age, defaults };
+        let rest = RestOfTopic { next_due_at, oldest_ready_age, defaults, since_start };
         Self { rest: Some(rest), ..Self::new(topic, counts, paused) }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
         After, Backoff, Change, Due, Event, JobId, Millis, NewJob, Nonce, OnConflict, Refusal,
         Reservation, State, Topic, UnixMillis, next,
     },
-    store::{Held, How, Look, Next, Now, Placed, Promoted, Reply, Want},
+    store::{Held, How, Look, Moves, Next, Now, Placed, Promoted, Reply, Want},
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Slot};
@@ -175,32 +175,25 @@ impl Machine {
     }
 
     pub(super) fn promote(&mut self, now: Now, limit: usize, writes: &mut Vec<Write>) -> Promoted {
-        let mut promoted = Promoted::default();
-        let mut ready: Vec<(Topic, u64)> = Vec::new();
+        let mut topics: Vec<(Topic, Moves)> = Vec::new();
         for _ in 0..limit {
             let Some(slot) = self.index.first_due() else { break };
             if self.index.entry(slot).at > now.floor {
                 break;
             }
-            if self.promote_one(now, slot, &mut promoted, writes) == Some(State::Ready) {
-                let topic = self.index.topic(slot);
-                match ready.iter_mut().find(|(name, _)| name == topic) {
-                    Some((_, count)) => *count += 1,
-                    None => ready.push((topic.clone(), 1)),
-                }
-            }
+            let topic = self.index.topic(slot);
+            let known = topics.iter().position(|(name, _)| name == topic);
+            let index = known.unwrap_or_else(|| {
+                topics.push((topic.clone(), Moves::default()));
+                topics.len() - 1
+            });
+            self.promote_one(now, slot, &mut topics[index].1, writes);
         }
-        Promoted { ready, next: self.next_deadline(now), ..promoted }
+        Promoted { topics, next: self.next_deadline(now) }
     }
 
     /// The next attempt counts from the end of the TTR, so it does not matter when this runs.
-    fn promote_one(
-        &mut self,
-        now: Now,
-        slot: Slot,
-        promoted: &mut Promoted,
-        writes: &mut Vec<Write>,
-    ) -> Option<State> {
+    fn promote_one(&mut self, now: Now, slot: Slot, moves: &mut Moves, writes: &mut Vec<Write>) {
         let entry = self.index.entry(slot);
         let (was, deadline) = (entry.state, entry.at);
         let (after, due_at) = match (&entry.attempt, was) {
@@ -212,21 +205,23 @@ impl Machine {
         };
         let state = next(Some(was), Event::Promote(after)).expect("a promote is never refused");
         if was == State::Reserved {
-            promoted.expired += 1;
+            moves.expired += 1;
             self.attempt_mut(slot).expired = true;
         }
         match state {
             None => {
-                promoted.gone += 1;
+                moves.gone += 1;
                 self.end(slot, writes);
             }
             Some(State::Dead) => {
-                promoted.dead += 1;
+                moves.dead += 1;
                 self.die(slot, deadline);
             }
-            Some(state) => self.index.place(slot, state, due_at),
+            Some(state) => {
+                moves.ready += u64::from(state == State::Ready);
+                self.index.place(slot, state, due_at);
+            }
         }
-        state
     }
 
     pub(super) fn look(&self, now: Now, topics: &[Topic]) -> Look {

@@ -138,7 +138,7 @@ impl Store for FileStore {
             .await
     }
 
-    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<()>>> {
+    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
         self.transition(bucket, jobs, |machine, _, job, writes| machine.finish(&job, writes)).await
     }
 
@@ -151,7 +151,7 @@ impl Store for FileStore {
             .await
     }
 
-    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<()>>> {
+    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Topic>>> {
         self.transition(bucket, jobs, Machine::bury).await
     }
 

@@ -25,8 +25,9 @@ use self::{
     scripts::{Scripts, Transition},
 };
 use super::{
-    Bury, Clock, Counts, Held, JobPage, Look, Moved, Next, OpenError, Options, Outcome, Place,
-    Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook, TopicPage, Touch, Want,
+    Bury, Clock, Counts, Held, JobPage, Look, Moved, Moves, Next, OpenError, Options, Outcome,
+    Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook, TopicPage,
+    Touch, Want,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, State, Topic,
@@ -186,11 +187,11 @@ impl Store for RedisStore {
         jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
     }
 
-    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<()>>> {
+    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
         let mut reply = self
             .run(&self.scripts.finish, bucket, |cmd| jobs.iter().for_each(|h| held(cmd, h)))
             .await?;
-        jobs.iter().map(|_| Ok(reply.reply_number()?.map(drop))).collect()
+        jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
     }
 
     async fn release(&self, bucket: Bucket, jobs: Vec<Release>) -> Outcome<Vec<Reply<Moved>>> {
@@ -215,7 +216,7 @@ impl Store for RedisStore {
         jobs.iter().map(|_| Ok(reply.reply_number()?.map(UnixMillis::new))).collect()
     }
 
-    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<()>>> {
+    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Topic>>> {
         let fill = |cmd: &mut Cmd| {
             for job in &jobs {
                 held(cmd, &job.held);
@@ -223,7 +224,7 @@ impl Store for RedisStore {
             }
         };
         let mut reply = self.run(&self.scripts.bury, bucket, fill).await?;
-        jobs.iter().map(|_| Ok(reply.reply_number()?.map(drop))).collect()
+        jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
     }
 
     async fn kick(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<Topic>>> {
@@ -267,12 +268,14 @@ impl Store for RedisStore {
         let mut reply = self.run(&self.scripts.promote, bucket, fill).await?;
         let next = reply.text()?;
         let now = reply.millis()?;
-        let (expired, dead, gone) = (reply.number()?, reply.number()?, reply.number()?);
-        let mut ready = Vec::with_capacity(reply.left() / 2);
+        let mut topics = Vec::with_capacity(reply.left() / 5);
         while reply.left() > 0 {
-            ready.push((reply.parsed()?, reply.number()?));
+            let topic = reply.parsed()?;
+            let (ready, expired) = (reply.number()?, reply.number()?);
+            let moves = Moves { ready, expired, dead: reply.number()?, gone: reply.number()? };
+            topics.push((topic, moves));
         }
-        Ok(Promoted { ready, expired, dead, gone, next: deadline(&next, now)? })
+        Ok(Promoted { topics, next: deadline(&next, now)? })
     }
 
     async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {

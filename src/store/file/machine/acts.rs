@@ -33,11 +33,12 @@ impl Machine {
         &mut self,
         held: &Held,
         writes: &mut Vec<Write>,
-    ) -> Reply<()> {
+    ) -> Reply<Topic> {
         let slot = self.held(held)?;
         next(Some(self.index.entry(slot).state), Event::Finish)?;
+        let topic = self.index.topic(slot).clone();
         self.end(slot, writes);
-        Ok(())
+        Ok(topic)
     }
 
     pub(in crate::store::file) fn release(
@@ -93,7 +94,7 @@ impl Machine {
         now: Now,
         bury: Bury,
         writes: &mut Vec<Write>,
-    ) -> Reply<()> {
+    ) -> Reply<Topic> {
         let slot = self.held(&bury.held)?;
         let entry = self.index.entry(slot);
         next(Some(entry.state), Event::Bury)?;
@@ -104,7 +105,7 @@ impl Machine {
         }
         self.drop_hold(slot);
         self.write_attempt(slot, ErrorText::Set(bury.error), writes);
-        Ok(())
+        Ok(self.index.topic(slot).clone())
     }
 
     pub(in crate::store::file) fn kick(

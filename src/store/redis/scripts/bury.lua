@@ -1,6 +1,6 @@
 -- popped -> dead, with an error text.
 -- ARGV  per job: id, reservation ('' goes by id alone), error
--- Reply per job: 0, or refusal
+-- Reply per job: its topic, or refusal
 local reply = {}
 for i = 2, #ARGV, 3 do
   local id = ARGV[i]
@@ -15,6 +15,6 @@ for i = 2, #ARGV, 3 do
     redis.call('HSET', ATTEMPTS, id, attempt_text(a))
     place('dead', a.topic, id, a.died + a.retention)
   end
-  reply[#reply + 1] = refusal or 0
+  reply[#reply + 1] = a and a.topic or refusal
 end
 return reply

@@ -1,6 +1,6 @@
 -- popped -> gone.
 -- ARGV  per job: id, reservation ('' goes by id alone)
--- Reply per job: 0, or refusal
+-- Reply per job: its topic, or refusal
 local reply, left = {}, {}
 for i = 2, #ARGV, 2 do
   local id = ARGV[i]
@@ -11,7 +11,7 @@ for i = 2, #ARGV, 2 do
     redis.call('HDEL', ATTEMPTS, id)
     redis.call('HDEL', POOL, id)
   end
-  reply[#reply + 1] = refusal or 0
+  reply[#reply + 1] = a and a.topic or refusal
 end
 for topic in pairs(left) do leave(topic) end
 return reply

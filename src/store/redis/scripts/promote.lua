@@ -1,10 +1,19 @@
 -- Every deadline that has come: delayed -> ready; reserved -> ready, delayed or dead; dead -> gone.
 -- ARGV  2 limit
--- Reply next deadline ('' if none), now, expired, dead, gone, then per topic: topic, how many ready
---       e.g. {'1763690060000', 1763690059000, 0, 0, 0, 'orders', 12}
+-- Reply next deadline ('' if none), now, then per topic: topic, how many ready, expired, dead, gone
+--       e.g. {'1763690060000', 1763690059000, 'orders', 12, 1, 0, 0}
 -- unpack takes a few thousand values.
 local left = math.min(tonumber(ARGV[2]), 1000)
-local ready, expired, dead, gone = {}, 0, 0, 0
+local moved, topics = {}, {}
+
+-- Counts what has become of jobs of a topic.
+local function count(topic, what, jobs)
+  if not moved[topic] then
+    moved[topic] = { ready = 0, expired = 0, dead = 0, gone = 0 }
+    topics[#topics + 1] = topic
+  end
+  moved[topic][what] = moved[topic][what] + jobs
+end
 
 local promote = {}
 
@@ -14,7 +23,7 @@ function promote.delayed(topic, due)
     members[n], members[n + 1] = due[n + 1], due[n]
   end
   redis.call('ZADD', key('ready', topic), unpack(members))
-  ready[topic] = (ready[topic] or 0) + #due / 2
+  count(topic, 'ready', #due / 2)
 end
 
 -- The next attempt counts from the end of the TTR, so it does not matter when this runs.
@@ -22,21 +31,22 @@ function promote.reserved(topic, due)
   for n = 1, #due, 2 do
     local id, deadline = due[n], tonumber(due[n + 1])
     local a = parse_attempt(redis.call('HGET', ATTEMPTS, id))
-    expired = expired + 1
+    count(topic, 'expired', 1)
     if a then
       a.error = 'ttr expired'
       if spent(a) then
-        a.died, dead = deadline, dead + 1
+        a.died = deadline
+        count(topic, 'dead', 1)
         place('dead', topic, id, deadline + a.retention)
       elseif place_due(topic, id, deadline + backoff_delay(a, id)) == 'ready' then
-        ready[topic] = (ready[topic] or 0) + 1
+        count(topic, 'ready', 1)
       end
       redis.call('HSET', ATTEMPTS, id, attempt_text(a))
     else
       -- Its attempt record is unreadable: the attempts start again, the job is not lost.
       redis.call('HDEL', ATTEMPTS, id)
       place('ready', topic, id, deadline)
-      ready[topic] = (ready[topic] or 0) + 1
+      count(topic, 'ready', 1)
     end
   end
 end
@@ -45,7 +55,7 @@ function promote.dead(topic, due)
   for n = 1, #due, 2 do
     redis.call('HDEL', POOL, due[n])
     redis.call('HDEL', ATTEMPTS, due[n])
-    gone = gone + 1
+    count(topic, 'gone', 1)
   end
   leave(topic)
 end
@@ -66,8 +76,11 @@ for _, name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', NOW, 'BYSCORE', 'LIMI
 end
 
 local next = redis.call('ZRANGE', BUCKET, 0, 0, 'WITHSCORES')
-local reply = { next[2] or '', NOW, expired, dead, gone }
-for topic, count in pairs(ready) do
-  reply[#reply + 1], reply[#reply + 2] = topic, count
+local reply = { next[2] or '', NOW }
+for _, topic in ipairs(topics) do
+  local n = moved[topic]
+  for _, value in ipairs({ topic, n.ready, n.expired, n.dead, n.gone }) do
+    reply[#reply + 1] = value
+  end
 end
 return reply

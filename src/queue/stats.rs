@@ -1,0 +1,61 @@
+//! What has happened to the jobs of each topic since this server started, as far as it went
+//! through this server.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard},
+};
+
+use serde::Serialize;
+
+use crate::job::Topic;
+
+/// Most topics that are counted; those that come later are not, so that memory stays bounded.
+const MAX_TOPICS: usize = 100_000;
+
+/// The counts of one topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Since {
+    /// Jobs taken, new or in the place of a living one.
+    pub put: u64,
+    /// Jobs handed to consumers.
+    pub popped: u64,
+    /// Jobs finished.
+    pub finished: u64,
+    /// Reservations whose TTR ran out.
+    pub expired: u64,
+    /// Jobs that died: attempts spent, or buried.
+    pub dead: u64,
+    /// Dead jobs that went when their retention was over.
+    pub gone: u64,
+}
+
+/// The counts of all topics.
+#[derive(Default)]
+pub(super) struct Stats(Mutex<HashMap<Topic, Since>>);
+
+impl Stats {
+    pub(super) fn of(&self, topic: &Topic) -> Since {
+        self.lock().get(topic).copied().unwrap_or_default()
+    }
+
+    /// Counts for each of these topics.
+    pub(super) fn count<'a>(
+        &self,
+        topics: impl IntoIterator<Item = &'a Topic>,
+        mut add: impl FnMut(&mut Since),
+    ) {
+        let mut all = self.lock();
+        for topic in topics {
+            if let Some(since) = all.get_mut(topic) {
+                add(since);
+            } else if all.len() < MAX_TOPICS {
+                add(all.entry(topic.clone()).or_default());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Since>> {
+        self.0.lock().expect("nobody panics while holding this lock")
+    }
+}
