@@ -1,13 +1,24 @@
-//! The two stores side by side: the same random calls must get the same answers, and what the
-//! file store has on disk must be the same again after it is opened anew.
+//! Both stores against a plain model: the same random calls and passing time must get the same
+//! answers, and leave the same jobs. proptest keeps the seeds of failures under
+//! `tests/proptest-regressions/`; commit them.
+
+use std::sync::LazyLock;
 
 use delay_queue::{
-    job::{Change, Job, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topic},
+    job::{
+        Change, Job, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topic,
+        UnixMillis,
+    },
     store::{Counts, Moves, Promoted, TopicPage},
 };
 use proptest::{prelude::*, test_runner::Config};
+use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
+use tokio::runtime::Runtime;
 
-use crate::bench::{Bench, id, job};
+use crate::{
+    bench::{Bench, START, id, job},
+    model::Model,
+};
 
 #[derive(Debug, Clone)]
 enum Call {
@@ -76,6 +87,35 @@ fn call() -> impl Strategy<Value = Call> {
 const STEP: u64 = 64;
 const BACKOFFS: [&str; 3] = ["list:512", "list:0,3072", "exp:128:2:4096:0"];
 
+fn new_job(call: &Call) -> NewJob {
+    let Call::Put { name, topic, delay, max_attempts, backoff, on_conflict } = call else {
+        unreachable!("asked of puts only")
+    };
+    let conflicts = [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace];
+    let backoff = BACKOFFS.get(usize::from(*backoff)).map(|text| text.parse().expect("backoff"));
+    NewJob {
+        schedule: Schedule::In(Millis::new(*delay)),
+        ttr: Millis::new(32 * STEP),
+        max_attempts: *max_attempts,
+        backoff,
+        on_conflict: conflicts[usize::from(*on_conflict)],
+        dead_retention: Millis::new(100 * STEP),
+        ..job(&format!("job:{name}"), &format!("t{topic}"))
+    }
+}
+
+fn change(call: &Call) -> Change {
+    let Call::Reschedule { delay, ttr, max_attempts, .. } = call else {
+        unreachable!("asked of reschedules only")
+    };
+    Change {
+        schedule: delay.map(|delay| Schedule::In(Millis::new(delay))),
+        ttr: ttr.map(Millis::new),
+        max_attempts: *max_attempts,
+        ..Change::default()
+    }
+}
+
 /// One store, and the reservations it has given.
 struct Side {
     bench: Bench,
@@ -99,19 +139,8 @@ impl Side {
         let millis = |span: &Option<u64>| span.map(Millis::new);
         let bench = &self.bench;
         match call {
-            Call::Put { name: number, topic, delay, max_attempts, backoff, on_conflict } => {
-                let new = NewJob {
-                    schedule: Schedule::In(Millis::new(*delay)),
-                    ttr: Millis::new(32 * STEP),
-                    max_attempts: *max_attempts,
-                    backoff: BACKOFFS
-                        .get(usize::from(*backoff))
-                        .map(|t| t.parse().expect("backoff")),
-                    on_conflict: [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace]
-                        [usize::from(*on_conflict)],
-                    ..job(&format!("job:{number}"), &format!("t{topic}"))
-                };
-                format!("{:?}", bench.put(new).await)
+            Call::Put { .. } => {
+                format!("{:?}", bench.put(new_job(call)).await)
             }
             Call::Pop { topic, ttr } => {
                 let mut jobs = bench.pop_with(&format!("t{topic}"), 1, millis(ttr)).await;
@@ -146,14 +175,8 @@ impl Side {
             }
             Call::Kick { name: number } => format!("{:?}", bench.kick(&name(number)).await),
             Call::Delete { name: number } => format!("{:?}", bench.delete(&name(number)).await),
-            Call::Reschedule { name: number, delay, ttr, max_attempts } => {
-                let change = Change {
-                    schedule: millis(delay).map(Schedule::In),
-                    ttr: millis(ttr),
-                    max_attempts: *max_attempts,
-                    ..Change::default()
-                };
-                format!("{:?}", bench.reschedule(&name(number), change).await)
+            Call::Reschedule { name: number, .. } => {
+                format!("{:?}", bench.reschedule(&name(number), change(call)).await)
             }
             Call::Pass { millis } => {
                 bench.advance(Millis::new(*millis));
@@ -209,33 +232,163 @@ impl Side {
     }
 }
 
-async fn compare(calls: Vec<Call>, file: Bench, redis: Bench) {
-    let mut sides = [Side { bench: file, given: vec![] }, Side { bench: redis, given: vec![] }];
-    for (number, call) in calls.iter().enumerate() {
-        for Side { bench, .. } in &sides {
-            let past = bench.now().get() % STEP;
-            bench.advance(Millis::new((number as u64 + STEP - past) % STEP));
+/// The model, with what it has answered last and the tokens it has given.
+#[derive(Debug, Clone)]
+struct Reference {
+    model: Model,
+    calls: u64,
+    given: Vec<(JobId, u64)>,
+    answer: String,
+}
+
+impl Reference {
+    fn token(&self, name: &JobId, hold: Hold) -> Option<u64> {
+        let mut mine =
+            self.given.iter().rev().filter(|(id, _)| id == name).map(|(_, token)| *token);
+        match hold {
+            Hold::ById => None,
+            Hold::Last => mine.next().or(Some(0)),
+            Hold::Earlier => mine.nth(1).or(Some(0)),
         }
-        if let Call::Reopen = call {
-            for side in &sides {
-                side.bench.promote().await;
+    }
+
+    /// Brings the clock to the place of this call, and makes it.
+    fn call(&mut self, call: &Call) {
+        self.model.now = aligned(self.model.now, self.calls);
+        self.calls += 1;
+        let name = |name: &u8| id(&format!("job:{name}"));
+        let topic = |topic: &u8| format!("t{topic}").parse::<Topic>().expect("a topic");
+        let millis = |span: &Option<u64>| span.map(Millis::new);
+        self.answer = match call {
+            Call::Put { .. } => format!("{:?}", self.model.put(new_job(call))),
+            Call::Pop { topic: number, ttr } => {
+                let popped = self.model.pop(&topic(number), millis(ttr));
+                let given = popped.iter().map(|(job, token)| (job.id.clone(), *token));
+                self.given.extend(given);
+                let jobs: Vec<_> = popped.into_iter().map(|(job, _)| job).collect();
+                format!("{jobs:?}")
             }
-        }
-        let [file, redis] = &mut sides;
-        let (on_file, on_redis) = (file.call(call).await, redis.call(call).await);
-        assert_eq!(on_file, on_redis, "call {number}: {call:?}");
-        assert_eq!(file.everything().await, redis.everything().await, "after {number}: {call:?}");
+            Call::GiveBack { name: number } => {
+                let token = self.token(&name(number), Hold::Last);
+                format!("{:?}", self.model.give_back(&name(number), token))
+            }
+            Call::Finish { name: number, hold } => {
+                let token = self.token(&name(number), *hold);
+                format!("{:?}", self.model.finish(&name(number), token))
+            }
+            Call::Release { name: number, hold, delay } => {
+                let token = self.token(&name(number), *hold);
+                format!("{:?}", self.model.release(&name(number), token, millis(delay)))
+            }
+            Call::Touch { name: number, hold, ttr } => {
+                let token = self.token(&name(number), *hold);
+                format!("{:?}", self.model.touch(&name(number), token, millis(ttr)))
+            }
+            Call::Bury { name: number, hold } => {
+                let token = self.token(&name(number), *hold);
+                format!("{:?}", self.model.bury(&name(number), token))
+            }
+            Call::Kick { name: number } => format!("{:?}", self.model.kick(&name(number))),
+            Call::Delete { name: number } => format!("{:?}", self.model.delete(&name(number))),
+            Call::Reschedule { name: number, .. } => {
+                format!("{:?}", self.model.reschedule(&name(number), change(call)))
+            }
+            Call::Pass { millis } => {
+                self.model.now = self.model.now.after(Millis::new(*millis));
+                String::new()
+            }
+            Call::Promote => format!("{:?}", self.model.promote()),
+            Call::Purge { topic: number, state, limit } => {
+                format!("{:?}", self.model.purge(&topic(number), State::ALL[*state], *limit))
+            }
+            Call::KickDead { topic: number, limit } => {
+                format!("{:?}", self.model.kick_dead(&topic(number), *limit))
+            }
+            // What is due is ready when a store opens, whether or not a timer has come by.
+            Call::Reopen => {
+                self.model.promote();
+                String::new()
+            }
+        };
+    }
+
+    fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
+        let jobs = (0..5).map(|number| self.model.get(&id(&format!("job:{number}"))));
+        (jobs.collect(), self.model.topics())
     }
 }
 
-#[test]
-fn both_stores_answer_alike_whatever_is_called() {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let redis = runtime.block_on(Bench::one_bucket_redis());
-    let cases = Config { cases: 150, ..Config::default() };
-    proptest!(cases, |(calls in proptest::collection::vec(call(), 1..40))| {
-        runtime.block_on(async {
-            compare(calls, Bench::file().await, redis.fresh().await).await;
-        });
-    });
+/// The next time of which the remainder by [`STEP`] is the call's number.
+fn aligned(now: UnixMillis, call: u64) -> UnixMillis {
+    now.after(Millis::new((call % STEP + STEP - now.get() % STEP) % STEP))
+}
+
+struct TheQueue;
+
+impl ReferenceStateMachine for TheQueue {
+    type State = Reference;
+    type Transition = Call;
+
+    fn init_state() -> BoxedStrategy<Reference> {
+        let model = Model::new(START);
+        Just(Reference { model, calls: 0, given: vec![], answer: String::new() }).boxed()
+    }
+
+    fn transitions(_: &Reference) -> BoxedStrategy<Call> {
+        call().boxed()
+    }
+
+    fn apply(mut state: Reference, call: &Call) -> Reference {
+        state.call(call);
+        state
+    }
+}
+
+/// Both stores, fresh for each case, on a Redis that all cases share.
+struct BothStores;
+
+struct Stores {
+    sides: [Side; 2],
+    calls: u64,
+}
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+
+thread_local! {
+    /// Ends with the test's thread, and Redis with it.
+    static REDIS: Bench = RUNTIME.block_on(Bench::one_bucket_redis());
+}
+
+impl StateMachineTest for BothStores {
+    type SystemUnderTest = Stores;
+    type Reference = TheQueue;
+
+    fn init_test(_: &Reference) -> Stores {
+        let redis = REDIS.with(Bench::clone);
+        let (file, redis) = RUNTIME.block_on(async { (Bench::file().await, redis.fresh().await) });
+        Stores { sides: [file, redis].map(|bench| Side { bench, given: vec![] }), calls: 0 }
+    }
+
+    fn apply(mut stores: Stores, expected: &Reference, call: Call) -> Stores {
+        for side in &mut stores.sides {
+            let span = aligned(side.bench.now(), stores.calls).since(side.bench.now());
+            side.bench.advance(span);
+            RUNTIME.block_on(async {
+                if let Call::Reopen = call {
+                    side.bench.promote().await;
+                }
+                assert_eq!(side.call(&call).await, expected.answer, "{call:?}");
+                assert_eq!(side.everything().await, expected.everything(), "after {call:?}");
+            });
+        }
+        stores.calls += 1;
+        stores
+    }
+}
+
+prop_state_machine! {
+    #![proptest_config(Config { cases: 200, ..Config::default() })]
+
+    #[test]
+    fn both_stores_do_what_the_model_does_whatever_is_called(sequential 1..60 => BothStores);
 }

@@ -10,6 +10,7 @@ mod bench;
 mod concurrency;
 mod file_only;
 mod holds;
+mod model;
 mod redis_only;
 mod schedule;
 mod table;

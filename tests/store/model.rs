@@ -1,0 +1,344 @@
+//! A delay queue in its plainest form: a map of jobs, and what each call means. What stores do is
+//! compared with this; nothing here is shared with them but the types of calls and answers.
+
+use std::collections::BTreeMap;
+
+use delay_queue::{
+    job::{
+        Backoff, Change, Job, JobId, Millis, NewJob, OnConflict, PoppedJob, Refusal, Reservation,
+        Schedule, State, Topic, UnixMillis,
+    },
+    store::{Counts, How, Moved, Placed, Reply},
+};
+
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub now: UnixMillis,
+    jobs: BTreeMap<JobId, Living>,
+    tokens: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Living {
+    job: Job,
+    own_ttr: Millis,
+    token: Option<u64>,
+    retention: Millis,
+}
+
+impl Living {
+    /// The time by which jobs of its state are ordered.
+    fn at(&self) -> UnixMillis {
+        match self.job.state {
+            State::Delayed | State::Ready => self.job.due_at,
+            State::Reserved => self.job.reserved_until.expect("reserved until some time"),
+            State::Dead => self.job.died_at.expect("died at some time").after(self.retention),
+        }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.job.max_attempts > 0 && self.job.attempt >= self.job.max_attempts
+    }
+
+    fn backoff(&self) -> Millis {
+        match &self.job.backoff {
+            None => Millis::ZERO,
+            Some(Backoff::List(values)) => {
+                let nth = values.get(self.job.attempt as usize - 1);
+                *nth.or(values.last()).expect("a list has values")
+            }
+            Some(Backoff::Exponential { initial, factor, max, .. }) => {
+                let grown =
+                    (1..self.job.attempt).fold(initial.get() as f64, |wait, _| wait * factor);
+                Millis::new((grown as u64).min(max.get()))
+            }
+        }
+    }
+
+    /// Moves a job that nobody holds any more.
+    fn settle(&mut self, state: State, due_at: UnixMillis) {
+        self.job.state = state;
+        self.job.due_at = due_at;
+        self.job.ttr = self.own_ttr;
+        self.job.reserved_until = None;
+        self.job.died_at = None;
+    }
+
+    fn die(&mut self, at: UnixMillis) {
+        let due_at = self.job.due_at;
+        self.settle(State::Dead, due_at);
+        self.job.died_at = Some(at);
+    }
+
+    fn moved(&self) -> Moved {
+        let Job { topic, state, due_at, .. } = &self.job;
+        Moved { topic: topic.clone(), state: *state, due_at: *due_at }
+    }
+}
+
+impl Model {
+    pub fn new(now: UnixMillis) -> Self {
+        Self { now, jobs: BTreeMap::new(), tokens: 0 }
+    }
+
+    fn due(&self, schedule: Schedule) -> UnixMillis {
+        match schedule {
+            Schedule::In(delay) => self.now.after(delay),
+            Schedule::At(time) => time.max(self.now),
+        }
+    }
+
+    fn by_due(&self, due_at: UnixMillis) -> State {
+        if due_at <= self.now { State::Ready } else { State::Delayed }
+    }
+
+    pub fn put(&mut self, new: NewJob) -> Reply<Placed> {
+        let due_at = self.due(new.schedule);
+        let state = self.by_due(due_at);
+        let how = match (self.jobs.get(&new.id), new.on_conflict) {
+            (None, _) => How::Created,
+            (Some(_), OnConflict::Reject) => return Err(Refusal::Exists),
+            (Some(Living { job, .. }), OnConflict::Keep) => {
+                let kept = Some(job.topic.clone());
+                return Ok(Placed { how: How::Kept, state: job.state, due_at: job.due_at, kept });
+            }
+            (Some(living), OnConflict::Replace) if living.job.state == State::Reserved => {
+                return Err(Refusal::Reserved);
+            }
+            (Some(_), OnConflict::Replace) => How::Replaced,
+        };
+        let job = Job {
+            id: new.id.clone(),
+            topic: new.topic,
+            body: new.body,
+            state,
+            attempt: 0,
+            max_attempts: new.max_attempts,
+            due_at,
+            created_at: self.now,
+            ttr: new.ttr,
+            backoff: new.backoff,
+            reserved_until: None,
+            died_at: None,
+            error: None,
+        };
+        let (own_ttr, retention) = (new.ttr, new.dead_retention);
+        self.jobs.insert(new.id, Living { job, own_ttr, token: None, retention });
+        Ok(Placed { how, state, due_at, kept: None })
+    }
+
+    /// Reserves the first ready job; also its token.
+    pub fn pop(&mut self, topic: &Topic, ttr: Option<Millis>) -> Option<(PoppedJob, u64)> {
+        let id = self.in_order(topic, State::Ready).into_iter().next()?;
+        self.tokens += 1;
+        let (now, token) = (self.now, self.tokens);
+        let living = self.jobs.get_mut(&id)?;
+        living.token = Some(token);
+        let job = &mut living.job;
+        job.attempt += 1;
+        job.state = State::Reserved;
+        job.ttr = ttr.unwrap_or(living.own_ttr);
+        let reserved_until = now.after(job.ttr);
+        job.reserved_until = Some(reserved_until);
+        let popped = PoppedJob {
+            id,
+            topic: job.topic.clone(),
+            body: job.body.clone(),
+            attempt: job.attempt,
+            max_attempts: job.max_attempts,
+            due_at: job.due_at,
+            created_at: job.created_at,
+            ttr: job.ttr,
+            reservation: Reservation::NONE,
+            reserved_until,
+        };
+        Some((popped, token))
+    }
+
+    fn held(&mut self, id: &JobId, token: Option<u64>) -> Reply<&mut Living> {
+        let living = self.jobs.get_mut(id).ok_or(Refusal::NotFound)?;
+        match token {
+            None if living.job.attempt == 0 => Err(Refusal::NeverPopped),
+            Some(_) if token != living.token => Err(Refusal::ReservationLost),
+            _ => Ok(living),
+        }
+    }
+
+    pub fn give_back(&mut self, id: &JobId, token: Option<u64>) -> Reply<Topic> {
+        let living = self.held(id, token.or(Some(0)))?;
+        if living.job.state != State::Reserved {
+            return Err(Refusal::ReservationLost);
+        }
+        let due_at = living.job.due_at;
+        living.settle(State::Ready, due_at);
+        living.token = None;
+        living.job.attempt -= 1;
+        if living.job.attempt == 0 {
+            living.job.error = None;
+        }
+        Ok(living.job.topic.clone())
+    }
+
+    pub fn finish(&mut self, id: &JobId, token: Option<u64>) -> Reply<()> {
+        self.held(id, token)?;
+        self.jobs.remove(id);
+        Ok(())
+    }
+
+    pub fn release(
+        &mut self,
+        id: &JobId,
+        token: Option<u64>,
+        delay: Option<Millis>,
+    ) -> Reply<Moved> {
+        let now = self.now;
+        let living = self.held(id, token)?;
+        living.token = None;
+        living.job.error = Some("released".to_owned());
+        if living.job.state != State::Dead {
+            if living.is_spent() {
+                living.die(now);
+            } else {
+                let delay = delay.unwrap_or_else(|| living.backoff());
+                let state = if delay == Millis::ZERO { State::Ready } else { State::Delayed };
+                living.settle(state, now.after(delay));
+            }
+        }
+        Ok(living.moved())
+    }
+
+    pub fn touch(
+        &mut self,
+        id: &JobId,
+        token: Option<u64>,
+        ttr: Option<Millis>,
+    ) -> Reply<UnixMillis> {
+        let now = self.now;
+        let job = &mut self.held(id, token)?.job;
+        match job.reserved_until {
+            Some(until) if until > now => {
+                job.ttr = ttr.unwrap_or(job.ttr);
+                job.reserved_until = Some(now.after(job.ttr));
+                Ok(now.after(job.ttr))
+            }
+            _ => Err(Refusal::ReservationLost),
+        }
+    }
+
+    pub fn bury(&mut self, id: &JobId, token: Option<u64>) -> Reply<()> {
+        let now = self.now;
+        let living = self.held(id, token)?;
+        living.token = None;
+        living.job.error = Some("buried".to_owned());
+        if living.job.state != State::Dead {
+            living.die(now);
+        }
+        Ok(())
+    }
+
+    pub fn kick(&mut self, id: &JobId) -> Reply<Topic> {
+        let now = self.now;
+        let living = self.jobs.get_mut(id).ok_or(Refusal::NotFound)?;
+        match living.job.state {
+            State::Reserved => return Err(Refusal::Reserved),
+            State::Ready => {}
+            State::Delayed => living.settle(State::Ready, now),
+            State::Dead => {
+                living.settle(State::Ready, now);
+                (living.job.attempt, living.job.error, living.token) = (0, None, None);
+            }
+        }
+        Ok(living.job.topic.clone())
+    }
+
+    pub fn delete(&mut self, id: &JobId) -> Reply<State> {
+        self.jobs.remove(id).map(|living| living.job.state).ok_or(Refusal::NotFound)
+    }
+
+    pub fn reschedule(&mut self, id: &JobId, change: Change) -> Reply<Job> {
+        let due_at = change.schedule.map(|schedule| self.due(schedule));
+        let now = self.now;
+        let living = self.jobs.get_mut(id).ok_or(Refusal::NotFound)?;
+        match living.job.state {
+            State::Reserved => return Err(Refusal::Reserved),
+            State::Dead => return Err(Refusal::Dead),
+            State::Delayed | State::Ready => {}
+        }
+        living.own_ttr = change.ttr.unwrap_or(living.own_ttr);
+        living.job.max_attempts = change.max_attempts.unwrap_or(living.job.max_attempts);
+        let due_at = due_at.unwrap_or(living.job.due_at);
+        let state = if due_at <= now { State::Ready } else { State::Delayed };
+        living.settle(state, due_at);
+        Ok(living.job.clone())
+    }
+
+    /// Everything that is due; how many became ready, expired, died, and have gone.
+    pub fn promote(&mut self) -> (u64, u64, u64, u64) {
+        let now = self.now;
+        let mut sum = (0, 0, 0, 0);
+        for living in self.jobs.values_mut().filter(|living| living.at() <= now) {
+            match living.job.state {
+                State::Ready | State::Dead => {}
+                State::Delayed => {
+                    living.job.state = State::Ready;
+                    sum.0 += 1;
+                }
+                State::Reserved => {
+                    let end = living.at();
+                    sum.1 += 1;
+                    living.job.error = Some("ttr expired".to_owned());
+                    if living.is_spent() {
+                        living.die(end);
+                        sum.2 += 1;
+                    } else {
+                        let due_at = end.after(living.backoff());
+                        let state = if due_at <= now { State::Ready } else { State::Delayed };
+                        living.settle(state, due_at);
+                        sum.0 += u64::from(state == State::Ready);
+                    }
+                }
+            }
+        }
+        let before = self.jobs.len();
+        self.jobs.retain(|_, living| living.job.state != State::Dead || living.at() > now);
+        sum.3 = (before - self.jobs.len()) as u64;
+        sum
+    }
+
+    pub fn purge(&mut self, topic: &Topic, state: State, limit: usize) -> u64 {
+        let ids: Vec<JobId> = self.in_order(topic, state).into_iter().take(limit).collect();
+        ids.iter().for_each(|id| drop(self.jobs.remove(id)));
+        ids.len() as u64
+    }
+
+    pub fn kick_dead(&mut self, topic: &Topic, limit: usize) -> u64 {
+        let ids: Vec<JobId> = self.in_order(topic, State::Dead).into_iter().take(limit).collect();
+        ids.iter().for_each(|id| drop(self.kick(id)));
+        ids.len() as u64
+    }
+
+    fn in_order(&self, topic: &Topic, state: State) -> Vec<JobId> {
+        let mine = |living: &&Living| living.job.topic == *topic && living.job.state == state;
+        let mut found: Vec<&Living> = self.jobs.values().filter(mine).collect();
+        found.sort_by_key(|living| living.at());
+        found.into_iter().map(|living| living.job.id.clone()).collect()
+    }
+
+    pub fn get(&self, id: &JobId) -> Option<Job> {
+        self.jobs.get(id).map(|living| living.job.clone())
+    }
+
+    pub fn topics(&self) -> Vec<(Topic, Counts)> {
+        let mut topics: BTreeMap<Topic, Counts> = BTreeMap::new();
+        for Living { job, .. } in self.jobs.values() {
+            let counts = topics.entry(job.topic.clone()).or_default();
+            *match job.state {
+                State::Delayed => &mut counts.delayed,
+                State::Ready => &mut counts.ready,
+                State::Reserved => &mut counts.reserved,
+                State::Dead => &mut counts.dead,
+            } += 1;
+        }
+        topics.into_iter().collect()
+    }
+}
