@@ -208,6 +208,23 @@ impl Bench {
         self.get(id).await.map(|job| job.state)
     }
 
+    /// How many records there are, by a look past the store.
+    pub fn records(&self) -> usize {
+        match &self.home {
+            Home::Dir(dir) => {
+                let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
+                let count = "SELECT count(*) FROM pool";
+                file.query_row(count, (), |row| row.get(0)).expect("counted")
+            }
+            Home::Redis(redis) => {
+                let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:pool')) do \
+                              n = n + redis.call('HLEN', key) end return n";
+                let answer = redis.command(&format!("EVAL \"{script}\" 0")).expect("an answer");
+                answer.trim_start_matches(':').trim().parse().expect("a number")
+            }
+        }
+    }
+
     /// The sum of ready jobs of a topic over all buckets.
     pub async fn ready(&self, topic: &str) -> u64 {
         let topic: Topic = topic.parse().expect("topic");

@@ -78,5 +78,7 @@ conformance! {
     concurrency:
         many_poppers_and_one_job_have_one_winner,
         two_promoters_and_many_poppers_deliver_each_job_once,
-        one_of_many_puts_of_the_same_id_wins;
+        one_of_many_puts_of_the_same_id_wins,
+        counts_equal_a_scan_after_a_hundred_thousand_random_calls,
+        a_job_that_is_deleted_and_put_again_is_delivered_once;
 }
