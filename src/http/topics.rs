@@ -14,7 +14,10 @@ use super::{
     query::Query,
     wire::{Bare, JobsPage, Kicked, Paused, Purged, PutTopic, ShownTopic, TopicsPage},
 };
-use crate::{job::Topic, store::TopicPage};
+use crate::{
+    job::Topic,
+    store::{Applied, TopicPage},
+};
 
 /// Most topics, and most jobs, of one page.
 const MAX_TOPICS: u64 = 1000;
@@ -70,7 +73,9 @@ pub(super) async fn put(
     let topic = one(topics)?;
     let defaults = parse::<PutTopic>(&content, "")?.valid()?;
     app.queue.set_defaults(topic.clone(), defaults).await?;
-    shown(&app, topic).await
+    // They are set, even if the look that shows them fails.
+    let unsure = |problem| Problem { applied: Applied::Unknown, ..problem };
+    shown(&app, topic).await.map_err(unsure)
 }
 
 pub(super) async fn pause(

@@ -7,33 +7,42 @@ use std::{
     time::Duration,
 };
 
-use futures::future::try_join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::{Queue, waiters::Waiters};
 use crate::{
     job::{Topic, TopicDefaults, TopicSettings},
-    store::{Outcome, Store},
+    store::{Outcome, Store, StoreError},
 };
 
 /// The settings in force here.
-pub(super) struct Topics(RwLock<Arc<TopicSettings>>);
+pub(super) struct Topics {
+    current: RwLock<Arc<TopicSettings>>,
+    /// Held from reading to replacing: an older reading must not come after a newer one.
+    refreshing: tokio::sync::Mutex<()>,
+}
 
 impl Topics {
     pub(super) fn new(settings: TopicSettings) -> Self {
-        Self(RwLock::new(Arc::new(settings)))
+        Self { current: RwLock::new(Arc::new(settings)), refreshing: tokio::sync::Mutex::default() }
     }
 
     pub(super) fn current(&self) -> Arc<TopicSettings> {
-        Arc::clone(&self.0.read().expect(UNPOISONED))
+        Arc::clone(&self.current.read().expect(UNPOISONED))
     }
 
-    /// Takes newer settings; answers the topics that were paused and are no more.
-    fn replace(&self, settings: TopicSettings) -> Vec<Topic> {
-        let mut current = self.0.write().expect(UNPOISONED);
-        let resumed = current.paused.difference(&settings.paused).cloned().collect();
-        *current = Arc::new(settings);
-        resumed
+    /// Reads the settings if they have changed, and tells who waits for a topic that is resumed.
+    async fn refresh(&self, store: &dyn Store, waiters: &Waiters) -> Outcome<()> {
+        let _alone = self.refreshing.lock().await;
+        let old = self.current();
+        let Some(settings) = store.settings(old.version).await? else { return Ok(()) };
+        let resumed: Vec<Topic> = old.paused.difference(&settings.paused).cloned().collect();
+        *self.current.write().expect(UNPOISONED) = Arc::new(settings);
+        // Whoever waits looks everywhere: there may be jobs in any bucket.
+        for topic in &resumed {
+            store.buckets().all().for_each(|bucket| waiters.mark(topic, bucket, u64::MAX));
+        }
+        Ok(())
     }
 }
 
@@ -51,7 +60,7 @@ impl Follow {
     /// Runs until `stop`. An error is tried again at the next turn; until then the old settings hold.
     pub(super) async fn run(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            if let Err(error) = refresh(&*self.store, &self.topics, &self.waiters).await {
+            if let Err(error) = self.topics.refresh(&*self.store, &self.waiters).await {
                 tracing::debug!(%error, "failed to read the settings of topics");
             }
             tokio::select! {
@@ -62,34 +71,13 @@ impl Follow {
     }
 }
 
-/// Reads the settings if they have changed, and tells who waits for a topic that is resumed.
-async fn refresh(store: &dyn Store, topics: &Topics, waiters: &Waiters) -> Outcome<()> {
-    let known = topics.current().version;
-    let Some(settings) = store.settings(known).await? else { return Ok(()) };
-    let resumed = topics.replace(settings);
-    if resumed.is_empty() {
-        return Ok(());
-    }
-    let looks = store.buckets().all().map(|bucket| {
-        let look = store.look(bucket, resumed.clone());
-        async move { look.await.map(|look| (bucket, look)) }
-    });
-    for (bucket, look) in try_join_all(looks).await? {
-        for (topic, ready) in resumed.iter().zip(look.ready).filter(|(_, ready)| *ready > 0) {
-            waiters.mark(topic, bucket, ready);
-        }
-    }
-    Ok(())
-}
-
 impl Queue {
     /// Pauses or resumes a topic: here at once, on other servers within `timer.max_sleep`.
     ///
     /// # Errors
     /// The store's.
     pub async fn set_paused(&self, topic: Topic, paused: bool) -> Outcome<()> {
-        self.store.set_paused(topic, paused).await?;
-        refresh(&*self.store, &self.topics, &self.waiters).await
+        self.set(|store| async move { store.set_paused(topic, paused).await }).await
     }
 
     /// Sets what applies to new jobs of a topic that do not say; nothing set takes it away.
@@ -98,8 +86,26 @@ impl Queue {
     /// The store's.
     pub async fn set_defaults(&self, topic: Topic, defaults: TopicDefaults) -> Outcome<()> {
         let defaults = Some(defaults).filter(|defaults| *defaults != TopicDefaults::default());
-        self.store.set_defaults(topic, defaults).await?;
-        refresh(&*self.store, &self.topics, &self.waiters).await
+        self.set(|store| async move { store.set_defaults(topic, defaults).await }).await
+    }
+
+    /// Makes a change and takes it up here, in a task of its own: a client that hangs up must not
+    /// leave it half done. If taking it up fails, the next turn of [`Follow`] does it.
+    async fn set<F>(&self, change: impl FnOnce(Arc<dyn Store>) -> F) -> Outcome<()>
+    where
+        F: Future<Output = Outcome<()>> + Send + 'static,
+    {
+        let changed = change(Arc::clone(&self.store));
+        let (store, topics) = (Arc::clone(&self.store), Arc::clone(&self.topics));
+        let waiters = Arc::clone(&self.waiters);
+        let task = self.calls.spawn(async move {
+            changed.await?;
+            if let Err(error) = topics.refresh(&*store, &waiters).await {
+                tracing::warn!(%error, "failed to read the settings of topics; trying again");
+            }
+            Ok(())
+        });
+        task.await.unwrap_or_else(|_| Err(StoreError::unknown("the change panicked")))
     }
 
     /// Whether a topic hands out nothing, as this server knows it.

@@ -42,6 +42,9 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     assert!(replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(How::Replaced)));
     assert!(bench.pop("t", 9).await.is_empty() && bench.pop("u", 9).await.is_empty());
     assert_eq!(bench.pop("v", 9).await.len(), 1);
+    let page = delay_queue::store::TopicPage { limit: 9, ..Default::default() };
+    let topics = bench.store.topics(bucket, page).await.expect("topics");
+    assert_eq!(topics.len(), 1, "only the last one's topic is there: {topics:?}");
     let both = vec![Held { id: id("a"), reservation: None }; 2];
     let replies = bench.store.finish(bucket, both).await.expect("finish");
     assert_eq!(replies, [Ok("v".parse().expect("a topic")), Err(Refusal::NotFound)]);

@@ -1,6 +1,9 @@
 //! What only the store on Redis has: scripts that are forgotten, damage from outside, two servers.
 
-use delay_queue::job::{NewJob, OnConflict, State};
+use delay_queue::{
+    job::{NewJob, OnConflict, State},
+    store::StoreError,
+};
 
 use crate::bench::{Bench, Home, MINUTE, id, job};
 
@@ -59,6 +62,27 @@ async fn an_id_without_a_record_does_not_hold_up_those_behind_it() {
         bench.pop("t", 2).await.iter().map(|job| job.id.to_string()).collect();
     assert_eq!(popped, ["b"]);
     bench.put(job("a", "t")).await.expect("the id is free");
+}
+
+#[tokio::test]
+async fn defaults_that_cannot_be_read_do_not_hide_what_else_is_set() {
+    let bench = Bench::redis().await;
+    command(&bench, "HSET {dq:topics}:defaults bad nonsense");
+    let topic = "t".parse().expect("a topic");
+    bench.store.set_paused(topic, true).await.expect("pause");
+    let settings = bench.store.settings(0).await.expect("settings").expect("a change");
+    assert_eq!((settings.paused.len(), settings.defaults.len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_full_redis_lets_a_topic_be_resumed_and_refuses_a_pause_as_full() {
+    let bench = Bench::redis().await;
+    let topic = || "t".parse().expect("a topic");
+    bench.store.set_paused(topic(), true).await.expect("pause");
+    command(&bench, "CONFIG SET maxmemory 1");
+    bench.store.set_paused(topic(), false).await.expect("resume");
+    let error = bench.store.set_paused(topic(), true).await.expect_err("full");
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
 }
 
 #[tokio::test]

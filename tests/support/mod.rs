@@ -60,6 +60,8 @@ impl Redis {
             .args(["--port", &self.port.to_string(), "--dir"])
             .arg(self.dir.path())
             .args(&self.arguments)
+            // Another order of letters than that of bytes must not matter.
+            .env("LC_ALL", "en_US.UTF-8")
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed: ./tests/run does that");

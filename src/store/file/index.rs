@@ -173,9 +173,19 @@ impl Index {
         self.topics[topic as usize].sets[state as usize].first().map(|place| place.slot)
     }
 
-    /// Topics after a name, in order.
-    pub(super) fn topics_after(&self, after: Option<&Topic>) -> impl Iterator<Item = &Topic> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    /// Topics in order: from `first` on, and after `after`.
+    pub(super) fn topics_from(
+        &self,
+        first: Option<&Topic>,
+        after: Option<&Topic>,
+    ) -> impl Iterator<Item = &Topic> {
+        let from = match (first, after) {
+            (Some(first), after) if after.is_none_or(|after| after < first) => {
+                Bound::Included(first)
+            }
+            (_, Some(after)) => Bound::Excluded(after),
+            (_, None) => Bound::Unbounded,
+        };
         self.by_name.range((from, Bound::Unbounded)).map(|(name, _)| name)
     }
 

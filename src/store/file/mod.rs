@@ -13,7 +13,10 @@ mod writer;
 use std::{
     fs,
     path::Path,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -40,7 +43,7 @@ pub struct FileStore {
     writer: Writer,
     buckets: Buckets,
     /// From 1, so that what is on disk is read at first.
-    settings_version: AtomicU64,
+    settings_version: Arc<AtomicU64>,
 }
 
 impl FileStore {
@@ -59,18 +62,18 @@ impl FileStore {
         let parts = (lock, Ballast::new(dir), records);
         let desk = Desk::open(parts, buckets, options.clock).map_err(|cause| engine(&cause))?;
         let writer = Writer::start(desk).map_err(|cause| engine(&cause))?;
-        Ok(Self { writer, buckets, settings_version: AtomicU64::new(1) })
+        Ok(Self { writer, buckets, settings_version: Arc::new(AtomicU64::new(1)) })
     }
 
     /// Changes what is set for a topic. Nobody else can: the version need not be on disk.
     async fn set(&self, change: Write) -> Outcome<()> {
-        let write = |desk: &mut Desk| {
+        let version = Arc::clone(&self.settings_version);
+        let write = move |desk: &mut Desk| {
             desk.writes.push(change);
+            version.fetch_add(1, Ordering::SeqCst);
             Ok(())
         };
-        self.writer.call(write).await?;
-        self.settings_version.fetch_add(1, Ordering::SeqCst);
-        Ok(())
+        self.writer.call(write).await
     }
 
     /// A transition: `each` does one job of the batch.
@@ -279,16 +282,17 @@ impl Store for FileStore {
     }
 
     async fn settings(&self, known: u64) -> Outcome<Option<TopicSettings>> {
-        let version = self.settings_version.load(Ordering::SeqCst);
-        if version == known {
-            return Ok(None);
-        }
-        let read = |desk: &mut Desk| {
+        let current = Arc::clone(&self.settings_version);
+        let read = move |desk: &mut Desk| {
+            let version = current.load(Ordering::SeqCst);
+            if version == known {
+                return Ok(None);
+            }
             desk.flush()?;
-            desk.records.topics().map_err(StoreError::away)
+            let settings = desk.records.topics().map_err(StoreError::away)?;
+            Ok(Some(TopicSettings { version, ..settings }))
         };
-        let settings = self.writer.call(read).await?;
-        Ok(Some(TopicSettings { version, ..settings }))
+        self.writer.call(read).await
     }
 
     async fn check(&self) -> Outcome<()> {

@@ -115,13 +115,6 @@ impl Connection {
         self.judge(number, answer)
     }
 
-    /// Sends a pipeline that is a transaction.
-    pub(super) async fn transaction(&self, pipeline: &Pipeline) -> Result<(), Failure> {
-        let (number, mut connection) = self.current()?;
-        let answer = pipeline.exec_async(&mut connection).await;
-        self.judge(number, answer)
-    }
-
     fn current(&self) -> Result<(u64, MultiplexedConnection), Failure> {
         match &*self.state.borrow() {
             Link::Up { number, connection } => Ok((*number, connection.clone())),

@@ -105,16 +105,13 @@ impl RedisStore {
         Values::new(reply)
     }
 
-    /// Changes what is set for a topic, and its version, in one transaction.
+    /// Changes what is set for a topic, and its version.
     async fn set(&self, key: String, topic: &Topic, value: Option<String>) -> Outcome<()> {
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.atomic();
-        match value {
-            Some(value) => pipeline.cmd("HSET").arg(key).arg(topic.as_str()).arg(value),
-            None => pipeline.cmd("HDEL").arg(key).arg(topic.as_str()),
-        };
-        pipeline.cmd("INCR").arg(keys::version(&self.prefix));
-        self.connection.transaction(&pipeline).await.map_err(StoreError::from)
+        let mut eval = redis::cmd("EVAL");
+        eval.arg(scripts::SET_TOPIC).arg(2).arg(key).arg(keys::version(&self.prefix));
+        eval.arg(topic.as_str()).arg(value.unwrap_or_default());
+        self.connection.command(&eval).await?;
+        Ok(())
     }
 
     /// The time as scripts take it: empty for the clock of Redis.
@@ -422,9 +419,11 @@ impl Store for RedisStore {
             settings.paused.insert(paused.parsed()?);
         }
         while defaults.left() > 0 {
-            let topic = defaults.parsed()?;
-            let own = serde_json::from_str(&defaults.text()?).map_err(StoreError::unreadable)?;
-            settings.defaults.insert(topic, own);
+            let (topic, text) = (defaults.parsed()?, defaults.text()?);
+            match serde_json::from_str(&text) {
+                Ok(own) => drop(settings.defaults.insert(topic, own)),
+                Err(error) => tracing::error!(%topic, %error, "left unreadable defaults aside"),
+            }
         }
         Ok(Some(settings))
     }

@@ -4,6 +4,9 @@ use redis::{Cmd, Script};
 
 use super::keys::Keys;
 
+/// What sets a word about a topic: no transition of a job, so without the prelude.
+pub(super) const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
+
 /// One script: its text, and the hash by which Redis knows it.
 pub(super) struct Transition {
     text: String,

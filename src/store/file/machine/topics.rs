@@ -11,8 +11,9 @@ use crate::{
 
 impl Machine {
     pub(in crate::store::file) fn topics(&self, page: &TopicPage) -> Vec<(Topic, Counts)> {
-        let names = self.index.topics_after(page.after.as_ref());
-        let from = names.skip_while(|topic| topic.as_str() < page.prefix.as_str());
+        let first = page.prefix.parse::<Topic>().ok();
+        let from = self.index.topics_from(first.as_ref(), page.after.as_ref());
+        let from = from.skip_while(|topic| topic.as_str() < page.prefix.as_str());
         let mine = from.take_while(|topic| topic.as_str().starts_with(&page.prefix));
         mine.take(page.limit).map(|topic| (topic.clone(), self.counts(topic))).collect()
     }

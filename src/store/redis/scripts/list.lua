@@ -4,6 +4,16 @@
 local topic, state, limit, at, after = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local set, reply = key(state, topic), {}
 
+-- Whether one text stands behind another in the order of their bytes, as sorted sets have it; the
+-- operator of the language would go by the locale of the server.
+local function is_behind(one, other)
+  for i = 1, math.min(#one, #other) do
+    local a, b = string.byte(one, i), string.byte(other, i)
+    if a ~= b then return a > b end
+  end
+  return #one > #other
+end
+
 -- The rank of the first member behind (at, after). Members of one time are in the order of their
 -- bytes, so it is found by halving; whether `after` itself is still there does not matter.
 local function first_rank()
@@ -12,7 +22,7 @@ local function first_rank()
   local high = redis.call('ZCOUNT', set, '-inf', at)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if redis.call('ZRANGE', set, middle, middle)[1] > after then
+    if is_behind(redis.call('ZRANGE', set, middle, middle)[1], after) then
       high = middle
     else
       low = middle + 1

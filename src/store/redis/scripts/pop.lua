@@ -52,6 +52,8 @@ local function pop(topic, count, ttr)
     redis.call('ZADD', key('reserved', topic), unpack(deadlines))
     redis.call('ZADD', BUCKET, 'LT', nearest, 'reserved:' .. topic)
   end
+  -- Ids without a record have gone from the set; perhaps they were the last of the topic.
+  if #attempts < 2 * #ids then leave(topic) end
   return redis.call('ZCARD', ready), jobs
 end
 

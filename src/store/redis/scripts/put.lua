@@ -2,7 +2,7 @@
 -- ARGV  per job: id, topic, schedule (see due_time), rest of its record, 'reject' | 'keep' | 'replace'
 -- Reply per job: 0 created | 1 kept | 2 replaced, state, due time, the topic if kept ('')
 --       or refusal, 0, 0, ''; e.g. {0, 1, 1763690060000, '',  -2, 0, 0, ''}
-local reply, topics = {}, {}
+local reply, topics, replaced = {}, {}, false
 
 local function answer(how, state, due, kept)
   local n = #reply
@@ -23,7 +23,7 @@ local function conflict(id, topic, due, record, on_conflict)
   take(living.topic, id)
   redis.call('HDEL', ATTEMPTS, id)
   redis.call('HSET', POOL, id, record)
-  topics[topic] = true
+  topics[topic], replaced = true, true
   answer(2, place_due(topic, id, due), due)
   leave(living.topic)
 end
@@ -41,5 +41,9 @@ for i = 2, #ARGV, 5 do
     conflict(id, topic, due, record, on_conflict)
   end
 end
-for topic in pairs(topics) do redis.call('ZADD', TOPICS, 0, topic) end
+for topic in pairs(topics) do
+  redis.call('ZADD', TOPICS, 0, topic)
+  -- A later job of the batch may have replaced the one that brought this topic.
+  if replaced then leave(topic) end
+end
 return reply
