@@ -26,7 +26,7 @@ pub(super) struct Lane {
     pub(super) finish: Coalescer<Held, Reply<Topic>>,
     pub(super) release: Coalescer<Release, Reply<Moved>>,
     pub(super) touch: Coalescer<Touch, Reply<UnixMillis>>,
-    pub(super) bury: Coalescer<Bury, Reply<Topic>>,
+    pub(super) bury: Coalescer<Bury, Reply<Moved>>,
     pub(super) kick: Coalescer<JobId, Reply<Topic>>,
     pub(super) delete: Coalescer<JobId, Reply<State>>,
     pub(super) reschedule: Coalescer<(JobId, Change), Reply<Job>>,
@@ -102,8 +102,7 @@ impl Scene {
             }),
             release: self.coalescer(|scene: Self, jobs| async move {
                 let replies = scene.store.release(scene.bucket, jobs).await?;
-                let died = replies.iter().flatten().filter(|moved| moved.state == State::Dead);
-                scene.stats.count(died.map(|moved| &moved.topic), |since| since.dead += 1);
+                scene.count_dead(&replies);
                 for moved in replies.iter().flatten() {
                     scene.moved(&moved.topic, moved.state, moved.due_at);
                 }
@@ -116,7 +115,7 @@ impl Scene {
             }),
             bury: self.coalescer(|scene: Self, jobs| async move {
                 let replies = scene.store.bury(scene.bucket, jobs).await?;
-                scene.stats.count(replies.iter().flatten(), |since| since.dead += 1);
+                scene.count_dead(&replies);
                 Ok(replies)
             }),
             kick: self.coalescer(|scene: Self, jobs| async move {
@@ -137,6 +136,11 @@ impl Scene {
                 Ok(replies)
             }),
         }
+    }
+
+    fn count_dead(&self, replies: &[Reply<Moved>]) {
+        let died = replies.iter().flatten().filter(|moved| moved.died);
+        self.stats.count(died.map(|moved| &moved.topic), |since| since.dead += 1);
     }
 
     async fn put(self, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {

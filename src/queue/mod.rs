@@ -268,8 +268,8 @@ impl Queue {
         self.each(jobs, |lane| &lane.touch).await
     }
 
-    /// Buries jobs; answers their topics.
-    pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<Topic, QueueError>> {
+    /// Buries jobs.
+    pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<Moved, QueueError>> {
         self.each(jobs, |lane| &lane.bury).await
     }
 

@@ -73,8 +73,8 @@ pub trait Store: Send + Sync + 'static {
     /// reserved → reserved, deadline now + TTR. A reservation past its end is `ReservationLost`.
     async fn touch(&self, bucket: Bucket, jobs: Vec<Touch>) -> Outcome<Vec<Reply<UnixMillis>>>;
 
-    /// popped → dead, with an error text. The reservation ends. Replies the topic.
-    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Topic>>>;
+    /// popped → dead, with an error text. The reservation ends.
+    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Moved>>>;
 
     /// delayed, dead → ready now; a dead job's attempts start from zero. `Reserved` is refused.
     async fn kick(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<Topic>>>;
@@ -238,6 +238,8 @@ pub struct Moved {
     pub state: State,
     /// Its due time.
     pub due_at: UnixMillis,
+    /// It died by this transition, and was not dead before.
+    pub died: bool,
 }
 
 /// What a promote did and what comes next.

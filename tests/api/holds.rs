@@ -36,6 +36,7 @@ pub async fn spent_attempts_end_in_dead(server: Server) {
     let dead = server.get("/jobs/a").await.ok(200);
     assert_eq!((&dead["state"], &dead["error"]), (&"dead".into(), &"boom".into()));
     assert!(dead["died_at"].is_string());
+    assert_eq!(server.get("/topics/t").await.ok(200)["since_start"]["dead"], 1);
     assert!(server.pop("t/pop").await.is_empty());
 }
 
@@ -95,6 +96,9 @@ pub async fn a_job_is_buried_kicked_and_rescheduled(server: Server) {
     patch(r#"{"delay":1}"#).await.problem(409, "job_dead");
     assert_eq!(server.post("/jobs/a/kick", "").await.ok(200)["state"], "ready");
     patch("{}").await.problem(422, "invalid_field");
+    let both = r#"{"delay":1,"due_at":"2030-01-01T00:00:00Z"}"#;
+    assert_eq!(patch(both).await.problem(422, "invalid_field")["field"], "due_at");
+    assert_eq!(server.get("/jobs/a").await.ok(200)["state"], "ready");
     let job = patch(r#"{"delay":"1h","body":[2]}"#).await.ok(200);
     assert_eq!((&job["state"], &job["body"][0]), (&"delayed".into(), &2.into()));
     assert!(patch(r#"{"delay":"50ms","body":null}"#).await.ok(200)["body"].is_null());

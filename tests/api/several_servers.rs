@@ -77,3 +77,38 @@ async fn a_job_put_on_one_server_reaches_who_waits_on_another() {
         assert!(put_at.elapsed() < Duration::from_secs(2), "{:?}", put_at.elapsed());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_time_holds_for_who_waits_on_another_server_too() {
+    let redis = Arc::new(Redis::start());
+    let one = Server::on(Arc::clone(&redis)).await;
+    let other = Arc::new(Server::on(redis).await);
+    one.put(r#"{"topic":"t","id":"a","delay":"1h"}"#).await;
+    let waiting = tokio::spawn({
+        let other = Arc::clone(&other);
+        async move { other.pop_one("t").await }
+    });
+    let moved_at = Instant::now();
+    let patch = one.call(reqwest::Method::PATCH, "/jobs/a", r#"{"delay":"200ms"}"#).await;
+    patch.ok(200);
+    assert_eq!(waiting.await.expect("joined")["id"], "a");
+    let after = moved_at.elapsed();
+    assert!(after >= Duration::from_millis(200) && after < Duration::from_secs(2), "{after:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_holds_within_a_second_for_who_waits_on_another_server_already() {
+    let redis = Arc::new(Redis::start());
+    let one = Server::on(Arc::clone(&redis)).await;
+    let other = Arc::new(Server::on(redis).await);
+    let waiting = tokio::spawn({
+        let other = Arc::clone(&other);
+        async move { other.pop("t/pop?wait=3s").await }
+    });
+    one.post("/topics/t/pause", "").await.ok(200);
+    crate::server::pass(Duration::from_secs(1)).await; // every server knows within a second
+    one.put(r#"{"topic":"t","id":"a"}"#).await;
+    assert!(waiting.await.expect("joined").is_empty());
+    one.post("/topics/t/resume", "").await.ok(200);
+    assert_eq!(other.pop_one("t").await["id"], "a");
+}

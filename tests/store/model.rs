@@ -70,9 +70,9 @@ impl Living {
         self.job.died_at = Some(at);
     }
 
-    fn moved(&self) -> Moved {
+    fn moved(&self, died: bool) -> Moved {
         let Job { topic, state, due_at, .. } = &self.job;
-        Moved { topic: topic.clone(), state: *state, due_at: *due_at }
+        Moved { topic: topic.clone(), state: *state, due_at: *due_at, died }
     }
 }
 
@@ -195,16 +195,18 @@ impl Model {
         let living = self.held(id, token)?;
         living.token = None;
         living.job.error = Some("released".to_owned());
+        let mut died = false;
         if living.job.state != State::Dead {
             if living.is_spent() {
                 living.die(now);
+                died = true;
             } else {
                 let delay = delay.unwrap_or_else(|| living.backoff());
                 let state = if delay == Millis::ZERO { State::Ready } else { State::Delayed };
                 living.settle(state, now.after(delay));
             }
         }
-        Ok(living.moved())
+        Ok(living.moved(died))
     }
 
     pub fn touch(

@@ -154,7 +154,7 @@ impl Store for FileStore {
             .await
     }
 
-    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Topic>>> {
+    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Moved>>> {
         self.transition(bucket, jobs, Machine::bury).await
     }
 

@@ -10,6 +10,7 @@ mod keys;
 mod opening;
 mod policy;
 mod scripts;
+mod topics;
 
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ use futures::FutureExt;
 use redis::{Cmd, Pipeline, Value};
 
 use self::{
-    codec::{Values, backoff_text, checksum, reservation_text, schedule_text},
+    codec::{Values, backoff_text, checksum, schedule_text},
     connection::{Connection, Failure, Inspect},
     keys::Keys,
     opening::Opening,
-    scripts::{Scripts, Transition},
+    scripts::{Scripts, Transition, held, ids, millis_text},
 };
 use super::{
     Bury, Clock, Counts, Held, JobPage, Look, Moved, Moves, Next, OpenError, Options, Outcome,
@@ -30,8 +31,8 @@ use super::{
     Touch, Want,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, State, Topic,
-    TopicDefaults, TopicSettings, UnixMillis,
+    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, State, Topic, TopicDefaults,
+    TopicSettings, UnixMillis,
 };
 
 /// Where and how to keep jobs on Redis.
@@ -103,15 +104,6 @@ impl RedisStore {
             answered => answered?,
         };
         Values::new(reply)
-    }
-
-    /// Changes what is set for a topic, and its version.
-    async fn set(&self, key: String, topic: &Topic, value: Option<String>) -> Outcome<()> {
-        let mut eval = redis::cmd("EVAL");
-        eval.arg(scripts::SET_TOPIC).arg(2).arg(key).arg(keys::version(&self.prefix));
-        eval.arg(topic.as_str()).arg(value.unwrap_or_default());
-        self.connection.command(&eval).await?;
-        Ok(())
     }
 
     /// The time as scripts take it: empty for the clock of Redis.
@@ -213,7 +205,7 @@ impl Store for RedisStore {
         jobs.iter().map(|_| Ok(reply.reply_number()?.map(UnixMillis::new))).collect()
     }
 
-    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Topic>>> {
+    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Moved>>> {
         let fill = |cmd: &mut Cmd| {
             for job in &jobs {
                 held(cmd, &job.held);
@@ -221,7 +213,7 @@ impl Store for RedisStore {
             }
         };
         let mut reply = self.run(&self.scripts.bury, bucket, fill).await?;
-        jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
+        jobs.iter().map(|_| moved(&mut reply)).collect()
     }
 
     async fn kick(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<Topic>>> {
@@ -309,35 +301,11 @@ impl Store for RedisStore {
     }
 
     async fn topics(&self, bucket: Bucket, page: TopicPage) -> Outcome<Vec<(Topic, Counts)>> {
-        let first = match (&page.after, page.prefix.as_str()) {
-            (Some(after), prefix) if after.as_str() >= prefix => format!("({after}"),
-            (_, "") => "-".to_owned(),
-            (_, prefix) => format!("[{prefix}"),
-        };
-        // Names are of letters, digits, dot, line and dash: all before this byte.
-        let last =
-            if page.prefix.is_empty() { "+".to_owned() } else { format!("[{}\x7f", page.prefix) };
-        let fill = |cmd: &mut Cmd| {
-            cmd.arg(&first).arg(&last).arg(page.limit);
-        };
-        let mut reply = self.run(&self.scripts.topics, bucket, fill).await?;
-        let mut topics = Vec::new();
-        while reply.left() > 0 {
-            topics.push((reply.parsed()?, reply.counts()?));
-        }
-        Ok(topics)
+        self.topics_page(bucket, page).await
     }
 
     async fn topic(&self, bucket: Bucket, topic: Topic) -> Outcome<TopicLook> {
-        let fill = |cmd: &mut Cmd| {
-            cmd.arg(topic.as_str());
-        };
-        let mut reply = self.run(&self.scripts.topic, bucket, fill).await?;
-        let counts = reply.counts()?;
-        let (next_due_at, oldest) = (reply.maybe_millis()?, reply.maybe_millis()?);
-        let now = reply.millis()?;
-        let oldest_ready_age = oldest.map(|at| now.since(at));
-        Ok(TopicLook { counts, next_due_at, oldest_ready_age })
+        self.topic_look(bucket, topic).await
     }
 
     async fn list(
@@ -348,24 +316,7 @@ impl Store for RedisStore {
         after: Option<Place>,
         limit: usize,
     ) -> Outcome<JobPage> {
-        let fill = |cmd: &mut Cmd| {
-            cmd.arg(topic.as_str()).arg(state.name()).arg(limit);
-            match &after {
-                Some(place) => cmd.arg(place.at.get()).arg(&place.tie),
-                None => cmd.arg("").arg(""),
-            };
-        };
-        let mut reply = self.run(&self.scripts.list, bucket, fill).await?;
-        let mut page = JobPage::default();
-        let mut seen = 0;
-        while reply.left() > 0 {
-            let (place, job) = reply.listed()?;
-            page.jobs.extend(job);
-            page.next = Some(place);
-            seen += 1;
-        }
-        page.next = page.next.filter(|_| seen == limit);
-        Ok(page)
+        self.list_page(bucket, topic, state, after, limit).await
     }
 
     async fn purge(
@@ -399,33 +350,7 @@ impl Store for RedisStore {
     }
 
     async fn settings(&self, known: u64) -> Outcome<Option<TopicSettings>> {
-        let mut get = redis::cmd("GET");
-        let version = self.connection.command(get.arg(keys::version(&self.prefix))).await?;
-        let version: Option<u64> =
-            redis::from_redis_value(version).map_err(StoreError::unreadable)?;
-        let version = version.unwrap_or_default();
-        if version == known {
-            return Ok(None);
-        }
-        // A change in between is read now or again: its version is another.
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.cmd("HKEYS").arg(keys::paused(&self.prefix));
-        pipeline.cmd("HGETALL").arg(keys::defaults(&self.prefix));
-        let mut answers = self.connection.pipeline(&pipeline).await?.into_iter();
-        let mut paused = Values::new(answers.next().unwrap_or_default())?;
-        let mut defaults = Values::new(answers.next().unwrap_or_default())?;
-        let mut settings = TopicSettings { version, ..TopicSettings::default() };
-        while paused.left() > 0 {
-            settings.paused.insert(paused.parsed()?);
-        }
-        while defaults.left() > 0 {
-            let (topic, text) = (defaults.parsed()?, defaults.text()?);
-            match serde_json::from_str(&text) {
-                Ok(own) => drop(settings.defaults.insert(topic, own)),
-                Err(error) => tracing::error!(%topic, %error, "left unreadable defaults aside"),
-            }
-        }
-        Ok(Some(settings))
+        self.read_settings(known).await
     }
 
     async fn check(&self) -> Outcome<()> {
@@ -437,21 +362,6 @@ impl Store for RedisStore {
     async fn close(&self) {}
 }
 
-/// The arguments of one [`Held`].
-fn held(cmd: &mut Cmd, held: &Held) {
-    cmd.arg(held.id.as_str()).arg(reservation_text(held.reservation));
-}
-
-fn ids(cmd: &mut Cmd, ids: &[JobId]) {
-    for id in ids {
-        cmd.arg(id.as_str());
-    }
-}
-
-fn millis_text(span: Option<Millis>) -> String {
-    span.map_or_else(String::new, |span| span.get().to_string())
-}
-
 fn topic(reply: Reply<String>) -> Result<Reply<Topic>, StoreError> {
     match reply {
         Ok(text) => text.parse().map(Ok).map_err(StoreError::unreadable),
@@ -461,11 +371,12 @@ fn topic(reply: Reply<String>) -> Result<Reply<Topic>, StoreError> {
 
 fn moved(reply: &mut Values) -> Result<Reply<Moved>, StoreError> {
     let (state, text, due_at) = (reply.reply_number()?, reply.text()?, reply.millis()?);
+    let died = reply.int()? == 1;
     let state = match state {
         Ok(code) => codec::state_of(i64::try_from(code).unwrap_or(0))?,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    Ok(Ok(Moved { topic: text.parse().map_err(StoreError::unreadable)?, state, due_at }))
+    Ok(Ok(Moved { topic: text.parse().map_err(StoreError::unreadable)?, state, due_at, died }))
 }
 
 /// The deadline that a script or command names; empty if there is none.

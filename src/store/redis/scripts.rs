@@ -2,7 +2,11 @@
 
 use redis::{Cmd, Script};
 
-use super::keys::Keys;
+use super::{codec::reservation_text, keys::Keys};
+use crate::{
+    job::{JobId, Millis},
+    store::Held,
+};
 
 /// What sets a word about a topic: no transition of a job, so without the prelude.
 pub(super) const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
@@ -78,4 +82,21 @@ fn call(command: &str, script: &str, keys: &Keys, now: &str) -> Cmd {
     let mut cmd = redis::cmd(command);
     cmd.arg(script).arg(3).arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket).arg(now);
     cmd
+}
+
+/// The arguments of one [`Held`].
+pub(super) fn held(cmd: &mut Cmd, held: &Held) {
+    cmd.arg(held.id.as_str()).arg(reservation_text(held.reservation));
+}
+
+/// The arguments of transitions that need the ids alone.
+pub(super) fn ids(cmd: &mut Cmd, ids: &[JobId]) {
+    for id in ids {
+        cmd.arg(id.as_str());
+    }
+}
+
+/// A span in milliseconds; empty if there is none.
+pub(super) fn millis_text(span: Option<Millis>) -> String {
+    span.map_or_else(String::new, |span| span.get().to_string())
 }

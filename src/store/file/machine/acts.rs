@@ -3,7 +3,7 @@
 use super::{ErrorText, Machine, Write, after, backoff_delay, due_at_of};
 use crate::{
     job::{Change, Due, Event, JobId, Refusal, Schedule, State, Topic, UnixMillis, next},
-    store::{Bury, Held, Moved, Now, Release, Reply, Touch},
+    store::{Bury, Held, Moved, Now, Release, Reply, Touch, file::index::Slot},
 };
 
 impl Machine {
@@ -65,8 +65,7 @@ impl Machine {
         }
         self.drop_hold(slot);
         self.write_attempt(slot, ErrorText::Set(release.error), writes);
-        let topic = self.index.topic(slot).clone();
-        Ok(Moved { topic, state, due_at: due_at_of(self.index.entry(slot)) })
+        Ok(self.moved(slot, was))
     }
 
     pub(in crate::store::file) fn touch(
@@ -94,18 +93,19 @@ impl Machine {
         now: Now,
         bury: Bury,
         writes: &mut Vec<Write>,
-    ) -> Reply<Topic> {
+    ) -> Reply<Moved> {
         let slot = self.held(&bury.held)?;
         let entry = self.index.entry(slot);
-        next(Some(entry.state), Event::Bury)?;
-        if entry.state != State::Dead {
+        let was = entry.state;
+        next(Some(was), Event::Bury)?;
+        if was != State::Dead {
             let due_at = due_at_of(entry);
             self.attempt_mut(slot).due_at = due_at;
             self.die(slot, now.floor);
         }
         self.drop_hold(slot);
         self.write_attempt(slot, ErrorText::Set(bury.error), writes);
-        Ok(self.index.topic(slot).clone())
+        Ok(self.moved(slot, was))
     }
 
     pub(in crate::store::file) fn kick(
@@ -160,5 +160,16 @@ impl Machine {
         }
         writes.push(Write::Change { serial: entry.serial, change });
         Ok(())
+    }
+
+    /// Where a job is now that was in this state before.
+    fn moved(&self, slot: Slot, was: State) -> Moved {
+        let entry = self.index.entry(slot);
+        Moved {
+            topic: self.index.topic(slot).clone(),
+            state: entry.state,
+            due_at: due_at_of(entry),
+            died: was != State::Dead && entry.state == State::Dead,
+        }
     }
 }

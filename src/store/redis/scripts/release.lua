@@ -1,15 +1,15 @@
 -- popped -> ready or delayed by the given delay or the job's backoff; dead if attempts are spent.
 -- ARGV  per job: id, reservation ('' goes by id alone), delay in ms ('' is the backoff's), error
--- Reply per job: state, topic, due time; or refusal, '', 0
+-- Reply per job: state, topic, due time, 1 if it died by this; or refusal, '', 0, 0
 local reply = {}
 
 local function release(id, a, delay, error)
-  local state = take(a.topic, id)
+  local state, died = take(a.topic, id), 0
   a.error, a.reservation = error, '-'
   if state == 'dead' then
     place('dead', a.topic, id, a.died + a.retention)
   elseif spent(a) then
-    state, a.died = 'dead', NOW
+    state, a.died, died = 'dead', NOW, 1
     place('dead', a.topic, id, NOW + a.retention)
   else
     delay = delay or backoff_delay(a, id)
@@ -17,16 +17,17 @@ local function release(id, a, delay, error)
     state = place_due(a.topic, id, a.due)
   end
   redis.call('HSET', ATTEMPTS, id, attempt_text(a))
-  return STATE_CODE[state], a.topic, a.due
+  return STATE_CODE[state], a.topic, a.due, died
 end
 
 for i = 2, #ARGV, 4 do
   local id, n = ARGV[i], #reply
   local a, refusal = held(id, ARGV[i + 1])
   if a then
-    reply[n + 1], reply[n + 2], reply[n + 3] = release(id, a, tonumber(ARGV[i + 2]), ARGV[i + 3])
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] =
+      release(id, a, tonumber(ARGV[i + 2]), ARGV[i + 3])
   else
-    reply[n + 1], reply[n + 2], reply[n + 3] = refusal, '', 0
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = refusal, '', 0, 0
   end
 end
 return reply
