@@ -17,7 +17,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, Pipeline,
     ProtocolVersion, RedisError, Value, aio::MultiplexedConnection, io::tcp::TcpSettings,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{error, opening::engine};
@@ -39,8 +39,7 @@ pub(super) type Inspect =
 
 /// The connection as its users see it.
 pub(super) struct Connection {
-    state: watch::Receiver<Link>,
-    broken: mpsc::UnboundedSender<u64>,
+    state: Arc<watch::Sender<Link>>,
     timeouts: AtomicU32,
     _keeper: AbortOnDropHandle<()>,
 }
@@ -56,8 +55,7 @@ struct Keeper {
     client: Client,
     address: String,
     inspect: Inspect,
-    state: watch::Sender<Link>,
-    broken: mpsc::UnboundedReceiver<u64>,
+    state: Arc<watch::Sender<Link>>,
 }
 
 /// Reads `url` and makes a first connection to it, for the caller to look around with.
@@ -93,11 +91,10 @@ impl Connection {
         address: String,
         inspect: Inspect,
     ) -> Self {
-        let (state, link) = watch::channel(Link::Up { number: 0, connection });
-        let (broken, reports) = mpsc::unbounded_channel();
-        let keeper = Keeper { client, address, inspect, state, broken: reports };
+        let state = Arc::new(watch::Sender::new(Link::Up { number: 0, connection }));
+        let keeper = Keeper { client, address, inspect, state: Arc::clone(&state) };
         let task = AbortOnDropHandle::new(tokio::spawn(keeper.run()));
-        Self { state: link, broken, timeouts: AtomicU32::new(0), _keeper: task }
+        Self { state, timeouts: AtomicU32::new(0), _keeper: task }
     }
 
     /// Sends one command and waits for its answer.
@@ -113,6 +110,18 @@ impl Connection {
         let answers = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
         let answer = answers.and_then(|all| all.into_iter().map(Value::extract_error).collect());
         self.judge(number, answer)
+    }
+
+    /// No call uses this connection from now on; the keeper makes another one.
+    fn give_up(&self, number: u64) {
+        let lost = |link: &mut Link| match link {
+            Link::Up { number: current, .. } if *current == number => {
+                *link = Link::Down { cause: "the connection was lost".into() };
+                true
+            }
+            _ => false,
+        };
+        self.state.send_if_modified(lost);
     }
 
     fn current(&self) -> Result<(u64, MultiplexedConnection), Failure> {
@@ -142,8 +151,7 @@ impl Connection {
         };
         if give_up {
             self.timeouts.store(0, Ordering::Relaxed);
-            // The keeper ends with this value: then nobody needs the report.
-            let _ = self.broken.send(number);
+            self.give_up(number);
         }
         Err(Failure::Final(error::store_error(fault, &error)))
     }
@@ -167,12 +175,10 @@ impl From<Failure> for StoreError {
 }
 
 impl Keeper {
-    async fn run(mut self) {
+    async fn run(self) {
         let mut number = 0;
-        while let Some(broken) = self.broken.recv().await {
-            if broken != number {
-                continue; // a late report about a connection that was replaced
-            }
+        let mut state = self.state.subscribe();
+        while state.wait_for(|link| matches!(link, Link::Down { .. })).await.is_ok() {
             number += 1;
             tracing::warn!(address = self.address, "lost the connection to redis");
             let connection = self.reconnect().await;
@@ -185,7 +191,6 @@ impl Keeper {
     async fn reconnect(&self) -> MultiplexedConnection {
         let mut pause = FIRST_PAUSE;
         let mut last_cause = String::new();
-        self.state.send_replace(Link::Down { cause: "the connection was lost".into() });
         loop {
             let cause = match connect(&self.client).await {
                 Ok(connection) => match (self.inspect)(connection.clone()).await {
