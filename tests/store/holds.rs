@@ -1,6 +1,6 @@
 //! Who may act on a job.
 
-use delay_queue::job::{Millis, Refusal, Reservation, State};
+use delay_queue::job::{Change, Millis, NewJob, Refusal, Reservation, State};
 
 use crate::bench::{Bench, LOST, MINUTE, SECOND, delayed, id, job};
 
@@ -101,4 +101,18 @@ pub async fn what_is_given_back_was_never_popped(bench: Bench) {
     assert_eq!(again.attempt, 2);
     assert!(bench.give_back(&again.id, again.reservation).await.is_ok());
     assert_eq!(bench.get(&id("a")).await.map(|job| job.attempt), Some(1));
+}
+
+pub async fn a_lapsed_job_that_dies_by_a_release_keeps_its_due_time(bench: Bench) {
+    let new = NewJob { backoff: Some("list:5000".parse().expect("a backoff")), ..job("a", "t") };
+    bench.put(new).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let change = Change { max_attempts: Some(1), ..Change::default() };
+    let due_at = bench.reschedule(&popped.id, change).await.expect("rescheduled").due_at;
+    assert_eq!(due_at, popped.reserved_until.after(Millis::new(5000)));
+    let moved = bench.release(&popped.id, Some(popped.reservation), None).await.expect("released");
+    assert_eq!((moved.state, moved.due_at, moved.died), (State::Dead, due_at, true));
+    assert_eq!(bench.get(&popped.id).await.map(|job| job.due_at), Some(due_at));
 }

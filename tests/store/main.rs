@@ -45,6 +45,7 @@ conformance! {
         a_lapsed_hold_cannot_be_touched,
         a_token_of_another_job_or_of_an_earlier_life_holds_nothing,
         a_release_ends_the_hold,
+        a_lapsed_job_that_dies_by_a_release_keeps_its_due_time,
         what_is_given_back_was_never_popped;
     schedule:
         a_job_is_ready_at_its_due_time_and_not_before,

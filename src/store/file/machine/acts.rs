@@ -57,7 +57,7 @@ impl Machine {
         let state = next(Some(was), Event::Release(after))?.expect("a release never ends a job");
         match (was, state) {
             (State::Dead, _) => {}
-            (_, State::Dead) => self.die(slot, now.floor),
+            (_, State::Dead) => self.bury_at(slot, now),
             _ => {
                 self.attempt_mut(slot).due_at = due_at;
                 self.index.place(slot, state, due_at);
@@ -99,9 +99,7 @@ impl Machine {
         let was = entry.state;
         next(Some(was), Event::Bury)?;
         if was != State::Dead {
-            let due_at = due_at_of(entry);
-            self.attempt_mut(slot).due_at = due_at;
-            self.die(slot, now.floor);
+            self.bury_at(slot, now);
         }
         self.drop_hold(slot);
         self.write_attempt(slot, ErrorText::Set(bury.error), writes);
@@ -160,6 +158,13 @@ impl Machine {
         }
         writes.push(Write::Change { serial: entry.serial, change });
         Ok(())
+    }
+
+    /// Lets a job die by somebody's will, in whatever state it is; its due time stays what it was.
+    fn bury_at(&mut self, slot: Slot, now: Now) {
+        let due_at = due_at_of(self.index.entry(slot));
+        self.attempt_mut(slot).due_at = due_at;
+        self.die(slot, now.floor);
     }
 
     /// Where a job is now that was in this state before.

@@ -4,7 +4,11 @@
 local reply = {}
 
 local function release(id, a, delay, error)
-  local state, died = take(a.topic, id), 0
+  -- A reserved or dead job's due time is in its record; of another it is where the job stands.
+  local state, score = state_of(a.topic, id)
+  if state == 'ready' or state == 'delayed' then a.due = score end
+  local died = 0
+  take(a.topic, id)
   a.error, a.reservation = error, '-'
   if state == 'dead' then
     place('dead', a.topic, id, a.died + a.retention)
