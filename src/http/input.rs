@@ -144,6 +144,21 @@ impl FromRequestParts<App> for PathTopics {
     }
 }
 
+/// The topic of a path that takes no list.
+pub(super) struct PathTopic(pub(super) Topic);
+
+impl FromRequestParts<App> for PathTopic {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let PathTopics(mut topics) = PathTopics::from_request_parts(parts, app).await?;
+        match (topics.pop(), topics.is_empty()) {
+            (Some(topic), true) => Ok(Self(topic)),
+            _ => Err(Problem::field("topic", "must be one topic, not a list")),
+        }
+    }
+}
+
 /// Reads a JSON object. `within` is where in the request this text stands ("" or "jobs[3]").
 pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
     // Taken as it is, a list would fill the fields in their order.

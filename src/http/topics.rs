@@ -9,7 +9,7 @@ use axum::{
 use super::{
     App,
     cursor::Cursor,
-    input::{Content, NoQuery, PathTopics, parse, parse_or_default},
+    input::{Content, NoQuery, PathTopic, parse, parse_or_default},
     problem::Problem,
     query::Query,
     wire::{Bare, JobsPage, Kicked, Paused, Purged, PutTopic, ShownTopic, TopicsPage},
@@ -50,11 +50,11 @@ pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Json<Topics
 
 pub(super) async fn get(
     State(app): State<App>,
-    PathTopics(topics): PathTopics,
+    PathTopic(topic): PathTopic,
     uri: Uri,
 ) -> Result<Json<ShownTopic>, Problem> {
     Query::new(&uri).finish()?;
-    shown(&app, one(topics)?).await
+    shown(&app, topic).await
 }
 
 async fn shown(app: &App, topic: Topic) -> Result<Json<ShownTopic>, Problem> {
@@ -66,11 +66,10 @@ async fn shown(app: &App, topic: Topic) -> Result<Json<ShownTopic>, Problem> {
 
 pub(super) async fn put(
     State(app): State<App>,
-    PathTopics(topics): PathTopics,
+    PathTopic(topic): PathTopic,
     _: NoQuery,
     Content(content): Content,
 ) -> Result<Json<ShownTopic>, Problem> {
-    let topic = one(topics)?;
     let defaults = parse::<PutTopic>(&content, "")?.valid()?;
     app.queue.set_defaults(topic.clone(), defaults).await?;
     // They are set, even if the look that shows them fails.
@@ -80,30 +79,29 @@ pub(super) async fn put(
 
 pub(super) async fn pause(
     state: State<App>,
-    topics: PathTopics,
+    topic: PathTopic,
     query: NoQuery,
     content: Content,
 ) -> Result<Json<Paused>, Problem> {
-    set_paused(state, topics, query, content, true).await
+    set_paused(state, topic, query, content, true).await
 }
 
 pub(super) async fn resume(
     state: State<App>,
-    topics: PathTopics,
+    topic: PathTopic,
     query: NoQuery,
     content: Content,
 ) -> Result<Json<Paused>, Problem> {
-    set_paused(state, topics, query, content, false).await
+    set_paused(state, topic, query, content, false).await
 }
 
 async fn set_paused(
     State(app): State<App>,
-    PathTopics(topics): PathTopics,
+    PathTopic(topic): PathTopic,
     _: NoQuery,
     Content(content): Content,
     paused: bool,
 ) -> Result<Json<Paused>, Problem> {
-    let topic = one(topics)?;
     nothing(&content)?;
     app.queue.set_paused(topic.clone(), paused).await?;
     Ok(Json(Paused { topic, paused }))
@@ -111,10 +109,9 @@ async fn set_paused(
 
 pub(super) async fn jobs(
     State(app): State<App>,
-    PathTopics(topics): PathTopics,
+    PathTopic(topic): PathTopic,
     uri: Uri,
 ) -> Result<Json<JobsPage>, Problem> {
-    let topic = one(topics)?;
     let mut query = Query::new(&uri);
     let state = query.state()?.ok_or_else(|| {
         Problem::field("state", "is missing: one of delayed, ready, reserved, dead")
@@ -132,11 +129,10 @@ pub(super) async fn jobs(
 
 pub(super) async fn purge(
     State(app): State<App>,
-    PathTopics(topics): PathTopics,
+    PathTopic(topic): PathTopic,
     uri: Uri,
     Content(content): Content,
 ) -> Result<Json<Purged>, Problem> {
-    let topic = one(topics)?;
     let mut query = Query::new(&uri);
     let state = query.state()?;
     query.finish()?;
@@ -146,24 +142,15 @@ pub(super) async fn purge(
 
 pub(super) async fn kick(
     State(app): State<App>,
-    PathTopics(topics): PathTopics,
+    PathTopic(topic): PathTopic,
     uri: Uri,
     Content(content): Content,
 ) -> Result<Json<Kicked>, Problem> {
-    let topic = one(topics)?;
     let mut query = Query::new(&uri);
     let limit = query.limit(1000, MAX_KICK)?;
     query.finish()?;
     nothing(&content)?;
     Ok(Json(Kicked { kicked: app.queue.kick_topic(&topic, limit).await? }))
-}
-
-/// A route of one topic takes no list.
-fn one(mut topics: Vec<Topic>) -> Result<Topic, Problem> {
-    match (topics.pop(), topics.is_empty()) {
-        (Some(topic), true) => Ok(topic),
-        _ => Err(Problem::field("topic", "must be one topic, not a list")),
-    }
 }
 
 /// A route whose body says nothing: one that tries to is mistaken.

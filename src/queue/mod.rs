@@ -35,7 +35,7 @@ use self::{
 use crate::{
     job::{
         Backoff, Bucket, Change, Defaults, IdMaker, Job, JobId, NewJob, OnConflict, Refusal,
-        Schedule, State, Topic, UnixMillis,
+        Schedule, State, Topic, TopicSettings, UnixMillis,
     },
     store::{Bury, Clock, Held, Moved, Outcome, Placed, Release, Reply, Store, StoreError, Touch},
 };
@@ -201,7 +201,9 @@ impl Queue {
     /// Puts jobs. Like all below: each job has its own outcome, in the order given.
     pub async fn put(&self, puts: Vec<Put>) -> Vec<Result<(JobId, Placed), QueueError>> {
         let made: Vec<bool> = puts.iter().map(|put| put.id.is_none()).collect();
-        let mut jobs: Vec<NewJob> = puts.into_iter().map(|put| self.fill_in(put)).collect();
+        let topics = self.topics.current();
+        let fill_in = |put| self.fill_in(put, &topics);
+        let mut jobs: Vec<NewJob> = puts.into_iter().map(fill_in).collect();
         let mut replies = self.each(jobs.clone(), |lane| &lane.put).await;
         for _ in 0..ID_ATTEMPTS {
             let exists = |index: &usize| {
@@ -222,9 +224,8 @@ impl Queue {
     }
 
     /// A put with all defaults filled in.
-    fn fill_in(&self, put: Put) -> NewJob {
+    fn fill_in(&self, put: Put, topics: &TopicSettings) -> NewJob {
         let Defaults { ttr, max_attempts, dead_retention } = self.settings.defaults;
-        let topics = self.topics.current();
         let own = topics.defaults.get(&put.topic).cloned().unwrap_or_default();
         let backoff = put.backoff.or(own.backoff);
         // Whoever asks for a new id does not mean a job that has it by chance.
