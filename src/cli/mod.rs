@@ -1,5 +1,6 @@
 //! The command line.
 
+mod bench;
 mod health;
 mod serve;
 
@@ -39,6 +40,7 @@ enum Command {
     Serve,
     /// Ask the server at the configured address whether it lives; for container health checks
     Health,
+    Bench(bench::Bench),
 }
 
 /// Runs what the command line asks for.
@@ -52,6 +54,7 @@ pub fn main() -> ExitCode {
             }
             (false, None | Some(Command::Serve)) => serve::run(settings),
             (false, Some(Command::Health)) => health::run(&settings),
+            (false, Some(Command::Bench(bench))) => bench::run(bench, &settings),
         }
     });
     match done {

@@ -8,6 +8,7 @@ mod cursor;
 mod finish;
 mod input;
 mod jobs;
+mod noop;
 mod ops;
 mod peer;
 mod pop;
@@ -29,7 +30,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use self::problem::Problem;
 
-pub use self::peer::Peer;
+pub use self::{noop::noop, peer::Peer};
 use crate::{config::Limits, queue::Queue};
 
 /// What handlers share.

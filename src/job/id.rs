@@ -24,19 +24,26 @@ impl IdMaker {
     /// Bits below the millisecond.
     const LOW_BITS: u32 = 21;
 
-    /// The next id, greater than every earlier one of this maker, also when `now` went back.
-    pub fn next(&self, now: UnixMillis, random: u32) -> JobId {
+    /// The next id that `fits`, greater than every earlier one of this maker, also when `now` went
+    /// back. The fewer fit, the more are tried.
+    pub fn next(&self, now: UnixMillis, random: u32, fits: impl Fn(&JobId) -> bool) -> JobId {
         let low = u64::from(random) & ((1 << Self::LOW_BITS) - 1);
         let fresh = ((now.get() << Self::LOW_BITS) | low) & (u64::MAX >> 1);
-        let next = |last: u64| {
-            let same_millisecond = last >> Self::LOW_BITS >= fresh >> Self::LOW_BITS;
-            if same_millisecond { last + 1 } else { fresh }
-        };
         let mut last = self.last.load(Ordering::Relaxed);
         loop {
-            let id = next(last);
-            match self.last.compare_exchange_weak(last, id, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return JobId(id.to_string().into_boxed_str()),
+            let same_millisecond = last >> Self::LOW_BITS >= fresh >> Self::LOW_BITS;
+            let first = if same_millisecond { last + 1 } else { fresh };
+            let (number, id) = (first..)
+                .map(|number| (number, JobId(itoa::Buffer::new().format(number).into())))
+                .find(|(_, id)| fits(id))
+                .expect("a bucket that no number of 63 bits hashes to does not exist");
+            match self.last.compare_exchange_weak(
+                last,
+                number,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return id,
                 Err(now_last) => last = now_last,
             }
         }
@@ -53,7 +60,7 @@ mod tests {
         let times = [1_763_690_000_000, 1_763_690_000_000, 1_763_690_000_005, 1_763_680_000_000];
         let ids: Vec<i64> = times
             .iter()
-            .map(|&at| maker.next(UnixMillis::new(at), u32::MAX))
+            .map(|&at| maker.next(UnixMillis::new(at), u32::MAX, |_| true))
             .map(|id| id.as_str().parse().expect("a made id is a decimal 64-bit number"))
             .collect();
         assert!(ids[0] > 0);

@@ -1,8 +1,9 @@
 //! What arrives while a call is under way goes into the next call, together.
 //!
 //! One coalescer per bucket and transition. The first to come starts a task that calls until
-//! nobody waits any more; so at most one call is under way, batches grow with the load by
-//! themselves, and a caller that goes away takes nothing with it: its part is done all the same.
+//! nobody waits any more; so batches grow with the load by themselves, and a caller that goes away
+//! takes nothing with it: its part is done all the same. One call is under way, and where enough
+//! have gathered a second one, so that the store need not wait between two calls.
 
 use std::{
     collections::VecDeque,
@@ -10,11 +11,19 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use futures::{FutureExt, future::BoxFuture};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join},
+};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::store::{MAX_BATCH, Outcome, StoreError};
+
+/// With so many jobs waiting, a second call is worth its own cost.
+const WORTH_A_CALL: usize = 8;
+/// Most calls under way: one that is being done, and one that is next.
+const UNDER_WAY: usize = 2;
 
 /// Makes one call for a batch; answers in the batch's order.
 type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, Outcome<Vec<O>>> + Send + Sync>;
@@ -34,8 +43,21 @@ struct Inner<I, O> {
 
 struct State<I, O> {
     waiting: VecDeque<Group<I, O>>,
-    /// A task is calling, and will look here again.
-    busy: bool,
+    /// Jobs in all of `waiting`.
+    jobs: usize,
+    /// Tasks that are calling; each will look here again.
+    calling: usize,
+}
+
+impl<I, O> State<I, O> {
+    /// Whether a call should be made now, besides those under way.
+    fn wants_call(&self) -> bool {
+        match self.calling {
+            0 => !self.waiting.is_empty(),
+            UNDER_WAY.. => false,
+            _ => self.jobs >= WORTH_A_CALL,
+        }
+    }
 }
 
 /// What one caller brought.
@@ -43,6 +65,14 @@ struct Group<I, O> {
     jobs: Vec<I>,
     reply: oneshot::Sender<Outcome<Vec<O>>>,
 }
+
+/// What goes in one call: the jobs of all groups, and for each group how many are its own.
+struct Batch<I, O> {
+    jobs: Vec<I>,
+    groups: Groups<O>,
+}
+
+type Groups<O> = Vec<(usize, oneshot::Sender<Outcome<Vec<O>>>)>;
 
 impl<I, O> Clone for Coalescer<I, O> {
     fn clone(&self) -> Self {
@@ -71,7 +101,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
     {
         let call: Call<I, O> = Box::new(move |jobs| call(jobs).boxed());
-        let state = Mutex::new(State { waiting: VecDeque::new(), busy: false });
+        let state = Mutex::new(State { waiting: VecDeque::new(), jobs: 0, calling: 0 });
         Self { inner: Arc::new(Inner { call, weight, calls: calls.clone(), state }) }
     }
 
@@ -80,8 +110,11 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         let (reply, replied) = oneshot::channel();
         let start = {
             let mut state = self.inner.lock();
+            state.jobs += jobs.len();
             state.waiting.push_back(Group { jobs, reply });
-            !std::mem::replace(&mut state.busy, true)
+            let start = state.wants_call();
+            state.calling += usize::from(start);
+            start
         };
         if start {
             self.inner.calls.spawn(Arc::clone(&self.inner).run());
@@ -92,30 +125,25 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
 
 impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
     async fn run(self: Arc<Self>) {
-        while let Some((jobs, groups)) = self.next_batch() {
-            let called = AssertUnwindSafe((self.call)(jobs)).catch_unwind().await;
+        let mut answered = None;
+        while let Some(Batch { jobs, groups }) = self.next_batch() {
+            let call = AssertUnwindSafe((self.call)(jobs)).catch_unwind();
+            // The next call is on its way before the answers of the last one are given out.
+            let (called, ()) = join(call, async { deliver(answered.take()) }).await;
             let outcome = called.unwrap_or_else(|_| Err(StoreError::unknown("a call panicked")));
-            // A receiver that is gone: nobody needs the answer.
-            match outcome {
-                Ok(replies) => {
-                    let mut replies = replies.into_iter();
-                    for (count, reply) in groups {
-                        let _ = reply.send(Ok(replies.by_ref().take(count).collect()));
-                    }
-                }
-                Err(error) => {
-                    for (_, reply) in groups {
-                        let _ = reply.send(Err(error.clone()));
-                    }
-                }
-            }
+            answered = Some((outcome, groups));
         }
+        deliver(answered);
     }
 
     /// Whole groups up to the size of a batch; none ends the task.
-    #[expect(clippy::type_complexity, reason = "the two halves of a batch, used once")]
-    fn next_batch(&self) -> Option<(Vec<I>, Vec<(usize, oneshot::Sender<Outcome<Vec<O>>>)>)> {
+    fn next_batch(&self) -> Option<Batch<I, O>> {
         let mut state = self.lock();
+        state.calling -= 1;
+        if !state.wants_call() {
+            return None;
+        }
+        state.calling += 1;
         let mut jobs = Vec::new();
         let mut groups = Vec::new();
         let mut weight = 0;
@@ -128,12 +156,30 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
             groups.push((group.jobs.len(), group.reply));
             jobs.extend(group.jobs);
         }
-        state.busy = !groups.is_empty();
-        state.busy.then_some((jobs, groups))
+        state.jobs -= jobs.len();
+        Some(Batch { jobs, groups })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State<I, O>> {
         self.state.lock().expect("nobody panics while holding this lock")
+    }
+}
+
+/// Gives a call's answers to those who wait. A receiver that is gone: nobody needs the answer.
+fn deliver<O>(answered: Option<(Outcome<Vec<O>>, Groups<O>)>) {
+    match answered {
+        None => {}
+        Some((Ok(replies), groups)) => {
+            let mut replies = replies.into_iter();
+            for (count, reply) in groups {
+                let _ = reply.send(Ok(replies.by_ref().take(count).collect()));
+            }
+        }
+        Some((Err(error), groups)) => {
+            for (_, reply) in groups {
+                let _ = reply.send(Err(error.clone()));
+            }
+        }
     }
 }
 
@@ -168,7 +214,7 @@ mod tests {
         loop {
             let (busy, idle) = {
                 let state = coalescer.inner.lock();
-                (state.busy, state.waiting.is_empty())
+                (state.calling > 0, state.waiting.is_empty())
             };
             if busy && idle {
                 return;

@@ -146,30 +146,45 @@ impl Scene {
     async fn put(self, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
         let topics: Vec<Topic> = jobs.iter().map(|job| job.topic.clone()).collect();
         let replies = self.store.put(self.bucket, jobs).await?;
-        let placed = |(topic, reply): (_, &Reply<Placed>)| {
-            reply.as_ref().is_ok_and(|placed| placed.kept.is_none()).then_some(topic)
+        let placed = |(topic, reply)| match reply {
+            &Ok(Placed { state, due_at, kept: None, .. }) => Some((topic, state, due_at)),
+            Ok(_) | Err(_) => None,
         };
-        self.stats.count(topics.iter().zip(&replies).filter_map(placed), |since| since.put += 1);
-        for (topic, reply) in topics.iter().zip(&replies) {
-            if let Ok(placed) = reply
-                && placed.kept.is_none()
-            {
-                self.moved(topic, placed.state, placed.due_at);
+        let placed: Vec<_> = topics.iter().zip(&replies).filter_map(placed).collect();
+        self.stats.count(placed.iter().map(|&(topic, ..)| topic), |since| since.put += 1);
+        for same in placed.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            match same[0] {
+                (topic, State::Ready, _) => {
+                    self.waiters.mark(topic, self.bucket, same.len() as u64)
+                }
+                _ => same.iter().for_each(|&(.., at)| self.bell.ring(at)),
             }
         }
         Ok(replies)
     }
 
+    /// Wants that are alike are one want to the store.
     async fn pop(self, wants: Vec<Want>, way_back: Arc<WayBack>) -> Outcome<Vec<(Handed, u64)>> {
         let nonce = Nonce::new(rand::random());
-        let popped = self.store.pop(self.bucket, nonce, wants).await?;
+        let alike = |a: &Want, b: &Want| (&a.topic, a.ttr) == (&b.topic, b.ttr);
+        let together = wants.chunk_by(alike).map(|same| Want {
+            count: same.iter().map(|want| want.count).fold(0, u16::saturating_add),
+            ..same[0].clone()
+        });
+        let popped = self.store.pop(self.bucket, nonce, together.collect()).await?;
         let deadlines = popped.iter().flat_map(|p| &p.jobs).map(|job| job.reserved_until);
         deadlines.for_each(|at| self.bell.ring(at));
         let topics = popped.iter().flat_map(|p| &p.jobs).map(|job| &job.topic);
         self.stats.count(topics, |since| since.popped += 1);
-        let hand = |popped: crate::store::Popped| {
-            (Handed::new(popped.jobs, Arc::clone(&way_back)), popped.left)
-        };
-        Ok(popped.into_iter().map(hand).collect())
+
+        let mut all = Vec::with_capacity(wants.len());
+        for (same, popped) in wants.chunk_by(alike).zip(popped) {
+            let mut jobs = popped.jobs.into_iter();
+            for want in same {
+                let own = jobs.by_ref().take(want.count.into()).collect();
+                all.push((Handed::new(own, Arc::clone(&way_back)), popped.left));
+            }
+        }
+        Ok(all)
     }
 }

@@ -14,6 +14,7 @@ mod stats;
 mod timer;
 mod topic_settings;
 mod topics;
+mod turn;
 mod waiters;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -30,6 +31,7 @@ use self::{
     stats::Stats,
     timer::{Bell, Timer},
     topic_settings::{Follow, Topics},
+    turn::{Part, Turn},
     waiters::Waiters,
 };
 use crate::{
@@ -88,6 +90,8 @@ pub struct Queue {
     store: Arc<dyn Store>,
     settings: QueueSettings,
     ids: IdMaker,
+    /// Whose turn it is to take jobs without an id.
+    turn: Turn,
     lanes: Vec<Lane>,
     bells: Vec<Arc<Bell>>,
     waiters: Arc<Waiters>,
@@ -135,6 +139,7 @@ impl Queue {
             store,
             settings,
             ids: IdMaker::default(),
+            turn: Turn::default(),
             bells,
             waiters,
             topics,
@@ -202,7 +207,8 @@ impl Queue {
     pub async fn put(&self, puts: Vec<Put>) -> Vec<Result<(JobId, Placed), QueueError>> {
         let made: Vec<bool> = puts.iter().map(|put| put.id.is_none()).collect();
         let topics = self.topics.current();
-        let fill_in = |put| self.fill_in(put, &topics);
+        let part = self.turn.take(puts.len(), self.store.buckets());
+        let fill_in = |put| self.fill_in(put, &topics, part);
         let mut jobs: Vec<NewJob> = puts.into_iter().map(fill_in).collect();
         let mut replies = self.each(jobs.clone(), |lane| &lane.put).await;
         for _ in 0..ID_ATTEMPTS {
@@ -214,7 +220,7 @@ impl Queue {
             if collided.is_empty() {
                 break;
             }
-            collided.iter().for_each(|&index| jobs[index].id = self.new_id());
+            collided.iter().for_each(|&index| jobs[index].id = self.new_id(part));
             let again = collided.iter().map(|&index| jobs[index].clone()).collect();
             let placed = self.each(again, |lane| &lane.put).await;
             collided.into_iter().zip(placed).for_each(|(index, reply)| replies[index] = reply);
@@ -224,7 +230,7 @@ impl Queue {
     }
 
     /// A put with all defaults filled in.
-    fn fill_in(&self, put: Put, topics: &TopicSettings) -> NewJob {
+    fn fill_in(&self, put: Put, topics: &TopicSettings, part: Part) -> NewJob {
         let Defaults { ttr, max_attempts, dead_retention } = self.settings.defaults;
         let own = topics.defaults.get(&put.topic).cloned().unwrap_or_default();
         let backoff = put.backoff.or(own.backoff);
@@ -233,7 +239,7 @@ impl Queue {
         // A list says how often, unless somebody says so in words.
         let by_backoff = backoff.as_ref().and_then(Backoff::attempts);
         NewJob {
-            id: put.id.unwrap_or_else(|| self.new_id()),
+            id: put.id.unwrap_or_else(|| self.new_id(part)),
             topic: put.topic,
             body: put.body,
             schedule: put.schedule,
@@ -249,9 +255,10 @@ impl Queue {
         }
     }
 
-    /// The clock gives the id its order and decides nothing.
-    fn new_id(&self) -> JobId {
-        self.ids.next(Clock::Own.now().floor, rand::random())
+    /// A new id of the buckets whose turn it is. The clock gives it its order and decides nothing.
+    fn new_id(&self, part: Part) -> JobId {
+        let buckets = self.store.buckets();
+        self.ids.next(Clock::Own.now().floor, rand::random(), |id| part.has(buckets.of(id)))
     }
 
     /// Finishes jobs; answers their topics.

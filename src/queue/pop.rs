@@ -65,7 +65,7 @@ impl Queue {
         let mut handed = Handed::default();
         let settings = self.topics.current();
         for topic in pop.topics.iter().filter(|topic| !settings.paused.contains(topic)) {
-            for mark in self.waiters.marks(topic) {
+            for mark in self.waiters.marks(topic, pop.count) {
                 let got = u16::try_from(handed.jobs().len()).unwrap_or(u16::MAX);
                 let count = pop.count.saturating_sub(got);
                 if count == 0 {

@@ -15,6 +15,7 @@ use std::{
 };
 
 use futures::FutureExt;
+use futures_timer::Delay;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -106,7 +107,8 @@ impl Timer {
                 }
             };
             tokio::select! {
-                () = tokio::time::sleep(sleep) => {}
+                // The runtime's own sleep is whole milliseconds long, and one more.
+                () = Delay::new(sleep) => {}
                 () = self.bell.nearer.notified() => {}
                 () = stop.cancelled() => {}
             }
@@ -118,9 +120,8 @@ impl Timer {
     /// How long to sleep for what is next; tells the bell.
     fn sleep_before(&self, next: Option<Next>) -> Duration {
         let Some(next) = next else { return self.max_sleep };
-        let wait = Duration::from(next.wait);
-        let sleep = wait.min(self.max_sleep);
-        let early = u64::try_from((wait - sleep).as_millis()).unwrap_or(u64::MAX);
+        let sleep = next.wait.min(self.max_sleep);
+        let early = u64::try_from((next.wait - sleep).as_millis()).unwrap_or(u64::MAX);
         let until = next.at.get().saturating_sub(early);
         self.bell.sleeps_until.store(until, Ordering::SeqCst);
         sleep

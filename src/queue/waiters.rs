@@ -13,6 +13,7 @@ use std::{
 use futures::future::select_all;
 use tokio::sync::{Notify, futures::OwnedNotified};
 
+use super::turn::stretches;
 use crate::job::{Bucket, Buckets, Topic};
 
 /// Most topics that one look asks for; where more are popped from, looks take turns.
@@ -28,8 +29,8 @@ struct Entry {
     /// By bucket: the number of its last mark, or 0.
     marks: Box<[u64]>,
     last_mark: u64,
-    /// Where the next search begins, so that no bucket is always last.
-    turn: usize,
+    /// How many jobs were asked for, which tells whose turn it is.
+    asked: u64,
     waiting: usize,
     marked: Arc<Notify>,
 }
@@ -64,17 +65,17 @@ impl Waiters {
         }
     }
 
-    /// Where to look for jobs of `topic`, beginning with another bucket every time.
-    pub(super) fn marks(&self, topic: &Topic) -> Vec<Mark> {
+    /// Where to look for `count` jobs of `topic`, beginning with the bucket whose turn it is.
+    pub(super) fn marks(&self, topic: &Topic, count: u16) -> Vec<Mark> {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return Vec::new() };
+        let all = usize::from(self.buckets.get());
+        let turn = stretches(entry.asked) % all;
         let marks = self.buckets.all().map(|b| Mark { bucket: b, number: entry.marks[b.index()] });
         let mut marks: Vec<Mark> = marks.filter(|mark| mark.number > 0).collect();
-        if !marks.is_empty() {
-            entry.turn = entry.turn.wrapping_add(1);
-            let first = entry.turn % marks.len();
-            marks.rotate_left(first);
-        }
+        let first = marks.iter().position(|mark| mark.bucket.index() >= turn).unwrap_or(0);
+        marks.rotate_left(first);
+        entry.asked += u64::from(count);
         marks
     }
 
@@ -124,7 +125,7 @@ impl Waiters {
     fn entry<'a>(&self, topics: &'a mut HashMap<Topic, Entry>, topic: &Topic) -> &'a mut Entry {
         if !topics.contains_key(topic) {
             let marks = vec![0; usize::from(self.buckets.get())].into_boxed_slice();
-            let entry = Entry { marks, last_mark: 0, turn: 0, waiting: 0, marked: Arc::default() };
+            let entry = Entry { marks, last_mark: 0, asked: 0, waiting: 0, marked: Arc::default() };
             topics.insert(topic.clone(), entry);
         }
         topics.get_mut(topic).expect("it was there or has just been inserted")
@@ -193,13 +194,13 @@ mod tests {
         let (waiters, topic, bucket) = waiters();
         let places = waiters.register(std::slice::from_ref(&topic));
         waiters.mark(&topic, bucket, 1);
-        let seen = waiters.marks(&topic)[0];
+        let seen = waiters.marks(&topic, 1)[0];
         waiters.mark(&topic, bucket, 1);
         waiters.unmark(&topic, seen);
-        let seen = waiters.marks(&topic)[0];
+        let seen = waiters.marks(&topic, 1)[0];
         drop(places);
         waiters.unmark(&topic, seen);
-        assert!(waiters.marks(&topic).is_empty());
+        assert!(waiters.marks(&topic, 1).is_empty());
         assert!(waiters.lock().is_empty(), "nothing is kept of a topic that nobody asks for");
     }
 
@@ -235,9 +236,9 @@ mod tests {
             topics.iter().for_each(|topic| waiters.mark(topic, bucket, 1));
         }
         let mut first = std::collections::HashSet::new();
-        for _ in 0..4 {
-            first.insert(waiters.marks(&topics[0])[0].bucket);
-            waiters.marks(&topics[1]);
+        for _ in 0..200 {
+            first.insert(waiters.marks(&topics[0], 10)[0].bucket);
+            waiters.marks(&topics[1], 10);
         }
         assert_eq!(first.len(), 2);
     }

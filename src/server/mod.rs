@@ -1,6 +1,7 @@
 //! Assembles the parts and serves: store, queue, routes, connections.
 
 mod connections;
+mod noop;
 mod stream;
 
 use std::{
@@ -15,6 +16,8 @@ use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Layer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
+
+pub use self::noop::Noop;
 
 use self::connections::Connections;
 use crate::{

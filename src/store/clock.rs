@@ -28,6 +28,8 @@ pub struct Now {
     pub floor: UnixMillis,
     /// The next whole millisecond.
     pub ceil: UnixMillis,
+    /// Unrounded, in microseconds: how far a deadline is, for those who sleep until it.
+    pub micros: u64,
 }
 
 impl Clock {
@@ -59,13 +61,14 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
     pub fn now(&self) -> Now {
         if let Some(time) = self.given() {
-            return Now { floor: time, ceil: time };
+            return Now { floor: time, ceil: time, micros: time.get().saturating_mul(1_000) };
         }
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let millis = |nanos: u128| UnixMillis::new(u64::try_from(nanos).unwrap_or(u64::MAX));
+        let whole = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
         Now {
-            floor: millis(since.as_nanos() / 1_000_000),
-            ceil: millis(since.as_nanos().div_ceil(1_000_000)),
+            floor: UnixMillis::new(whole(since.as_millis())),
+            ceil: UnixMillis::new(whole(since.as_nanos().div_ceil(1_000_000))),
+            micros: whole(since.as_micros()),
         }
     }
 }

@@ -16,6 +16,8 @@ mod error;
 mod layout;
 mod topics;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use crate::job::{
@@ -291,17 +293,18 @@ pub struct Next {
     /// When it is.
     pub at: UnixMillis,
     /// How long until then; zero if it has come.
-    pub wait: Millis,
+    pub wait: Duration,
 }
 
 impl Next {
-    /// As seen at `now`.
-    fn seen(at: UnixMillis, now: UnixMillis) -> Self {
-        Self { at, wait: at.since(now) }
+    /// As seen at a time in Unix microseconds: a wait rounded to milliseconds would be late.
+    fn seen(at: UnixMillis, micros: u64) -> Self {
+        let deadline = at.get().saturating_mul(1_000);
+        Self { at, wait: Duration::from_micros(deadline.saturating_sub(micros)) }
     }
 
     /// Whether it has come.
     pub fn has_come(self) -> bool {
-        self.wait == Millis::ZERO
+        self.wait.is_zero()
     }
 }

@@ -1,6 +1,6 @@
 //! What only the file store has: a directory, a lock, a disk.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use delay_queue::{
     job::{NewJob, State},
@@ -140,4 +140,28 @@ async fn work_that_was_sent_is_done_before_the_directory_is_free() {
     let Home::Dir(dir) = &home else { unreachable!("a file store lives in a directory") };
     let options = Options { buckets: None, clock: Clock::Own };
     FileStore::open(dir.path(), options).expect("the directory is free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_gets_smaller_when_jobs_have_gone() {
+    let bench = Bench::file().await;
+    let large = |n: u32| NewJob {
+        body: format!("\"{}\"", "x".repeat(100_000)).into(),
+        ..job(&format!("{n}"), "t")
+    };
+    for n in 0..400 {
+        bench.put(large(n)).await.expect("put");
+    }
+    for n in 0..400 {
+        bench.delete(&id(&format!("{n}"))).await.expect("delete");
+    }
+    let bytes = || fs::metadata(database(&bench)).expect("the file").len();
+    let full = bytes();
+    assert!(full > 30 << 20, "the log has been carried over: {full} bytes");
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    while bytes() > 20 << 20 {
+        assert!(std::time::Instant::now() < end, "the file still has {} bytes", bytes());
+        tokio::time::sleep(Duration::from_millis(50)).await; // nothing tells that it has shrunk
+    }
+    bench.put(job("a", "t")).await.expect("puts go on");
 }

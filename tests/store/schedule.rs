@@ -155,21 +155,21 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
         async || bench.store.look(bucket, vec![]).await.expect("look").next.map(|next| next.wait);
     assert_eq!(next().await, None);
     bench.put(delayed("a", "t", HOUR)).await.expect("put");
-    assert_eq!(next().await, Some(HOUR));
+    assert_eq!(next().await, Some(HOUR.into()));
     let sooner = delay_queue::job::Change {
         schedule: Some(Schedule::In(MINUTE)),
         ..delay_queue::job::Change::default()
     };
     bench.reschedule(&name, sooner).await.expect("reschedule");
-    assert_eq!(next().await, Some(MINUTE));
+    assert_eq!(next().await, Some(MINUTE.into()));
     bench.delete(&name).await.expect("delete");
     assert_eq!(next().await, None, "nothing is left behind for a timer");
     bench.put(job("a", "t")).await.expect("put");
     assert_eq!(next().await, None, "a ready job has no deadline");
     bench.pop_one("t").await;
-    assert_eq!(next().await, Some(MINUTE));
+    assert_eq!(next().await, Some(MINUTE.into()));
     bench.advance(HOUR);
-    assert_eq!(next().await, Some(Millis::ZERO));
+    assert_eq!(next().await, Some(std::time::Duration::ZERO));
     let promoted = bench.store.promote(bucket, 10).await.expect("promote");
     assert_eq!((promoted.total().expired, promoted.next), (1, None));
 }

@@ -4,15 +4,20 @@
 //! exactly one of its topic's four sets; the bucket names, for every set with deadlines, its
 //! earliest one.
 
+mod id;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::BuildHasher,
     ops::Bound,
+    sync::Arc,
 };
 
 use hashbrown::HashTable;
 use slab::Slab;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
+use self::id::{IdRef, SmallId};
 use crate::job::{Backoff, JobId, Millis, Reservation, State, Topic, UnixMillis};
 
 /// A job's place in the index.
@@ -21,19 +26,31 @@ pub(super) type Slot = u32;
 /// What memory holds of a job; its body stays on disk.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) id: JobId,
+    id: SmallId,
     /// The row of its record.
     pub(super) serial: u64,
-    pub(super) state: State,
     /// Its place in the set of its state: the due time, or the deadline if reserved or dead.
     pub(super) at: UnixMillis,
-    pub(super) ttr: Millis,
-    pub(super) max_attempts: u32,
-    pub(super) backoff: Option<Box<Backoff>>,
-    pub(super) dead_retention: Millis,
+    pub(super) rules: Arc<Rules>,
     /// From the first pop on.
     pub(super) attempt: Option<Box<Attempt>>,
     topic: u32,
+    pub(super) state: State,
+}
+
+impl Entry {
+    pub(super) fn id(&self) -> JobId {
+        self.id.full()
+    }
+}
+
+/// What a put says of a job's attempts. Jobs of a topic mostly come with the same, and share it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Rules {
+    pub(super) ttr: Millis,
+    pub(super) max_attempts: u32,
+    pub(super) backoff: Option<Backoff>,
+    pub(super) dead_retention: Millis,
 }
 
 /// What pops have left on a job.
@@ -58,10 +75,7 @@ pub(super) struct Arrival {
     pub(super) serial: u64,
     pub(super) state: State,
     pub(super) at: UnixMillis,
-    pub(super) ttr: Millis,
-    pub(super) max_attempts: u32,
-    pub(super) backoff: Option<Backoff>,
-    pub(super) dead_retention: Millis,
+    pub(super) rules: Rules,
     pub(super) attempt: Option<Attempt>,
 }
 
@@ -91,6 +105,8 @@ struct TopicSets {
     name: Topic,
     /// By `State as usize`.
     sets: [BTreeSet<Place>; 4],
+    /// Those of the job that came last.
+    rules: Arc<Rules>,
 }
 
 #[derive(Debug, Default)]
@@ -104,7 +120,8 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn find(&self, id: &JobId) -> Option<Slot> {
-        self.by_id.find(hash(id), |&slot| self.entry(slot).id == *id).copied()
+        let id = IdRef::from(id);
+        self.by_id.find(hash(id), |&slot| self.entry(slot).id.borrowed() == id).copied()
     }
 
     pub(super) fn entry(&self, slot: Slot) -> &Entry {
@@ -122,22 +139,19 @@ impl Index {
 
     /// Takes a job in. Its id must be free.
     pub(super) fn insert(&mut self, arrival: Arrival) {
-        let topic = self.topic_number(arrival.topic);
+        let (topic, rules) = self.shared(arrival.topic, arrival.rules);
         let slot = self.entries.insert(Entry {
-            id: arrival.id,
+            id: IdRef::from(&arrival.id).into(),
             serial: arrival.serial,
-            state: arrival.state,
             at: arrival.at,
-            ttr: arrival.ttr,
-            max_attempts: arrival.max_attempts,
-            backoff: arrival.backoff.map(Box::new),
-            dead_retention: arrival.dead_retention,
+            rules,
             attempt: arrival.attempt.map(Box::new),
             topic,
+            state: arrival.state,
         });
         let slot = Slot::try_from(slot).expect("fewer jobs than 2^32 fit into memory");
         let entries = &self.entries;
-        let hash_of = |&slot: &Slot| hash(&entries[slot as usize].id);
+        let hash_of = |&slot: &Slot| hash(entries[slot as usize].id.borrowed());
         self.by_id.insert_unique(hash_of(&slot), slot, hash_of);
         self.link(slot);
     }
@@ -145,7 +159,7 @@ impl Index {
     /// Forgets a job.
     pub(super) fn remove(&mut self, slot: Slot) {
         self.unlink(slot);
-        let hash = hash(&self.entry(slot).id);
+        let hash = hash(self.entry(slot).id.borrowed());
         if let Ok(found) = self.by_id.find_entry(hash, |&other| other == slot) {
             found.remove();
         }
@@ -217,14 +231,22 @@ impl Index {
         Some(&self.topics[number as usize].sets[state as usize])
     }
 
-    fn topic_number(&mut self, name: Topic) -> u32 {
+    /// The number of a topic, and the rules as a job of it shares them with the one before.
+    fn shared(&mut self, name: Topic, rules: Rules) -> (u32, Arc<Rules>) {
         if let Some(&number) = self.by_name.get(&name) {
-            return number;
+            let last = &mut self.topics[number as usize].rules;
+            if **last != rules {
+                *last = Arc::new(rules);
+            }
+            return (number, Arc::clone(last));
         }
-        let number = self.topics.insert(TopicSets { name: name.clone(), sets: Default::default() });
-        let number = u32::try_from(number).expect("fewer topics than 2^32 fit into memory");
+        let rules = Arc::new(rules);
+        let sets = Default::default();
+        let topic = TopicSets { name: name.clone(), sets, rules: Arc::clone(&rules) };
+        let number = u32::try_from(self.topics.insert(topic));
+        let number = number.expect("fewer topics than 2^32 fit into memory");
         self.by_name.insert(name, number);
-        number
+        (number, rules)
     }
 
     fn drop_topic_if_empty(&mut self, number: u32) {
@@ -267,6 +289,6 @@ impl Index {
     }
 }
 
-fn hash(id: &JobId) -> u64 {
-    xxh3_64(id.as_str().as_bytes())
+fn hash(id: IdRef<'_>) -> u64 {
+    Xxh3DefaultBuilder.hash_one(id)
 }

@@ -9,13 +9,13 @@ mod topics;
 
 use crate::{
     job::{
-        After, Backoff, Change, Due, Event, JobId, Millis, NewJob, Nonce, OnConflict, Refusal,
+        After, Change, Due, Event, JobId, Millis, NewJob, Nonce, OnConflict, Refusal,
         Reservation, State, Topic, UnixMillis, next,
     },
     store::{Held, How, Look, Moves, Next, Now, Placed, Promoted, Reply, Want},
 };
 
-use super::index::{Arrival, Attempt, Entry, Index, Slot};
+use super::index::{Arrival, Attempt, Entry, Index, Rules, Slot};
 
 /// What a transition changes on disk; applied in order.
 #[derive(Debug, PartialEq)]
@@ -107,10 +107,12 @@ impl Machine {
             serial,
             state,
             at: due_at,
-            ttr: job.ttr,
-            max_attempts: job.max_attempts,
-            backoff: job.backoff.clone(),
-            dead_retention: job.dead_retention,
+            rules: Rules {
+                ttr: job.ttr,
+                max_attempts: job.max_attempts,
+                backoff: job.backoff.clone(),
+                dead_retention: job.dead_retention,
+            },
             attempt: None,
         });
         writes.push(Write::Insert { serial, job, created_at: now.floor, due_at });
@@ -146,7 +148,7 @@ impl Machine {
     ) -> Taken {
         let entry = self.index.entry_mut(slot);
         let state = next(Some(entry.state), Event::Pop).ok().flatten().expect("it was ready");
-        let ttr = ttr.unwrap_or(entry.ttr);
+        let ttr = ttr.unwrap_or(entry.rules.ttr);
         let reserved_until = now.ceil.after(ttr);
         let earlier = entry.attempt.take();
         let attempt = Attempt {
@@ -158,9 +160,9 @@ impl Machine {
             expired: false,
         };
         let taken = Taken {
-            id: entry.id.clone(),
+            id: entry.id(),
             serial: entry.serial,
-            max_attempts: entry.max_attempts,
+            max_attempts: entry.rules.max_attempts,
             attempt: attempt.number,
             due_at: entry.at,
             ttr,
@@ -232,7 +234,7 @@ impl Machine {
     }
 
     fn next_deadline(&self, now: Now) -> Option<Next> {
-        self.index.next_deadline().map(|at| Next::seen(at, now.floor))
+        self.index.next_deadline().map(|at| Next::seen(at, now.micros))
     }
 
     /// The entry of a job, and its topic.
@@ -266,7 +268,7 @@ impl Machine {
 
     fn die(&mut self, slot: Slot, died_at: UnixMillis) {
         self.attempt_mut(slot).died_at = died_at;
-        let kept = self.index.entry(slot).dead_retention;
+        let kept = self.index.entry(slot).rules.dead_retention;
         self.index.place(slot, State::Dead, died_at.after(kept));
     }
 
@@ -332,11 +334,13 @@ pub(super) fn due_at_of(entry: &Entry) -> UnixMillis {
 }
 
 fn backoff_delay(entry: &Entry, attempt: u32) -> Millis {
-    entry.backoff.as_deref().map_or(Millis::ZERO, |b: &Backoff| b.delay(&entry.id, attempt))
+    let backoff = entry.rules.backoff.as_ref();
+    backoff.map_or(Millis::ZERO, |backoff| backoff.delay(&entry.id(), attempt))
 }
 
 fn after(entry: &Entry, attempt: u32, due: Due) -> After {
-    let spent = entry.max_attempts > 0 && attempt >= entry.max_attempts;
+    let most = entry.rules.max_attempts;
+    let spent = most > 0 && attempt >= most;
     match (spent, due) {
         (true, _) => After::Spent,
         (false, Due::Now) => After::Now,

@@ -8,6 +8,7 @@ mod index;
 mod lock;
 mod machine;
 mod records;
+mod tidier;
 mod writer;
 
 use std::{
@@ -365,16 +366,16 @@ fn show(desk: &Desk, entry: &Entry, topic: &Topic) -> Result<Job, StoreError> {
     let dead = attempt.filter(|_| entry.state == State::Dead);
     let expired = attempt.is_some_and(|a| a.expired);
     Ok(Job {
-        id: entry.id.clone(),
+        id: entry.id(),
         topic: topic.clone(),
         body: record.body,
         state: entry.state,
         attempt: attempt.map_or(0, |a| a.number),
-        max_attempts: entry.max_attempts,
+        max_attempts: entry.rules.max_attempts,
         due_at: due_at_of(entry),
         created_at: record.created_at,
-        ttr: reserved.map_or(entry.ttr, |a| a.ttr),
-        backoff: entry.backoff.as_deref().cloned(),
+        ttr: reserved.map_or(entry.rules.ttr, |a| a.ttr),
+        backoff: entry.rules.backoff.clone(),
         reserved_until: reserved.map(|_| entry.at),
         died_at: dead.map(|a| a.died_at),
         error: if expired { Some(EXPIRED.to_owned()) } else { record.error },

@@ -11,14 +11,13 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use crate::{
     job::{
-        Backoff, Buckets, Change, JobId, Millis, Reservation, State, Topic, TopicSettings,
-        UnixMillis,
+        Backoff, Buckets, Change, Millis, Reservation, State, Topic, TopicSettings, UnixMillis,
     },
     store::{Layout, OpenError},
 };
 
 use super::{
-    index::{Arrival, Attempt},
+    index::{Arrival, Attempt, Rules},
     machine::{ErrorText, Write},
 };
 
@@ -121,18 +120,26 @@ impl Records {
     /// Gives every job to `take`, in order of arrival; answers the greatest serial number. A row
     /// that cannot be read is left where it is, logged, and does not keep the others back.
     pub(super) fn load(&self, mut take: impl FnMut(Arrival)) -> rusqlite::Result<u64> {
-        let mut statement = self.connection.prepare(
-            "SELECT p.serial, p.id, p.topic, p.due_at, p.ttr, p.max_attempts, p.backoff,
-                    a.state, a.at, a.number, a.reservation, a.due_at, a.died_at, a.ttr,
-                    p.dead_retention
-             FROM pool p LEFT JOIN attempts a USING (serial) ORDER BY serial",
+        let mut pool = self.connection.prepare(
+            "SELECT serial, id, topic, due_at, ttr, max_attempts, backoff, dead_retention
+             FROM pool ORDER BY serial",
         )?;
-        let mut rows = statement.query(())?;
-        let mut last = 0;
+        // Beside it and in the same order: a join would search for the attempts of every job, and
+        // most jobs have none.
+        let mut attempts = self.connection.prepare(
+            "SELECT serial, state, at, number, reservation, due_at, died_at, ttr
+             FROM attempts ORDER BY serial",
+        )?;
+        let (mut rows, mut popped_rows) = (pool.query(())?, attempts.query(())?);
+        let (mut popped, mut last) = (popped_rows.next()?, 0);
         while let Some(row) = rows.next()? {
             let serial: u64 = row.get(0)?;
             last = last.max(serial);
-            match arrival(row, serial) {
+            while popped.is_some_and(|attempt| attempt.get(0).is_ok_and(|n: u64| n < serial)) {
+                popped = popped_rows.next()?;
+            }
+            let own = popped.filter(|attempt| attempt.get(0).is_ok_and(|n: u64| n == serial));
+            match arrival(row, own, serial) {
                 Ok(arrival) => take(arrival),
                 Err(error) => tracing::error!(serial, %error, "left an unreadable job aside"),
             }
@@ -293,20 +300,35 @@ impl Records {
         Ok(())
     }
 
-    /// Gives room back to the disk: pages of jobs that are gone, a bounded number of them, and the
-    /// log. Not within a transaction.
-    pub(super) fn shrink(&self) {
-        // Each page that is given back is one row of an answer.
-        let all_rows = |sql: &str| {
-            let mut statement = self.connection.prepare(sql)?;
-            let mut rows = statement.query(())?;
-            while rows.next()?.is_some() {}
-            Ok::<(), rusqlite::Error>(())
-        };
-        for sql in ["PRAGMA incremental_vacuum(2000)", "PRAGMA wal_checkpoint(TRUNCATE)"] {
-            if let Err(error) = all_rows(sql) {
-                tracing::warn!(%error, sql, "failed to give room back to the disk");
-            }
+    /// How many pages of the file are free, and how many there are.
+    pub(super) fn pages(&self) -> rusqlite::Result<(u64, u64)> {
+        let read = |sql| self.connection.prepare_cached(sql)?.query_row((), |row| row.get(0));
+        Ok((read("PRAGMA freelist_count")?, read("PRAGMA page_count")?))
+    }
+
+    /// Takes up to so many free pages out of the file. Not within a transaction.
+    pub(super) fn vacuum(&self, pages: u64) -> rusqlite::Result<()> {
+        self.all_rows(&format!("PRAGMA incremental_vacuum({pages})"))
+    }
+
+    /// Carries the whole log over into the file, which gets its size then, and empties it. Not
+    /// within a transaction.
+    pub(super) fn carry_over(&self) -> rusqlite::Result<()> {
+        self.all_rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    /// Each page that is given back is one row of an answer.
+    fn all_rows(&self, sql: &str) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(())?;
+        while rows.next()?.is_some() {}
+        Ok(())
+    }
+
+    /// Makes what room there is on a full disk.
+    pub(super) fn make_room(&self) {
+        if let Err(error) = self.vacuum(2_000).and_then(|()| self.carry_over()) {
+            tracing::warn!(%error, "failed to give room back to the disk");
         }
     }
 
@@ -323,48 +345,46 @@ impl Records {
 }
 
 /// A job as the disk has it. Whether its due time has come, the machine sees.
-fn arrival(row: &Row<'_>, serial: u64) -> Result<Arrival, Box<dyn std::error::Error>> {
-    let text = |column| row.get::<_, String>(column);
-    let millis = |column| row.get(column).map(UnixMillis::new);
-    let id: JobId = text(1)?.parse()?;
-    let topic: Topic = text(2)?.parse()?;
+fn arrival(
+    row: &Row<'_>,
+    popped: Option<&Row<'_>>,
+    serial: u64,
+) -> Result<Arrival, Box<dyn std::error::Error>> {
     let backoff: Option<String> = row.get(6)?;
-    let backoff = backoff.map(|text| text.parse::<Backoff>()).transpose()?;
-    let (state, at, attempt) = match row.get::<_, Option<String>>(7)?.as_deref() {
-        None => (State::Delayed, millis(3)?, None),
-        Some(name) => {
-            let state = match name {
-                "reserved" => State::Reserved,
-                "dead" => State::Dead,
-                "delayed" | "ready" => State::Delayed,
-                other => return Err(format!("unknown state {other:?}").into()),
-            };
-            let attempt = Attempt {
-                number: row.get(9)?,
-                reservation: row
-                    .get::<_, Option<i64>>(10)?
-                    .map(|bits| Reservation::from_bits(bits.cast_unsigned())),
-                due_at: millis(11)?,
-                died_at: millis(12)?,
-                ttr: Millis::new(row.get(13)?),
-                expired: false,
-            };
-            (state, millis(8)?, Some(attempt))
+    let rules = Rules {
+        ttr: Millis::new(row.get(4)?),
+        max_attempts: row.get(5)?,
+        backoff: backoff.map(|text| text.parse()).transpose()?,
+        dead_retention: Millis::new(row.get(7)?),
+    };
+    let (state, at, attempt) = match popped {
+        None => (State::Delayed, UnixMillis::new(row.get(3)?), None),
+        Some(popped) => {
+            let (state, at, attempt) = attempt(popped)?;
+            (state, at, Some(attempt))
         }
     };
-    let ttr = Millis::new(row.get(4)?);
-    let max_attempts = row.get(5)?;
-    let dead_retention = Millis::new(row.get(14)?);
-    Ok(Arrival {
-        id,
-        topic,
-        serial,
-        state,
-        at,
-        ttr,
-        max_attempts,
-        backoff,
-        dead_retention,
-        attempt,
-    })
+    // Without copies: this runs for every job at the start.
+    let (id, topic) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
+    Ok(Arrival { id: id.parse()?, topic: topic.parse()?, serial, state, at, rules, attempt })
+}
+
+fn attempt(row: &Row<'_>) -> Result<(State, UnixMillis, Attempt), Box<dyn std::error::Error>> {
+    let millis = |column| row.get(column).map(UnixMillis::new);
+    let state = match row.get_ref(1)?.as_str()? {
+        "reserved" => State::Reserved,
+        "dead" => State::Dead,
+        "delayed" | "ready" => State::Delayed,
+        other => return Err(format!("unknown state {other:?}").into()),
+    };
+    let reservation: Option<i64> = row.get(4)?;
+    let attempt = Attempt {
+        number: row.get(3)?,
+        reservation: reservation.map(|bits| Reservation::from_bits(bits.cast_unsigned())),
+        due_at: millis(5)?,
+        died_at: millis(6)?,
+        ttr: Millis::new(row.get(7)?),
+        expired: false,
+    };
+    Ok((state, millis(2)?, attempt))
 }

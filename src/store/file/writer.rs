@@ -8,7 +8,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Mutex,
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::{self, JoinHandle},
 };
@@ -25,6 +25,7 @@ use super::{
     lock::Lock,
     machine::{Machine, Write},
     records::Records,
+    tidier::Tidier,
 };
 
 /// What a piece of work is done on.
@@ -35,6 +36,7 @@ pub(super) struct Desk {
     clock: Clock,
     /// Room for finishing and deleting when the disk is full.
     pub(super) ballast: Ballast,
+    tidier: Tidier,
     /// What the work so far has to write; see [`Desk::flush`].
     pub(super) writes: Vec<Write>,
     buckets: Buckets,
@@ -63,6 +65,7 @@ impl Desk {
             records,
             clock,
             ballast,
+            tidier: Tidier::new(),
             writes: Vec::new(),
             buckets,
             last_serial: 0,
@@ -88,6 +91,9 @@ impl Desk {
     /// is written: the engine may have rolled back, and a write would be on its own.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
         for write in std::mem::take(&mut self.writes) {
+            if matches!(write, Write::Delete { .. }) {
+                self.tidier.notice();
+            }
             if let Some(error) = &self.spoiled {
                 return Err(error.clone());
             }
@@ -117,7 +123,7 @@ impl Desk {
         self.records.roll_back();
         self.stale = true;
         if matches!(error, StoreError::Full { .. }) && self.ballast.throw_off() {
-            self.records.shrink();
+            self.records.make_room();
         }
         if let Err(cause) = self.load() {
             tracing::error!(%cause, "failed to read the jobs again; trying before the next batch");
@@ -141,7 +147,7 @@ impl Desk {
     /// Does one batch of work and lets its answers out.
     fn batch(&mut self, batch: Vec<Work>) {
         if self.ballast.is_wanted() {
-            self.records.shrink();
+            self.records.make_room();
             self.ballast.try_again();
         }
         let loaded = self.load().map_err(|cause| failed(&cause, Applied::No));
@@ -228,9 +234,22 @@ impl Writer {
 const UNPOISONED: &str = "nobody panics while holding this lock";
 
 fn write(mut desk: Desk, arrivals: &Receiver<Work>) {
-    while let Ok(first) = arrivals.recv() {
-        let mut batch = vec![first];
-        batch.extend(arrivals.try_iter().take(MAX_BATCH));
-        desk.batch(batch);
+    loop {
+        let arrived = match desk.tidier.rest() {
+            Some(rest) => arrivals.recv_timeout(rest),
+            None => arrivals.recv().map_err(RecvTimeoutError::from),
+        };
+        match arrived {
+            Ok(first) => {
+                let mut batch = vec![first];
+                batch.extend(arrivals.try_iter().take(MAX_BATCH));
+                desk.batch(batch);
+                if desk.tidier.is_overdue() {
+                    desk.tidier.step(&desk.records);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => desk.tidier.step(&desk.records),
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
     }
 }

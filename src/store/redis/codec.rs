@@ -201,37 +201,45 @@ impl Values {
 
     /// What `put.lua` says of one job.
     pub(super) fn placed(&mut self) -> Result<Reply<Placed>, StoreError> {
-        let (code, state, due_at) = (self.reply_number()?, self.int()?, self.millis()?);
-        let kept = self.text()?;
-        let how = match code {
-            Err(refusal) => return Ok(Err(refusal)),
-            Ok(0) => How::Created,
-            Ok(1) => How::Kept,
-            Ok(2) => How::Replaced,
-            Ok(other) => return Err(StoreError::unreadable(format!("put reply {other}"))),
+        match self.next()? {
+            Value::Int(code @ ..0) => refusal(code).map(Err),
+            Value::Int(created) => Ok(Ok(Placed {
+                how: How::Created,
+                state: if created % 2 == 1 { State::Ready } else { State::Delayed },
+                due_at: UnixMillis::new(created.unsigned_abs() / 2),
+                kept: None,
+            })),
+            of_living => Self::new(of_living)?.placed_on_living().map(Ok),
+        }
+    }
+
+    fn placed_on_living(&mut self) -> Result<Placed, StoreError> {
+        let how = match self.int()? {
+            1 => How::Kept,
+            2 => How::Replaced,
+            other => return Err(StoreError::unreadable(format!("put reply {other}"))),
         };
-        let kept = match kept.as_str() {
+        let (state, due_at) = (state_of(self.int()?)?, self.millis()?);
+        let kept = match self.text()?.as_str() {
             "" => None,
             topic => Some(topic.parse().map_err(StoreError::unreadable)?),
         };
-        Ok(Ok(Placed { how, state: state_of(state)?, due_at, kept }))
+        Ok(Placed { how, state, due_at, kept })
     }
 
-    /// What `pop.lua` says of one job. Damage of its record is the inner error.
+    /// What `pop.lua` says of one job, which has this reservation since `now`. Damage of its
+    /// record is the inner error.
     pub(super) fn popped(
         &mut self,
-    ) -> Result<Result<PoppedJob, (JobId, Reservation, StoreError)>, StoreError> {
+        reservation: Reservation,
+        now: UnixMillis,
+    ) -> Result<Result<PoppedJob, (JobId, StoreError)>, StoreError> {
         let id: JobId = self.parsed()?;
         let record = Record::parse(self.bytes()?);
-        let (attempt, due_at) = (self.small()?, self.millis()?);
-        let reservation = self
-            .text()?
-            .parse()
-            .map_err(|()| StoreError::unreadable("a reservation that is none"))?;
-        let (reserved_until, ttr) = (self.millis()?, Millis::new(self.number()?));
+        let (attempt, due_at, ttr) = (self.small()?, self.millis()?, Millis::new(self.number()?));
         let record = match record {
             Ok(record) => record,
-            Err(damage) => return Ok(Err((id, reservation, damage))),
+            Err(damage) => return Ok(Err((id, damage))),
         };
         Ok(Ok(PoppedJob {
             id,
@@ -243,7 +251,7 @@ impl Values {
             created_at: record.created_at,
             ttr,
             reservation,
-            reserved_until,
+            reserved_until: now.after(ttr),
         }))
     }
 

@@ -142,6 +142,8 @@ impl Store for RedisStore {
             }
         };
         let mut reply = self.run(&self.scripts.pop, bucket, fill).await?;
+        let now = reply.millis()?;
+        let mut reservations = (0..Nonce::RESERVATIONS).map(|index| nonce.reservation(index));
         let mut damaged = Vec::new();
         let mut all = Vec::with_capacity(wants.len());
         for _ in &wants {
@@ -149,9 +151,12 @@ impl Store for RedisStore {
             let mut values = reply.inner()?;
             let mut jobs = Vec::new();
             while values.left() > 0 {
-                match values.popped()? {
+                let reservation = reservations.next();
+                let reservation = reservation
+                    .ok_or_else(|| StoreError::unreadable("more jobs than reservations"))?;
+                match values.popped(reservation, now)? {
                     Ok(job) => jobs.push(job),
-                    Err((id, reservation, damage)) => {
+                    Err((id, damage)) => {
                         tracing::error!(%id, %damage, "set a damaged job aside as dead");
                         let held = Held { id, reservation: Some(reservation) };
                         damaged.push(Bury { held, error: Some(damage.to_string()) });
@@ -256,7 +261,7 @@ impl Store for RedisStore {
         };
         let mut reply = self.run(&self.scripts.promote, bucket, fill).await?;
         let next = reply.text()?;
-        let now = reply.millis()?;
+        let micros = reply.number()?;
         let mut topics = Vec::with_capacity(reply.left() / 5);
         while reply.left() > 0 {
             let topic = reply.parsed()?;
@@ -264,7 +269,7 @@ impl Store for RedisStore {
             let moves = Moves { ready, expired, dead: reply.number()?, gone: reply.number()? };
             topics.push((topic, moves));
         }
-        Ok(Promoted { topics, next: deadline(&next, now)? })
+        Ok(Promoted { topics, next: deadline(&next, micros)? })
     }
 
     async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
@@ -282,16 +287,16 @@ impl Store for RedisStore {
         let mut next = Values::new(answers.next().unwrap_or(Value::Nil))?;
         let mut counts = Values::new(Value::Array(answers.collect()))?;
         let ready = topics.iter().map(|_| counts.number()).collect::<Result<_, _>>()?;
-        let now = match given {
-            Some(time) => time,
+        let micros = match given {
+            Some(time) => time.get().saturating_mul(1_000),
             None => {
                 let mut time = counts.inner()?;
                 let (seconds, micros): (u64, u64) = (time.parsed()?, time.parsed()?);
-                UnixMillis::new(seconds * 1000 + micros / 1000)
+                seconds.saturating_mul(1_000_000).saturating_add(micros)
             }
         };
         let next = if next.left() == 2 { next.text().and(next.text())? } else { String::new() };
-        Ok(Look { next: deadline(&next, now)?, ready })
+        Ok(Look { next: deadline(&next, micros)?, ready })
     }
 
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {
@@ -380,10 +385,10 @@ fn moved(reply: &mut Values) -> Result<Reply<Moved>, StoreError> {
 }
 
 /// The deadline that a script or command names; empty if there is none.
-fn deadline(text: &str, now: UnixMillis) -> Result<Option<Next>, StoreError> {
+fn deadline(text: &str, micros: u64) -> Result<Option<Next>, StoreError> {
     if text.is_empty() {
         return Ok(None);
     }
     let at = text.parse().map(UnixMillis::new).map_err(StoreError::unreadable)?;
-    Ok(Some(Next::seen(at, now)))
+    Ok(Some(Next::seen(at, micros)))
 }

@@ -1,9 +1,14 @@
 //! What is done to one job that is named: by whoever holds it, or by an operator.
 
+use std::sync::Arc;
+
 use super::{ErrorText, Machine, Write, after, backoff_delay, due_at_of};
 use crate::{
     job::{Change, Due, Event, JobId, Refusal, Schedule, State, Topic, UnixMillis, next},
-    store::{Bury, Held, Moved, Now, Release, Reply, Touch, file::index::Slot},
+    store::{
+        Bury, Held, Moved, Now, Release, Reply, Touch,
+        file::index::{Rules, Slot},
+    },
 };
 
 impl Machine {
@@ -151,10 +156,14 @@ impl Machine {
         let state = next(Some(was), event)?.expect("a reschedule never ends a job");
         self.schedule(slot, state, due_at, writes);
         let entry = self.index.entry_mut(slot);
-        entry.ttr = change.ttr.unwrap_or(entry.ttr);
-        entry.max_attempts = change.max_attempts.unwrap_or(entry.max_attempts);
-        if let Some(backoff) = &change.backoff {
-            entry.backoff = Some(Box::new(backoff.clone()));
+        let rules = Rules {
+            ttr: change.ttr.unwrap_or(entry.rules.ttr),
+            max_attempts: change.max_attempts.unwrap_or(entry.rules.max_attempts),
+            backoff: change.backoff.clone().or_else(|| entry.rules.backoff.clone()),
+            dead_retention: entry.rules.dead_retention,
+        };
+        if rules != *entry.rules {
+            entry.rules = Arc::new(rules);
         }
         writes.push(Write::Change { serial: entry.serial, change });
         Ok(())

@@ -1,34 +1,29 @@
 -- ready -> reserved, for up to `count` jobs of each want.
 -- ARGV  2 nonce (13 hex digits), then per want: topic, count, TTR in ms ('' is each job's own)
--- Reply per want: how many are left ready, {id, record, attempt, due, reservation, until, TTR, …}
---       e.g. {0, {'7', '1 1763690000000 …', 1, 1763690060000, '5f…001', 1763690120000, 60000}}
-local nonce, given, bytes, reply = ARGV[2], 0, 0, {}
+-- Reply now (rounded up), then per want: how many are left ready, {id, record, attempt, due, TTR, …}
+--       e.g. {1763690060000, 0, {'7', '1 1763690000000 …', 1, 1763690060000, 60000}}
+-- The n-th job of the reply has the nonce and n - 1 in three hex digits as its reservation, and is
+-- reserved until now + TTR.
+local nonce, given, bytes, reply = ARGV[2], 0, 0, { NOW_UP }
 
--- Reserves one job: answers its attempt, and appends it to `jobs`.
-local function reserve(id, due, record, earlier, ttr, jobs)
+-- The next attempt's record, its number, and its TTR. A pool record's header ends as it does.
+local function attempt_of(record, earlier, topic, reservation, due, ttr)
+  local own, rest = string.match(record, '^1 %d+ %x+ (%d+) (%d+ %d+ %S+ %S+)\n')
   -- An unreadable record goes out too: the store, which checks it anyway, sets it aside.
-  local a = fresh(record) or {
-    max = 1, backoff = '-', ttr = 60000, retention = 1209600000, topic = '-', died = 0, attempt = 0, error = ''
-  }
-  if earlier then a.attempt, a.error = earlier.attempt, earlier.error end
-  a.attempt, a.due, a.ttr = a.attempt + 1, due, ttr or a.ttr
-  a.reservation = nonce .. string.format('%03x', given)
-  given = given + 1
-  for _, value in ipairs({ id, record, a.attempt, due, a.reservation, NOW_UP + a.ttr, a.ttr }) do
-    jobs[#jobs + 1] = value
-  end
-  return a
+  if not own then own, rest = '60000', '1 1209600000 - ' .. topic end
+  local a = parse_attempt(earlier) or { attempt = 0, error = '' }
+  local number = a.attempt + 1
+  ttr = ttr or tonumber(own)
+  -- The error text is appended, not formatted: it may have any bytes.
+  local text = string.format('%d %s %d 0 %d %s\n', number, reservation, due, ttr, rest) .. a.error
+  return text, number, ttr
 end
 
-local function pop(topic, count, ttr)
-  local ready, jobs = key('ready', topic), {}
-  -- unpack takes a few thousand values, and a reservation has three digits for its number.
-  count = math.min(count, 1000, 4096 - given)
-  -- Large bodies must not make one reply that keeps Redis busy for seconds: who comes later in
-  -- the call gets nothing, sees that there is more, and asks again.
-  if count < 1 or bytes > 8388608 then return redis.call('ZCARD', ready), jobs end
+-- Reserves up to `count` jobs; answers whether there may be more.
+local function step(topic, count, ttr, jobs)
+  local ready = key('ready', topic)
   local found = redis.call('ZRANGE', ready, 0, count - 1, 'WITHSCORES')
-  if #found == 0 then return 0, jobs end
+  if #found == 0 then return false end
   local ids = {}
   for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
   local records = redis.call('HMGET', POOL, unpack(ids))
@@ -37,12 +32,15 @@ local function pop(topic, count, ttr)
   local attempts, deadlines, nearest = {}, {}, nil
   for n, id in ipairs(ids) do
     if records[n] then
-      bytes = bytes + #records[n]
-      local a = reserve(id, tonumber(found[n * 2]), records[n], parse_attempt(earlier[n]), ttr, jobs)
-      a.topic = topic
-      attempts[#attempts + 1], attempts[#attempts + 2] = id, attempt_text(a)
-      deadlines[#deadlines + 1], deadlines[#deadlines + 2] = NOW_UP + a.ttr, id
-      nearest = math.min(nearest or math.huge, NOW_UP + a.ttr)
+      local due, reservation = tonumber(found[n * 2]), nonce .. string.format('%03x', given)
+      local text, number, own = attempt_of(records[n], earlier[n], topic, reservation, due, ttr)
+      given, bytes = given + 1, bytes + #records[n]
+      attempts[#attempts + 1], attempts[#attempts + 2] = id, text
+      deadlines[#deadlines + 1], deadlines[#deadlines + 2] = NOW_UP + own, id
+      nearest = math.min(nearest or math.huge, NOW_UP + own)
+      local last = #jobs
+      jobs[last + 1], jobs[last + 2], jobs[last + 3] = id, records[n], number
+      jobs[last + 4], jobs[last + 5] = due, own
     end
   end
 
@@ -54,7 +52,21 @@ local function pop(topic, count, ttr)
   end
   -- Ids without a record have gone from the set; perhaps they were the last of the topic.
   if #attempts < 2 * #ids then leave(topic) end
-  return redis.call('ZCARD', ready), jobs
+  return #ids == count
+end
+
+-- Large bodies must not make one reply that keeps Redis busy for seconds: after 8 MiB the rest of
+-- the call gets nothing, sees that there is more, and asks again.
+local function pop(topic, count, ttr)
+  local jobs, more = {}, true
+  -- A reservation has three digits for its number.
+  count = math.min(count, 4096 - given)
+  while more and count > 0 and bytes <= 8388608 do
+    local size = math.min(count, 100)
+    more = step(topic, size, ttr, jobs)
+    count = count - size
+  end
+  return redis.call('ZCARD', key('ready', topic)), jobs
 end
 
 for i = 3, #ARGV, 3 do

@@ -16,15 +16,14 @@ local STATE_CODE = { delayed = 1, ready = 2, reserved = 3, dead = 4 }
 local TEN_YEARS = 315576000000
 
 -- What has come is judged by NOW, what is to come is counted from NOW_UP (see clock.rs).
-local NOW, NOW_UP
+local NOW_MICROS
 if ARGV[1] == '' then
   local time = redis.call('TIME')
-  NOW = time[1] * 1000 + math.floor(time[2] / 1000)
-  NOW_UP = time[1] * 1000 + math.ceil(time[2] / 1000)
+  NOW_MICROS = time[1] * 1000000 + time[2]
 else
-  NOW = tonumber(ARGV[1])
-  NOW_UP = NOW
+  NOW_MICROS = ARGV[1] * 1000
 end
+local NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
 
 local function key(state, topic)
   return string.sub(POOL, 1, -5) .. state .. ':' .. topic
@@ -88,15 +87,19 @@ local function find(id)
 end
 
 -- The attempt on which somebody may act who sent this reservation ('' goes by id alone); else
--- nil and the refusal. There is an attempt record exactly when attempt > 0.
-local function held(id, reservation)
-  local a = parse_attempt(redis.call('HGET', ATTEMPTS, id))
+-- nil and the refusal. `text` is its record: there is one exactly when attempt > 0.
+local function judge(text, id, reservation)
+  local a = parse_attempt(text)
   if a then
     if reservation == '' or reservation == a.reservation then return a end
     return nil, RESERVATION_LOST
   end
   if redis.call('HEXISTS', POOL, id) == 0 then return nil, NOT_FOUND end
   return nil, reservation == '' and NEVER_POPPED or RESERVATION_LOST
+end
+
+local function held(id, reservation)
+  return judge(redis.call('HGET', ATTEMPTS, id), id, reservation)
 end
 
 -- The job's state and its score there.

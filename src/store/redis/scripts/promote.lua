@@ -1,7 +1,7 @@
 -- Every deadline that has come: delayed -> ready; reserved -> ready, delayed or dead; dead -> gone.
 -- ARGV  2 limit
--- Reply next deadline ('' if none), now, then per topic: topic, how many ready, expired, dead, gone
---       e.g. {'1763690060000', 1763690059000, 'orders', 12, 1, 0, 0}
+-- Reply next deadline ('' if none), now in microseconds, then per topic: topic, how many ready, expired, dead, gone
+--       e.g. {'1763690060000', 1763690059000000, 'orders', 12, 1, 0, 0}
 -- unpack takes a few thousand values.
 local left = math.min(tonumber(ARGV[2]), 1000)
 local moved, topics = {}, {}
@@ -76,7 +76,7 @@ for _, name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', NOW, 'BYSCORE', 'LIMI
 end
 
 local next = redis.call('ZRANGE', BUCKET, 0, 0, 'WITHSCORES')
-local reply = { next[2] or '', NOW }
+local reply = { next[2] or '', NOW_MICROS }
 for _, topic in ipairs(topics) do
   local n = moved[topic]
   for _, value in ipairs({ topic, n.ready, n.expired, n.dead, n.gone }) do

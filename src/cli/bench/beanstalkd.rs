@@ -1,0 +1,94 @@
+//! beanstalkd by its own protocol (its `doc/protocol.txt`), one job a command.
+
+use std::net::SocketAddr;
+
+use super::{Failure, client::Wire, peer::Peer};
+
+/// A connection to beanstalkd.
+pub(super) struct Beanstalkd {
+    wire: Wire,
+    /// The tube that is used and watched.
+    tube: String,
+}
+
+impl Beanstalkd {
+    /// Sends a command; answers the first line, and where it ends.
+    async fn call(&mut self, command: &str) -> Result<(String, usize), Failure> {
+        self.wire.send(command.as_bytes()).await?;
+        loop {
+            self.wire.more().await?;
+            if let Some(end) = self.wire.read.windows(2).position(|two| two == b"\r\n") {
+                let line = std::str::from_utf8(&self.wire.read[..end])?.to_owned();
+                return Ok((line, end + 2));
+            }
+        }
+    }
+
+    async fn expect(&mut self, command: &str, answer: &str) -> Result<(), Failure> {
+        let (line, _) = self.call(command).await?;
+        match line.starts_with(answer) {
+            true => Ok(()),
+            false => Err(format!("beanstalkd answered {line:?} to {command:.100?}").into()),
+        }
+    }
+
+    async fn enter(&mut self, tube: &str) -> Result<(), Failure> {
+        if self.tube != tube {
+            self.expect(&format!("use {tube}\r\n"), "USING").await?;
+            self.expect(&format!("watch {tube}\r\n"), "WATCHING").await?;
+            let before = std::mem::replace(&mut self.tube, tube.to_owned());
+            self.expect(&format!("ignore {before}\r\n"), "WATCHING").await?;
+        }
+        Ok(())
+    }
+
+    async fn reserve_and_delete(&mut self) -> Result<bool, Failure> {
+        let (line, end) = self.call("reserve-with-timeout 0\r\n").await?;
+        if line == "TIMED_OUT" {
+            return Ok(false);
+        }
+        let fields: Vec<&str> = line.split(' ').collect();
+        let ["RESERVED", id, bytes] = fields[..] else {
+            return Err(format!("beanstalkd answered {line:?} to a reserve").into());
+        };
+        let whole = end + bytes.parse::<usize>()? + 2;
+        while self.wire.read.len() < whole {
+            self.wire.more().await?;
+        }
+        self.expect(&format!("delete {id}\r\n"), "DELETED").await?;
+        Ok(true)
+    }
+}
+
+impl Peer for Beanstalkd {
+    async fn connect(address: SocketAddr) -> Result<Self, Failure> {
+        Ok(Self { wire: Wire::connect(address).await?, tube: "default".to_owned() })
+    }
+
+    async fn put(&mut self, topic: &str, body: &str, count: u64) -> Result<(), Failure> {
+        self.enter(topic).await?;
+        let command = format!("put 0 0 60 {}\r\n{body}\r\n", body.len());
+        for _ in 0..count {
+            self.expect(&command, "INSERTED").await?;
+        }
+        Ok(())
+    }
+
+    async fn pop_and_finish(&mut self, topic: &str, count: u64) -> Result<u64, Failure> {
+        self.enter(topic).await?;
+        for done in 0..count {
+            if !self.reserve_and_delete().await? {
+                return Ok(done);
+            }
+        }
+        Ok(count)
+    }
+
+    async fn purge(&mut self, topics: &[&str]) -> Result<(), Failure> {
+        for topic in topics {
+            self.enter(topic).await?;
+            while self.reserve_and_delete().await? {}
+        }
+        Ok(())
+    }
+}

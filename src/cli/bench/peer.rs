@@ -1,0 +1,165 @@
+//! What is loaded, as one connection to it: this server here, beanstalkd in its own file.
+
+use std::{fmt::Write, net::SocketAddr};
+
+use serde::Deserialize;
+
+use super::{Failure, client::Client};
+use crate::job::UnixMillis;
+
+/// One connection to something that keeps jobs.
+pub(super) trait Peer: Sized {
+    async fn connect(address: SocketAddr) -> Result<Self, Failure>;
+
+    /// Puts jobs that are due at once.
+    async fn put(&mut self, topic: &str, body: &str, count: u64) -> Result<(), Failure>;
+
+    /// Pops up to `count` jobs and finishes them; answers how many there were.
+    async fn pop_and_finish(&mut self, topic: &str, count: u64) -> Result<u64, Failure>;
+
+    /// Removes every job of some topics.
+    async fn purge(&mut self, topics: &[&str]) -> Result<(), Failure>;
+}
+
+/// A connection to delay-queue.
+pub(super) struct Server {
+    client: Client,
+    /// The request that is being made; kept for its room.
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Popped {
+    jobs: Vec<PoppedJob>,
+}
+
+/// As much of a popped job as is needed; what it does not name is skipped.
+#[derive(Deserialize)]
+pub(super) struct PoppedJob {
+    id: String,
+    reservation: String,
+    due_at: UnixMillis,
+}
+
+impl PoppedJob {
+    /// When it fell due.
+    pub(super) fn due_at(&self) -> UnixMillis {
+        self.due_at
+    }
+}
+
+impl Server {
+    /// Puts jobs that are due at the given times, in one request.
+    pub(super) async fn put_at(
+        &mut self,
+        topic: &str,
+        body: &str,
+        due: impl Iterator<Item = UnixMillis>,
+    ) -> Result<(), Failure> {
+        self.text.clear();
+        for due in due {
+            let due = due.get();
+            self.item(&format!(r#"{{"topic":"{topic}","due_at":{due},"body":{body}}}"#));
+        }
+        self.batch("/batch/jobs").await
+    }
+
+    pub(super) async fn pop(
+        &mut self,
+        topic: &str,
+        count: u64,
+        wait: u64,
+    ) -> Result<Vec<PoppedJob>, Failure> {
+        let path = format!("/topics/{topic}/pop?count={count}&wait={wait}");
+        let answer = self.client.call("GET", &path, b"").await?;
+        Ok(serde_json::from_slice::<Popped>(answer)?.jobs)
+    }
+
+    /// Finishes jobs; one by the route of one job.
+    pub(super) async fn finish(&mut self, jobs: &[PoppedJob]) -> Result<(), Failure> {
+        if let [PoppedJob { id, reservation, .. }] = jobs {
+            let path = format!("/jobs/{id}/finish?reservation={reservation}");
+            return self.client.call("POST", &path, b"").await.map(drop);
+        }
+        self.text.clear();
+        for PoppedJob { id, reservation, .. } in jobs {
+            self.item(&format!(r#"{{"id":"{id}","reservation":"{reservation}"}}"#));
+        }
+        self.batch("/batch/finish").await
+    }
+
+    /// Adds a job to the batch that is being written.
+    fn item(&mut self, json: &str) {
+        self.text.push_str(if self.text.is_empty() { r#"{"jobs":["# } else { "," });
+        self.text.push_str(json);
+    }
+
+    async fn batch(&mut self, path: &str) -> Result<(), Failure> {
+        self.text.push_str("]}");
+        let answer = self.client.call("POST", path, self.text.as_bytes()).await?;
+        let refused = answer.windows(11).position(|text| text == br#""applied":""#);
+        match refused {
+            None => Ok(()),
+            Some(_) => {
+                let answer = String::from_utf8_lossy(answer);
+                Err(format!("{path} refused jobs: {answer:.500}").into())
+            }
+        }
+    }
+}
+
+impl Peer for Server {
+    async fn connect(address: SocketAddr) -> Result<Self, Failure> {
+        Ok(Self { client: Client::connect(address).await?, text: String::new() })
+    }
+
+    async fn put(&mut self, topic: &str, body: &str, count: u64) -> Result<(), Failure> {
+        self.text.clear();
+        if count == 1 {
+            write!(self.text, r#"{{"topic":"{topic}","body":{body}}}"#)?;
+            return self.client.call("POST", "/jobs", self.text.as_bytes()).await.map(drop);
+        }
+        let job = format!(r#"{{"topic":"{topic}","body":{body}}}"#);
+        (0..count).for_each(|_| self.item(&job));
+        self.batch("/batch/jobs").await
+    }
+
+    async fn pop_and_finish(&mut self, topic: &str, count: u64) -> Result<u64, Failure> {
+        let jobs = self.pop(topic, count, 0).await?;
+        if !jobs.is_empty() {
+            self.finish(&jobs).await?;
+        }
+        Ok(jobs.len() as u64)
+    }
+
+    async fn purge(&mut self, topics: &[&str]) -> Result<(), Failure> {
+        for topic in topics {
+            self.client.call("DELETE", &format!("/topics/{topic}/jobs"), b"").await?;
+        }
+        Ok(())
+    }
+}
+
+/// A connection to a handler that knows the route of one put alone.
+pub(super) struct OneByOne(Server);
+
+impl Peer for OneByOne {
+    async fn connect(address: SocketAddr) -> Result<Self, Failure> {
+        Ok(Self(Server::connect(address).await?))
+    }
+
+    async fn put(&mut self, topic: &str, body: &str, count: u64) -> Result<(), Failure> {
+        for _ in 0..count {
+            self.0.put(topic, body, 1).await?;
+        }
+        Ok(())
+    }
+
+    async fn pop_and_finish(&mut self, _: &str, _: u64) -> Result<u64, Failure> {
+        Ok(0)
+    }
+
+    async fn purge(&mut self, _: &[&str]) -> Result<(), Failure> {
+        Ok(())
+    }
+}

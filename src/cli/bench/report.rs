@@ -1,0 +1,185 @@
+//! What was measured, for people and for programs.
+
+use std::{fmt::Write, time::Duration};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::{Bench, Failure, Phase};
+use crate::job::UnixMillis;
+
+/// In microseconds; what took longer counts as this.
+const HOUR: u64 = 3_600_000_000;
+/// The name of the server under test.
+pub(super) const SERVER: &str = "delay-queue";
+
+/// All figures of a run.
+#[derive(Serialize)]
+pub(super) struct Report {
+    url: String,
+    connections: u16,
+    body_bytes: u32,
+    batch: u16,
+    topics: u16,
+    pending: u64,
+    pub(super) figures: Vec<Figures>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// One phase on one peer.
+#[derive(Serialize)]
+pub(super) struct Figures {
+    peer: &'static str,
+    phase: Phase,
+    jobs: u64,
+    seconds: f64,
+    jobs_per_second: f64,
+    /// Of a request (in pop: of a pop and its finish); in lateness: from the due time to the answer.
+    p50_ms: f64,
+    p99_ms: f64,
+    p99_9_ms: f64,
+    max_ms: f64,
+    /// Processor time of the thread that made the requests, a job.
+    generator_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    early: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<u64>,
+}
+
+/// Counts while a phase runs.
+pub(super) struct Tally {
+    pub(super) jobs: u64,
+    micros: Histogram<u64>,
+    early: u64,
+    began: std::time::Instant,
+    cpu: Option<Duration>,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        let micros = Histogram::new_with_bounds(1, HOUR, 3).expect("bounds that make sense");
+        Self { jobs: 0, micros, early: 0, began: std::time::Instant::now(), cpu: None }
+    }
+
+    /// From now on it counts.
+    pub(super) fn start(&mut self) {
+        self.began = std::time::Instant::now();
+        self.cpu = cpu_time();
+    }
+
+    /// A request that concerned so many jobs.
+    pub(super) fn add(&mut self, jobs: u64, took: Duration) {
+        self.jobs += jobs;
+        self.micros.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// A job that came at `now`, since 1970.
+    pub(super) fn late(&mut self, now: Duration, due: UnixMillis) {
+        let due = Duration::from_millis(due.get());
+        self.early += u64::from(now < due);
+        self.add(1, now.saturating_sub(due));
+    }
+
+    pub(super) fn figures(&self, peer: &'static str, phase: Phase) -> Figures {
+        let seconds = self.began.elapsed().as_secs_f64();
+        let at = |quantile| self.micros.value_at_quantile(quantile) as f64 / 1_000.0;
+        let cpu = self.cpu.and_then(|before| cpu_time()?.checked_sub(before));
+        Figures {
+            peer,
+            phase,
+            jobs: self.jobs,
+            seconds,
+            jobs_per_second: rate(self.jobs, seconds),
+            p50_ms: at(0.5),
+            p99_ms: at(0.99),
+            p99_9_ms: at(0.999),
+            max_ms: self.micros.max() as f64 / 1_000.0,
+            generator_us: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / self.jobs.max(1) as f64),
+            early: (phase == Phase::Lateness).then_some(self.early),
+            missing: None,
+        }
+    }
+}
+
+impl Figures {
+    /// Lateness has another beginning, and may miss jobs.
+    pub(super) fn of_lateness(&mut self, seconds: f64, missing: u64) {
+        self.seconds = seconds;
+        self.jobs_per_second = rate(self.jobs, seconds);
+        self.missing = Some(missing);
+    }
+
+    fn line(&self, all: &[Self]) -> String {
+        let mut line = format!(
+            "{:<12} {:<9} {:>9} jobs  {:>9.0} jobs/s   p50 {:>8.2} ms   p99 {:>8.2}   p99.9 {:>8.2}   max {:>8.2}",
+            self.peer,
+            format!("{:?}", self.phase).to_lowercase(),
+            self.jobs,
+            self.jobs_per_second,
+            self.p50_ms,
+            self.p99_ms,
+            self.p99_9_ms,
+            self.max_ms,
+        );
+        if let (Some(early), Some(missing)) = (self.early, self.missing) {
+            let _ = write!(line, "   early {early}, missing {missing}");
+        }
+        if self.peer == SERVER {
+            for other in all.iter().filter(|other| other.peer != SERVER) {
+                // A pop and its finish are two requests, which a no-op would answer one by one.
+                let share = match (other.peer, other.phase, self.phase) {
+                    ("noop", Phase::Put, Phase::Put) => 1.0,
+                    ("noop", Phase::Put, Phase::Pop) => 0.5,
+                    (_, theirs, ours) if theirs == ours => 1.0,
+                    _ => continue,
+                };
+                let ratio = self.jobs_per_second / (other.jobs_per_second * share);
+                let _ = write!(line, "   {ratio:.2} x {}", other.peer);
+            }
+        }
+        line
+    }
+}
+
+impl Report {
+    pub(super) fn new(bench: &Bench, url: &str) -> Self {
+        let Bench { connections, body, batch, topics, pending, .. } = *bench;
+        let (figures, url) = (Vec::new(), url.to_owned());
+        Self { url, connections, body_bytes: body, batch, topics, pending, figures, error: None }
+    }
+
+    /// As one JSON object, or as a line a phase.
+    pub(super) fn text(&mut self, error: Option<&Failure>, json: bool) -> String {
+        if json {
+            self.error = error.map(ToString::to_string);
+            return serde_json::to_string(self).expect("numbers and texts");
+        }
+        let Self { connections, body_bytes, batch, topics, pending, .. } = self;
+        let mut text = format!(
+            "{connections} connections, {body_bytes}-byte bodies, {batch} a request, {topics} topics, \
+             {pending} jobs pending"
+        );
+        for figures in &self.figures {
+            text.push('\n');
+            text.push_str(&figures.line(&self.figures));
+        }
+        let costs: Vec<f64> = self.figures.iter().filter_map(|f| f.generator_us).collect();
+        if let Some(cost) = costs.into_iter().reduce(f64::max) {
+            let _ =
+                write!(text, "\nof which this generator took at most {cost:.1} µs of CPU a job");
+        }
+        text
+    }
+}
+
+fn rate(jobs: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { jobs as f64 / seconds } else { 0.0 }
+}
+
+/// The processor time of this thread so far, where the system tells (Linux, `proc(5)`).
+fn cpu_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+}

@@ -1,0 +1,76 @@
+//! Gives room back to the disk when jobs have gone.
+//!
+//! In small steps, each a transaction of its own and followed by a pause: other work waits for one
+//! step at most, and all steps together take a small part of the time. A little room stays, for
+//! the jobs that come next.
+
+use std::time::{Duration, Instant};
+
+use super::records::Records;
+
+/// Pages of one step: about a millisecond.
+const STEP: u64 = 128;
+/// So many times as long as a step took, the next one stays away.
+const PAUSE: u32 = 4;
+/// How long after jobs have gone the first step is; those that follow at once go together.
+const REST: Duration = Duration::from_secs(1);
+/// A server that is never idle takes a step all the same when it is so late.
+const OVERDUE: Duration = Duration::from_millis(200);
+/// Free pages that are left alone: 16 MiB, and a quarter of the file.
+const SPARE: u64 = 4096;
+const SPARE_PART: u64 = 4;
+
+/// When the next step is, if there is anything to do.
+pub(super) struct Tidier {
+    next: Option<Instant>,
+}
+
+impl Tidier {
+    /// What an earlier run has left is looked at first.
+    pub(super) fn new() -> Self {
+        Self { next: Some(Instant::now() + REST) }
+    }
+
+    /// Jobs have gone.
+    pub(super) fn notice(&mut self) {
+        self.next.get_or_insert_with(|| Instant::now() + REST);
+    }
+
+    /// How long nothing need be done; none is for ever.
+    pub(super) fn rest(&self) -> Option<Duration> {
+        self.next.map(|next| next.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether a step has waited too long for an idle moment.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.next.is_some_and(|next| next.elapsed() >= OVERDUE)
+    }
+
+    /// Takes one step, outside of any transaction.
+    pub(super) fn step(&mut self, records: &Records) {
+        let began = Instant::now();
+        self.next = match Self::give_back(records) {
+            Ok(true) => Some(Instant::now() + began.elapsed() * PAUSE),
+            Ok(false) => None,
+            Err(error) => {
+                tracing::warn!(%error, "failed to give room back to the disk");
+                None
+            }
+        };
+    }
+
+    /// Answers whether there is more.
+    fn give_back(records: &Records) -> rusqlite::Result<bool> {
+        let (free, all) = records.pages()?;
+        if free <= SPARE || free <= all / SPARE_PART {
+            return Ok(false);
+        }
+        records.vacuum(STEP)?;
+        let more = free - STEP > SPARE.max(all / SPARE_PART);
+        if !more {
+            // The file is cut when the log has been carried over.
+            records.carry_over()?;
+        }
+        Ok(more)
+    }
+}
