@@ -70,7 +70,12 @@ impl Machine {
     pub(super) fn load(&mut self, now: Now, arrival: Arrival) {
         let due = arrival.state == State::Delayed && now.reached(arrival.at) == Due::Now;
         let state = if due { State::Ready } else { arrival.state };
-        self.index.insert(Arrival { state, ..arrival });
+        self.index.add(Arrival { state, ..arrival });
+    }
+
+    /// All jobs have been taken in.
+    pub(super) fn loaded(&mut self) {
+        self.index.link_all();
     }
 
     pub(super) fn put(

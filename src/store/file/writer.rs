@@ -139,6 +139,7 @@ impl Desk {
             let now = self.clock.now();
             self.last_serial =
                 self.records.load(|job| machines[buckets.of(&job.id).index()].load(now, job))?;
+            machines.iter_mut().for_each(Machine::loaded);
             self.stale = false;
         }
         Ok(())
