@@ -16,3 +16,12 @@ pub mod job;
 pub mod queue;
 pub mod server;
 pub mod store;
+
+/// Inner parts that `benches/micro.rs` measures. No part of what this crate promises.
+#[doc(hidden)]
+pub mod measured {
+    pub use crate::{
+        queue::Coalescer,
+        store::redis::{Record, record_rest},
+    };
+}

@@ -28,7 +28,8 @@ const UNDER_WAY: usize = 2;
 /// Makes one call for a batch; answers in the batch's order.
 type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, Outcome<Vec<O>>> + Send + Sync>;
 
-pub(super) struct Coalescer<I, O> {
+/// Gathers what concurrent callers submit into calls.
+pub struct Coalescer<I, O> {
     inner: Arc<Inner<I, O>>,
 }
 
@@ -81,10 +82,8 @@ impl<I, O> Clone for Coalescer<I, O> {
 }
 
 impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
-    pub(super) fn new<F>(
-        calls: &TaskTracker,
-        call: impl Fn(Vec<I>) -> F + Send + Sync + 'static,
-    ) -> Self
+    /// Calls are spawned on `calls`.
+    pub fn new<F>(calls: &TaskTracker, call: impl Fn(Vec<I>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
     {
@@ -106,7 +105,10 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     }
 
     /// Has `jobs` (at most [`MAX_BATCH`]) done in one call, perhaps with others.
-    pub(super) async fn submit(&self, jobs: Vec<I>) -> Outcome<Vec<O>> {
+    ///
+    /// # Errors
+    /// The call's.
+    pub async fn submit(&self, jobs: Vec<I>) -> Outcome<Vec<O>> {
         let (reply, replied) = oneshot::channel();
         let start = {
             let mut state = self.inner.lock();

@@ -25,7 +25,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     addressed::Addressed,
-    coalescer::Coalescer,
     handed::WayBack,
     lane::{Lane, Scene},
     stats::Stats,
@@ -42,6 +41,7 @@ use crate::{
     store::{Bury, Clock, Held, Moved, Outcome, Placed, Release, Reply, Store, StoreError, Touch},
 };
 
+pub use coalescer::Coalescer;
 pub use error::QueueError;
 pub use handed::Handed;
 pub use pop::Pop;

@@ -1,5 +1,6 @@
 //! Starting, stopping and refusing to start, with the real binary; and what the README promises.
 
+mod bench;
 #[path = "../support/process.rs"]
 mod process;
 mod readme;

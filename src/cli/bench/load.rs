@@ -1,6 +1,11 @@
 //! As much as the connections can carry: puts, and pops with their finishes.
 
-use std::{cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    time::Duration,
+};
 
 use tokio::{task::JoinSet, time::Instant};
 
@@ -24,36 +29,39 @@ struct Work {
     phase: Phase,
     body: String,
     batch: u64,
-    /// Jobs that no connection has taken on yet.
-    left: RefCell<u64>,
+    /// Jobs that no connection has taken on to put yet.
+    left: Cell<u64>,
     tally: Rc<RefCell<Tally>>,
 }
 
 impl Work {
-    /// Takes on the next request's jobs; 0 ends a connection's part.
+    /// Takes on the next request's puts; 0 ends a connection's part.
     fn take(&self) -> u64 {
-        let mut left = self.left.borrow_mut();
-        let count = self.batch.min(*left);
-        *left -= count;
+        let count = self.batch.min(self.left.get());
+        self.left.set(self.left.get() - count);
         count
+    }
+
+    /// One request, or a pop and its finish; answers how many jobs that were. None is the end.
+    async fn request<P: Peer>(&self, peer: &mut P, topic: &str) -> Result<u64, Failure> {
+        if self.phase == Phase::Put {
+            let count = self.take();
+            if count > 0 {
+                peer.put(topic, &self.body, count).await?;
+            }
+            return Ok(count);
+        }
+        // Until the topic is empty: how many of the jobs went there is not known here.
+        peer.pop_and_finish(topic, self.batch).await
     }
 
     async fn part<P: Peer>(self: Rc<Self>, mut peer: P, topic: String) -> Result<(), Failure> {
         loop {
-            let count = self.take();
-            if count == 0 {
-                return Ok(());
-            }
             let began = Instant::now();
-            let done = match self.phase {
-                Phase::Put => peer.put(&topic, &self.body, count).await.map(|()| count)?,
-                _ => peer.pop_and_finish(&topic, count).await?,
-            };
-            if done == 0 {
-                return Ok(()); // the topic is empty: others have the rest in hand
+            match self.request(&mut peer, &topic).await? {
+                0 => return Ok(()),
+                jobs => self.tally.borrow_mut().add(jobs, began.elapsed()),
             }
-            *self.left.borrow_mut() += count - done;
-            self.tally.borrow_mut().add(done, began.elapsed());
         }
     }
 }
@@ -69,7 +77,7 @@ pub(super) async fn run<P: Peer + 'static>(
         phase,
         body: body(run.bench.body),
         batch: run.bench.batch.into(),
-        left: RefCell::new(run.bench.jobs),
+        left: Cell::new(run.bench.jobs),
         tally: Rc::clone(&tally),
     });
     let mut peers = Vec::new();

@@ -102,6 +102,7 @@ enum Phase {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Against {
     Noop,
+    /// Its URL.
     Beanstalkd(String),
 }
 
@@ -109,9 +110,9 @@ impl std::str::FromStr for Against {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match (text, text.strip_prefix("beanstalkd://")) {
-            ("noop", _) => Ok(Self::Noop),
-            (_, Some(address)) => Ok(Self::Beanstalkd(address.to_owned())),
+        match text {
+            "noop" => Ok(Self::Noop),
+            url if url.starts_with("beanstalkd://") => Ok(Self::Beanstalkd(url.to_owned())),
             _ => Err("must be noop or beanstalkd://<host>:<port>".to_owned()),
         }
     }
@@ -143,7 +144,7 @@ pub(super) fn run(bench: Bench, settings: &Settings) -> Result<(), Failure> {
 }
 
 async fn measure(bench: Bench, url: String) -> Result<(), Failure> {
-    let server = resolve(&url, url.strip_prefix("http://").unwrap_or("")).await?;
+    let server = resolve(&url, "http").await?;
     // The server first: what is not there is told before anything else is measured.
     drop(Server::connect(server).await?);
     let stop = CancellationToken::new();
@@ -166,13 +167,18 @@ async fn measure(bench: Bench, url: String) -> Result<(), Failure> {
     measured.and(purged)
 }
 
-async fn resolve(given: &str, address: &str) -> Result<SocketAddr, Failure> {
-    let address = address.trim_end_matches('/');
-    let bad = |what: &str| format!("{given:?} {what}; it must be <scheme>://<host>:<port>");
-    let mut found = tokio::net::lookup_host(address)
-        .await
-        .map_err(|cause| bad(&format!("is no address that can be reached ({cause})")))?;
-    Ok(found.next().ok_or_else(|| bad("names no address"))?)
+/// The address in `<scheme>://<host>:<port>`.
+async fn resolve(url: &str, scheme: &str) -> Result<SocketAddr, Failure> {
+    let address = url.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
+    let address = address.map(|address| address.trim_end_matches('/'));
+    let Some(address) = address.filter(|address| address.contains(':')) else {
+        return Err(format!("{url:?} must be {scheme}://<host>:<port>").into());
+    };
+    let none = |cause: &dyn std::fmt::Display| {
+        format!("{url:?} is no address that can be reached: {cause}")
+    };
+    let mut found = tokio::net::lookup_host(address).await.map_err(|cause| none(&cause))?;
+    Ok(found.next().ok_or_else(|| none(&"the name has none"))?)
 }
 
 impl Run {
@@ -184,7 +190,7 @@ impl Run {
                     self.phase::<OneByOne>(noop.address, "noop", Phase::Put).await?;
                 }
                 Against::Beanstalkd(address) => {
-                    let address = resolve(&format!("beanstalkd://{address}"), address).await?;
+                    let address = resolve(address, "beanstalkd").await?;
                     self.phase::<Beanstalkd>(address, "beanstalkd", Phase::Put).await?;
                     self.phase::<Beanstalkd>(address, "beanstalkd", Phase::Pop).await?;
                 }
@@ -226,7 +232,7 @@ impl Run {
             Server::connect(server).await?.purge(&topics).await?;
             for against in &self.bench.against {
                 if let Against::Beanstalkd(address) = against {
-                    let address = resolve(&format!("beanstalkd://{address}"), address).await?;
+                    let address = resolve(address, "beanstalkd").await?;
                     Beanstalkd::connect(address).await?.purge(&topics).await?;
                 }
             }

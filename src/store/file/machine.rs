@@ -9,8 +9,8 @@ mod topics;
 
 use crate::{
     job::{
-        After, Change, Due, Event, JobId, Millis, NewJob, Nonce, OnConflict, Refusal,
-        Reservation, State, Topic, UnixMillis, next,
+        After, Change, Due, Event, JobId, Millis, NewJob, Nonce, OnConflict, Refusal, Reservation,
+        State, Topic, UnixMillis, next,
     },
     store::{Held, How, Look, Moves, Next, Now, Placed, Promoted, Reply, Want},
 };

@@ -10,9 +10,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use crate::{
-    job::{
-        Backoff, Buckets, Change, Millis, Reservation, State, Topic, TopicSettings, UnixMillis,
-    },
+    job::{Backoff, Buckets, Change, Millis, Reservation, State, Topic, TopicSettings, UnixMillis},
     store::{Layout, OpenError},
 };
 

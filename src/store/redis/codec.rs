@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The part of a pool record that a put sends; the script sets version and time before it.
-pub(super) fn record_rest(job: &NewJob) -> Vec<u8> {
+pub fn record_rest(job: &NewJob) -> Vec<u8> {
     let NewJob { topic, body, ttr, max_attempts, .. } = job;
     let checksum = checksum(body);
     let backoff = backoff_text(job.backoff.as_ref());
@@ -53,7 +53,7 @@ pub(super) fn reservation_text(reservation: Option<Reservation>) -> String {
 }
 
 /// A pool record, taken apart.
-pub(super) struct Record {
+pub struct Record {
     created_at: UnixMillis,
     ttr: Millis,
     max_attempts: u32,
@@ -63,7 +63,11 @@ pub(super) struct Record {
 }
 
 impl Record {
-    fn parse(text: Vec<u8>) -> Result<Self, StoreError> {
+    /// Takes a record apart and compares its checksum.
+    ///
+    /// # Errors
+    /// It is damaged, or of another version.
+    pub fn parse(text: Vec<u8>) -> Result<Self, StoreError> {
         let bad = || StoreError::unreadable(format!("pool record {:?}", shown(&text)));
         let end = text.iter().position(|&byte| byte == b'\n').ok_or_else(bad)?;
         let header = std::str::from_utf8(&text[..end]).map_err(|_| bad())?;

@@ -35,6 +35,8 @@ use crate::job::{
     TopicSettings, UnixMillis,
 };
 
+pub use codec::{Record, record_rest};
+
 /// Where and how to keep jobs on Redis.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {

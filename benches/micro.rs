@@ -1,0 +1,145 @@
+//! What the parts cost, one by one, so that a change shows what it did: the codec, the coalescer,
+//! and the transitions of both stores. `cargo bench`; needs redis-server.
+
+use std::{
+    hint::black_box,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use delay_queue::{
+    job::{Buckets, IdMaker, Millis, NewJob, Nonce, OnConflict, PoppedJob, Schedule},
+    measured::{Coalescer, Record, record_rest},
+    store::{
+        Clock, Held, Options, Store, Want,
+        file::FileStore,
+        redis::{RedisOptions, RedisStore},
+    },
+};
+use futures::future::join_all;
+use tokio::runtime::Runtime;
+use tokio_util::task::TaskTracker;
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+/// Jobs in one call.
+const BATCHES: [usize; 3] = [1, 10, 100];
+
+fn new_job(ids: &IdMaker) -> NewJob {
+    NewJob {
+        id: ids.next(Clock::Own.now().floor, 0, |_| true),
+        topic: "orders".parse().expect("a topic"),
+        body: format!("\"{}\"", "x".repeat(198)).into(),
+        schedule: Schedule::In(Millis::ZERO),
+        ttr: Millis::new(60_000),
+        max_attempts: 20,
+        backoff: None,
+        dead_retention: Millis::new(1_209_600_000),
+        on_conflict: OnConflict::Reject,
+    }
+}
+
+fn codec(criterion: &mut Criterion) {
+    let job = new_job(&IdMaker::default());
+    let record = [b"1 1763690060000 ".as_slice(), &record_rest(&job)].concat();
+    let mut group = criterion.benchmark_group("codec");
+    group.bench_function("write a record", |b| b.iter(|| record_rest(black_box(&job))));
+    group.bench_function("read a record", |b| {
+        b.iter(|| Record::parse(black_box(record.clone())).expect("a record"));
+    });
+    group.finish();
+}
+
+/// Callers that all come at once, and a call that takes no time.
+fn coalescer(criterion: &mut Criterion) {
+    let runtime = Runtime::new().expect("a runtime");
+    let mut group = criterion.benchmark_group("coalescer");
+    for callers in [1_usize, 32, 256] {
+        let coalescer =
+            Coalescer::new(&TaskTracker::new(), |jobs: Vec<usize>| async move { Ok(jobs) });
+        group.throughput(Throughput::Elements(callers as u64));
+        group.bench_function(BenchmarkId::new("submit", callers), |b| {
+            b.to_async(&runtime)
+                .iter(|| join_all((0..callers).map(|caller| coalescer.submit(vec![caller]))));
+        });
+    }
+    group.finish();
+}
+
+/// How long each transition of a job's way took.
+#[derive(Clone, Copy, Default)]
+struct Spans {
+    put: Duration,
+    pop: Duration,
+    finish: Duration,
+}
+
+/// One batch from its put to its finish.
+async fn way(store: &dyn Store, ids: &IdMaker, batch: usize) -> Spans {
+    let bucket = Buckets::ONE.all().next().expect("one bucket");
+    let jobs = (0..batch).map(|_| new_job(ids)).collect();
+    let count = u16::try_from(batch).expect("a small batch");
+    let want = Want { topic: "orders".parse().expect("a topic"), count, ttr: None };
+
+    let began = Instant::now();
+    store.put(bucket, jobs).await.expect("put");
+    let put = began.elapsed();
+
+    let began = Instant::now();
+    let popped = store.pop(bucket, Nonce::new(began.elapsed().as_nanos() as u64), vec![want]).await;
+    let pop = began.elapsed();
+
+    let popped = popped.expect("popped").remove(0).jobs;
+    assert_eq!(popped.len(), batch);
+    let held = |job: PoppedJob| Held { id: job.id, reservation: Some(job.reservation) };
+    let held = popped.into_iter().map(held).collect();
+    let began = Instant::now();
+    store.finish(bucket, held).await.expect("finish");
+    Spans { put, pop, finish: began.elapsed() }
+}
+
+fn transitions(criterion: &mut Criterion, name: &str, store: &Arc<dyn Store>) {
+    let runtime = Runtime::new().expect("a runtime");
+    let ids = IdMaker::default();
+    for transition in ["put", "pop", "finish"] {
+        let span = |spans: Spans| match transition {
+            "put" => spans.put,
+            "pop" => spans.pop,
+            _ => spans.finish,
+        };
+        let mut group = criterion.benchmark_group(format!("{name} {transition}"));
+        group.sample_size(20);
+        for batch in BATCHES {
+            group.throughput(Throughput::Elements(batch as u64));
+            group.bench_function(BenchmarkId::from_parameter(batch), |b| {
+                b.iter_custom(|rounds| {
+                    let mut sum = Duration::ZERO;
+                    for _ in 0..rounds {
+                        sum += span(runtime.block_on(way(&**store, &ids, batch)));
+                    }
+                    sum
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+fn stores(criterion: &mut Criterion) {
+    let runtime = Runtime::new().expect("a runtime");
+    let options = Options { buckets: Some(Buckets::ONE), clock: Clock::Own };
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = FileStore::open(dir.path(), options.clone()).expect("a file store");
+    transitions(criterion, "file", &(Arc::new(file) as Arc<dyn Store>));
+
+    let server = support::Redis::start();
+    let redis =
+        RedisOptions { url: server.url(), prefix: "micro".to_owned(), accept_data_loss: false };
+    let redis = runtime.block_on(RedisStore::open(redis, options)).expect("a store on Redis");
+    transitions(criterion, "redis", &(Arc::new(redis) as Arc<dyn Store>));
+}
+
+criterion_group!(benches, codec, coalescer, stores);
+criterion_main!(benches);

@@ -1,0 +1,136 @@
+//! `delay-queue bench` as its users run it: figures, clear words, nothing left behind.
+
+use serde_json::Value;
+
+use crate::{
+    output,
+    process::{Process, program},
+    support::free_port,
+};
+
+/// Runs a bench to its end; whether it went well, its JSON, and what it said.
+fn bench(dir: &std::path::Path, arguments: &[&str]) -> (bool, Value, String) {
+    let mut all = vec!["bench", "--json"];
+    all.extend(arguments);
+    let output = output(dir, &all);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!said.contains("panicked"), "{said}");
+    (output.status.success(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+}
+
+async fn jobs_left(server: &Process) -> usize {
+    server.get("/topics").await.1["topics"].as_array().expect("topics").len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_phase_has_figures_and_nothing_is_left_behind() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let window = ["--late-jobs", "50", "--window", "1s"];
+    for (batch, topics) in [("1", "1"), ("7", "3")] {
+        let mut arguments = vec!["--url", &server.base, "--jobs", "500", "--batch", batch];
+        arguments.extend(["--topics", topics, "--pending", "100", "--against", "noop"]);
+        arguments.extend(window);
+        let (well, report, said) = bench(dir.path(), &arguments);
+        assert!(well, "{said}");
+        let figures = report["figures"].as_array().expect("figures");
+        let of = |peer: &str, phase: &str| {
+            let found = figures.iter().find(|f| f["peer"] == peer && f["phase"] == phase);
+            found.unwrap_or_else(|| panic!("no {phase} of {peer}: {report}"))
+        };
+        for (peer, phase, jobs) in [
+            ("noop", "put", 500),
+            ("delay-queue", "put", 500),
+            ("delay-queue", "pop", 500),
+            ("delay-queue", "lateness", 50),
+        ] {
+            let figures = of(peer, phase);
+            assert_eq!(figures["jobs"], jobs, "{figures}");
+            assert!(figures["jobs_per_second"].as_f64().is_some_and(|rate| rate > 0.0));
+            let spread =
+                ["p50_ms", "p99_ms", "p99_9_ms", "max_ms"].map(|name| figures[name].as_f64());
+            assert!(spread.is_sorted() && spread[0] > Some(0.0), "{figures}");
+        }
+        let late = of("delay-queue", "lateness");
+        assert_eq!((&late["early"], &late["missing"]), (&0.into(), &0.into()));
+        assert_eq!(jobs_left(&server).await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_get_a_line_a_phase_with_its_ratio() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let arguments = ["bench", "--url", &server.base, "--jobs", "200", "--phases", "put,pop"];
+    let output = output(dir.path(), &[&arguments[..], &["--against", "noop"]].concat());
+    let text = String::from_utf8(output.stdout).expect("text");
+    let line = |words: [&str; 2]| text.lines().find(|line| words.iter().all(|w| line.contains(w)));
+    for phase in ["put", "pop"] {
+        let line = line(["delay-queue ", phase]).unwrap_or_else(|| panic!("{text}"));
+        assert!(
+            line.contains("jobs/s") && line.contains("p99.9") && line.contains(" x noop"),
+            "{line}"
+        );
+    }
+    assert!(text.contains("µs of CPU a job"), "its own cost is stated: {text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bench_against_nothing_or_a_wrong_address_says_so() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let nothing = format!("http://127.0.0.1:{}", free_port());
+    for (url, words) in [
+        (nothing.as_str(), "failed to connect to 127.0.0.1"),
+        ("https://127.0.0.1:9277", "must be http://<host>:<port>"),
+        ("http://", "must be http://<host>:<port>"),
+        ("http://no.such.host.invalid:1", "no address that can be reached"),
+    ] {
+        let (well, _, said) = bench(dir.path(), &["--url", url, "--jobs", "10"]);
+        assert!(!well && said.contains(words), "{url}: {said}");
+    }
+    for (arguments, words) in [
+        (["--against", "redis://x:1"], "noop or beanstalkd://"),
+        (["--phases", "push"], "possible values: put, pop, lateness"),
+        (["--window", "soon"], "must be a duration"),
+        (["--batch", "101"], "101 is not in 1..=100"),
+        (["--jobs", "0"], "0 is not in 1.."),
+    ] {
+        let (well, _, said) = bench(dir.path(), &arguments);
+        assert!(!well && said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_answers_errors_ends_it_with_the_figures_so_far() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let arguments = ["--url", &server.base, "--jobs", "10", "--body", "300000", "--phases", "put"];
+    let (well, report, said) = bench(dir.path(), &arguments);
+    assert!(!well && said.contains("413") && said.contains("limits.body_bytes"), "{said}");
+    assert!(report["error"].as_str().is_some_and(|error| error.contains("413")), "{report}");
+    assert_eq!(report["figures"][0]["jobs"], 0, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_ends_it_with_the_figures_so_far_and_a_purge() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let arguments =
+        ["bench", "--json", "--url", &server.base, "--jobs", "100000000", "--phases", "put"];
+    let mut command = program(dir.path(), &arguments);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("it runs");
+    while jobs_left(&server).await == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // nothing tells that it began
+    }
+    let pid = child.id().to_string();
+    let sent = std::process::Command::new("kill").args(["-INT", &pid]).status();
+    assert!(sent.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("interrupted"), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(report["figures"][0]["jobs"].as_u64().is_some_and(|jobs| jobs > 0), "{report}");
+    assert_eq!(jobs_left(&server).await, 0);
+}
