@@ -76,6 +76,15 @@ pub(super) struct Timer {
     pub(super) max_sleep: Duration,
 }
 
+/// The runtime's own sleep is whole milliseconds long, and one more. It serves where the other one
+/// has no thread.
+async fn sleep_exactly(span: Duration) {
+    let exact = AssertUnwindSafe(async { Delay::new(span).await }).catch_unwind();
+    if exact.await.is_err() {
+        tokio::time::sleep(span).await;
+    }
+}
+
 /// How far a timer has looked.
 #[derive(Default)]
 struct Looks {
@@ -107,8 +116,7 @@ impl Timer {
                 }
             };
             tokio::select! {
-                // The runtime's own sleep is whole milliseconds long, and one more.
-                () = Delay::new(sleep) => {}
+                () = sleep_exactly(sleep) => {}
                 () = self.bell.nearer.notified() => {}
                 () = stop.cancelled() => {}
             }

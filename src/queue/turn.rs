@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::job::{Bucket, Buckets};
 
 /// How many jobs a bucket's turn lasts.
-const STRETCH: u64 = 64;
+pub(super) const STRETCH: u64 = 64;
 /// Parts into which the buckets are cut. A made id is found by trying, as many times as there
 /// are parts; so with more buckets than this, a turn is that of some neighbours.
 const PARTS: u16 = 16;
@@ -29,7 +29,8 @@ pub(super) struct Part {
 impl Turn {
     /// Where so many jobs should go, together.
     pub(super) fn take(&self, jobs: usize, buckets: Buckets) -> Part {
-        let before = self.0.fetch_add(jobs as u64, Ordering::Relaxed);
+        // No step is longer than a turn, or some bucket's might be stepped over every time.
+        let before = self.0.fetch_add((jobs as u64).min(STRETCH), Ordering::Relaxed);
         let width = usize::from(buckets.get().div_ceil(PARTS));
         let parts = usize::from(buckets.get()).div_ceil(width);
         Part { index: stretches(before) % parts, width }

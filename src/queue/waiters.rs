@@ -13,7 +13,7 @@ use std::{
 use futures::future::select_all;
 use tokio::sync::{Notify, futures::OwnedNotified};
 
-use super::turn::stretches;
+use super::turn::{STRETCH, stretches};
 use crate::job::{Bucket, Buckets, Topic};
 
 /// Most topics that one look asks for; where more are popped from, looks take turns.
@@ -75,7 +75,7 @@ impl Waiters {
         let mut marks: Vec<Mark> = marks.filter(|mark| mark.number > 0).collect();
         let first = marks.iter().position(|mark| mark.bucket.index() >= turn).unwrap_or(0);
         marks.rotate_left(first);
-        entry.asked += u64::from(count);
+        entry.asked += u64::from(count).min(STRETCH);
         marks
     }
 
@@ -241,6 +241,20 @@ mod tests {
             waiters.marks(&topics[1], 10);
         }
         assert_eq!(first.len(), 2);
+    }
+
+    #[test]
+    fn every_bucket_is_first_at_times_whatever_consumers_ask_for() {
+        for (buckets, count) in [(3, 96), (5, 80), (16, 100), (25, 100), (16, 1)] {
+            let buckets = Buckets::try_from(buckets).expect("a number of buckets");
+            let waiters = Waiters::new(buckets);
+            let topic: Topic = "t".parse().expect("a topic");
+            let _places = waiters.register(std::slice::from_ref(&topic));
+            buckets.all().for_each(|bucket| waiters.mark(&topic, bucket, 1));
+            let firsts = (0..2_000).map(|_| waiters.marks(&topic, count)[0].bucket);
+            let firsts: std::collections::HashSet<Bucket> = firsts.collect();
+            assert_eq!(firsts.len(), usize::from(buckets.get()), "{buckets:?}, {count}");
+        }
     }
 
     #[test]

@@ -20,19 +20,22 @@ impl Noop {
     /// # Errors
     /// No port or no threads.
     pub fn start() -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let connections = Connections {
             header_timeout: Duration::from_secs(60),
             open: TaskTracker::new(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
         };
-        let _context = runtime.enter();
-        let listener = TcpListener::from_std(listener)?;
-        runtime.spawn(async move { connections.accept(listener, crate::http::noop()).await });
+        runtime.spawn(async move {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => connections.accept(listener, crate::http::noop()).await,
+                Err(error) => tracing::error!(%error, "failed to listen"),
+            }
+        });
         Ok(Self { address, runtime: Some(runtime) })
     }
 }

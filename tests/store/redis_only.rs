@@ -98,6 +98,27 @@ async fn a_broken_attempt_record_costs_the_count_and_not_the_job() {
 }
 
 #[tokio::test]
+async fn a_job_whose_record_names_another_topic_stays_in_one_place() {
+    let bench = Bench::one_bucket_redis().await;
+    bench.put(job("a", "t")).await.expect("put");
+    let pool = key(&bench, "a", "pool");
+    let answer = command(&bench, &format!("HGET {pool} a"));
+    let (_, record) = answer.split_once("\r\n").expect("a record");
+    let damaged = record.trim_end().replace(" t\n", " u\n");
+    assert_ne!(damaged, record.trim_end());
+    let quoted = damaged.replace('"', "\\\"").replace('\n', "\\n");
+    assert_eq!(command(&bench, &format!("HSET {pool} a \"{quoted}\"")), ":0\r\n");
+
+    let popped = bench.pop_one("t").await;
+    bench.release(&popped.id, Some(popped.reservation), None).await.expect("release");
+    let count = |set: &str| command(&bench, &format!("ZCARD {}", pool.replace(":pool", set)));
+    assert_eq!(
+        [":reserved:t", ":ready:t", ":reserved:u", ":ready:u"].map(count),
+        [":0\r\n", ":1\r\n", ":0\r\n", ":0\r\n"]
+    );
+}
+
+#[tokio::test]
 async fn a_record_that_is_in_no_set_can_be_replaced_and_deleted() {
     let bench = Bench::one_bucket_redis().await;
     for name in ["a", "b"] {

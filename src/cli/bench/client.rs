@@ -15,6 +15,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest wait for an answer: a minute's pop and some more.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 
+/// The server took longer than [`ANSWER_TIMEOUT`].
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {} s", ANSWER_TIMEOUT.as_secs())]
+pub(super) struct NoAnswer;
+
 /// Bytes from a server, read as far as they are needed.
 pub(super) struct Wire {
     stream: TcpStream,
@@ -40,7 +45,7 @@ impl Wire {
     /// Reads some more.
     pub(super) async fn more(&mut self) -> Result<(), Failure> {
         match timeout(ANSWER_TIMEOUT, self.stream.read_buf(&mut self.read)).await {
-            Err(_) => Err(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs()).into()),
+            Err(_) => Err(NoAnswer.into()),
             Ok(Ok(0)) => Err("the server closed the connection".into()),
             Ok(read) => Ok(read.map(drop)?),
         }
@@ -57,6 +62,12 @@ pub(super) struct Client {
 impl Client {
     pub(super) async fn connect(address: SocketAddr) -> Result<Self, Failure> {
         Ok(Self { wire: Wire::connect(address).await?, head: Vec::new(), address })
+    }
+
+    /// Connects again.
+    pub(super) async fn renew(&mut self) -> Result<(), Failure> {
+        self.wire = Wire::connect(self.address).await?;
+        Ok(())
     }
 
     /// Sends a request; answers the body of a 2xx.

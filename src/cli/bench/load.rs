@@ -18,8 +18,10 @@ use crate::{job::UnixMillis, store::Clock};
 
 /// How often a long phase says how far it is.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// How many jobs one request of a fill puts, and over how many connections.
+/// How many jobs one request of a fill puts at most, and about how many bytes.
 const FILL_BATCH: u64 = 500;
+const FILL_BYTES: u64 = 2 << 20;
+/// Connections of a fill.
 const FILLERS: usize = 8;
 /// In milliseconds.
 const DAY: u64 = 24 * 3_600_000;
@@ -125,14 +127,15 @@ pub(super) async fn fill(
     due: impl Fn(u64) -> UnixMillis + Copy + 'static,
 ) -> Result<(), Failure> {
     let tally = Rc::new(RefCell::new(Tally::new()));
+    let batch = (FILL_BYTES / u64::from(run.bench.body)).clamp(1, FILL_BATCH);
     let mut parts = JoinSet::new();
     for filler in 0..FILLERS {
         let (body, tally, topics) = (body(run.bench.body), Rc::clone(&tally), topics.to_vec());
         parts.spawn_local(async move {
             let mut server = Server::connect(address).await?;
-            let batches = (0..jobs.div_ceil(FILL_BATCH)).skip(filler).step_by(FILLERS);
-            for (batch, topic) in batches.zip(topics.iter().cycle()) {
-                let numbers = batch * FILL_BATCH..jobs.min((batch + 1) * FILL_BATCH);
+            let batches = (0..jobs.div_ceil(batch)).skip(filler).step_by(FILLERS);
+            for (number, topic) in batches.zip(topics.iter().cycle()) {
+                let numbers = number * batch..jobs.min((number + 1) * batch);
                 let count = numbers.end - numbers.start;
                 server.put_at(topic, &body, numbers.map(due)).await?;
                 tally.borrow_mut().jobs += count;

@@ -4,7 +4,10 @@ use std::{fmt::Write, net::SocketAddr};
 
 use serde::Deserialize;
 
-use super::{Failure, client::Client};
+use super::{
+    Failure,
+    client::{Client, NoAnswer},
+};
 use crate::job::UnixMillis;
 
 /// One connection to something that keeps jobs.
@@ -132,9 +135,24 @@ impl Peer for Server {
         Ok(jobs.len() as u64)
     }
 
+    /// Until nothing is found: a request that was given up may still be carried out.
     async fn purge(&mut self, topics: &[&str]) -> Result<(), Failure> {
+        #[derive(Deserialize)]
+        struct Answer {
+            purged: u64,
+        }
+
         for topic in topics {
-            self.client.call("DELETE", &format!("/topics/{topic}/jobs"), b"").await?;
+            let path = format!("/topics/{topic}/jobs");
+            loop {
+                match self.client.call("DELETE", &path, b"").await {
+                    Ok(answer) if serde_json::from_slice::<Answer>(answer)?.purged == 0 => break,
+                    Ok(_) => {}
+                    // Millions may take longer than an answer may.
+                    Err(error) if error.is::<NoAnswer>() => self.client.renew().await?,
+                    Err(error) => return Err(error),
+                }
+            }
         }
         Ok(())
     }

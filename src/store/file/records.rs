@@ -133,10 +133,11 @@ impl Records {
         while let Some(row) = rows.next()? {
             let serial: u64 = row.get(0)?;
             last = last.max(serial);
-            while popped.is_some_and(|attempt| attempt.get(0).is_ok_and(|n: u64| n < serial)) {
+            let number = serial.cast_signed();
+            while popped.is_some_and(|attempt| attempt.get(0).is_ok_and(|n: i64| n < number)) {
                 popped = popped_rows.next()?;
             }
-            let own = popped.filter(|attempt| attempt.get(0).is_ok_and(|n: u64| n == serial));
+            let own = popped.filter(|attempt| attempt.get(0).is_ok_and(|n: i64| n == number));
             match arrival(row, own, serial) {
                 Ok(arrival) => take(arrival),
                 Err(error) => tracing::error!(serial, %error, "left an unreadable job aside"),
@@ -309,10 +310,10 @@ impl Records {
         self.all_rows(&format!("PRAGMA incremental_vacuum({pages})"))
     }
 
-    /// Carries the whole log over into the file, which gets its size then, and empties it. Not
-    /// within a transaction.
+    /// Carries the log over into the file, which gets its size then, as far as no reader of the
+    /// file is in the way: this waits for none. Not within a transaction.
     pub(super) fn carry_over(&self) -> rusqlite::Result<()> {
-        self.all_rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.all_rows("PRAGMA wal_checkpoint(PASSIVE)")
     }
 
     /// Each page that is given back is one row of an answer.
@@ -325,8 +326,12 @@ impl Records {
 
     /// Makes what room there is on a full disk.
     pub(super) fn make_room(&self) {
-        if let Err(error) = self.vacuum(2_000).and_then(|()| self.carry_over()) {
-            tracing::warn!(%error, "failed to give room back to the disk");
+        // The log first and last: the vacuum needs room in it, and may fail for want of that.
+        let empty_log = "PRAGMA wal_checkpoint(TRUNCATE)";
+        for sql in [empty_log, "PRAGMA incremental_vacuum(2000)", empty_log] {
+            if let Err(error) = self.all_rows(sql) {
+                tracing::warn!(%error, sql, "failed to give room back to the disk");
+            }
         }
     }
 

@@ -1,16 +1,18 @@
 //! Gives room back to the disk when jobs have gone.
 //!
-//! In small steps, each a transaction of its own and followed by a pause: other work waits for one
-//! step at most, and all steps together take a small part of the time. A little room stays, for
-//! the jobs that come next.
+//! In small steps, each a transaction of its own: other work waits for one step at most. Where there
+//! is other work, each step is followed by a pause, and all steps together take a small part of the
+//! time. A little room stays, for the jobs that come next.
 
 use std::time::{Duration, Instant};
 
 use super::records::Records;
 
-/// Pages of one step: about a millisecond.
-const STEP: u64 = 128;
-/// So many times as long as a step took, the next one stays away.
+/// How long a step should take. What a page costs depends on how many are free (the engine looks
+/// for each in its list of them), so the number of pages follows from the step before.
+const STEP: Duration = Duration::from_millis(2);
+const PAGES: std::ops::RangeInclusive<u64> = 8..=1024;
+/// So many times as long as a step took, the next one stays away where there is other work.
 const PAUSE: u32 = 4;
 /// How long after jobs have gone the first step is; those that follow at once go together.
 const REST: Duration = Duration::from_secs(1);
@@ -23,12 +25,14 @@ const SPARE_PART: u64 = 4;
 /// When the next step is, if there is anything to do.
 pub(super) struct Tidier {
     next: Option<Instant>,
+    /// Pages of the next step.
+    pages: u64,
 }
 
 impl Tidier {
     /// What an earlier run has left is looked at first.
     pub(super) fn new() -> Self {
-        Self { next: Some(Instant::now() + REST) }
+        Self { next: Some(Instant::now() + REST), pages: 64 }
     }
 
     /// Jobs have gone.
@@ -46,11 +50,15 @@ impl Tidier {
         self.next.is_some_and(|next| next.elapsed() >= OVERDUE)
     }
 
-    /// Takes one step, outside of any transaction.
-    pub(super) fn step(&mut self, records: &Records) {
+    /// Takes one step, outside of any transaction; `busy` if there is other work.
+    pub(super) fn step(&mut self, records: &Records, busy: bool) {
         let began = Instant::now();
-        self.next = match Self::give_back(records) {
-            Ok(true) => Some(Instant::now() + began.elapsed() * PAUSE),
+        let more = self.give_back(records);
+        let took = began.elapsed();
+        let pages = if took > STEP { self.pages / 2 } else { self.pages * 2 };
+        self.pages = pages.clamp(*PAGES.start(), *PAGES.end());
+        self.next = match more {
+            Ok(true) => Some(Instant::now() + if busy { took * PAUSE } else { Duration::ZERO }),
             Ok(false) => None,
             Err(error) => {
                 tracing::warn!(%error, "failed to give room back to the disk");
@@ -60,13 +68,15 @@ impl Tidier {
     }
 
     /// Answers whether there is more.
-    fn give_back(records: &Records) -> rusqlite::Result<bool> {
+    fn give_back(&self, records: &Records) -> rusqlite::Result<bool> {
         let (free, all) = records.pages()?;
         if free <= SPARE || free <= all / SPARE_PART {
             return Ok(false);
         }
-        records.vacuum(STEP)?;
-        let more = free - STEP > SPARE.max(all / SPARE_PART);
+        records.vacuum(self.pages)?;
+        let (left, all) = records.pages()?;
+        // A file that was made without `auto_vacuum` gives nothing back.
+        let more = left < free && left > SPARE.max(all / SPARE_PART);
         if !more {
             // The file is cut when the log has been carried over.
             records.carry_over()?;

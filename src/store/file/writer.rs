@@ -235,6 +235,8 @@ impl Writer {
 const UNPOISONED: &str = "nobody panics while holding this lock";
 
 fn write(mut desk: Desk, arrivals: &Receiver<Work>) {
+    // Whether there was work since the last step of the tidier.
+    let mut busy = false;
     loop {
         let arrived = match desk.tidier.rest() {
             Some(rest) => arrivals.recv_timeout(rest),
@@ -245,11 +247,15 @@ fn write(mut desk: Desk, arrivals: &Receiver<Work>) {
                 let mut batch = vec![first];
                 batch.extend(arrivals.try_iter().take(MAX_BATCH));
                 desk.batch(batch);
+                busy = true;
                 if desk.tidier.is_overdue() {
-                    desk.tidier.step(&desk.records);
+                    desk.tidier.step(&desk.records, busy);
                 }
             }
-            Err(RecvTimeoutError::Timeout) => desk.tidier.step(&desk.records),
+            Err(RecvTimeoutError::Timeout) => {
+                desk.tidier.step(&desk.records, busy);
+                busy = false;
+            }
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }

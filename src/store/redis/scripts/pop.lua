@@ -6,16 +6,18 @@
 -- reserved until now + TTR.
 local nonce, given, bytes, reply = ARGV[2], 0, 0, { NOW_UP }
 
--- The next attempt's record, its number, and its TTR. A pool record's header ends as it does.
+-- The next attempt's record, its number, and its TTR. A pool record's header ends as it does; but
+-- the topic is that of the set, in which the job stands.
 local function attempt_of(record, earlier, topic, reservation, due, ttr)
-  local own, rest = string.match(record, '^1 %d+ %x+ (%d+) (%d+ %d+ %S+ %S+)\n')
+  local own, rest = string.match(record, '^1 %d+ %x+ (%d+) (%d+ %d+ %S+) %S+\n')
   -- An unreadable record goes out too: the store, which checks it anyway, sets it aside.
-  if not own then own, rest = '60000', '1 1209600000 - ' .. topic end
+  if not own then own, rest = '60000', '1 1209600000 -' end
   local a = parse_attempt(earlier) or { attempt = 0, error = '' }
   local number = a.attempt + 1
   ttr = ttr or tonumber(own)
   -- The error text is appended, not formatted: it may have any bytes.
-  local text = string.format('%d %s %d 0 %d %s\n', number, reservation, due, ttr, rest) .. a.error
+  local text = string.format('%d %s %d 0 %d %s %s\n', number, reservation, due, ttr, rest, topic)
+    .. a.error
   return text, number, ttr
 end
 
