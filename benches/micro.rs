@@ -135,8 +135,7 @@ fn stores(criterion: &mut Criterion) {
     transitions(criterion, "file", &(Arc::new(file) as Arc<dyn Store>));
 
     let server = support::Redis::start();
-    let redis =
-        RedisOptions { url: server.url(), prefix: "micro".to_owned(), accept_data_loss: false };
+    let redis = RedisOptions::new(server.url().parse().expect("a URL"), "micro");
     let redis = runtime.block_on(RedisStore::open(redis, options)).expect("a store on Redis");
     transitions(criterion, "redis", &(Arc::new(redis) as Arc<dyn Store>));
 }

@@ -6,6 +6,7 @@ use axum::{Json, extract::State};
 use serde::Serialize;
 
 use super::{App, problem::Problem};
+use crate::queue::Readiness;
 
 #[derive(Serialize)]
 pub(super) struct Fine {
@@ -19,11 +20,21 @@ pub(super) async fn healthz() -> Json<Fine> {
     FINE
 }
 
-/// The store is reachable and fit, timers move, and the server is not about to end.
-pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Fine>, Problem> {
+#[derive(Serialize)]
+pub(super) struct Ready {
+    status: &'static str,
+    /// Buckets that are out of reach, if some are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    buckets_away: Vec<usize>,
+}
+
+/// The store is reachable and fit, timers move, and the server is not about to end. Where a part
+/// of a cluster is away the others go on: that is "degraded", and ready.
+pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     if app.draining.load(Ordering::SeqCst) {
         return Err(Problem::shutting_down());
     }
-    app.queue.check().await?;
-    Ok(FINE)
+    let Readiness { away } = app.queue.check().await?;
+    let status = if away.is_empty() { "ok" } else { "degraded" };
+    Ok(Json(Ready { status, buckets_away: away }))
 }

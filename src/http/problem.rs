@@ -177,6 +177,12 @@ impl From<StoreError> for Problem {
                 "store_full",
                 "the store has no room for more jobs; finishing and deleting still work",
             ),
+            (StoreError::Replaced, _) => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "store_replaced",
+                "the store was emptied or replaced since this server began, and jobs are lost; \
+                 see its log, mend the store, then restart this server",
+            ),
             (StoreError::Unreadable { .. }, _) => Self::internal(),
         };
         tracing::warn!(%error, code = problem.code, "a request failed");

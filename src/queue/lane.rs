@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use super::{
-    coalescer::Coalescer, handed::Handed, handed::WayBack, stats::Stats, timer::Bell,
+    coalescer::Coalescer, handed::Handed, handed::WayBack, news, stats::Stats, timer::Bell,
     waiters::Waiters,
 };
 use crate::{
@@ -44,10 +44,14 @@ pub(super) struct Scene {
 }
 
 impl Scene {
+    fn ready(&self, topic: &Topic, count: u64) {
+        news::ready(&*self.store, &self.waiters, topic, self.bucket, count);
+    }
+
     /// A job has moved: whoever waits for it may pop it, or the timer must know.
     fn moved(&self, topic: &Topic, state: State, at: UnixMillis) {
         match state {
-            State::Ready => self.waiters.mark(topic, self.bucket, 1),
+            State::Ready => self.ready(topic, 1),
             State::Delayed | State::Reserved | State::Dead => self.bell.ring(at),
         }
     }
@@ -74,7 +78,7 @@ impl Scene {
                 since.popped = since.popped.saturating_sub(1)
             });
             for topic in replies.iter().flatten() {
-                scene.waiters.mark(topic, scene.bucket, 1);
+                scene.ready(topic, 1);
             }
             Ok(replies)
         })
@@ -121,7 +125,7 @@ impl Scene {
             kick: self.coalescer(|scene: Self, jobs| async move {
                 let replies = scene.store.kick(scene.bucket, jobs).await?;
                 for topic in replies.iter().flatten() {
-                    scene.waiters.mark(topic, scene.bucket, 1);
+                    scene.ready(topic, 1);
                 }
                 Ok(replies)
             }),
@@ -154,9 +158,7 @@ impl Scene {
         self.stats.count(placed.iter().map(|&(topic, ..)| topic), |since| since.put += 1);
         for same in placed.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             match same[0] {
-                (topic, State::Ready, _) => {
-                    self.waiters.mark(topic, self.bucket, same.len() as u64)
-                }
+                (topic, State::Ready, _) => self.ready(topic, same.len() as u64),
                 _ => same.iter().for_each(|&(.., at)| self.bell.ring(at)),
             }
         }

@@ -9,7 +9,10 @@ mod coalescer;
 mod error;
 mod handed;
 mod lane;
+mod news;
 mod pop;
+mod put;
+mod readiness;
 mod stats;
 mod timer;
 mod topic_settings;
@@ -27,31 +30,26 @@ use self::{
     addressed::Addressed,
     handed::WayBack,
     lane::{Lane, Scene},
+    news::Listen,
     stats::Stats,
     timer::{Bell, Timer},
     topic_settings::{Follow, Topics},
-    turn::{Part, Turn},
+    turn::Turn,
     waiters::Waiters,
 };
 use crate::{
-    job::{
-        Backoff, Bucket, Change, Defaults, IdMaker, Job, JobId, NewJob, OnConflict, Refusal,
-        Schedule, State, Topic, TopicSettings, UnixMillis,
-    },
-    store::{Bury, Clock, Held, Moved, Outcome, Placed, Release, Reply, Store, StoreError, Touch},
+    job::{Bucket, Change, Defaults, IdMaker, Job, JobId, Refusal, State, Topic, UnixMillis},
+    store::{Bury, Held, Moved, Outcome, Release, Reply, Store, StoreError, Touch},
 };
 
 pub use coalescer::Coalescer;
 pub use error::QueueError;
 pub use handed::Handed;
 pub use pop::Pop;
+pub use put::Put;
+pub use readiness::Readiness;
 pub use stats::Since;
 pub use topics::Position;
-
-/// A timer that has not gone through for this long (beyond its sleep) does not move.
-const STUCK_AFTER: Duration = Duration::from_secs(5);
-/// How often a server-made id that exists already is made again.
-const ID_ATTEMPTS: usize = 8;
 
 /// How the queue behaves.
 #[derive(Debug, Clone)]
@@ -62,27 +60,6 @@ pub struct QueueSettings {
     pub require_reservation: bool,
     /// The longest sleep of a timer.
     pub max_sleep: Duration,
-}
-
-/// A put as a client asks for it; what is `None` takes a default.
-#[derive(Debug, Clone)]
-pub struct Put {
-    /// None asks for a server-made id.
-    pub id: Option<JobId>,
-    /// What consumers pop it from.
-    pub topic: Topic,
-    /// JSON text.
-    pub body: bytes::Bytes,
-    /// When it falls due.
-    pub schedule: Schedule,
-    /// How long a consumer has.
-    pub ttr: Option<crate::job::Millis>,
-    /// Attempts before it is dead; 0 is no limit.
-    pub max_attempts: Option<u32>,
-    /// The wait before the next attempt.
-    pub backoff: Option<Backoff>,
-    /// What happens when the id is alive already.
-    pub on_conflict: OnConflict,
 }
 
 /// The queue.
@@ -172,6 +149,16 @@ impl Queue {
             pause: self.settings.max_sleep,
         };
         self.timers.spawn(follow.run(self.stop_timers.clone()));
+        if let Some(heard) = self.store.hear() {
+            let listen = Listen {
+                heard,
+                store: Arc::clone(&self.store),
+                bells: self.bells.clone(),
+                waiters: Arc::clone(&self.waiters),
+                topics: Arc::clone(&self.topics),
+            };
+            self.timers.spawn(listen.run(self.stop_timers.clone()));
+        }
     }
 
     /// Answers every waiting pop, and each one from now on, at once.
@@ -190,78 +177,8 @@ impl Queue {
         self.store.close().await;
     }
 
-    /// Is the store fit, and do all timers move?
-    ///
-    /// # Errors
-    /// The store's own, or which timer stands still.
-    pub async fn check(&self) -> Outcome<()> {
-        self.store.check().await?;
-        let limit = self.settings.max_sleep + STUCK_AFTER;
-        match self.bells.iter().position(|bell| bell.since_last_pass() > limit) {
-            Some(bucket) => Err(StoreError::away(format!("the timer of bucket {bucket} is stuck"))),
-            None => Ok(()),
-        }
-    }
-
-    /// Puts jobs. Like all below: each job has its own outcome, in the order given.
-    pub async fn put(&self, puts: Vec<Put>) -> Vec<Result<(JobId, Placed), QueueError>> {
-        let made: Vec<bool> = puts.iter().map(|put| put.id.is_none()).collect();
-        let topics = self.topics.current();
-        let part = self.turn.take(puts.len(), self.store.buckets());
-        let fill_in = |put| self.fill_in(put, &topics, part);
-        let mut jobs: Vec<NewJob> = puts.into_iter().map(fill_in).collect();
-        let mut replies = self.each(jobs.clone(), |lane| &lane.put).await;
-        for _ in 0..ID_ATTEMPTS {
-            let exists = |index: &usize| {
-                matches!(replies[*index], Err(QueueError::Refused(Refusal::Exists)))
-            };
-            let collided: Vec<usize> =
-                (0..jobs.len()).filter(|&index| made[index]).filter(exists).collect();
-            if collided.is_empty() {
-                break;
-            }
-            collided.iter().for_each(|&index| jobs[index].id = self.new_id(part));
-            let again = collided.iter().map(|&index| jobs[index].clone()).collect();
-            let placed = self.each(again, |lane| &lane.put).await;
-            collided.into_iter().zip(placed).for_each(|(index, reply)| replies[index] = reply);
-        }
-        let ids = jobs.into_iter().map(|job| job.id);
-        ids.zip(replies).map(|(id, reply)| Ok((id, reply?))).collect()
-    }
-
-    /// A put with all defaults filled in.
-    fn fill_in(&self, put: Put, topics: &TopicSettings, part: Part) -> NewJob {
-        let Defaults { ttr, max_attempts, dead_retention } = self.settings.defaults;
-        let own = topics.defaults.get(&put.topic).cloned().unwrap_or_default();
-        let backoff = put.backoff.or(own.backoff);
-        // Whoever asks for a new id does not mean a job that has it by chance.
-        let on_conflict = if put.id.is_some() { put.on_conflict } else { OnConflict::Reject };
-        // A list says how often, unless somebody says so in words.
-        let by_backoff = backoff.as_ref().and_then(Backoff::attempts);
-        NewJob {
-            id: put.id.unwrap_or_else(|| self.new_id(part)),
-            topic: put.topic,
-            body: put.body,
-            schedule: put.schedule,
-            ttr: put.ttr.or(own.ttr).unwrap_or(ttr),
-            max_attempts: put
-                .max_attempts
-                .or(own.max_attempts)
-                .or(by_backoff)
-                .unwrap_or(max_attempts),
-            backoff,
-            dead_retention: own.dead_retention.unwrap_or(dead_retention),
-            on_conflict,
-        }
-    }
-
-    /// A new id of the buckets whose turn it is. The clock gives it its order and decides nothing.
-    fn new_id(&self, part: Part) -> JobId {
-        let buckets = self.store.buckets();
-        self.ids.next(Clock::Own.now().floor, rand::random(), |id| part.has(buckets.of(id)))
-    }
-
-    /// Finishes jobs; answers their topics.
+    /// Finishes jobs; answers their topics. Like all of these: each job has its own outcome, in the
+    /// order given.
     pub async fn finish(&self, jobs: Vec<Held>) -> Vec<Result<Topic, QueueError>> {
         self.each(jobs, |lane| &lane.finish).await
     }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use futures::future::try_join_all;
+use futures::future::join_all;
 use tokio::time::Instant;
 
 use super::{Handed, Queue};
@@ -33,24 +33,33 @@ pub struct Pop {
 }
 
 impl Queue {
-    /// Reserves ready jobs, waiting for the first; none when the wait is over.
+    /// Reserves ready jobs, waiting for the first; none when the wait is over. A bucket that is
+    /// away does not end the wait: jobs come from the others, and from it when it is back.
     ///
     /// # Errors
-    /// The store's; whatever was reserved meanwhile is given back.
+    /// The store's, if there was nothing and not every bucket could be asked at the end.
     pub async fn pop(&self, pop: Pop) -> Result<Handed, StoreError> {
         let end = Instant::now() + pop.wait;
         let places = self.waiters.register(&pop.topics);
-        if let Some(handed) = self.take(&pop).await? {
+        let taken = self.take(&pop).await;
+        if let Some(handed) = taken.handed {
             return Ok(handed);
         }
-        self.look(&pop.topics).await?;
+        let mut away = taken.away.or(self.look(&pop.topics).await.err());
         loop {
             let marked = places.marked();
-            if let Some(handed) = self.take(&pop).await? {
+            let taken = self.take(&pop).await;
+            if let Some(handed) = taken.handed {
                 return Ok(handed);
             }
+            away = taken.away.or(away);
             if Instant::now() >= end {
-                return Ok(Handed::default());
+                return match away {
+                    None => Ok(Handed::default()),
+                    Some(error) if pop.wait.is_zero() => Err(error),
+                    // It may be back by now.
+                    Some(_) => self.look(&pop.topics).await.map(|()| Handed::default()),
+                };
             }
             tokio::select! {
                 () = marked => {}
@@ -60,32 +69,37 @@ impl Queue {
         }
     }
 
-    /// Pops where there may be something; none if there is nothing.
-    async fn take(&self, pop: &Pop) -> Outcome<Option<Handed>> {
+    /// Pops where there may be something.
+    async fn take(&self, pop: &Pop) -> Taken {
         let mut handed = Handed::default();
+        let mut away = None;
         let settings = self.topics.current();
         for topic in pop.topics.iter().filter(|topic| !settings.paused.contains(topic)) {
             for mark in self.waiters.marks(topic, pop.count) {
                 let got = u16::try_from(handed.jobs().len()).unwrap_or(u16::MAX);
                 let count = pop.count.saturating_sub(got);
                 if count == 0 {
-                    return Ok(Some(handed));
+                    return Taken { handed: Some(handed), away };
                 }
                 let want = Want { topic: topic.clone(), count, ttr: pop.ttr };
                 let (more, left) = match self.pop_from(mark.bucket, want).await {
                     Ok(popped) => popped,
-                    // What is there already is worth more than the error.
-                    Err(error) if handed.jobs().is_empty() => return Err(error),
-                    Err(_) => return Ok(Some(handed)),
+                    Err(error) => {
+                        // When the bucket is back, its timer looks for who waits without a mark.
+                        self.waiters.unmark(topic, mark);
+                        away = Some(error);
+                        continue;
+                    }
                 };
                 handed.join(more);
-                match left {
-                    0 => self.waiters.unmark(topic, mark),
-                    left => self.waiters.mark(topic, mark.bucket, left),
+                if left == 0 {
+                    self.waiters.unmark(topic, mark);
+                } else {
+                    self.waiters.mark(topic, mark.bucket, left);
                 }
             }
         }
-        Ok(Some(handed).filter(|handed| !handed.jobs().is_empty()))
+        Taken { handed: Some(handed).filter(|handed| !handed.jobs().is_empty()), away }
     }
 
     /// Pops from one bucket; answers also how many are left there.
@@ -103,7 +117,8 @@ impl Queue {
         Ok(popped)
     }
 
-    /// Looks into every bucket and marks where there is something.
+    /// Looks into every bucket and marks where there is something. The error is that of a bucket
+    /// that could not be asked; the others were.
     async fn look(&self, topics: &[Topic]) -> Outcome<()> {
         let buckets = self.store.buckets().all();
         let looks = buckets.map(async |bucket| {
@@ -115,6 +130,13 @@ impl Queue {
             }
             Ok::<(), StoreError>(())
         });
-        try_join_all(looks).await.map(drop)
+        join_all(looks).await.into_iter().collect()
     }
+}
+
+/// What a walk along the marks has brought.
+struct Taken {
+    handed: Option<Handed>,
+    /// Why a bucket could not be asked.
+    away: Option<StoreError>,
 }

@@ -2,14 +2,15 @@
 //! second timer finds nothing left to do.
 //!
 //! A timer sleeps until its bucket's next deadline, or until a transition here brings a nearer
-//! one, and at most `timer.max_sleep`: then it looks what others have brought. It cannot die: an
-//! error is logged, backed off and tried again, for ever.
+//! one. When nobody has looked for `timer.max_sleep`, it looks what others have brought, and says
+//! so: a look of one server spares the others theirs, and if it dies another one looks in its
+//! place. A timer cannot die: an error is logged, backed off and tried again, for ever.
 
 use std::{
     panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -19,10 +20,10 @@ use futures_timer::Delay;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{stats::Stats, waiters::Waiters};
+use super::{news, stats::Stats, waiters::Waiters};
 use crate::{
     job::{Bucket, UnixMillis},
-    store::{Moves, Next, Outcome, Store, StoreError},
+    store::{Hint, Moves, Next, Outcome, Store, StoreError},
 };
 
 /// Most deadlines of one promote.
@@ -31,12 +32,19 @@ const STEP: usize = 500;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
+/// A timer looks for itself after this many times `timer.max_sleep`, whatever others tell.
+const SKIPPED_LOOKS: u32 = 4;
+
 /// What a bucket's timer shares with the rest of the process.
 pub(super) struct Bell {
     /// The deadline that the timer sleeps for, in Unix ms; the greatest number while it is awake.
     sleeps_until: AtomicU64,
     nearer: Notify,
     last_pass: Mutex<Instant>,
+    /// When another server's timer was heard to look.
+    looked_elsewhere: Mutex<Option<Instant>>,
+    /// The last pass ended in an error of the store.
+    failing: AtomicBool,
 }
 
 impl Bell {
@@ -45,6 +53,8 @@ impl Bell {
             sleeps_until: AtomicU64::new(u64::MAX),
             nearer: Notify::new(),
             last_pass: Mutex::new(Instant::now()),
+            looked_elsewhere: Mutex::default(),
+            failing: AtomicBool::new(false),
         }
     }
 
@@ -55,12 +65,23 @@ impl Bell {
         }
     }
 
+    /// Another server's timer has looked into the bucket.
+    pub(super) fn looked_elsewhere(&self) {
+        *self.looked_elsewhere.lock().expect(UNPOISONED) = Some(Instant::now());
+    }
+
     /// How long ago the timer last went through without an error.
     pub(super) fn since_last_pass(&self) -> Duration {
         self.last_pass.lock().expect(UNPOISONED).elapsed()
     }
 
+    /// Whether the store refused the timer when it last tried.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
     fn passed(&self) {
+        self.failing.store(false, Ordering::Relaxed);
         *self.last_pass.lock().expect(UNPOISONED) = Instant::now();
     }
 }
@@ -85,29 +106,64 @@ async fn sleep_exactly(span: Duration) {
     }
 }
 
-/// How far a timer has looked.
-#[derive(Default)]
+/// What a timer knows of its bucket.
 struct Looks {
+    /// The next deadline, and when that is by this process's own clock.
+    next: Option<(UnixMillis, Instant)>,
     last: Option<Instant>,
-    /// Where among the topics the next one begins.
+    /// A part of 1: servers that look by turns must not all look at once.
+    haste: f64,
+    /// Where among the topics the next look begins.
     cursor: usize,
+}
+
+impl Looks {
+    fn new() -> Self {
+        Self { next: None, last: None, haste: rand::random_range(0.75..1.0), cursor: 0 }
+    }
+
+    /// How long until it is time to look: soon after the last look of any server, and now and
+    /// then without regard to others, whose hints may be lost.
+    fn wait(&self, bell: &Bell, max_sleep: Duration) -> Duration {
+        let Some(own) = self.last else { return Duration::ZERO };
+        let elsewhere = *bell.looked_elsewhere.lock().expect(UNPOISONED);
+        let last = elsewhere.map_or(own, |elsewhere| own.max(elsewhere));
+        let due = (last + max_sleep.mul_f64(self.haste))
+            .min(own + (max_sleep * SKIPPED_LOOKS).mul_f64(self.haste));
+        due.saturating_duration_since(Instant::now())
+    }
+
+    fn looked(&mut self) {
+        let cursor = self.cursor;
+        *self = Self { last: Some(Instant::now()), cursor, ..Self::new() };
+    }
+
+    fn know(&mut self, next: Option<Next>) {
+        self.next = next.map(|next| (next.at, Instant::now() + next.wait));
+    }
 }
 
 impl Timer {
     /// Runs until `stop`.
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut pause = FIRST_PAUSE;
-        let mut looks = Looks::default();
+        let mut looks = Looks::new();
+        let mut rung = false;
         while !stop.is_cancelled() {
-            let sleep = match self.guarded_pass(&mut looks).await {
-                Ok(next) => {
+            let sleep = match self.guarded_pass(&mut looks, rung).await {
+                Ok(()) => {
                     self.bell.passed();
                     pause = FIRST_PAUSE;
-                    self.sleep_before(next)
+                    self.sleep_before(&looks)
                 }
                 Err(error) => {
                     let bucket = self.bucket.index();
-                    tracing::warn!(bucket, %error, "a timer failed and tries again");
+                    // One line an outage, not one a try.
+                    match self.bell.failing.swap(true, Ordering::Relaxed) {
+                        false => tracing::warn!(bucket, %error, "a timer failed and tries again"),
+                        true => tracing::debug!(bucket, %error, "a timer failed again"),
+                    }
+                    looks = Looks::new();
                     // Nothing rings in this pause: a store that is away is not asked in a hot loop.
                     self.bell.sleeps_until.store(0, Ordering::SeqCst);
                     let sleep = pause;
@@ -115,46 +171,51 @@ impl Timer {
                     sleep
                 }
             };
-            tokio::select! {
-                () = sleep_exactly(sleep) => {}
-                () = self.bell.nearer.notified() => {}
-                () = stop.cancelled() => {}
-            }
+            rung = tokio::select! {
+                () = sleep_exactly(sleep) => false,
+                () = self.bell.nearer.notified() => true,
+                () = stop.cancelled() => false,
+            };
             // From here on any deadline rings: what comes while the timer works is not missed.
             self.bell.sleeps_until.store(u64::MAX, Ordering::SeqCst);
         }
     }
 
     /// How long to sleep for what is next; tells the bell.
-    fn sleep_before(&self, next: Option<Next>) -> Duration {
-        let Some(next) = next else { return self.max_sleep };
-        let sleep = next.wait.min(self.max_sleep);
-        let early = u64::try_from((next.wait - sleep).as_millis()).unwrap_or(u64::MAX);
-        let until = next.at.get().saturating_sub(early);
-        self.bell.sleeps_until.store(until, Ordering::SeqCst);
+    fn sleep_before(&self, looks: &Looks) -> Duration {
+        let look = looks.wait(&self.bell, self.max_sleep);
+        let Some((at, when)) = looks.next else { return look };
+        let wait = when.saturating_duration_since(Instant::now());
+        let sleep = wait.min(look);
+        let early = u64::try_from((wait - sleep).as_millis()).unwrap_or(u64::MAX);
+        self.bell.sleeps_until.store(at.get().saturating_sub(early), Ordering::SeqCst);
         sleep
     }
 
-    async fn guarded_pass(&self, looks: &mut Looks) -> Outcome<Option<Next>> {
-        let pass = AssertUnwindSafe(self.pass(looks)).catch_unwind().await;
+    async fn guarded_pass(&self, looks: &mut Looks, rung: bool) -> Outcome<()> {
+        let pass = AssertUnwindSafe(self.pass(looks, rung)).catch_unwind().await;
         pass.unwrap_or_else(|_| Err(StoreError::unknown("a timer's pass panicked")))
     }
 
     /// Promotes what is due. Looks first, if it is time to: a look is cheaper than a promote that
     /// finds nothing, and shows what other servers have made ready.
-    async fn pass(&self, looks: &mut Looks) -> Outcome<Option<Next>> {
-        if looks.last.is_none_or(|at| at.elapsed() >= self.max_sleep) {
+    async fn pass(&self, looks: &mut Looks, rung: bool) -> Outcome<()> {
+        if looks.wait(&self.bell, self.max_sleep).is_zero() {
             let next = self.look(&mut looks.cursor).await?;
-            looks.last = Some(Instant::now());
+            self.store.tell(Hint::Looked(self.bucket));
+            looks.looked();
+            looks.know(next);
             if !next.is_some_and(Next::has_come) {
-                return Ok(next);
+                return Ok(());
             }
+        } else if !rung && looks.next.is_none_or(|(_, when)| when > Instant::now()) {
+            return Ok(()); // it was time to look, and another server has done so
         }
         loop {
             let promoted = self.store.promote(self.bucket, STEP).await?;
             for (topic, moves) in &promoted.topics {
                 if moves.ready > 0 {
-                    self.waiters.mark(topic, self.bucket, moves.ready);
+                    news::ready(&*self.store, &self.waiters, topic, self.bucket, moves.ready);
                 }
                 self.stats.count([topic], |since| {
                     since.expired += moves.expired;
@@ -167,7 +228,8 @@ impl Timer {
                 }
             }
             if !promoted.next.is_some_and(Next::has_come) {
-                return Ok(promoted.next);
+                looks.know(promoted.next);
+                return Ok(());
             }
             self.bell.passed();
         }

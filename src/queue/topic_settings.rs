@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Queue, waiters::Waiters};
 use crate::{
     job::{Topic, TopicDefaults, TopicSettings},
-    store::{Outcome, Store, StoreError},
+    store::{Hint, Outcome, Store, StoreError},
 };
 
 /// The settings in force here.
@@ -32,7 +32,7 @@ impl Topics {
     }
 
     /// Reads the settings if they have changed, and tells who waits for a topic that is resumed.
-    async fn refresh(&self, store: &dyn Store, waiters: &Waiters) -> Outcome<()> {
+    pub(super) async fn refresh(&self, store: &dyn Store, waiters: &Waiters) -> Outcome<()> {
         let _alone = self.refreshing.lock().await;
         let old = self.current();
         let Some(settings) = store.settings(old.version).await? else { return Ok(()) };
@@ -40,7 +40,9 @@ impl Topics {
         *self.current.write().expect(UNPOISONED) = Arc::new(settings);
         // Whoever waits looks everywhere: there may be jobs in any bucket.
         for topic in &resumed {
-            store.buckets().all().for_each(|bucket| waiters.mark(topic, bucket, u64::MAX));
+            for bucket in store.buckets().all() {
+                waiters.mark(topic, bucket, u64::MAX);
+            }
         }
         Ok(())
     }
@@ -72,7 +74,8 @@ impl Follow {
 }
 
 impl Queue {
-    /// Pauses or resumes a topic: here at once, on other servers within `timer.max_sleep`.
+    /// Pauses or resumes a topic: here at once, on other servers as soon as they hear of it, and
+    /// within `timer.max_sleep` if they do not.
     ///
     /// # Errors
     /// The store's.
@@ -100,6 +103,7 @@ impl Queue {
         let waiters = Arc::clone(&self.waiters);
         let task = self.calls.spawn(async move {
             changed.await?;
+            store.tell(Hint::Settings);
             if let Err(error) = topics.refresh(&*store, &waiters).await {
                 tracing::warn!(%error, "failed to read the settings of topics; trying again");
             }

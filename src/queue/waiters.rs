@@ -53,16 +53,19 @@ impl Waiters {
         Self { buckets, topics: Mutex::default() }
     }
 
-    /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many who wait. Of a
-    /// topic that nobody here pops from, nothing is kept: its first pop looks everywhere.
-    pub(super) fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) {
+    /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many who wait;
+    /// answers for how many nobody does. Of a topic that nobody here pops from, nothing is kept:
+    /// its first pop looks everywhere.
+    pub(super) fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) -> u64 {
         let mut topics = self.lock();
-        let Some(entry) = topics.get_mut(topic) else { return };
+        let Some(entry) = topics.get_mut(topic) else { return count };
         entry.last_mark += 1;
         entry.marks[bucket.index()] = entry.last_mark;
-        for _ in 0..count.min(entry.waiting as u64) {
+        let woken = count.min(entry.waiting as u64);
+        for _ in 0..woken {
             entry.marked.notify_one();
         }
+        count - woken
     }
 
     /// Where to look for `count` jobs of `topic`, beginning with the bucket whose turn it is.
@@ -233,7 +236,9 @@ mod tests {
         let topics: Vec<Topic> = ["a", "b"].map(|t| t.parse().expect("a topic")).to_vec();
         let _places = waiters.register(&topics);
         for bucket in Buckets::SIXTEEN.all().take(2) {
-            topics.iter().for_each(|topic| waiters.mark(topic, bucket, 1));
+            for topic in &topics {
+                waiters.mark(topic, bucket, 1);
+            }
         }
         let mut first = std::collections::HashSet::new();
         for _ in 0..200 {
@@ -250,7 +255,9 @@ mod tests {
             let waiters = Waiters::new(buckets);
             let topic: Topic = "t".parse().expect("a topic");
             let _places = waiters.register(std::slice::from_ref(&topic));
-            buckets.all().for_each(|bucket| waiters.mark(&topic, bucket, 1));
+            for bucket in buckets.all() {
+                waiters.mark(&topic, bucket, 1);
+            }
             let firsts = (0..2_000).map(|_| waiters.marks(&topic, count)[0].bucket);
             let firsts: std::collections::HashSet<Bucket> = firsts.collect();
             assert_eq!(firsts.len(), usize::from(buckets.get()), "{buckets:?}, {count}");

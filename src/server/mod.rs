@@ -21,15 +21,11 @@ pub use self::noop::Noop;
 
 use self::connections::Connections;
 use crate::{
-    config::{Settings, SettingsError, StoreSettings, StoreUrl},
+    config::{Settings, SettingsError, StoreUrl},
     http::{App, router},
     job::Defaults,
     queue::{Queue, QueueSettings},
-    store::{
-        Clock, OpenError, Options, Store, StoreError,
-        file::FileStore,
-        redis::{RedisOptions, RedisStore},
-    },
+    store::{Clock, OpenError, Options, Store, StoreError, file::FileStore, redis::RedisStore},
 };
 
 /// Why the server could not start.
@@ -104,11 +100,7 @@ async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
             })?;
             Arc::new(opened?)
         }
-        StoreUrl::Redis(url) => {
-            let StoreSettings { prefix, accept_data_loss, .. } = settings.store.clone();
-            let redis = RedisOptions { url, prefix, accept_data_loss };
-            Arc::new(RedisStore::open(redis, options).await?)
-        }
+        StoreUrl::Redis(redis) => Arc::new(RedisStore::open(*redis, options).await?),
     })
 }
 

@@ -30,6 +30,9 @@ pub enum StoreError {
         /// What the engine said.
         cause: Arc<str>,
     },
+    /// The store is not the one it was: it was emptied, or is another one.
+    #[error("the store has lost its jobs since this server began: it was emptied or replaced")]
+    Replaced,
     /// The store answered what this version cannot read.
     #[error("failed to read the store's answer: {cause}")]
     Unreadable {
@@ -58,7 +61,7 @@ impl StoreError {
     pub fn applied(&self) -> Applied {
         match self {
             Self::Unavailable { applied, .. } => *applied,
-            Self::Full { .. } => Applied::No,
+            Self::Full { .. } | Self::Replaced => Applied::No,
             Self::Unreadable { .. } => Applied::Unknown,
         }
     }

@@ -13,6 +13,7 @@ pub mod redis;
 
 mod clock;
 mod error;
+mod hint;
 mod layout;
 mod topics;
 
@@ -27,6 +28,7 @@ use crate::job::{
 
 pub use clock::{Clock, Now};
 pub use error::{Applied, OpenError, StoreError};
+pub use hint::{Heard, Hint};
 pub use layout::Layout;
 pub use topics::{Counts, JobPage, Place, TopicLook, TopicPage};
 
@@ -141,6 +143,22 @@ pub trait Store: Send + Sync + 'static {
 
     /// Is the store reachable and fit to take writes?
     async fn check(&self) -> Outcome<()>;
+
+    /// In how many buckets jobs were lost since this process began, because the store was emptied
+    /// or replaced behind its back.
+    fn losses(&self) -> u64 {
+        0
+    }
+
+    /// What other servers on this store tell. Once; none if there can be no other.
+    fn hear(&self) -> Option<Heard> {
+        None
+    }
+
+    /// Tells the other servers, if there are any; may be lost.
+    fn tell(&self, hint: Hint) {
+        drop(hint);
+    }
 
     /// Ends the store's own tasks; what was acknowledged is safe without it.
     async fn close(&self);

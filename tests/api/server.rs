@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use delay_queue::{
     config::{Flags, Settings},
     server,
+    store::redis::Secret,
 };
 use reqwest::{Method, StatusCode, header::HeaderMap};
 use serde_json::Value;
@@ -72,7 +73,7 @@ impl Server {
     pub async fn on_file_with(change: impl FnOnce(&mut Settings)) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut settings = defaults();
-        settings.store.url = format!("file:{}", dir.path().display());
+        settings.store.url = Secret(format!("file:{}", dir.path().display()));
         change(&mut settings);
         Self { _dir: Some(dir), ..Self::start(settings).await }
     }
@@ -89,7 +90,7 @@ impl Server {
     /// The same, on a Redis that the test stops and starts.
     pub async fn at(redis: &Redis) -> Self {
         let mut settings = defaults();
-        settings.store.url = redis.url();
+        settings.store.url = Secret(redis.url());
         Self::start(settings).await
     }
 

@@ -38,7 +38,7 @@ async fn a_store_that_is_away_is_a_503_and_service_goes_on_by_itself_when_it_is_
     redis.resume();
     let back = Instant::now();
     while server.get("/readyz").await.status != 200 {
-        assert!(back.elapsed() < Duration::from_secs(10), "it does not come back");
+        assert!(back.elapsed() < Duration::from_secs(10), "{:?}", server.get("/readyz").await);
         pass(Duration::from_millis(20)).await;
     }
     assert_eq!(server.pop_one("t").await["id"], "before");

@@ -242,8 +242,7 @@ async fn open(home: &Home, layout: &Layout, clock: &Clock) -> Arc<dyn Store> {
         Home::Dir(dir) => Arc::new(FileStore::open(dir.path(), options).expect("open")),
         Home::Redis(redis) => {
             let url = redis.url();
-            let redis =
-                RedisOptions { url, prefix: layout.prefix.clone(), accept_data_loss: false };
+            let redis = RedisOptions::new(url.parse().expect("a URL"), &layout.prefix);
             Arc::new(RedisStore::open(redis, options).await.expect("open"))
         }
     }

@@ -1,54 +1,67 @@
-//! What an error of Redis or of its client means here.
+//! What an error of Redis or of its client means here: was the call applied, and what helps.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use crate::store::StoreError;
+use crate::store::{Applied, StoreError};
 
-/// The kinds that are handled differently.
+/// What an error says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// No answer in time; the command may still run.
-    TimedOut,
-    /// The connection is gone; what was under way may have run.
-    Broken,
-    /// This server is no master, or not for these keys: look for another connection.
-    WrongServer,
-    /// Refused before anything was changed; may go well later.
-    Refused,
-    /// Refused for want of memory.
-    Full,
-    /// Unknown hash: send the script's text.
-    NoScript,
-    /// Nothing that should ever be answered to our commands.
-    Bug,
+pub(super) struct Fault {
+    pub(super) applied: Applied,
+    pub(super) remedy: Remedy,
+}
+
+/// What helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// Unknown hash: the same call with the script's text, at once.
+    SendText,
+    /// Another node has these keys now: the same call there, at once.
+    Follow,
+    /// This server has gone, or is no master any more: find out who is.
+    FindMaster,
+    /// Time: the same call may go well later.
+    BackOff,
+    /// Room: refused for want of memory.
+    FreeRoom,
+    /// Nothing: this should never be answered to our commands.
+    None,
 }
 
 /// Classifies by the error's code, never by its text.
 pub(super) fn fault(error: &RedisError) -> Fault {
+    use Applied::{No, Unknown};
+    let fault = |applied, remedy| Fault { applied, remedy };
     if error.is_timeout() {
-        return Fault::TimedOut;
+        // The command may still run.
+        return fault(Unknown, Remedy::BackOff);
     }
     if error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error() {
-        return Fault::Broken;
+        return fault(Unknown, Remedy::FindMaster);
     }
     match error.kind() {
         ErrorKind::Server(kind) => match kind {
-            ServerErrorKind::NoScript => Fault::NoScript,
-            ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown | ServerErrorKind::Moved => {
-                Fault::WrongServer
+            ServerErrorKind::NoScript => fault(No, Remedy::SendText),
+            ServerErrorKind::Moved => fault(No, Remedy::Follow),
+            ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown => {
+                fault(No, Remedy::FindMaster)
             }
             ServerErrorKind::BusyLoading
             | ServerErrorKind::Ask
             | ServerErrorKind::TryAgain
             | ServerErrorKind::ClusterDown
-            | ServerErrorKind::NoPerm => Fault::Refused,
-            _ => Fault::Bug,
+            | ServerErrorKind::NoPerm => fault(No, Remedy::BackOff),
+            _ => fault(Unknown, Remedy::None),
         },
-        ErrorKind::AuthenticationFailed => Fault::Refused,
+        ErrorKind::AuthenticationFailed => fault(No, Remedy::BackOff),
         _ => match error.code() {
-            Some("OOM") => Fault::Full,
-            Some("MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => Fault::Refused,
-            _ => Fault::Bug,
+            Some("OOM") => fault(No, Remedy::FreeRoom),
+            Some("MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {
+                fault(No, Remedy::BackOff)
+            }
+            // The role of a server changed while a call was blocked.
+            Some("UNBLOCKED") => fault(Unknown, Remedy::FindMaster),
+            _ => fault(Unknown, Remedy::None),
         },
     }
 }
@@ -56,10 +69,12 @@ pub(super) fn fault(error: &RedisError) -> Fault {
 /// The error as callers of the store see it.
 pub(super) fn store_error(fault: Fault, error: &RedisError) -> StoreError {
     match fault {
-        Fault::TimedOut | Fault::Broken => StoreError::unknown(error),
-        Fault::WrongServer | Fault::Refused | Fault::NoScript => StoreError::away(error),
-        Fault::Full => StoreError::Full { cause: error.to_string().into() },
-        Fault::Bug => StoreError::unreadable(error),
+        Fault { remedy: Remedy::FreeRoom, .. } => {
+            StoreError::Full { cause: error.to_string().into() }
+        }
+        Fault { remedy: Remedy::None, .. } => StoreError::unreadable(error),
+        Fault { applied: Applied::Unknown, .. } => StoreError::unknown(error),
+        Fault { applied: Applied::No, .. } => StoreError::away(error),
     }
 }
 
@@ -70,15 +85,16 @@ mod tests {
     #[test]
     fn errors_are_told_apart_by_their_code() {
         let cases = [
-            ("OOM", Fault::Full),
-            ("MISCONF", Fault::Refused),
-            ("NOREPLICAS", Fault::Refused),
-            ("BUSY", Fault::Refused),
-            ("WRONGTYPE", Fault::Bug),
+            ("OOM", Applied::No, Remedy::FreeRoom),
+            ("MISCONF", Applied::No, Remedy::BackOff),
+            ("NOREPLICAS", Applied::No, Remedy::BackOff),
+            ("BUSY", Applied::No, Remedy::BackOff),
+            ("UNBLOCKED", Applied::Unknown, Remedy::FindMaster),
+            ("WRONGTYPE", Applied::Unknown, Remedy::None),
         ];
-        for (code, expected) in cases {
+        for (code, applied, remedy) in cases {
             let error = redis::make_extension_error(code.to_owned(), None);
-            assert_eq!(fault(&error), expected, "{code}");
+            assert_eq!(fault(&error), Fault { applied, remedy }, "{code}");
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | key | type | holds | bytes a job |
 //! |---|---|---|---|
 //! | `<prefix>:layout` | string | schema, hash and number of buckets | – |
+//! | `<tag>:epoch` | string | made with the store: another one is another store | – |
 //! | `{<prefix>:topics}:paused` | hash | topics that hand out nothing | – |
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
 //! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
@@ -18,6 +19,8 @@
 //! | `<tag>:ready:<t>` | sorted set | id → due time | – |
 //! | `<tag>:reserved:<t>` | sorted set | id → end of the TTR | – |
 //! | `<tag>:dead:<t>` | sorted set | id → end of its retention | – |
+//!
+//! `<tag>:hints` is a channel: see `hints.rs`. `<tag>:absent` never exists: see `prelude.lua`.
 //!
 //! A job is in `pool` and in exactly one of the four sorted sets of its topic. `bucket` may name
 //! a set too early (the timer then looks in vain and corrects it), never too late.
@@ -36,6 +39,13 @@ pub(super) struct Keys {
     pub(super) pool: String,
     pub(super) attempts: String,
     pub(super) bucket: String,
+    pub(super) epoch: String,
+    /// Gone again when the probe ends.
+    pub(super) probe: String,
+    /// The channel.
+    pub(super) hints: String,
+    /// The cluster slot of all of them.
+    pub(super) slot: u16,
 }
 
 impl Keys {
@@ -51,6 +61,10 @@ impl Keys {
             pool: key("pool"),
             attempts: key("attempts"),
             bucket: key("bucket"),
+            epoch: key("epoch"),
+            probe: key("probe"),
+            hints: key("hints"),
+            slot: slot(tag),
         }
     }
 
@@ -108,11 +122,12 @@ fn letters(mut n: u32) -> String {
     reversed.iter().rev().collect()
 }
 
-/// The cluster slot of a hash tag: CRC16 (XMODEM) of what stands between the braces.
-/// Source: Redis Cluster specification, "Key distribution model".
-fn slot(tag: &str) -> u16 {
-    let inner = tag.trim_start_matches('{').trim_end_matches('}');
-    Crc::<u16>::new(&CRC_16_XMODEM).checksum(inner.as_bytes()) % 16_384
+/// The cluster slot of a key: CRC16 (XMODEM) of what stands between the first braces, or of all
+/// of it. Source: Redis Cluster specification, "Key distribution model".
+pub(super) fn slot(key: &str) -> u16 {
+    let tagged = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    let hashed = tagged.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key);
+    Crc::<u16>::new(&CRC_16_XMODEM).checksum(hashed.as_bytes()) % 16_384
 }
 
 #[cfg(test)]
@@ -127,6 +142,8 @@ mod tests {
     fn the_slot_is_the_one_of_the_cluster_specification() {
         assert_eq!(slot("{123456789}"), 0x31C3);
         assert_eq!(slot("{user1000}"), 3443);
+        assert_eq!(slot("{user1000}:a"), 3443);
+        assert_eq!(slot("user1000"), 3443);
     }
 
     #[test]

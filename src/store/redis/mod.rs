@@ -1,32 +1,45 @@
-//! Jobs on one Redis: each transition is one script on the keys of one bucket.
+//! Jobs on Redis: each transition is one script on the keys of one bucket.
 //!
-//! The scripts hold all that matters; here are only their calls. Keys, hash tags and scripts are
-//! already those of a cluster: a bucket's keys lie in one slot.
+//! The scripts hold all that matters; here are only their calls. A bucket's keys lie in one slot,
+//! so it is the same on one Redis, under Sentinel, and on a cluster: only the way to the server
+//! that has the bucket differs (`nodes.rs`).
 
+mod cluster;
 mod codec;
+mod confirm;
 mod connection;
+mod dial;
+mod epoch;
 mod error;
+mod hints;
 mod keys;
+mod node;
+mod nodes;
 mod opening;
+mod options;
 mod policy;
 mod scripts;
+mod sentinel;
+mod timers;
 mod topics;
+mod url;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::FutureExt;
-use redis::{Cmd, Pipeline, Value};
+use redis::Cmd;
 
 use self::{
     codec::{Values, backoff_text, checksum, schedule_text},
-    connection::{Connection, Failure, Inspect},
+    epoch::Epochs,
+    hints::Hints,
     keys::Keys,
+    nodes::{Nodes, Opened},
     opening::Opening,
     scripts::{Scripts, Transition, held, ids, millis_text},
 };
 use super::{
-    Bury, Clock, Counts, Held, JobPage, Look, Moved, Moves, Next, OpenError, Options, Outcome,
+    Bury, Clock, Counts, Heard, Held, Hint, JobPage, Look, Moved, OpenError, Options, Outcome,
     Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook, TopicPage,
     Touch, Want,
 };
@@ -36,52 +49,41 @@ use crate::job::{
 };
 
 pub use codec::{Record, record_rest};
+pub use dial::{Login, TlsFiles};
+pub use options::{Ack, RedisOptions};
+pub use url::{Host, Kind, RedisUrl, Secret};
 
-/// Where and how to keep jobs on Redis.
-#[derive(Debug, Clone)]
-pub struct RedisOptions {
-    /// `redis://[user:password@]host[:port][/db]`.
-    pub url: String,
-    /// What every key begins with.
-    pub prefix: String,
-    /// Start although this Redis may lose jobs (no AOF, eviction).
-    pub accept_data_loss: bool,
-}
-
-/// The store on one Redis.
+/// The store on Redis.
 pub struct RedisStore {
-    connection: Connection,
+    nodes: Arc<Nodes>,
     keys: Vec<Keys>,
     scripts: Scripts,
     buckets: Buckets,
     clock: Clock,
     opening: Opening,
+    epochs: Epochs,
+    hints: Hints,
     prefix: String,
 }
 
 impl RedisStore {
-    /// Connects, judges the server, and records or compares the layout.
+    /// Connects, judges the servers, and records or compares the layout.
     ///
     /// # Errors
     /// Out of reach, unfit to keep jobs, or made with another layout.
     pub async fn open(redis: RedisOptions, options: Options) -> Result<Self, OpenError> {
-        let (client, connection, address) = connection::first(&redis.url).await?;
-        let opening = Opening::new(address.clone(), &redis);
-        let buckets = opening.first(connection.clone(), options.buckets).await?;
-        let again: Inspect = {
-            let opening = opening.clone();
-            Arc::new(move |connection| {
-                let agreed = opening.clone().again(connection, buckets);
-                async move { agreed.await.map_err(|error| error.to_string()) }.boxed()
-            })
-        };
+        let opened = Nodes::open(&redis, options.buckets).await?;
+        let Opened { nodes, keys, buckets, epochs, opening } = opened;
+        let nodes = Arc::new(nodes);
         Ok(Self {
-            connection: Connection::keep(client, connection, address, again),
-            keys: Keys::all(&redis.prefix, buckets),
+            hints: Hints::start(&nodes, &keys),
+            nodes,
+            keys,
             scripts: Scripts::new(),
             buckets,
             clock: options.clock,
             opening,
+            epochs,
             prefix: redis.prefix,
         })
     }
@@ -95,17 +97,13 @@ impl RedisStore {
     ) -> Result<Values, StoreError> {
         let keys = &self.keys[bucket.index()];
         let now = self.now();
-        let mut by_hash = transition.by_hash(keys, &now);
-        fill(&mut by_hash);
-        let reply = match self.connection.command(&by_hash).await {
-            Err(Failure::NoScript) => {
-                let mut by_text = transition.by_text(keys, &now);
-                fill(&mut by_text);
-                self.connection.command(&by_text).await?
-            }
-            answered => answered?,
+        let make = move |as_text| {
+            let mut cmd = transition.call(keys, &now, as_text);
+            fill(&mut cmd);
+            cmd
         };
-        Values::new(reply)
+        let confirmed = transition.is_confirmed();
+        Values::new(self.nodes.script(keys.slot, confirmed, make).await?)
     }
 
     /// The time as scripts take it: empty for the clock of Redis.
@@ -258,47 +256,11 @@ impl Store for RedisStore {
     }
 
     async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
-        let fill = |cmd: &mut Cmd| {
-            cmd.arg(limit);
-        };
-        let mut reply = self.run(&self.scripts.promote, bucket, fill).await?;
-        let next = reply.text()?;
-        let micros = reply.number()?;
-        let mut topics = Vec::with_capacity(reply.left() / 5);
-        while reply.left() > 0 {
-            let topic = reply.parsed()?;
-            let (ready, expired) = (reply.number()?, reply.number()?);
-            let moves = Moves { ready, expired, dead: reply.number()?, gone: reply.number()? };
-            topics.push((topic, moves));
-        }
-        Ok(Promoted { topics, next: deadline(&next, micros)? })
+        self.promote_due(bucket, limit).await
     }
 
     async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
-        let keys = &self.keys[bucket.index()];
-        let mut pipeline = Pipeline::with_capacity(topics.len() + 2);
-        pipeline.cmd("ZRANGE").arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
-        for topic in &topics {
-            pipeline.cmd("ZCARD").arg(keys.topic(State::Ready, topic));
-        }
-        let given = self.clock.given();
-        if given.is_none() {
-            pipeline.cmd("TIME");
-        }
-        let mut answers = self.connection.pipeline(&pipeline).await?.into_iter();
-        let mut next = Values::new(answers.next().unwrap_or(Value::Nil))?;
-        let mut counts = Values::new(Value::Array(answers.collect()))?;
-        let ready = topics.iter().map(|_| counts.number()).collect::<Result<_, _>>()?;
-        let micros = match given {
-            Some(time) => time.get().saturating_mul(1_000),
-            None => {
-                let mut time = counts.inner()?;
-                let (seconds, micros): (u64, u64) = (time.parsed()?, time.parsed()?);
-                seconds.saturating_mul(1_000_000).saturating_add(micros)
-            }
-        };
-        let next = if next.left() == 2 { next.text().and(next.text())? } else { String::new() };
-        Ok(Look { next: deadline(&next, micros)?, ready })
+        self.look_at(bucket, topics).await
     }
 
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {
@@ -361,9 +323,20 @@ impl Store for RedisStore {
     }
 
     async fn check(&self) -> Outcome<()> {
-        let info = self.connection.command(&redis::cmd("INFO")).await?;
-        let info: String = redis::from_redis_value(info).map_err(StoreError::unreadable)?;
-        self.opening.fitness(&info).map(drop).map_err(StoreError::away)
+        self.epochs.check()?;
+        self.check_servers().await
+    }
+
+    fn losses(&self) -> u64 {
+        self.epochs.losses()
+    }
+
+    fn hear(&self) -> Option<Heard> {
+        self.hints.hear()
+    }
+
+    fn tell(&self, hint: Hint) {
+        self.hints.tell(hint);
     }
 
     async fn close(&self) {}
@@ -384,13 +357,4 @@ fn moved(reply: &mut Values) -> Result<Reply<Moved>, StoreError> {
         Err(refusal) => return Ok(Err(refusal)),
     };
     Ok(Ok(Moved { topic: text.parse().map_err(StoreError::unreadable)?, state, due_at, died }))
-}
-
-/// The deadline that a script or command names; empty if there is none.
-fn deadline(text: &str, micros: u64) -> Result<Option<Next>, StoreError> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let at = text.parse().map(UnixMillis::new).map_err(StoreError::unreadable)?;
-    Ok(Some(Next::seen(at, micros)))
 }

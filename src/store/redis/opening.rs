@@ -1,58 +1,79 @@
-//! What must hold of a connection before it is used: the server is fit, and the layout is ours.
+//! What must hold of a server before it is used: it is fit, may do what we need, and can give what
+//! `store.ack` promises.
 
-use redis::{RedisError, aio::MultiplexedConnection};
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+};
 
-use super::{RedisOptions, keys, policy};
+use redis::{FromRedisValue, RedisError, aio::MultiplexedConnection};
+
+use super::{
+    Ack, Host, Kind, RedisOptions,
+    confirm::By,
+    keys,
+    policy::{self, Expected},
+};
 use crate::{
     job::Buckets,
     store::{Layout, OpenError},
 };
 
+/// Tries what the store needs, on a key of its own.
+const PROBE: &str = include_str!("scripts/probe.lua");
+/// From this version on, `WAITAOF` says when the AOF is on disk.
+const WAITAOF_SINCE: (u32, u32) = (7, 2);
+
 /// The questions asked of every new connection.
 #[derive(Clone)]
 pub(super) struct Opening {
-    address: String,
     prefix: String,
     accept_data_loss: bool,
+    pub(super) expected: Expected,
+    ack: Ack,
+    /// What was agreed on when the store was opened.
+    agreed: Arc<OnceLock<Buckets>>,
 }
 
 impl Opening {
-    pub(super) fn new(address: String, options: &RedisOptions) -> Self {
-        let RedisOptions { prefix, accept_data_loss, .. } = options;
-        Self { address, prefix: prefix.clone(), accept_data_loss: *accept_data_loss }
+    pub(super) fn new(options: &RedisOptions) -> Self {
+        let expected = match options.url.kind {
+            Kind::Single | Kind::Sentinel { .. } => Expected::Standalone,
+            Kind::Cluster => Expected::ClusterNode,
+        };
+        let RedisOptions { prefix, accept_data_loss, ack, .. } = options;
+        Self {
+            prefix: prefix.clone(),
+            accept_data_loss: *accept_data_loss,
+            expected,
+            ack: *ack,
+            agreed: Arc::default(),
+        }
     }
 
-    /// The first connection: reads `INFO`, and compares or writes the layout.
-    pub(super) async fn first(
+    /// What every connection must pass, the first and those after an outage.
+    pub(super) async fn inspect(
         &self,
-        mut connection: MultiplexedConnection,
-        asked: Option<Buckets>,
-    ) -> Result<Buckets, OpenError> {
-        for risk in self.inspect(&mut connection).await? {
-            tracing::warn!(address = self.address, risk, "accepted that jobs may be lost");
-        }
-        self.agree(&mut connection, asked).await
-    }
-
-    /// A later one, after the connection was lost: there the layout was written before.
-    pub(super) async fn again(
-        self,
-        mut connection: MultiplexedConnection,
-        buckets: Buckets,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
     ) -> Result<(), OpenError> {
-        self.inspect(&mut connection).await?;
-        let mut exists = redis::cmd("EXISTS");
-        exists.arg(keys::layout(&self.prefix));
-        let there: bool = self.answer(exists.query_async(&mut connection).await)?;
-        if !there {
-            tracing::error!("redis came back without its layout: it has lost the jobs it had");
+        let info: String = self.ask(host, connection, &redis::cmd("INFO")).await?;
+        self.fitness(&info).map_err(|why| unfit(host, &why))?;
+        if self.ack == Ack::Fsync && self.by(&info).is_none() {
+            self.syncs_always(host, connection).await?;
         }
-        self.agree(&mut connection, Some(buckets)).await.map(drop)
+        match (self.agreed.get(), self.expected) {
+            // On a cluster only one node has the layout; there the epochs tell.
+            (Some(&buckets), Expected::Standalone) => {
+                self.agree(host, connection, Some(buckets)).await.map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a server that is not fit, by the text of its `INFO`; answers the risks accepted.
     pub(super) fn fitness(&self, info: &str) -> Result<Vec<String>, String> {
-        let policy::Findings { mut unfit, risks } = policy::judge(info);
+        let policy::Findings { mut unfit, risks } = policy::judge(info, self.expected);
         if !self.accept_data_loss {
             let hint = "(or accept the loss of jobs by store.accept_data_loss = true)";
             unfit.extend(risks.iter().map(|risk| format!("{risk} {hint}")));
@@ -60,41 +81,158 @@ impl Opening {
         if unfit.is_empty() { Ok(risks) } else { Err(unfit.join("; ")) }
     }
 
-    async fn inspect(
+    /// At the start: warns of accepted risks, tries every command, and has a write confirmed.
+    /// Answers what confirms writes. `key` is one of this server's.
+    pub(super) async fn probe(
         &self,
+        host: &Host,
         connection: &mut MultiplexedConnection,
-    ) -> Result<Vec<String>, OpenError> {
-        let info: String = self.answer(redis::cmd("INFO").query_async(connection).await)?;
-        self.fitness(&info).map_err(OpenError::Unfit)
+        key: &str,
+    ) -> Result<Option<By>, OpenError> {
+        let info: String = self.ask(host, connection, &redis::cmd("INFO")).await?;
+        for risk in self.fitness(&info).map_err(|why| unfit(host, &why))? {
+            tracing::warn!(%host, risk, "accepted that jobs may be lost");
+        }
+        let mut probe = redis::cmd("EVAL");
+        let forbidden: Vec<String> =
+            self.ask(host, connection, probe.arg(PROBE).arg(1).arg(key)).await?;
+        if !forbidden.is_empty() {
+            let all = forbidden.join(" ");
+            let why = format!("its ACL forbids this user what the queue needs: allow {all}");
+            return Err(unfit(host, &why));
+        }
+        let by = self.by(&info);
+        if let Some(by) = by {
+            let answer: redis::Value = self.ask(host, connection, &by.command(1_000)).await?;
+            if !by.is_confirmed(&answer) {
+                let (level, needed) = match by {
+                    By::Replica => ("replica", "a connected replica, and none answers"),
+                    By::Aof => ("fsync", "an AOF that is synced to disk, and it is not"),
+                };
+                let why = format!("store.ack = \"{level}\" needs {needed}");
+                return Err(unfit(host, &why));
+            }
+        }
+        Ok(by)
+    }
+
+    /// What confirms writes on a server; none if its plain answer is worth what was asked.
+    pub(super) fn by(&self, info: &str) -> Option<By> {
+        match self.ack {
+            Ack::Memory => None,
+            Ack::Replica => Some(By::Replica),
+            Ack::Fsync => (policy::version(info) >= Some(WAITAOF_SINCE)).then_some(By::Aof),
+        }
+    }
+
+    /// Without `WAITAOF`, an answer means "on disk" only where every write is synced at once.
+    async fn syncs_always(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<(), OpenError> {
+        let mut get = redis::cmd("CONFIG");
+        get.arg("GET").arg("appendfsync");
+        let found: Vec<String> = self.ask(host, connection, &get).await?;
+        match found.get(1).map(String::as_str) {
+            Some("always") => Ok(()),
+            other => {
+                let found = other.unwrap_or("unknown");
+                let why = format!(
+                    "store.ack = \"fsync\" needs appendfsync always (it is {found}), or Redis 7.2"
+                );
+                Err(unfit(host, &why))
+            }
+        }
+    }
+
+    /// The layout that is written on this server, if any.
+    pub(super) async fn layout(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Option<String>, OpenError> {
+        let mut get = redis::cmd("GET");
+        self.ask(host, connection, get.arg(keys::layout(&self.prefix))).await
     }
 
     /// Compares the layout; writes it into a new store. Only a new one is written to: a full Redis
     /// must not be refused for a write it does not need.
-    async fn agree(
+    pub(super) async fn agree(
         &self,
+        host: &Host,
         connection: &mut MultiplexedConnection,
         asked: Option<Buckets>,
     ) -> Result<Buckets, OpenError> {
-        let key = keys::layout(&self.prefix);
-        let mut get = redis::cmd("GET");
-        let found: Option<String> = self.answer(get.arg(&key).query_async(connection).await)?;
-        if let Some(found) = found {
-            return Layout::agree(&found, asked);
-        }
-        let buckets = asked.unwrap_or(Buckets::SIXTEEN);
-        let mut set = redis::cmd("SET");
-        set.arg(&key).arg(Layout::new(buckets).text()).arg("NX").arg("GET");
-        // Another server may have been faster.
-        let found: Option<String> = self.answer(set.query_async(connection).await)?;
-        found.map_or(Ok(buckets), |found| Layout::agree(&found, asked))
+        let buckets = match self.layout(host, connection).await? {
+            Some(found) => Layout::agree(&found, asked)?,
+            None => {
+                let buckets = asked.unwrap_or(Buckets::SIXTEEN);
+                let mut set = redis::cmd("SET");
+                set.arg(keys::layout(&self.prefix)).arg(Layout::new(buckets).text());
+                // Another server may have been faster.
+                let found: Option<String> =
+                    self.ask(host, connection, set.arg("NX").arg("GET")).await?;
+                found.map_or(Ok(buckets), |found| Layout::agree(&found, asked))?
+            }
+        };
+        Ok(*self.agreed.get_or_init(|| buckets))
     }
 
-    fn answer<T>(&self, answer: Result<T, RedisError>) -> Result<T, OpenError> {
-        answer.map_err(|cause| engine(&self.address, &cause))
+    /// The epoch of each of these keys, made where there is none; and how many were missing.
+    pub(super) async fn epochs(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+        keys: &[&str],
+        made: &str,
+    ) -> Result<(Vec<String>, usize), OpenError> {
+        let mut epochs = Vec::with_capacity(keys.len());
+        let mut missing = 0;
+        for &key in keys {
+            let mut get = redis::cmd("GET");
+            let found: Option<String> = self.ask(host, connection, get.arg(key)).await?;
+            let epoch = match found {
+                Some(epoch) => epoch,
+                None => {
+                    let mut set = redis::cmd("SET");
+                    set.arg(key).arg(made).arg("NX").arg("GET");
+                    let other: Option<String> = self.ask(host, connection, &set).await?;
+                    missing += usize::from(other.is_none());
+                    other.unwrap_or_else(|| made.to_owned())
+                }
+            };
+            epochs.push(epoch);
+        }
+        Ok((epochs, missing))
+    }
+
+    async fn ask<T: FromRedisValue>(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+        command: &redis::Cmd,
+    ) -> Result<T, OpenError> {
+        command.query_async(connection).await.map_err(|cause| self.engine(host, &cause))
+    }
+
+    /// The address of a server and what it, or the way to it, said.
+    pub(super) fn engine(&self, host: &Host, cause: &RedisError) -> OpenError {
+        OpenError::Engine { what: format!("Redis at {host}"), cause: cause.to_string() }
     }
 }
 
-/// The address of a server and what it, or the way to it, said.
-pub(super) fn engine(address: &str, cause: &RedisError) -> OpenError {
-    OpenError::Engine { what: format!("Redis at {address}"), cause: cause.to_string() }
+fn unfit(host: &Host, why: &str) -> OpenError {
+    OpenError::Unfit(format!("{host}: {why}"))
+}
+
+/// Whether an error says that a server does not do, rather than that it is away.
+pub(super) fn is_refusal(error: &OpenError) -> bool {
+    !matches!(error, OpenError::Engine { .. })
+}
+
+/// Those of `all` that are different.
+pub(super) fn distinct<T: std::hash::Hash + Eq + Clone>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    all.filter(|one| seen.insert(one.clone())).collect()
 }

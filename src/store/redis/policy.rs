@@ -15,10 +15,28 @@ pub(super) struct Findings {
     pub(super) risks: Vec<String>,
 }
 
+/// What `store.url` says there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// A server on its own, perhaps with replicas.
+    Standalone,
+    /// A node of a cluster.
+    ClusterNode,
+}
+
+/// The fields of an `INFO` answer.
+pub(super) fn fields(info: &str) -> HashMap<&str, &str> {
+    info.lines().filter_map(|line| line.trim_end().split_once(':')).collect()
+}
+
+/// The version in an `INFO` answer.
+pub(super) fn version(info: &str) -> Option<(u32, u32)> {
+    fields(info).get("redis_version").and_then(|version| major_minor(version))
+}
+
 /// Judges the text of an `INFO` answer.
-pub(super) fn judge(info: &str) -> Findings {
-    let fields: HashMap<&str, &str> =
-        info.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
+pub(super) fn judge(info: &str, expected: Expected) -> Findings {
+    let fields = fields(info);
     let field = |name: &str| fields.get(name).copied().unwrap_or("");
     let mut findings = Findings::default();
 
@@ -27,8 +45,17 @@ pub(super) fn judge(info: &str) -> Findings {
         let (major, minor) = OLDEST;
         findings.unfit.push(format!("its version is {version:?}: use {major}.{minor} or newer"));
     }
-    if field("redis_mode") == "cluster" {
-        findings.unfit.push("it is a node of a cluster: give a standalone server".to_owned());
+    match (expected, field("redis_mode") == "cluster") {
+        (Expected::Standalone, true) => findings.unfit.push(
+            "it is a node of a cluster: begin store.url with redis+cluster://, or give a \
+             standalone server"
+                .to_owned(),
+        ),
+        (Expected::ClusterNode, false) => findings.unfit.push(
+            "it is no node of a cluster: begin store.url with redis:// (or redis+sentinel://)"
+                .to_owned(),
+        ),
+        _ => {}
     }
     if field("role") != "master" {
         let role = field("role");
@@ -64,7 +91,15 @@ mod tests {
 
     #[test]
     fn a_fit_redis_has_no_findings() {
-        assert_eq!(judge(FIT), Findings::default());
+        assert_eq!(judge(FIT, Expected::Standalone), Findings::default());
+        let node = FIT.replace("standalone", "cluster");
+        assert_eq!(judge(&node, Expected::ClusterNode), Findings::default());
+    }
+
+    #[test]
+    fn a_standalone_server_is_no_cluster() {
+        let Findings { unfit, .. } = judge(FIT, Expected::ClusterNode);
+        assert!(unfit[0].contains("redis://"), "{unfit:?}");
     }
 
     #[test]
@@ -79,7 +114,7 @@ mod tests {
             ("aof_enabled:1", "aof_enabled:0", "set appendonly to yes"),
         ];
         for (good, bad, advice) in cases {
-            let Findings { unfit, risks } = judge(&FIT.replace(good, bad));
+            let Findings { unfit, risks } = judge(&FIT.replace(good, bad), Expected::Standalone);
             let all: Vec<String> = unfit.into_iter().chain(risks).collect();
             assert_eq!(all.len(), 1, "{bad}: {all:?}");
             assert!(all[0].contains(advice), "{all:?}");

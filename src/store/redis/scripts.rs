@@ -15,6 +15,7 @@ pub(super) const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
 pub(super) struct Transition {
     text: String,
     hash: String,
+    confirmed: bool,
 }
 
 /// All of them.
@@ -40,48 +41,53 @@ pub(super) struct Scripts {
 
 impl Scripts {
     pub(super) fn new() -> Self {
-        let transition = |own: &str| {
+        let script = |own: &str, confirmed| {
             let text = format!("{}\n{own}", include_str!("scripts/prelude.lua"));
-            Transition { hash: Script::new(&text).get_hash().to_owned(), text }
+            Transition { hash: Script::new(&text).get_hash().to_owned(), text, confirmed }
         };
+        let write = |own| script(own, true);
+        // What only reads, and what follows from the deadlines: if a failover takes it back, the
+        // next timer does it again.
+        let other = |own| script(own, false);
         Self {
-            put: transition(include_str!("scripts/put.lua")),
-            pop: transition(include_str!("scripts/pop.lua")),
-            give_back: transition(include_str!("scripts/give_back.lua")),
-            finish: transition(include_str!("scripts/finish.lua")),
-            release: transition(include_str!("scripts/release.lua")),
-            touch: transition(include_str!("scripts/touch.lua")),
-            bury: transition(include_str!("scripts/bury.lua")),
-            kick: transition(include_str!("scripts/kick.lua")),
-            delete: transition(include_str!("scripts/delete.lua")),
-            reschedule: transition(include_str!("scripts/reschedule.lua")),
-            promote: transition(include_str!("scripts/promote.lua")),
-            get: transition(include_str!("scripts/get.lua")),
-            kick_dead: transition(include_str!("scripts/kick_dead.lua")),
-            purge: transition(include_str!("scripts/purge.lua")),
-            list: transition(include_str!("scripts/list.lua")),
-            topic: transition(include_str!("scripts/topic.lua")),
-            topics: transition(include_str!("scripts/topics.lua")),
+            put: write(include_str!("scripts/put.lua")),
+            pop: write(include_str!("scripts/pop.lua")),
+            give_back: write(include_str!("scripts/give_back.lua")),
+            finish: write(include_str!("scripts/finish.lua")),
+            release: write(include_str!("scripts/release.lua")),
+            touch: write(include_str!("scripts/touch.lua")),
+            bury: write(include_str!("scripts/bury.lua")),
+            kick: write(include_str!("scripts/kick.lua")),
+            delete: write(include_str!("scripts/delete.lua")),
+            reschedule: write(include_str!("scripts/reschedule.lua")),
+            promote: other(include_str!("scripts/promote.lua")),
+            get: other(include_str!("scripts/get.lua")),
+            kick_dead: write(include_str!("scripts/kick_dead.lua")),
+            purge: write(include_str!("scripts/purge.lua")),
+            list: other(include_str!("scripts/list.lua")),
+            topic: other(include_str!("scripts/topic.lua")),
+            topics: other(include_str!("scripts/topics.lua")),
         }
     }
 }
 
 impl Transition {
-    /// The call by hash, up to the script's own arguments.
-    pub(super) fn by_hash(&self, keys: &Keys, now: &str) -> Cmd {
-        call("EVALSHA", &self.hash, keys, now)
+    /// The call by hash, or with the whole text for a Redis that does not know the hash (yet, or
+    /// again); up to the script's own arguments.
+    pub(super) fn call(&self, keys: &Keys, now: &str, as_text: bool) -> Cmd {
+        let (command, script) = match as_text {
+            false => ("EVALSHA", &self.hash),
+            true => ("EVAL", &self.text),
+        };
+        let mut cmd = redis::cmd(command);
+        cmd.arg(script).arg(3).arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket).arg(now);
+        cmd
     }
 
-    /// The same with the whole text, for a Redis that does not know the hash (yet, or again).
-    pub(super) fn by_text(&self, keys: &Keys, now: &str) -> Cmd {
-        call("EVAL", &self.text, keys, now)
+    /// Whether its answer must mean what `store.ack` says.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed
     }
-}
-
-fn call(command: &str, script: &str, keys: &Keys, now: &str) -> Cmd {
-    let mut cmd = redis::cmd(command);
-    cmd.arg(script).arg(3).arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket).arg(now);
-    cmd
 }
 
 /// The arguments of one [`Held`].

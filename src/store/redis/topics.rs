@@ -75,7 +75,9 @@ impl RedisStore {
 
     pub(super) async fn read_settings(&self, known: u64) -> Outcome<Option<TopicSettings>> {
         let mut get = redis::cmd("GET");
-        let version = self.connection.command(get.arg(keys::version(&self.prefix))).await?;
+        let key = keys::version(&self.prefix);
+        let slot = keys::slot(&key);
+        let version = self.nodes.command(slot, get.arg(key)).await?;
         let version: Option<u64> =
             redis::from_redis_value(version).map_err(StoreError::unreadable)?;
         let version = version.unwrap_or_default();
@@ -86,7 +88,7 @@ impl RedisStore {
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("HKEYS").arg(keys::paused(&self.prefix));
         pipeline.cmd("HGETALL").arg(keys::defaults(&self.prefix));
-        let mut answers = self.connection.pipeline(&pipeline).await?.into_iter();
+        let mut answers = self.nodes.pipeline(slot, &pipeline).await?.into_iter();
         let mut paused = Values::new(answers.next().unwrap_or_default())?;
         let mut defaults = Values::new(answers.next().unwrap_or_default())?;
         let mut settings = TopicSettings { version, ..TopicSettings::default() };
@@ -110,10 +112,14 @@ impl RedisStore {
         topic: &Topic,
         value: Option<String>,
     ) -> Outcome<()> {
-        let mut eval = redis::cmd("EVAL");
-        eval.arg(scripts::SET_TOPIC).arg(2).arg(key).arg(keys::version(&self.prefix));
-        eval.arg(topic.as_str()).arg(value.unwrap_or_default());
-        self.connection.command(&eval).await?;
+        let (version, value) = (keys::version(&self.prefix), value.unwrap_or_default());
+        let set = |_| {
+            let mut eval = redis::cmd("EVAL");
+            eval.arg(scripts::SET_TOPIC).arg(2).arg(&key).arg(&version);
+            eval.arg(topic.as_str()).arg(&value);
+            eval
+        };
+        self.nodes.script(keys::slot(&version), true, set).await?;
         Ok(())
     }
 }

@@ -25,6 +25,12 @@ else
 end
 local NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
 
+-- A cluster that moves this slot to another node has some of its keys there already: reaching for
+-- one of those fails in the middle of a script, and what was written before stays. So nothing is
+-- begun meanwhile. A key that never exists tells, before the first write.
+local absent = redis.pcall('EXISTS', string.sub(POOL, 1, -5) .. 'absent')
+if absent ~= 0 then return redis.error_reply('TRYAGAIN the slot of this bucket is being moved') end
+
 local function key(state, topic)
   return string.sub(POOL, 1, -5) .. state .. ':' .. topic
 end

@@ -1,18 +1,22 @@
 //! Settings: default < file < environment < flags. `config/default.toml` is the reference.
 
+mod store;
+
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
 };
 
+pub use self::store::{StoreSettings, StoreUrl};
+
 use config::{Config, Environment, File, FileFormat};
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::job::{Buckets, MAX_TTR, MIN_TTR, Millis};
+use crate::job::{MAX_TTR, MIN_TTR, Millis};
 
 /// Every setting with its default and meaning.
-pub const DEFAULTS: &str = include_str!("../config/default.toml");
+pub const DEFAULTS: &str = include_str!("../../config/default.toml");
 
 /// All settings. The fields are those of `config/default.toml`, and explained there.
 #[derive(Debug, Clone, Deserialize)]
@@ -36,17 +40,6 @@ pub struct ServerSettings {
     pub shutdown_grace: Millis,
     pub header_timeout: Millis,
     pub body_timeout: Millis,
-}
-
-/// `[store]`
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
-pub struct StoreSettings {
-    pub url: String,
-    pub prefix: String,
-    pub buckets: Option<u16>,
-    pub accept_data_loss: bool,
 }
 
 /// `[timer]`
@@ -105,15 +98,6 @@ pub struct Flags {
     pub listen: Option<String>,
     /// `--store`
     pub store: Option<String>,
-}
-
-/// Which store the settings name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreUrl {
-    /// `file:<directory>`
-    File(PathBuf),
-    /// `redis://…`
-    Redis(String),
 }
 
 /// Settings that cannot be used.
@@ -185,47 +169,6 @@ impl Settings {
             return Err(refused("log.filter", &allowed, format!("{:?}", self.log.filter)));
         }
         Ok(self)
-    }
-}
-
-impl StoreSettings {
-    /// The number of buckets, if it is set.
-    ///
-    /// # Errors
-    /// A number that is not allowed.
-    pub fn buckets(&self) -> Result<Option<Buckets>, SettingsError> {
-        let buckets = self.buckets.map(Buckets::try_from).transpose();
-        let given = self.buckets.unwrap_or_default();
-        buckets.map_err(|_| refused("store.buckets", "must be from 1 to 1024", given))
-    }
-
-    /// Which store `url` names.
-    ///
-    /// # Errors
-    /// A URL of no kind that there is.
-    pub fn location(&self) -> Result<StoreUrl, SettingsError> {
-        let url = self.url.as_str();
-        if let Some(path) = url.strip_prefix("file:").filter(|path| !path.is_empty()) {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            return Ok(StoreUrl::File(PathBuf::from(path)));
-        }
-        if url.strip_prefix("redis://").is_some_and(|rest| !rest.is_empty()) {
-            return Ok(StoreUrl::Redis(url.to_owned()));
-        }
-        let allowed = "must be file:<directory> or redis://<host>:<port>/<db>";
-        Err(refused("store.url", allowed, format!("{:?}", without_urls(url))))
-    }
-}
-
-impl std::fmt::Debug for StoreSettings {
-    /// Without the URL, which may have a password in it.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { url: _, prefix, buckets, accept_data_loss } = self;
-        f.debug_struct("StoreSettings")
-            .field("prefix", prefix)
-            .field("buckets", buckets)
-            .field("accept_data_loss", accept_data_loss)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,0 +1,139 @@
+//! `[store]`: which store, and who connects to it.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::{SettingsError, refused, without_urls};
+use crate::{
+    job::Buckets,
+    store::redis::{Ack, Login, RedisOptions, RedisUrl, Secret, TlsFiles},
+};
+
+/// `[store]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
+pub struct StoreSettings {
+    pub url: Secret,
+    pub prefix: String,
+    pub buckets: Option<u16>,
+    pub accept_data_loss: bool,
+    pub ack: Option<Ack>,
+    pub user: Option<String>,
+    pub password: Option<Secret>,
+    pub password_file: Option<PathBuf>,
+    pub sentinel_user: Option<String>,
+    pub sentinel_password: Option<Secret>,
+    pub sentinel_password_file: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
+    pub cert_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
+}
+
+/// Which store the settings name.
+#[derive(Debug, Clone)]
+pub enum StoreUrl {
+    /// `file:<directory>`
+    File(PathBuf),
+    /// `redis…://…`, with everything that goes with it.
+    Redis(Box<RedisOptions>),
+}
+
+impl StoreSettings {
+    /// The number of buckets, if it is set.
+    ///
+    /// # Errors
+    /// A number that is not allowed.
+    pub fn buckets(&self) -> Result<Option<Buckets>, SettingsError> {
+        let buckets = self.buckets.map(Buckets::try_from).transpose();
+        let given = self.buckets.unwrap_or_default();
+        buckets.map_err(|_| refused("store.buckets", "must be from 1 to 1024", given))
+    }
+
+    /// Which store `url` names. Reads the files that hold passwords.
+    ///
+    /// # Errors
+    /// A URL of no kind that there is; settings that do not go together.
+    pub fn location(&self) -> Result<StoreUrl, SettingsError> {
+        let text = self.url.0.as_str();
+        if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
+            if let Some(ack @ (Ack::Replica | Ack::Memory)) = self.ack {
+                let allowed =
+                    "must be \"fsync\", or left out, with a file store: it is always on disk";
+                return Err(refused("store.ack", allowed, format!("{:?}", ack.name())));
+            }
+            let path = path.strip_prefix("//").unwrap_or(path);
+            return Ok(StoreUrl::File(PathBuf::from(path)));
+        }
+        let url: RedisUrl = text.parse().map_err(|allowed| {
+            refused("store.url", allowed, format!("{:?}", without_urls(text)))
+        })?;
+        let login = Login {
+            user: one_of("store.user", self.user.clone(), url.user.clone())?,
+            password: one_of(
+                "store.password",
+                password("store.password_file", &self.password, self.password_file.as_ref())?,
+                url.password.clone(),
+            )?,
+        };
+        let sentinel_login = Login {
+            user: self.sentinel_user.clone(),
+            password: password(
+                "store.sentinel_password_file",
+                &self.sentinel_password,
+                self.sentinel_password_file.as_ref(),
+            )?,
+        };
+        let client = match (&self.cert_file, &self.key_file) {
+            (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
+            (None, None) => None,
+            _ => {
+                let allowed = "must be given with store.cert_file, both or none";
+                return Err(refused("store.key_file", allowed, "one of them"));
+            }
+        };
+        let tls = TlsFiles { ca: self.ca_file.clone(), client };
+        if !url.tls && (tls.ca.is_some() || tls.client.is_some()) {
+            let allowed = "must begin with rediss to use store.ca_file or store.cert_file";
+            return Err(refused("store.url", allowed, format!("{:?}", without_urls(text))));
+        }
+        Ok(StoreUrl::Redis(Box::new(RedisOptions {
+            login,
+            sentinel_login,
+            tls,
+            ack: self.ack.unwrap_or_default(),
+            accept_data_loss: self.accept_data_loss,
+            ..RedisOptions::new(url, &self.prefix)
+        })))
+    }
+}
+
+/// A value that may stand in two places, and should stand in one.
+fn one_of<T>(
+    key: &'static str,
+    own: Option<T>,
+    of_url: Option<T>,
+) -> Result<Option<T>, SettingsError> {
+    match (own, of_url) {
+        (Some(_), Some(_)) => Err(refused(key, "must not be given in store.url too", "both")),
+        (own, of_url) => Ok(own.or(of_url)),
+    }
+}
+
+/// A password, or what a file has of it: its first line.
+fn password(
+    key: &'static str,
+    own: &Option<Secret>,
+    file: Option<&PathBuf>,
+) -> Result<Option<Secret>, SettingsError> {
+    let Some(path) = file else { return Ok(own.clone()) };
+    if own.is_some() {
+        return Err(refused(key, "must not be given beside the password itself", "both"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|cause| {
+        let given = format!("{} ({cause})", path.display());
+        refused(key, "must name a file that can be read", given)
+    })?;
+    Ok(Some(Secret(text.lines().next().unwrap_or_default().to_owned())))
+}

@@ -1,0 +1,116 @@
+//! Putting: defaults, and ids for jobs that have none.
+
+use std::collections::BTreeSet;
+
+use super::{Queue, QueueError, turn::Part};
+use crate::{
+    job::{
+        Backoff, Bucket, Defaults, JobId, NewJob, OnConflict, Refusal, Schedule, Topic,
+        TopicSettings,
+    },
+    store::{Applied, Clock, Placed, StoreError},
+};
+
+/// How often a server-made id is made again: it exists already, or its bucket is away.
+const ID_ATTEMPTS: usize = 8;
+
+/// A put as a client asks for it; what is `None` takes a default.
+#[derive(Debug, Clone)]
+pub struct Put {
+    /// None asks for a server-made id.
+    pub id: Option<JobId>,
+    /// What consumers pop it from.
+    pub topic: Topic,
+    /// JSON text.
+    pub body: bytes::Bytes,
+    /// When it falls due.
+    pub schedule: Schedule,
+    /// How long a consumer has.
+    pub ttr: Option<crate::job::Millis>,
+    /// Attempts before it is dead; 0 is no limit.
+    pub max_attempts: Option<u32>,
+    /// The wait before the next attempt.
+    pub backoff: Option<Backoff>,
+    /// What happens when the id is alive already.
+    pub on_conflict: OnConflict,
+}
+
+impl Queue {
+    /// Puts jobs: each has its own outcome, in the order given. A job without an id of its own goes
+    /// to another bucket if one is away.
+    pub async fn put(&self, puts: Vec<Put>) -> Vec<Result<(JobId, Placed), QueueError>> {
+        let made: Vec<bool> = puts.iter().map(|put| put.id.is_none()).collect();
+        let topics = self.topics.current();
+        let buckets = self.store.buckets();
+        let part = self.turn.take(puts.len(), buckets);
+        let fill_in = |put| self.fill_in(put, &topics, part);
+        let mut jobs: Vec<NewJob> = puts.into_iter().map(fill_in).collect();
+        let mut replies = self.each(jobs.clone(), |lane| &lane.put).await;
+        let mut away: BTreeSet<Bucket> = BTreeSet::new();
+        for _ in 0..ID_ATTEMPTS {
+            let again: Vec<usize> = (0..jobs.len())
+                .filter(|&index| made[index] && is_worth_another_id(&replies[index]))
+                .collect();
+            for &index in &again {
+                if let Err(QueueError::Store(_)) = &replies[index] {
+                    away.insert(buckets.of(&jobs[index].id));
+                }
+            }
+            if again.is_empty() || away.len() == usize::from(buckets.get()) {
+                break;
+            }
+            for &index in &again {
+                jobs[index].id = match away.is_empty() {
+                    true => self.new_id(|bucket| part.has(bucket)),
+                    false => self.new_id(|bucket| !away.contains(&bucket)),
+                };
+            }
+            let puts = again.iter().map(|&index| jobs[index].clone()).collect();
+            let placed = self.each(puts, |lane| &lane.put).await;
+            again.into_iter().zip(placed).for_each(|(index, reply)| replies[index] = reply);
+        }
+        let ids = jobs.into_iter().map(|job| job.id);
+        ids.zip(replies).map(|(id, reply)| Ok((id, reply?))).collect()
+    }
+
+    /// A put with all defaults filled in.
+    fn fill_in(&self, put: Put, topics: &TopicSettings, part: Part) -> NewJob {
+        let Defaults { ttr, max_attempts, dead_retention } = self.settings.defaults;
+        let own = topics.defaults.get(&put.topic).cloned().unwrap_or_default();
+        let backoff = put.backoff.or(own.backoff);
+        // Whoever asks for a new id does not mean a job that has it by chance.
+        let on_conflict = if put.id.is_some() { put.on_conflict } else { OnConflict::Reject };
+        // A list says how often, unless somebody says so in words.
+        let by_backoff = backoff.as_ref().and_then(Backoff::attempts);
+        NewJob {
+            id: put.id.unwrap_or_else(|| self.new_id(|bucket| part.has(bucket))),
+            topic: put.topic,
+            body: put.body,
+            schedule: put.schedule,
+            ttr: put.ttr.or(own.ttr).unwrap_or(ttr),
+            max_attempts: put
+                .max_attempts
+                .or(own.max_attempts)
+                .or(by_backoff)
+                .unwrap_or(max_attempts),
+            backoff,
+            dead_retention: own.dead_retention.unwrap_or(dead_retention),
+            on_conflict,
+        }
+    }
+
+    /// A new id of a bucket that `fits`. The clock gives it its order and decides nothing.
+    fn new_id(&self, fits: impl Fn(Bucket) -> bool) -> JobId {
+        let buckets = self.store.buckets();
+        self.ids.next(Clock::Own.now().floor, rand::random(), |id| fits(buckets.of(id)))
+    }
+}
+
+/// With another id, a put may go well that has surely changed nothing.
+fn is_worth_another_id(reply: &Result<Placed, QueueError>) -> bool {
+    match reply {
+        Err(QueueError::Refused(Refusal::Exists)) => true,
+        Err(QueueError::Store(StoreError::Unavailable { applied, .. })) => *applied == Applied::No,
+        _ => false,
+    }
+}

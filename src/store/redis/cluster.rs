@@ -1,0 +1,321 @@
+//! Which node of a cluster has which slots, and the nodes that have ours.
+//!
+//! The map is asked for once a second, and at once when a node says that a slot is elsewhere or
+//! has gone. A node whose own view is "fail" (it may be cut off from the others) is not believed.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::{Cmd, Pipeline, Value};
+use tokio::sync::{Notify, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    Host,
+    confirm::By,
+    connection::Failure,
+    dial::Dialer,
+    node::{Find, Node, Way},
+    opening::{Opening, distinct},
+};
+use crate::store::{OpenError, StoreError};
+
+/// The longest time between two looks at the map.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The shortest.
+const BREATH: Duration = Duration::from_millis(50);
+/// How long a call waits for the map when a node has sent it elsewhere.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Who is the master of which slots.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Map {
+    /// First and last slot, and their master; in order.
+    ranges: Vec<(u16, u16, Host)>,
+}
+
+impl Map {
+    pub(super) fn master(&self, slot: u16) -> Option<&Host> {
+        let index = self.ranges.partition_point(|&(_, last, _)| last < slot);
+        self.ranges.get(index).filter(|&&(first, ..)| first <= slot).map(|(.., host)| host)
+    }
+
+    /// Every master once.
+    pub(super) fn masters(&self) -> Vec<Host> {
+        distinct(self.ranges.iter().map(|(.., host)| host.clone()))
+    }
+
+    /// From the answer to `CLUSTER SLOTS`. A node that does not know its own address leaves it
+    /// empty: then it is the one that was asked.
+    fn read(answer: &Value, asked: &Host) -> Option<Self> {
+        let Value::Array(entries) = answer else { return None };
+        let mut ranges = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Value::Array(parts) = entry else { return None };
+            let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &parts[..] else {
+                return None;
+            };
+            let [name, Value::Int(port), ..] = &master[..] else { return None };
+            let name = match name {
+                Value::BulkString(name) if !name.is_empty() => {
+                    String::from_utf8(name.clone()).ok()?
+                }
+                _ => asked.name.clone(),
+            };
+            let host = Host { name, port: u16::try_from(*port).ok()? };
+            ranges.push((u16::try_from(*first).ok()?, u16::try_from(*last).ok()?, host));
+        }
+        ranges.sort_by_key(|&(first, ..)| first);
+        Some(Self { ranges })
+    }
+}
+
+fn questions() -> [Cmd; 2] {
+    let question = |name| {
+        let mut cmd = redis::cmd("CLUSTER");
+        cmd.arg(name);
+        cmd
+    };
+    [question("INFO"), question("SLOTS")]
+}
+
+/// The map of the first of these nodes that tells.
+pub(super) async fn ask(
+    dialer: &Dialer,
+    opening: &Opening,
+    seeds: &[Host],
+) -> Result<Map, OpenError> {
+    let mut causes = Vec::new();
+    for seed in seeds {
+        let [_, slots] = questions();
+        let answer: Result<Value, _> = match dialer.dial(seed).await {
+            Ok(mut connection) => slots.query_async(&mut connection).await,
+            Err(cause) => Err(cause),
+        };
+        match answer {
+            Ok(answer) => match Map::read(&answer, seed).filter(|map| !map.ranges.is_empty()) {
+                Some(map) => return Ok(map),
+                None => causes.push(format!("{seed} knows of no master")),
+            },
+            Err(cause) if cause.to_string().contains("cluster support disabled") => {
+                let why = "it is no node of a cluster: begin store.url with redis:// \
+                           (or redis+sentinel://)";
+                return Err(OpenError::Unfit(format!("{seed}: {why}")));
+            }
+            Err(cause) => causes.push(opening.engine(seed, &cause).to_string()),
+        }
+    }
+    Err(OpenError::Engine { what: "the cluster".to_owned(), cause: causes.join("; ") })
+}
+
+/// The cluster as calls see it.
+pub(super) struct Cluster {
+    shared: Arc<Shared>,
+    _task: AbortOnDropHandle<()>,
+}
+
+struct Shared {
+    dialer: Dialer,
+    opening: Opening,
+    by: Option<By>,
+    seeds: Vec<Host>,
+    /// The slots that have keys of ours.
+    slots: BTreeSet<u16>,
+    table: RwLock<Arc<Table>>,
+    look: Notify,
+    /// Counts the looks.
+    looked: watch::Sender<u64>,
+    /// Who is asked next.
+    turn: AtomicUsize,
+}
+
+/// A map with connections.
+#[derive(Default)]
+struct Table {
+    map: Map,
+    nodes: Vec<Arc<Node>>,
+}
+
+impl Table {
+    fn of(&self, slot: u16) -> Option<Arc<Node>> {
+        let name = self.map.master(slot)?.to_string();
+        self.nodes.iter().find(|node| node.name == name).cloned()
+    }
+}
+
+impl Cluster {
+    /// Begins with `map`; connects to the masters of `slots`.
+    pub(super) fn start(
+        dialer: Dialer,
+        opening: Opening,
+        by: Option<By>,
+        seeds: Vec<Host>,
+        slots: BTreeSet<u16>,
+        map: Map,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            dialer,
+            opening,
+            by,
+            seeds,
+            slots,
+            table: RwLock::default(),
+            look: Notify::new(),
+            looked: watch::Sender::new(0),
+            turn: AtomicUsize::new(0),
+        });
+        shared.take_up(map);
+        let task = tokio::spawn(Arc::clone(&shared).run());
+        Self { shared, _task: AbortOnDropHandle::new(task) }
+    }
+
+    /// The node of a slot.
+    pub(super) fn of(&self, slot: u16) -> Result<Arc<Node>, Failure> {
+        self.shared.table().of(slot).ok_or_else(|| Failure {
+            remedy: super::error::Remedy::FindMaster,
+            error: StoreError::away(format!("no node of the cluster has slot {slot}")),
+        })
+    }
+
+    pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
+        self.shared.table().nodes.clone()
+    }
+
+    /// Has the map looked at soon.
+    pub(super) fn look(&self) {
+        self.shared.look.notify_one();
+    }
+
+    /// The same, and waits for it.
+    pub(super) async fn look_now(&self) {
+        let mut looked = self.shared.looked.subscribe();
+        looked.mark_unchanged();
+        self.look();
+        drop(tokio::time::timeout(PATIENCE, looked.changed()).await);
+    }
+}
+
+impl Shared {
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn run(self: Arc<Self>) {
+        loop {
+            if let Some(map) = self.ask_anyone().await {
+                self.take_up(map);
+            }
+            self.looked.send_modify(|looks| *looks += 1);
+            tokio::time::sleep(BREATH).await;
+            tokio::select! {
+                () = self.look.notified() => {}
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+        }
+    }
+
+    /// The map, by the next node in turn that is connected and not cut off; else by a seed.
+    async fn ask_anyone(&self) -> Option<Map> {
+        let mut nodes = self.table().nodes.clone();
+        nodes.retain(|node| node.is_up());
+        if !nodes.is_empty() {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % nodes.len();
+            nodes.rotate_left(turn);
+        }
+        for node in nodes {
+            let mut pipeline = Pipeline::new();
+            for question in questions() {
+                pipeline.add_command(question);
+            }
+            let Ok(mut answers) = node.pipeline(&pipeline).await else { continue };
+            let (Some(Ok(slots)), Some(Ok(info))) = (answers.pop(), answers.pop()) else {
+                continue;
+            };
+            let info: String = redis::from_redis_value(info).unwrap_or_default();
+            let Find::At(host) = &node.way.find else { continue };
+            let map = Map::read(&slots, host).filter(|_| info.contains("cluster_state:ok"));
+            if map.is_some() {
+                return map;
+            }
+        }
+        let masters = self.table().map.masters();
+        let seeds = distinct(masters.into_iter().chain(self.seeds.iter().cloned()));
+        for seed in seeds {
+            let Ok(mut connection) = self.dialer.dial(&seed).await else { continue };
+            let [info, slots] = questions();
+            let Ok(info) = info.query_async::<String>(&mut connection).await else { continue };
+            let Ok(slots) = slots.query_async::<Value>(&mut connection).await else { continue };
+            if info.contains("cluster_state:ok") {
+                return Map::read(&slots, &seed);
+            }
+        }
+        None
+    }
+
+    /// Keeps the nodes that stay, with their connections; those that have none of our slots any
+    /// more are let go once their last call has ended.
+    fn take_up(&self, map: Map) {
+        let old = self.table();
+        if old.map == map {
+            return;
+        }
+        let masters = distinct(self.slots.iter().filter_map(|&slot| map.master(slot).cloned()));
+        let nodes = masters.into_iter().map(|host| {
+            let name = host.to_string();
+            let same = old.nodes.iter().find(|node| node.name == name);
+            same.map_or_else(|| Arc::new(self.node(name, host)), Arc::clone)
+        });
+        let table = Arc::new(Table { nodes: nodes.collect(), map });
+        if !old.nodes.is_empty() {
+            let masters: Vec<&str> = table.nodes.iter().map(|node| node.name.as_str()).collect();
+            tracing::info!(masters = masters.join(" "), "the cluster's slots have moved");
+        }
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
+    }
+
+    fn node(&self, name: String, host: Host) -> Node {
+        let way = Way {
+            find: Find::At(host),
+            dialer: self.dialer.clone(),
+            opening: self.opening.clone(),
+        };
+        Node::new(name, way, None, self.by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn entry(first: i64, last: i64, name: Value, port: i64) -> Value {
+        let master = Value::Array(vec![name, Value::Int(port), text("id"), Value::Array(vec![])]);
+        Value::Array(vec![Value::Int(first), Value::Int(last), master])
+    }
+
+    #[test]
+    fn the_map_names_the_master_of_every_slot_and_none_where_there_is_none() {
+        let asked = Host { name: "asked".to_owned(), port: 1 };
+        let answer =
+            Value::Array(vec![entry(200, 16_383, text("b"), 7001), entry(0, 99, Value::Nil, 7000)]);
+        let map = Map::read(&answer, &asked).expect("a map");
+        let named = |slot| map.master(slot).map(Host::to_string);
+        assert_eq!(named(0).as_deref(), Some("asked:7000"));
+        assert_eq!(named(99).as_deref(), Some("asked:7000"));
+        assert_eq!(named(100), None);
+        assert_eq!(named(199), None);
+        assert_eq!(named(200).as_deref(), Some("b:7001"));
+        assert_eq!(named(16_383).as_deref(), Some("b:7001"));
+        assert_eq!(Map::read(&Value::Int(1), &asked), None);
+        assert_eq!(Map::read(&Value::Array(vec![Value::Int(1)]), &asked), None);
+    }
+}

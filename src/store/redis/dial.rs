@@ -1,0 +1,123 @@
+//! Makes connections: address, TLS, user and password, and how long anything may take.
+
+use std::{path::PathBuf, time::Duration};
+
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo,
+    IntoConnectionInfo, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError,
+    TlsCertificates, aio::MultiplexedConnection, io::tcp::TcpSettings,
+};
+use tokio::sync::mpsc;
+
+use super::{Host, Secret};
+use crate::store::OpenError;
+
+/// How long a new connection may take.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an answer may take.
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Who connects.
+#[derive(Debug, Clone, Default)]
+pub struct Login {
+    /// The ACL user; none is the default user.
+    pub user: Option<String>,
+    /// Its password.
+    pub password: Option<Secret>,
+}
+
+/// Files for TLS, PEM each.
+#[derive(Debug, Clone, Default)]
+pub struct TlsFiles {
+    /// Who signed the server's certificate; none asks this machine's trusted authorities.
+    pub ca: Option<PathBuf>,
+    /// This client's certificate and its key.
+    pub client: Option<(PathBuf, PathBuf)>,
+}
+
+/// Makes connections that differ only in their address.
+#[derive(Clone)]
+pub(super) struct Dialer {
+    redis: RedisConnectionInfo,
+    tls: Option<TlsCertificates>,
+}
+
+impl Dialer {
+    /// `tls` is what the files say, if TLS is wanted.
+    pub(super) fn new(login: &Login, db: u32, tls: Option<TlsCertificates>) -> Self {
+        let mut redis = RedisConnectionInfo::default().set_db(db.into());
+        if let Some(user) = &login.user {
+            redis = redis.set_username(user);
+        }
+        if let Some(password) = &login.password {
+            redis = redis.set_password(&password.0);
+        }
+        Self { redis, tls }
+    }
+
+    /// A connection for commands and their answers.
+    pub(super) async fn dial(&self, host: &Host) -> Result<MultiplexedConnection, RedisError> {
+        // Replies are read as this version of the protocol gives them.
+        let client = self.client(host, ProtocolVersion::RESP2)?;
+        client.get_multiplexed_async_connection_with_config(&config()).await
+    }
+
+    /// A connection that hears what is published; `heard` ends with it.
+    pub(super) async fn listen(
+        &self,
+        host: &Host,
+        heard: mpsc::UnboundedSender<PushInfo>,
+    ) -> Result<MultiplexedConnection, RedisError> {
+        let client = self.client(host, ProtocolVersion::RESP3)?;
+        let config = config().set_push_sender(heard);
+        client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    fn client(&self, host: &Host, protocol: ProtocolVersion) -> Result<Client, RedisError> {
+        let (name, port) = (host.name.clone(), host.port);
+        let address = match self.tls {
+            None => ConnectionAddr::Tcp(name, port),
+            Some(_) => {
+                ConnectionAddr::TcpTls { host: name, port, insecure: false, tls_params: None }
+            }
+        };
+        let keepalive = redis::io::tcp::socket2::TcpKeepalive::new().with_time(CONNECT_TIMEOUT);
+        let tcp = TcpSettings::default()
+            .set_nodelay(true)
+            .set_keepalive(keepalive)
+            .set_user_timeout(RESPONSE_TIMEOUT);
+        let info: ConnectionInfo = address.into_connection_info()?;
+        let info = info
+            .set_tcp_settings(tcp)
+            .set_redis_settings(self.redis.clone().set_protocol(protocol));
+        match &self.tls {
+            None => Client::open(info),
+            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+        }
+    }
+}
+
+fn config() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(Some(RESPONSE_TIMEOUT))
+}
+
+impl TlsFiles {
+    /// Reads them.
+    pub(super) fn read(&self) -> Result<TlsCertificates, OpenError> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|cause| OpenError::Engine {
+                what: path.display().to_string(),
+                cause: cause.to_string(),
+            })
+        };
+        let client_tls = match &self.client {
+            None => None,
+            Some((cert, key)) => {
+                Some(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? })
+            }
+        };
+        Ok(TlsCertificates { client_tls, root_cert: self.ca.as_ref().map(read).transpose()? })
+    }
+}

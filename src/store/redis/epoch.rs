@@ -1,0 +1,106 @@
+//! Notices that a Redis was emptied, or is another one.
+//!
+//! Every bucket has an epoch: a text made with the store. This process remembers each. A bucket
+//! without its epoch, or with another, has lost the jobs it had.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use crate::{
+    job::{Bucket, Buckets},
+    store::StoreError,
+};
+
+/// Noted of a bucket that has none.
+const MISSING: &str = "";
+
+pub(super) struct Epochs {
+    /// By bucket; none while its node was never reached.
+    known: Mutex<Vec<Option<String>>>,
+    made: String,
+    lost: AtomicU64,
+    /// Whoever accepts the loss of jobs stays ready after it.
+    accept_data_loss: bool,
+}
+
+impl Epochs {
+    pub(super) fn new(buckets: Buckets, accept_data_loss: bool) -> Self {
+        let known = Mutex::new(vec![None; buckets.get().into()]);
+        let made = format!("{:016x}", rand::random::<u64>());
+        Self { known, made, lost: AtomicU64::new(0), accept_data_loss }
+    }
+
+    /// What a bucket without an epoch gets from this process.
+    pub(super) fn made(&self) -> &str {
+        &self.made
+    }
+
+    pub(super) fn remember(&self, bucket: usize, epoch: String) {
+        self.lock()[bucket] = Some(epoch);
+    }
+
+    /// Compares what a bucket has now. Answers whether an epoch must be written there.
+    pub(super) fn compare(&self, bucket: Bucket, found: Option<String>) -> bool {
+        let index = bucket.index();
+        let noted = found.clone().unwrap_or_default();
+        let known = self.lock()[index].replace(noted.clone());
+        match (known.as_deref(), noted.as_str()) {
+            (Some(known), noted) if known == noted => {}
+            // Its node was away when this process began.
+            (None, noted) if noted != MISSING => {}
+            (_, MISSING) => self.lost(1, &format!("bucket {index} was emptied")),
+            // Another server has noticed that it was emptied, or it is another Redis.
+            _ => self.lost(1, &format!("bucket {index} is not the one it was")),
+        }
+        found.is_none()
+    }
+
+    /// Says that jobs are lost.
+    pub(super) fn lost(&self, buckets: usize, what: &str) {
+        self.lost.fetch_add(buckets as u64, Ordering::Relaxed);
+        tracing::error!(what, "data loss: redis does not have the jobs that it had");
+    }
+
+    /// How many buckets were found to have lost their jobs.
+    pub(super) fn losses(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Refuses after a loss that nobody has accepted.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        match self.losses() {
+            lost if lost > 0 && !self.accept_data_loss => Err(StoreError::Replaced),
+            _ => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<String>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_loss_counts_once() {
+        let epochs = Epochs::new(Buckets::ONE, false);
+        let bucket = Buckets::ONE.all().next().expect("one");
+        let compare = |found: Option<&str>| {
+            let write = epochs.compare(bucket, found.map(ToOwned::to_owned));
+            (write, epochs.losses())
+        };
+        assert_eq!(compare(Some("a")), (false, 0), "never seen before");
+        assert_eq!(compare(Some("a")), (false, 0));
+        assert!(epochs.check().is_ok());
+        assert_eq!(compare(None), (true, 1));
+        assert_eq!(compare(None), (true, 1), "not written yet");
+        epochs.remember(0, "b".to_owned());
+        assert_eq!(compare(Some("b")), (false, 1));
+        assert_eq!(compare(Some("c")), (false, 2), "another store");
+        assert!(matches!(epochs.check(), Err(StoreError::Replaced)));
+    }
+}

@@ -1,0 +1,258 @@
+//! What servers on one Redis tell each other, by sharded pub/sub.
+//!
+//! Each bucket has a channel, on the node that has the bucket. One connection a node listens. What
+//! is to be told gathers while the last telling is under way. A message is the sender, then one
+//! of: `looked`, `settings`, `ready <topic> <count> …`. It is not persisted: servers of two
+//! versions that do not understand each other find out by looking.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::{Pipeline, PushInfo, PushKind, Value};
+use tokio::sync::{Notify, mpsc};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    keys::Keys,
+    node::{Node, Way},
+    nodes::Nodes,
+};
+use crate::{
+    job::{Bucket, Topic},
+    store::{Heard, Hint},
+};
+
+/// Hints that may wait for the queue; more are dropped.
+const HEARD: usize = 4096;
+/// Topics that may wait to be told of; more are dropped.
+const TOLD: usize = 4096;
+/// How often it is compared which node has which bucket, and the pause after a lost connection.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Both directions.
+pub(super) struct Hints {
+    outbox: Arc<Outbox>,
+    heard: Mutex<Option<Heard>>,
+    _tasks: [AbortOnDropHandle<()>; 2],
+}
+
+/// What is to be told.
+struct Outbox {
+    waiting: Mutex<Waiting>,
+    wake: Notify,
+    /// By bucket: somebody else listens.
+    others: Vec<AtomicBool>,
+    channels: Vec<(String, u16)>,
+    /// By which this process knows its own messages.
+    me: String,
+}
+
+#[derive(Default)]
+struct Waiting {
+    looked: BTreeSet<usize>,
+    ready: BTreeMap<(usize, Topic), u64>,
+    settings: bool,
+}
+
+impl Hints {
+    pub(super) fn start(nodes: &Arc<Nodes>, keys: &[Keys]) -> Self {
+        let outbox = Arc::new(Outbox {
+            waiting: Mutex::default(),
+            wake: Notify::new(),
+            others: keys.iter().map(|_| AtomicBool::new(false)).collect(),
+            channels: keys.iter().map(|keys| (keys.hints.clone(), keys.slot)).collect(),
+            me: format!("{:016x}", rand::random::<u64>()),
+        });
+        let (ears, heard) = mpsc::channel(HEARD);
+        let telling = tokio::spawn(tell(Arc::clone(nodes), Arc::clone(&outbox)));
+        let listening = tokio::spawn(listen(Arc::clone(nodes), Arc::clone(&outbox), ears));
+        Self {
+            outbox,
+            heard: Mutex::new(Some(heard)),
+            _tasks: [telling, listening].map(AbortOnDropHandle::new),
+        }
+    }
+
+    pub(super) fn hear(&self) -> Option<Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn tell(&self, hint: Hint) {
+        let mut waiting = self.outbox.lock();
+        match hint {
+            Hint::Looked(bucket) => drop(waiting.looked.insert(bucket.index())),
+            Hint::Settings => waiting.settings = true,
+            Hint::Ready { bucket, topic, count } => {
+                let alone = !self.outbox.others[bucket.index()].load(Ordering::Relaxed);
+                if alone || waiting.ready.len() >= TOLD {
+                    return;
+                }
+                *waiting.ready.entry((bucket.index(), topic)).or_default() += count;
+            }
+        }
+        drop(waiting);
+        self.outbox.wake.notify_one();
+    }
+}
+
+impl Outbox {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything that waits, as messages: each with its bucket.
+    fn messages(&self) -> Vec<(usize, String)> {
+        let Waiting { looked, ready, settings } = std::mem::take(&mut *self.lock());
+        let me = &self.me;
+        let mut by_bucket: BTreeMap<usize, String> = BTreeMap::new();
+        for ((bucket, topic), count) in ready {
+            let text = by_bucket.entry(bucket).or_insert_with(|| format!("{me} ready"));
+            text.push_str(&format!(" {topic} {count}"));
+        }
+        let looked = looked.into_iter().map(|bucket| (bucket, format!("{me} looked")));
+        let settings = settings.then(|| (0, format!("{me} settings")));
+        looked.chain(by_bucket).chain(settings).collect()
+    }
+
+    /// The news in a message of another server.
+    fn read(&self, channel: &str, text: &str, buckets: &HashMap<&str, Bucket>) -> Vec<Hint> {
+        let Some(&bucket) = buckets.get(channel) else { return Vec::new() };
+        let mut words = text.split(' ');
+        if words.next() == Some(&self.me) {
+            return Vec::new();
+        }
+        self.others[bucket.index()].store(true, Ordering::Relaxed);
+        match words.next() {
+            Some("looked") => vec![Hint::Looked(bucket)],
+            Some("settings") => vec![Hint::Settings],
+            Some("ready") => {
+                let mut hints = Vec::new();
+                while let (Some(topic), Some(count)) = (words.next(), words.next()) {
+                    if let (Ok(topic), Ok(count)) = (topic.parse(), count.parse()) {
+                        hints.push(Hint::Ready { bucket, topic, count });
+                    }
+                }
+                hints
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Tells what waits, for ever. What cannot be told is dropped.
+async fn tell(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
+    loop {
+        outbox.wake.notified().await;
+        let mut by_node: HashMap<String, (Arc<Node>, Pipeline, Vec<usize>)> = HashMap::new();
+        for (bucket, message) in outbox.messages() {
+            let (channel, slot) = &outbox.channels[bucket];
+            let Ok(node) = nodes.of(*slot) else { continue };
+            let entry = by_node.entry(node.name.clone());
+            let (_, pipeline, buckets) =
+                entry.or_insert_with(|| (node, Pipeline::new(), Vec::new()));
+            pipeline.cmd("SPUBLISH").arg(channel).arg(message);
+            buckets.push(bucket);
+        }
+        let all = by_node.into_values().map(async |(node, pipeline, buckets)| {
+            let Ok(answers) = node.pipeline(&pipeline).await else { return };
+            for (bucket, answer) in buckets.into_iter().zip(answers) {
+                // This process is one of those that listen.
+                let others = matches!(answer, Ok(Value::Int(2..)));
+                outbox.others[bucket].store(others, Ordering::Relaxed);
+            }
+        });
+        futures::future::join_all(all).await;
+    }
+}
+
+/// Keeps one ear at every node, for the buckets that it has.
+async fn listen(nodes: Arc<Nodes>, outbox: Arc<Outbox>, heard: mpsc::Sender<Hint>) {
+    let mut ears: HashMap<String, (Vec<usize>, AbortOnDropHandle<()>)> = HashMap::new();
+    loop {
+        let mut has: HashMap<String, (Arc<Node>, Vec<usize>)> = HashMap::new();
+        for (bucket, (_, slot)) in outbox.channels.iter().enumerate() {
+            if let Ok(node) = nodes.of(*slot) {
+                has.entry(node.name.clone()).or_insert((node, Vec::new())).1.push(bucket);
+            }
+        }
+        ears.retain(|name, (buckets, _)| has.get(name).is_some_and(|(_, now)| now == buckets));
+        for (name, (node, buckets)) in has {
+            ears.entry(name).or_insert_with(|| {
+                let ear = Ear {
+                    way: node.way.clone(),
+                    outbox: Arc::clone(&outbox),
+                    buckets: buckets.clone(),
+                    heard: heard.clone(),
+                };
+                (buckets, AbortOnDropHandle::new(tokio::spawn(ear.run())))
+            });
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+struct Ear {
+    way: Way,
+    outbox: Arc<Outbox>,
+    buckets: Vec<usize>,
+    heard: mpsc::Sender<Hint>,
+}
+
+impl Ear {
+    async fn run(self) {
+        let mut told = String::new();
+        loop {
+            if let Err(cause) = self.listen().await {
+                // For ever is fine: then timers look for themselves.
+                if cause != told {
+                    tracing::warn!(cause, "failed to hear other servers; timers look instead");
+                    told = cause;
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Listens until the connection ends, or a channel moves to another node.
+    async fn listen(&self) -> Result<(), String> {
+        let host = self.way.find.host().await.map_err(|error| error.to_string())?;
+        let (pushes, mut pushed) = mpsc::unbounded_channel();
+        let dialed = self.way.dialer.listen(&host, pushes).await;
+        let mut connection = dialed.map_err(|error| error.to_string())?;
+        let mut pipeline = Pipeline::new();
+        let channel = |bucket: &usize| self.outbox.channels[*bucket].0.as_str();
+        for bucket in &self.buckets {
+            pipeline.cmd("SSUBSCRIBE").arg(channel(bucket));
+        }
+        let subscribed = connection.send_packed_commands(&pipeline, 0, pipeline.len()).await;
+        let subscribed = subscribed.and_then(|all| {
+            all.into_iter().map(Value::extract_error).collect::<Result<Vec<_>, _>>()
+        });
+        subscribed.map_err(|error| error.to_string())?;
+        let count = u16::try_from(self.outbox.channels.len()).unwrap_or(u16::MAX);
+        let all: Vec<Bucket> =
+            crate::job::Buckets::try_from(count).map_err(|e| e.to_string())?.all().collect();
+        let buckets = self.buckets.iter().map(|bucket| (channel(bucket), all[*bucket])).collect();
+        while let Some(PushInfo { kind, data }) = pushed.recv().await {
+            match (kind, &data[..]) {
+                (PushKind::SMessage, [Value::BulkString(channel), Value::BulkString(text)]) => {
+                    let (channel, text) =
+                        (String::from_utf8_lossy(channel), String::from_utf8_lossy(text));
+                    for hint in self.outbox.read(&channel, &text, &buckets) {
+                        // A full queue drops it: it is a hint.
+                        drop(self.heard.try_send(hint));
+                    }
+                }
+                (PushKind::Disconnection | PushKind::SUnsubscribe, _) => return Ok(()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! One server with its connections: one for everything, one for confirmed writes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::{FutureExt, future::BoxFuture};
+use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    Host,
+    confirm::{By, Confirmed},
+    connection::{Connection, Failure, Make},
+    dial::Dialer,
+    opening::Opening,
+    sentinel::Sentinels,
+};
+use crate::store::OpenError;
+
+/// How a server's address is found.
+#[derive(Clone)]
+pub(super) enum Find {
+    /// It is known.
+    At(Host),
+    /// Sentinels know it.
+    By(Sentinels),
+}
+
+impl Find {
+    pub(super) async fn host(&self) -> Result<Host, OpenError> {
+        match self {
+            Self::At(host) => Ok(host.clone()),
+            Self::By(sentinels) => sentinels.find().await,
+        }
+    }
+}
+
+/// How connections to a server are made.
+#[derive(Clone)]
+pub(super) struct Way {
+    pub(super) find: Find,
+    pub(super) dialer: Dialer,
+    pub(super) opening: Opening,
+}
+
+impl Way {
+    /// A connection to a server that is fit.
+    pub(super) async fn connect(&self) -> Result<(Host, MultiplexedConnection), OpenError> {
+        let host = self.find.host().await?;
+        let dialed = self.dialer.dial(&host).await;
+        let mut connection = dialed.map_err(|cause| self.opening.engine(&host, &cause))?;
+        self.opening.inspect(&host, &mut connection).await?;
+        Ok((host, connection))
+    }
+
+    fn make(&self, current: &Arc<Current>) -> Make {
+        let (way, current) = (self.clone(), Arc::clone(current));
+        Arc::new(move || {
+            let (way, current) = (way.clone(), Arc::clone(&current));
+            let made: BoxFuture<'static, _> = async move {
+                let (host, connection) = way.connect().await?;
+                *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
+                Ok(connection)
+            }
+            .boxed();
+            made
+        })
+    }
+}
+
+/// Where a connection leads now.
+type Current = Mutex<Option<Host>>;
+
+/// A server.
+pub(super) struct Node {
+    /// For the log, and to tell nodes apart.
+    pub(super) name: String,
+    pub(super) way: Way,
+    calls: Arc<Connection>,
+    confirmed: Option<Confirmed>,
+    _watch: Option<AbortOnDropHandle<()>>,
+}
+
+impl Node {
+    /// Begins with `first`, if that is made already.
+    pub(super) fn new(
+        name: String,
+        way: Way,
+        first: Option<(Host, MultiplexedConnection)>,
+        by: Option<By>,
+    ) -> Self {
+        let (host, first) = first.unzip();
+        let current = Arc::new(Mutex::new(host));
+        let calls = Arc::new(Connection::keep(name.clone(), first, way.make(&current)));
+        let mut all = vec![(Arc::clone(&current), Arc::clone(&calls))];
+        let confirmed = by.map(|by| {
+            let current = Arc::default();
+            let writes = Connection::keep(format!("{name} (writes)"), None, way.make(&current));
+            let writes = Arc::new(writes);
+            all.push((current, Arc::clone(&writes)));
+            Confirmed::new(writes, by)
+        });
+        let watch = match &way.find {
+            Find::At(_) => None,
+            Find::By(sentinels) => Some(tokio::spawn(watch(sentinels.clone(), all))),
+        };
+        Self { name, way, calls, confirmed, _watch: watch.map(AbortOnDropHandle::new) }
+    }
+
+    /// Sends a write; its answer means what `store.ack` says.
+    pub(super) async fn write(&self, command: Cmd) -> Result<Value, Failure> {
+        match &self.confirmed {
+            Some(confirmed) => confirmed.command(command).await,
+            None => self.calls.command(&command).await,
+        }
+    }
+
+    /// Sends what needs no confirmation.
+    pub(super) async fn command(&self, command: &Cmd) -> Result<Value, Failure> {
+        self.calls.command(command).await
+    }
+
+    /// Sends several of these; see [`Connection::pipeline`].
+    pub(super) async fn pipeline(
+        &self,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        self.calls.pipeline(pipeline).await
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.calls.number().is_some()
+    }
+
+    /// Completes when there is a connection.
+    pub(super) async fn up(&self) {
+        self.calls.up().await;
+    }
+}
+
+/// Gives up each connection whose server is not the master any more.
+async fn watch(sentinels: Sentinels, all: Vec<(Arc<Current>, Arc<Connection>)>) {
+    let each = all.into_iter().map(async |(current, connection)| {
+        loop {
+            connection.up().await;
+            let host = current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            match host {
+                Some(host) => {
+                    sentinels.moved_from(&host).await;
+                    // It may have been made anew since, to the new master.
+                    if *current.lock().unwrap_or_else(PoisonError::into_inner) == Some(host) {
+                        connection.renew("the Sentinels name another master");
+                    }
+                }
+                None => tokio::task::yield_now().await,
+            }
+        }
+    });
+    futures::future::join_all(each).await;
+}

@@ -1,0 +1,223 @@
+//! The servers of a store, one or many, and the way of a call to the one that has its keys.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use redis::{Cmd, Pipeline, Value};
+
+use super::{
+    Kind, RedisOptions,
+    cluster::{self, Cluster},
+    connection::Failure,
+    epoch::Epochs,
+    error::Remedy,
+    keys::{self, Keys},
+    node::{Find, Node, Way},
+    opening::{self, Opening},
+    sentinel::Sentinels,
+};
+use crate::{
+    job::Buckets,
+    store::{OpenError, StoreError},
+};
+
+/// How often a call follows its slot from node to node.
+const MOST_HOPS: usize = 3;
+
+pub(super) enum Nodes {
+    One(Arc<Node>),
+    Many(Cluster),
+}
+
+/// A store, opened.
+pub(super) struct Opened {
+    pub(super) nodes: Nodes,
+    pub(super) keys: Vec<Keys>,
+    pub(super) buckets: Buckets,
+    pub(super) epochs: Epochs,
+    pub(super) opening: Opening,
+}
+
+impl Nodes {
+    /// Connects, judges every server, records or compares the layout and the epochs.
+    ///
+    /// A node of a cluster that is away does not hinder a start, unless the store is new.
+    pub(super) async fn open(
+        options: &RedisOptions,
+        asked: Option<Buckets>,
+    ) -> Result<Opened, OpenError> {
+        let opening = Opening::new(options);
+        let dialer = options.dialer()?;
+        let url = &options.url;
+        let way = |find| Way { find, dialer: dialer.clone(), opening: opening.clone() };
+        let ways = match &url.kind {
+            Kind::Single => vec![way(Find::At(url.hosts[0].clone()))],
+            Kind::Sentinel { master } => {
+                let own = options.sentinel_dialer()?;
+                let sentinels = Sentinels::new(own, url.hosts.clone(), master.clone());
+                vec![way(Find::By(sentinels))]
+            }
+            Kind::Cluster => {
+                let map = cluster::ask(&dialer, &opening, &url.hosts).await?;
+                let first = map.master(keys::slot(&keys::layout(&options.prefix))).cloned();
+                let mut masters = map.masters();
+                masters.sort_by_key(|host| Some(host) != first.as_ref());
+                masters.into_iter().map(|host| way(Find::At(host))).collect()
+            }
+        };
+
+        let mut up = Vec::new();
+        let mut away = None;
+        for way in ways {
+            match way.connect().await {
+                Ok((host, connection)) => up.push((way, host, connection)),
+                // The first one has the layout.
+                Err(error) if opening::is_refusal(&error) || up.is_empty() => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "began without a node of the cluster");
+                    away = Some(error);
+                }
+            }
+        }
+        let (_, host, connection) = &mut up[0];
+        let found = opening.layout(host, connection).await?;
+        let is_new = found.is_none();
+        if let Some(error) = away.filter(|_| is_new) {
+            return Err(error);
+        }
+        let buckets = match &found {
+            Some(found) => crate::store::Layout::agree(found, asked)?,
+            None => asked.unwrap_or(Buckets::SIXTEEN),
+        };
+        let keys = Keys::all(&options.prefix, buckets);
+        let map = match url.kind {
+            Kind::Cluster => Some(cluster::ask(&dialer, &opening, &url.hosts).await?),
+            _ => None,
+        };
+
+        let epochs = Epochs::new(buckets, options.accept_data_loss);
+        let mut by = None;
+        for (_, host, connection) in &mut up {
+            let has = |slot| map.as_ref().is_none_or(|map| map.master(slot) == Some(&*host));
+            let own: Vec<(usize, &Keys)> =
+                keys.iter().enumerate().filter(|(_, keys)| has(keys.slot)).collect();
+            let Some((_, first)) = own.first() else { continue };
+            by = opening.probe(host, connection, &first.probe).await?;
+            let names: Vec<&str> = own.iter().map(|(_, keys)| keys.epoch.as_str()).collect();
+            let made = epochs.made();
+            let (found, missing) = opening.epochs(host, connection, &names, made).await?;
+            own.iter().zip(found).for_each(|((bucket, _), epoch)| epochs.remember(*bucket, epoch));
+            if missing > 0 && !is_new {
+                epochs.lost(missing, &format!("{host} has no epoch of {missing} buckets"));
+            }
+        }
+        // Last of all: a layout says that everything else was written.
+        let (_, host, connection) = &mut up[0];
+        opening.agree(host, connection, asked).await?;
+
+        let slots: BTreeSet<u16> = keys.iter().map(|keys| keys.slot).collect();
+        let topics = keys::slot(&keys::version(&options.prefix));
+        let nodes = match map {
+            Some(map) => {
+                let slots = slots.into_iter().chain([topics]).collect();
+                let seeds = url.hosts.clone();
+                Self::Many(Cluster::start(dialer, opening.clone(), by, seeds, slots, map))
+            }
+            None => {
+                let (way, host, connection) = up.swap_remove(0);
+                let name = match &url.kind {
+                    Kind::Sentinel { master } => master.clone(),
+                    _ => host.to_string(),
+                };
+                Self::One(Arc::new(Node::new(name, way, Some((host, connection)), by)))
+            }
+        };
+        // Calls fail while there is no connection: give those that can be made a moment.
+        let up = nodes.all().into_iter().map(|node| async move { node.up().await });
+        let all = futures::future::join_all(up);
+        drop(tokio::time::timeout(super::dial::CONNECT_TIMEOUT, all).await);
+        Ok(Opened { nodes, keys, buckets, epochs, opening })
+    }
+
+    /// The node that has a slot.
+    pub(super) fn of(&self, slot: u16) -> Result<Arc<Node>, Failure> {
+        match self {
+            Self::One(node) => Ok(Arc::clone(node)),
+            Self::Many(cluster) => cluster.of(slot),
+        }
+    }
+
+    /// Every node that has keys of ours.
+    pub(super) fn all(&self) -> Vec<Arc<Node>> {
+        match self {
+            Self::One(node) => vec![Arc::clone(node)],
+            Self::Many(cluster) => cluster.nodes(),
+        }
+    }
+
+    /// Calls a script; `make` builds the command, with the script's text or with its hash.
+    pub(super) async fn script(
+        &self,
+        slot: u16,
+        is_confirmed: bool,
+        make: impl Fn(bool) -> Cmd + Send,
+    ) -> Result<Value, StoreError> {
+        let mut hops = 0;
+        let mut as_text = false;
+        loop {
+            let node = self.of(slot)?;
+            let command = make(as_text);
+            let answer = match is_confirmed {
+                true => node.write(command).await,
+                false => node.command(&command).await,
+            };
+            match answer {
+                Ok(value) => return Ok(value),
+                Err(Failure { remedy: Remedy::SendText, .. }) if !as_text => as_text = true,
+                Err(failure) => self.follow(failure, &mut hops).await?,
+            }
+        }
+    }
+
+    /// One command that needs no confirmation.
+    pub(super) async fn command(&self, slot: u16, command: &Cmd) -> Result<Value, StoreError> {
+        let mut hops = 0;
+        loop {
+            match self.of(slot)?.command(command).await {
+                Ok(value) => return Ok(value),
+                Err(failure) => self.follow(failure, &mut hops).await?,
+            }
+        }
+    }
+
+    /// Several of them; the first error is that of all.
+    pub(super) async fn pipeline(
+        &self,
+        slot: u16,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
+        let mut hops = 0;
+        loop {
+            let answers = self.of(slot)?.pipeline(pipeline).await;
+            match answers.and_then(|all| all.into_iter().collect()) {
+                Ok(values) => return Ok(values),
+                Err(failure) => self.follow(failure, &mut hops).await?,
+            }
+        }
+    }
+
+    /// After a failed call: whether it should be made again, where the map says now.
+    async fn follow(&self, failure: Failure, hops: &mut usize) -> Result<(), StoreError> {
+        match (failure.remedy, self) {
+            (Remedy::Follow, Self::Many(cluster)) if *hops < MOST_HOPS => {
+                *hops += 1;
+                cluster.look_now().await;
+                Ok(())
+            }
+            (Remedy::FindMaster, Self::Many(cluster)) => {
+                cluster.look();
+                Err(failure.error)
+            }
+            _ => Err(failure.error),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What timers ask, and whether the servers are fit.
+
+use redis::{Cmd, Pipeline, Value};
+
+use super::{RedisStore, codec::Values};
+use crate::{
+    job::{Bucket, State, Topic, UnixMillis},
+    store::{Layout, Look, Moves, Next, Outcome, Promoted, StoreError},
+};
+
+impl RedisStore {
+    pub(super) async fn promote_due(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(limit);
+        };
+        let mut reply = self.run(&self.scripts.promote, bucket, fill).await?;
+        let next = reply.text()?;
+        let micros = reply.number()?;
+        let mut topics = Vec::with_capacity(reply.left() / 5);
+        while reply.left() > 0 {
+            let topic = reply.parsed()?;
+            let (ready, expired) = (reply.number()?, reply.number()?);
+            let moves = Moves { ready, expired, dead: reply.number()?, gone: reply.number()? };
+            topics.push((topic, moves));
+        }
+        Ok(Promoted { topics, next: deadline(&next, micros)? })
+    }
+
+    pub(super) async fn look_at(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
+        let keys = &self.keys[bucket.index()];
+        let mut pipeline = Pipeline::with_capacity(topics.len() + 3);
+        pipeline.cmd("ZRANGE").arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
+        pipeline.cmd("GET").arg(&keys.epoch);
+        for topic in &topics {
+            pipeline.cmd("ZCARD").arg(keys.topic(State::Ready, topic));
+        }
+        let given = self.clock.given();
+        if given.is_none() {
+            pipeline.cmd("TIME");
+        }
+        let mut answers = self.nodes.pipeline(keys.slot, &pipeline).await?.into_iter();
+        let mut next = Values::new(answers.next().unwrap_or(Value::Nil))?;
+        let epoch = redis::from_redis_value(answers.next().unwrap_or(Value::Nil));
+        self.compare_epoch(bucket, epoch.map_err(StoreError::unreadable)?).await;
+        let mut counts = Values::new(Value::Array(answers.collect()))?;
+        let ready = topics.iter().map(|_| counts.number()).collect::<Result<_, _>>()?;
+        let micros = match given {
+            Some(time) => time.get().saturating_mul(1_000),
+            None => {
+                let mut time = counts.inner()?;
+                let (seconds, micros): (u64, u64) = (time.parsed()?, time.parsed()?);
+                seconds.saturating_mul(1_000_000).saturating_add(micros)
+            }
+        };
+        let next = if next.left() == 2 { next.text().and(next.text())? } else { String::new() };
+        Ok(Look { next: deadline(&next, micros)?, ready })
+    }
+
+    /// Notices a loss. A bucket without an epoch gets one, so that the next loss is noticed too;
+    /// if that fails, the next look tries again.
+    async fn compare_epoch(&self, bucket: Bucket, found: Option<String>) {
+        if !self.epochs.compare(bucket, found) {
+            return;
+        }
+        let keys = &self.keys[bucket.index()];
+        let mut set = redis::cmd("SET");
+        set.arg(&keys.epoch).arg(self.epochs.made()).arg("NX").arg("GET");
+        match self.nodes.command(keys.slot, &set).await {
+            Ok(other) => {
+                let other: Option<String> = redis::from_redis_value(other).unwrap_or_default();
+                let epoch = other.unwrap_or_else(|| self.epochs.made().to_owned());
+                self.epochs.remember(bucket.index(), epoch);
+                self.write_layout().await;
+            }
+            Err(error) => tracing::warn!(%error, "failed to write the epoch of a bucket"),
+        }
+    }
+
+    /// An emptied Redis has lost the layout as well: without it, a server with another number of
+    /// buckets could begin beside this one.
+    async fn write_layout(&self) {
+        let key = super::keys::layout(&self.prefix);
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(Layout::new(self.buckets).text()).arg("NX");
+        if let Err(error) = self.nodes.command(super::keys::slot(&key), &set).await {
+            tracing::warn!(%error, "failed to write the layout again");
+        }
+    }
+
+    /// Whether a server, at least, is there and fit: where there are several, the others' buckets
+    /// refuse for themselves.
+    pub(super) async fn check_servers(&self) -> Outcome<()> {
+        let mut last = StoreError::away("the store has no server");
+        for node in self.nodes.all() {
+            match node.command(&redis::cmd("INFO")).await {
+                Ok(info) => {
+                    let info: String =
+                        redis::from_redis_value(info).map_err(StoreError::unreadable)?;
+                    match self.opening.fitness(&info) {
+                        Ok(_) => return Ok(()),
+                        Err(why) => last = StoreError::away(why),
+                    }
+                }
+                Err(failure) => last = failure.error,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// The deadline that a script or command names; empty if there is none.
+fn deadline(text: &str, micros: u64) -> Result<Option<Next>, StoreError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let at = text.parse().map(UnixMillis::new).map_err(StoreError::unreadable)?;
+    Ok(Some(Next::seen(at, micros)))
+}

@@ -1,0 +1,195 @@
+//! Where a Redis is, as `store.url` says it.
+//!
+//! `redis://host:port/db` is one server, `redis+sentinel://host:port,…/master/db` the master that
+//! Sentinels name, `redis+cluster://host:port,…` a cluster; `rediss…` is the same over TLS. The
+//! redis crate reads only the first of these.
+
+use std::{fmt, str::FromStr};
+
+use percent_encoding::percent_decode_str;
+
+/// A text that no message and no log shows.
+#[derive(Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+/// One server's address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Host {
+    /// Name or IP address.
+    pub name: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.contains(':') {
+            true => write!(f, "[{}]:{}", self.name, self.port),
+            false => write!(f, "{}:{}", self.name, self.port),
+        }
+    }
+}
+
+/// How many servers there are, and which one has a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// One server.
+    Single,
+    /// The hosts are Sentinels, which know the master of this name.
+    Sentinel {
+        /// The name.
+        master: String,
+    },
+    /// The hosts are nodes of a cluster; they know the others.
+    Cluster,
+}
+
+/// A URL, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedisUrl {
+    /// What the hosts are.
+    pub kind: Kind,
+    /// Over TLS.
+    pub tls: bool,
+    /// At least one.
+    pub hosts: Vec<Host>,
+    /// The ACL user.
+    pub user: Option<String>,
+    /// Its password, or that of the default user.
+    pub password: Option<Secret>,
+    /// Number of the database; 0 on a cluster.
+    pub db: u32,
+}
+
+impl FromStr for RedisUrl {
+    type Err = &'static str;
+
+    /// The error completes "store.url …", and shows nothing of the URL: it may have a password.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (scheme, rest) = text.split_once("://").unwrap_or((text, ""));
+        let (tls, kind) = match scheme.split_once('+').unwrap_or((scheme, "")) {
+            ("redis", kind) => (false, kind),
+            ("rediss", kind) => (true, kind),
+            _ => return Err(SCHEMES),
+        };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (Some(login), hosts),
+            None => (None, authority),
+        };
+        let (kind, default_port, db) = match kind {
+            "" => (Kind::Single, 6379, path),
+            "cluster" => (Kind::Cluster, 6379, path),
+            "sentinel" => {
+                let (master, db) = path.split_once('/').unwrap_or((path, ""));
+                if master.is_empty() {
+                    return Err(
+                        "must name the master: redis+sentinel://<host>:26379/<master>/<db>",
+                    );
+                }
+                (Kind::Sentinel { master: decoded(master)? }, 26379, db)
+            }
+            _ => return Err(SCHEMES),
+        };
+        let hosts: Vec<Host> = hosts
+            .split(',')
+            .map(|host| parse_host(host, default_port))
+            .collect::<Result<_, _>>()?;
+        if kind == Kind::Single && hosts.len() > 1 {
+            return Err("must have one host, or begin with redis+sentinel:// or redis+cluster://");
+        }
+        let db = if db.is_empty() { 0 } else { db.parse().map_err(|_| DATABASE)? };
+        if kind == Kind::Cluster && db != 0 {
+            return Err("must not name a database: a cluster has only 0");
+        }
+        let (user, password) = match login {
+            None => (None, None),
+            Some(login) => {
+                let (user, password) = login.split_once(':').unwrap_or((login, ""));
+                let given = |text: &str| decoded(text).map(|t| Some(t).filter(|t| !t.is_empty()));
+                (given(user)?, given(password)?.map(Secret))
+            }
+        };
+        Ok(Self { kind, tls, hosts, user, password, db })
+    }
+}
+
+const SCHEMES: &str = "must be file:<directory>, redis://<host>:<port>/<db>, \
+                       redis+sentinel://<host>:<port>,…/<master>/<db> or \
+                       redis+cluster://<host>:<port>,… (rediss… for TLS)";
+const DATABASE: &str = "must end with the number of a database, such as /0";
+
+fn decoded(text: &str) -> Result<String, &'static str> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(Into::into).map_err(|_| "must have UTF-8 in what is percent-encoded")
+}
+
+fn parse_host(text: &str, default_port: u16) -> Result<Host, &'static str> {
+    let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((name, port)) => (name, port.strip_prefix(':')),
+        None => match text.split_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (text, None),
+        },
+    };
+    let port = port.map_or(Ok(default_port), str::parse);
+    match port {
+        Ok(port) if port > 0 && !name.is_empty() => Ok(Host { name: name.to_owned(), port }),
+        _ => Err("must have hosts as <name>:<port>, with a comma between two"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str, port: u16) -> Host {
+        Host { name: name.to_owned(), port }
+    }
+
+    #[test]
+    fn each_kind_is_read() {
+        let url: RedisUrl = "redis://localhost".parse().expect("one server");
+        assert_eq!((url.kind, url.tls, url.db), (Kind::Single, false, 0));
+        assert_eq!(url.hosts, [host("localhost", 6379)]);
+
+        let text = "rediss+sentinel://dq:p%40ss@a,b:5,[::1]:7/main/3";
+        let url: RedisUrl = text.parse().expect("sentinels");
+        assert_eq!(url.kind, Kind::Sentinel { master: "main".to_owned() });
+        assert_eq!(url.hosts, [host("a", 26379), host("b", 5), host("::1", 7)]);
+        assert_eq!((url.tls, url.db), (true, 3));
+        assert_eq!(url.user.as_deref(), Some("dq"));
+        assert_eq!(url.password, Some(Secret("p@ss".to_owned())));
+
+        let url: RedisUrl = "redis+cluster://:secret@a:1,b:2/".parse().expect("a cluster");
+        assert_eq!((url.kind.clone(), url.user.clone()), (Kind::Cluster, None));
+        assert!(!format!("{url:?}").contains("secret"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, word) in [
+            ("mysql://a", "redis+cluster://"),
+            ("redis+ring://a", "redis+cluster://"),
+            ("redis+sentinel://a:1", "master"),
+            ("redis+sentinel://a:1/", "master"),
+            ("redis+sentinel://a:1/m/x", "database"),
+            ("redis://a,b", "one host"),
+            ("redis://a:b", "<name>:<port>"),
+            ("redis://a:0", "<name>:<port>"),
+            ("redis://", "<name>:<port>"),
+            ("redis+cluster://a,,b", "<name>:<port>"),
+            ("redis+cluster://a/1", "database"),
+        ] {
+            let said = text.parse::<RedisUrl>().expect_err(text);
+            assert!(said.contains(word), "{text}: {said}");
+        }
+    }
+}
