@@ -1,0 +1,19 @@
+//! Faults under load, with the real binary and real Redis processes: whatever is killed, the
+//! promises hold, as judged from what clients were told and what the store holds.
+
+mod client;
+mod history;
+mod judge;
+mod load;
+#[expect(dead_code, reason = "here all requests go through a client that records them")]
+#[path = "../support/process.rs"]
+mod process;
+mod redis;
+#[path = "../support/resp.rs"]
+mod resp;
+#[path = "../support/scan.rs"]
+mod scan;
+mod scenario;
+#[path = "../support/mod.rs"]
+mod support;
+mod vitals;
