@@ -95,8 +95,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.child.is_some() {
-            self.kill();
+        if let Some(mut child) = self.child.take() {
+            // It may have ended by itself, and a panic in here would hide the one that tells why.
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }
