@@ -2,6 +2,9 @@
 //! promises hold, as judged from what clients were told and what the store holds.
 
 mod client;
+mod cluster;
+#[path = "../support/cluster.rs"]
+mod cluster_of_redis;
 mod history;
 mod judge;
 mod load;
@@ -14,6 +17,9 @@ mod resp;
 #[path = "../support/scan.rs"]
 mod scan;
 mod scenario;
+mod sentinel;
+#[path = "../support/sentinel.rs"]
+mod sentinels;
 #[path = "../support/mod.rs"]
 mod support;
 mod vitals;

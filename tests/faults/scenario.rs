@@ -156,7 +156,7 @@ fn bases(servers: &[(u16, Process)]) -> Vec<String> {
 /// From the first round's end to the last one's, where the processes are the same, memory and
 /// sockets stay what they are, give or take what a moment of load makes.
 fn does_not_grow(rounds: &[Vec<Vitals>]) {
-    let [first, _, .., last] = rounds else { return };
+    let [first, .., last] = rounds else { return };
     for (first, last) in first.iter().zip(last) {
         let memory = first.memory_kib + first.memory_kib / 4 + 16 * 1024;
         assert!(last.memory_kib <= memory, "{first:?} became {last:?}");
