@@ -46,6 +46,8 @@ impl Scenario {
         let load = Load::start(&history, &bases(&servers));
         let scenario = Self { dir, servers, history, load, vitals: Vec::new() };
         scenario.delivered_since_now("before any fault").await;
+        // From then on TTRs run out and jobs come back, also while a fault lasts.
+        tokio::time::sleep(load::TTR).await;
         scenario
     }
 
