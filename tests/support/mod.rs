@@ -5,6 +5,7 @@ use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
     time::{Duration, Instant},
 };
 
@@ -41,7 +42,12 @@ impl Redis {
 
     /// Where it is.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        format!("redis://127.0.0.1:{}/", self.port())
+    }
+
+    /// The port, which it keeps.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Kills it as `kill -9` does; its files stay.
@@ -54,18 +60,11 @@ impl Redis {
 
     /// Starts it again on the same port and files, and waits until it answers.
     pub fn resume(&mut self) {
-        // setpriv: should this test process be killed, its Redis goes with it.
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "redis-server", "--bind", "127.0.0.1", "--save", ""])
-            .args(["--port", &self.port.to_string(), "--dir"])
-            .arg(self.dir.path())
-            .args(&self.arguments)
-            // Another order of letters than that of bytes must not matter.
-            .env("LC_ALL", "en_US.UTF-8")
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed: ./tests/run does that");
-        self.child = Some(child);
+        let mut command = redis_server();
+        command.args(["--bind", "127.0.0.1", "--save", ""]);
+        command.args(["--port", &self.port.to_string(), "--dir"]).arg(self.dir.path());
+        let child = command.args(&self.arguments).spawn();
+        self.child = Some(child.expect("redis-server is installed: ./tests/run does that"));
         let end = Instant::now() + Duration::from_secs(20);
         while !self.command("PING").is_some_and(|answer| answer.starts_with("+PONG")) {
             assert!(Instant::now() < end, "redis-server does not answer");
@@ -90,8 +89,27 @@ impl Drop for Redis {
     }
 }
 
-/// A port that nobody listens on.
+/// The program, without arguments.
+pub fn redis_server() -> Command {
+    let mut command = Command::new("setpriv");
+    // setpriv: should this test process be killed, its Redis goes with it.
+    command.args(["--pdeathsig", "KILL", "redis-server"]);
+    // Another order of letters than that of bytes must not matter.
+    command.env("LC_ALL", "en_US.UTF-8").stdout(Stdio::null());
+    command
+}
+
+/// A port that nobody listens on, below those that outgoing connections get: none of them takes
+/// it while the process it belongs to is down.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound address").port()
+    const FIRST: u16 = 12_000;
+    const PORTS: u16 = 20_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Test processes that run side by side begin at different places.
+    let start = std::process::id().wrapping_mul(7_919) % u32::from(PORTS);
+    (0..PORTS)
+        .map(|_| u32::from(NEXT.fetch_add(1, Ordering::Relaxed)) + start)
+        .map(|n| FIRST + u16::try_from(n % u32::from(PORTS)).expect("a remainder below 20,000"))
+        .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+        .expect("a free port")
 }

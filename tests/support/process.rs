@@ -56,9 +56,13 @@ impl Process {
 
     /// Sends a signal.
     pub fn signal(&self, signal: &str) {
-        let pid = self.child.as_ref().expect("it runs").id().to_string();
-        let sent = Command::new("kill").args([signal, &pid]).status();
+        let sent = Command::new("kill").args([signal, &self.id().to_string()]).status();
         assert!(sent.expect("kill runs").success());
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
     }
 
     /// Waits for the end; the exit code.
@@ -91,8 +95,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.child.is_some() {
-            self.kill();
+        if let Some(mut child) = self.child.take() {
+            // It may have ended by itself, and a panic in here would hide the one that tells why.
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }

@@ -1,0 +1,25 @@
+//! Faults under load, with the real binary and real Redis processes: whatever is killed, the
+//! promises hold, as judged from what clients were told and what the store holds.
+
+mod client;
+mod cluster;
+#[path = "../support/cluster.rs"]
+mod cluster_of_redis;
+mod history;
+mod judge;
+mod load;
+#[expect(dead_code, reason = "here all requests go through a client that records them")]
+#[path = "../support/process.rs"]
+mod process;
+mod redis;
+#[path = "../support/resp.rs"]
+mod resp;
+#[path = "../support/scan.rs"]
+mod scan;
+mod scenario;
+mod sentinel;
+#[path = "../support/sentinel.rs"]
+mod sentinels;
+#[path = "../support/mod.rs"]
+mod support;
+mod vitals;

@@ -1,0 +1,24 @@
+//! What a process uses, from /proc.
+
+use std::fs;
+
+/// Memory and sockets of a process.
+#[derive(Debug, Clone, Copy)]
+pub struct Vitals {
+    pub memory_kib: u64,
+    pub sockets: usize,
+}
+
+/// Of the process with this id.
+pub fn vitals(pid: u32) -> Vitals {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let memory = memory.and_then(|text| text.trim().strip_suffix(" kB")?.trim().parse().ok());
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("a living process");
+    let socket = |name: std::path::PathBuf| name.to_string_lossy().starts_with("socket:");
+    let targets = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    Vitals {
+        memory_kib: memory.expect("the kernel tells VmRSS"),
+        sockets: targets.filter(|name| socket(name.clone())).count(),
+    }
+}

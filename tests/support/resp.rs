@@ -1,0 +1,92 @@
+//! Redis' own protocol, as much as tests need: one command, one answer of any length.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    Text(String),
+    Number(i64),
+    Many(Vec<Reply>),
+    Nothing,
+    Error(String),
+}
+
+impl Reply {
+    /// The text; of anything else nothing.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            _ => "",
+        }
+    }
+
+    /// The texts of an answer that is a list.
+    pub fn texts(&self) -> Vec<String> {
+        self.list().iter().map(|reply| reply.text().to_owned()).collect()
+    }
+
+    /// The answers of an answer that is a list.
+    pub fn list(&self) -> &[Self] {
+        match self {
+            Self::Many(replies) => replies,
+            _ => &[],
+        }
+    }
+}
+
+/// One connection.
+pub struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    /// To a port of loopback; none if nobody listens there.
+    pub fn to(port: u16) -> Option<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        // A process that hangs must fail its test, not hang it.
+        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        Some(Self(BufReader::new(stream)))
+    }
+
+    /// Sends a command and reads its answer; none if the connection breaks.
+    pub fn ask(&mut self, words: &[&str]) -> Option<Reply> {
+        let mut text = format!("*{}\r\n", words.len());
+        for word in words {
+            text += &format!("${}\r\n{word}\r\n", word.len());
+        }
+        self.0.get_mut().write_all(text.as_bytes()).ok()?;
+        self.read()
+    }
+
+    fn read(&mut self) -> Option<Reply> {
+        let mut line = String::new();
+        self.0.read_line(&mut line).ok()?;
+        let (kind, rest) = line.trim_end().split_at_checked(1)?;
+        let rest = rest.to_owned();
+        match kind {
+            "+" => Some(Reply::Text(rest)),
+            "-" => Some(Reply::Error(rest)),
+            ":" => rest.parse().ok().map(Reply::Number),
+            _ if rest == "-1" => Some(Reply::Nothing),
+            "$" => {
+                let mut bytes = vec![0; rest.parse::<usize>().ok()? + 2];
+                self.0.read_exact(&mut bytes).ok()?;
+                bytes.truncate(bytes.len() - 2); // the end of line
+                Some(Reply::Text(String::from_utf8_lossy(&bytes).into_owned()))
+            }
+            "*" => {
+                let count = rest.parse().ok()?;
+                (0..count).map(|_| self.read()).collect::<Option<_>>().map(Reply::Many)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// One command on a connection of its own.
+pub fn ask(port: u16, words: &[&str]) -> Option<Reply> {
+    Connection::to(port)?.ask(words)
+}
