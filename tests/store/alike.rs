@@ -176,7 +176,7 @@ impl Side {
             Call::Kick { name: number } => format!("{:?}", bench.kick(&name(number)).await),
             Call::Delete { name: number } => format!("{:?}", bench.delete(&name(number)).await),
             Call::Reschedule { name: number, .. } => {
-                format!("{:?}", bench.reschedule(&name(number), change(call)).await)
+                format!("{:?}", bench.reschedule(&name(number), change(call)).await.map(shown))
             }
             Call::Pass { millis } => {
                 bench.advance(Millis::new(*millis));
@@ -214,7 +214,7 @@ impl Side {
     async fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
         let mut jobs = Vec::new();
         for number in 0..5 {
-            jobs.push(self.bench.get(&id(&format!("job:{number}"))).await);
+            jobs.push(self.bench.get(&id(&format!("job:{number}"))).await.map(shown));
         }
         let bucket = self.bench.bucket(&id("any"));
         let page = TopicPage { limit: 9, ..TopicPage::default() };
@@ -316,6 +316,11 @@ impl Reference {
         let jobs = (0..5).map(|number| self.model.get(&id(&format!("job:{number}"))));
         (jobs.collect(), self.model.topics())
     }
+}
+
+/// A job as any store may show it: tokens are random, whether there is one is not.
+fn shown(job: Job) -> Job {
+    Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job }
 }
 
 /// The next time of which the remainder by [`STEP`] is the call's number.

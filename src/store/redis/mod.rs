@@ -9,6 +9,7 @@ mod error;
 mod keys;
 mod opening;
 mod policy;
+mod restore;
 mod scripts;
 mod topics;
 
@@ -134,6 +135,10 @@ impl Store for RedisStore {
         };
         let mut reply = self.run(&self.scripts.put, bucket, fill).await?;
         jobs.iter().map(|_| reply.placed()).collect()
+    }
+
+    async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> Outcome<Vec<Reply<()>>> {
+        self.restore_batch(bucket, jobs).await
     }
 
     async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>> {

@@ -20,6 +20,7 @@ pub(super) struct Transition {
 /// All of them.
 pub(super) struct Scripts {
     pub(super) put: Transition,
+    pub(super) restore: Transition,
     pub(super) pop: Transition,
     pub(super) give_back: Transition,
     pub(super) finish: Transition,
@@ -46,6 +47,7 @@ impl Scripts {
         };
         Self {
             put: transition(include_str!("scripts/put.lua")),
+            restore: transition(include_str!("scripts/restore.lua")),
             pop: transition(include_str!("scripts/pop.lua")),
             give_back: transition(include_str!("scripts/give_back.lua")),
             finish: transition(include_str!("scripts/finish.lua")),
