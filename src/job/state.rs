@@ -4,7 +4,9 @@
 //! conformance suite tries every event in every state on every store against this table.
 
 /// Where a job is. A job that is gone (finished, deleted, past its retention) has no state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Waits for its due time.
