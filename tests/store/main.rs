@@ -7,6 +7,7 @@ mod support;
 mod alike;
 mod batches;
 mod bench;
+mod calls;
 mod concurrency;
 mod file_only;
 mod holds;

@@ -136,6 +136,17 @@ impl Model {
         Ok(Placed { how, state, due_at, kept: None })
     }
 
+    /// Takes a job as it was elsewhere; its token is none of those given here.
+    pub fn restore(&mut self, job: Job) -> Reply<()> {
+        if self.jobs.contains_key(&job.id) {
+            return Err(Refusal::Exists);
+        }
+        let (own_ttr, retention) = (job.own_ttr, job.dead_retention);
+        let token = job.reservation.map(|_| u64::MAX);
+        self.jobs.insert(job.id.clone(), Living { job, own_ttr, token, retention });
+        Ok(())
+    }
+
     /// Reserves the first ready job; also its token.
     pub fn pop(&mut self, topic: &Topic, ttr: Option<Millis>) -> Option<(PoppedJob, u64)> {
         let id = self.in_order(topic, State::Ready).into_iter().next()?;

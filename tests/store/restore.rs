@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use delay_queue::{
-    job::{Job, Millis, NewJob, Refusal, Reservation, Schedule, State},
+    job::{Job, Millis, NewJob, Refusal, Reservation, Schedule, State, UnixMillis},
     store::{Counts, TopicPage},
 };
 use proptest::{prelude::*, test_runner::Config};
@@ -15,7 +15,11 @@ const TOKEN: &str = "0123456789abcdef";
 
 /// A job as a store may have it in a state; popped once if that is reserved or dead.
 pub fn stored(bench: &Bench, name: &str, topic: &str, state: State) -> Job {
-    let now = bench.now();
+    stored_at(bench.now(), name, topic, state)
+}
+
+/// The same in any store at this time.
+pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job {
     let popped = matches!(state, State::Reserved | State::Dead);
     Job {
         id: id(name),
