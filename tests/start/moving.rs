@@ -208,6 +208,46 @@ async fn a_file_that_is_cut_damaged_or_of_another_version_is_refused_and_nothing
     place.refused(&["import", "."], &["cannot be read"]);
 }
 
+/// An export of one bucket with these job lines and fitting sums.
+fn sealed(jobs: &[&str]) -> String {
+    let head = r#"{"head":{"format":"delay-queue export","version":1,"store":"-","buckets":1}}"#;
+    let (lines, count) = (jobs.concat(), jobs.len());
+    let sum = |text: &str| format!("{:08x}", crc32fast::hash(text.as_bytes()));
+    let section = format!(r#"{{"bucket":0,"jobs":{count},"crc32":"{}"}}"#, sum(&lines));
+    let text = format!("{head}\n{lines}{{\"section\":{section}}}\n");
+    let total = format!(r#"{{"jobs":{count},"topics":0,"crc32":"{}"}}"#, sum(&text));
+    format!("{text}{{\"total\":{total}}}\n")
+}
+
+#[test]
+fn jobs_that_no_store_can_have_are_refused_by_line_also_with_fitting_sums() {
+    let place = Place::new();
+    let line = |id: &str, more: &str| {
+        let rest = r#""topic":"t","body":"1","created_at":1,"due_at":2,"max_attempts":1"#;
+        let rest = format!(r#"{rest},"ttr_ms":1000,"dead_retention_ms":5"#);
+        format!("{{\"job\":{{\"id\":\"{id}\",{rest},{more}}}}}\n")
+    };
+    let import = ["--store", "file:./bad", "import", "a.ndjson"];
+    let good = line("a", r#""state":"ready""#);
+    for (bad, words) in [
+        (good.clone(), "line 3: its id stands in line 2 already"),
+        (line("b", r#""state":"reserved""#), "line 3: its fields do not fit its state"),
+        (line("b", r#""state":"ready","died_at":3"#), "line 3: its fields do not fit its state"),
+        (line("b", r#""state":"gone""#), "line 3: unknown variant `gone`"),
+        (line("b", r#""state":"ready","color":3"#), "line 3: unknown field `color`"),
+        (line("b/c", r#""state":"ready""#), "line 3: must be 1 to 128 characters"),
+        (good.replace("\"1\"", "\"[\"").replace("\"a\"", "\"b\""), "line 3: `body` is no JSON"),
+        (good.replace("\"due_at\":2", "\"due_at\":300000000000000"), "line 3: a time must be at"),
+        (good.replace("\"ttr_ms\":1000", "\"ttr_ms\":0"), "line 3: a TTR must be at least"),
+    ] {
+        fs::write(place.file("a.ndjson"), sealed(&[&good, &bad])).expect("written");
+        place.refused(&import, &[words, "nothing was written"]);
+        assert!(!place.file("bad").exists());
+    }
+    fs::write(place.file("a.ndjson"), sealed(&[&good])).expect("written");
+    place.done(&import, &["imported 1 jobs"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_writes_over_nothing_and_makes_no_store() {
     let place = Place::new();
