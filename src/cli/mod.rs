@@ -2,6 +2,7 @@
 
 mod bench;
 mod health;
+mod moving;
 mod serve;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -41,6 +42,8 @@ enum Command {
     /// Ask the server at the configured address whether it lives; for container health checks
     Health,
     Bench(bench::Bench),
+    Export(moving::Export),
+    Import(moving::Import),
 }
 
 /// Runs what the command line asks for.
@@ -55,6 +58,8 @@ pub fn main() -> ExitCode {
             (false, None | Some(Command::Serve)) => serve::run(settings),
             (false, Some(Command::Health)) => health::run(&settings),
             (false, Some(Command::Bench(bench))) => bench::run(bench, &settings),
+            (false, Some(Command::Export(export))) => moving::export(&export, &settings),
+            (false, Some(Command::Import(import))) => moving::import(&import, &settings),
         }
     });
     match done {

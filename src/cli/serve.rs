@@ -35,7 +35,7 @@ async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
     Ok(server::run(listener, settings, shutdown).await?)
 }
 
-fn start_log(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
+pub(super) fn start_log(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(settings.filter.parse::<EnvFilter>()?)
         .with_ansi(std::io::stderr().is_terminal())

@@ -108,16 +108,49 @@ pub struct Job {
     pub due_at: UnixMillis,
     /// When it was put, by the store's clock.
     pub created_at: UnixMillis,
-    /// How long a consumer has.
+    /// How long a consumer has; while reserved: the one who has it.
     pub ttr: Millis,
+    /// How long the next consumer has.
+    pub own_ttr: Millis,
     /// The wait before the next attempt.
     pub backoff: Option<Backoff>,
+    /// How long it is kept when it is dead.
+    pub dead_retention: Millis,
+    /// The last pop's, until that one releases or buries it; holds also after its TTR.
+    pub reservation: Option<Reservation>,
     /// While reserved: the end of the TTR.
     pub reserved_until: Option<UnixMillis>,
     /// While dead: since when.
     pub died_at: Option<UnixMillis>,
     /// What the last attempt left behind when it failed.
     pub error: Option<String>,
+}
+
+impl Job {
+    /// The time by which jobs of its state are ordered: the due time, the end of the TTR if it is
+    /// reserved, that of its retention if it is dead.
+    pub fn at(&self) -> UnixMillis {
+        match self.state {
+            State::Delayed | State::Ready => self.due_at,
+            State::Reserved => self.reserved_until.unwrap_or(self.due_at),
+            State::Dead => self.died_at.unwrap_or(self.due_at).after(self.dead_retention),
+        }
+    }
+
+    /// The job as it would be put; what pops have left on it is not in that.
+    pub fn unpopped(&self) -> NewJob {
+        NewJob {
+            id: self.id.clone(),
+            topic: self.topic.clone(),
+            body: self.body.clone(),
+            schedule: Schedule::At(self.due_at),
+            ttr: self.own_ttr,
+            max_attempts: self.max_attempts,
+            backoff: self.backoff.clone(),
+            dead_retention: self.dead_retention,
+            on_conflict: OnConflict::Reject,
+        }
+    }
 }
 
 /// A job as a pop hands it to a consumer.

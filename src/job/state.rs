@@ -4,7 +4,9 @@
 //! conformance suite tries every event in every state on every store against this table.
 
 /// Where a job is. A job that is gone (finished, deleted, past its retention) has no state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Waits for its due time.
@@ -79,11 +81,13 @@ pub enum Event {
     Delete,
     /// It gets another due time (or other contents).
     Reschedule(Due),
+    /// It comes from another store, as it was there.
+    Restore(State),
 }
 
 impl Event {
     /// Every event with every circumstance, for going through all of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::Put(Due::Now),
         Self::Put(Due::Later),
         Self::Replace(Due::Now),
@@ -103,6 +107,10 @@ impl Event {
         Self::Delete,
         Self::Reschedule(Due::Now),
         Self::Reschedule(Due::Later),
+        Self::Restore(State::Delayed),
+        Self::Restore(State::Ready),
+        Self::Restore(State::Reserved),
+        Self::Restore(State::Dead),
     ];
 }
 
@@ -149,11 +157,12 @@ pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal
     let Some(state) = state else {
         return match event {
             E::Put(when) | E::Replace(when) => Ok(Some(due(when))),
+            E::Restore(state) => Ok(Some(state)),
             _ => Err(Refusal::NotFound),
         };
     };
     Ok(Some(match (event, state) {
-        (E::Put(_), _) => return Err(Refusal::Exists),
+        (E::Put(_) | E::Restore(_), _) => return Err(Refusal::Exists),
         (E::Replace(_) | E::Kick | E::Reschedule(_), Reserved) => return Err(Refusal::Reserved),
         (E::Reschedule(_), Dead) => return Err(Refusal::Dead),
         (E::Replace(when) | E::Reschedule(when), _) => due(when),
@@ -181,9 +190,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_that_is_gone_takes_a_put_and_nothing_else() {
+    fn a_job_that_is_gone_takes_a_put_or_a_restore_and_nothing_else() {
         for event in Event::ALL {
-            let placed = matches!(event, Event::Put(_) | Event::Replace(_));
+            let placed = matches!(event, Event::Put(_) | Event::Replace(_) | Event::Restore(_));
             assert_eq!(next(None, event).is_ok(), placed, "{event:?}");
         }
     }

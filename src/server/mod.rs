@@ -88,7 +88,7 @@ pub async fn run(
 }
 
 /// Opens the store that the settings name.
-async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+pub(crate) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
     let options = Options { buckets: settings.store.buckets()?, clock: Clock::Own };
     Ok(match settings.store.location()? {
         StoreUrl::File(dir) => {

@@ -58,6 +58,11 @@ pub trait Store: Send + Sync + 'static {
     /// now is `DueTooFar`.
     async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>>;
 
+    /// absent → the state that the job says, with its times, attempts, reservation and error: as
+    /// [`list`](Self::list) read it in another store. A living id is refused with `Exists`. Jobs
+    /// that are ordered by the order of their arrival arrive in that of the batch.
+    async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> Outcome<Vec<Reply<()>>>;
+
     /// ready → reserved, for up to `count` jobs of each want, in due order. The attempt is counted
     /// and the reservation written in the same transition. Deadline: now + TTR.
     async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>>;
@@ -158,6 +163,11 @@ pub trait Store: Send + Sync + 'static {
     /// Tells the other servers, if there are any; may be lost.
     fn tell(&self, hint: Hint) {
         drop(hint);
+    }
+
+    /// How many servers are at work on this store, this process included if it is one.
+    async fn servers(&self) -> Outcome<u64> {
+        Ok(0)
     }
 
     /// Ends the store's own tasks; what was acknowledged is safe without it.

@@ -1,6 +1,7 @@
 //! Starting, stopping and refusing to start, with the real binary; and what the README promises.
 
 mod bench;
+mod moving;
 #[path = "../support/process.rs"]
 mod process;
 mod readme;

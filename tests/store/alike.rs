@@ -5,10 +5,7 @@
 use std::sync::LazyLock;
 
 use delay_queue::{
-    job::{
-        Change, Job, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topic,
-        UnixMillis,
-    },
+    job::{Job, JobId, Millis, Reservation, State, Topic, UnixMillis},
     store::{Counts, Moves, Promoted, TopicPage},
 };
 use proptest::{prelude::*, test_runner::Config};
@@ -16,105 +13,10 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 use tokio::runtime::Runtime;
 
 use crate::{
-    bench::{Bench, START, id, job},
+    bench::{Bench, START, id},
+    calls::{Call, Hold, STEP, call, change, new_job, stored},
     model::Model,
 };
-
-#[derive(Debug, Clone)]
-enum Call {
-    Put { name: u8, topic: u8, delay: u64, max_attempts: u32, backoff: u8, on_conflict: u8 },
-    Pop { topic: u8, ttr: Option<u64> },
-    GiveBack { name: u8 },
-    Finish { name: u8, hold: Hold },
-    Release { name: u8, hold: Hold, delay: Option<u64> },
-    Touch { name: u8, hold: Hold, ttr: Option<u64> },
-    Bury { name: u8, hold: Hold },
-    Kick { name: u8 },
-    Delete { name: u8 },
-    Reschedule { name: u8, delay: Option<u64>, ttr: Option<u64>, max_attempts: Option<u32> },
-    Pass { millis: u64 },
-    Promote,
-    Purge { topic: u8, state: usize, limit: usize },
-    KickDead { topic: u8, limit: usize },
-    Reopen,
-}
-
-/// By which reservation of those a job has had.
-#[derive(Debug, Clone, Copy)]
-enum Hold {
-    Last,
-    Earlier,
-    ById,
-}
-
-fn call() -> impl Strategy<Value = Call> {
-    let name = || 0..5_u8;
-    let topic = || 0..2_u8;
-    let span = |range: std::ops::Range<u64>| range.prop_map(|steps| steps * STEP);
-    let delay = move || prop_oneof![Just(0), span(1..80)];
-    let ttr = move || proptest::option::of(span(16..60));
-    let hold =
-        || prop_oneof![4 => Just(Hold::Last), 1 => Just(Hold::Earlier), 2 => Just(Hold::ById)];
-    prop_oneof![
-        4 => (name(), topic(), delay(), 0..4_u32, 0..4_u8, 0..3_u8).prop_map(
-            |(name, topic, delay, max_attempts, backoff, on_conflict)| {
-                Call::Put { name, topic, delay, max_attempts, backoff, on_conflict }
-            }
-        ),
-        5 => (topic(), ttr()).prop_map(|(topic, ttr)| Call::Pop { topic, ttr }),
-        1 => name().prop_map(|name| Call::GiveBack { name }),
-        2 => (name(), hold()).prop_map(|(name, hold)| Call::Finish { name, hold }),
-        2 => (name(), hold(), proptest::option::of(delay()))
-            .prop_map(|(name, hold, delay)| Call::Release { name, hold, delay }),
-        2 => (name(), hold(), ttr()).prop_map(|(name, hold, ttr)| Call::Touch { name, hold, ttr }),
-        1 => (name(), hold()).prop_map(|(name, hold)| Call::Bury { name, hold }),
-        1 => name().prop_map(|name| Call::Kick { name }),
-        1 => name().prop_map(|name| Call::Delete { name }),
-        2 => (name(), proptest::option::of(delay()), ttr(), proptest::option::of(0..3_u32)).prop_map(
-            |(name, delay, ttr, max_attempts)| Call::Reschedule { name, delay, ttr, max_attempts }
-        ),
-        4 => span(0..50).prop_map(|millis| Call::Pass { millis }),
-        5 => Just(Call::Promote),
-        1 => (topic(), 0..4_usize, 1..3_usize)
-            .prop_map(|(topic, state, limit)| Call::Purge { topic, state, limit }),
-        1 => (topic(), 1..2_usize).prop_map(|(topic, limit)| Call::KickDead { topic, limit }),
-        1 => Just(Call::Reopen),
-    ]
-}
-
-/// All spans are multiples of this, and call number n is made n ms after such a multiple: so no
-/// two due times are the same, between which stores may choose.
-const STEP: u64 = 64;
-const BACKOFFS: [&str; 3] = ["list:512", "list:0,3072", "exp:128:2:4096:0"];
-
-fn new_job(call: &Call) -> NewJob {
-    let Call::Put { name, topic, delay, max_attempts, backoff, on_conflict } = call else {
-        unreachable!("asked of puts only")
-    };
-    let conflicts = [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace];
-    let backoff = BACKOFFS.get(usize::from(*backoff)).map(|text| text.parse().expect("backoff"));
-    NewJob {
-        schedule: Schedule::In(Millis::new(*delay)),
-        ttr: Millis::new(32 * STEP),
-        max_attempts: *max_attempts,
-        backoff,
-        on_conflict: conflicts[usize::from(*on_conflict)],
-        dead_retention: Millis::new(100 * STEP),
-        ..job(&format!("job:{name}"), &format!("t{topic}"))
-    }
-}
-
-fn change(call: &Call) -> Change {
-    let Call::Reschedule { delay, ttr, max_attempts, .. } = call else {
-        unreachable!("asked of reschedules only")
-    };
-    Change {
-        schedule: delay.map(|delay| Schedule::In(Millis::new(delay))),
-        ttr: ttr.map(Millis::new),
-        max_attempts: *max_attempts,
-        ..Change::default()
-    }
-}
 
 /// One store, and the reservations it has given.
 struct Side {
@@ -176,7 +78,7 @@ impl Side {
             Call::Kick { name: number } => format!("{:?}", bench.kick(&name(number)).await),
             Call::Delete { name: number } => format!("{:?}", bench.delete(&name(number)).await),
             Call::Reschedule { name: number, .. } => {
-                format!("{:?}", bench.reschedule(&name(number), change(call)).await)
+                format!("{:?}", bench.reschedule(&name(number), change(call)).await.map(shown))
             }
             Call::Pass { millis } => {
                 bench.advance(Millis::new(*millis));
@@ -201,6 +103,7 @@ impl Side {
                 let kicked = bench.store.kick_dead(bench.bucket(&id("any")), topic, *limit);
                 format!("{:?}", kicked.await.expect("kick"))
             }
+            Call::Restore { .. } => format!("{:?}", bench.restore(stored(call, bench.now())).await),
             Call::Reopen => {
                 self.bench = self.bench.clone().reopen().await;
                 // What was ready comes back as due: promoting is part of opening.
@@ -214,7 +117,7 @@ impl Side {
     async fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
         let mut jobs = Vec::new();
         for number in 0..5 {
-            jobs.push(self.bench.get(&id(&format!("job:{number}"))).await);
+            jobs.push(self.bench.get(&id(&format!("job:{number}"))).await.map(shown));
         }
         let bucket = self.bench.bucket(&id("any"));
         let page = TopicPage { limit: 9, ..TopicPage::default() };
@@ -304,6 +207,11 @@ impl Reference {
             Call::KickDead { topic: number, limit } => {
                 format!("{:?}", self.model.kick_dead(&topic(number), *limit))
             }
+            Call::Restore { .. } => {
+                let job = stored(call, self.model.now);
+                // No call has its token: to the model it is one that it never gave.
+                format!("{:?}", self.model.restore(job))
+            }
             // What is due is ready when a store opens, whether or not a timer has come by.
             Call::Reopen => {
                 self.model.promote();
@@ -316,6 +224,11 @@ impl Reference {
         let jobs = (0..5).map(|number| self.model.get(&id(&format!("job:{number}"))));
         (jobs.collect(), self.model.topics())
     }
+}
+
+/// A job as any store may show it: tokens are random, whether there is one is not.
+fn shown(job: Job) -> Job {
+    Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job }
 }
 
 /// The next time of which the remainder by [`STEP`] is the call's number.

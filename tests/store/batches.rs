@@ -161,7 +161,8 @@ pub async fn a_reschedule_changes_what_it_names_and_nothing_else(bench: Bench) {
     assert_eq!((moved.state, moved.due_at), (State::Ready, bench.now()));
     expected.state = State::Ready;
     expected.due_at = bench.now();
-    (expected.ttr, expected.max_attempts, expected.backoff) = (SECOND, 2, change.backoff);
+    (expected.ttr, expected.own_ttr) = (SECOND, SECOND);
+    (expected.max_attempts, expected.backoff) = (2, change.backoff);
     assert_eq!(bench.get(&id("a")).await.as_ref(), Some(&expected));
     let popped = bench.pop_one("t").await;
     assert_eq!((popped.ttr, popped.max_attempts, &popped.body[..]), (SECOND, 2, &b"[2]"[..]));

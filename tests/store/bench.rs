@@ -111,6 +111,11 @@ impl Bench {
         one(self.store.put(bucket, vec![job]).await.expect("put"))
     }
 
+    pub async fn restore(&self, job: Job) -> Reply<()> {
+        let bucket = self.bucket(&job.id);
+        one(self.store.restore(bucket, vec![job]).await.expect("restore"))
+    }
+
     /// Pops from every bucket until `count` are there.
     pub async fn pop(&self, topic: &str, count: u16) -> Vec<PoppedJob> {
         self.pop_with(topic, count, None).await

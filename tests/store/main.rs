@@ -7,11 +7,13 @@ mod support;
 mod alike;
 mod batches;
 mod bench;
+mod calls;
 mod concurrency;
 mod file_only;
 mod holds;
 mod model;
 mod redis_only;
+mod restore;
 mod schedule;
 mod table;
 mod topics;
@@ -66,6 +68,12 @@ conformance! {
         bodies_are_kept_byte_for_byte,
         several_wants_in_one_call_get_different_jobs,
         a_reschedule_changes_what_it_names_and_nothing_else;
+    restore:
+        a_job_is_in_another_store_what_it_was_in_this,
+        a_restored_reservation_still_holds_and_its_ttr_runs_out,
+        a_restored_job_that_lapsed_is_finished_by_its_last_reservation,
+        the_restored_dead_can_be_kicked_or_go_after_their_retention,
+        a_living_id_is_not_restored_and_the_others_are;
     topics:
         a_topic_appears_with_its_first_job_and_goes_with_its_last,
         counts_are_exact_in_every_state,

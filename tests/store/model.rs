@@ -36,6 +36,12 @@ impl Living {
         }
     }
 
+    /// Tokens are each store's own: shown is only whether there is one.
+    fn shown(&self) -> Job {
+        let reservation = self.token.map(|_| Reservation::NONE);
+        Job { reservation, own_ttr: self.own_ttr, ..self.job.clone() }
+    }
+
     fn is_spent(&self) -> bool {
         self.job.max_attempts > 0 && self.job.attempt >= self.job.max_attempts
     }
@@ -117,7 +123,10 @@ impl Model {
             due_at,
             created_at: self.now,
             ttr: new.ttr,
+            own_ttr: new.ttr,
             backoff: new.backoff,
+            dead_retention: new.dead_retention,
+            reservation: None,
             reserved_until: None,
             died_at: None,
             error: None,
@@ -125,6 +134,17 @@ impl Model {
         let (own_ttr, retention) = (new.ttr, new.dead_retention);
         self.jobs.insert(new.id, Living { job, own_ttr, token: None, retention });
         Ok(Placed { how, state, due_at, kept: None })
+    }
+
+    /// Takes a job as it was elsewhere; its token is none of those given here.
+    pub fn restore(&mut self, job: Job) -> Reply<()> {
+        if self.jobs.contains_key(&job.id) {
+            return Err(Refusal::Exists);
+        }
+        let (own_ttr, retention) = (job.own_ttr, job.dead_retention);
+        let token = job.reservation.map(|_| u64::MAX);
+        self.jobs.insert(job.id.clone(), Living { job, own_ttr, token, retention });
+        Ok(())
     }
 
     /// Reserves the first ready job; also its token.
@@ -271,7 +291,7 @@ impl Model {
         let due_at = due_at.unwrap_or(living.job.due_at);
         let state = if due_at <= now { State::Ready } else { State::Delayed };
         living.settle(state, due_at);
-        Ok(living.job.clone())
+        Ok(living.shown())
     }
 
     /// Everything that is due; how many became ready, expired, died, and have gone.
@@ -327,7 +347,7 @@ impl Model {
     }
 
     pub fn get(&self, id: &JobId) -> Option<Job> {
-        self.jobs.get(id).map(|living| living.job.clone())
+        self.jobs.get(id).map(Living::shown)
     }
 
     pub fn topics(&self) -> Vec<(Topic, Counts)> {

@@ -5,7 +5,10 @@ use delay_queue::job::{
     next,
 };
 
-use crate::bench::{Bench, HOUR, MINUTE, RETENTION, id, job};
+use crate::{
+    bench::{Bench, HOUR, MINUTE, RETENTION, id, job},
+    restore::stored,
+};
 
 const TOPIC: &str = "t";
 
@@ -117,6 +120,7 @@ async fn apply(
         Event::Bury => bench.bury(id, hold).await?,
         Event::Kick => drop(bench.kick(id).await?),
         Event::Delete => drop(bench.delete(id).await?),
+        Event::Restore(state) => bench.restore(stored(bench, id.as_str(), TOPIC, state)).await?,
         Event::Reschedule(due) => {
             let schedule = Some(Schedule::In(delay(due)));
             let job = bench.reschedule(id, Change { schedule, ..Change::default() }).await?;

@@ -5,6 +5,7 @@
 //! the deadline that is on disk already, and happens again after a restart.
 
 mod acts;
+mod restore;
 mod topics;
 
 use crate::{

@@ -8,6 +8,7 @@ mod index;
 mod lock;
 mod machine;
 mod records;
+mod restore;
 mod tidier;
 mod writer;
 
@@ -117,6 +118,10 @@ impl Store for FileStore {
                 Ok(replies)
             })
             .await
+    }
+
+    async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> Outcome<Vec<Reply<()>>> {
+        self.writer.call(move |desk| restore::batch(desk, bucket, jobs)).await
     }
 
     async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>> {
@@ -375,7 +380,10 @@ fn show(desk: &Desk, entry: &Entry, topic: &Topic) -> Result<Job, StoreError> {
         due_at: due_at_of(entry),
         created_at: record.created_at,
         ttr: reserved.map_or(entry.rules.ttr, |a| a.ttr),
+        own_ttr: entry.rules.ttr,
         backoff: entry.rules.backoff.clone(),
+        dead_retention: entry.rules.dead_retention,
+        reservation: attempt.and_then(|a| a.reservation),
         reserved_until: reserved.map(|_| entry.at),
         died_at: dead.map(|a| a.died_at),
         error: if expired { Some(EXPIRED.to_owned()) } else { record.error },

@@ -57,6 +57,7 @@ pub struct Record {
     created_at: UnixMillis,
     ttr: Millis,
     max_attempts: u32,
+    dead_retention: Millis,
     backoff: Option<Backoff>,
     topic: Topic,
     body: Bytes,
@@ -72,7 +73,8 @@ impl Record {
         let end = text.iter().position(|&byte| byte == b'\n').ok_or_else(bad)?;
         let header = std::str::from_utf8(&text[..end]).map_err(|_| bad())?;
         let fields: Vec<&str> = header.split(' ').collect();
-        let ["1", created_at, sum, ttr, max_attempts, _, backoff, topic] = fields[..] else {
+        let ["1", created_at, sum, ttr, max_attempts, retention, backoff, topic] = fields[..]
+        else {
             return Err(bad());
         };
         if sum != checksum(&text[end + 1..]) {
@@ -82,6 +84,7 @@ impl Record {
             created_at: created_at.parse().map(UnixMillis::new).map_err(|_| bad())?,
             ttr: ttr.parse().map(Millis::new).map_err(|_| bad())?,
             max_attempts: max_attempts.parse().map_err(|_| bad())?,
+            dead_retention: retention.parse().map(Millis::new).map_err(|_| bad())?,
             backoff: parse_backoff(backoff).ok_or_else(bad)?,
             topic: topic.parse().map_err(|_| bad())?,
             body: Bytes::from(text).slice(end + 1..),
@@ -104,6 +107,7 @@ fn parse_backoff(text: &str) -> Option<Option<Backoff>> {
 /// An attempt record, as far as a look at the job shows it.
 struct Attempt {
     attempt: u32,
+    reservation: Option<Reservation>,
     due_at: UnixMillis,
     died_at: UnixMillis,
     ttr: Millis,
@@ -114,9 +118,12 @@ impl Attempt {
     fn parse(text: &str) -> Option<Self> {
         let (header, error) = text.split_once('\n')?;
         let fields: Vec<&str> = header.split(' ').collect();
-        let [attempt, _, due_at, died_at, ttr, _, _, _, _] = fields[..] else { return None };
+        let [attempt, reservation, due_at, died_at, ttr, _, _, _, _] = fields[..] else {
+            return None;
+        };
         Some(Self {
             attempt: attempt.parse().ok()?,
+            reservation: reservation.parse().ok(),
             due_at: due_at.parse().map(UnixMillis::new).ok()?,
             died_at: died_at.parse().map(UnixMillis::new).ok()?,
             ttr: ttr.parse().map(Millis::new).ok()?,
@@ -313,7 +320,10 @@ impl Values {
             due_at,
             created_at: record.created_at,
             ttr,
+            own_ttr: record.ttr,
             backoff: record.backoff,
+            dead_retention: record.dead_retention,
+            reservation: attempt.as_ref().and_then(|a| a.reservation),
             reserved_until: (state == State::Reserved).then_some(score),
             died_at: attempt.as_ref().filter(|_| state == State::Dead).map(|a| a.died_at),
             error: attempt.and_then(|a| a.error),

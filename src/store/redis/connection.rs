@@ -49,7 +49,7 @@ impl Connection {
     pub(super) fn keep(name: String, first: Option<MultiplexedConnection>, make: Make) -> Self {
         let link = match first {
             Some(connection) => Link::Up { number: 0, connection },
-            None => Link::Down { cause: "not connected yet".into() },
+            None => Link::Down { cause: NOT_YET.into() },
         };
         let state = Arc::new(watch::Sender::new(link));
         let keeper = Keeper { name, make, state: Arc::clone(&state) };
@@ -154,6 +154,13 @@ impl From<Failure> for StoreError {
     }
 }
 
+/// Nobody has tried to connect yet.
+fn is_new(state: &watch::Receiver<Link>) -> bool {
+    matches!(&*state.borrow(), Link::Down { cause } if **cause == *NOT_YET)
+}
+
+const NOT_YET: &str = "not connected yet";
+
 /// What makes new connections.
 struct Keeper {
     name: String,
@@ -166,8 +173,10 @@ impl Keeper {
         let mut number = 0;
         let mut state = self.state.subscribe();
         while state.wait_for(|link| matches!(link, Link::Down { .. })).await.is_ok() {
+            if number > 0 || !is_new(&state) {
+                tracing::warn!(server = self.name, "lost the connection to redis");
+            }
             number += 1;
-            tracing::warn!(server = self.name, "there is no connection to redis");
             let connection = self.reconnect().await;
             self.state.send_replace(Link::Up { number, connection });
             tracing::info!(server = self.name, "connected to redis");

@@ -8,7 +8,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Topic},
-    store::{Heard, Hint},
+    store::{Heard, Hint, StoreError},
 };
 
 /// Hints that may wait for the queue; more are dropped.
@@ -35,11 +35,12 @@ const TOLD: usize = 4096;
 /// How often it is compared which node has which bucket, and the pause after a lost connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Both directions.
+/// Both directions. Nothing is told or heard before somebody listens: a program that only moves
+/// jobs is no server.
 pub(super) struct Hints {
+    nodes: Arc<Nodes>,
     outbox: Arc<Outbox>,
-    heard: Mutex<Option<Heard>>,
-    _tasks: [AbortOnDropHandle<()>; 2],
+    tasks: OnceLock<[AbortOnDropHandle<()>; 2]>,
 }
 
 /// What is to be told.
@@ -61,7 +62,7 @@ struct Waiting {
 }
 
 impl Hints {
-    pub(super) fn start(nodes: &Arc<Nodes>, keys: &[Keys]) -> Self {
+    pub(super) fn new(nodes: &Arc<Nodes>, keys: &[Keys]) -> Self {
         let outbox = Arc::new(Outbox {
             waiting: Mutex::default(),
             wake: Notify::new(),
@@ -69,18 +70,36 @@ impl Hints {
             channels: keys.iter().map(|keys| (keys.hints.clone(), keys.slot)).collect(),
             me: format!("{:016x}", rand::random::<u64>()),
         });
+        Self { nodes: Arc::clone(nodes), outbox, tasks: OnceLock::new() }
+    }
+
+    /// Begins to listen; none if somebody does already.
+    pub(super) fn hear(&self) -> Option<Heard> {
         let (ears, heard) = mpsc::channel(HEARD);
-        let telling = tokio::spawn(tell(Arc::clone(nodes), Arc::clone(&outbox)));
-        let listening = tokio::spawn(listen(Arc::clone(nodes), Arc::clone(&outbox), ears));
-        Self {
-            outbox,
-            heard: Mutex::new(Some(heard)),
-            _tasks: [telling, listening].map(AbortOnDropHandle::new),
+        let start = || {
+            let (nodes, outbox) = (&self.nodes, &self.outbox);
+            let telling = tokio::spawn(tell(Arc::clone(nodes), Arc::clone(outbox)));
+            let listening = tokio::spawn(listen(Arc::clone(nodes), Arc::clone(outbox), ears));
+            [telling, listening].map(AbortOnDropHandle::new)
+        };
+        match self.tasks.get() {
+            Some(_) => None,
+            None => self.tasks.set(start()).ok().map(|()| heard),
         }
     }
 
-    pub(super) fn hear(&self) -> Option<Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// How many processes listen, this one included if it does.
+    pub(super) async fn listeners(&self) -> Result<u64, StoreError> {
+        let mut most = 0;
+        for (channel, slot) in &self.outbox.channels {
+            let mut ask = redis::cmd("PUBSUB");
+            ask.arg("SHARDNUMSUB").arg(channel);
+            let answer = self.nodes.command(*slot, &ask).await?;
+            let (_, count): (String, u64) =
+                redis::from_redis_value(answer).map_err(StoreError::unreadable)?;
+            most = most.max(count);
+        }
+        Ok(most)
     }
 
     pub(super) fn tell(&self, hint: Hint) {

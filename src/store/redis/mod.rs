@@ -18,6 +18,7 @@ mod nodes;
 mod opening;
 mod options;
 mod policy;
+mod restore;
 mod scripts;
 mod sentinel;
 mod timers;
@@ -76,7 +77,7 @@ impl RedisStore {
         let Opened { nodes, keys, buckets, epochs, opening } = opened;
         let nodes = Arc::new(nodes);
         Ok(Self {
-            hints: Hints::start(&nodes, &keys),
+            hints: Hints::new(&nodes, &keys),
             nodes,
             keys,
             scripts: Scripts::new(),
@@ -132,6 +133,10 @@ impl Store for RedisStore {
         };
         let mut reply = self.run(&self.scripts.put, bucket, fill).await?;
         jobs.iter().map(|_| reply.placed()).collect()
+    }
+
+    async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> Outcome<Vec<Reply<()>>> {
+        self.restore_batch(bucket, jobs).await
     }
 
     async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>> {
@@ -337,6 +342,10 @@ impl Store for RedisStore {
 
     fn tell(&self, hint: Hint) {
         self.hints.tell(hint);
+    }
+
+    async fn servers(&self) -> Outcome<u64> {
+        self.hints.listeners().await
     }
 
     async fn close(&self) {}

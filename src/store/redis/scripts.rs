@@ -21,6 +21,7 @@ pub(super) struct Transition {
 /// All of them.
 pub(super) struct Scripts {
     pub(super) put: Transition,
+    pub(super) restore: Transition,
     pub(super) pop: Transition,
     pub(super) give_back: Transition,
     pub(super) finish: Transition,
@@ -51,6 +52,7 @@ impl Scripts {
         let other = |own| script(own, false);
         Self {
             put: write(include_str!("scripts/put.lua")),
+            restore: write(include_str!("scripts/restore.lua")),
             pop: write(include_str!("scripts/pop.lua")),
             give_back: write(include_str!("scripts/give_back.lua")),
             finish: write(include_str!("scripts/finish.lua")),

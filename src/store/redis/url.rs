@@ -68,6 +68,22 @@ pub struct RedisUrl {
     pub db: u32,
 }
 
+impl fmt::Display for RedisUrl {
+    /// As it is given, without user and password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "rediss" } else { "redis" };
+        let hosts: Vec<String> = self.hosts.iter().map(Host::to_string).collect();
+        let hosts = hosts.join(",");
+        match &self.kind {
+            Kind::Single => write!(f, "{scheme}://{hosts}/{}", self.db),
+            Kind::Sentinel { master } => {
+                write!(f, "{scheme}+sentinel://{hosts}/{master}/{}", self.db)
+            }
+            Kind::Cluster => write!(f, "{scheme}+cluster://{hosts}"),
+        }
+    }
+}
+
 impl FromStr for RedisUrl {
     type Err = &'static str;
 
@@ -170,7 +186,8 @@ mod tests {
 
         let url: RedisUrl = "redis+cluster://:secret@a:1,b:2/".parse().expect("a cluster");
         assert_eq!((url.kind.clone(), url.user.clone()), (Kind::Cluster, None));
-        assert!(!format!("{url:?}").contains("secret"));
+        assert!(!format!("{url:?} {url}").contains("secret"));
+        assert_eq!(url.to_string(), "redis+cluster://a:1,b:2");
     }
 
     #[test]

@@ -1,0 +1,242 @@
+//! `delay-queue import`: reads the whole file and checks it, then takes its jobs into the store.
+//!
+//! Nothing of the file is believed but what has been read to its end; nothing is written before.
+
+use std::{error::Error, fs::File, io::BufReader, path::Path};
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::{
+    line::TopicLine,
+    progress::Progress,
+    reader::{Item, Reader},
+    tally::Tally,
+};
+use crate::{
+    config::Settings,
+    job::{Bucket, Buckets, Job, JobId, Refusal},
+    server::open_store,
+    store::{MAX_BATCH, Store},
+};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// About so many bytes a batch may have, and all batches that wait for more.
+const BATCH_BYTES: usize = 8 << 20;
+const HELD_BYTES: usize = 64 << 20;
+/// What a job takes beside its body, about.
+const JOB_BYTES: usize = 512;
+
+/// What the file has.
+struct Content {
+    tally: Tally,
+    topics: Vec<TopicLine>,
+}
+
+pub(super) async fn run(file: &Path, settings: &Settings) -> Outcome<()> {
+    let shown = file.display();
+    let content = check(file)
+        .map_err(|error| format!("failed to import {shown}: {error}; nothing was written"))?;
+    let store = open_store(settings).await?;
+    let done = async {
+        super::nobody_else_works_on(&*store).await?;
+        take(&*store, file, &content).await
+    };
+    let done = done.await;
+    store.close().await;
+    done.map_err(|error| format!("failed to import {shown}: {error}").into())
+}
+
+fn open(file: &Path) -> Outcome<Reader<BufReader<File>>> {
+    Ok(Reader::open(BufReader::with_capacity(1 << 20, File::open(file)?))?)
+}
+
+/// Reads it to its end.
+fn check(file: &Path) -> Outcome<Content> {
+    let mut reader = open(file)?;
+    let mut content = Content { tally: Tally::default(), topics: Vec::new() };
+    let (mut ids, mut progress) = (Ids::default(), Progress::new("checked", None));
+    while let Some(item) = reader.next()? {
+        match item {
+            Item::Job(job) => {
+                ids.add(&job.id, reader.line());
+                content.tally.add(&job.topic, job.state);
+                progress.at(reader.sums().jobs);
+            }
+            Item::Topic(topic) => content.topics.push(topic),
+            Item::Section(_) | Item::Total => {}
+        }
+    }
+    match ids.twice() {
+        Some((first, again)) => {
+            Err(format!("line {again}: its id stands in line {first} already").into())
+        }
+        None => Ok(content),
+    }
+}
+
+/// The ids of a file, to find one that stands there twice: 16 bytes each, of which 11 are of a
+/// hash (with a billion ids, the chance that two meet is one in 10^8) and 5 the line.
+#[derive(Default)]
+struct Ids(Vec<u128>);
+
+impl Ids {
+    const LINE_BITS: u32 = 40;
+
+    fn add(&mut self, id: &JobId, line: u64) {
+        let hash = xxh3_128(id.as_str().as_bytes()) >> Self::LINE_BITS << Self::LINE_BITS;
+        self.0.push(hash | u128::from(line));
+    }
+
+    /// The lines of two jobs with one id.
+    fn twice(mut self) -> Option<(u128, u128)> {
+        self.0.sort_unstable();
+        let same = |pair: &&[u128]| pair[0] >> Self::LINE_BITS == pair[1] >> Self::LINE_BITS;
+        let line = |entry: u128| entry & ((1 << Self::LINE_BITS) - 1);
+        self.0.windows(2).find(same).map(|pair| (line(pair[0]), line(pair[1])))
+    }
+}
+
+/// Takes a checked file into the store, and compares the two.
+async fn take(store: &dyn Store, file: &Path, content: &Content) -> Outcome<()> {
+    let before = Tally::of_store(store).await?;
+    let again = |error: Box<dyn Error>| format!("{error}. The same import again goes on");
+    let taken = fill(store, file, content).await.map_err(again)?;
+    let (all, topics) = (content.tally.jobs(), content.topics.len());
+    println!(
+        "imported {} jobs; {} of {all} were there already; set {topics} topics",
+        taken.created, taken.there
+    );
+    compare(&before, &Tally::of_store(store).await?, &taken, content)
+}
+
+/// How many jobs were restored, and how many were alive.
+#[derive(Default)]
+struct Taken {
+    created: u64,
+    there: u64,
+}
+
+async fn fill(store: &dyn Store, file: &Path, content: &Content) -> Outcome<Taken> {
+    // First, so that no server hands out what is to be held back.
+    for TopicLine { topic, paused, defaults } in &content.topics {
+        store.set_paused(topic.clone(), *paused).await?;
+        store.set_defaults(topic.clone(), defaults.clone()).await?;
+    }
+    let mut reader = open(file)?;
+    let mut progress = Progress::new("imported", Some(content.tally.jobs()));
+    let (mut batches, mut taken) = (Batches::new(store.buckets()), Taken::default());
+    while let Some(item) = reader.next()? {
+        if let Item::Job(job) = item {
+            for (bucket, jobs) in batches.add(*job) {
+                restore(store, bucket, jobs, &mut taken).await?;
+            }
+            progress.at(taken.created + taken.there);
+        }
+    }
+    for (bucket, jobs) in batches.all() {
+        restore(store, bucket, jobs, &mut taken).await?;
+    }
+    Ok(taken)
+}
+
+async fn restore(
+    store: &dyn Store,
+    bucket: Bucket,
+    jobs: Vec<Job>,
+    taken: &mut Taken,
+) -> Outcome<()> {
+    for reply in store.restore(bucket, jobs).await? {
+        match reply {
+            Ok(()) => taken.created += 1,
+            Err(Refusal::Exists) => taken.there += 1,
+            Err(refusal) => return Err(format!("the store refuses a job: {refusal:?}").into()),
+        }
+    }
+    Ok(())
+}
+
+/// Jobs on their way, by the bucket that they have in this store.
+struct Batches {
+    buckets: Buckets,
+    of: Vec<(Vec<Job>, usize)>,
+    bytes: usize,
+}
+
+impl Batches {
+    fn new(buckets: Buckets) -> Self {
+        let of = buckets.all().map(|_| Default::default()).collect();
+        Self { buckets, of, bytes: 0 }
+    }
+
+    /// Adds a job; answers what is to be restored now, in this order.
+    fn add(&mut self, job: Job) -> Vec<(Bucket, Vec<Job>)> {
+        let bucket = self.buckets.of(&job.id);
+        let (jobs, bytes) = &mut self.of[bucket.index()];
+        let size = job.body.len() + JOB_BYTES;
+        jobs.push(job);
+        *bytes += size;
+        self.bytes += size;
+        if jobs.len() >= MAX_BATCH || *bytes >= BATCH_BYTES {
+            self.bytes -= std::mem::take(bytes);
+            return vec![(bucket, std::mem::take(jobs))];
+        }
+        if self.bytes >= HELD_BYTES { self.all() } else { Vec::new() }
+    }
+
+    /// All that is left.
+    fn all(&mut self) -> Vec<(Bucket, Vec<Job>)> {
+        self.bytes = 0;
+        let taken = self.of.iter_mut().map(|of| std::mem::take(of).0);
+        self.buckets.all().zip(taken).filter(|(_, jobs)| !jobs.is_empty()).collect()
+    }
+}
+
+/// The store must have what it had and what was restored; and what the file has, state by state, if
+/// it had nothing else before.
+fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> Outcome<()> {
+    let expected = before.jobs() + taken.created;
+    if after.jobs() != expected {
+        let has = after.jobs();
+        return Err(format!("the store has {has} jobs, it should have {expected}{SERVERS}").into());
+    }
+    if before.jobs() > taken.there {
+        let others = before.jobs() - taken.there;
+        println!("checked: the store has them all, and {others} others as before");
+        return Ok(());
+    }
+    // What was there already may have fallen due since.
+    let settle = |tally: &Tally| if before.jobs() > 0 { tally.settled() } else { tally.clone() };
+    let (stored, filed) = (settle(after), settle(&content.tally));
+    if let Some((topic, stored, filed)) = stored.differs(&filed) {
+        return Err(format!(
+            "topic {topic} has {stored:?} in the store and {filed:?} in the file{SERVERS}"
+        )
+        .into());
+    }
+    println!("checked: the store has as many jobs of each topic and state as the file");
+    Ok(())
+}
+
+const SERVERS: &str =
+    ": is a server at work on it? Stop all servers, and import into an empty store";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_stands_there_twice_is_found_with_both_lines() {
+        let id = |n: u64| format!("job:{n}").parse::<JobId>().expect("an id");
+        let ids = |numbers: &[u64]| {
+            let mut ids = Ids::default();
+            for (line, &number) in (2..).zip(numbers) {
+                ids.add(&id(number), line);
+            }
+            ids
+        };
+        let thousand: Vec<u64> = (0..1000).collect();
+        assert_eq!(ids(&thousand).twice(), None);
+        assert_eq!(ids(&[&thousand[..], &[500]].concat()).twice(), Some((502, 1002)));
+    }
+}

@@ -1,0 +1,136 @@
+//! A job as a line: all that a store has of it. Times are Unix milliseconds, spans milliseconds.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::job::{
+    Backoff, Job, JobId, MAX_DURATION, Millis, Reservation, State, Topic, UnixMillis,
+};
+
+/// No time that a job may have lies behind this: the end of the year 9999.
+const LAST_TIME: u64 = 253_402_300_799_999;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JobLine<'a> {
+    id: JobId,
+    topic: Topic,
+    state: State,
+    /// The body's JSON, as a string: blanks, order and digits of numbers are kept that way, and a
+    /// line feed between its parts does not end the line.
+    #[serde(borrow)]
+    body: Cow<'a, str>,
+    due_at: u64,
+    created_at: u64,
+    /// The TTR of the next pop.
+    ttr_ms: u64,
+    max_attempts: u32,
+    /// As stores keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    backoff: Option<String>,
+    dead_retention_ms: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reservation: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reserved_until: Option<u64>,
+    /// While reserved: the TTR in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reserved_ttr_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    died_at: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl<'a> JobLine<'a> {
+    /// The line of a job; or why no store can have such a job.
+    pub(super) fn of(job: &'a Job) -> Result<Self, String> {
+        let line = Self {
+            id: job.id.clone(),
+            topic: job.topic.clone(),
+            state: job.state,
+            body: Cow::Borrowed(std::str::from_utf8(&job.body).map_err(|e| e.to_string())?),
+            due_at: job.due_at.get(),
+            created_at: job.created_at.get(),
+            ttr_ms: job.own_ttr.get(),
+            max_attempts: job.max_attempts,
+            backoff: job.backoff.as_ref().map(Backoff::to_string),
+            dead_retention_ms: job.dead_retention.get(),
+            attempt: job.attempt,
+            reservation: job.reservation.map(|token| token.to_string()),
+            reserved_until: job.reserved_until.map(UnixMillis::get),
+            reserved_ttr_ms: (job.state == State::Reserved).then(|| job.ttr.get()),
+            died_at: job.died_at.map(UnixMillis::get),
+            error: job.error.clone(),
+        };
+        line.check().map(|()| line)
+    }
+
+    /// The job of a line.
+    pub(super) fn job(self) -> Result<Job, String> {
+        self.check()?;
+        let backoff = self.backoff.as_deref().map(str::parse::<Backoff>).transpose();
+        let reservation = self.reservation.as_deref().map(str::parse::<Reservation>).transpose();
+        Ok(Job {
+            backoff: backoff.map_err(|error| format!("`backoff` {error}"))?,
+            reservation: reservation.map_err(|()| "`reservation` must be 16 hexadecimal digits")?,
+            id: self.id,
+            topic: self.topic,
+            body: self.body.into_owned().into(),
+            state: self.state,
+            attempt: self.attempt,
+            max_attempts: self.max_attempts,
+            due_at: UnixMillis::new(self.due_at),
+            created_at: UnixMillis::new(self.created_at),
+            ttr: Millis::new(self.reserved_ttr_ms.unwrap_or(self.ttr_ms)),
+            own_ttr: Millis::new(self.ttr_ms),
+            dead_retention: Millis::new(self.dead_retention_ms),
+            reserved_until: self.reserved_until.map(UnixMillis::new),
+            died_at: self.died_at.map(UnixMillis::new),
+            error: self.error,
+        })
+    }
+
+    /// What is true of every job in a store.
+    fn check(&self) -> Result<(), String> {
+        serde_json::from_str::<&RawValue>(&self.body)
+            .map_err(|e| format!("`body` is no JSON: {e}"))?;
+        let times = [Some(self.due_at), Some(self.created_at), self.reserved_until, self.died_at];
+        if let Some(time) = times.into_iter().flatten().find(|time| *time > LAST_TIME) {
+            return Err(format!("a time must be at most {LAST_TIME}, got {time}"));
+        }
+        let longest = MAX_DURATION.get();
+        let ttrs = [Some(self.ttr_ms), self.reserved_ttr_ms];
+        let spans = ttrs.into_iter().flatten().chain([self.dead_retention_ms]);
+        if let Some(span) = spans.into_iter().find(|span| *span > longest) {
+            return Err(format!("a span must be at most {longest} ms, got {span}"));
+        }
+        if ttrs.contains(&Some(0)) {
+            return Err("a TTR must be at least 1 ms, got 0".to_owned());
+        }
+        let (reserved, dead) = (self.state == State::Reserved, self.state == State::Dead);
+        let unpopped = self.attempt == 0;
+        let fits = self.reserved_until.is_some() == reserved
+            && self.reserved_ttr_ms.is_some() == reserved
+            && self.died_at.is_some() == dead
+            && !(unpopped && (reserved || dead || self.reservation.is_some()));
+        if fits {
+            return Ok(());
+        }
+        let (state, attempt) = (self.state.name(), self.attempt);
+        Err(format!(
+            "its fields do not fit its state ({state}, attempt {attempt}): `reserved_until` and \
+             `reserved_ttr_ms` are of a reserved job, `died_at` is of a dead one, and both have \
+             been popped"
+        ))
+    }
+}

@@ -1,0 +1,77 @@
+//! `delay-queue export` and `import`: all jobs of a store as a file, and back into any store.
+//!
+//! So jobs move between stores, and to another number of buckets. Neither is a part of the server:
+//! they work on the store alone, and want nobody else to.
+
+mod export;
+mod import;
+mod job_line;
+mod line;
+mod progress;
+mod reader;
+mod tally;
+
+use std::{error::Error, future::Future, path::PathBuf};
+
+use super::serve::start_log;
+use crate::{
+    config::{LogSettings, Settings},
+    store::Store,
+};
+
+/// Write all jobs of the configured store into a file, one a line
+///
+/// No server may be at work on the store meanwhile. An export that was interrupted goes on when it
+/// is started again.
+#[derive(Debug, clap::Args)]
+pub(super) struct Export {
+    /// The file to write; FILE.part until it is complete
+    file: PathBuf,
+
+    /// Replace FILE if it is there, and begin anew if FILE.part is
+    #[arg(long)]
+    force: bool,
+
+    /// Leave out jobs whose records are damaged, and say how many
+    #[arg(long)]
+    skip_damaged: bool,
+}
+
+/// Take all jobs of an exported file into the configured store, as they were
+///
+/// The whole file is checked before anything is written. Jobs whose ids are in the store stay as
+/// they are: an import that was interrupted goes on when it is started again. No server may be at
+/// work on the store meanwhile.
+#[derive(Debug, clap::Args)]
+pub(super) struct Import {
+    /// The file that `export` has written
+    file: PathBuf,
+}
+
+pub(super) fn export(arguments: &Export, settings: &Settings) -> Result<(), Box<dyn Error>> {
+    work(settings, export::run(arguments, settings))
+}
+
+pub(super) fn import(arguments: &Import, settings: &Settings) -> Result<(), Box<dyn Error>> {
+    work(settings, import::run(&arguments.file, settings))
+}
+
+/// Jobs that move meanwhile would be missed or doubled. A file store has a lock for this.
+async fn nobody_else_works_on(store: &dyn Store) -> Result<(), Box<dyn Error>> {
+    match store.servers().await? {
+        0 => Ok(()),
+        1 => Err("a server is at work on this store: stop it first".into()),
+        servers => {
+            Err(format!("{servers} servers are at work on this store: stop them first").into())
+        }
+    }
+}
+
+/// Runs to the end; what a store has to say about damage is said, and else nothing.
+fn work(
+    settings: &Settings,
+    work: impl Future<Output = Result<(), Box<dyn Error>>>,
+) -> Result<(), Box<dyn Error>> {
+    start_log(&LogSettings { filter: "warn".to_owned(), ..settings.log.clone() })?;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}

@@ -1,0 +1,242 @@
+//! Reads an export line by line and believes none of it: order, counts and sums are checked on the
+//! way, so whoever has come to the end has read what was written.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    io::{BufRead, Read},
+};
+
+use crc32fast::Hasher;
+
+use super::line::{AnyHead, FORMAT, Head, Line, Section, TopicLine, Total, VERSION, sum};
+use crate::job::{Bucket, Buckets, Job};
+
+/// No line is longer: the largest body that can be allowed, with all of it escaped.
+const LONGEST: u64 = 160 << 20;
+
+/// What is wrong with a file, and where.
+#[derive(Debug)]
+pub(super) struct Damage {
+    line: u64,
+    what: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for Damage {}
+
+/// What stands in a line.
+#[derive(Debug)]
+pub(super) enum Item {
+    Job(Box<Job>),
+    /// All jobs of this bucket have been read, and they are as they were written.
+    Section(Bucket),
+    Topic(TopicLine),
+    /// All of the file is as it was written.
+    Total,
+}
+
+/// What is known at the end of a section: enough to go on writing behind it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sums {
+    /// Bytes so far.
+    pub(super) bytes: u64,
+    /// Of all lines so far.
+    pub(super) whole: Hasher,
+    /// Of the job lines of this section so far.
+    pub(super) section: Hasher,
+    pub(super) section_jobs: u64,
+    pub(super) jobs: u64,
+    pub(super) topics: u64,
+    /// How many sections are complete.
+    pub(super) sections: u16,
+}
+
+impl Sums {
+    /// Adds a line to all that it belongs to.
+    pub(super) fn add(&mut self, line: &Line<'_>, text: &[u8]) {
+        self.bytes += text.len() as u64;
+        self.whole.update(text);
+        match line {
+            Line::Job(_) => {
+                self.section.update(text);
+                self.section_jobs += 1;
+                self.jobs += 1;
+            }
+            Line::Section(_) => {
+                self.section = Hasher::new();
+                self.section_jobs = 0;
+                self.sections += 1;
+            }
+            Line::Topic(_) => self.topics += 1,
+            Line::Head(_) | Line::Total(_) => {}
+        }
+    }
+
+    /// The section line that follows now.
+    pub(super) fn section(&self) -> Section {
+        let (bucket, jobs) = (self.sections, self.section_jobs);
+        Section { bucket, jobs, crc32: sum(&self.section) }
+    }
+
+    /// The last line, if it follows now.
+    pub(super) fn total(&self) -> Total {
+        Total { jobs: self.jobs, topics: self.topics, crc32: sum(&self.whole) }
+    }
+}
+
+/// A file that is being read.
+pub(super) struct Reader<R> {
+    input: R,
+    head: Head,
+    buckets: Buckets,
+    text: Vec<u8>,
+    line: u64,
+    sums: Sums,
+    complete: bool,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads the first line.
+    pub(super) fn open(input: R) -> Result<Self, Damage> {
+        let mut reader = Self {
+            input,
+            head: Head { format: String::new(), version: 0, store: String::new(), buckets: 1 },
+            buckets: Buckets::ONE,
+            text: Vec::new(),
+            line: 0,
+            sums: Sums::default(),
+            complete: false,
+        };
+        // What cannot be read at all is not called another file.
+        let first = reader.input.fill_buf().map(|_| ());
+        first.map_err(|cause| reader.damage(format!("it cannot be read: {cause}")))?;
+        let begun = reader.read_line();
+        let any = serde_json::from_slice::<AnyHead>(&reader.text).ok().map(|any| any.head);
+        match any {
+            Some(head) if head.format == FORMAT && head.version != VERSION => {
+                return Err(reader.damage(format!(
+                    "the file is of version {}, this delay-queue reads version {VERSION}; import \
+                     it with the version of delay-queue that wrote it, and export it anew",
+                    head.version
+                )));
+            }
+            Some(head) if head.format == FORMAT => {}
+            _ => return Err(reader.damage("the file is no export of delay-queue")),
+        }
+        begun?;
+        let text = std::mem::take(&mut reader.text);
+        let line = reader.parse(&text)?;
+        reader.sums.add(&line, &text);
+        let Line::Head(head) = line else { return Err(reader.damage("no head")) };
+        reader.buckets = head.buckets.try_into().map_err(|error| reader.damage(error))?;
+        reader.head = head;
+        Ok(reader)
+    }
+
+    pub(super) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The number of the line that was read last.
+    pub(super) fn line(&self) -> u64 {
+        self.line
+    }
+
+    pub(super) fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
+    /// The next line; none after the last.
+    pub(super) fn next(&mut self) -> Result<Option<Item>, Damage> {
+        if !self.read_line()? {
+            return Ok(None);
+        }
+        // Taken and put back: the line borrows from it.
+        let text = std::mem::take(&mut self.text);
+        let item = self.item(&text);
+        self.text = text;
+        item.map(Some)
+    }
+
+    fn item(&mut self, text: &[u8]) -> Result<Item, Damage> {
+        let line = self.parse(text)?;
+        let in_sections = self.sums.sections < self.buckets.get();
+        match &line {
+            Line::Section(section) if in_sections => {
+                self.compare(section, &self.sums.section(), "the section")?;
+            }
+            Line::Total(total) if !in_sections => {
+                self.compare(total, &self.sums.total(), "the file")?;
+                self.complete = true;
+            }
+            Line::Job(_) if in_sections => {}
+            Line::Topic(_) if !in_sections => {}
+            _ => return Err(self.damage("this line does not belong here")),
+        }
+        let bucket = self.buckets.all().nth(usize::from(self.sums.sections));
+        self.sums.add(&line, text);
+        match line {
+            Line::Job(job) => {
+                let job = job.job().map_err(|what| self.damage(what))?;
+                if Some(self.buckets.of(&job.id)) != bucket {
+                    return Err(self.damage("the job is of another section"));
+                }
+                Ok(Item::Job(Box::new(job)))
+            }
+            Line::Section(_) => Ok(Item::Section(bucket.expect("it is one of the sections"))),
+            Line::Topic(topic) => Ok(Item::Topic(topic)),
+            Line::Total(_) | Line::Head(_) => Ok(Item::Total),
+        }
+    }
+
+    fn compare<T: PartialEq + fmt::Display>(
+        &self,
+        written: &T,
+        read: &T,
+        what: &str,
+    ) -> Result<(), Damage> {
+        if written == read {
+            return Ok(());
+        }
+        Err(self.damage(format!(
+            "{what} is damaged: written were {written}; here are {read}. Copy the file again, or \
+             export anew"
+        )))
+    }
+
+    /// Reads a line with its line feed; answers whether there was one.
+    fn read_line(&mut self) -> Result<bool, Damage> {
+        self.text.clear();
+        self.line += 1;
+        let read = self.input.by_ref().take(LONGEST).read_until(b'\n', &mut self.text);
+        let length = read.map_err(|cause| self.damage(format!("it cannot be read: {cause}")))?;
+        match (self.complete, length, self.text.last()) {
+            (true, 0, _) => Ok(false),
+            (true, ..) => Err(self.damage("something stands behind the last line")),
+            (false, _, Some(b'\n')) => Ok(true),
+            _ if length as u64 == LONGEST => Err(self.damage("the line is too long")),
+            _ => Err(self.damage(
+                "the file ends here without its total: it was cut, or its export did not finish",
+            )),
+        }
+    }
+
+    fn parse<'a>(&self, text: &'a [u8]) -> Result<Line<'a>, Damage> {
+        serde_json::from_slice(text).map_err(|error| {
+            // It knows of one line only.
+            self.damage(error.to_string().replace(" at line 1 column ", " at column "))
+        })
+    }
+
+    fn damage(&self, what: impl ToString) -> Damage {
+        Damage { line: self.line, what: what.to_string() }
+    }
+}

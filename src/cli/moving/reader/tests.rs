@@ -1,0 +1,150 @@
+//! Whatever is written is read back; whatever is damaged is refused.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    cli::moving::job_line::JobLine,
+    job::{Millis, Reservation, State, UnixMillis},
+};
+
+fn time() -> impl Strategy<Value = UnixMillis> {
+    (0..2_000_000_000_000_u64).prop_map(UnixMillis::new)
+}
+
+fn span() -> impl Strategy<Value = Millis> {
+    (1..100_000_000_u64).prop_map(Millis::new)
+}
+
+fn job() -> impl Strategy<Value = Job> {
+    let state = (0..4_usize).prop_map(|n| State::ALL[n]);
+    let body = prop_oneof![
+        any::<String>().prop_map(|text| serde_json::to_string(&text).expect("JSON")),
+        Just("{\n \"a\" :\r\t[1e2, 1E+2, 0.10] }".to_owned()),
+    ];
+    let backoff = proptest::option::of("list:[1-9][0-9]{0,5}|exp:1000:2:60000:0[.]5");
+    let texts = ("[A-Za-z0-9._:-]{1,20}", "[a-z]{1,9}", body, backoff);
+    let times = (time(), time(), time(), time());
+    let spans = (span(), span(), span());
+    let past = (any::<u32>(), 0..5_u32, any::<u64>(), proptest::option::of(any::<String>()));
+    (texts, state, times, spans, past).prop_filter_map("a name", |(texts, state, t, s, past)| {
+        let (reserved, dead) = (state == State::Reserved, state == State::Dead);
+        let attempt = past.1 + u32::from(reserved || dead);
+        Some(Job {
+            id: texts.0.parse().ok()?,
+            topic: texts.1.parse().ok()?,
+            body: texts.2.into(),
+            state,
+            attempt,
+            max_attempts: past.0,
+            due_at: t.0,
+            created_at: t.1,
+            ttr: if reserved { s.0 } else { s.1 },
+            own_ttr: s.1,
+            backoff: texts.3.map(|text| text.parse().expect("a backoff")),
+            dead_retention: s.2,
+            reservation: (attempt > 0).then(|| Reservation::from_bits(past.2)),
+            reserved_until: reserved.then_some(t.2),
+            died_at: dead.then_some(t.3),
+            error: past.3,
+        })
+    })
+}
+
+/// A whole export of these jobs.
+fn written(jobs: &[Job], buckets: u16) -> Vec<u8> {
+    let (mut all, mut sums) = (Vec::new(), Sums::default());
+    let mut write = |sums: &mut Sums, line: Line<'_>| {
+        let text = [serde_json::to_vec(&line).expect("JSON"), b"\n".to_vec()].concat();
+        sums.add(&line, &text);
+        all.extend(text);
+    };
+    let (format, store) = (FORMAT.to_owned(), "file:/data".to_owned());
+    write(&mut sums, Line::Head(Head { format, version: VERSION, store, buckets }));
+    let of = Buckets::try_from(buckets).expect("a number of buckets");
+    for bucket in of.all() {
+        for job in jobs.iter().filter(|job| of.of(&job.id) == bucket) {
+            write(&mut sums, Line::Job(JobLine::of(job).expect("a job")));
+        }
+        let section = sums.section();
+        write(&mut sums, Line::Section(section));
+    }
+    let topic = TopicLine { topic: "t".parse().expect("t"), paused: true, defaults: None };
+    write(&mut sums, Line::Topic(topic));
+    let total = sums.total();
+    write(&mut sums, Line::Total(total));
+    all
+}
+
+/// The jobs of a text; it must have been read to its end.
+fn read(text: &[u8]) -> Result<Vec<Job>, Damage> {
+    let (mut reader, mut jobs, mut complete) = (Reader::open(text)?, Vec::new(), false);
+    while let Some(item) = reader.next()? {
+        assert!(!complete, "something after the end");
+        complete = matches!(item, Item::Total);
+        if let Item::Job(job) = item {
+            jobs.push(*job);
+        }
+    }
+    assert!(complete, "an end without a total");
+    Ok(jobs)
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(jobs in proptest::collection::vec(job(), 0..9), n in 1..5_u16) {
+        let text = written(&jobs, n);
+        let of = Buckets::try_from(n).expect("a number of buckets");
+        let mut jobs = jobs;
+        jobs.sort_by_key(|job| of.of(&job.id));
+        prop_assert_eq!(read(&text).expect("as it was written"), jobs);
+    }
+
+    #[test]
+    fn a_flipped_bit_is_found(job in job(), at: prop::sample::Index, bit in 0..8_u8) {
+        let mut text = written(&[job], 2);
+        let at = at.index(text.len());
+        text[at] ^= 1 << bit;
+        prop_assert!(read(&text).is_err(), "byte {} of {}", at, String::from_utf8_lossy(&text));
+    }
+
+    #[test]
+    fn a_cut_is_found(job in job(), at: prop::sample::Index) {
+        let text = written(&[job], 2);
+        prop_assert!(read(&text[..at.index(text.len())]).is_err());
+    }
+}
+
+#[test]
+fn the_format_is_pinned_since_files_of_it_are_kept() {
+    let text = String::from_utf8(written(&[pinned()], 1)).expect("text");
+    assert_eq!(text, PINNED);
+}
+
+fn pinned() -> Job {
+    Job {
+        id: "close:4711".parse().expect("an id"),
+        topic: "orders".parse().expect("a topic"),
+        body: "{\"order\":\n4711}".into(),
+        state: State::Reserved,
+        attempt: 2,
+        max_attempts: 20,
+        due_at: UnixMillis::new(1_763_690_060_000),
+        created_at: UnixMillis::new(1_763_690_000_000),
+        ttr: Millis::new(90_000),
+        own_ttr: Millis::new(60_000),
+        backoff: Some("list:120000,600000".parse().expect("a backoff")),
+        dead_retention: Millis::new(1_209_600_000),
+        reservation: Some(Reservation::from_client("5f0c9d1e2b3a4000")),
+        reserved_until: Some(UnixMillis::new(1_763_690_150_003)),
+        died_at: None,
+        error: Some("ttr expired".to_owned()),
+    }
+}
+
+const PINNED: &str = r#"{"head":{"format":"delay-queue export","version":1,"store":"file:/data","buckets":1}}
+{"job":{"id":"close:4711","topic":"orders","state":"reserved","body":"{\"order\":\n4711}","due_at":1763690060000,"created_at":1763690000000,"ttr_ms":60000,"max_attempts":20,"backoff":"list:120000,600000","dead_retention_ms":1209600000,"attempt":2,"reservation":"5f0c9d1e2b3a4000","reserved_until":1763690150003,"reserved_ttr_ms":90000,"error":"ttr expired"}}
+{"section":{"bucket":0,"jobs":1,"crc32":"d7899eb7"}}
+{"topic":{"topic":"t","paused":true,"defaults":null}}
+{"total":{"jobs":1,"topics":1,"crc32":"e3c43afd"}}
+"#;

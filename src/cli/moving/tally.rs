@@ -1,0 +1,95 @@
+//! How many jobs there are of each topic and state: what a file and a store are compared by.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    job::{Bucket, State, Topic},
+    store::{Counts, Outcome, Store, TopicPage},
+};
+
+/// Topics with their counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Tally(BTreeMap<Topic, Counts>);
+
+impl Tally {
+    /// Of one bucket.
+    pub(super) async fn of_bucket(store: &dyn Store, bucket: Bucket) -> Outcome<Self> {
+        let mut tally = Self::default();
+        let mut page = TopicPage { limit: 1000, ..TopicPage::default() };
+        loop {
+            let topics = store.topics(bucket, page.clone()).await?;
+            let more = topics.len() == page.limit;
+            page.after = topics.last().map(|(topic, _)| topic.clone());
+            tally.0.extend(topics);
+            if !more {
+                return Ok(tally);
+            }
+        }
+    }
+
+    /// Of all buckets.
+    pub(super) async fn of_store(store: &dyn Store) -> Outcome<Self> {
+        let mut sum = Self::default();
+        for bucket in store.buckets().all() {
+            for (topic, counts) in Self::of_bucket(store, bucket).await?.0 {
+                let of = sum.0.entry(topic).or_default();
+                *of = of.plus(counts);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Adds one job.
+    pub(super) fn add(&mut self, topic: &Topic, state: State) {
+        // Most jobs are of a topic that is known: without a copy of its name.
+        if !self.0.contains_key(topic) {
+            self.0.insert(topic.clone(), Counts::default());
+        }
+        let counts = self.0.get_mut(topic).expect("it is there by now");
+        match state {
+            State::Delayed => counts.delayed += 1,
+            State::Ready => counts.ready += 1,
+            State::Reserved => counts.reserved += 1,
+            State::Dead => counts.dead += 1,
+        }
+    }
+
+    /// All jobs.
+    pub(super) fn jobs(&self) -> u64 {
+        self.0.values().map(jobs).sum()
+    }
+
+    pub(super) fn topics(&self) -> impl Iterator<Item = &Topic> {
+        self.0.keys()
+    }
+
+    /// The same with delayed and ready together: opening a file store makes ready what is due.
+    pub(super) fn settled(&self) -> Self {
+        let settled = |counts: &Counts| Counts {
+            delayed: 0,
+            ready: counts.delayed + counts.ready,
+            ..*counts
+        };
+        Self(self.0.iter().map(|(topic, counts)| (topic.clone(), settled(counts))).collect())
+    }
+
+    /// The first topic of which `other` has another number of jobs in any state, with both counts.
+    pub(super) fn differs<'a>(&'a self, other: &'a Self) -> Option<(&'a Topic, Counts, Counts)> {
+        let of = |tally: &Self, topic| tally.0.get(topic).copied().unwrap_or_default();
+        let topics = self.0.keys().chain(other.0.keys());
+        let mut pairs = topics.map(|topic| (topic, of(self, topic), of(other, topic)));
+        pairs.find(|(_, own, others)| own != others)
+    }
+
+    /// Whether no topic has more jobs in any state here than in `other`.
+    pub(super) fn is_within(&self, other: &Self) -> bool {
+        self.0.iter().all(|(topic, counts)| {
+            let most = other.0.get(topic).copied().unwrap_or_default();
+            State::ALL.iter().all(|&state| counts.of(state) <= most.of(state))
+        })
+    }
+}
+
+fn jobs(counts: &Counts) -> u64 {
+    State::ALL.iter().map(|&state| counts.of(state)).sum()
+}

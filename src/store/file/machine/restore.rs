@@ -1,0 +1,58 @@
+//! A job that comes from another store, in whatever state it was there.
+
+use super::{ErrorText, Machine, Write};
+use crate::{
+    job::{Event, Job, State, UnixMillis, next},
+    store::{
+        Reply,
+        file::index::{Arrival, Attempt, Rules},
+    },
+};
+
+impl Machine {
+    pub(in crate::store::file) fn restore(
+        &mut self,
+        serial: u64,
+        job: Job,
+        writes: &mut Vec<Write>,
+    ) -> Reply<()> {
+        let living = self.index.find(&job.id).map(|slot| self.index.entry(slot).state);
+        let state = next(living, Event::Restore(job.state))?.expect("a restore never ends a job");
+        let (at, attempt) = (job.at(), attempt(&job));
+        self.index.insert(Arrival {
+            id: job.id.clone(),
+            topic: job.topic.clone(),
+            serial,
+            state,
+            at,
+            rules: Rules {
+                ttr: job.own_ttr,
+                max_attempts: job.max_attempts,
+                backoff: job.backoff.clone(),
+                dead_retention: job.dead_retention,
+            },
+            attempt: attempt.clone(),
+        });
+        let (created_at, due_at) = (job.created_at, job.due_at);
+        writes.push(Write::Insert { serial, job: job.unpopped(), created_at, due_at });
+        if let Some(attempt) = attempt {
+            let error = ErrorText::Set(job.error);
+            writes.push(Write::Attempt { serial, state, at, attempt, error });
+        }
+        Ok(())
+    }
+}
+
+/// What pops have left on it. Whatever is reserved or dead has been popped: without its attempt,
+/// no deadline of it could be kept.
+fn attempt(job: &Job) -> Option<Attempt> {
+    let popped = job.attempt > 0 || matches!(job.state, State::Reserved | State::Dead);
+    popped.then(|| Attempt {
+        number: job.attempt,
+        reservation: job.reservation,
+        due_at: job.due_at,
+        died_at: job.died_at.unwrap_or(UnixMillis::new(0)),
+        ttr: if job.state == State::Reserved { job.ttr } else { job.own_ttr },
+        expired: false,
+    })
+}
