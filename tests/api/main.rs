@@ -2,11 +2,18 @@
 
 mod bad_input;
 mod batches;
+#[expect(dead_code, reason = "no fault is brought about here")]
+#[path = "../support/cluster.rs"]
+mod cluster_of_redis;
 mod holds;
 mod ops;
 mod put_and_pop;
+#[path = "../support/resp.rs"]
+mod resp;
 mod server;
 mod several_servers;
+#[path = "../support/shared_cluster.rs"]
+mod shared_cluster;
 mod store_away;
 #[path = "../support/mod.rs"]
 mod support;
@@ -26,6 +33,12 @@ macro_rules! on_each_store {
             $($(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
                 super::$module::$case(super::server::Server::on_redis().await).await;
+            })+)+
+        }
+        mod on_cluster {
+            $($(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$module::$case(super::server::Server::on_cluster().await).await;
             })+)+
         }
     };

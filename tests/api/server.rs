@@ -11,7 +11,7 @@ use reqwest::{Method, StatusCode, header::HeaderMap};
 use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
-use crate::support::Redis;
+use crate::{shared_cluster, support::Redis};
 
 pub struct Server {
     pub address: std::net::SocketAddr,
@@ -82,6 +82,21 @@ impl Server {
         Self::on(Arc::new(Redis::start())).await
     }
 
+    pub async fn on_cluster() -> Self {
+        Self::with(|settings| {
+            settings.store.url = Secret(shared_cluster::shared().url());
+            settings.store.prefix = shared_cluster::prefix();
+        })
+        .await
+    }
+
+    /// With other settings than the defaults.
+    pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = defaults();
+        change(&mut settings);
+        Self::start(settings).await
+    }
+
     /// One more server on a Redis.
     pub async fn on(redis: Arc<Redis>) -> Self {
         Self { _redis: Some(Arc::clone(&redis)), ..Self::at(&redis).await }
@@ -89,9 +104,7 @@ impl Server {
 
     /// The same, on a Redis that the test stops and starts.
     pub async fn at(redis: &Redis) -> Self {
-        let mut settings = defaults();
-        settings.store.url = Secret(redis.url());
-        Self::start(settings).await
+        Self::with(|settings| settings.store.url = Secret(redis.url())).await
     }
 
     async fn start(settings: Settings) -> Self {

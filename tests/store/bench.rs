@@ -18,7 +18,12 @@ use delay_queue::{
     },
 };
 
-use crate::support::Redis;
+use crate::{
+    cluster_of_redis::Cluster,
+    resp::{self, ask},
+    shared_cluster,
+    support::Redis,
+};
 
 /// When every case begins.
 pub const START: UnixMillis = UnixMillis::new(1_800_000_000_000);
@@ -53,6 +58,7 @@ impl Default for Layout {
 pub enum Home {
     Dir(Arc<tempfile::TempDir>),
     Redis(Arc<Redis>),
+    Cluster(Arc<Cluster>),
 }
 
 impl Bench {
@@ -63,6 +69,11 @@ impl Bench {
 
     pub async fn redis() -> Self {
         Self::open(Home::Redis(Arc::new(Redis::start())), Layout::default()).await
+    }
+
+    pub async fn cluster() -> Self {
+        let layout = Layout { prefix: shared_cluster::prefix(), buckets: None };
+        Self::open(Home::Cluster(shared_cluster::shared()), layout).await
     }
 
     /// One bucket has one order, as the file store has.
@@ -227,6 +238,16 @@ impl Bench {
                 let answer = redis.command(&format!("EVAL \"{script}\" 0")).expect("an answer");
                 answer.trim_start_matches(':').trim().parse().expect("a number")
             }
+            Home::Cluster(cluster) => {
+                let keys = format!("{{{}:*}}:pool", self.layout.prefix);
+                let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do \
+                              n = n + redis.call('HLEN', key) end return n";
+                let count = |port| match ask(port, &["EVAL", script, "0", &keys]) {
+                    Some(resp::Reply::Number(count)) => usize::try_from(count).expect("a count"),
+                    other => panic!("{other:?}"),
+                };
+                cluster.masters().into_iter().map(count).sum()
+            }
         }
     }
 
@@ -245,12 +266,14 @@ async fn open(home: &Home, layout: &Layout, clock: &Clock) -> Arc<dyn Store> {
     let options = Options { buckets: layout.buckets, clock: clock.clone() };
     match home {
         Home::Dir(dir) => Arc::new(FileStore::open(dir.path(), options).expect("open")),
-        Home::Redis(redis) => {
-            let url = redis.url();
-            let redis = RedisOptions::new(url.parse().expect("a URL"), &layout.prefix);
-            Arc::new(RedisStore::open(redis, options).await.expect("open"))
-        }
+        Home::Redis(redis) => on_redis(&redis.url(), layout, options).await,
+        Home::Cluster(cluster) => on_redis(&cluster.url(), layout, options).await,
     }
+}
+
+async fn on_redis(url: &str, layout: &Layout, options: Options) -> Arc<dyn Store> {
+    let redis = RedisOptions::new(url.parse().expect("a URL"), &layout.prefix);
+    Arc::new(RedisStore::open(redis, options).await.expect("open"))
 }
 
 /// The only element of a batch of one.

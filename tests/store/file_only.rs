@@ -13,7 +13,7 @@ use crate::bench::{Bench, Home, MINUTE, SECOND, START, delayed, id, job};
 fn database(bench: &Bench) -> PathBuf {
     match &bench.home {
         Home::Dir(dir) => dir.path().join("jobs.db"),
-        Home::Redis(_) => unreachable!("a file store lives in a directory"),
+        Home::Redis(_) | Home::Cluster(_) => unreachable!("a file store lives in a directory"),
     }
 }
 

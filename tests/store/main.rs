@@ -1,6 +1,13 @@
 //! Every store against the contract and the state table: one suite of plain async functions, run
 //! on each store, with the time passed in.
 
+#[expect(dead_code, reason = "no fault is brought about here")]
+#[path = "../support/cluster.rs"]
+mod cluster_of_redis;
+#[path = "../support/resp.rs"]
+mod resp;
+#[path = "../support/shared_cluster.rs"]
+mod shared_cluster;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -31,6 +38,12 @@ macro_rules! conformance {
             $($(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
                 super::$module::$case(super::bench::Bench::redis().await).await;
+            })+)+
+        }
+        mod on_cluster {
+            $($(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$module::$case(super::bench::Bench::cluster().await).await;
             })+)+
         }
     };

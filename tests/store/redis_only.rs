@@ -10,7 +10,7 @@ use crate::bench::{Bench, Home, MINUTE, id, job};
 fn command(bench: &Bench, line: &str) -> String {
     match &bench.home {
         Home::Redis(redis) => redis.command(line).expect("an answer"),
-        Home::Dir(_) => unreachable!("this store is on Redis"),
+        Home::Dir(_) | Home::Cluster(_) => unreachable!("this store is on Redis"),
     }
 }
 
