@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::{
     history::History,
-    judge::{Objection, account, judge},
+    judge::{Objection, Rule, account, judge},
     load::{self, Load, TOPICS},
     process::Process,
     scan::{Scan, scan},
@@ -130,7 +130,11 @@ impl Scenario {
         let mut found = judge(&history.calls(), &before);
 
         let began = Instant::now();
-        load::drain(&history, &bases(&servers), async || pending(&read()) == 0).await;
+        let empty = async || pending(&read()) == 0;
+        if !load::drain(&history, &bases(&servers), empty).await {
+            let what = "jobs are left that nobody can pop".to_owned();
+            found.push(Objection { rule: Rule::Lost, what });
+        }
         let after = read();
         println!("drained {} jobs in {:?}", pending(&before), began.elapsed());
         println!("after the drain: {}", account(&history.calls(), &after));
