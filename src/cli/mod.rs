@@ -1,6 +1,7 @@
 //! The command line.
 
 mod bench;
+mod doctor;
 mod health;
 mod moving;
 mod serve;
@@ -41,6 +42,8 @@ enum Command {
     Serve,
     /// Ask the server at the configured address whether it lives; for container health checks
     Health,
+    /// Look at the configured store and say what to mend; exits with 1 if something must be
+    Doctor,
     Bench(bench::Bench),
     Export(moving::Export),
     Import(moving::Import),
@@ -57,6 +60,7 @@ pub fn main() -> ExitCode {
             }
             (false, None | Some(Command::Serve)) => serve::run(settings),
             (false, Some(Command::Health)) => health::run(&settings),
+            (false, Some(Command::Doctor)) => doctor::run(&settings),
             (false, Some(Command::Bench(bench))) => bench::run(bench, &settings),
             (false, Some(Command::Export(export))) => moving::export(&export, &settings),
             (false, Some(Command::Import(import))) => moving::import(&import, &settings),

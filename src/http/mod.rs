@@ -8,6 +8,7 @@ mod cursor;
 mod finish;
 mod input;
 mod jobs;
+mod metrics;
 mod noop;
 mod ops;
 mod peer;
@@ -68,7 +69,8 @@ pub fn router(app: App) -> Router {
         .route("/topics/{topic}/jobs", get(topics::jobs).delete(topics::purge))
         .route("/topics/{topic}/kick", post(topics::kick))
         .route("/healthz", get(ops::healthz))
-        .route("/readyz", get(ops::readyz));
+        .route("/readyz", get(ops::readyz))
+        .route("/metrics", get(metrics::metrics));
     Router::new()
         .nest("/v1", routes.clone())
         .merge(routes)

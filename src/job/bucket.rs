@@ -30,8 +30,12 @@ pub struct BucketsError(u16);
 impl Buckets {
     /// One bucket: all that a store in a single file needs.
     pub const ONE: Self = Self(NonZeroU16::MIN);
-    /// What a new store on Redis gets.
+    /// What a new store on one Redis gets, or on a few masters.
     pub const SIXTEEN: Self = Self(NonZeroU16::MIN.saturating_add(15));
+    /// What a new store on a cluster of some masters gets.
+    pub const SIXTY_FOUR: Self = Self(NonZeroU16::MIN.saturating_add(63));
+    /// What a new store on a large cluster gets.
+    pub const TWO_HUNDRED_FIFTY_SIX: Self = Self(NonZeroU16::MIN.saturating_add(255));
 
     /// How many there are.
     pub fn get(self) -> u16 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Queue;
+use super::{Queue, timer::Bell};
 use crate::store::{Outcome, StoreError};
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.
@@ -23,18 +23,25 @@ impl Queue {
     pub async fn check(&self) -> Outcome<Readiness> {
         self.store.check().await?;
         let limit = self.settings.max_sleep + STUCK_AFTER;
-        let mut away = Vec::new();
-        for (bucket, bell) in self.bells.iter().enumerate() {
-            if bell.is_failing() {
-                away.push(bucket);
-            } else if bell.since_last_pass() > limit {
-                return Err(StoreError::away(format!("the timer of bucket {bucket} is stuck")));
-            }
+        let is_stuck = |bell: &Bell| !bell.is_failing() && bell.since_last_pass() > limit;
+        if let Some(bucket) = self.bells.iter().position(|bell| is_stuck(bell)) {
+            return Err(StoreError::away(format!("the timer of bucket {bucket} is stuck")));
         }
+        let away = self.away();
         if away.len() == self.bells.len() {
             return Err(StoreError::away("no bucket is within reach"));
         }
         Ok(Readiness { away })
+    }
+
+    /// Numbers of buckets that are out of reach, as far as their timers know.
+    pub fn away(&self) -> Vec<usize> {
+        (0..self.bells.len()).filter(|&bucket| self.bells[bucket].is_failing()).collect()
+    }
+
+    /// How many buckets there are.
+    pub fn buckets(&self) -> usize {
+        self.bells.len()
     }
 
     /// In how many buckets jobs were lost since this server began; see [`crate::store::Store`].

@@ -40,6 +40,10 @@ pub(super) struct Keys {
     pub(super) attempts: String,
     pub(super) bucket: String,
     pub(super) epoch: String,
+    /// Never exists.
+    pub(super) absent: String,
+    /// The names of topics.
+    pub(super) topics: String,
     /// Gone again when the probe ends.
     pub(super) probe: String,
     /// The channel.
@@ -62,6 +66,8 @@ impl Keys {
             attempts: key("attempts"),
             bucket: key("bucket"),
             epoch: key("epoch"),
+            absent: key("absent"),
+            topics: key("topics"),
             probe: key("probe"),
             hints: key("hints"),
             slot: slot(tag),

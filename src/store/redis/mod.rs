@@ -9,6 +9,7 @@ mod codec;
 mod confirm;
 mod connection;
 mod dial;
+mod doctor;
 mod epoch;
 mod error;
 mod hints;
@@ -51,6 +52,7 @@ use crate::job::{
 
 pub use codec::{Record, record_rest};
 pub use dial::{Login, TlsFiles};
+pub use doctor::{Examined, Server, examine, spread};
 pub use options::{Ack, RedisOptions};
 pub use url::{Host, Kind, RedisUrl, Secret};
 

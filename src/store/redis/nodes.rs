@@ -20,6 +20,16 @@ use crate::{
     store::{OpenError, StoreError},
 };
 
+/// How many buckets a new store gets: enough that the fullest of so many masters has little more
+/// than its share, and no more, since every timer costs (see ARCHITECTURE.md).
+pub(super) fn default_buckets(masters: usize) -> Buckets {
+    match masters {
+        0..=3 => Buckets::SIXTEEN,
+        4..=12 => Buckets::SIXTY_FOUR,
+        _ => Buckets::TWO_HUNDRED_FIFTY_SIX,
+    }
+}
+
 /// How often a call follows its slot from node to node.
 const MOST_HOPS: usize = 3;
 
@@ -86,7 +96,7 @@ impl Nodes {
         }
         let buckets = match &found {
             Some(found) => crate::store::Layout::agree(found, asked)?,
-            None => asked.unwrap_or(Buckets::SIXTEEN),
+            None => asked.unwrap_or(default_buckets(up.len())),
         };
         let keys = Keys::all(&options.prefix, buckets);
         let map = match url.kind {
@@ -112,7 +122,7 @@ impl Nodes {
         }
         // Last of all: a layout says that everything else was written.
         let (_, host, connection) = &mut up[0];
-        opening.agree(host, connection, asked).await?;
+        opening.agree(host, connection, buckets).await?;
 
         let slots: BTreeSet<u16> = keys.iter().map(|keys| keys.slot).collect();
         let topics = keys::slot(&keys::version(&options.prefix));

@@ -64,9 +64,7 @@ impl Opening {
         }
         match (self.agreed.get(), self.expected) {
             // On a cluster only one node has the layout; there the epochs tell.
-            (Some(&buckets), Expected::Standalone) => {
-                self.agree(host, connection, Some(buckets)).await.map(drop)
-            }
+            (Some(&buckets), Expected::Standalone) => self.agree(host, connection, buckets).await,
             _ => Ok(()),
         }
     }
@@ -162,21 +160,20 @@ impl Opening {
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
-        asked: Option<Buckets>,
-    ) -> Result<Buckets, OpenError> {
-        let buckets = match self.layout(host, connection).await? {
-            Some(found) => Layout::agree(&found, asked)?,
+        buckets: Buckets,
+    ) -> Result<(), OpenError> {
+        let found = match self.layout(host, connection).await? {
+            Some(found) => Some(found),
             None => {
-                let buckets = asked.unwrap_or(Buckets::SIXTEEN);
                 let mut set = redis::cmd("SET");
                 set.arg(keys::layout(&self.prefix)).arg(Layout::new(buckets).text());
                 // Another server may have been faster.
-                let found: Option<String> =
-                    self.ask(host, connection, set.arg("NX").arg("GET")).await?;
-                found.map_or(Ok(buckets), |found| Layout::agree(&found, asked))?
+                self.ask(host, connection, set.arg("NX").arg("GET")).await?
             }
         };
-        Ok(*self.agreed.get_or_init(|| buckets))
+        found.map_or(Ok(buckets), |found| Layout::agree(&found, Some(buckets)))?;
+        self.agreed.get_or_init(|| buckets);
+        Ok(())
     }
 
     /// The epoch of each of these keys, made where there is none; and how many were missing.

@@ -82,7 +82,8 @@ impl Transition {
             true => ("EVAL", &self.text),
         };
         let mut cmd = redis::cmd(command);
-        cmd.arg(script).arg(3).arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket).arg(now);
+        cmd.arg(script).arg(4).arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket);
+        cmd.arg(&keys.absent).arg(now);
         cmd
     }
 

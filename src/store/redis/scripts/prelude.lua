@@ -2,6 +2,9 @@
 --
 -- KEYS  1 pool, 2 attempts, 3 bucket; the topics' sorted sets are named from their tag, so every
 --       key of a script lies in one slot. See keys.rs for what each holds.
+--       4 a key that never exists. While a cluster moves the slot to another node, reaching for a
+--       key that is there already (or nowhere) fails in the middle of a script, and what was
+--       written before stays. With a missing key among its KEYS, Redis refuses to begin it.
 -- ARGV  1 now in ms, or '' for the clock of this Redis. The rest is the script's own.
 --
 -- A job is in exactly one of its topic's four sorted sets: that is its state. Scripts read and
@@ -24,12 +27,6 @@ else
   NOW_MICROS = ARGV[1] * 1000
 end
 local NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
-
--- A cluster that moves this slot to another node has some of its keys there already: reaching for
--- one of those fails in the middle of a script, and what was written before stays. So nothing is
--- begun meanwhile. A key that never exists tells, before the first write.
-local absent = redis.pcall('EXISTS', string.sub(POOL, 1, -5) .. 'absent')
-if absent ~= 0 then return redis.error_reply('TRYAGAIN the slot of this bucket is being moved') end
 
 local function key(state, topic)
   return string.sub(POOL, 1, -5) .. state .. ':' .. topic

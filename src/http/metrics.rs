@@ -1,0 +1,34 @@
+//! `GET /metrics`: what a monitor should watch, in the text format of Prometheus.
+
+use axum::{extract::State, http::header::CONTENT_TYPE, response::IntoResponse};
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{counter::Counter, gauge::Gauge},
+    registry::Registry,
+};
+
+use super::App;
+
+/// The format of `prometheus_client`.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything is counted where it happens; here it is only written down.
+pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
+    let mut registry = Registry::with_prefix("delay_queue");
+    let lost = Counter::<u64>::default();
+    lost.inc_by(app.queue.losses());
+    let help = "Buckets whose jobs were lost because the store was emptied or replaced";
+    registry.register("store_losses", help, lost);
+    let mut gauge = |name: &str, help: &str, value: usize| {
+        let gauge = Gauge::<i64>::default();
+        gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        registry.register(name, help, gauge);
+    };
+    gauge("buckets", "Buckets of the store", app.queue.buckets());
+    let away = app.queue.away().len();
+    gauge("buckets_away", "Buckets that are out of reach: they refuse, the others go on", away);
+    let mut text = String::new();
+    // A String takes everything.
+    let _ = encode(&mut text, &registry);
+    ([(CONTENT_TYPE, OPEN_METRICS)], text)
+}

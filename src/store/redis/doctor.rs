@@ -1,0 +1,253 @@
+//! Looks at the servers of a store from outside, as `delay-queue doctor` shows them. Changes
+//! nothing, and makes no store where there is none.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection};
+
+use super::{
+    Host, Kind, RedisOptions, cluster,
+    keys::{self, Keys},
+    nodes::default_buckets,
+    opening::Opening,
+    policy,
+    sentinel::Sentinels,
+};
+use crate::{
+    job::{Buckets, State},
+    store::{Counts, Layout, OpenError},
+};
+
+/// Topics of a bucket that are counted.
+const TOPICS: usize = 1_000;
+/// A clock that is so far from this machine's is worth a word.
+const CLOCK_MILLIS: f64 = 1_000.0;
+/// Deadlines that have come so long ago should have been promoted.
+const OVERDUE_MILLIS: f64 = 5_000.0;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Examined {
+    /// The layout's text, if the store was made.
+    pub layout: Option<String>,
+    /// How many buckets it has, or would get.
+    pub buckets: u16,
+    /// Every master.
+    pub servers: Vec<Server>,
+    /// How many servers of ours listen.
+    pub at_work: u64,
+    /// Must be mended: a server does not start, or jobs are at risk.
+    pub problems: Vec<String>,
+    /// Should be known.
+    pub advice: Vec<String>,
+}
+
+/// One master.
+#[derive(Debug, Default)]
+pub struct Server {
+    /// Where.
+    pub address: String,
+    /// What it is: version, persistence, memory, replicas.
+    pub facts: Vec<(&'static str, String)>,
+    /// The numbers of its buckets.
+    pub buckets: Vec<usize>,
+    /// Jobs in them.
+    pub counts: Counts,
+    /// How long ago the oldest deadline came that nobody has promoted yet, in ms.
+    pub overdue: f64,
+}
+
+/// How many buckets the masters of an evenly cut cluster have: the fewest and the most.
+pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) {
+    let mut counts = vec![0; masters];
+    for keys in Keys::all(prefix, buckets) {
+        // The ranges that a cluster is created with.
+        counts[usize::from(keys.slot) * masters / 16_384] += 1;
+    }
+    let least = counts.iter().min().copied().unwrap_or_default();
+    (least, counts.into_iter().max().unwrap_or_default())
+}
+
+/// Looks at everything that answers.
+///
+/// # Errors
+/// There is nothing to look at: no server, no Sentinel that knows the master.
+pub async fn examine(options: &RedisOptions) -> Result<Examined, OpenError> {
+    let opening = Opening::new(options);
+    let dialer = options.dialer()?;
+    let hosts = &options.url.hosts;
+    let map = match &options.url.kind {
+        Kind::Cluster => Some(cluster::ask(&dialer, &opening, hosts).await?),
+        Kind::Single | Kind::Sentinel { .. } => None,
+    };
+    let masters = match (&options.url.kind, &map) {
+        (Kind::Sentinel { master }, _) => {
+            let own = options.sentinel_dialer()?;
+            vec![Sentinels::new(own, hosts.clone(), master.clone()).find().await?]
+        }
+        (_, Some(map)) => map.masters(),
+        (_, None) => hosts.clone(),
+    };
+    let has = |host: &Host, slot| map.as_ref().is_none_or(|map| map.master(slot) == Some(host));
+
+    let mut examined = Examined::default();
+    let mut reached = Vec::new();
+    for host in masters {
+        match dialer.dial(&host).await {
+            Ok(connection) => reached.push((host, connection)),
+            Err(cause) => examined.problems.push(opening.engine(&host, &cause).to_string()),
+        }
+    }
+    let key = keys::layout(&options.prefix);
+    for (host, connection) in &mut reached {
+        if has(host, keys::slot(&key)) {
+            examined.layout = ask(connection, redis::cmd("GET").arg(&key)).await;
+        }
+    }
+    if reached.is_empty() {
+        return Ok(examined);
+    }
+    let buckets = match &examined.layout {
+        Some(text) => Layout::agree(text, None),
+        None => Ok(default_buckets(reached.len())),
+    };
+    let buckets = buckets.unwrap_or_else(|error| {
+        examined.problems.push(error.to_string());
+        Buckets::SIXTEEN
+    });
+    examined.buckets = buckets.get();
+    let all = Keys::all(&options.prefix, buckets);
+    for (host, mut connection) in reached {
+        let own: Vec<(usize, &Keys)> =
+            all.iter().enumerate().filter(|(_, keys)| has(&host, keys.slot)).collect();
+        let server = look(&opening, &host, &mut connection, &own, &mut examined).await;
+        examined.servers.push(server);
+    }
+    let reached: usize = examined.servers.iter().map(|server| server.buckets.len()).sum();
+    if examined.problems.is_empty() && reached < all.len() {
+        examined.problems.push("some buckets are on no server that answers".to_owned());
+    }
+    Ok(examined)
+}
+
+async fn look(
+    opening: &Opening,
+    host: &Host,
+    connection: &mut MultiplexedConnection,
+    own: &[(usize, &Keys)],
+    examined: &mut Examined,
+) -> Server {
+    let mut server = Server { address: host.to_string(), ..Server::default() };
+    let info: String = ask(connection, &redis::cmd("INFO")).await.unwrap_or_default();
+    let fields = policy::fields(&info);
+    let field = |name: &str| fields.get(name).copied().unwrap_or("?").to_owned();
+    let mut get = redis::cmd("CONFIG");
+    let config: Option<Vec<String>> = ask(connection, get.arg("GET").arg("appendfsync")).await;
+    let fsync = config.and_then(|found| found.get(1).cloned()).unwrap_or_else(|| "?".to_owned());
+    let clock = clock_difference(connection).await;
+    server.facts = vec![
+        ("version", field("redis_version")),
+        ("role", field("role")),
+        ("aof_enabled", field("aof_enabled")),
+        ("appendfsync", fsync),
+        ("maxmemory_policy", field("maxmemory_policy")),
+        ("used_memory", field("used_memory_human")),
+        ("maxmemory", field("maxmemory_human")),
+        ("replicas", field("connected_slaves")),
+        ("clock", clock.map_or("?".to_owned(), |millis| format!("{millis:+.1} ms"))),
+    ];
+    if clock.is_some_and(|millis| millis.abs() > CLOCK_MILLIS) {
+        let advice = "its clock differs from this machine's: due_at is judged by its clock";
+        examined.advice.push(format!("{host}: {advice}"));
+    }
+    if field("connected_slaves") == "0" {
+        let advice = "no replica: if its machine is lost, so are its jobs";
+        examined.advice.push(format!("{host}: {advice}"));
+    }
+    if let Some((_, keys)) = own.first() {
+        if let Err(error) = opening.inspect(host, connection).await {
+            examined.problems.push(error.to_string());
+            return server;
+        }
+        if let Err(error) = opening.probe(host, connection, &keys.probe).await {
+            examined.problems.push(error.to_string());
+        }
+        let mut ask_channel = redis::cmd("PUBSUB");
+        ask_channel.arg("SHARDNUMSUB").arg(&keys.hints);
+        let heard: Option<(String, u64)> = ask(connection, &ask_channel).await;
+        examined.at_work = examined.at_work.max(heard.map_or(0, |(_, count)| count));
+    }
+    let mut without_epoch = 0;
+    for &(bucket, keys) in own {
+        server.buckets.push(bucket);
+        let epoch: Option<String> = ask(connection, redis::cmd("GET").arg(&keys.epoch)).await;
+        without_epoch += usize::from(epoch.is_none());
+        count(connection, keys, &mut server).await;
+    }
+    if without_epoch > 0 && examined.layout.is_some() {
+        let problem = "buckets have no epoch: they were emptied since the store was made";
+        examined.problems.push(format!("{host}: {without_epoch} {problem}"));
+    }
+    if server.overdue > OVERDUE_MILLIS {
+        let seconds = server.overdue / 1_000.0;
+        let problem = "due jobs do not move: is a server at work?";
+        examined.problems.push(format!("{host}: {problem} (the oldest since {seconds:.1} s)"));
+    }
+    server
+}
+
+/// Adds a bucket's jobs and its oldest deadline.
+async fn count(connection: &mut MultiplexedConnection, keys: &Keys, server: &mut Server) {
+    let mut names = redis::cmd("ZRANGE");
+    names.arg(&keys.topics).arg(0).arg(TOPICS - 1);
+    let topics: Vec<String> = ask(connection, &names).await.unwrap_or_default();
+    for topic in topics.iter().filter_map(|topic| topic.parse().ok()) {
+        let mut counts = [0; 4];
+        for (count, state) in counts.iter_mut().zip(State::ALL) {
+            let key = keys.topic(state, &topic);
+            *count = ask(connection, redis::cmd("ZCARD").arg(key)).await.unwrap_or_default();
+        }
+        let [delayed, ready, reserved, dead] = counts;
+        server.counts = server.counts.plus(Counts { delayed, ready, reserved, dead });
+    }
+    let mut first = redis::cmd("ZRANGE");
+    first.arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
+    let first: Option<(String, f64)> = ask(connection, &first).await;
+    let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
+    if let (Some((_, at)), Some((seconds, micros))) = (first, now) {
+        server.overdue = server.overdue.max(seconds * 1e3 + micros / 1e3 - at);
+    }
+}
+
+/// How far the server's clock is before this machine's, in ms.
+async fn clock_difference(connection: &mut MultiplexedConnection) -> Option<f64> {
+    let began = Instant::now();
+    let (seconds, micros): (f64, f64) = ask(connection, &redis::cmd("TIME")).await?;
+    let way_back = began.elapsed().as_secs_f64() / 2.0;
+    #[expect(clippy::disallowed_methods, reason = "two clocks are compared, and nothing decided")]
+    let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64() - way_back;
+    Some((seconds + micros / 1e6 - here) * 1e3)
+}
+
+/// None also for what this user may not ask.
+async fn ask<T: FromRedisValue>(connection: &mut MultiplexedConnection, cmd: &Cmd) -> Option<T> {
+    cmd.query_async::<Option<T>>(connection).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_spread_evenly_over_even_masters() {
+        let spread = |count: u16, masters| {
+            spread("dq", Buckets::try_from(count).expect("a number of buckets"), masters)
+        };
+        assert_eq!(spread(16, 3), (5, 6));
+        assert_eq!(spread(16, 6), (2, 3));
+        assert_eq!(spread(64, 3), (21, 22));
+        assert_eq!(spread(64, 6), (10, 11));
+        assert_eq!(spread(256, 6), (42, 43));
+        assert_eq!(spread(256, 30), (8, 9));
+    }
+}
