@@ -33,7 +33,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// A timer looks for itself after this many times `timer.max_sleep`, whatever others tell.
-const SKIPPED_LOOKS: u32 = 4;
+const SKIPPED_LOOKS: u32 = 8;
 
 /// What a bucket's timer shares with the rest of the process.
 pub(super) struct Bell {

@@ -47,7 +47,8 @@ pub(super) struct Hints {
 struct Outbox {
     waiting: Mutex<Waiting>,
     wake: Notify,
-    /// By bucket: somebody else listens.
+    /// By bucket: somebody else listens, or nobody knows yet. Whoever comes is heard to look, and
+    /// whoever has gone is missing from the next telling's count.
     others: Vec<AtomicBool>,
     channels: Vec<(String, u16)>,
     /// By which this process knows its own messages.
@@ -66,7 +67,7 @@ impl Hints {
         let outbox = Arc::new(Outbox {
             waiting: Mutex::default(),
             wake: Notify::new(),
-            others: keys.iter().map(|_| AtomicBool::new(false)).collect(),
+            others: keys.iter().map(|_| AtomicBool::new(true)).collect(),
             channels: keys.iter().map(|keys| (keys.hints.clone(), keys.slot)).collect(),
             me: format!("{:016x}", rand::random::<u64>()),
         });
@@ -105,11 +106,15 @@ impl Hints {
     pub(super) fn tell(&self, hint: Hint) {
         let mut waiting = self.outbox.lock();
         match hint {
-            Hint::Looked(bucket) => drop(waiting.looked.insert(bucket.index())),
+            Hint::Looked(bucket) => {
+                if !self.outbox.has_others(bucket) {
+                    return;
+                }
+                waiting.looked.insert(bucket.index());
+            }
             Hint::Settings => waiting.settings = true,
             Hint::Ready { bucket, topic, count } => {
-                let alone = !self.outbox.others[bucket.index()].load(Ordering::Relaxed);
-                if alone || waiting.ready.len() >= TOLD {
+                if !self.outbox.has_others(bucket) || waiting.ready.len() >= TOLD {
                     return;
                 }
                 *waiting.ready.entry((bucket.index(), topic)).or_default() += count;
@@ -123,6 +128,10 @@ impl Hints {
 impl Outbox {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_others(&self, bucket: Bucket) -> bool {
+        self.others[bucket.index()].load(Ordering::Relaxed)
     }
 
     /// Everything that waits, as messages: each with its bucket.
