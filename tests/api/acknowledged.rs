@@ -99,3 +99,23 @@ async fn a_redis_that_syncs_every_write_is_worth_fsync() {
     let job = server.pop_one("t").await;
     assert_eq!(server.post("/jobs/a/finish", "").await.status, 204, "{job}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_becomes_a_replica_acknowledges_nothing_more() {
+    let (master, _replica) = pair();
+    let server = server(&master, Ack::Replica).await;
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    master.command("REPLICAOF 127.0.0.1 1").expect("an answer");
+    for number in 0..5 {
+        let put = format!(r#"{{"topic":"t","id":"job:{number}"}}"#);
+        server.post("/jobs", put).await.problem(503, "store_unavailable");
+    }
+    master.command("REPLICAOF NO ONE").expect("an answer");
+    let back = std::time::Instant::now();
+    // Its replica follows it again, within a second or so.
+    while server.post("/jobs", r#"{"topic":"t","id":"b"}"#).await.status != 201 {
+        assert!(back.elapsed() < std::time::Duration::from_secs(20), "it does not go on");
+        crate::server::pass(std::time::Duration::from_millis(50)).await;
+        server.delete("/jobs/b").await;
+    }
+}

@@ -123,8 +123,13 @@ impl Writer {
     async fn write(&mut self, commands: Vec<Cmd>) -> Result<Vec<Result<Value, Failure>>, Failure> {
         let number = self.connection.number();
         if self.sure_of != number {
-            let answer = self.connection.command(&self.by.command(SHORT_PATIENCE)).await?;
-            if !self.by.is_confirmed(&answer) {
+            let answer = self.connection.command(&self.by.command(SHORT_PATIENCE)).await;
+            if let Err(failure) = &answer {
+                // It is no master any more, or its AOF is off: a new connection finds that out.
+                self.connection.renew("the server confirms nothing");
+                return Err(away(&failure.error));
+            }
+            if !matches!(answer, Ok(answer) if self.by.is_confirmed(&answer)) {
                 return Err(away(format!("{} confirms what was written before", self.by.who())));
             }
         }
