@@ -119,3 +119,18 @@ async fn a_master_that_becomes_a_replica_acknowledges_nothing_more() {
         server.delete("/jobs/b").await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_master_that_does_not_know_it_yet_acknowledges_with_memory_alone() {
+    let (old, new) = pair();
+    let (weak, strong) = (server(&old, Ack::Memory).await, server(&old, Ack::Replica).await);
+    // The replica takes over; the old master answers on, as one that is cut off does.
+    new.command("REPLICAOF NO ONE").expect("an answer");
+    weak.put(r#"{"topic":"t","id":"weak"}"#).await;
+    let put = strong.post("/jobs", r#"{"topic":"t","id":"strong"}"#).await;
+    assert_eq!(put.problem(503, "store_unavailable")["applied"], "unknown");
+    let strong_pop = strong.get("/topics/t/pop").await;
+    strong_pop.problem(503, "store_unavailable");
+    let there = server(&new, Ack::Memory).await;
+    there.get("/jobs/weak").await.problem(404, "job_not_found"); // acknowledged, and lost
+}
