@@ -104,7 +104,7 @@ pub struct Flags {
 #[derive(Debug, Error)]
 pub enum SettingsError {
     /// Found while reading: names key and place.
-    #[error("failed to read the settings: {}", without_urls(&.0.to_string()))]
+    #[error("failed to read the settings: {}", without_values(&.0.to_string()))]
     Read(#[from] config::ConfigError),
     /// A value that is not allowed.
     #[error("failed to use the settings: {key} {allowed}, got {given}")]
@@ -170,6 +170,17 @@ impl Settings {
         }
         Ok(self)
     }
+}
+
+/// What a message about a file may show: not the lines of the file, which TOML's errors quote with
+/// a bar in front, since there may be a password in them.
+fn without_values(text: &str) -> String {
+    let quoted = |line: &&str| {
+        line.trim_start_matches([' ', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
+            .starts_with('|')
+    };
+    let lines: Vec<&str> = text.lines().filter(|line| !quoted(line)).collect();
+    without_urls(&lines.join("\n"))
 }
 
 /// What a message may show of a text that has URLs in it, and passwords in them: the schemes.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::{SettingsError, refused, without_urls};
+use super::{SettingsError, refused};
 use crate::{
     job::Buckets,
     store::redis::{Ack, Login, RedisOptions, RedisUrl, Secret, TlsFiles},
@@ -66,9 +66,8 @@ impl StoreSettings {
             let path = path.strip_prefix("//").unwrap_or(path);
             return Ok(StoreUrl::File(PathBuf::from(path)));
         }
-        let url: RedisUrl = text.parse().map_err(|allowed| {
-            refused("store.url", allowed, format!("{:?}", without_urls(text)))
-        })?;
+        let url: RedisUrl =
+            text.parse().map_err(|allowed| refused("store.url", allowed, scheme(text)))?;
         let login = Login {
             user: one_of("store.user", self.user.clone(), url.user.clone())?,
             password: one_of(
@@ -96,7 +95,7 @@ impl StoreSettings {
         let tls = TlsFiles { ca: self.ca_file.clone(), client };
         if !url.tls && (tls.ca.is_some() || tls.client.is_some()) {
             let allowed = "must begin with rediss to use store.ca_file or store.cert_file";
-            return Err(refused("store.url", allowed, format!("{:?}", without_urls(text))));
+            return Err(refused("store.url", allowed, scheme(text)));
         }
         Ok(StoreUrl::Redis(Box::new(RedisOptions {
             login,
@@ -107,6 +106,11 @@ impl StoreSettings {
             ..RedisOptions::new(url, &self.prefix)
         })))
     }
+}
+
+/// What a message shows of a URL: what follows may be a password.
+fn scheme(url: &str) -> String {
+    url.split_once(':').map_or_else(|| format!("{url:?}"), |(scheme, _)| format!("{scheme}:…"))
 }
 
 /// A value that may stand in two places, and should stand in one.

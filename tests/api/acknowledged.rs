@@ -124,6 +124,7 @@ async fn a_master_that_becomes_a_replica_acknowledges_nothing_more() {
 async fn an_old_master_that_does_not_know_it_yet_acknowledges_with_memory_alone() {
     let (old, new) = pair();
     let (weak, strong) = (server(&old, Ack::Memory).await, server(&old, Ack::Replica).await);
+    strong.put(r#"{"topic":"t","id":"before"}"#).await;
     // The replica takes over; the old master answers on, as one that is cut off does.
     new.command("REPLICAOF NO ONE").expect("an answer");
     weak.put(r#"{"topic":"t","id":"weak"}"#).await;

@@ -4,6 +4,8 @@
 //! these writes have a connection that carries nothing else: whatever has come goes down it as one
 //! batch with one WAIT behind it, and meanwhile the next batch gathers.
 
+use std::sync::Arc;
+
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
@@ -64,6 +66,7 @@ impl By {
 
 /// The way of confirmed writes to one server.
 pub(super) struct Confirmed {
+    connection: Arc<Connection>,
     queue: mpsc::UnboundedSender<Order>,
     _task: AbortOnDropHandle<()>,
 }
@@ -75,10 +78,15 @@ struct Order {
 
 impl Confirmed {
     /// On a connection that carries nothing else.
-    pub(super) fn new(connection: std::sync::Arc<Connection>, by: By) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, by: By) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
-        let writer = Writer { connection, by, sure_of: None };
-        Self { queue, _task: AbortOnDropHandle::new(tokio::spawn(writer.run(orders))) }
+        let writer = Writer { connection: Arc::clone(&connection), by, sure_of: None };
+        Self { connection, queue, _task: AbortOnDropHandle::new(tokio::spawn(writer.run(orders))) }
+    }
+
+    /// Completes when there is a connection.
+    pub(super) async fn up(&self) {
+        self.connection.up().await;
     }
 
     /// Has a write done and confirmed.
@@ -96,7 +104,7 @@ impl Confirmed {
 }
 
 struct Writer {
-    connection: std::sync::Arc<Connection>,
+    connection: Arc<Connection>,
     by: By,
     /// The number of the connection whose last write was confirmed.
     sure_of: Option<u64>,

@@ -239,15 +239,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_spread_evenly_over_even_masters() {
+    fn buckets_spread_evenly_once_there_are_ten_for_every_master() {
         let spread = |count: u16, masters| {
             spread("dq", Buckets::try_from(count).expect("a number of buckets"), masters)
         };
         assert_eq!(spread(16, 3), (5, 6));
-        assert_eq!(spread(16, 6), (2, 3));
+        assert_eq!(spread(16, 6), (2, 4));
         assert_eq!(spread(64, 3), (21, 22));
         assert_eq!(spread(64, 6), (10, 11));
-        assert_eq!(spread(256, 6), (42, 43));
+        assert_eq!(spread(256, 3), (84, 86));
+        assert_eq!(spread(256, 6), (42, 44));
         assert_eq!(spread(256, 30), (8, 9));
     }
 }
