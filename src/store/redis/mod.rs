@@ -19,6 +19,7 @@ mod nodes;
 mod opening;
 mod options;
 mod policy;
+mod reply;
 mod restore;
 mod scripts;
 mod sentinel;
@@ -32,12 +33,13 @@ use async_trait::async_trait;
 use redis::Cmd;
 
 use self::{
-    codec::{Values, backoff_text, checksum, schedule_text},
+    codec::{backoff_text, checksum, schedule_text},
     epoch::Epochs,
     hints::Hints,
     keys::Keys,
     nodes::{Nodes, Opened},
     opening::Opening,
+    reply::Values,
     scripts::{Scripts, Transition, held, ids, millis_text},
 };
 use super::{
@@ -235,7 +237,7 @@ impl Store for RedisStore {
 
     async fn delete(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<State>>> {
         let mut reply = self.run(&self.scripts.delete, bucket, |cmd| ids(cmd, &jobs)).await?;
-        let state = |code: u64| codec::state_of(i64::try_from(code).unwrap_or(0));
+        let state = |code: u64| reply::state_of(i64::try_from(code).unwrap_or(0));
         jobs.iter()
             .map(|_| reply.reply_number()?.map(state).map_or_else(|r| Ok(Err(r)), |s| s.map(Ok)))
             .collect()
@@ -369,7 +371,7 @@ fn moved(reply: &mut Values) -> Result<Reply<Moved>, StoreError> {
     let (state, text, due_at) = (reply.reply_number()?, reply.text()?, reply.millis()?);
     let died = reply.int()? == 1;
     let state = match state {
-        Ok(code) => codec::state_of(i64::try_from(code).unwrap_or(0))?,
+        Ok(code) => reply::state_of(i64::try_from(code).unwrap_or(0))?,
         Err(refusal) => return Ok(Err(refusal)),
     };
     Ok(Ok(Moved { topic: text.parse().map_err(StoreError::unreadable)?, state, due_at, died }))

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::{RedisStore, codec::Values};
+use super::{RedisStore, reply::Values};
 use crate::{
     job::{Bucket, State, Topic, UnixMillis},
     store::{Layout, Look, Moves, Next, Outcome, Promoted, StoreError},

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, Pipeline};
 
-use super::{RedisStore, StoreError, codec::Values, keys, scripts};
+use super::{RedisStore, StoreError, keys, reply::Values, scripts};
 use crate::{
     job::{Bucket, State, Topic, TopicSettings},
     store::{Counts, JobPage, Outcome, Place, TopicLook, TopicPage},

@@ -1,0 +1,239 @@
+//! What the scripts answer, taken apart.
+
+use redis::Value;
+
+use super::codec::{Attempt, Record};
+use crate::{
+    job::{Job, JobId, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
+    store::{Counts, How, Place, Placed, Reply, StoreError},
+};
+
+/// The values of one reply, taken one after another.
+pub(super) struct Values(std::vec::IntoIter<Value>);
+
+impl Values {
+    pub(super) fn new(reply: Value) -> Result<Self, StoreError> {
+        match reply {
+            Value::Array(values) => Ok(Self(values.into_iter())),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// How many are left.
+    pub(super) fn left(&self) -> usize {
+        self.0.len()
+    }
+
+    fn next(&mut self) -> Result<Value, StoreError> {
+        self.0.next().ok_or_else(|| StoreError::unreadable("a reply with too few values"))
+    }
+
+    pub(super) fn int(&mut self) -> Result<i64, StoreError> {
+        match self.next()? {
+            Value::Int(number) => Ok(number),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub(super) fn number(&mut self) -> Result<u64, StoreError> {
+        let number = self.int()?;
+        u64::try_from(number).map_err(|_| unexpected(&Value::Int(number)))
+    }
+
+    pub(super) fn millis(&mut self) -> Result<UnixMillis, StoreError> {
+        self.number().map(UnixMillis::new)
+    }
+
+    fn small(&mut self) -> Result<u32, StoreError> {
+        let number = self.int()?;
+        u32::try_from(number).map_err(|_| unexpected(&Value::Int(number)))
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
+        match self.next()? {
+            Value::BulkString(bytes) => Ok(bytes),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub(super) fn text(&mut self) -> Result<String, StoreError> {
+        String::from_utf8(self.bytes()?).map_err(StoreError::unreadable)
+    }
+
+    pub(super) fn parsed<T: std::str::FromStr>(&mut self) -> Result<T, StoreError> {
+        let text = self.text()?;
+        text.parse().map_err(|_| StoreError::unreadable(format!("reply {text:?}")))
+    }
+
+    pub(super) fn inner(&mut self) -> Result<Self, StoreError> {
+        Self::new(self.next()?)
+    }
+
+    /// A text, or a refusal in its place.
+    pub(super) fn reply_text(&mut self) -> Result<Reply<String>, StoreError> {
+        match self.next()? {
+            Value::Int(code) => refusal(code).map(Err),
+            Value::BulkString(bytes) => {
+                String::from_utf8(bytes).map(Ok).map_err(StoreError::unreadable)
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A number, or a refusal in its place.
+    pub(super) fn reply_number(&mut self) -> Result<Reply<u64>, StoreError> {
+        let code = self.int()?;
+        u64::try_from(code).map_or_else(|_| refusal(code).map(Err), |number| Ok(Ok(number)))
+    }
+
+    /// What `put.lua` says of one job.
+    pub(super) fn placed(&mut self) -> Result<Reply<Placed>, StoreError> {
+        match self.next()? {
+            Value::Int(code @ ..0) => refusal(code).map(Err),
+            Value::Int(created) => Ok(Ok(Placed {
+                how: How::Created,
+                state: if created % 2 == 1 { State::Ready } else { State::Delayed },
+                due_at: UnixMillis::new(created.unsigned_abs() / 2),
+                kept: None,
+            })),
+            of_living => Self::new(of_living)?.placed_on_living().map(Ok),
+        }
+    }
+
+    fn placed_on_living(&mut self) -> Result<Placed, StoreError> {
+        let how = match self.int()? {
+            1 => How::Kept,
+            2 => How::Replaced,
+            other => return Err(StoreError::unreadable(format!("put reply {other}"))),
+        };
+        let (state, due_at) = (state_of(self.int()?)?, self.millis()?);
+        let kept = match self.text()?.as_str() {
+            "" => None,
+            topic => Some(topic.parse().map_err(StoreError::unreadable)?),
+        };
+        Ok(Placed { how, state, due_at, kept })
+    }
+
+    /// What `pop.lua` says of one job, which has this reservation since `now`. Damage of its
+    /// record is the inner error.
+    pub(super) fn popped(
+        &mut self,
+        reservation: Reservation,
+        now: UnixMillis,
+    ) -> Result<Result<PoppedJob, (JobId, StoreError)>, StoreError> {
+        let id: JobId = self.parsed()?;
+        let record = Record::parse(self.bytes()?);
+        let (attempt, due_at, ttr) = (self.small()?, self.millis()?, Millis::new(self.number()?));
+        let record = match record {
+            Ok(record) => record,
+            Err(damage) => return Ok(Err((id, damage))),
+        };
+        Ok(Ok(PoppedJob {
+            id,
+            topic: record.topic,
+            body: record.body,
+            attempt,
+            max_attempts: record.max_attempts,
+            due_at,
+            created_at: record.created_at,
+            ttr,
+            reservation,
+            reserved_until: now.after(ttr),
+        }))
+    }
+
+    /// What `list.lua` says of one job: where it is, and the job unless its record is damaged.
+    pub(super) fn listed(&mut self) -> Result<(Place, Option<Job>), StoreError> {
+        let id: JobId = self.parsed()?;
+        let mut job = Self(self.0.by_ref().take(4).collect::<Vec<_>>().into_iter());
+        let at = match job.0.as_slice().last() {
+            Some(&Value::Int(at)) => UnixMillis::new(u64::try_from(at).unwrap_or(0)),
+            _ => return Err(StoreError::unreadable("a listed job without its time")),
+        };
+        let place = Place { at, tie: id.to_string() };
+        Ok((place, job.job(id).ok().flatten()))
+    }
+
+    /// Four counts.
+    pub(super) fn counts(&mut self) -> Result<Counts, StoreError> {
+        let (delayed, ready) = (self.number()?, self.number()?);
+        Ok(Counts { delayed, ready, reserved: self.number()?, dead: self.number()? })
+    }
+
+    /// A time, or 0 for none.
+    pub(super) fn maybe_millis(&mut self) -> Result<Option<UnixMillis>, StoreError> {
+        Ok(Some(self.millis()?).filter(|at| at.get() > 0))
+    }
+
+    /// What `reschedule.lua` says of one job.
+    pub(super) fn rescheduled(&mut self, id: JobId) -> Result<Reply<Job>, StoreError> {
+        match self.next()? {
+            Value::Int(code) => refusal(code).map(Err),
+            job => Ok(Self::new(job)?.job(id)?.ok_or(Refusal::NotFound)),
+        }
+    }
+
+    /// What `get.lua` says.
+    pub(super) fn job(&mut self, id: JobId) -> Result<Option<Job>, StoreError> {
+        if self.left() == 0 {
+            return Ok(None);
+        }
+        let record = Record::parse(self.bytes()?)?;
+        let attempt = Attempt::parse(&self.text()?);
+        let state = state_of(self.int()?)?;
+        let score = self.millis()?;
+        let held_or_dead = matches!(state, State::Reserved | State::Dead);
+        let due_at = attempt.as_ref().filter(|_| held_or_dead).map_or(score, |a| a.due_at);
+        let ttr =
+            attempt.as_ref().filter(|_| state == State::Reserved).map_or(record.ttr, |a| a.ttr);
+        Ok(Some(Job {
+            id,
+            topic: record.topic,
+            body: record.body,
+            state,
+            attempt: attempt.as_ref().map_or(0, |a| a.attempt),
+            max_attempts: record.max_attempts,
+            due_at,
+            created_at: record.created_at,
+            ttr,
+            own_ttr: record.ttr,
+            backoff: record.backoff,
+            dead_retention: record.dead_retention,
+            reservation: attempt.as_ref().and_then(|a| a.reservation),
+            reserved_until: (state == State::Reserved).then_some(score),
+            died_at: attempt.as_ref().filter(|_| state == State::Dead).map(|a| a.died_at),
+            error: attempt.and_then(|a| a.error),
+        }))
+    }
+}
+
+/// The code of a state, as in `prelude.lua`.
+pub(super) fn state_of(code: i64) -> Result<State, StoreError> {
+    match code {
+        1 => Ok(State::Delayed),
+        2 => Ok(State::Ready),
+        3 => Ok(State::Reserved),
+        4 => Ok(State::Dead),
+        other => Err(StoreError::unreadable(format!("state {other}: the job is in no set"))),
+    }
+}
+
+/// The code of a refusal, as in `prelude.lua`.
+fn refusal(code: i64) -> Result<Refusal, StoreError> {
+    match code {
+        -1 => Ok(Refusal::NotFound),
+        -2 => Ok(Refusal::Exists),
+        -3 => Ok(Refusal::ReservationLost),
+        -4 => Ok(Refusal::NeverPopped),
+        -5 => Ok(Refusal::Reserved),
+        -6 => Ok(Refusal::Dead),
+        -7 => Ok(Refusal::DueTooFar),
+        other => Err(StoreError::unreadable(format!("refusal {other}"))),
+    }
+}
+
+fn unexpected(value: &Value) -> StoreError {
+    let mut text = format!("{value:?}");
+    text.truncate(text.char_indices().nth(200).map_or(text.len(), |(end, _)| end));
+    StoreError::unreadable(format!("an unexpected reply: {text}"))
+}
