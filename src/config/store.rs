@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::{SettingsError, refused, without_urls};
+use super::{SettingsError, refused};
 use crate::{
     job::Buckets,
     store::redis::{Ack, Login, RedisOptions, RedisUrl, Secret, TlsFiles},
@@ -66,9 +66,8 @@ impl StoreSettings {
             let path = path.strip_prefix("//").unwrap_or(path);
             return Ok(StoreUrl::File(PathBuf::from(path)));
         }
-        let url: RedisUrl = text.parse().map_err(|allowed| {
-            refused("store.url", allowed, format!("{:?}", without_urls(text)))
-        })?;
+        let url: RedisUrl =
+            text.parse().map_err(|allowed| refused("store.url", allowed, scheme(text)))?;
         let login = Login {
             user: one_of("store.user", self.user.clone(), url.user.clone())?,
             password: one_of(
@@ -77,6 +76,7 @@ impl StoreSettings {
                 url.password.clone(),
             )?,
         };
+        with_password("store.user", &login)?;
         let sentinel_login = Login {
             user: self.sentinel_user.clone(),
             password: password(
@@ -85,6 +85,7 @@ impl StoreSettings {
                 self.sentinel_password_file.as_ref(),
             )?,
         };
+        with_password("store.sentinel_user", &sentinel_login)?;
         let client = match (&self.cert_file, &self.key_file) {
             (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
             (None, None) => None,
@@ -96,7 +97,7 @@ impl StoreSettings {
         let tls = TlsFiles { ca: self.ca_file.clone(), client };
         if !url.tls && (tls.ca.is_some() || tls.client.is_some()) {
             let allowed = "must begin with rediss to use store.ca_file or store.cert_file";
-            return Err(refused("store.url", allowed, format!("{:?}", without_urls(text))));
+            return Err(refused("store.url", allowed, scheme(text)));
         }
         Ok(StoreUrl::Redis(Box::new(RedisOptions {
             login,
@@ -121,6 +122,26 @@ fn one_of<T>(
     }
 }
 
+/// What a message may show of a URL: it may have a password anywhere behind the scheme.
+fn scheme(url: &str) -> String {
+    match url.split_once(':') {
+        Some((scheme, _)) => format!("\"{scheme}:…\""),
+        None => "something without a scheme".to_owned(),
+    }
+}
+
+/// A user without a password would not be sent: Redis would take the connection for the default
+/// user's.
+fn with_password(key: &'static str, login: &Login) -> Result<(), SettingsError> {
+    match (&login.user, &login.password) {
+        (Some(user), None) => {
+            let allowed = "must have its password beside it (\"\" for a user that has none)";
+            Err(refused(key, allowed, format!("{user:?} alone")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A password, or what a file has of it: its first line.
 fn password(
     key: &'static str,
@@ -135,5 +156,8 @@ fn password(
         let given = format!("{} ({cause})", path.display());
         refused(key, "must name a file that can be read", given)
     })?;
-    Ok(Some(Secret(text.lines().next().unwrap_or_default().to_owned())))
+    match text.lines().next().unwrap_or_default() {
+        "" => Err(refused(key, "must have the password as its first line", path.display())),
+        line => Ok(Some(Secret(line.to_owned()))),
+    }
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Host, dial::Dialer};
+use super::{Host, dial::Dialer, opening};
 use crate::store::OpenError;
 
 /// How long the answer of one Sentinel may take.
@@ -43,6 +43,10 @@ impl Sentinels {
                     return Ok(master);
                 }
                 Ok(Ok(None)) => causes.push(format!("{host} knows no such master")),
+                Ok(Err(cause)) if opening::is_unknown(&cause) => {
+                    let hint = "(see store.sentinel_user and store.sentinel_password)";
+                    causes.push(format!("{host}: {cause} {hint}"));
+                }
                 Ok(Err(cause)) => causes.push(format!("{host}: {cause}")),
                 Err(_) => causes.push(format!("{host} did not answer within {PATIENCE:?}")),
             }
