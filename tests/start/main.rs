@@ -19,6 +19,7 @@ mod shared_cluster;
 mod signals;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 
 /// Runs the program to its end.
 fn output(dir: &std::path::Path, arguments: &[&str]) -> std::process::Output {
