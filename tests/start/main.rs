@@ -5,6 +5,7 @@ mod bench;
 #[expect(dead_code, reason = "no fault is brought about here")]
 #[path = "../support/cluster.rs"]
 mod cluster_of_redis;
+mod doctor;
 mod kinds;
 mod moving;
 #[path = "../support/process.rs"]
