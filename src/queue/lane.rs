@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use super::{
-    coalescer::Coalescer, handed::Handed, handed::WayBack, news, stats::Stats, timer::Bell,
+    coalescer::Coalescer, handed::Handed, handed::WayBack, stats::Stats, timer::Bell,
     waiters::Waiters,
 };
 use crate::{
@@ -45,7 +45,7 @@ pub(super) struct Scene {
 
 impl Scene {
     fn ready(&self, topic: &Topic, count: u64) {
-        news::ready(&*self.store, &self.waiters, topic, self.bucket, count);
+        self.waiters.ready(topic, self.bucket, count);
     }
 
     /// A job has moved: whoever waits for it may pop it, or the timer must know.

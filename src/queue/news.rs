@@ -1,30 +1,11 @@
-//! News of ready jobs and changed settings: for those who wait here, and from and to the other
-//! servers on the same store.
+//! News of ready jobs and changed settings from the other servers on the same store.
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use super::{timer::Bell, topic_settings::Topics, waiters::Waiters};
-use crate::{
-    job::{Bucket, Topic},
-    store::{Heard, Hint, Store},
-};
-
-/// Jobs have become ready: whoever waits here is woken, and if that is not enough the others are
-/// told.
-pub(super) fn ready(
-    store: &dyn Store,
-    waiters: &Waiters,
-    topic: &Topic,
-    bucket: Bucket,
-    count: u64,
-) {
-    let left = waiters.mark(topic, bucket, count);
-    if left > 0 {
-        store.tell(Hint::Ready { bucket, topic: topic.clone(), count: left });
-    }
-}
+use crate::store::{Heard, Hint, Store};
 
 /// What follows the news of other servers.
 pub(super) struct Listen {

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{Handed, Queue};
 use crate::{
@@ -18,6 +18,9 @@ use crate::{
 
 /// How often a bucket is asked that has jobs and gives none.
 const CALLS: usize = 8;
+
+/// How long one bucket may hold up the way to the others.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pop as a client asks for it.
 #[derive(Debug, Clone)]
@@ -57,8 +60,7 @@ impl Queue {
                 return match away {
                     None => Ok(Handed::default()),
                     Some(error) if pop.wait.is_zero() => Err(error),
-                    // It may be back by now.
-                    Some(_) => self.look(&pop.topics).await.map(|()| Handed::default()),
+                    Some(_) => self.last_try(&pop).await,
                 };
             }
             tokio::select! {
@@ -66,6 +68,17 @@ impl Queue {
                 () = tokio::time::sleep_until(end) => {}
                 () = self.no_waiting.cancelled() => return Ok(Handed::default()),
             }
+        }
+    }
+
+    /// What was away may be back by now.
+    async fn last_try(&self, pop: &Pop) -> Result<Handed, StoreError> {
+        self.look(&pop.topics).await?;
+        let taken = self.take(pop).await;
+        match (taken.handed, taken.away) {
+            (Some(handed), _) => Ok(handed),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(Handed::default()),
         }
     }
 
@@ -82,7 +95,9 @@ impl Queue {
                     return Taken { handed: Some(handed), away };
                 }
                 let want = Want { topic: topic.clone(), count, ttr: pop.ttr };
-                let (more, left) = match self.pop_from(mark.bucket, want).await {
+                // Whatever comes after that is given back: its receiver is gone.
+                let popped = timeout(PATIENCE, self.pop_from(mark.bucket, want)).await;
+                let (more, left) = match popped.unwrap_or_else(|_| Err(no_answer())) {
                     Ok(popped) => popped,
                     Err(error) => {
                         // When the bucket is back, its timer looks for who waits without a mark.
@@ -122,7 +137,8 @@ impl Queue {
     async fn look(&self, topics: &[Topic]) -> Outcome<()> {
         let buckets = self.store.buckets().all();
         let looks = buckets.map(async |bucket| {
-            let look = self.store.look(bucket, topics.to_vec()).await?;
+            let look = timeout(PATIENCE, self.store.look(bucket, topics.to_vec())).await;
+            let look = look.unwrap_or_else(|_| Err(no_answer()))?;
             for (topic, ready) in topics.iter().zip(look.ready) {
                 if ready > 0 {
                     self.waiters.mark(topic, bucket, ready);
@@ -132,6 +148,10 @@ impl Queue {
         });
         join_all(looks).await.into_iter().collect()
     }
+}
+
+fn no_answer() -> StoreError {
+    StoreError::unknown(format!("a bucket did not answer within {PATIENCE:?}"))
 }
 
 /// What a walk along the marks has brought.

@@ -53,7 +53,8 @@ impl Queue {
                 .collect();
             for &index in &again {
                 if let Err(QueueError::Store(_)) = &replies[index] {
-                    away.insert(buckets.of(&jobs[index].id));
+                    let bucket = buckets.of(&jobs[index].id);
+                    away.extend(buckets.all().filter(|&b| self.store.are_together(bucket, b)));
                 }
             }
             if again.is_empty() || away.len() == usize::from(buckets.get()) {

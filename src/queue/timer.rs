@@ -20,7 +20,7 @@ use futures_timer::Delay;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{news, stats::Stats, waiters::Waiters};
+use super::{stats::Stats, waiters::Waiters};
 use crate::{
     job::{Bucket, UnixMillis},
     store::{Hint, Moves, Next, Outcome, Store, StoreError},
@@ -33,7 +33,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// A timer looks for itself after this many times `timer.max_sleep`, whatever others tell.
-const SKIPPED_LOOKS: u32 = 4;
+const SKIPPED_LOOKS: u32 = 8;
 
 /// What a bucket's timer shares with the rest of the process.
 pub(super) struct Bell {
@@ -150,11 +150,11 @@ impl Timer {
         let mut looks = Looks::new();
         let mut rung = false;
         while !stop.is_cancelled() {
-            let sleep = match self.guarded_pass(&mut looks, rung).await {
+            let failed = match self.guarded_pass(&mut looks, rung).await {
                 Ok(()) => {
                     self.bell.passed();
                     pause = FIRST_PAUSE;
-                    self.sleep_before(&looks)
+                    None
                 }
                 Err(error) => {
                     let bucket = self.bucket.index();
@@ -164,16 +164,16 @@ impl Timer {
                         true => tracing::debug!(bucket, %error, "a timer failed again"),
                     }
                     looks = Looks::new();
-                    // Nothing rings in this pause: a store that is away is not asked in a hot loop.
-                    self.bell.sleeps_until.store(0, Ordering::SeqCst);
                     let sleep = pause;
                     pause = (pause * 2).min(LONGEST_PAUSE);
-                    sleep
+                    Some(sleep)
                 }
             };
+            let sleep = failed.unwrap_or_else(|| self.sleep_before(&looks));
             rung = tokio::select! {
                 () = sleep_exactly(sleep) => false,
-                () = self.bell.nearer.notified() => true,
+                // Not after a failure: a store that is away is not asked in a hot loop.
+                () = self.bell.nearer.notified(), if failed.is_none() => true,
                 () = stop.cancelled() => false,
             };
             // From here on any deadline rings: what comes while the timer works is not missed.
@@ -215,7 +215,7 @@ impl Timer {
             let promoted = self.store.promote(self.bucket, STEP).await?;
             for (topic, moves) in &promoted.topics {
                 if moves.ready > 0 {
-                    news::ready(&*self.store, &self.waiters, topic, self.bucket, moves.ready);
+                    self.waiters.ready(topic, self.bucket, moves.ready);
                 }
                 self.stats.count([topic], |since| {
                     since.expired += moves.expired;

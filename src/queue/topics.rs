@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 
-use super::{Queue, Since, news};
+use super::{Queue, Since};
 use crate::{
     job::{Bucket, Job, State, Topic},
     store::{Applied, Counts, Outcome, Place, StoreError, TopicLook, TopicPage},
@@ -148,7 +148,7 @@ impl Queue {
                 let call = self.store.kick_dead(bucket, topic.clone(), step).await;
                 let moved = call.map_err(|error| in_the_middle(error, kicked))?;
                 if moved > 0 {
-                    news::ready(&*self.store, &self.waiters, topic, bucket, moved);
+                    self.waiters.ready(topic, bucket, moved);
                     kicked += moved;
                 }
                 if moved == step as u64 {

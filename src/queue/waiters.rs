@@ -14,7 +14,10 @@ use futures::future::select_all;
 use tokio::sync::{Notify, futures::OwnedNotified};
 
 use super::turn::{STRETCH, stretches};
-use crate::job::{Bucket, Buckets, Topic};
+use crate::{
+    job::{Bucket, Buckets, Topic},
+    store::Hint,
+};
 
 /// Most topics that one look asks for; where more are popped from, looks take turns.
 const MAX_WATCHED: usize = 128;
@@ -22,7 +25,12 @@ const MAX_WATCHED: usize = 128;
 pub(super) struct Waiters {
     buckets: Buckets,
     topics: Mutex<HashMap<Topic, Entry>>,
+    /// Tells other servers.
+    tell: Tell,
 }
+
+/// Where news for other servers go.
+pub(super) type Tell = Box<dyn Fn(Hint) + Send + Sync>;
 
 /// One topic that somebody pops from, or popped from and left something.
 struct Entry {
@@ -49,8 +57,17 @@ pub(super) struct Places<'a> {
 }
 
 impl Waiters {
-    pub(super) fn new(buckets: Buckets) -> Self {
-        Self { buckets, topics: Mutex::default() }
+    pub(super) fn new(buckets: Buckets, tell: Tell) -> Self {
+        Self { buckets, topics: Mutex::default(), tell }
+    }
+
+    /// Jobs have become ready through this server: marks, and tells the others if nobody here
+    /// waits for all of them.
+    pub(super) fn ready(&self, topic: &Topic, bucket: Bucket, count: u64) {
+        let left = self.mark(topic, bucket, count);
+        if left > 0 {
+            (self.tell)(Hint::Ready { bucket, topic: topic.clone(), count: left });
+        }
     }
 
     /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many who wait;
@@ -165,8 +182,10 @@ impl Places<'_> {
 }
 
 impl Drop for Places<'_> {
-    /// Passes on what this pop may have been woken for and did not take.
+    /// Passes on what this pop may have been woken for and did not take: to others here, or to
+    /// other servers if it was the last.
     fn drop(&mut self) {
+        let mut left = Vec::new();
         let mut topics = self.waiters.lock();
         for (topic, marked) in &self.topics {
             let Some(entry) = topics.get_mut(topic) else { continue };
@@ -175,7 +194,15 @@ impl Drop for Places<'_> {
                 marked.notify_one();
             } else if entry.is_idle() {
                 topics.remove(topic);
+            } else {
+                let buckets = self.waiters.buckets.all();
+                let marked = buckets.filter(|bucket| entry.marks[bucket.index()] > 0);
+                left.extend(marked.map(|bucket| (topic.clone(), bucket)));
             }
+        }
+        drop(topics);
+        for (topic, bucket) in left {
+            (self.waiters.tell)(Hint::Ready { bucket, topic, count: 1 });
         }
     }
 }
@@ -187,7 +214,7 @@ mod tests {
     use super::*;
 
     fn waiters() -> (Waiters, Topic, Bucket) {
-        let waiters = Waiters::new(Buckets::SIXTEEN);
+        let waiters = Waiters::new(Buckets::SIXTEEN, Box::new(|_| {}));
         let bucket = Buckets::SIXTEEN.all().last().expect("16 buckets");
         (waiters, "t".parse().expect("a topic"), bucket)
     }
@@ -232,7 +259,7 @@ mod tests {
 
     #[test]
     fn no_bucket_is_always_last_whatever_other_topics_do() {
-        let waiters = Waiters::new(Buckets::SIXTEEN);
+        let waiters = Waiters::new(Buckets::SIXTEEN, Box::new(|_| {}));
         let topics: Vec<Topic> = ["a", "b"].map(|t| t.parse().expect("a topic")).to_vec();
         let _places = waiters.register(&topics);
         for bucket in Buckets::SIXTEEN.all().take(2) {
@@ -252,7 +279,7 @@ mod tests {
     fn every_bucket_is_first_at_times_whatever_consumers_ask_for() {
         for (buckets, count) in [(3, 96), (5, 80), (16, 100), (25, 100), (16, 1)] {
             let buckets = Buckets::try_from(buckets).expect("a number of buckets");
-            let waiters = Waiters::new(buckets);
+            let waiters = Waiters::new(buckets, Box::new(|_| {}));
             let topic: Topic = "t".parse().expect("a topic");
             let _places = waiters.register(std::slice::from_ref(&topic));
             for bucket in buckets.all() {
@@ -284,6 +311,31 @@ mod tests {
         assert!((&mut asleep).now_or_never().is_none());
         drop(first); // its client went away before it popped
         assert!((&mut asleep).now_or_never().is_some());
+    }
+
+    #[test]
+    fn other_servers_are_told_of_what_nobody_here_takes() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tell = Arc::clone(&told);
+        let waiters = Waiters::new(
+            Buckets::SIXTEEN,
+            Box::new(move |hint| tell.lock().expect("no panic").push(hint)),
+        );
+        let topic: Topic = "t".parse().expect("a topic");
+        let bucket = Buckets::SIXTEEN.all().last().expect("16 buckets");
+        let told = || std::mem::take(&mut *told.lock().expect("no panic"));
+        let ready = |count| Hint::Ready { bucket, topic: topic.clone(), count };
+        waiters.ready(&topic, bucket, 2);
+        assert_eq!(told(), [ready(2)], "nobody waits");
+        let place = waiters.register(std::slice::from_ref(&topic));
+        waiters.ready(&topic, bucket, 1);
+        assert_eq!(told(), [], "somebody here has it");
+        waiters.ready(&topic, bucket, 3);
+        assert_eq!(told(), [ready(2)]);
+        waiters.mark(&topic, bucket, 5);
+        assert_eq!(told(), [], "a look, or another server's own news");
+        drop(place);
+        assert_eq!(told(), [ready(1)], "who had it left without");
     }
 
     #[test]

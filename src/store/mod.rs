@@ -165,6 +165,12 @@ pub trait Store: Send + Sync + 'static {
         drop(hint);
     }
 
+    /// Whether two buckets are on the same server, so that both are away or none.
+    fn are_together(&self, one: Bucket, other: Bucket) -> bool {
+        let _ = (one, other);
+        true
+    }
+
     /// How many servers are at work on this store, this process included if it is one.
     async fn servers(&self) -> Outcome<u64> {
         Ok(0)

@@ -1,5 +1,6 @@
 //! The server in process, on a free port, over real HTTP, on each store; one file a behaviour.
 
+mod acknowledged;
 mod bad_input;
 mod batches;
 #[expect(dead_code, reason = "no fault is brought about here")]
@@ -7,6 +8,7 @@ mod batches;
 mod cluster_of_redis;
 mod holds;
 mod ops;
+mod part_away;
 mod put_and_pop;
 #[path = "../support/resp.rs"]
 mod resp;

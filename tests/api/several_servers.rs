@@ -6,11 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use delay_queue::{job::Millis, store::redis::Secret};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::{
-    server::{Server, token},
+    server::{Server, pass, token},
     support::Redis,
 };
 
@@ -106,9 +107,79 @@ async fn a_pause_holds_within_a_second_for_who_waits_on_another_server_already()
         async move { other.pop("t/pop?wait=3s").await }
     });
     one.post("/topics/t/pause", "").await.ok(200);
-    crate::server::pass(Duration::from_secs(1)).await; // every server knows within a second
+    pass(Duration::from_secs(1)).await; // every server knows within a second
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     assert!(waiting.await.expect("joined").is_empty());
     one.post("/topics/t/resume", "").await.ok(200);
     assert_eq!(other.pop_one("t").await["id"], "a");
+}
+
+/// A server whose timers do not look again within a test: what it knows of others it was told.
+async fn that_hardly_looks(redis: &Arc<Redis>) -> Arc<Server> {
+    let change = |settings: &mut delay_queue::config::Settings| {
+        settings.store.url = Secret(redis.url());
+        settings.timer.max_sleep = Millis::new(60_000);
+    };
+    Arc::new(Server::with(change).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn news_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_look() {
+    let redis = Arc::new(Redis::start());
+    let (one, other) = (that_hardly_looks(&redis).await, that_hardly_looks(&redis).await);
+    let listening = Instant::now();
+    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints").expect("an answer");
+    while !listeners().ends_with(":2\r\n") {
+        assert!(listening.elapsed() < Duration::from_secs(10), "{}", listeners());
+        pass(Duration::from_millis(20)).await; // no event tells that a server listens
+    }
+    for (round, delay) in ["0s", "300ms", "0s", "300ms"].into_iter().enumerate() {
+        let waiting = tokio::spawn({
+            let other = Arc::clone(&other);
+            async move { other.pop_one("t").await }
+        });
+        pass(Duration::from_millis(200)).await; // it waits
+        one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
+        assert_eq!(waiting.await.expect("joined")["id"], format!("job:{round}"));
+    }
+
+    one.post("/topics/t/pause", "").await.ok(200);
+    let paused = Instant::now();
+    while other.get("/topics/t").await.ok(200)["paused"] != true {
+        assert!(paused.elapsed() < Duration::from_secs(10), "the other does not hear of it");
+        pass(Duration::from_millis(20)).await;
+    }
+}
+
+/// Calls to Redis within three seconds, of which nobody asks for anything.
+async fn calls_while_idle(redis: &Redis) -> u64 {
+    let count = || {
+        let info = redis.command("INFO stats").expect("an answer");
+        let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+        line.expect("a count").parse::<u64>().expect("a number")
+    };
+    let before = count();
+    pass(Duration::from_secs(3)).await; // time is what is measured against
+    count() - before
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn four_idle_servers_call_redis_less_than_twice_as_often_as_one() {
+    let redis = Arc::new(Redis::start());
+    let mut servers = vec![Server::on(Arc::clone(&redis)).await];
+    // Jobs that are not due, so that there are deadlines to know of.
+    for number in 0..64 {
+        let job = format!(r#"{{"topic":"t","id":"job:{number}","delay":"1h"}}"#);
+        servers[0].put(&job).await;
+    }
+    pass(Duration::from_secs(1)).await;
+    let one = calls_while_idle(&redis).await;
+    for _ in 0..3 {
+        servers.push(Server::on(Arc::clone(&redis)).await);
+    }
+    pass(Duration::from_secs(2)).await; // they begin to listen within one
+    let four = calls_while_idle(&redis).await;
+    println!("{one} calls of one server in 3 s, {four} of four");
+    assert!(four < 2 * one, "{one} calls of one server, {four} of four");
+    assert!(one > 50, "timers look, {one} times");
 }

@@ -72,3 +72,98 @@ async fn a_full_redis_refuses_puts_and_lets_everything_else_go_on() {
     redis.command("CONFIG SET maxmemory 0").expect("an answer");
     server.put(r#"{"topic":"t","id":"d"}"#).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emptied_redis_is_noticed_and_said_and_goes_on_taking_jobs() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    server.put(r#"{"topic":"t","id":"lost","delay":"1h"}"#).await;
+    assert!(server.get("/metrics").await.text.contains("delay_queue_store_losses_total 0"));
+    redis.command("FLUSHALL").expect("an answer");
+    let emptied = Instant::now();
+    while server.get("/readyz").await.status == 200 {
+        assert!(emptied.elapsed() < Duration::from_secs(10), "nobody notices");
+        pass(Duration::from_millis(20)).await; // timers look now and then
+    }
+    server.get("/readyz").await.problem(503, "store_replaced");
+    pass(Duration::from_secs(1)).await; // every bucket is looked at within that
+    let metrics = server.get("/metrics").await.text;
+    assert!(metrics.contains("delay_queue_store_losses_total 16"), "each bucket once: {metrics}");
+    server.put(r#"{"topic":"t","id":"new"}"#).await;
+    assert_eq!(server.pop_one("t").await["id"], "new");
+    // Another number of buckets is refused, as before the loss.
+    assert!(redis.command("GET dq:layout").expect("an answer").contains("buckets=16"));
+    // Whoever starts the server anew has seen it.
+    server.stop().await;
+    Server::on(redis).await.get("/readyz").await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_redis_in_the_place_of_the_first_is_noticed_even_with_the_same_layout() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    redis.command("SET {dq:0fb}:epoch other").expect("an answer");
+    let changed = Instant::now();
+    while server.get("/readyz").await.status == 200 {
+        assert!(changed.elapsed() < Duration::from_secs(10), "nobody notices");
+        pass(Duration::from_millis(20)).await; // timers look now and then
+    }
+    server.get("/readyz").await.problem(503, "store_replaced");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_comes_back_wakes_other_servers_waiters_by_news_again() {
+    let mut redis = Redis::start();
+    let with = |settings: &mut delay_queue::config::Settings, url: String| {
+        settings.store.url = delay_queue::store::redis::Secret(url);
+        settings.timer.max_sleep = delay_queue::job::Millis::new(60_000);
+    };
+    let one = Server::with(|settings| with(settings, redis.url())).await;
+    let other = Arc::new(Server::with(|settings| with(settings, redis.url())).await);
+    for _ in 0..2 {
+        redis.kill();
+        redis.resume();
+        let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints").expect("an answer");
+        let back = Instant::now();
+        while !listeners().ends_with(":2\r\n") || one.get("/readyz").await.status != 200 {
+            assert!(back.elapsed() < Duration::from_secs(10), "{}", listeners());
+            pass(Duration::from_millis(20)).await; // no event tells that a server listens
+        }
+        let waiting = tokio::spawn({
+            let other = Arc::clone(&other);
+            async move { other.pop_one("t").await }
+        });
+        pass(Duration::from_millis(200)).await; // it waits
+        one.put(r#"{"topic":"t","id":"a"}"#).await;
+        assert_eq!(waiting.await.expect("joined")["id"], "a");
+        one.delete("/jobs/a").await.ok(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_takes_here_is_told_to_others() {
+    let redis = Arc::new(Redis::start());
+    let with = |settings: &mut delay_queue::config::Settings| {
+        settings.store.url = delay_queue::store::redis::Secret(redis.url());
+        settings.timer.max_sleep = delay_queue::job::Millis::new(60_000);
+    };
+    let (one, other) = (Server::with(with).await, Arc::new(Server::with(with).await));
+    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints").expect("an answer");
+    while !listeners().ends_with(":2\r\n") {
+        pass(Duration::from_millis(20)).await; // no event tells that a server listens
+    }
+    let waiting = tokio::spawn({
+        let other = Arc::clone(&other);
+        async move { other.pop_one("t").await }
+    });
+    pass(Duration::from_millis(200)).await; // it waits
+    // One of two jobs goes to a consumer here, which then asks for no more.
+    let (here, ()) = futures::future::join(one.pop("t/pop?wait=10s"), async {
+        pass(Duration::from_millis(200)).await; // it waits too
+        let both = r#"{"jobs":[{"topic":"t","id":"a"},{"topic":"t","id":"b"}]}"#;
+        one.post("/batch/jobs", both).await.ok(200);
+    })
+    .await;
+    assert_eq!(here.len(), 1);
+    assert_ne!(waiting.await.expect("joined")["id"], here[0]["id"]);
+}

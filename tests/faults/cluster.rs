@@ -19,7 +19,7 @@ async fn promises_hold_while_a_master_is_killed_and_its_replica_promoted() {
             cluster.kill(0);
             promoted = cluster.wait_for_failover(slot, 0);
             // Without a replica nothing of its slots is acknowledged, so the fault ends here.
-            cluster.resume(0);
+            cluster.resume(&[0]);
         })
         .await;
     assert_ne!(promoted, 0);

@@ -6,6 +6,7 @@ mod bench;
 #[path = "../support/cluster.rs"]
 mod cluster_of_redis;
 mod doctor;
+mod guarded;
 mod kinds;
 mod moving;
 #[path = "../support/process.rs"]

@@ -2,10 +2,13 @@
 
 use delay_queue::{
     job::{NewJob, OnConflict, State},
-    store::StoreError,
+    store::{
+        Applied, Options, StoreError, Want,
+        redis::{RedisOptions, RedisStore},
+    },
 };
 
-use crate::bench::{Bench, Home, MINUTE, id, job};
+use crate::bench::{Bench, Home, MINUTE, id, job, nonce};
 
 fn command(bench: &Bench, line: &str) -> String {
     match &bench.home {
@@ -150,4 +153,36 @@ async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
     let jobs = |key: &&str| key.contains("dq") && !key.ends_with(":epoch") && *key != "dq:layout";
     assert_eq!(keys.lines().filter(jobs).collect::<Vec<_>>(), Vec::<&str>::new());
     bench.store.check().await.expect("fit");
+}
+
+#[tokio::test]
+async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
+    let bench = Bench::one_bucket_redis().await;
+    bench.put(job("a", "t")).await.expect("put");
+    let pool = key(&bench, "a", "pool");
+    // As an interrupted move of the slot leaves it.
+    assert_eq!(command(&bench, &format!("RENAME {pool} elsewhere")), "+OK\r\n");
+    let bucket = bench.bucket(&id("a"));
+    let want = Want { topic: "t".parse().expect("a topic"), count: 1, ttr: None };
+    let popped = bench.store.pop(bucket, nonce(), vec![want]).await;
+    let error = popped.expect_err("refused");
+    assert_eq!(error.applied(), Applied::No, "{error}");
+    assert_eq!(command(&bench, &format!("RENAME elsewhere {pool}")), "+OK\r\n");
+    assert_eq!(bench.pop_one("t").await.id, id("a"));
+}
+
+#[tokio::test]
+async fn a_lost_layout_is_not_taken_for_a_new_store() {
+    let bench = Bench::redis().await;
+    let Home::Redis(redis) = &bench.home else { unreachable!("this store is on Redis") };
+    command(&bench, "DEL dq:layout");
+    let open = |prefix: &str| {
+        let options = RedisOptions::new(redis.url().parse().expect("a URL"), prefix);
+        RedisStore::open(options, Options { buckets: None, clock: bench.clock.clone() })
+    };
+    let error = open("dq").await.err().expect("refused").to_string();
+    assert!(error.contains("dq:layout") && error.contains("lost"), "{error}");
+    command(&bench, "SET dq:layout \"schema=1 hash=xxh3-64 buckets=16\"");
+    open("dq").await.expect("it is there again");
+    open("d").await.expect("another prefix");
 }

@@ -116,9 +116,11 @@ impl Cluster {
         self.nodes[node].kill();
     }
 
-    /// Starts a killed node again and waits until the cluster is whole.
-    pub fn resume(&mut self, node: usize) {
-        self.nodes[node].resume();
+    /// Starts killed nodes again and waits until the cluster is whole.
+    pub fn resume(&mut self, nodes: &[usize]) {
+        for &node in nodes {
+            self.nodes[node].resume();
+        }
         self.wait_until_whole();
     }
 

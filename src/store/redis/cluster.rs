@@ -1,19 +1,21 @@
 //! Which node of a cluster has which slots, and the nodes that have ours.
 //!
 //! The map is asked for once a second, and at once when a node says that a slot is elsewhere or
-//! has gone. A node whose own view is "fail" (it may be cut off from the others) is not believed.
+//! has gone. A node whose own view is "fail" (it may be cut off from the others) is not believed,
+//! and of different views the one with the latest epoch counts.
 
 use std::{
     collections::BTreeSet,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
+use futures::future::join_all;
 use redis::{Cmd, Pipeline, Value};
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -23,6 +25,7 @@ use super::{
     dial::Dialer,
     node::{Find, Node, Way},
     opening::{Opening, distinct},
+    policy,
 };
 use crate::store::{OpenError, StoreError};
 
@@ -30,8 +33,10 @@ use crate::store::{OpenError, StoreError};
 const PAUSE: Duration = Duration::from_secs(1);
 /// The shortest.
 const BREATH: Duration = Duration::from_millis(50);
+/// How long a node may take to tell the map.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a call waits for the map when a node has sent it elsewhere.
-const PATIENCE: Duration = Duration::from_millis(500);
+const HOP: Duration = Duration::from_millis(500);
 
 /// Who is the master of which slots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,6 +90,18 @@ fn questions() -> [Cmd; 2] {
     [question("INFO"), question("SLOTS")]
 }
 
+/// The epoch of a node's configuration and its map, by its answers; none if it is cut off from the
+/// others.
+fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
+    let info: String = redis::from_redis_value(info).ok()?;
+    let fields = policy::fields(&info);
+    if fields.get("cluster_state") != Some(&"ok") {
+        return None;
+    }
+    let epoch = fields.get("cluster_current_epoch").and_then(|epoch| epoch.parse().ok());
+    Some((epoch.unwrap_or_default(), Map::read(slots, host)?))
+}
+
 /// The map of the first of these nodes that tells.
 pub(super) async fn ask(
     dialer: &Dialer,
@@ -131,8 +148,6 @@ struct Shared {
     look: Notify,
     /// Counts the looks.
     looked: watch::Sender<u64>,
-    /// Who is asked next.
-    turn: AtomicUsize,
 }
 
 /// A map with connections.
@@ -168,7 +183,6 @@ impl Cluster {
             table: RwLock::default(),
             look: Notify::new(),
             looked: watch::Sender::new(0),
-            turn: AtomicUsize::new(0),
         });
         shared.take_up(map);
         let task = tokio::spawn(Arc::clone(&shared).run());
@@ -181,6 +195,11 @@ impl Cluster {
             remedy: super::error::Remedy::FindMaster,
             error: StoreError::away(format!("no node of the cluster has slot {slot}")),
         })
+    }
+
+    /// The name of a slot's node.
+    pub(super) fn name_of(&self, slot: u16) -> Option<String> {
+        self.shared.table().map.master(slot).map(Host::to_string)
     }
 
     pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
@@ -197,7 +216,7 @@ impl Cluster {
         let mut looked = self.shared.looked.subscribe();
         looked.mark_unchanged();
         self.look();
-        drop(tokio::time::timeout(PATIENCE, looked.changed()).await);
+        drop(timeout(HOP, looked.changed()).await);
     }
 }
 
@@ -220,42 +239,39 @@ impl Shared {
         }
     }
 
-    /// The map, by the next node in turn that is connected and not cut off; else by a seed.
+    /// The map of the latest configuration that a node knows which is not cut off: of those that
+    /// are connected, else of any that answers.
     async fn ask_anyone(&self) -> Option<Map> {
-        let mut nodes = self.table().nodes.clone();
-        nodes.retain(|node| node.is_up());
-        if !nodes.is_empty() {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % nodes.len();
-            nodes.rotate_left(turn);
-        }
-        for node in nodes {
+        let table = self.table();
+        let asked = table.nodes.iter().filter(|node| node.is_up()).map(async |node| {
             let mut pipeline = Pipeline::new();
             for question in questions() {
                 pipeline.add_command(question);
             }
-            let Ok(mut answers) = node.pipeline(&pipeline).await else { continue };
-            let (Some(Ok(slots)), Some(Ok(info))) = (answers.pop(), answers.pop()) else {
-                continue;
+            let answers = timeout(PATIENCE, node.pipeline(&pipeline)).await.ok()?.ok()?;
+            let [info, slots]: [Result<Value, Failure>; 2] = answers.try_into().ok()?;
+            match &node.way.find {
+                Find::At(host) => judge(info.ok()?, &slots.ok()?, host),
+                Find::By(_) => None,
+            }
+        });
+        let known = join_all(asked).await.into_iter().flatten();
+        if let Some((_, map)) = known.max_by_key(|(epoch, _)| *epoch) {
+            return Some(map);
+        }
+        let hosts = distinct(table.map.masters().into_iter().chain(self.seeds.iter().cloned()));
+        let asked = hosts.iter().map(async |host| {
+            let asked = async {
+                let mut connection = self.dialer.dial(host).await.ok()?;
+                let [info, slots] = questions();
+                let info: Value = info.query_async(&mut connection).await.ok()?;
+                let slots: Value = slots.query_async(&mut connection).await.ok()?;
+                judge(info, &slots, host)
             };
-            let info: String = redis::from_redis_value(info).unwrap_or_default();
-            let Find::At(host) = &node.way.find else { continue };
-            let map = Map::read(&slots, host).filter(|_| info.contains("cluster_state:ok"));
-            if map.is_some() {
-                return map;
-            }
-        }
-        let masters = self.table().map.masters();
-        let seeds = distinct(masters.into_iter().chain(self.seeds.iter().cloned()));
-        for seed in seeds {
-            let Ok(mut connection) = self.dialer.dial(&seed).await else { continue };
-            let [info, slots] = questions();
-            let Ok(info) = info.query_async::<String>(&mut connection).await else { continue };
-            let Ok(slots) = slots.query_async::<Value>(&mut connection).await else { continue };
-            if info.contains("cluster_state:ok") {
-                return Map::read(&slots, &seed);
-            }
-        }
-        None
+            timeout(PATIENCE, asked).await.ok().flatten()
+        });
+        let known = join_all(asked).await.into_iter().flatten();
+        known.max_by_key(|(epoch, _)| *epoch).map(|(_, map)| map)
     }
 
     /// Keeps the nodes that stay, with their connections; those that have none of our slots any

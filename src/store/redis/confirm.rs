@@ -4,6 +4,8 @@
 //! these writes have a connection that carries nothing else: whatever has come goes down it as one
 //! batch with one WAIT behind it, and meanwhile the next batch gathers.
 
+use std::sync::Arc;
+
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
@@ -64,6 +66,7 @@ impl By {
 
 /// The way of confirmed writes to one server.
 pub(super) struct Confirmed {
+    connection: Arc<Connection>,
     queue: mpsc::UnboundedSender<Order>,
     _task: AbortOnDropHandle<()>,
 }
@@ -75,10 +78,15 @@ struct Order {
 
 impl Confirmed {
     /// On a connection that carries nothing else.
-    pub(super) fn new(connection: std::sync::Arc<Connection>, by: By) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, by: By) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
-        let writer = Writer { connection, by, sure_of: None };
-        Self { queue, _task: AbortOnDropHandle::new(tokio::spawn(writer.run(orders))) }
+        let writer = Writer { connection: Arc::clone(&connection), by, sure_of: None };
+        Self { connection, queue, _task: AbortOnDropHandle::new(tokio::spawn(writer.run(orders))) }
+    }
+
+    /// Completes when there is a connection.
+    pub(super) async fn up(&self) {
+        self.connection.up().await;
     }
 
     /// Has a write done and confirmed.
@@ -96,7 +104,7 @@ impl Confirmed {
 }
 
 struct Writer {
-    connection: std::sync::Arc<Connection>,
+    connection: Arc<Connection>,
     by: By,
     /// The number of the connection whose last write was confirmed.
     sure_of: Option<u64>,
@@ -123,8 +131,13 @@ impl Writer {
     async fn write(&mut self, commands: Vec<Cmd>) -> Result<Vec<Result<Value, Failure>>, Failure> {
         let number = self.connection.number();
         if self.sure_of != number {
-            let answer = self.connection.command(&self.by.command(SHORT_PATIENCE)).await?;
-            if !self.by.is_confirmed(&answer) {
+            let answer = self.connection.command(&self.by.command(SHORT_PATIENCE)).await;
+            if let Err(failure) = &answer {
+                // It is no master any more, or its AOF is off: a new connection finds that out.
+                self.connection.renew("the server confirms nothing");
+                return Err(away(&failure.error));
+            }
+            if !matches!(answer, Ok(answer) if self.by.is_confirmed(&answer)) {
                 return Err(away(format!("{} confirms what was written before", self.by.who())));
             }
         }

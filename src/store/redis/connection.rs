@@ -180,6 +180,8 @@ impl Keeper {
             let connection = self.reconnect().await;
             self.state.send_replace(Link::Up { number, connection });
             tracing::info!(server = self.name, "connected to redis");
+            // One that passes inspection and fails in use is not made anew in a hot loop.
+            tokio::time::sleep(FIRST_PAUSE).await;
         }
     }
 

@@ -3,9 +3,13 @@
 //! Every bucket has an epoch: a text made with the store. This process remembers each. A bucket
 //! without its epoch, or with another, has lost the jobs it had.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -13,6 +17,8 @@ use crate::{
     store::StoreError,
 };
 
+/// Losses of a bucket within this are one.
+const SAME_LOSS: Duration = Duration::from_secs(5);
 /// Noted of a bucket that has none.
 const MISSING: &str = "";
 
@@ -21,6 +27,8 @@ pub(super) struct Epochs {
     known: Mutex<Vec<Option<String>>>,
     made: String,
     lost: AtomicU64,
+    /// When the last loss of a bucket was told.
+    reported: Mutex<HashMap<usize, Instant>>,
     /// Whoever accepts the loss of jobs stays ready after it.
     accept_data_loss: bool,
 }
@@ -29,7 +37,7 @@ impl Epochs {
     pub(super) fn new(buckets: Buckets, accept_data_loss: bool) -> Self {
         let known = Mutex::new(vec![None; buckets.get().into()]);
         let made = format!("{:016x}", rand::random::<u64>());
-        Self { known, made, lost: AtomicU64::new(0), accept_data_loss }
+        Self { known, made, lost: AtomicU64::new(0), reported: Mutex::default(), accept_data_loss }
     }
 
     /// What a bucket without an epoch gets from this process.
@@ -50,17 +58,24 @@ impl Epochs {
             (Some(known), noted) if known == noted => {}
             // Its node was away when this process began.
             (None, noted) if noted != MISSING => {}
-            (_, MISSING) => self.lost(1, &format!("bucket {index} was emptied")),
+            (_, MISSING) => self.lost(&[index], "it was emptied"),
             // Another server has noticed that it was emptied, or it is another Redis.
-            _ => self.lost(1, &format!("bucket {index} is not the one it was")),
+            _ => self.lost(&[index], "it is not the one it was"),
         }
         found.is_none()
     }
 
-    /// Says that jobs are lost.
-    pub(super) fn lost(&self, buckets: usize, what: &str) {
-        self.lost.fetch_add(buckets as u64, Ordering::Relaxed);
-        tracing::error!(what, "data loss: redis does not have the jobs that it had");
+    /// Says that jobs are lost. Looks that were under way at the same time may tell the same again.
+    pub(super) fn lost(&self, buckets: &[usize], what: &str) {
+        let mut last = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        for &bucket in buckets {
+            let again = last.get(&bucket).is_some_and(|at| at.elapsed() < SAME_LOSS);
+            if !again {
+                last.insert(bucket, Instant::now());
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(bucket, what, "data loss: a bucket lost the jobs that it had");
+            }
+        }
     }
 
     /// How many buckets were found to have lost their jobs.
@@ -100,7 +115,7 @@ mod tests {
         assert_eq!(compare(None), (true, 1), "not written yet");
         epochs.remember(0, "b".to_owned());
         assert_eq!(compare(Some("b")), (false, 1));
-        assert_eq!(compare(Some("c")), (false, 2), "another store");
+        assert_eq!(compare(Some("a")), (false, 1), "a look that was under way before");
         assert!(matches!(epochs.check(), Err(StoreError::Replaced)));
     }
 }

@@ -53,7 +53,6 @@ pub(super) fn fault(error: &RedisError) -> Fault {
             | ServerErrorKind::NoPerm => fault(No, Remedy::BackOff),
             _ => fault(Unknown, Remedy::None),
         },
-        ErrorKind::AuthenticationFailed => fault(No, Remedy::BackOff),
         _ => match error.code() {
             Some("OOM") => fault(No, Remedy::FreeRoom),
             Some("MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {

@@ -34,6 +34,10 @@ const HEARD: usize = 4096;
 const TOLD: usize = 4096;
 /// How often it is compared which node has which bucket, and the pause after a lost connection.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long a node may take to pass news on.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The least time between two tellings: what comes meanwhile goes together.
+const BREATH: Duration = Duration::from_millis(1);
 
 /// Both directions. Nothing is told or heard before somebody listens: a program that only moves
 /// jobs is no server.
@@ -47,8 +51,11 @@ pub(super) struct Hints {
 struct Outbox {
     waiting: Mutex<Waiting>,
     wake: Notify,
-    /// By bucket: somebody else listens.
+    /// By bucket: somebody else listens, or nobody knows yet. Whoever comes is heard to look, and
+    /// whoever has gone is missing from the next telling's count.
     others: Vec<AtomicBool>,
+    /// By bucket: this process listens too, and counts itself.
+    listens: Vec<AtomicBool>,
     channels: Vec<(String, u16)>,
     /// By which this process knows its own messages.
     me: String,
@@ -66,7 +73,8 @@ impl Hints {
         let outbox = Arc::new(Outbox {
             waiting: Mutex::default(),
             wake: Notify::new(),
-            others: keys.iter().map(|_| AtomicBool::new(false)).collect(),
+            others: keys.iter().map(|_| AtomicBool::new(true)).collect(),
+            listens: keys.iter().map(|_| AtomicBool::new(false)).collect(),
             channels: keys.iter().map(|keys| (keys.hints.clone(), keys.slot)).collect(),
             me: format!("{:016x}", rand::random::<u64>()),
         });
@@ -105,11 +113,15 @@ impl Hints {
     pub(super) fn tell(&self, hint: Hint) {
         let mut waiting = self.outbox.lock();
         match hint {
-            Hint::Looked(bucket) => drop(waiting.looked.insert(bucket.index())),
+            Hint::Looked(bucket) => {
+                if !self.outbox.has_others(bucket) {
+                    return;
+                }
+                waiting.looked.insert(bucket.index());
+            }
             Hint::Settings => waiting.settings = true,
             Hint::Ready { bucket, topic, count } => {
-                let alone = !self.outbox.others[bucket.index()].load(Ordering::Relaxed);
-                if alone || waiting.ready.len() >= TOLD {
+                if !self.outbox.has_others(bucket) || waiting.ready.len() >= TOLD {
                     return;
                 }
                 *waiting.ready.entry((bucket.index(), topic)).or_default() += count;
@@ -123,6 +135,10 @@ impl Hints {
 impl Outbox {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_others(&self, bucket: Bucket) -> bool {
+        self.others[bucket.index()].load(Ordering::Relaxed)
     }
 
     /// Everything that waits, as messages: each with its bucket.
@@ -179,14 +195,16 @@ async fn tell(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
             buckets.push(bucket);
         }
         let all = by_node.into_values().map(async |(node, pipeline, buckets)| {
-            let Ok(answers) = node.pipeline(&pipeline).await else { return };
+            let told = tokio::time::timeout(PATIENCE, node.pipeline(&pipeline)).await;
+            let Ok(Ok(answers)) = told else { return };
             for (bucket, answer) in buckets.into_iter().zip(answers) {
-                // This process is one of those that listen.
-                let others = matches!(answer, Ok(Value::Int(2..)));
-                outbox.others[bucket].store(others, Ordering::Relaxed);
+                let Ok(Value::Int(listeners)) = answer else { continue };
+                let this = i64::from(outbox.listens[bucket].load(Ordering::Relaxed));
+                outbox.others[bucket].store(listeners > this, Ordering::Relaxed);
             }
         });
         futures::future::join_all(all).await;
+        tokio::time::sleep(BREATH).await;
     }
 }
 
@@ -227,7 +245,9 @@ impl Ear {
     async fn run(self) {
         let mut told = String::new();
         loop {
-            if let Err(cause) = self.listen().await {
+            let ended = self.listen().await;
+            self.listens(false);
+            if let Err(cause) = ended {
                 // For ever is fine: then timers look for themselves.
                 if cause != told {
                     tracing::warn!(cause, "failed to hear other servers; timers look instead");
@@ -254,11 +274,26 @@ impl Ear {
             all.into_iter().map(Value::extract_error).collect::<Result<Vec<_>, _>>()
         });
         subscribed.map_err(|error| error.to_string())?;
+        self.listens(true);
         let count = u16::try_from(self.outbox.channels.len()).unwrap_or(u16::MAX);
         let all: Vec<Bucket> =
             crate::job::Buckets::try_from(count).map_err(|e| e.to_string())?.all().collect();
         let buckets = self.buckets.iter().map(|bucket| (channel(bucket), all[*bucket])).collect();
-        while let Some(PushInfo { kind, data }) = pushed.recv().await {
+        loop {
+            let push = tokio::select! {
+                push = pushed.recv() => push,
+                () = tokio::time::sleep(PAUSE) => {
+                    // An old master, and one that is frozen, would be silent for ever.
+                    let ping = redis::cmd("PING");
+                    let answer = connection.send_packed_command(&ping).await;
+                    answer.map_err(|error| error.to_string())?;
+                    match self.way.find.is_still(&host) {
+                        true => continue,
+                        false => return Ok(()),
+                    }
+                }
+            };
+            let Some(PushInfo { kind, data }) = push else { return Ok(()) };
             match (kind, &data[..]) {
                 (PushKind::SMessage, [Value::BulkString(channel), Value::BulkString(text)]) => {
                     let (channel, text) =
@@ -272,6 +307,13 @@ impl Ear {
                 _ => {}
             }
         }
-        Ok(())
+    }
+
+    /// Whoever begins to listen cannot know yet who else does.
+    fn listens(&self, listens: bool) {
+        for &bucket in &self.buckets {
+            self.outbox.listens[bucket].store(listens, Ordering::Relaxed);
+            self.outbox.others[bucket].store(true, Ordering::Relaxed);
+        }
     }
 }

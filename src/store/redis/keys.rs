@@ -85,6 +85,19 @@ pub(super) fn layout(prefix: &str) -> String {
     format!("{prefix}:layout")
 }
 
+/// A pattern for the epochs of every bucket there may be, under any number of buckets, and perhaps
+/// of other prefixes. A prefix has no letter that means something in a pattern.
+pub(super) fn every_epoch(prefix: &str) -> String {
+    format!("{{{prefix}:[0-9]*}}:epoch")
+}
+
+/// Whether a key that has this pattern is an epoch under this prefix.
+pub(super) fn is_epoch(prefix: &str, key: &str) -> bool {
+    let rest = key.strip_prefix(&format!("{{{prefix}:")).unwrap_or_default();
+    let bucket = rest.strip_suffix("}:epoch").unwrap_or_default();
+    !bucket.is_empty() && bucket.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
 /// What is set for topics has a tag of its own, so that it changes in one transaction.
 fn of_topics(prefix: &str, name: &str) -> String {
     format!("{{{prefix}:topics}}:{name}")
@@ -160,6 +173,8 @@ mod tests {
         let topic = "orders".parse().expect("a topic");
         assert_eq!(keys[3].topic(State::Ready, &topic), PINNED[2]);
         assert_eq!(layout("dq"), "dq:layout");
+        assert!(is_epoch("dq", &keys[0].epoch) && !is_epoch("dq", &keys[0].pool));
+        assert!(!is_epoch("dq", "{dq:1:0fb}:epoch"), "of the prefix dq:1");
     }
 
     const PINNED: [&str; 3] = ["{dq:0fb}:pool", "{dq:15c}:bucket", "{dq:3da}:ready:orders"];

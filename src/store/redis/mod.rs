@@ -346,6 +346,11 @@ impl Store for RedisStore {
         self.hints.tell(hint);
     }
 
+    fn are_together(&self, one: Bucket, other: Bucket) -> bool {
+        let slot = |bucket: Bucket| self.keys[bucket.index()].slot;
+        self.nodes.are_together(slot(one), slot(other))
+    }
+
     async fn servers(&self) -> Outcome<u64> {
         self.hints.listeners().await
     }

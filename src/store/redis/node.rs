@@ -32,6 +32,14 @@ impl Find {
             Self::By(sentinels) => sentinels.find().await,
         }
     }
+
+    /// Whether the server is at `host` still, as far as is known.
+    pub(super) fn is_still(&self, host: &Host) -> bool {
+        match self {
+            Self::At(_) => true,
+            Self::By(sentinels) => sentinels.is_still(host),
+        }
+    }
 }
 
 /// How connections to a server are made.
@@ -131,9 +139,12 @@ impl Node {
         self.calls.number().is_some()
     }
 
-    /// Completes when there is a connection.
+    /// Completes when there is every connection.
     pub(super) async fn up(&self) {
         self.calls.up().await;
+        if let Some(confirmed) = &self.confirmed {
+            confirmed.up().await;
+        }
     }
 }
 

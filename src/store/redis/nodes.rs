@@ -1,11 +1,11 @@
 //! The servers of a store, one or many, and the way of a call to the one that has its keys.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
 
 use super::{
-    Kind, RedisOptions,
+    Host, Kind, RedisOptions,
     cluster::{self, Cluster},
     connection::Failure,
     epoch::Epochs,
@@ -30,6 +30,9 @@ pub(super) fn default_buckets(masters: usize) -> Buckets {
     }
 }
 
+/// How often, and how long apart, a layout that must come is looked for.
+const LAYOUT_TRIES: usize = 20;
+const LAYOUT_PAUSE: Duration = Duration::from_millis(100);
 /// How often a call follows its slot from node to node.
 const MOST_HOPS: usize = 3;
 
@@ -45,6 +48,36 @@ pub(super) struct Opened {
     pub(super) buckets: Buckets,
     pub(super) epochs: Epochs,
     pub(super) opening: Opening,
+}
+
+/// A connected server.
+type Up = (Way, Host, MultiplexedConnection);
+
+/// Where there is no layout: whether there are buckets all the same. Then another server is making
+/// the store, and its layout comes in a moment; or it is lost.
+async fn await_layout(
+    opening: &Opening,
+    up: &mut [Up],
+    prefix: &str,
+) -> Result<Option<String>, OpenError> {
+    for _ in 0..LAYOUT_TRIES {
+        let mut is_new = true;
+        for (_, host, connection) in up.iter_mut() {
+            is_new &= opening.has_no_store(host, connection).await?;
+        }
+        let (_, host, connection) = &mut up[0];
+        let found = opening.layout(host, connection).await?;
+        if is_new || found.is_some() {
+            return Ok(found);
+        }
+        tokio::time::sleep(LAYOUT_PAUSE).await;
+    }
+    let key = keys::layout(prefix);
+    Err(OpenError::Unfit(format!(
+        "there are buckets of a store, and its layout ({key}) is lost: set it again, as in SET {key} \
+         \"schema=1 hash=xxh3-64 buckets=16\" with the number of buckets it had, or use another \
+         store.prefix"
+    )))
 }
 
 impl Nodes {
@@ -75,7 +108,7 @@ impl Nodes {
             }
         };
 
-        let mut up = Vec::new();
+        let mut up: Vec<Up> = Vec::new();
         let mut away = None;
         for way in ways {
             match way.connect().await {
@@ -94,6 +127,11 @@ impl Nodes {
         if let Some(error) = away.filter(|_| is_new) {
             return Err(error);
         }
+        let found = match found {
+            Some(found) => Some(found),
+            None => await_layout(&opening, &mut up, &options.prefix).await?,
+        };
+        let is_new = found.is_none();
         let buckets = match &found {
             Some(found) => crate::store::Layout::agree(found, asked)?,
             None => asked.unwrap_or(default_buckets(up.len())),
@@ -105,25 +143,26 @@ impl Nodes {
         };
 
         let epochs = Epochs::new(buckets, options.accept_data_loss);
-        let mut by = None;
         for (_, host, connection) in &mut up {
             let has = |slot| map.as_ref().is_none_or(|map| map.master(slot) == Some(&*host));
             let own: Vec<(usize, &Keys)> =
                 keys.iter().enumerate().filter(|(_, keys)| has(keys.slot)).collect();
             let Some((_, first)) = own.first() else { continue };
-            by = opening.probe(host, connection, &first.probe).await?;
+            opening.probe(host, connection, &first.probe).await?;
             let names: Vec<&str> = own.iter().map(|(_, keys)| keys.epoch.as_str()).collect();
             let made = epochs.made();
             let (found, missing) = opening.epochs(host, connection, &names, made).await?;
             own.iter().zip(found).for_each(|((bucket, _), epoch)| epochs.remember(*bucket, epoch));
-            if missing > 0 && !is_new {
-                epochs.lost(missing, &format!("{host} has no epoch of {missing} buckets"));
+            if !is_new {
+                let missing: Vec<usize> = missing.into_iter().map(|index| own[index].0).collect();
+                epochs.lost(&missing, "it has no epoch: it was emptied while no server ran");
             }
         }
         // Last of all: a layout says that everything else was written.
         let (_, host, connection) = &mut up[0];
         opening.agree(host, connection, buckets).await?;
 
+        let by = opening.by("");
         let slots: BTreeSet<u16> = keys.iter().map(|keys| keys.slot).collect();
         let topics = keys::slot(&keys::version(&options.prefix));
         let nodes = match map {
@@ -153,6 +192,14 @@ impl Nodes {
         match self {
             Self::One(node) => Ok(Arc::clone(node)),
             Self::Many(cluster) => cluster.of(slot),
+        }
+    }
+
+    /// Whether two slots are on one node; those that are on none are together too.
+    pub(super) fn are_together(&self, one: u16, other: u16) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Many(cluster) => cluster.name_of(one) == cluster.name_of(other),
         }
     }
 

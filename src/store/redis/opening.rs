@@ -19,6 +19,8 @@ use crate::{
     store::{Layout, OpenError},
 };
 
+/// A Redis with more keys than a thousand times this is not searched to its end.
+const MOST_SCANS: usize = 1_000;
 /// Tries what the store needs, on a key of its own.
 const PROBE: &str = include_str!("scripts/probe.lua");
 /// From this version on, `WAITAOF` says when the AOF is on disk.
@@ -31,6 +33,8 @@ pub(super) struct Opening {
     accept_data_loss: bool,
     pub(super) expected: Expected,
     ack: Ack,
+    /// What confirms that a write is on disk, once the first server was seen.
+    fsync: Arc<OnceLock<Option<By>>>,
     /// What was agreed on when the store was opened.
     agreed: Arc<OnceLock<Buckets>>,
 }
@@ -47,6 +51,7 @@ impl Opening {
             accept_data_loss: *accept_data_loss,
             expected,
             ack: *ack,
+            fsync: Arc::default(),
             agreed: Arc::default(),
         }
     }
@@ -64,9 +69,7 @@ impl Opening {
             let why = "store.ack = \"fsync\" needs an AOF: set appendonly to yes";
             return Err(unfit(host, why));
         }
-        if self.ack == Ack::Fsync && self.by(&info).is_none() {
-            self.syncs_always(host, connection).await?;
-        }
+        self.is_worth(host, connection, &info).await?;
         match (self.agreed.get(), self.expected) {
             // On a cluster only one node has the layout; there the epochs tell.
             (Some(&buckets), Expected::Standalone) => self.agree(host, connection, buckets).await,
@@ -85,13 +88,13 @@ impl Opening {
     }
 
     /// At the start: warns of accepted risks, tries every command, and has a write confirmed.
-    /// Answers what confirms writes. `key` is one of this server's.
+    /// `key` is one of this server's.
     pub(super) async fn probe(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
         key: &str,
-    ) -> Result<Option<By>, OpenError> {
+    ) -> Result<(), OpenError> {
         let info: String = self.ask(host, connection, &redis::cmd("INFO")).await?;
         for risk in self.fitness(&info).map_err(|why| unfit(host, &why))? {
             tracing::warn!(%host, risk, "accepted that jobs may be lost");
@@ -111,8 +114,8 @@ impl Opening {
             let why = format!("its ACL forbids this user what the queue needs: allow {all}");
             return Err(unfit(host, &why));
         }
-        let by = self.by(&info);
-        if let Some(by) = by {
+        self.is_worth(host, connection, &info).await?;
+        if let Some(by) = self.by(&info) {
             let answer: redis::Value = self.ask(host, connection, &by.command(1_000)).await?;
             if !by.is_confirmed(&answer) {
                 let (level, needed) = match by {
@@ -123,7 +126,7 @@ impl Opening {
                 return Err(unfit(host, &why));
             }
         }
-        Ok(by)
+        Ok(())
     }
 
     /// Tries the keys that are of no bucket. Redis asks its ACL before it looks where a key is, so
@@ -157,12 +160,33 @@ impl Opening {
         all
     }
 
-    /// What confirms writes on a server; none if its plain answer is worth what was asked.
+    /// What confirms writes: by the first server's `INFO`, and then for all, so that no answer is
+    /// worth less than another.
     pub(super) fn by(&self, info: &str) -> Option<By> {
         match self.ack {
             Ack::Memory => None,
             Ack::Replica => Some(By::Replica),
-            Ack::Fsync => (policy::version(info) >= Some(WAITAOF_SINCE)).then_some(By::Aof),
+            Ack::Fsync => *self
+                .fsync
+                .get_or_init(|| (policy::version(info) >= Some(WAITAOF_SINCE)).then_some(By::Aof)),
+        }
+    }
+
+    /// Whether a server can confirm writes in the way that was chosen.
+    async fn is_worth(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+        info: &str,
+    ) -> Result<(), OpenError> {
+        match (self.ack, self.by(info)) {
+            (Ack::Memory | Ack::Replica, _) => Ok(()),
+            (Ack::Fsync, None) => self.syncs_always(host, connection).await,
+            (Ack::Fsync, Some(_)) if policy::version(info) >= Some(WAITAOF_SINCE) => Ok(()),
+            (Ack::Fsync, Some(_)) => {
+                let why = "store.ack = \"fsync\" needs Redis 7.2, as the other servers are";
+                Err(unfit(host, why))
+            }
         }
     }
 
@@ -197,6 +221,30 @@ impl Opening {
         self.ask(host, connection, get.arg(keys::layout(&self.prefix))).await
     }
 
+    /// Refuses a place where a store was, and whose layout is lost: its jobs would not be found.
+    /// Another server may be making the store at this very moment.
+    pub(super) async fn has_no_store(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<bool, OpenError> {
+        let pattern = keys::every_epoch(&self.prefix);
+        let mut cursor = 0_u64;
+        for _ in 0..MOST_SCANS {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
+            let (next, found): (u64, Vec<String>) = self.ask(host, connection, &scan).await?;
+            if found.iter().any(|key| keys::is_epoch(&self.prefix, key)) {
+                return Ok(false);
+            }
+            if next == 0 {
+                break;
+            }
+            cursor = next;
+        }
+        Ok(true)
+    }
+
     /// Compares the layout; writes it into a new store. Only a new one is written to: a full Redis
     /// must not be refused for a write it does not need.
     pub(super) async fn agree(
@@ -219,14 +267,14 @@ impl Opening {
         Ok(())
     }
 
-    /// The epoch of each of these keys, made where there is none; and how many were missing.
+    /// The epoch of each of these keys, made where there is none; and which were missing.
     pub(super) async fn epochs(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
         keys: &[&str],
         made: &str,
-    ) -> Result<(Vec<String>, usize), OpenError> {
+    ) -> Result<(Vec<String>, Vec<usize>), OpenError> {
         // All are read before one is written: what is forbidden leaves nothing half done.
         let mut all: Vec<Option<String>> = Vec::with_capacity(keys.len());
         for &key in keys {
@@ -234,15 +282,15 @@ impl Opening {
             all.push(self.ask(host, connection, get.arg(key)).await?);
         }
         let mut epochs = Vec::with_capacity(keys.len());
-        let mut missing = 0;
-        for (&key, found) in keys.iter().zip(all) {
+        let mut missing = Vec::new();
+        for (index, (&key, found)) in keys.iter().zip(all).enumerate() {
             let epoch = match found {
                 Some(epoch) => epoch,
                 None => {
                     let mut set = redis::cmd("SET");
                     set.arg(key).arg(made).arg("NX").arg("GET");
                     let other: Option<String> = self.ask(host, connection, &set).await?;
-                    missing += usize::from(other.is_none());
+                    missing.extend(other.is_none().then_some(index));
                     other.unwrap_or_else(|| made.to_owned())
                 }
             };

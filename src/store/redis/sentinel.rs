@@ -1,75 +1,119 @@
-//! Asks Sentinels who the master is: at every connect, and while connected.
+//! Asks Sentinels who the master is: at every connect, and once a second.
 //!
-//! An old master may go on answering OK for seconds after another one was chosen; so somebody asks
-//! once a second, and a connection to who is not the master any more is given up. Source of the
-//! protocol: "Guidelines for Redis clients with support for Redis Sentinel".
+//! An old master may go on answering OK for seconds after another one was chosen, so somebody
+//! watches, and a connection to who is not the master any more is given up. A Sentinel that is cut
+//! off from the others knows an old master: of different answers the latest configuration counts.
+//! Source of the protocol: "Guidelines for Redis clients with support for Redis Sentinel".
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use redis::{Pipeline, Value};
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Host, dial::Dialer, opening};
 use crate::store::OpenError;
 
 /// How long the answer of one Sentinel may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The time between two questions while connected.
+/// The time between two questions.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The Sentinels of one master.
 #[derive(Clone)]
 pub(super) struct Sentinels {
+    asker: Arc<Asker>,
+    current: Arc<watch::Sender<Option<Host>>>,
+    _poll: Arc<AbortOnDropHandle<()>>,
+}
+
+struct Asker {
     dialer: Dialer,
-    /// Who answered last comes first.
-    hosts: Arc<Mutex<Vec<Host>>>,
+    hosts: Vec<Host>,
     master: String,
 }
 
 impl Sentinels {
     pub(super) fn new(dialer: Dialer, hosts: Vec<Host>, master: String) -> Self {
-        Self { dialer, hosts: Arc::new(Mutex::new(hosts)), master }
+        let asker = Arc::new(Asker { dialer, hosts, master });
+        let current = Arc::new(watch::Sender::new(None));
+        let poll = tokio::spawn(poll(Arc::clone(&asker), Arc::clone(&current)));
+        Self { asker, current, _poll: Arc::new(AbortOnDropHandle::new(poll)) }
     }
 
-    /// The master's address, by the first Sentinel that knows it.
+    /// The master's address.
     pub(super) async fn find(&self) -> Result<Host, OpenError> {
-        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut causes = Vec::new();
-        for (index, host) in hosts.iter().enumerate() {
+        let host = self.asker.find().await?;
+        note(&self.current, &host);
+        Ok(host)
+    }
+
+    /// Whether this was the master when they were asked last.
+    pub(super) fn is_still(&self, host: &Host) -> bool {
+        self.current.borrow().as_ref().is_none_or(|current| current == host)
+    }
+
+    /// Completes when the Sentinels name another master than `host`.
+    pub(super) async fn moved_from(&self, host: &Host) {
+        let other = |current: &Option<Host>| current.as_ref().is_some_and(|c| c != host);
+        drop(self.current.subscribe().wait_for(other).await);
+    }
+}
+
+async fn poll(asker: Arc<Asker>, current: Arc<watch::Sender<Option<Host>>>) {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        if let Ok(host) = asker.find().await {
+            note(&current, &host);
+        }
+    }
+}
+
+fn note(current: &watch::Sender<Option<Host>>, host: &Host) {
+    current.send_if_modified(|current| current.replace(host.clone()).as_ref() != Some(host));
+}
+
+impl Asker {
+    /// The master of the latest configuration that any Sentinel knows.
+    async fn find(&self) -> Result<Host, OpenError> {
+        let answers = self.hosts.iter().map(async |host| {
             match tokio::time::timeout(PATIENCE, self.ask(host)).await {
-                Ok(Ok(Some(master))) => {
-                    let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-                    hosts[..=index].rotate_right(1);
-                    return Ok(master);
-                }
-                Ok(Ok(None)) => causes.push(format!("{host} knows no such master")),
+                Ok(Ok(Some(known))) => Ok(known),
+                Ok(Ok(None)) => Err(format!("{host} knows no such master")),
                 Ok(Err(cause)) if opening::is_unknown(&cause) => {
                     let hint = "(see store.sentinel_user and store.sentinel_password)";
-                    causes.push(format!("{host}: {cause} {hint}"));
+                    Err(format!("{host}: {cause} {hint}"))
                 }
-                Ok(Err(cause)) => causes.push(format!("{host}: {cause}")),
-                Err(_) => causes.push(format!("{host} did not answer within {PATIENCE:?}")),
+                Ok(Err(cause)) => Err(format!("{host}: {cause}")),
+                Err(_) => Err(format!("{host} did not answer within {PATIENCE:?}")),
+            }
+        });
+        let (mut latest, mut causes) = (None, Vec::new());
+        for answer in join_all(answers).await {
+            match answer {
+                Ok(known) => latest = latest.max(Some(known)),
+                Err(cause) => causes.push(cause),
             }
         }
-        let what = format!("the master {:?} by its Sentinels", self.master);
-        Err(OpenError::Engine { what, cause: causes.join("; ") })
+        latest.map(|(_, master)| master).ok_or_else(|| OpenError::Engine {
+            what: format!("the master {:?} by its Sentinels", self.master),
+            cause: causes.join("; "),
+        })
     }
 
-    async fn ask(&self, host: &Host) -> Result<Option<Host>, redis::RedisError> {
+    /// The epoch of a Sentinel's configuration, and the master in it.
+    async fn ask(&self, host: &Host) -> Result<Option<(u64, Host)>, redis::RedisError> {
         let mut connection = self.dialer.dial(host).await?;
-        let mut ask = redis::cmd("SENTINEL");
-        ask.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
-        let found: Option<(String, u16)> = ask.query_async(&mut connection).await?;
-        Ok(found.map(|(name, port)| Host { name, port }))
-    }
-
-    /// Completes when the Sentinels name another master than `current`.
-    pub(super) async fn moved_from(&self, current: &Host) {
-        loop {
-            tokio::time::sleep(PAUSE).await;
-            if self.find().await.is_ok_and(|master| master != *current) {
-                return;
-            }
-        }
+        let mut ask = Pipeline::with_capacity(2);
+        ask.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
+        ask.cmd("SENTINEL").arg("MASTER").arg(&self.master);
+        let answers = connection.send_packed_commands(&ask, 0, 2).await?;
+        let Ok([address, fields]) = <[Value; 2]>::try_from(answers) else { return Ok(None) };
+        let address: Option<(String, u16)> = redis::from_redis_value(address.extract_error()?)?;
+        let fields: Vec<String> = redis::from_redis_value(fields).unwrap_or_default();
+        let epoch = fields.chunks_exact(2).find(|pair| pair[0] == "config-epoch");
+        let epoch = epoch.and_then(|pair| pair[1].parse().ok()).unwrap_or_default();
+        Ok(address.map(|(name, port)| (epoch, Host { name, port })))
     }
 }

@@ -71,6 +71,16 @@ local function pop(topic, count, ttr)
   return redis.call('ZCARD', key('ready', topic)), jobs
 end
 
+-- Ids that are ready without any record: the pool is on another node, where an interrupted move of
+-- the slot has left it. Nothing is thrown away.
+if redis.call('EXISTS', POOL) == 0 then
+  for i = 3, #ARGV, 3 do
+    if redis.call('EXISTS', key('ready', ARGV[i])) == 1 then
+      return redis.error_reply('TRYAGAIN the pool of this bucket is not here')
+    end
+  end
+end
+
 for i = 3, #ARGV, 3 do
   local n = #reply
   reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
