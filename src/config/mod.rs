@@ -81,12 +81,24 @@ pub struct LogSettings {
 
 /// How a line of the log looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String")]
 pub enum LogFormat {
     /// For people.
     Text,
     /// For machines.
     Json,
+}
+
+impl TryFrom<String> for LogFormat {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match text.as_str() {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(format!("must be \"text\" or \"json\", got {text:?}")),
+        }
+    }
 }
 
 /// What the command line overrides.
@@ -104,7 +116,7 @@ pub struct Flags {
 #[derive(Debug, Error)]
 pub enum SettingsError {
     /// Found while reading: names key and place.
-    #[error("failed to read the settings: {}", without_values(&.0.to_string()))]
+    #[error("failed to read the settings: {}", shown(&.0.to_string()))]
     Read(#[from] config::ConfigError),
     /// A value that is not allowed.
     #[error("failed to use the settings: {key} {allowed}, got {given}")]
@@ -172,15 +184,15 @@ impl Settings {
     }
 }
 
-/// What a message about a file may show: not the lines of the file, which TOML's errors quote with
-/// a bar in front, since there may be a password in them.
-fn without_values(text: &str) -> String {
+/// What a message may show of an error of reading: in one line, without the lines of the file that
+/// it quotes, as a password may stand there.
+fn shown(text: &str) -> String {
     let quoted = |line: &&str| {
-        line.trim_start_matches([' ', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
-            .starts_with('|')
+        let line = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit());
+        !line.starts_with('|')
     };
-    let lines: Vec<&str> = text.lines().filter(|line| !quoted(line)).collect();
-    without_urls(&lines.join("\n"))
+    let lines: Vec<&str> = text.lines().filter(quoted).map(str::trim).collect();
+    without_urls(&lines.join(" ")).trim().to_owned()
 }
 
 /// What a message may show of a text that has URLs in it, and passwords in them: the schemes.

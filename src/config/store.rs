@@ -76,6 +76,7 @@ impl StoreSettings {
                 url.password.clone(),
             )?,
         };
+        with_password("store.user", &login)?;
         let sentinel_login = Login {
             user: self.sentinel_user.clone(),
             password: password(
@@ -84,6 +85,7 @@ impl StoreSettings {
                 self.sentinel_password_file.as_ref(),
             )?,
         };
+        with_password("store.sentinel_user", &sentinel_login)?;
         let client = match (&self.cert_file, &self.key_file) {
             (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
             (None, None) => None,
@@ -108,11 +110,6 @@ impl StoreSettings {
     }
 }
 
-/// What a message shows of a URL: what follows may be a password.
-fn scheme(url: &str) -> String {
-    url.split_once(':').map_or_else(|| format!("{url:?}"), |(scheme, _)| format!("{scheme}:…"))
-}
-
 /// A value that may stand in two places, and should stand in one.
 fn one_of<T>(
     key: &'static str,
@@ -122,6 +119,26 @@ fn one_of<T>(
     match (own, of_url) {
         (Some(_), Some(_)) => Err(refused(key, "must not be given in store.url too", "both")),
         (own, of_url) => Ok(own.or(of_url)),
+    }
+}
+
+/// What a message may show of a URL: it may have a password anywhere behind the scheme.
+fn scheme(url: &str) -> String {
+    match url.split_once(':') {
+        Some((scheme, _)) => format!("\"{scheme}:…\""),
+        None => "something without a scheme".to_owned(),
+    }
+}
+
+/// A user without a password would not be sent: Redis would take the connection for the default
+/// user's.
+fn with_password(key: &'static str, login: &Login) -> Result<(), SettingsError> {
+    match (&login.user, &login.password) {
+        (Some(user), None) => {
+            let allowed = "must have its password beside it (\"\" for a user that has none)";
+            Err(refused(key, allowed, format!("{user:?} alone")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -139,5 +156,8 @@ fn password(
         let given = format!("{} ({cause})", path.display());
         refused(key, "must name a file that can be read", given)
     })?;
-    Ok(Some(Secret(text.lines().next().unwrap_or_default().to_owned())))
+    match text.lines().next().unwrap_or_default() {
+        "" => Err(refused(key, "must have the password as its first line", path.display())),
+        line => Ok(Some(Secret(line.to_owned()))),
+    }
 }

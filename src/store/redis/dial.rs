@@ -1,12 +1,16 @@
 //! Makes connections: address, TLS, user and password, and how long anything may take.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo,
     IntoConnectionInfo, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError,
     TlsCertificates, aio::MultiplexedConnection, io::tcp::TcpSettings,
 };
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use tokio::sync::mpsc;
 
 use super::{Host, Secret};
@@ -104,20 +108,35 @@ fn config() -> AsyncConnectionConfig {
 }
 
 impl TlsFiles {
-    /// Reads them.
+    /// Reads them. What has nothing to read in it is refused here, where its name is known.
     pub(super) fn read(&self) -> Result<TlsCertificates, OpenError> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|cause| OpenError::Engine {
-                what: path.display().to_string(),
-                cause: cause.to_string(),
-            })
-        };
         let client_tls = match &self.client {
             None => None,
             Some((cert, key)) => {
-                Some(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? })
+                let (client_cert, client_key) = (certificates(cert)?, bytes(key)?);
+                PrivateKeyDer::from_pem_slice(&client_key).map_err(|why| unreadable(key, why))?;
+                Some(ClientTlsConfig { client_cert, client_key })
             }
         };
-        Ok(TlsCertificates { client_tls, root_cert: self.ca.as_ref().map(read).transpose()? })
+        let root_cert = self.ca.as_ref().map(certificates).transpose()?;
+        Ok(TlsCertificates { client_tls, root_cert })
     }
+}
+
+fn certificates(path: &PathBuf) -> Result<Vec<u8>, OpenError> {
+    let bytes = bytes(path)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match all {
+        Ok(all) if all.is_empty() => Err(unreadable(path, "there is no certificate in it (PEM)")),
+        Ok(_) => Ok(bytes),
+        Err(cause) => Err(unreadable(path, cause)),
+    }
+}
+
+fn bytes(path: &PathBuf) -> Result<Vec<u8>, OpenError> {
+    std::fs::read(path).map_err(|cause| unreadable(path, cause))
+}
+
+fn unreadable(path: &Path, cause: impl ToString) -> OpenError {
+    OpenError::Engine { what: path.display().to_string(), cause: cause.to_string() }
 }

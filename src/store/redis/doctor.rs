@@ -9,7 +9,7 @@ use super::{
     Host, Kind, RedisOptions, cluster,
     keys::{self, Keys},
     nodes::default_buckets,
-    opening::Opening,
+    opening::{Opening, distinct},
     policy,
     sentinel::Sentinels,
 };
@@ -101,7 +101,10 @@ pub async fn examine(options: &RedisOptions) -> Result<Examined, OpenError> {
     let key = keys::layout(&options.prefix);
     for (host, connection) in &mut reached {
         if has(host, keys::slot(&key)) {
-            examined.layout = ask(connection, redis::cmd("GET").arg(&key)).await;
+            match opening.layout(host, connection).await {
+                Ok(layout) => examined.layout = layout,
+                Err(error) => examined.problems.push(error.to_string()),
+            }
         }
     }
     if reached.is_empty() {
@@ -123,6 +126,8 @@ pub async fn examine(options: &RedisOptions) -> Result<Examined, OpenError> {
         let server = look(&opening, &host, &mut connection, &own, &mut examined).await;
         examined.servers.push(server);
     }
+    // One cause may be met more than once.
+    examined.problems = distinct(examined.problems.into_iter());
     let reached: usize = examined.servers.iter().map(|server| server.buckets.len()).sum();
     if examined.problems.is_empty() && reached < all.len() {
         examined.problems.push("some buckets are on no server that answers".to_owned());
@@ -180,8 +185,11 @@ async fn look(
     let mut without_epoch = 0;
     for &(bucket, keys) in own {
         server.buckets.push(bucket);
-        let epoch: Option<String> = ask(connection, redis::cmd("GET").arg(&keys.epoch)).await;
-        without_epoch += usize::from(epoch.is_none());
+        let mut get = redis::cmd("GET");
+        match get.arg(&keys.epoch).query_async::<Option<String>>(connection).await {
+            Ok(epoch) => without_epoch += usize::from(epoch.is_none()),
+            Err(cause) => examined.problems.push(opening.engine(host, &cause).to_string()),
+        }
         count(connection, keys, &mut server).await;
     }
     if without_epoch > 0 && examined.layout.is_some() {

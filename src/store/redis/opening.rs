@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use redis::{FromRedisValue, RedisError, aio::MultiplexedConnection};
+use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind, aio::MultiplexedConnection};
 
 use super::{
     Ack, Host, Kind, RedisOptions,
@@ -64,6 +64,11 @@ impl Opening {
     ) -> Result<(), OpenError> {
         let info: String = self.ask(host, connection, &redis::cmd("INFO")).await?;
         self.fitness(&info).map_err(|why| unfit(host, &why))?;
+        if self.ack == Ack::Fsync && !policy::has_aof(&info) {
+            // Also where the loss of jobs is accepted: this level promises more.
+            let why = "store.ack = \"fsync\" needs an AOF: set appendonly to yes";
+            return Err(unfit(host, why));
+        }
         self.is_worth(host, connection, &info).await?;
         match (self.agreed.get(), self.expected) {
             // On a cluster only one node has the layout; there the epochs tell.
@@ -94,9 +99,16 @@ impl Opening {
         for risk in self.fitness(&info).map_err(|why| unfit(host, &why))? {
             tracing::warn!(%host, risk, "accepted that jobs may be lost");
         }
+        self.keys_of_all(host, connection).await?;
         let mut probe = redis::cmd("EVAL");
-        let forbidden: Vec<String> =
+        let mut forbidden: Vec<String> =
             self.ask(host, connection, probe.arg(PROBE).arg(1).arg(key)).await?;
+        for (name, command) in self.outside_of_scripts(key) {
+            // Any other answer is fine: no script has this hash.
+            if command.exec_async(connection).await.is_err_and(|cause| is_forbidden(&cause)) {
+                forbidden.push(name.to_owned());
+            }
+        }
         if !forbidden.is_empty() {
             let all = forbidden.join(" ");
             let why = format!("its ACL forbids this user what the queue needs: allow {all}");
@@ -115,6 +127,37 @@ impl Opening {
             }
         }
         Ok(())
+    }
+
+    /// Tries the keys that are of no bucket. Redis asks its ACL before it looks where a key is, so
+    /// every node of a cluster can tell.
+    async fn keys_of_all(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<(), OpenError> {
+        for key in [keys::layout(&self.prefix), keys::version(&self.prefix)] {
+            let mut nothing = redis::cmd("EVAL");
+            nothing.arg("return 0").arg(1).arg(key);
+            match nothing.exec_async(connection).await {
+                Err(cause) if is_forbidden(&cause) => return Err(self.engine(host, &cause)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What is needed beside the commands of the scripts, as an ACL names it.
+    fn outside_of_scripts(&self, key: &str) -> Vec<(&'static str, redis::Cmd)> {
+        let mut by_hash = redis::cmd("EVALSHA");
+        by_hash.arg("0".repeat(40)).arg(1).arg(key);
+        let mut all = vec![("+evalsha", by_hash)];
+        if self.expected == Expected::ClusterNode {
+            let mut state = redis::cmd("CLUSTER");
+            state.arg("INFO");
+            all.push(("+cluster|info", state));
+        }
+        all
     }
 
     /// What confirms writes: by the first server's `INFO`, and then for all, so that no answer is
@@ -232,11 +275,15 @@ impl Opening {
         keys: &[&str],
         made: &str,
     ) -> Result<(Vec<String>, Vec<usize>), OpenError> {
+        // All are read before one is written: what is forbidden leaves nothing half done.
+        let mut all: Vec<Option<String>> = Vec::with_capacity(keys.len());
+        for &key in keys {
+            let mut get = redis::cmd("GET");
+            all.push(self.ask(host, connection, get.arg(key)).await?);
+        }
         let mut epochs = Vec::with_capacity(keys.len());
         let mut missing = Vec::new();
-        for (index, &key) in keys.iter().enumerate() {
-            let mut get = redis::cmd("GET");
-            let found: Option<String> = self.ask(host, connection, get.arg(key)).await?;
+        for (index, (&key, found)) in keys.iter().zip(all).enumerate() {
             let epoch = match found {
                 Some(epoch) => epoch,
                 None => {
@@ -263,8 +310,28 @@ impl Opening {
 
     /// The address of a server and what it, or the way to it, said.
     pub(super) fn engine(&self, host: &Host, cause: &RedisError) -> OpenError {
-        OpenError::Engine { what: format!("Redis at {host}"), cause: cause.to_string() }
+        if is_forbidden(cause) {
+            let (prefix, said) = (&self.prefix, cause.detail().unwrap_or("no permission"));
+            let needs = format!("on the keys ~{prefix}:layout ~{{{prefix}:*");
+            let why = format!("its ACL forbids this user what the queue needs {needs}: {said}");
+            return unfit(host, &why);
+        }
+        let hint = match is_unknown(cause) {
+            true => " (see store.user and store.password)",
+            false => "",
+        };
+        OpenError::Engine { what: format!("Redis at {host}"), cause: format!("{cause}{hint}") }
     }
+}
+
+/// Whether the ACL says no.
+fn is_forbidden(cause: &RedisError) -> bool {
+    cause.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+}
+
+/// Whether the server does not know who connects.
+pub(super) fn is_unknown(cause: &RedisError) -> bool {
+    cause.kind() == ErrorKind::AuthenticationFailed || cause.code() == Some("NOAUTH")
 }
 
 fn unfit(host: &Host, why: &str) -> OpenError {

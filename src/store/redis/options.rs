@@ -10,7 +10,7 @@ use crate::store::OpenError;
 
 /// What an answer to a write is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String")]
 pub enum Ack {
     /// Redis has it in memory; what a crash leaves of it is for its AOF to say.
     #[default]
@@ -19,6 +19,18 @@ pub enum Ack {
     Replica,
     /// It is on the disk of the master.
     Fsync,
+}
+
+impl TryFrom<String> for Ack {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let known = [Self::Memory, Self::Replica, Self::Fsync];
+        known
+            .into_iter()
+            .find(|ack| ack.name() == text)
+            .ok_or_else(|| format!("must be \"memory\", \"replica\" or \"fsync\", got {text:?}"))
+    }
 }
 
 impl Ack {

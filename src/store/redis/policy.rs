@@ -34,6 +34,11 @@ pub(super) fn version(info: &str) -> Option<(u32, u32)> {
     fields(info).get("redis_version").and_then(|version| major_minor(version))
 }
 
+/// Whether an `INFO` answer says that there is an AOF.
+pub(super) fn has_aof(info: &str) -> bool {
+    fields(info).get("aof_enabled") == Some(&"1")
+}
+
 /// Judges the text of an `INFO` answer.
 pub(super) fn judge(info: &str, expected: Expected) -> Findings {
     let fields = fields(info);

@@ -8,11 +8,11 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use redis::Pipeline;
+use redis::{Pipeline, Value};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Host, dial::Dialer};
+use super::{Host, dial::Dialer, opening};
 use crate::store::OpenError;
 
 /// How long the answer of one Sentinel may take.
@@ -81,6 +81,10 @@ impl Asker {
             match tokio::time::timeout(PATIENCE, self.ask(host)).await {
                 Ok(Ok(Some(known))) => Ok(known),
                 Ok(Ok(None)) => Err(format!("{host} knows no such master")),
+                Ok(Err(cause)) if opening::is_unknown(&cause) => {
+                    let hint = "(see store.sentinel_user and store.sentinel_password)";
+                    Err(format!("{host}: {cause} {hint}"))
+                }
                 Ok(Err(cause)) => Err(format!("{host}: {cause}")),
                 Err(_) => Err(format!("{host} did not answer within {PATIENCE:?}")),
             }
@@ -105,9 +109,9 @@ impl Asker {
         ask.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
         ask.cmd("SENTINEL").arg("MASTER").arg(&self.master);
         let answers = connection.send_packed_commands(&ask, 0, 2).await?;
-        let [address, fields] = &answers[..] else { return Ok(None) };
-        let address: Option<(String, u16)> = redis::from_redis_value_ref(address)?;
-        let fields: Vec<String> = redis::from_redis_value_ref(fields).unwrap_or_default();
+        let Ok([address, fields]) = <[Value; 2]>::try_from(answers) else { return Ok(None) };
+        let address: Option<(String, u16)> = redis::from_redis_value(address.extract_error()?)?;
+        let fields: Vec<String> = redis::from_redis_value(fields).unwrap_or_default();
         let epoch = fields.chunks_exact(2).find(|pair| pair[0] == "config-epoch");
         let epoch = epoch.and_then(|pair| pair[1].parse().ok()).unwrap_or_default();
         Ok(address.map(|(name, port)| (epoch, Host { name, port })))

@@ -1,0 +1,156 @@
+//! `delay-queue doctor`: what it says, its exit status, and that it changes nothing.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::{
+    process::Process,
+    resp::ask,
+    said::{Place, store, untouched},
+    shared_cluster,
+    support::{Redis, free_port},
+};
+
+/// Makes a store there, with one job; no server is left.
+async fn filled(place: &Place, settings: &str) {
+    let file = place.file("filled.toml", settings);
+    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let put = json!({"topic": "t", "id": "a", "delay": "1h"});
+    assert!(server.post("/jobs", put).await.is_some_and(|(status, _)| status == 201));
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+}
+
+/// All keys with their contents.
+fn dump(redis: &Redis) -> Vec<(String, String)> {
+    let keys = ask(redis.port(), &["KEYS", "*"]).expect("an answer").texts();
+    let mut all: Vec<(String, String)> = keys
+        .into_iter()
+        .map(|key| (key.clone(), format!("{:?}", ask(redis.port(), &["DUMP", &key]))))
+        .collect();
+    all.sort();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fit_redis_without_a_store_and_with_one() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = store(&redis.url(), "");
+    let said = place.well(&settings, &["no store there yet", "16 buckets (0-15)", "servers     0"]);
+    assert!(said.contains("appendfsync everysec") && said.contains("no replica"), "{said}");
+    untouched(&redis);
+    place.well(&store(&redis.url(), "buckets = 3"), &["no store there yet"]);
+    untouched(&redis);
+
+    filled(&place, &settings).await;
+    let before = dump(&redis);
+    assert_eq!(before.len(), 17 + 4, "layout, epochs; pool, bucket, topics and delayed");
+    place.well(
+        &settings,
+        &["layout      schema=1", "jobs        1 delayed, 0 ready", "servers     0"],
+    );
+    assert_eq!(dump(&redis), before);
+
+    let file = place.file("serve.toml", &settings);
+    let _server = Process::start(place.path(), &["--config", &file]).await;
+    place.well(&settings, &["servers     1 of delay-queue at work"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_with_every_master_and_how_buckets_spread() {
+    let (place, cluster) = (Place::new(), shared_cluster::shared());
+    let prefix = shared_cluster::prefix();
+    let settings = store(&cluster.url(), &format!("prefix = \"{prefix}\""));
+    let check = |words: &[&str]| {
+        let said = place.well(&settings, words);
+        let mut sum: usize = 0;
+        for port in cluster.masters() {
+            let server = format!("server      127.0.0.1:{port}: version ");
+            let after = said.split(&server).nth(1).unwrap_or_else(|| panic!("{server}: {said}"));
+            let buckets = after.lines().nth(1).unwrap_or_default().trim_start();
+            let count =
+                buckets.split(" buckets (").next().and_then(|count| count.parse::<usize>().ok());
+            sum += count.unwrap_or_else(|| panic!("no number of buckets in {buckets:?}"));
+        }
+        assert_eq!(sum, 16, "{said}");
+        for count in [16, 64, 256] {
+            let spread = |line: &&str| line.contains(&format!(" {count}: over 3 masters "));
+            let line = said.lines().find(spread).unwrap_or_else(|| panic!("{count}: {said}"));
+            assert!(line.contains("over 6 masters") && line.contains(" × its share"), "{line}");
+        }
+        assert_eq!(said.matches("\nserver ").count(), 3, "{said}");
+    };
+    let keys = || {
+        let of = |port| ask(port, &["KEYS", &format!("*{prefix}:*")]).expect("an answer").texts();
+        cluster.masters().into_iter().flat_map(of).count()
+    };
+    check(&["no store there yet"]);
+    assert_eq!(keys(), 0);
+    filled(&place, &settings).await;
+    let before = keys();
+    check(&["layout      schema=1", "jobs        1 delayed"]);
+    assert_eq!(keys(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_with_something_to_mend() {
+    let place = Place::new();
+    let no_aof = Redis::with(&["--appendonly", "no"]);
+    place.ill(&store(&no_aof.url(), ""), &["appendonly is off", "accept_data_loss"]);
+    place.well(&store(&no_aof.url(), "accept_data_loss = true"), &["aof_enabled 0"]);
+    untouched(&no_aof);
+    let evicts = Redis::with(&["--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"]);
+    place.ill(&store(&evicts.url(), ""), &["maxmemory-policy", "noeviction"]);
+    untouched(&evicts);
+    let away = format!("redis://127.0.0.1:{}", free_port());
+    place.ill(&store(&away, ""), &["failed to open Redis at 127.0.0.1", "refused"]);
+
+    let redis = Redis::start();
+    let settings = store(&redis.url(), "");
+    filled(&place, &settings).await;
+    let before = dump(&redis);
+    let other = store(&redis.url(), "buckets = 8");
+    place.ill(&other, &["store.buckets is 8", "the store has 16"]);
+
+    // Deadlines that nobody promotes: a job, due since long, as a server would have left it.
+    let bucket = before.iter().find(|(key, _)| key.ends_with(":bucket")).expect("a bucket");
+    let late = ask(redis.port(), &["ZADD", &bucket.0, "1", "delayed:t"]).expect("an answer");
+    assert_eq!(late, crate::resp::Reply::Number(0), "it had another time");
+    place.ill(&settings, &["due jobs do not move", "is a server at work?"]);
+    drop(ask(redis.port(), &["ZADD", &bucket.0, "99999999999999", "delayed:t"]));
+    place.well(&settings, &[]);
+
+    assert!(ask(redis.port(), &["DEL", "{dq:0fb}:epoch", "{dq:15c}:epoch"]).is_some());
+    place.ill(&settings, &["2 buckets have no epoch", "emptied"]);
+    assert_eq!(dump(&redis).len(), before.len() - 2, "it makes none");
+    place.ill(&store(&redis.url(), "accept_data_loss = true"), &["no epoch"]);
+
+    let newer = "schema=2 hash=xxh3-64 buckets=16";
+    drop(ask(redis.port(), &["SET", "dq:layout", newer]));
+    place.ill(&settings, &["schema = 2", "newer"]);
+    drop(ask(redis.port(), &["SET", "dq:layout", "nonsense"]));
+    place.ill(&settings, &["failed to open the store"]);
+    drop(ask(redis.port(), &["DEL", "dq:layout"]));
+    drop(ask(redis.port(), &["LPUSH", "dq:layout", "a"]));
+    place.ill(&settings, &["WRONGTYPE"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_store_that_is_not_there_there_in_use_or_damaged() {
+    let place = Place::new();
+    let settings = store("file:./data", "");
+    place.well(&settings, &["no store there yet"]);
+    assert!(!place.path().join("data").exists(), "it makes none");
+    filled(&place, &settings).await;
+    place.well(&settings, &["buckets     1", "jobs        1 delayed", "on disk"]);
+    place.ill(&store("file:./data", "buckets = 2"), &["buckets = 1", "2"]);
+    let file = place.file("serve.toml", &settings);
+    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    place.well(&settings, &["servers     1 is at work"]);
+    assert_eq!(server.get("/jobs/a").await.1["state"], "delayed", "it goes on");
+    server.kill();
+    place.well(&settings, &["jobs        1 delayed"]);
+    fs::write(place.path().join("data/jobs.db"), vec![7; 8192]).expect("written");
+    place.ill(&settings, &["jobs.db"]);
+}
