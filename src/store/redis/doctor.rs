@@ -6,12 +6,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection};
 
 use super::{
-    Host, Kind, RedisOptions, cluster,
+    Host, Kind, RedisOptions,
     keys::{self, Keys},
-    nodes::default_buckets,
-    opening::{Opening, distinct},
-    policy,
-    sentinel::Sentinels,
+    servers::{
+        cluster, default_buckets,
+        dial::Dialer,
+        opening::{Opening, distinct},
+        policy,
+        sentinel::Sentinels,
+    },
 };
 use crate::{
     job::{Buckets, State},
@@ -74,7 +77,7 @@ pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) 
 /// There is nothing to look at: no server, no Sentinel that knows the master.
 pub async fn examine(options: &RedisOptions) -> Result<Examined, OpenError> {
     let opening = Opening::new(options);
-    let dialer = options.dialer()?;
+    let dialer = Dialer::to_redis(options)?;
     let hosts = &options.url.hosts;
     let map = match &options.url.kind {
         Kind::Cluster => Some(cluster::ask(&dialer, &opening, hosts).await?),
@@ -82,7 +85,7 @@ pub async fn examine(options: &RedisOptions) -> Result<Examined, OpenError> {
     };
     let masters = match (&options.url.kind, &map) {
         (Kind::Sentinel { master }, _) => {
-            let own = options.sentinel_dialer()?;
+            let own = Dialer::to_sentinels(options)?;
             vec![Sentinels::new(own, hosts.clone(), master.clone()).find().await?]
         }
         (_, Some(map)) => map.masters(),

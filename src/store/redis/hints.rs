@@ -20,8 +20,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     keys::Keys,
-    node::{Node, Way},
-    nodes::Nodes,
+    servers::{
+        Nodes,
+        node::{Node, Way},
+    },
 };
 use crate::{
     job::{Bucket, Topic},

@@ -2,27 +2,18 @@
 //!
 //! The scripts hold all that matters; here are only their calls. A bucket's keys lie in one slot,
 //! so it is the same on one Redis, under Sentinel, and on a cluster: only the way to the server
-//! that has the bucket differs (`nodes.rs`).
+//! that has the bucket differs (`servers/`).
 
-mod cluster;
 mod codec;
-mod confirm;
-mod connection;
-mod dial;
 mod doctor;
 mod epoch;
-mod error;
 mod hints;
 mod keys;
-mod node;
-mod nodes;
-mod opening;
 mod options;
-mod policy;
 mod reply;
 mod restore;
 mod scripts;
-mod sentinel;
+mod servers;
 mod timers;
 mod topics;
 mod url;
@@ -37,10 +28,9 @@ use self::{
     epoch::Epochs,
     hints::Hints,
     keys::Keys,
-    nodes::{Nodes, Opened},
-    opening::Opening,
     reply::Values,
     scripts::{Scripts, Transition, held, ids, millis_text},
+    servers::{Nodes, Opened, opening::Opening},
 };
 use super::{
     Bury, Clock, Counts, Heard, Held, Hint, JobPage, Look, Moved, OpenError, Options, Outcome,
@@ -53,9 +43,8 @@ use crate::job::{
 };
 
 pub use codec::{Record, record_rest};
-pub use dial::{Login, TlsFiles};
 pub use doctor::{Examined, Server, examine, spread};
-pub use options::{Ack, RedisOptions};
+pub use options::{Ack, Login, RedisOptions, TlsFiles};
 pub use url::{Host, Kind, RedisUrl, Secret};
 
 /// The store on Redis.

@@ -1,12 +1,8 @@
 //! What a store on Redis is told.
 
-use redis::TlsCertificates;
+use std::path::PathBuf;
 
-use super::{
-    dial::{Dialer, Login, TlsFiles},
-    url::RedisUrl,
-};
-use crate::store::OpenError;
+use super::url::{RedisUrl, Secret};
 
 /// What an answer to a write is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -44,6 +40,24 @@ impl Ack {
     }
 }
 
+/// Who connects.
+#[derive(Debug, Clone, Default)]
+pub struct Login {
+    /// The ACL user; none is the default user.
+    pub user: Option<String>,
+    /// Its password.
+    pub password: Option<Secret>,
+}
+
+/// Files for TLS, PEM each.
+#[derive(Debug, Clone, Default)]
+pub struct TlsFiles {
+    /// Who signed the server's certificate; none asks this machine's trusted authorities.
+    pub ca: Option<PathBuf>,
+    /// This client's certificate and its key.
+    pub client: Option<(PathBuf, PathBuf)>,
+}
+
 /// Where and how to keep jobs on Redis.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
@@ -76,17 +90,5 @@ impl RedisOptions {
             ack: Ack::Memory,
             accept_data_loss: false,
         }
-    }
-
-    pub(super) fn dialer(&self) -> Result<Dialer, OpenError> {
-        Ok(Dialer::new(&self.login, self.url.db, self.certificates()?))
-    }
-
-    pub(super) fn sentinel_dialer(&self) -> Result<Dialer, OpenError> {
-        Ok(Dialer::new(&self.sentinel_login, 0, self.certificates()?))
-    }
-
-    fn certificates(&self) -> Result<Option<TlsCertificates>, OpenError> {
-        self.url.tls.then(|| self.tls.read()).transpose()
     }
 }

@@ -1,19 +1,32 @@
 //! The servers of a store, one or many, and the way of a call to the one that has its keys.
 
+pub mod cluster;
+mod confirm;
+mod connection;
+pub mod dial;
+mod error;
+pub mod node;
+pub mod opening;
+pub mod policy;
+pub mod sentinel;
+
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
 
+use self::{
+    cluster::Cluster,
+    connection::Failure,
+    dial::Dialer,
+    error::Remedy,
+    node::{Find, Node, Way},
+    opening::Opening,
+    sentinel::Sentinels,
+};
 use super::{
     Host, Kind, RedisOptions,
-    cluster::{self, Cluster},
-    connection::Failure,
     epoch::Epochs,
-    error::Remedy,
     keys::{self, Keys},
-    node::{Find, Node, Way},
-    opening::{self, Opening},
-    sentinel::Sentinels,
 };
 use crate::{
     job::Buckets,
@@ -22,7 +35,7 @@ use crate::{
 
 /// How many buckets a new store gets: enough that the fullest of so many masters has little more
 /// than its share, and no more, since every timer costs (see ARCHITECTURE.md).
-pub(super) fn default_buckets(masters: usize) -> Buckets {
+pub fn default_buckets(masters: usize) -> Buckets {
     match masters {
         0..=3 => Buckets::SIXTEEN,
         4..=12 => Buckets::SIXTY_FOUR,
@@ -36,18 +49,18 @@ const LAYOUT_PAUSE: Duration = Duration::from_millis(100);
 /// How often a call follows its slot from node to node.
 const MOST_HOPS: usize = 3;
 
-pub(super) enum Nodes {
+pub enum Nodes {
     One(Arc<Node>),
     Many(Cluster),
 }
 
 /// A store, opened.
-pub(super) struct Opened {
-    pub(super) nodes: Nodes,
-    pub(super) keys: Vec<Keys>,
-    pub(super) buckets: Buckets,
-    pub(super) epochs: Epochs,
-    pub(super) opening: Opening,
+pub struct Opened {
+    pub nodes: Nodes,
+    pub keys: Vec<Keys>,
+    pub buckets: Buckets,
+    pub epochs: Epochs,
+    pub opening: Opening,
 }
 
 /// A connected server.
@@ -84,18 +97,15 @@ impl Nodes {
     /// Connects, judges every server, records or compares the layout and the epochs.
     ///
     /// A node of a cluster that is away does not hinder a start, unless the store is new.
-    pub(super) async fn open(
-        options: &RedisOptions,
-        asked: Option<Buckets>,
-    ) -> Result<Opened, OpenError> {
+    pub async fn open(options: &RedisOptions, asked: Option<Buckets>) -> Result<Opened, OpenError> {
         let opening = Opening::new(options);
-        let dialer = options.dialer()?;
+        let dialer = Dialer::to_redis(options)?;
         let url = &options.url;
         let way = |find| Way { find, dialer: dialer.clone(), opening: opening.clone() };
         let ways = match &url.kind {
             Kind::Single => vec![way(Find::At(url.hosts[0].clone()))],
             Kind::Sentinel { master } => {
-                let own = options.sentinel_dialer()?;
+                let own = Dialer::to_sentinels(options)?;
                 let sentinels = Sentinels::new(own, url.hosts.clone(), master.clone());
                 vec![way(Find::By(sentinels))]
             }
@@ -183,12 +193,12 @@ impl Nodes {
         // Calls fail while there is no connection: give those that can be made a moment.
         let up = nodes.all().into_iter().map(|node| async move { node.up().await });
         let all = futures::future::join_all(up);
-        drop(tokio::time::timeout(super::dial::CONNECT_TIMEOUT, all).await);
+        drop(tokio::time::timeout(dial::CONNECT_TIMEOUT, all).await);
         Ok(Opened { nodes, keys, buckets, epochs, opening })
     }
 
     /// The node that has a slot.
-    pub(super) fn of(&self, slot: u16) -> Result<Arc<Node>, Failure> {
+    pub fn of(&self, slot: u16) -> Result<Arc<Node>, Failure> {
         match self {
             Self::One(node) => Ok(Arc::clone(node)),
             Self::Many(cluster) => cluster.of(slot),
@@ -196,7 +206,7 @@ impl Nodes {
     }
 
     /// Whether two slots are on one node; those that are on none are together too.
-    pub(super) fn are_together(&self, one: u16, other: u16) -> bool {
+    pub fn are_together(&self, one: u16, other: u16) -> bool {
         match self {
             Self::One(_) => true,
             Self::Many(cluster) => cluster.name_of(one) == cluster.name_of(other),
@@ -204,7 +214,7 @@ impl Nodes {
     }
 
     /// Every node that has keys of ours.
-    pub(super) fn all(&self) -> Vec<Arc<Node>> {
+    pub fn all(&self) -> Vec<Arc<Node>> {
         match self {
             Self::One(node) => vec![Arc::clone(node)],
             Self::Many(cluster) => cluster.nodes(),
@@ -212,7 +222,7 @@ impl Nodes {
     }
 
     /// Calls a script; `make` builds the command, with the script's text or with its hash.
-    pub(super) async fn script(
+    pub async fn script(
         &self,
         slot: u16,
         is_confirmed: bool,
@@ -236,7 +246,7 @@ impl Nodes {
     }
 
     /// One command that needs no confirmation.
-    pub(super) async fn command(&self, slot: u16, command: &Cmd) -> Result<Value, StoreError> {
+    pub async fn command(&self, slot: u16, command: &Cmd) -> Result<Value, StoreError> {
         let mut hops = 0;
         loop {
             match self.of(slot)?.command(command).await {
@@ -247,11 +257,7 @@ impl Nodes {
     }
 
     /// Several of them; the first error is that of all.
-    pub(super) async fn pipeline(
-        &self,
-        slot: u16,
-        pipeline: &Pipeline,
-    ) -> Result<Vec<Value>, StoreError> {
+    pub async fn pipeline(&self, slot: u16, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
         let mut hops = 0;
         loop {
             let answers = self.of(slot)?.pipeline(pipeline).await;

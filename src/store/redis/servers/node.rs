@@ -7,18 +7,17 @@ use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Host,
     confirm::{By, Confirmed},
     connection::{Connection, Failure, Make},
     dial::Dialer,
     opening::Opening,
     sentinel::Sentinels,
 };
-use crate::store::OpenError;
+use crate::store::{OpenError, redis::Host};
 
 /// How a server's address is found.
 #[derive(Clone)]
-pub(super) enum Find {
+pub enum Find {
     /// It is known.
     At(Host),
     /// Sentinels know it.
@@ -26,7 +25,7 @@ pub(super) enum Find {
 }
 
 impl Find {
-    pub(super) async fn host(&self) -> Result<Host, OpenError> {
+    pub async fn host(&self) -> Result<Host, OpenError> {
         match self {
             Self::At(host) => Ok(host.clone()),
             Self::By(sentinels) => sentinels.find().await,
@@ -34,7 +33,7 @@ impl Find {
     }
 
     /// Whether the server is at `host` still, as far as is known.
-    pub(super) fn is_still(&self, host: &Host) -> bool {
+    pub fn is_still(&self, host: &Host) -> bool {
         match self {
             Self::At(_) => true,
             Self::By(sentinels) => sentinels.is_still(host),
@@ -44,15 +43,15 @@ impl Find {
 
 /// How connections to a server are made.
 #[derive(Clone)]
-pub(super) struct Way {
-    pub(super) find: Find,
-    pub(super) dialer: Dialer,
-    pub(super) opening: Opening,
+pub struct Way {
+    pub find: Find,
+    pub dialer: Dialer,
+    pub opening: Opening,
 }
 
 impl Way {
     /// A connection to a server that is fit.
-    pub(super) async fn connect(&self) -> Result<(Host, MultiplexedConnection), OpenError> {
+    pub async fn connect(&self) -> Result<(Host, MultiplexedConnection), OpenError> {
         let host = self.find.host().await?;
         let dialed = self.dialer.dial(&host).await;
         let mut connection = dialed.map_err(|cause| self.opening.engine(&host, &cause))?;
@@ -79,10 +78,10 @@ impl Way {
 type Current = Mutex<Option<Host>>;
 
 /// A server.
-pub(super) struct Node {
+pub struct Node {
     /// For the log, and to tell nodes apart.
-    pub(super) name: String,
-    pub(super) way: Way,
+    pub name: String,
+    pub way: Way,
     calls: Arc<Connection>,
     confirmed: Option<Confirmed>,
     _watch: Option<AbortOnDropHandle<()>>,
@@ -90,7 +89,7 @@ pub(super) struct Node {
 
 impl Node {
     /// Begins with `first`, if that is made already.
-    pub(super) fn new(
+    pub fn new(
         name: String,
         way: Way,
         first: Option<(Host, MultiplexedConnection)>,
@@ -115,7 +114,7 @@ impl Node {
     }
 
     /// Sends a write; its answer means what `store.ack` says.
-    pub(super) async fn write(&self, command: Cmd) -> Result<Value, Failure> {
+    pub async fn write(&self, command: Cmd) -> Result<Value, Failure> {
         match &self.confirmed {
             Some(confirmed) => confirmed.command(command).await,
             None => self.calls.command(&command).await,
@@ -123,24 +122,24 @@ impl Node {
     }
 
     /// Sends what needs no confirmation.
-    pub(super) async fn command(&self, command: &Cmd) -> Result<Value, Failure> {
+    pub async fn command(&self, command: &Cmd) -> Result<Value, Failure> {
         self.calls.command(command).await
     }
 
     /// Sends several of these; see [`Connection::pipeline`].
-    pub(super) async fn pipeline(
+    pub async fn pipeline(
         &self,
         pipeline: &Pipeline,
     ) -> Result<Vec<Result<Value, Failure>>, Failure> {
         self.calls.pipeline(pipeline).await
     }
 
-    pub(super) fn is_up(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         self.calls.number().is_some()
     }
 
     /// Completes when there is every connection.
-    pub(super) async fn up(&self) {
+    pub async fn up(&self) {
         self.calls.up().await;
         if let Some(confirmed) = &self.confirmed {
             confirmed.up().await;

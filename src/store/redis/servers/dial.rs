@@ -13,42 +13,41 @@ use redis::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use tokio::sync::mpsc;
 
-use super::{Host, Secret};
-use crate::store::OpenError;
+use crate::store::{
+    OpenError,
+    redis::{Host, Login, RedisOptions},
+};
 
 /// How long a new connection may take.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an answer may take.
-pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Who connects.
-#[derive(Debug, Clone, Default)]
-pub struct Login {
-    /// The ACL user; none is the default user.
-    pub user: Option<String>,
-    /// Its password.
-    pub password: Option<Secret>,
-}
-
-/// Files for TLS, PEM each.
-#[derive(Debug, Clone, Default)]
-pub struct TlsFiles {
-    /// Who signed the server's certificate; none asks this machine's trusted authorities.
-    pub ca: Option<PathBuf>,
-    /// This client's certificate and its key.
-    pub client: Option<(PathBuf, PathBuf)>,
-}
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes connections that differ only in their address.
 #[derive(Clone)]
-pub(super) struct Dialer {
+pub struct Dialer {
     redis: RedisConnectionInfo,
     tls: Option<TlsCertificates>,
 }
 
 impl Dialer {
-    /// `tls` is what the files say, if TLS is wanted.
-    pub(super) fn new(login: &Login, db: u32, tls: Option<TlsCertificates>) -> Self {
+    /// To the servers that have the jobs.
+    ///
+    /// # Errors
+    /// The files for TLS.
+    pub fn to_redis(options: &RedisOptions) -> Result<Self, OpenError> {
+        Ok(Self::new(&options.login, options.url.db, tls(options)?))
+    }
+
+    /// To the Sentinels.
+    ///
+    /// # Errors
+    /// The files for TLS.
+    pub fn to_sentinels(options: &RedisOptions) -> Result<Self, OpenError> {
+        Ok(Self::new(&options.sentinel_login, 0, tls(options)?))
+    }
+
+    fn new(login: &Login, db: u32, tls: Option<TlsCertificates>) -> Self {
         let mut redis = RedisConnectionInfo::default().set_db(db.into());
         if let Some(user) = &login.user {
             redis = redis.set_username(user);
@@ -60,14 +59,14 @@ impl Dialer {
     }
 
     /// A connection for commands and their answers.
-    pub(super) async fn dial(&self, host: &Host) -> Result<MultiplexedConnection, RedisError> {
+    pub async fn dial(&self, host: &Host) -> Result<MultiplexedConnection, RedisError> {
         // Replies are read as this version of the protocol gives them.
         let client = self.client(host, ProtocolVersion::RESP2)?;
         client.get_multiplexed_async_connection_with_config(&config()).await
     }
 
     /// A connection that hears what is published; `heard` ends with it.
-    pub(super) async fn listen(
+    pub async fn listen(
         &self,
         host: &Host,
         heard: mpsc::UnboundedSender<PushInfo>,
@@ -107,20 +106,22 @@ fn config() -> AsyncConnectionConfig {
         .set_response_timeout(Some(RESPONSE_TIMEOUT))
 }
 
-impl TlsFiles {
-    /// Reads them. What has nothing to read in it is refused here, where its name is known.
-    pub(super) fn read(&self) -> Result<TlsCertificates, OpenError> {
-        let client_tls = match &self.client {
-            None => None,
-            Some((cert, key)) => {
-                let (client_cert, client_key) = (certificates(cert)?, bytes(key)?);
-                PrivateKeyDer::from_pem_slice(&client_key).map_err(|why| unreadable(key, why))?;
-                Some(ClientTlsConfig { client_cert, client_key })
-            }
-        };
-        let root_cert = self.ca.as_ref().map(certificates).transpose()?;
-        Ok(TlsCertificates { client_tls, root_cert })
+/// What the files for TLS say, if TLS is wanted. What has nothing to read in it is refused here,
+/// where its name is known.
+fn tls(options: &RedisOptions) -> Result<Option<TlsCertificates>, OpenError> {
+    if !options.url.tls {
+        return Ok(None);
     }
+    let client_tls = match &options.tls.client {
+        None => None,
+        Some((cert, key)) => {
+            let (client_cert, client_key) = (certificates(cert)?, bytes(key)?);
+            PrivateKeyDer::from_pem_slice(&client_key).map_err(|why| unreadable(key, why))?;
+            Some(ClientTlsConfig { client_cert, client_key })
+        }
+    };
+    let root_cert = options.tls.ca.as_ref().map(certificates).transpose()?;
+    Ok(Some(TlsCertificates { client_tls, root_cert }))
 }
 
 fn certificates(path: &PathBuf) -> Result<Vec<u8>, OpenError> {

@@ -12,8 +12,8 @@ use redis::{Pipeline, Value};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Host, dial::Dialer, opening};
-use crate::store::OpenError;
+use super::{dial::Dialer, opening};
+use crate::store::{OpenError, redis::Host};
 
 /// How long the answer of one Sentinel may take.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The Sentinels of one master.
 #[derive(Clone)]
-pub(super) struct Sentinels {
+pub struct Sentinels {
     asker: Arc<Asker>,
     current: Arc<watch::Sender<Option<Host>>>,
     _poll: Arc<AbortOnDropHandle<()>>,
@@ -35,7 +35,7 @@ struct Asker {
 }
 
 impl Sentinels {
-    pub(super) fn new(dialer: Dialer, hosts: Vec<Host>, master: String) -> Self {
+    pub fn new(dialer: Dialer, hosts: Vec<Host>, master: String) -> Self {
         let asker = Arc::new(Asker { dialer, hosts, master });
         let current = Arc::new(watch::Sender::new(None));
         let poll = tokio::spawn(poll(Arc::clone(&asker), Arc::clone(&current)));
@@ -43,19 +43,19 @@ impl Sentinels {
     }
 
     /// The master's address.
-    pub(super) async fn find(&self) -> Result<Host, OpenError> {
+    pub async fn find(&self) -> Result<Host, OpenError> {
         let host = self.asker.find().await?;
         note(&self.current, &host);
         Ok(host)
     }
 
     /// Whether this was the master when they were asked last.
-    pub(super) fn is_still(&self, host: &Host) -> bool {
+    pub fn is_still(&self, host: &Host) -> bool {
         self.current.borrow().as_ref().is_none_or(|current| current == host)
     }
 
     /// Completes when the Sentinels name another master than `host`.
-    pub(super) async fn moved_from(&self, host: &Host) {
+    pub async fn moved_from(&self, host: &Host) {
         let other = |current: &Option<Host>| current.as_ref().is_some_and(|c| c != host);
         drop(self.current.subscribe().wait_for(other).await);
     }

@@ -9,29 +9,30 @@ use std::{
 use redis::{ErrorKind, FromRedisValue, RedisError, ServerErrorKind, aio::MultiplexedConnection};
 
 use super::{
-    Ack, Host, Kind, RedisOptions,
     confirm::By,
-    keys,
     policy::{self, Expected},
 };
 use crate::{
     job::Buckets,
-    store::{Layout, OpenError},
+    store::{
+        Layout, OpenError,
+        redis::{Ack, Host, Kind, RedisOptions, keys},
+    },
 };
 
 /// A Redis with more keys than a thousand times this is not searched to its end.
 const MOST_SCANS: usize = 1_000;
 /// Tries what the store needs, on a key of its own.
-const PROBE: &str = include_str!("scripts/probe.lua");
+const PROBE: &str = include_str!("probe.lua");
 /// From this version on, `WAITAOF` says when the AOF is on disk.
 const WAITAOF_SINCE: (u32, u32) = (7, 2);
 
 /// The questions asked of every new connection.
 #[derive(Clone)]
-pub(super) struct Opening {
+pub struct Opening {
     prefix: String,
     accept_data_loss: bool,
-    pub(super) expected: Expected,
+    pub expected: Expected,
     ack: Ack,
     /// What confirms that a write is on disk, once the first server was seen.
     fsync: Arc<OnceLock<Option<By>>>,
@@ -40,7 +41,7 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    pub(super) fn new(options: &RedisOptions) -> Self {
+    pub fn new(options: &RedisOptions) -> Self {
         let expected = match options.url.kind {
             Kind::Single | Kind::Sentinel { .. } => Expected::Standalone,
             Kind::Cluster => Expected::ClusterNode,
@@ -57,7 +58,7 @@ impl Opening {
     }
 
     /// What every connection must pass, the first and those after an outage.
-    pub(super) async fn inspect(
+    pub async fn inspect(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
@@ -78,7 +79,7 @@ impl Opening {
     }
 
     /// Refuses a server that is not fit, by the text of its `INFO`; answers the risks accepted.
-    pub(super) fn fitness(&self, info: &str) -> Result<Vec<String>, String> {
+    pub fn fitness(&self, info: &str) -> Result<Vec<String>, String> {
         let policy::Findings { mut unfit, risks } = policy::judge(info, self.expected);
         if !self.accept_data_loss {
             let hint = "(or accept the loss of jobs by store.accept_data_loss = true)";
@@ -89,7 +90,7 @@ impl Opening {
 
     /// At the start: warns of accepted risks, tries every command, and has a write confirmed.
     /// `key` is one of this server's.
-    pub(super) async fn probe(
+    pub async fn probe(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
@@ -162,7 +163,7 @@ impl Opening {
 
     /// What confirms writes: by the first server's `INFO`, and then for all, so that no answer is
     /// worth less than another.
-    pub(super) fn by(&self, info: &str) -> Option<By> {
+    pub fn by(&self, info: &str) -> Option<By> {
         match self.ack {
             Ack::Memory => None,
             Ack::Replica => Some(By::Replica),
@@ -212,7 +213,7 @@ impl Opening {
     }
 
     /// The layout that is written on this server, if any.
-    pub(super) async fn layout(
+    pub async fn layout(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
@@ -223,7 +224,7 @@ impl Opening {
 
     /// Refuses a place where a store was, and whose layout is lost: its jobs would not be found.
     /// Another server may be making the store at this very moment.
-    pub(super) async fn has_no_store(
+    pub async fn has_no_store(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
@@ -247,7 +248,7 @@ impl Opening {
 
     /// Compares the layout; writes it into a new store. Only a new one is written to: a full Redis
     /// must not be refused for a write it does not need.
-    pub(super) async fn agree(
+    pub async fn agree(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
@@ -268,7 +269,7 @@ impl Opening {
     }
 
     /// The epoch of each of these keys, made where there is none; and which were missing.
-    pub(super) async fn epochs(
+    pub async fn epochs(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
@@ -309,7 +310,7 @@ impl Opening {
     }
 
     /// The address of a server and what it, or the way to it, said.
-    pub(super) fn engine(&self, host: &Host, cause: &RedisError) -> OpenError {
+    pub fn engine(&self, host: &Host, cause: &RedisError) -> OpenError {
         if is_forbidden(cause) {
             let (prefix, said) = (&self.prefix, cause.detail().unwrap_or("no permission"));
             let needs = format!("on the keys ~{prefix}:layout ~{{{prefix}:*");
@@ -330,7 +331,7 @@ fn is_forbidden(cause: &RedisError) -> bool {
 }
 
 /// Whether the server does not know who connects.
-pub(super) fn is_unknown(cause: &RedisError) -> bool {
+pub fn is_unknown(cause: &RedisError) -> bool {
     cause.kind() == ErrorKind::AuthenticationFailed || cause.code() == Some("NOAUTH")
 }
 
@@ -339,12 +340,12 @@ fn unfit(host: &Host, why: &str) -> OpenError {
 }
 
 /// Whether an error says that a server does not do, rather than that it is away.
-pub(super) fn is_refusal(error: &OpenError) -> bool {
+pub fn is_refusal(error: &OpenError) -> bool {
     !matches!(error, OpenError::Engine { .. })
 }
 
 /// Those of `all` that are different.
-pub(super) fn distinct<T: std::hash::Hash + Eq + Clone>(all: impl Iterator<Item = T>) -> Vec<T> {
+pub fn distinct<T: std::hash::Hash + Eq + Clone>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = HashSet::new();
     all.filter(|one| seen.insert(one.clone())).collect()
 }

@@ -28,11 +28,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Finds the server, connects, and inspects what answers.
-pub(super) type Make =
+pub type Make =
     Arc<dyn Fn() -> BoxFuture<'static, Result<MultiplexedConnection, OpenError>> + Send + Sync>;
 
 /// The connection as its users see it.
-pub(super) struct Connection {
+pub struct Connection {
     state: Arc<watch::Sender<Link>>,
     timeouts: AtomicU32,
     _keeper: AbortOnDropHandle<()>,
@@ -46,7 +46,7 @@ enum Link {
 
 impl Connection {
     /// Keeps a connection up, beginning with `first` if there is one. `name` is for the log.
-    pub(super) fn keep(name: String, first: Option<MultiplexedConnection>, make: Make) -> Self {
+    pub fn keep(name: String, first: Option<MultiplexedConnection>, make: Make) -> Self {
         let link = match first {
             Some(connection) => Link::Up { number: 0, connection },
             None => Link::Down { cause: NOT_YET.into() },
@@ -58,7 +58,7 @@ impl Connection {
     }
 
     /// Sends one command and waits for its answer.
-    pub(super) async fn command(&self, command: &Cmd) -> Result<Value, Failure> {
+    pub async fn command(&self, command: &Cmd) -> Result<Value, Failure> {
         let (number, mut connection) = self.current()?;
         let answer = connection.send_packed_command(command).await.and_then(Value::extract_error);
         answer.map_err(|error| self.judge(number, &error)).inspect(|_| self.answered())
@@ -66,7 +66,7 @@ impl Connection {
 
     /// Sends several commands in one write. Answers in order, an error among them as it is; if the
     /// connection fails, all fail.
-    pub(super) async fn pipeline(
+    pub async fn pipeline(
         &self,
         pipeline: &Pipeline,
     ) -> Result<Vec<Result<Value, Failure>>, Failure> {
@@ -79,7 +79,7 @@ impl Connection {
     }
 
     /// Which connection this is; another one has another number. None while there is none.
-    pub(super) fn number(&self) -> Option<u64> {
+    pub fn number(&self) -> Option<u64> {
         match &*self.state.borrow() {
             Link::Up { number, .. } => Some(*number),
             Link::Down { .. } => None,
@@ -87,13 +87,13 @@ impl Connection {
     }
 
     /// Completes when there is a connection.
-    pub(super) async fn up(&self) {
+    pub async fn up(&self) {
         let up = |link: &Link| matches!(link, Link::Up { .. });
         drop(self.state.subscribe().wait_for(up).await);
     }
 
     /// No call uses the present connection from now on; the keeper makes another one.
-    pub(super) fn renew(&self, cause: &str) {
+    pub fn renew(&self, cause: &str) {
         if let Some(number) = self.number() {
             self.give_up(number, cause);
         }
@@ -143,9 +143,9 @@ impl Connection {
 
 /// Why a command has no answer.
 #[derive(Debug, Clone)]
-pub(super) struct Failure {
-    pub(super) remedy: Remedy,
-    pub(super) error: StoreError,
+pub struct Failure {
+    pub remedy: Remedy,
+    pub error: StoreError,
 }
 
 impl From<Failure> for StoreError {

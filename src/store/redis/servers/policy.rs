@@ -8,16 +8,16 @@ const OLDEST: (u32, u32) = (7, 0);
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Findings {
+pub struct Findings {
     /// It cannot work.
-    pub(super) unfit: Vec<String>,
+    pub unfit: Vec<String>,
     /// It works, but may lose jobs; an operator may accept that.
-    pub(super) risks: Vec<String>,
+    pub risks: Vec<String>,
 }
 
 /// What `store.url` says there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expected {
+pub enum Expected {
     /// A server on its own, perhaps with replicas.
     Standalone,
     /// A node of a cluster.
@@ -25,22 +25,22 @@ pub(super) enum Expected {
 }
 
 /// The fields of an `INFO` answer.
-pub(super) fn fields(info: &str) -> HashMap<&str, &str> {
+pub fn fields(info: &str) -> HashMap<&str, &str> {
     info.lines().filter_map(|line| line.trim_end().split_once(':')).collect()
 }
 
 /// The version in an `INFO` answer.
-pub(super) fn version(info: &str) -> Option<(u32, u32)> {
+pub fn version(info: &str) -> Option<(u32, u32)> {
     fields(info).get("redis_version").and_then(|version| major_minor(version))
 }
 
 /// Whether an `INFO` answer says that there is an AOF.
-pub(super) fn has_aof(info: &str) -> bool {
+pub fn has_aof(info: &str) -> bool {
     fields(info).get("aof_enabled") == Some(&"1")
 }
 
 /// Judges the text of an `INFO` answer.
-pub(super) fn judge(info: &str, expected: Expected) -> Findings {
+pub fn judge(info: &str, expected: Expected) -> Findings {
     let fields = fields(info);
     let field = |name: &str| fields.get(name).copied().unwrap_or("");
     let mut findings = Findings::default();

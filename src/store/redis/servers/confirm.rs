@@ -25,7 +25,7 @@ const MOST: usize = 64;
 
 /// What confirms a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub enum By {
     /// One replica has it in memory.
     Replica,
     /// The server's own AOF is synced to its disk (Redis 7.2 or newer).
@@ -33,7 +33,7 @@ pub(super) enum By {
 }
 
 impl By {
-    pub(super) fn command(self, patience: u32) -> Cmd {
+    pub fn command(self, patience: u32) -> Cmd {
         let mut cmd = match self {
             Self::Replica => redis::cmd("WAIT"),
             Self::Aof => redis::cmd("WAITAOF"),
@@ -47,7 +47,7 @@ impl By {
     }
 
     /// Whether the answer to the command says that one, at least, has it.
-    pub(super) fn is_confirmed(self, answer: &Value) -> bool {
+    pub fn is_confirmed(self, answer: &Value) -> bool {
         let count = match (self, answer) {
             (Self::Replica, count) => Some(count),
             (Self::Aof, Value::Array(counts)) => counts.first(),
@@ -65,7 +65,7 @@ impl By {
 }
 
 /// The way of confirmed writes to one server.
-pub(super) struct Confirmed {
+pub struct Confirmed {
     connection: Arc<Connection>,
     queue: mpsc::UnboundedSender<Order>,
     _task: AbortOnDropHandle<()>,
@@ -78,19 +78,19 @@ struct Order {
 
 impl Confirmed {
     /// On a connection that carries nothing else.
-    pub(super) fn new(connection: Arc<Connection>, by: By) -> Self {
+    pub fn new(connection: Arc<Connection>, by: By) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
         let writer = Writer { connection: Arc::clone(&connection), by, sure_of: None };
         Self { connection, queue, _task: AbortOnDropHandle::new(tokio::spawn(writer.run(orders))) }
     }
 
     /// Completes when there is a connection.
-    pub(super) async fn up(&self) {
+    pub async fn up(&self) {
         self.connection.up().await;
     }
 
     /// Has a write done and confirmed.
-    pub(super) async fn command(&self, command: Cmd) -> Result<Value, Failure> {
+    pub async fn command(&self, command: Cmd) -> Result<Value, Failure> {
         let (reply, replied) = oneshot::channel();
         let gone = || away("the server is not used any more");
         self.queue.send(Order { command, reply }).map_err(|_| gone())?;

@@ -19,7 +19,6 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Host,
     confirm::By,
     connection::Failure,
     dial::Dialer,
@@ -27,7 +26,7 @@ use super::{
     opening::{Opening, distinct},
     policy,
 };
-use crate::store::{OpenError, StoreError};
+use crate::store::{OpenError, StoreError, redis::Host};
 
 /// The longest time between two looks at the map.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -40,19 +39,19 @@ const HOP: Duration = Duration::from_millis(500);
 
 /// Who is the master of which slots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Map {
+pub struct Map {
     /// First and last slot, and their master; in order.
     ranges: Vec<(u16, u16, Host)>,
 }
 
 impl Map {
-    pub(super) fn master(&self, slot: u16) -> Option<&Host> {
+    pub fn master(&self, slot: u16) -> Option<&Host> {
         let index = self.ranges.partition_point(|&(_, last, _)| last < slot);
         self.ranges.get(index).filter(|&&(first, ..)| first <= slot).map(|(.., host)| host)
     }
 
     /// Every master once.
-    pub(super) fn masters(&self) -> Vec<Host> {
+    pub fn masters(&self) -> Vec<Host> {
         distinct(self.ranges.iter().map(|(.., host)| host.clone()))
     }
 
@@ -103,11 +102,7 @@ fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
 }
 
 /// The map of the first of these nodes that tells.
-pub(super) async fn ask(
-    dialer: &Dialer,
-    opening: &Opening,
-    seeds: &[Host],
-) -> Result<Map, OpenError> {
+pub async fn ask(dialer: &Dialer, opening: &Opening, seeds: &[Host]) -> Result<Map, OpenError> {
     let mut causes = Vec::new();
     for seed in seeds {
         let [_, slots] = questions();
@@ -132,7 +127,7 @@ pub(super) async fn ask(
 }
 
 /// The cluster as calls see it.
-pub(super) struct Cluster {
+pub struct Cluster {
     shared: Arc<Shared>,
     _task: AbortOnDropHandle<()>,
 }
@@ -166,7 +161,7 @@ impl Table {
 
 impl Cluster {
     /// Begins with `map`; connects to the masters of `slots`.
-    pub(super) fn start(
+    pub fn start(
         dialer: Dialer,
         opening: Opening,
         by: Option<By>,
@@ -190,7 +185,7 @@ impl Cluster {
     }
 
     /// The node of a slot.
-    pub(super) fn of(&self, slot: u16) -> Result<Arc<Node>, Failure> {
+    pub fn of(&self, slot: u16) -> Result<Arc<Node>, Failure> {
         self.shared.table().of(slot).ok_or_else(|| Failure {
             remedy: super::error::Remedy::FindMaster,
             error: StoreError::away(format!("no node of the cluster has slot {slot}")),
@@ -198,21 +193,21 @@ impl Cluster {
     }
 
     /// The name of a slot's node.
-    pub(super) fn name_of(&self, slot: u16) -> Option<String> {
+    pub fn name_of(&self, slot: u16) -> Option<String> {
         self.shared.table().map.master(slot).map(Host::to_string)
     }
 
-    pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
+    pub fn nodes(&self) -> Vec<Arc<Node>> {
         self.shared.table().nodes.clone()
     }
 
     /// Has the map looked at soon.
-    pub(super) fn look(&self) {
+    pub fn look(&self) {
         self.shared.look.notify_one();
     }
 
     /// The same, and waits for it.
-    pub(super) async fn look_now(&self) {
+    pub async fn look_now(&self) {
         let mut looked = self.shared.looked.subscribe();
         looked.mark_unchanged();
         self.look();

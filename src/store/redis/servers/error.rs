@@ -6,14 +6,14 @@ use crate::store::{Applied, StoreError};
 
 /// What an error says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) applied: Applied,
-    pub(super) remedy: Remedy,
+pub struct Fault {
+    pub applied: Applied,
+    pub remedy: Remedy,
 }
 
 /// What helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Remedy {
+pub enum Remedy {
     /// Unknown hash: the same call with the script's text, at once.
     SendText,
     /// Another node has these keys now: the same call there, at once.
@@ -29,7 +29,7 @@ pub(super) enum Remedy {
 }
 
 /// Classifies by the error's code, never by its text.
-pub(super) fn fault(error: &RedisError) -> Fault {
+pub fn fault(error: &RedisError) -> Fault {
     use Applied::{No, Unknown};
     let fault = |applied, remedy| Fault { applied, remedy };
     if error.is_timeout() {
@@ -66,7 +66,7 @@ pub(super) fn fault(error: &RedisError) -> Fault {
 }
 
 /// The error as callers of the store see it.
-pub(super) fn store_error(fault: Fault, error: &RedisError) -> StoreError {
+pub fn store_error(fault: Fault, error: &RedisError) -> StoreError {
     match fault {
         Fault { remedy: Remedy::FreeRoom, .. } => {
             StoreError::Full { cause: error.to_string().into() }
