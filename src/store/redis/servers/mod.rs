@@ -5,6 +5,7 @@ mod confirm;
 mod connection;
 pub mod dial;
 mod error;
+mod layout;
 pub mod node;
 pub mod opening;
 pub mod policy;

@@ -15,13 +15,11 @@ use super::{
 use crate::{
     job::Buckets,
     store::{
-        Layout, OpenError,
+        OpenError,
         redis::{Ack, Host, Kind, RedisOptions, keys},
     },
 };
 
-/// A Redis with more keys than a thousand times this is not searched to its end.
-const MOST_SCANS: usize = 1_000;
 /// Tries what the store needs, on a key of its own.
 const PROBE: &str = include_str!("probe.lua");
 /// From this version on, `WAITAOF` says when the AOF is on disk.
@@ -30,14 +28,14 @@ const WAITAOF_SINCE: (u32, u32) = (7, 2);
 /// The questions asked of every new connection.
 #[derive(Clone)]
 pub struct Opening {
-    prefix: String,
+    pub prefix: String,
     accept_data_loss: bool,
     pub expected: Expected,
     ack: Ack,
     /// What confirms that a write is on disk, once the first server was seen.
     fsync: Arc<OnceLock<Option<By>>>,
     /// What was agreed on when the store was opened.
-    agreed: Arc<OnceLock<Buckets>>,
+    pub agreed: Arc<OnceLock<Buckets>>,
 }
 
 impl Opening {
@@ -212,95 +210,7 @@ impl Opening {
         }
     }
 
-    /// The layout that is written on this server, if any.
-    pub async fn layout(
-        &self,
-        host: &Host,
-        connection: &mut MultiplexedConnection,
-    ) -> Result<Option<String>, OpenError> {
-        let mut get = redis::cmd("GET");
-        self.ask(host, connection, get.arg(keys::layout(&self.prefix))).await
-    }
-
-    /// Refuses a place where a store was, and whose layout is lost: its jobs would not be found.
-    /// Another server may be making the store at this very moment.
-    pub async fn has_no_store(
-        &self,
-        host: &Host,
-        connection: &mut MultiplexedConnection,
-    ) -> Result<bool, OpenError> {
-        let pattern = keys::every_epoch(&self.prefix);
-        let mut cursor = 0_u64;
-        for _ in 0..MOST_SCANS {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
-            let (next, found): (u64, Vec<String>) = self.ask(host, connection, &scan).await?;
-            if found.iter().any(|key| keys::is_epoch(&self.prefix, key)) {
-                return Ok(false);
-            }
-            if next == 0 {
-                break;
-            }
-            cursor = next;
-        }
-        Ok(true)
-    }
-
-    /// Compares the layout; writes it into a new store. Only a new one is written to: a full Redis
-    /// must not be refused for a write it does not need.
-    pub async fn agree(
-        &self,
-        host: &Host,
-        connection: &mut MultiplexedConnection,
-        buckets: Buckets,
-    ) -> Result<(), OpenError> {
-        let found = match self.layout(host, connection).await? {
-            Some(found) => Some(found),
-            None => {
-                let mut set = redis::cmd("SET");
-                set.arg(keys::layout(&self.prefix)).arg(Layout::new(buckets).text());
-                // Another server may have been faster.
-                self.ask(host, connection, set.arg("NX").arg("GET")).await?
-            }
-        };
-        found.map_or(Ok(buckets), |found| Layout::agree(&found, Some(buckets)))?;
-        self.agreed.get_or_init(|| buckets);
-        Ok(())
-    }
-
-    /// The epoch of each of these keys, made where there is none; and which were missing.
-    pub async fn epochs(
-        &self,
-        host: &Host,
-        connection: &mut MultiplexedConnection,
-        keys: &[&str],
-        made: &str,
-    ) -> Result<(Vec<String>, Vec<usize>), OpenError> {
-        // All are read before one is written: what is forbidden leaves nothing half done.
-        let mut all: Vec<Option<String>> = Vec::with_capacity(keys.len());
-        for &key in keys {
-            let mut get = redis::cmd("GET");
-            all.push(self.ask(host, connection, get.arg(key)).await?);
-        }
-        let mut epochs = Vec::with_capacity(keys.len());
-        let mut missing = Vec::new();
-        for (index, (&key, found)) in keys.iter().zip(all).enumerate() {
-            let epoch = match found {
-                Some(epoch) => epoch,
-                None => {
-                    let mut set = redis::cmd("SET");
-                    set.arg(key).arg(made).arg("NX").arg("GET");
-                    let other: Option<String> = self.ask(host, connection, &set).await?;
-                    missing.extend(other.is_none().then_some(index));
-                    other.unwrap_or_else(|| made.to_owned())
-                }
-            };
-            epochs.push(epoch);
-        }
-        Ok((epochs, missing))
-    }
-
-    async fn ask<T: FromRedisValue>(
+    pub async fn ask<T: FromRedisValue>(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
