@@ -124,9 +124,10 @@ fn one_of<T>(
 
 /// What a message may show of a URL: it may have a password anywhere behind the scheme.
 fn scheme(url: &str) -> String {
+    let is_plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'+');
     match url.split_once(':') {
-        Some((scheme, _)) => format!("\"{scheme}:…\""),
-        None => "something without a scheme".to_owned(),
+        Some((scheme, _)) if is_plain(scheme) => format!("\"{scheme}:…\""),
+        _ => "something without a scheme".to_owned(),
     }
 }
 

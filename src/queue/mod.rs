@@ -90,8 +90,8 @@ impl Queue {
     pub async fn start(store: Arc<dyn Store>, settings: QueueSettings) -> Outcome<Self> {
         let topics = Arc::new(Topics::new(store.settings(0).await?.unwrap_or_default()));
         let buckets = store.buckets();
-        let others = Arc::clone(&store);
-        let tell = Box::new(move |hint| others.tell(hint));
+        let teller = Arc::clone(&store);
+        let tell = Box::new(move |hint| teller.tell(hint));
         let waiters = Arc::new(Waiters::new(buckets, tell));
         let bells: Vec<Arc<Bell>> = buckets.all().map(|_| Arc::new(Bell::new())).collect();
         let calls = TaskTracker::new();

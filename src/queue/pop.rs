@@ -19,7 +19,7 @@ use crate::{
 /// How often a bucket is asked that has jobs and gives none.
 const CALLS: usize = 8;
 
-/// How long one bucket may hold up the way to the others.
+/// How long a look into one bucket may hold up what is found in the others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pop as a client asks for it.
@@ -85,24 +85,29 @@ impl Queue {
     /// Pops where there may be something.
     async fn take(&self, pop: &Pop) -> Taken {
         let mut handed = Handed::default();
-        let mut away = None;
+        let mut away: Option<(Bucket, StoreError)> = None;
         let settings = self.topics.current();
         for topic in pop.topics.iter().filter(|topic| !settings.paused.contains(topic)) {
             for mark in self.waiters.marks(topic, pop.count) {
                 let got = u16::try_from(handed.jobs().len()).unwrap_or(u16::MAX);
                 let count = pop.count.saturating_sub(got);
-                if count == 0 {
-                    return Taken { handed: Some(handed), away };
+                // What is in hand must not wait for a server that does not answer.
+                if count == 0 || (got > 0 && away.is_some()) {
+                    return Taken { handed: Some(handed), away: None };
+                }
+                let with_it =
+                    |(bucket, _): &(Bucket, _)| self.store.are_together(*bucket, mark.bucket);
+                if away.as_ref().is_some_and(with_it) {
+                    self.waiters.unmark(topic, mark);
+                    continue;
                 }
                 let want = Want { topic: topic.clone(), count, ttr: pop.ttr };
-                // Whatever comes after that is given back: its receiver is gone.
-                let popped = timeout(PATIENCE, self.pop_from(mark.bucket, want)).await;
-                let (more, left) = match popped.unwrap_or_else(|_| Err(no_answer())) {
+                let (more, left) = match self.pop_from(mark.bucket, want).await {
                     Ok(popped) => popped,
                     Err(error) => {
                         // When the bucket is back, its timer looks for who waits without a mark.
                         self.waiters.unmark(topic, mark);
-                        away = Some(error);
+                        away = Some((mark.bucket, error));
                         continue;
                     }
                 };
@@ -114,7 +119,8 @@ impl Queue {
                 }
             }
         }
-        Taken { handed: Some(handed).filter(|handed| !handed.jobs().is_empty()), away }
+        let handed = Some(handed).filter(|handed| !handed.jobs().is_empty());
+        Taken { handed, away: away.map(|(_, error)| error) }
     }
 
     /// Pops from one bucket; answers also how many are left there.

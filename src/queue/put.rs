@@ -54,7 +54,9 @@ impl Queue {
             for &index in &again {
                 if let Err(QueueError::Store(_)) = &replies[index] {
                     let bucket = buckets.of(&jobs[index].id);
-                    away.extend(buckets.all().filter(|&b| self.store.are_together(bucket, b)));
+                    if !away.contains(&bucket) {
+                        away.extend(buckets.all().filter(|&b| self.store.are_together(bucket, b)));
+                    }
                 }
             }
             if again.is_empty() || away.len() == usize::from(buckets.get()) {

@@ -44,7 +44,7 @@ impl Queue {
         self.bells.len()
     }
 
-    /// In how many buckets jobs were lost since this server began; see [`crate::store::Store`].
+    /// How often a bucket was found to have lost its jobs; see [`crate::store::Store`].
     pub fn losses(&self) -> u64 {
         self.store.losses()
     }

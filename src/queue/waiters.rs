@@ -36,6 +36,9 @@ pub(super) type Tell = Box<dyn Fn(Hint) + Send + Sync>;
 struct Entry {
     /// By bucket: the number of its last mark, or 0.
     marks: Box<[u64]>,
+    /// By bucket: it has jobs that became ready here, for somebody here, and no other server was
+    /// told of them.
+    untold: Box<[bool]>,
     last_mark: u64,
     /// How many jobs were asked for, which tells whose turn it is.
     asked: u64,
@@ -67,6 +70,11 @@ impl Waiters {
         let left = self.mark(topic, bucket, count);
         if left > 0 {
             (self.tell)(Hint::Ready { bucket, topic: topic.clone(), count: left });
+        }
+        if left < count
+            && let Some(entry) = self.lock().get_mut(topic)
+        {
+            entry.untold[bucket.index()] = true;
         }
     }
 
@@ -106,6 +114,7 @@ impl Waiters {
             let number = &mut entry.marks[mark.bucket.index()];
             if *number == mark.number {
                 *number = 0;
+                entry.untold[mark.bucket.index()] = false;
             }
             if entry.is_idle() {
                 topics.remove(topic);
@@ -145,7 +154,9 @@ impl Waiters {
     fn entry<'a>(&self, topics: &'a mut HashMap<Topic, Entry>, topic: &Topic) -> &'a mut Entry {
         if !topics.contains_key(topic) {
             let marks = vec![0; usize::from(self.buckets.get())].into_boxed_slice();
-            let entry = Entry { marks, last_mark: 0, asked: 0, waiting: 0, marked: Arc::default() };
+            let untold = vec![false; usize::from(self.buckets.get())].into_boxed_slice();
+            let entry =
+                Entry { marks, untold, last_mark: 0, asked: 0, waiting: 0, marked: Arc::default() };
             topics.insert(topic.clone(), entry);
         }
         topics.get_mut(topic).expect("it was there or has just been inserted")
@@ -195,9 +206,11 @@ impl Drop for Places<'_> {
             } else if entry.is_idle() {
                 topics.remove(topic);
             } else {
-                let buckets = self.waiters.buckets.all();
-                let marked = buckets.filter(|bucket| entry.marks[bucket.index()] > 0);
-                left.extend(marked.map(|bucket| (topic.clone(), bucket)));
+                for bucket in self.waiters.buckets.all() {
+                    if std::mem::take(&mut entry.untold[bucket.index()]) {
+                        left.push((topic.clone(), bucket));
+                    }
+                }
             }
         }
         drop(topics);
@@ -336,6 +349,8 @@ mod tests {
         assert_eq!(told(), [], "a look, or another server's own news");
         drop(place);
         assert_eq!(told(), [ready(1)], "who had it left without");
+        drop(waiters.register(std::slice::from_ref(&topic)));
+        assert_eq!(told(), [], "once is enough");
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub trait Store: Send + Sync + 'static {
         jobs: Vec<(JobId, Change)>,
     ) -> Outcome<Vec<Reply<Job>>>;
 
-    /// Every deadline that has come, the earliest first, at most `limit` of them: delayed → ready;
+    /// Deadlines that have come, at most `limit` of them, from the sets whose earliest is first: delayed → ready;
     /// reserved → ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over).
     /// What follows is computed from the deadline, not from now: it does not matter when, where or
     /// how often this runs.
@@ -149,8 +149,8 @@ pub trait Store: Send + Sync + 'static {
     /// Is the store reachable and fit to take writes?
     async fn check(&self) -> Outcome<()>;
 
-    /// In how many buckets jobs were lost since this process began, because the store was emptied
-    /// or replaced behind its back.
+    /// How often this process has noticed that a bucket had lost its jobs, because the store was
+    /// emptied or replaced behind its back.
     fn losses(&self) -> u64 {
         0
     }

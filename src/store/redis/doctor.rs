@@ -177,7 +177,7 @@ async fn look(
             examined.problems.push(error.to_string());
             return server;
         }
-        if let Err(error) = opening.probe(host, connection, &keys.probe).await {
+        if let Err(error) = opening.probe(host, connection, &keys.epoch).await {
             examined.problems.push(error.to_string());
         }
         let mut ask_channel = redis::cmd("PUBSUB");

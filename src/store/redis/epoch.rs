@@ -78,7 +78,7 @@ impl Epochs {
         }
     }
 
-    /// How many buckets were found to have lost their jobs.
+    /// How often a bucket was found to have lost its jobs.
     pub(super) fn losses(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

@@ -34,7 +34,8 @@ use crate::{
 const HEARD: usize = 4096;
 /// Topics that may wait to be told of; more are dropped.
 const TOLD: usize = 4096;
-/// How often it is compared which node has which bucket, and the pause after a lost connection.
+/// How often it is compared which node has which bucket; the pause after a lost connection; and the
+/// silence after which a connection is tried.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a node may take to pass news on.
 const PATIENCE: Duration = Duration::from_secs(1);

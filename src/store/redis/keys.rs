@@ -44,8 +44,6 @@ pub(super) struct Keys {
     pub(super) absent: String,
     /// The names of topics.
     pub(super) topics: String,
-    /// Gone again when the probe ends.
-    pub(super) probe: String,
     /// The channel.
     pub(super) hints: String,
     /// The cluster slot of all of them.
@@ -68,7 +66,6 @@ impl Keys {
             epoch: key("epoch"),
             absent: key("absent"),
             topics: key("topics"),
-            probe: key("probe"),
             hints: key("hints"),
             slot: slot(tag),
         }

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::{RedisStore, reply::Values};
+use super::{RedisStore, keys, reply::Values};
 use crate::{
     job::{Bucket, State, Topic, UnixMillis},
     store::{Layout, Look, Moves, Next, Outcome, Promoted, StoreError},
@@ -79,11 +79,14 @@ impl RedisStore {
     /// An emptied Redis has lost the layout as well: without it, a server with another number of
     /// buckets could begin beside this one.
     async fn write_layout(&self) {
-        let key = super::keys::layout(&self.prefix);
+        let (key, own) = (keys::layout(&self.prefix), Layout::new(self.buckets).text());
         let mut set = redis::cmd("SET");
-        set.arg(&key).arg(Layout::new(self.buckets).text()).arg("NX");
-        if let Err(error) = self.nodes.command(super::keys::slot(&key), &set).await {
-            tracing::warn!(%error, "failed to write the layout again");
+        set.arg(&key).arg(&own).arg("NX").arg("GET");
+        match self.nodes.command(keys::slot(&key), &set).await.map(redis::from_redis_value) {
+            Ok(Ok(None::<String>)) => {}
+            Ok(Ok(Some(found))) if found == own => {}
+            Ok(found) => tracing::error!(?found, own, "the store has another layout now: restart"),
+            Err(error) => tracing::warn!(%error, "failed to write the layout again"),
         }
     }
 

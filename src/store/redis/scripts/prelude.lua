@@ -12,7 +12,7 @@
 
 local POOL, ATTEMPTS, BUCKET = KEYS[1], KEYS[2], KEYS[3]
 
--- Refusals, below zero; states, above. Mirrored in codec.rs.
+-- Refusals, below zero; states, above. Mirrored in reply.rs.
 local NOT_FOUND, EXISTS, RESERVATION_LOST, NEVER_POPPED = -1, -2, -3, -4
 local RESERVED, DEAD, DUE_TOO_FAR = -5, -6, -7
 local STATE_CODE = { delayed = 1, ready = 2, reserved = 3, dead = 4 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Pipeline, RedisError, Value};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
@@ -26,7 +26,10 @@ use super::{
     opening::{Opening, distinct},
     policy,
 };
-use crate::store::{OpenError, StoreError, redis::Host};
+use crate::store::{
+    OpenError, StoreError,
+    redis::{Host, keys::Keys},
+};
 
 /// The longest time between two looks at the map.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -48,6 +51,11 @@ impl Map {
     pub fn master(&self, slot: u16) -> Option<&Host> {
         let index = self.ranges.partition_point(|&(_, last, _)| last < slot);
         self.ranges.get(index).filter(|&&(first, ..)| first <= slot).map(|(.., host)| host)
+    }
+
+    /// Whether every bucket has a master.
+    pub fn has_all(&self, keys: &[Keys]) -> bool {
+        keys.iter().all(|keys| self.master(keys.slot).is_some())
     }
 
     /// Every master once.
@@ -101,29 +109,43 @@ fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
     Some((epoch.unwrap_or_default(), Map::read(slots, host)?))
 }
 
-/// The map of the first of these nodes that tells.
+/// The latest map that these nodes know; of one that is cut off only if there is no other.
 pub async fn ask(dialer: &Dialer, opening: &Opening, seeds: &[Host]) -> Result<Map, OpenError> {
-    let mut causes = Vec::new();
-    for seed in seeds {
-        let [_, slots] = questions();
-        let answer: Result<Value, _> = match dialer.dial(seed).await {
-            Ok(mut connection) => slots.query_async(&mut connection).await,
-            Err(cause) => Err(cause),
+    let asked = seeds.iter().map(async |seed| {
+        let unable = |cause: RedisError| match cause.to_string() {
+            text if text.contains("cluster support disabled") => OpenError::Unfit(format!(
+                "{seed}: it is no node of a cluster: begin store.url with redis:// \
+                 (or redis+sentinel://)"
+            )),
+            _ => opening.engine(seed, &cause),
         };
+        let mut connection = dialer.dial(seed).await.map_err(unable)?;
+        let [info, slots] = questions();
+        let info: Value = info.query_async(&mut connection).await.map_err(unable)?;
+        let slots: Value = slots.query_async(&mut connection).await.map_err(unable)?;
+        let map = Map::read(&slots, seed).filter(|map| !map.ranges.is_empty());
+        let known = judge(info, &slots, seed).map(|(epoch, _)| epoch);
+        map.map(|map| (known, map)).ok_or_else(|| OpenError::Engine {
+            what: format!("the cluster by {seed}"),
+            cause: "it knows of no master".to_owned(),
+        })
+    });
+    let (mut latest, mut causes) = (None, Vec::new());
+    for answer in join_all(asked).await {
         match answer {
-            Ok(answer) => match Map::read(&answer, seed).filter(|map| !map.ranges.is_empty()) {
-                Some(map) => return Ok(map),
-                None => causes.push(format!("{seed} knows of no master")),
-            },
-            Err(cause) if cause.to_string().contains("cluster support disabled") => {
-                let why = "it is no node of a cluster: begin store.url with redis:// \
-                           (or redis+sentinel://)";
-                return Err(OpenError::Unfit(format!("{seed}: {why}")));
+            Ok((epoch, map)) => {
+                if latest.as_ref().is_none_or(|(known, _)| epoch > *known) {
+                    latest = Some((epoch, map));
+                }
             }
-            Err(cause) => causes.push(opening.engine(seed, &cause).to_string()),
+            Err(error @ OpenError::Unfit(_)) => return Err(error),
+            Err(error) => causes.push(error.to_string()),
         }
     }
-    Err(OpenError::Engine { what: "the cluster".to_owned(), cause: causes.join("; ") })
+    latest.map(|(_, map)| map).ok_or_else(|| OpenError::Engine {
+        what: "the cluster".to_owned(),
+        cause: causes.join("; "),
+    })
 }
 
 /// The cluster as calls see it.

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// A Redis with more keys than a thousand times this is not searched to its end.
+/// Calls of SCAN, each of about 1,000 keys; beyond that a Redis counts as new.
 const MOST_SCANS: usize = 1_000;
 
 impl Opening {
@@ -25,8 +25,8 @@ impl Opening {
         self.ask(host, connection, get.arg(keys::layout(&self.prefix))).await
     }
 
-    /// Refuses a place where a store was, and whose layout is lost: its jobs would not be found.
-    /// Another server may be making the store at this very moment.
+    /// Whether no bucket of a store is here. Where there is one and no layout, the layout is lost, or
+    /// another server is making the store at this very moment.
     pub async fn has_no_store(
         &self,
         host: &Host,
@@ -66,7 +66,9 @@ impl Opening {
                 self.ask(host, connection, set.arg("NX").arg("GET")).await?
             }
         };
-        found.map_or(Ok(buckets), |found| Layout::agree(&found, Some(buckets)))?;
+        if let Some(found) = found {
+            Layout::agree(&found, Some(buckets))?;
+        }
         self.agreed.get_or_init(|| buckets);
         Ok(())
     }

@@ -11,7 +11,7 @@ pub mod opening;
 pub mod policy;
 pub mod sentinel;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
 
@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     job::Buckets,
-    store::{OpenError, StoreError},
+    store::{Layout, OpenError, StoreError},
 };
 
 /// How many buckets a new store gets: enough that the fullest of so many masters has little more
@@ -89,83 +89,110 @@ async fn await_layout(
     let key = keys::layout(prefix);
     Err(OpenError::Unfit(format!(
         "there are buckets of a store, and its layout ({key}) is lost: set it again, as in SET {key} \
-         \"schema=1 hash=xxh3-64 buckets=16\" with the number of buckets it had, or use another \
-         store.prefix"
+         \"schema=1 hash=xxh3-64 buckets=16\" with the number of buckets it had; or, if it never had a \
+         job, delete the keys that end in :epoch; or use another store.prefix"
     )))
+}
+
+/// The way to every master, the one that has the layout first.
+async fn ways(options: &RedisOptions, opening: &Opening) -> Result<Vec<Way>, OpenError> {
+    let dialer = Dialer::to_redis(options)?;
+    let url = &options.url;
+    let way = |find| Way { find, dialer: dialer.clone(), opening: opening.clone() };
+    Ok(match &url.kind {
+        Kind::Single => vec![way(Find::At(url.hosts[0].clone()))],
+        Kind::Sentinel { master } => {
+            let own = Dialer::to_sentinels(options)?;
+            let sentinels = Sentinels::new(own, url.hosts.clone(), master.clone());
+            vec![way(Find::By(sentinels))]
+        }
+        Kind::Cluster => {
+            let map = cluster::ask(&dialer, opening, &url.hosts).await?;
+            let first = map.master(keys::slot(&keys::layout(&options.prefix))).cloned();
+            let mut masters = map.masters();
+            masters.sort_by_key(|host| Some(host) != first.as_ref());
+            masters.into_iter().map(|host| way(Find::At(host))).collect()
+        }
+    })
+}
+
+/// Connects to all that are there, the first of them above all; and why another is not.
+async fn connect(ways: Vec<Way>) -> Result<(Vec<Up>, Option<OpenError>), OpenError> {
+    let mut up: Vec<Up> = Vec::new();
+    let mut away = None;
+    for way in ways {
+        match way.connect().await {
+            Ok((host, connection)) => up.push((way, host, connection)),
+            Err(error) if opening::is_refusal(&error) || up.is_empty() => return Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "began without a node of the cluster");
+                away = Some(error);
+            }
+        }
+    }
+    Ok((up, away))
 }
 
 impl Nodes {
     /// Connects, judges every server, records or compares the layout and the epochs.
     ///
-    /// A node of a cluster that is away does not hinder a start, unless the store is new.
+    /// A node of a cluster that is away does not hinder a start, unless it has the layout or what
+    /// is set for topics, or the store is new.
     pub async fn open(options: &RedisOptions, asked: Option<Buckets>) -> Result<Opened, OpenError> {
-        let opening = Opening::new(options);
-        let dialer = Dialer::to_redis(options)?;
-        let url = &options.url;
-        let way = |find| Way { find, dialer: dialer.clone(), opening: opening.clone() };
-        let ways = match &url.kind {
-            Kind::Single => vec![way(Find::At(url.hosts[0].clone()))],
-            Kind::Sentinel { master } => {
-                let own = Dialer::to_sentinels(options)?;
-                let sentinels = Sentinels::new(own, url.hosts.clone(), master.clone());
-                vec![way(Find::By(sentinels))]
+        match Self::open_once(options, asked).await {
+            // Another server has just made the store, with a number that it was told.
+            Err(OpenError::Layout { .. }) if asked.is_none() => {
+                Self::open_once(options, asked).await
             }
-            Kind::Cluster => {
-                let map = cluster::ask(&dialer, &opening, &url.hosts).await?;
-                let first = map.master(keys::slot(&keys::layout(&options.prefix))).cloned();
-                let mut masters = map.masters();
-                masters.sort_by_key(|host| Some(host) != first.as_ref());
-                masters.into_iter().map(|host| way(Find::At(host))).collect()
-            }
-        };
+            opened => opened,
+        }
+    }
 
-        let mut up: Vec<Up> = Vec::new();
-        let mut away = None;
-        for way in ways {
-            match way.connect().await {
-                Ok((host, connection)) => up.push((way, host, connection)),
-                // The first one has the layout.
-                Err(error) if opening::is_refusal(&error) || up.is_empty() => return Err(error),
-                Err(error) => {
-                    tracing::warn!(%error, "began without a node of the cluster");
-                    away = Some(error);
-                }
-            }
-        }
+    async fn open_once(
+        options: &RedisOptions,
+        asked: Option<Buckets>,
+    ) -> Result<Opened, OpenError> {
+        let opening = Opening::new(options);
+        let (mut up, away) = connect(ways(options, &opening).await?).await?;
         let (_, host, connection) = &mut up[0];
-        let found = opening.layout(host, connection).await?;
-        let is_new = found.is_none();
-        if let Some(error) = away.filter(|_| is_new) {
-            return Err(error);
-        }
-        let found = match found {
+        let found = match opening.layout(host, connection).await? {
             Some(found) => Some(found),
-            None => await_layout(&opening, &mut up, &options.prefix).await?,
+            None => match away {
+                Some(error) => return Err(error),
+                None => await_layout(&opening, &mut up, &options.prefix).await?,
+            },
         };
         let is_new = found.is_none();
         let buckets = match &found {
-            Some(found) => crate::store::Layout::agree(found, asked)?,
+            Some(found) => Layout::agree(found, asked)?,
             None => asked.unwrap_or(default_buckets(up.len())),
         };
         let keys = Keys::all(&options.prefix, buckets);
-        let map = match url.kind {
-            Kind::Cluster => Some(cluster::ask(&dialer, &opening, &url.hosts).await?),
+        let dialer = Dialer::to_redis(options)?;
+        let map = match options.url.kind {
+            Kind::Cluster => Some(cluster::ask(&dialer, &opening, &options.url.hosts).await?),
             _ => None,
         };
+        if is_new && map.as_ref().is_some_and(|map| !map.has_all(&keys)) {
+            let why = "the cluster has slots without a master: a new store wants all of them";
+            return Err(OpenError::Unfit(why.to_owned()));
+        }
 
+        // Everything is asked before anything is written, on every node.
+        for (_, host, connection) in &mut up {
+            opening.probe(host, connection, &keys[0].epoch).await?;
+        }
         let epochs = Epochs::new(buckets, options.accept_data_loss);
         for (_, host, connection) in &mut up {
             let has = |slot| map.as_ref().is_none_or(|map| map.master(slot) == Some(&*host));
-            let own: Vec<(usize, &Keys)> =
-                keys.iter().enumerate().filter(|(_, keys)| has(keys.slot)).collect();
-            let Some((_, first)) = own.first() else { continue };
-            opening.probe(host, connection, &first.probe).await?;
-            let names: Vec<&str> = own.iter().map(|(_, keys)| keys.epoch.as_str()).collect();
-            let made = epochs.made();
-            let (found, missing) = opening.epochs(host, connection, &names, made).await?;
-            own.iter().zip(found).for_each(|((bucket, _), epoch)| epochs.remember(*bucket, epoch));
+            let (own, names): (Vec<usize>, Vec<&str>) = (keys.iter().enumerate())
+                .filter(|(_, keys)| has(keys.slot))
+                .map(|(bucket, keys)| (bucket, keys.epoch.as_str()))
+                .unzip();
+            let (found, missing) = opening.epochs(host, connection, &names, epochs.made()).await?;
+            own.iter().zip(found).for_each(|(&bucket, epoch)| epochs.remember(bucket, epoch));
             if !is_new {
-                let missing: Vec<usize> = missing.into_iter().map(|index| own[index].0).collect();
+                let missing: Vec<usize> = missing.into_iter().map(|index| own[index]).collect();
                 epochs.lost(&missing, "it has no epoch: it was emptied while no server ran");
             }
         }
@@ -173,18 +200,17 @@ impl Nodes {
         let (_, host, connection) = &mut up[0];
         opening.agree(host, connection, buckets).await?;
 
-        let by = opening.by("");
-        let slots: BTreeSet<u16> = keys.iter().map(|keys| keys.slot).collect();
-        let topics = keys::slot(&keys::version(&options.prefix));
+        let by = opening.chosen();
         let nodes = match map {
             Some(map) => {
-                let slots = slots.into_iter().chain([topics]).collect();
-                let seeds = url.hosts.clone();
+                let topics = keys::slot(&keys::version(&options.prefix));
+                let slots = keys.iter().map(|keys| keys.slot).chain([topics]).collect();
+                let seeds = options.url.hosts.clone();
                 Self::Many(Cluster::start(dialer, opening.clone(), by, seeds, slots, map))
             }
             None => {
                 let (way, host, connection) = up.swap_remove(0);
-                let name = match &url.kind {
+                let name = match &options.url.kind {
                     Kind::Sentinel { master } => master.clone(),
                     _ => host.to_string(),
                 };

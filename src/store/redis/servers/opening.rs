@@ -20,8 +20,11 @@ use crate::{
     },
 };
 
-/// Tries what the store needs, on a key of its own.
+/// Asks whether the user may do what the store needs.
 const PROBE: &str = include_str!("probe.lua");
+/// How long the first confirmation may take, in milliseconds: a replica that has just come tells of
+/// itself within a second.
+const START_PATIENCE: u32 = 3_000;
 /// From this version on, `WAITAOF` says when the AOF is on disk.
 const WAITAOF_SINCE: (u32, u32) = (7, 2);
 
@@ -30,7 +33,7 @@ const WAITAOF_SINCE: (u32, u32) = (7, 2);
 pub struct Opening {
     pub prefix: String,
     accept_data_loss: bool,
-    pub expected: Expected,
+    expected: Expected,
     ack: Ack,
     /// What confirms that a write is on disk, once the first server was seen.
     fsync: Arc<OnceLock<Option<By>>>,
@@ -86,8 +89,8 @@ impl Opening {
         if unfit.is_empty() { Ok(risks) } else { Err(unfit.join("; ")) }
     }
 
-    /// At the start: warns of accepted risks, tries every command, and has a write confirmed.
-    /// `key` is one of this server's.
+    /// At the start: warns of accepted risks, asks for every permission, and has what was written
+    /// before confirmed. Writes nothing. `key` is one of the store's.
     pub async fn probe(
         &self,
         host: &Host,
@@ -98,10 +101,10 @@ impl Opening {
         for risk in self.fitness(&info).map_err(|why| unfit(host, &why))? {
             tracing::warn!(%host, risk, "accepted that jobs may be lost");
         }
-        self.keys_of_all(host, connection).await?;
+        self.may_use_keys(host, connection, key).await?;
         let mut probe = redis::cmd("EVAL");
         let mut forbidden: Vec<String> =
-            self.ask(host, connection, probe.arg(PROBE).arg(1).arg(key)).await?;
+            self.ask(host, connection, probe.arg(PROBE).arg(0).arg(key)).await?;
         for (name, command) in self.outside_of_scripts(key) {
             // Any other answer is fine: no script has this hash.
             if command.exec_async(connection).await.is_err_and(|cause| is_forbidden(&cause)) {
@@ -115,7 +118,7 @@ impl Opening {
         }
         self.is_worth(host, connection, &info).await?;
         if let Some(by) = self.by(&info) {
-            let answer: redis::Value = self.ask(host, connection, &by.command(1_000)).await?;
+            let answer: redis::Value = self.ask(host, connection, &by.command(START_PATIENCE)).await?;
             if !by.is_confirmed(&answer) {
                 let (level, needed) = match by {
                     By::Replica => ("replica", "a connected replica, and none answers"),
@@ -128,14 +131,16 @@ impl Opening {
         Ok(())
     }
 
-    /// Tries the keys that are of no bucket. Redis asks its ACL before it looks where a key is, so
-    /// every node of a cluster can tell.
-    async fn keys_of_all(
+    /// Tries keys of each kind. Redis asks its ACL before it looks where a key is, so every node of
+    /// a cluster can tell.
+    async fn may_use_keys(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
+        key: &str,
     ) -> Result<(), OpenError> {
-        for key in [keys::layout(&self.prefix), keys::version(&self.prefix)] {
+        let of_all = [keys::layout(&self.prefix), keys::version(&self.prefix)];
+        for key in of_all.iter().map(String::as_str).chain([key]) {
             let mut nothing = redis::cmd("EVAL");
             nothing.arg("return 0").arg(1).arg(key);
             match nothing.exec_async(connection).await {
@@ -161,7 +166,7 @@ impl Opening {
 
     /// What confirms writes: by the first server's `INFO`, and then for all, so that no answer is
     /// worth less than another.
-    pub fn by(&self, info: &str) -> Option<By> {
+    fn by(&self, info: &str) -> Option<By> {
         match self.ack {
             Ack::Memory => None,
             Ack::Replica => Some(By::Replica),
@@ -169,6 +174,11 @@ impl Opening {
                 .fsync
                 .get_or_init(|| (policy::version(info) >= Some(WAITAOF_SINCE)).then_some(By::Aof)),
         }
+    }
+
+    /// The same, once a server was inspected.
+    pub fn chosen(&self) -> Option<By> {
+        self.by("")
     }
 
     /// Whether a server can confirm writes in the way that was chosen.
