@@ -90,7 +90,12 @@ impl Sentinel {
     pub fn resume_killed(&mut self) {
         let node = self.killed.take().expect("one was killed");
         self.redis[node].resume();
-        self.wait("what was killed does not become a replica", |all| all.follows(node));
+        self.wait_until_follows(self.redis[node].port());
+    }
+
+    /// Waits until the Redis on this port is a replica and in step.
+    pub fn wait_until_follows(&self, port: u16) {
+        self.wait("an old master does not follow", |all| all.follows(all.node(port)));
     }
 
     /// Has the Sentinels make the replica the master, though the old one lives; waits until that
@@ -103,7 +108,7 @@ impl Sentinel {
             begun.is_some_and(|reply| reply.text() == "OK")
         });
         self.wait_for_failover(old);
-        self.wait("the old master does not follow", |all| all.follows(all.node(old)));
+        self.wait_until_follows(old);
     }
 
     /// Connections to the master, but for the one that asks and those of Sentinels and replica.
