@@ -20,10 +20,6 @@ fn role(port: u16) -> String {
     ask(port, &["ROLE"]).expect("an answer").list()[0].text().to_owned()
 }
 
-fn roles(one: &str, other: &str) -> (String, String) {
-    (one.to_owned(), other.to_owned())
-}
-
 /// Longer than any call takes that meets no fault, also on a busy machine.
 const LONG: Duration = Duration::from_millis(1500);
 
@@ -33,23 +29,25 @@ async fn promises_hold_while_a_master_of_a_cluster_is_frozen_and_its_replica_pro
     let settings = format!("url = {:?}\nack = \"replica\"", cluster.url());
     let mut scenario = Scenario::start(&settings).await;
     let slot = cluster.slots_in_use(0)[0];
-    let (mut old, mut new) = (0, 0);
     for _ in 0..2 {
+        // The second time the other way round.
+        let (old, mut promoted) = (cluster.master_of(slot).expect("settled slots"), 0);
         let failures = scenario
             .round("master frozen, replica promoted", || {
                 let frozen = freeze(cluster.port(old));
                 cluster.note_frozen(Some(old));
-                new = cluster.wait_for_failover(slot, old);
+                promoted = cluster.wait_for_failover(slot, old);
                 frozen.thaw();
                 cluster.note_frozen(None);
                 // Without a replica nothing of its slots is acknowledged, so the fault ends here.
                 cluster.wait_until_whole();
             })
             .await;
-        assert_eq!((role(cluster.port(old)), role(cluster.port(new))), roles("slave", "master"));
+        assert_ne!(promoted, old);
+        // It has found out, unless a busy machine made the cluster go back to it.
+        let is_master = cluster.master_of(slot) == Some(old);
+        assert_eq!(role(cluster.port(old)) == "master", is_master);
         assert!(failures > 0 && scenario.longest() > LONG, "no call met the fault");
-        // Once more, the other way round.
-        old = new;
     }
     scenario.promises_hold(&cluster.masters()).await;
 }
@@ -60,23 +58,23 @@ async fn promises_hold_while_a_master_under_sentinel_is_frozen_and_its_replica_p
     let settings = format!("url = {:?}\nack = \"replica\"", sentinel.url());
     let mut scenario = Scenario::start(&settings).await;
     let (old, open) = (sentinel.master().expect("a settled master"), sentinel.connections());
-    let (mut new, mut believed) = (0, String::new());
+    let (mut promoted, mut believed) = (0, String::new());
     let failures = scenario
         .round("master frozen, replica promoted", || {
             let frozen = freeze(old);
-            new = sentinel.wait_for_failover(old);
+            promoted = sentinel.wait_for_failover(old);
             frozen.thaw();
             believed = role(old);
             // For ten seconds or so, and nothing is acknowledged as the new one has no replica.
-            sentinel.wait_until_follows(old);
+            sentinel.wait_until_settled();
         })
         .await;
     assert_eq!(believed, "master", "it went on as what it had been");
-    assert_eq!((role(old), role(new)), roles("slave", "master"));
+    assert_ne!(promoted, old);
     assert!(failures > 0 && scenario.longest() > LONG, "no call met the fault");
     let now = sentinel.connections();
     assert!(now <= open + 4, "connections to the master: {open}, then {now}");
-    scenario.promises_hold(&[new]).await;
+    scenario.promises_hold(&[sentinel.master().expect("a settled master")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
