@@ -17,7 +17,8 @@ pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let mut registry = Registry::with_prefix("delay_queue");
     let lost = Counter::<u64>::default();
     lost.inc_by(app.queue.losses());
-    let help = "How often a bucket was found without the jobs it had: the store was emptied or replaced";
+    let help =
+        "How often a bucket was found without the jobs it had: the store was emptied or replaced";
     registry.register("store_losses", help, lost);
     let mut gauge = |name: &str, help: &str, value: usize| {
         let gauge = Gauge::<i64>::default();

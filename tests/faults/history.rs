@@ -161,6 +161,19 @@ impl History {
         self.calls().iter().filter(|c| c.end >= from && c.end <= to && c.failed()).count()
     }
 
+    /// How often any call met a failure that is told with these words.
+    pub fn failures_with(&self, words: &str) -> usize {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.iter().filter(|(what, _)| what.contains(words)).map(|(_, count)| count).sum()
+    }
+
+    /// The longest that any call took which ended after `from`, but for pops, which may wait.
+    pub fn longest_since(&self, from: Time) -> Time {
+        let calls = self.calls();
+        let ended = calls.iter().filter(|call| call.end >= from && !matches!(call.ask, Ask::Pop));
+        ended.map(|call| call.end - call.start).max().unwrap_or_default()
+    }
+
     /// When each bucket first delivered a job whose put began after `from`; none while one has not.
     pub fn all_buckets_deliver(&self, from: Time) -> Option<Time> {
         let calls = self.calls();

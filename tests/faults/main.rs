@@ -1,16 +1,20 @@
-//! Faults under load, with the real binary and real Redis processes: whatever is killed, the
-//! promises hold, as judged from what clients were told and what the store holds.
+//! Faults under load, with the real binary and real Redis processes: whatever is killed, frozen
+//! or cut off, the promises hold, as judged from what clients were told and what the store holds.
 
 mod client;
 mod cluster;
 #[path = "../support/cluster.rs"]
 mod cluster_of_redis;
+mod cut;
+mod frozen;
 mod history;
 mod judge;
 mod load;
 #[expect(dead_code, reason = "here all requests go through a client that records them")]
 #[path = "../support/process.rs"]
 mod process;
+#[path = "../support/proxy.rs"]
+mod proxy;
 mod redis;
 #[path = "../support/resp.rs"]
 mod resp;
@@ -20,6 +24,8 @@ mod scenario;
 mod sentinel;
 #[path = "../support/sentinel.rs"]
 mod sentinels;
+#[path = "../support/signal.rs"]
+mod signal;
 #[path = "../support/mod.rs"]
 mod support;
 mod vitals;

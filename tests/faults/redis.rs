@@ -1,5 +1,7 @@
 //! One Redis: it is killed and comes back; so are the servers.
 
+use std::time::{Duration, Instant};
+
 use crate::{judge::Rule, resp, scenario::Scenario, support::Redis};
 
 /// What tells one life of a Redis from another.
@@ -18,6 +20,37 @@ fn connections(redis: &Redis) -> usize {
     list.text().lines().count() - 1
 }
 
+/// A master and its only replica, without anybody to promote that.
+pub struct Pair {
+    pub master: Redis,
+    pub replica: Redis,
+}
+
+impl Pair {
+    pub fn start() -> Self {
+        // A replica should have its data at once, not after the 5 s in which others may come.
+        let arguments = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0"];
+        let master = Redis::with(&arguments);
+        let follow = ["--replicaof", "127.0.0.1", &master.port().to_string()];
+        let replica = Redis::with(&[&arguments[..], &follow].concat());
+        let end = Instant::now() + Duration::from_secs(20);
+        while resp::ask(master.port(), &["WAIT", "1", "100"]) != Some(resp::Reply::Number(1)) {
+            assert!(Instant::now() < end, "the replica does not follow");
+        }
+        Self { master, replica }
+    }
+
+    /// Settings with the master at `port`, behind a proxy or not.
+    pub fn settings(&self, port: u16) -> String {
+        format!("url = \"redis://127.0.0.1:{port}/\"\nack = \"replica\"")
+    }
+
+    /// Connections to the master, but for the one that asks and the replica's.
+    pub fn connections(&self) -> usize {
+        connections(&self.master) - 1
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_redis_is_killed_and_started_again() {
     // With everysec a killed Redis forgets what it acknowledged while the disk was busy: it does
@@ -31,7 +64,7 @@ async fn promises_hold_while_redis_is_killed_and_started_again() {
             .round("redis killed", || {
                 redis.kill();
                 // Calls must meet it while it is away.
-                std::thread::sleep(std::time::Duration::from_millis(500));
+                std::thread::sleep(Duration::from_millis(500));
                 redis.resume();
             })
             .await;

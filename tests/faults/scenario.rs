@@ -14,6 +14,7 @@ use crate::{
     load::{self, Load, TOPICS},
     process::Process,
     scan::{Scan, scan},
+    signal::Frozen,
     support::free_port,
     vitals::{Vitals, vitals},
 };
@@ -29,6 +30,8 @@ pub struct Scenario {
     load: Load,
     /// Of each server at the end of each round.
     vitals: Vec<Vec<Vitals>>,
+    /// When the last round began.
+    began: Duration,
 }
 
 impl Scenario {
@@ -44,7 +47,8 @@ impl Scenario {
         }
         let history = Arc::new(History::new());
         let load = Load::start(&history, &bases(&servers));
-        let scenario = Self { dir, servers, history, load, vitals: Vec::new() };
+        let scenario =
+            Self { dir, servers, history, load, vitals: Vec::new(), began: Duration::ZERO };
         scenario.delivered_since_now("before any fault").await;
         // From then on TTRs run out and jobs come back, also while a fault lasts.
         tokio::time::sleep(load::TTR).await;
@@ -55,6 +59,7 @@ impl Scenario {
     /// failed from its begin to its end.
     pub async fn round(&mut self, name: &str, fault: impl FnOnce()) -> usize {
         let began = self.history.now();
+        self.began = began;
         // Fixtures block, and the load must go on meanwhile.
         tokio::task::block_in_place(fault);
         self.end_round(name, began).await
@@ -74,6 +79,33 @@ impl Scenario {
             self.servers[n].1 = new;
         }
         self.end_round("each server killed in turn", began).await
+    }
+
+    /// Freezes each server in turn and lets it go on. Calls must have met that.
+    pub async fn round_of_frozen_servers(&mut self, span: Duration) {
+        for n in 0..self.servers.len() {
+            let began = self.history.now();
+            let frozen = Frozen::freeze(self.servers[n].1.id());
+            tokio::time::sleep(span).await;
+            frozen.thaw();
+            // What lay in its buffers meets what the other one did meanwhile.
+            self.end_round(&format!("server {n} frozen"), began).await;
+            for (_, server) in &self.servers {
+                // Its timers go on too, or it is not ready.
+                assert_eq!(server.get("/readyz").await.0, 200);
+            }
+            assert!(self.history.longest_since(began) > span * 3 / 4, "no call waited for it");
+        }
+    }
+
+    /// The longest that a call took, but for pops, since the last round began.
+    pub fn longest(&self) -> Duration {
+        self.history.longest_since(self.began)
+    }
+
+    /// Calls that were answered 503 so far, with this word for what was applied.
+    pub fn unavailable(&self, applied: &str) -> usize {
+        self.history.failures_with(&format!("503 store_unavailable, applied {applied:?}"))
     }
 
     async fn end_round(&mut self, name: &str, began: Duration) -> usize {

@@ -21,7 +21,7 @@ async fn promises_hold_while_the_master_is_killed_and_its_replica_promoted() {
         .await;
     assert_ne!(old, new);
     assert!(failures > 0, "no call met the fault");
-    scenario.promises_hold(&[new]).await;
+    scenario.promises_hold(&[sentinel.master().expect("a settled master")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

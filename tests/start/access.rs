@@ -235,7 +235,7 @@ async fn on_a_cluster_the_smallest_acl_has_two_commands_more() {
     set("+cluster|info");
     place.refused(&settings, &["ACL", "'cluster|slots'"]);
     set("+cluster|slots");
-    place.refused(&settings, &["ACL", "+cluster|info"]);
+    place.refused(&settings, &["ACL", "'cluster|info'"]);
     set("+cluster|slots +cluster|info");
     let file = place.file("least.toml", &settings);
     let server = Process::start(place.path(), &["--config", &file]).await;

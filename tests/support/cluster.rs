@@ -19,6 +19,8 @@ const SLOTS: usize = 16_384;
 /// Six nodes.
 pub struct Cluster {
     nodes: Vec<Redis>,
+    /// One that stands still, and would hold up whoever asks it.
+    frozen: Option<usize>,
 }
 
 /// A line of `CLUSTER NODES`.
@@ -38,7 +40,7 @@ impl Cluster {
             let others = ["--cluster-port", &bus, "--repl-diskless-sync-delay", "0"];
             Redis::with(&[&["--appendonly", "yes"], &cluster[..], &others].concat())
         };
-        let cluster = Self { nodes: (0..NODES).map(node).collect() };
+        let cluster = Self { nodes: (0..NODES).map(node).collect(), frozen: None };
         cluster.form();
         cluster
     }
@@ -73,6 +75,16 @@ impl Cluster {
     pub fn url(&self) -> String {
         let nodes: Vec<_> = self.nodes.iter().map(|n| format!("127.0.0.1:{}", n.port())).collect();
         format!("redis+cluster://{}", nodes.join(","))
+    }
+
+    /// The port of a node.
+    pub fn port(&self, node: usize) -> u16 {
+        self.nodes[node].port()
+    }
+
+    /// No node but this one stands still; it is not asked.
+    pub fn note_frozen(&mut self, node: Option<usize>) {
+        self.frozen = node;
     }
 
     /// Sends a command to a node that runs.
@@ -189,7 +201,7 @@ impl Cluster {
     }
 
     /// Waits until all nodes run and serve, and all replicas are in step.
-    fn wait_until_whole(&self) {
+    pub fn wait_until_whole(&self) {
         self.wait("the cluster does not become whole", |cluster| {
             let nodes = || cluster.running();
             let in_step = |&node: &usize| {
@@ -216,7 +228,8 @@ impl Cluster {
     }
 
     fn running(&self) -> impl Iterator<Item = usize> {
-        (0..NODES).filter(|&node| ask(self.nodes[node].port(), &["PING"]).is_some())
+        let asked = (0..NODES).filter(|&node| self.frozen != Some(node));
+        asked.filter(|&node| ask(self.nodes[node].port(), &["PING"]).is_some())
     }
 
     fn serves(&self, node: usize) -> bool {

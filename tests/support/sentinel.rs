@@ -85,12 +85,21 @@ impl Sentinel {
         new(self).expect("it was there a moment ago")
     }
 
-    /// Starts what was killed again, and waits until it follows the new master. Until the
+    /// Starts what was killed again, and waits until there are a master and a replica. Until the
     /// Sentinels have told it, for ten seconds or so, it takes itself for a master.
     pub fn resume_killed(&mut self) {
         let node = self.killed.take().expect("one was killed");
         self.redis[node].resume();
-        self.wait("what was killed does not become a replica", |all| all.follows(node));
+        self.wait_until_settled();
+    }
+
+    /// Waits until the one that all Sentinels tell has a replica in step. On a busy machine they
+    /// may have gone back to the old master meanwhile, which has not told them that it is no replica.
+    pub fn wait_until_settled(&self) {
+        self.wait("the old master does not follow", |all| {
+            let master = all.master().map(|port| all.node(port));
+            master.is_some_and(|master| !all.follows(master) && all.follows(1 - master))
+        });
     }
 
     /// Has the Sentinels make the replica the master, though the old one lives; waits until that
@@ -103,7 +112,7 @@ impl Sentinel {
             begun.is_some_and(|reply| reply.text() == "OK")
         });
         self.wait_for_failover(old);
-        self.wait("the old master does not follow", |all| all.follows(all.node(old)));
+        self.wait_until_settled();
     }
 
     /// Connections to the master, but for the one that asks and those of Sentinels and replica.

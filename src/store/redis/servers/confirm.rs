@@ -147,7 +147,14 @@ impl Writer {
             pipeline.add_command(command);
         }
         pipeline.add_command(self.by.command(PATIENCE));
-        let mut answers = self.connection.pipeline(&pipeline).await?;
+        let mut answers = match self.connection.pipeline(&pipeline).await {
+            Ok(answers) => answers,
+            Err(failure) => {
+                // WAIT ends by itself long before: the next batch would wait in vain as well.
+                self.connection.renew("the server does not answer");
+                return Err(failure);
+            }
+        };
         if matches!(answers.pop(), Some(Ok(answer)) if self.by.is_confirmed(&answer)) {
             self.sure_of = number;
             return Ok(answers);

@@ -105,11 +105,11 @@ impl Opening {
         let mut probe = redis::cmd("EVAL");
         let mut forbidden: Vec<String> =
             self.ask(host, connection, probe.arg(PROBE).arg(0).arg(key)).await?;
-        for (name, command) in self.outside_of_scripts(key) {
-            // Any other answer is fine: no script has this hash.
-            if command.exec_async(connection).await.is_err_and(|cause| is_forbidden(&cause)) {
-                forbidden.push(name.to_owned());
-            }
+        let mut by_hash = redis::cmd("EVALSHA");
+        by_hash.arg("0".repeat(40)).arg(1).arg(key);
+        // Any other answer is fine: no script has this hash.
+        if by_hash.exec_async(connection).await.is_err_and(|cause| is_forbidden(&cause)) {
+            forbidden.push("+evalsha".to_owned());
         }
         if !forbidden.is_empty() {
             let all = forbidden.join(" ");
@@ -118,7 +118,8 @@ impl Opening {
         }
         self.is_worth(host, connection, &info).await?;
         if let Some(by) = self.by(&info) {
-            let answer: redis::Value = self.ask(host, connection, &by.command(START_PATIENCE)).await?;
+            let answer: redis::Value =
+                self.ask(host, connection, &by.command(START_PATIENCE)).await?;
             if !by.is_confirmed(&answer) {
                 let (level, needed) = match by {
                     By::Replica => ("replica", "a connected replica, and none answers"),
@@ -149,19 +150,6 @@ impl Opening {
             }
         }
         Ok(())
-    }
-
-    /// What is needed beside the commands of the scripts, as an ACL names it.
-    fn outside_of_scripts(&self, key: &str) -> Vec<(&'static str, redis::Cmd)> {
-        let mut by_hash = redis::cmd("EVALSHA");
-        by_hash.arg("0".repeat(40)).arg(1).arg(key);
-        let mut all = vec![("+evalsha", by_hash)];
-        if self.expected == Expected::ClusterNode {
-            let mut state = redis::cmd("CLUSTER");
-            state.arg("INFO");
-            all.push(("+cluster|info", state));
-        }
-        all
     }
 
     /// What confirms writes: by the first server's `INFO`, and then for all, so that no answer is

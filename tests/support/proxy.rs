@@ -1,0 +1,140 @@
+//! A TCP proxy before a port of loopback that loses what it is given, on request.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+};
+
+/// What happens to bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// They go through.
+    Pass,
+    /// Those on the way back are lost: what was asked for is done, and nobody is told.
+    Mute,
+    /// They are lost in both directions, and the connections stay open. As with `Mute`, one that
+    /// has lost any loses all that follow, whatever comes: a stream has no gaps.
+    Swallow,
+    /// All connections are reset, and new ones too.
+    Cut,
+    /// Of the next answer on each connection that is open now, half goes through; then it ends.
+    Bite,
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Bytes lost on the way to the port, and on the way back.
+    swallowed: [AtomicUsize; 2],
+    cut: AtomicUsize,
+    bitten: AtomicUsize,
+}
+
+/// The proxy.
+pub struct Proxy {
+    pub port: u16,
+    mode: watch::Sender<Mode>,
+    done: Arc<Done>,
+    task: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Begins to pass on what comes, to the port `to`.
+    pub async fn start(to: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let (mode, modes) = watch::channel(Mode::Pass);
+        let done: Arc<Done> = Arc::default();
+        let task = tokio::spawn(accept(listener, to, modes, Arc::clone(&done)));
+        Self { port, mode, done, task }
+    }
+
+    /// Decides what happens to bytes from now on.
+    pub fn set(&self, mode: Mode) {
+        self.mode.send_replace(mode);
+    }
+
+    /// Bytes that were lost on the way to the port, and on the way back.
+    pub fn swallowed(&self) -> [usize; 2] {
+        [0, 1].map(|way| self.done.swallowed[way].load(Ordering::Relaxed))
+    }
+
+    /// Connections that were reset.
+    pub fn cut(&self) -> usize {
+        self.done.cut.load(Ordering::Relaxed)
+    }
+
+    /// Answers of which only half went through.
+    pub fn bitten(&self) -> usize {
+        self.done.bitten.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, to: u16, modes: watch::Receiver<Mode>, done: Arc<Done>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (client, _) = listener.accept().await.expect("the listener lives");
+        let server = TcpStream::connect(("127.0.0.1", to)).await.expect("it listens");
+        connections.spawn(serve([client, server], modes.clone(), Arc::clone(&done)));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Serves one connection to its end.
+async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done: Arc<Done>) {
+    for end in &ends {
+        end.set_nodelay(true).expect("a socket");
+    }
+    // One that is made while others are bitten is left alone for now, or none would come about.
+    let mut may_be_bitten = false;
+    let mut lost = [false; 2];
+    let mut buffers = [[0; 16 * 1024]; 2];
+    loop {
+        let ([client, server], [there, back]) = (&mut ends, &mut buffers);
+        let (way, read) = tokio::select! {
+            _ = modes.wait_for(|mode| *mode == Mode::Cut) => {
+                done.cut.fetch_add(1, Ordering::Relaxed);
+                for end in &ends {
+                    end.set_zero_linger().expect("a socket");
+                }
+                return;
+            }
+            read = client.read(there) => (0, read),
+            read = server.read(back) => (1, read),
+        };
+        let mode = *modes.borrow();
+        lost[way] |= mode == Mode::Swallow || (mode == Mode::Mute && way == 1);
+        may_be_bitten |= mode != Mode::Bite;
+        let Ok(length @ 1..) = read else {
+            // Nor do ends come through a black hole.
+            drop(modes.wait_for(|mode| [Mode::Pass, Mode::Cut].contains(mode)).await);
+            return;
+        };
+        let (other, bytes) = (&mut ends[1 - way], &buffers[way][..length]);
+        if lost[way] {
+            done.swallowed[way].fetch_add(length, Ordering::Relaxed);
+            continue;
+        }
+        let is_bitten = mode == Mode::Bite && may_be_bitten && way == 1 && length > 1;
+        if is_bitten {
+            done.bitten.fetch_add(1, Ordering::Relaxed);
+        }
+        let bytes = if is_bitten { &bytes[..length / 2] } else { bytes };
+        if other.write_all(bytes).await.is_err() || is_bitten {
+            return;
+        }
+    }
+}

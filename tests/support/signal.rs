@@ -1,0 +1,48 @@
+//! Processes that stand still: neither dead nor alive for whoever waits for their answer.
+
+use std::{
+    fs,
+    process::Command,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// A process that was stopped. It goes on when this is dropped, however its test ends.
+pub struct Frozen(u32);
+
+impl Frozen {
+    /// Stops the process with this id, and waits until it stands still.
+    pub fn freeze(pid: u32) -> Self {
+        let frozen = Self(pid);
+        assert!(frozen.send("-STOP"), "the process {pid} is not ours");
+        let end = Instant::now() + Duration::from_secs(5);
+        while !frozen.stands_still() {
+            assert!(Instant::now() < end, "the process {pid} does not stand still");
+            sleep(Duration::from_millis(1)); // the signal was sent, and is carried out at once
+        }
+        frozen
+    }
+
+    /// Lets it go on. It must have stood still until now.
+    pub fn thaw(self) {
+        assert!(self.stands_still(), "the process {} did not stand still", self.0);
+    }
+
+    /// Whether the kernel says that it is stopped.
+    fn stands_still(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
+        // `<id> (<name>) <state> …`; names may have spaces and parentheses.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    }
+
+    fn send(&self, signal: &str) -> bool {
+        let sent = Command::new("kill").args([signal, &self.0.to_string()]).status();
+        sent.is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        self.send("-CONT");
+    }
+}
