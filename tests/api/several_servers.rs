@@ -163,19 +163,28 @@ async fn calls_while_idle(redis: &Redis) -> u64 {
     count() - before
 }
 
+/// A server at which a consumer waits, so that it has something to look for.
+async fn start_idle(redis: &Arc<Redis>, servers: &mut JoinSet<Vec<Value>>) {
+    let server = Server::on(Arc::clone(redis)).await;
+    servers.spawn(async move { server.pop("t/pop?wait=60s").await });
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn four_idle_servers_call_redis_less_than_twice_as_often_as_one() {
     let redis = Arc::new(Redis::start());
-    let mut servers = vec![Server::on(Arc::clone(&redis)).await];
+    let mut servers = JoinSet::new();
+    let first = Server::on(Arc::clone(&redis)).await;
     // Jobs that are not due, so that there are deadlines to know of.
     for number in 0..64 {
         let job = format!(r#"{{"topic":"t","id":"job:{number}","delay":"1h"}}"#);
-        servers[0].put(&job).await;
+        first.put(&job).await;
     }
+    first.stop().await;
+    start_idle(&redis, &mut servers).await;
     pass(Duration::from_secs(1)).await;
     let one = calls_while_idle(&redis).await;
     for _ in 0..3 {
-        servers.push(Server::on(Arc::clone(&redis)).await);
+        start_idle(&redis, &mut servers).await;
     }
     pass(Duration::from_secs(2)).await; // they begin to listen within one
     let four = calls_while_idle(&redis).await;

@@ -154,6 +154,7 @@ async fn look(
     let fsync = config.and_then(|found| found.get(1).cloned()).unwrap_or_else(|| "?".to_owned());
     let clock = clock_difference(connection).await;
     server.facts = vec![
+        ("mode", field("redis_mode")),
         ("version", field("redis_version")),
         ("role", field("role")),
         ("aof_enabled", field("aof_enabled")),
