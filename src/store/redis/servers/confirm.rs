@@ -18,8 +18,6 @@ use crate::store::StoreError;
 
 /// How long a confirmation may take, in milliseconds. Shorter than any answer may take.
 const PATIENCE: u32 = 2_000;
-/// The same when nothing new has been written, so that the answer must be there already.
-const SHORT_PATIENCE: u32 = 100;
 /// Most calls of one batch.
 const MOST: usize = 64;
 
@@ -44,6 +42,16 @@ impl By {
         }
         cmd.arg(patience);
         cmd
+    }
+
+    /// How long a confirmation may take when nothing new has been written, in milliseconds. Mostly
+    /// it is there already; a replica on a busy machine is asked, and needs a moment; an AOF may be
+    /// synced only every second.
+    fn short_patience(self) -> u32 {
+        match self {
+            Self::Replica => 1_000,
+            Self::Aof => PATIENCE,
+        }
     }
 
     /// Whether the answer to the command says that one, at least, has it.
@@ -131,7 +139,7 @@ impl Writer {
     async fn write(&mut self, commands: Vec<Cmd>) -> Result<Vec<Result<Value, Failure>>, Failure> {
         let number = self.connection.number();
         if self.sure_of != number {
-            let answer = self.connection.command(&self.by.command(SHORT_PATIENCE)).await;
+            let answer = self.connection.command(&self.by.command(self.by.short_patience())).await;
             if let Err(failure) = &answer {
                 // It is no master any more, or its AOF is off: a new connection finds that out.
                 self.connection.renew("the server confirms nothing");
