@@ -88,7 +88,8 @@ async fn promises_hold_while_the_only_replica_is_frozen() {
         scenario
             .round("replica frozen", || {
                 let frozen = freeze(pair.replica.port());
-                sleep(Duration::from_secs(3)); // longer than a confirmation may take
+                // Longer than one confirmation may take, and then another that is asked for before.
+                sleep(Duration::from_secs(5));
                 frozen.thaw();
             })
             .await;

@@ -66,7 +66,7 @@ async fn a_cluster_with_every_master_and_how_buckets_spread() {
         let said = place.well(&settings, words);
         let mut sum: usize = 0;
         for port in cluster.masters() {
-            let server = format!("server      127.0.0.1:{port}: version ");
+            let server = format!("server      127.0.0.1:{port}: mode cluster, version ");
             let after = said.split(&server).nth(1).unwrap_or_else(|| panic!("{server}: {said}"));
             let buckets = after.lines().nth(1).unwrap_or_default().trim_start();
             let count =
