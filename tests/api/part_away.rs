@@ -24,6 +24,8 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
     // Without this the cluster itself refuses everything.
     for node in 0..6 {
         cluster.command(node, &["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+        // What is killed here comes back by its own AOF.
+        cluster.command(node, &["CONFIG", "SET", "appendfsync", "always"]);
     }
     let server = Server::with(|settings| settings.store.url = Secret(cluster.url())).await;
     let own = |number| format!(r#"{{"topic":"t","id":"job:{number}"}}"#);

@@ -47,12 +47,13 @@ enum Link {
 impl Connection {
     /// Keeps a connection up, beginning with `first` if there is one. `name` is for the log.
     pub fn keep(name: String, first: Option<MultiplexedConnection>, make: Make) -> Self {
+        let had_one = first.is_some();
         let link = match first {
             Some(connection) => Link::Up { number: 0, connection },
-            None => Link::Down { cause: NOT_YET.into() },
+            None => Link::Down { cause: "not connected yet".into() },
         };
         let state = Arc::new(watch::Sender::new(link));
-        let keeper = Keeper { name, make, state: Arc::clone(&state) };
+        let keeper = Keeper { name, make, state: Arc::clone(&state), had_one };
         let task = AbortOnDropHandle::new(tokio::spawn(keeper.run()));
         Self { state, timeouts: AtomicU32::new(0), _keeper: task }
     }
@@ -154,28 +155,24 @@ impl From<Failure> for StoreError {
     }
 }
 
-/// Nobody has tried to connect yet.
-fn is_new(state: &watch::Receiver<Link>) -> bool {
-    matches!(&*state.borrow(), Link::Down { cause } if **cause == *NOT_YET)
-}
-
-const NOT_YET: &str = "not connected yet";
-
 /// What makes new connections.
 struct Keeper {
     name: String,
     make: Make,
     state: Arc<watch::Sender<Link>>,
+    /// There was a connection that can be lost.
+    had_one: bool,
 }
 
 impl Keeper {
-    async fn run(self) {
+    async fn run(mut self) {
         let mut number = 0;
         let mut state = self.state.subscribe();
         while state.wait_for(|link| matches!(link, Link::Down { .. })).await.is_ok() {
-            if number > 0 || !is_new(&state) {
+            if self.had_one {
                 tracing::warn!(server = self.name, "lost the connection to redis");
             }
+            self.had_one = true;
             number += 1;
             let connection = self.reconnect().await;
             self.state.send_replace(Link::Up { number, connection });

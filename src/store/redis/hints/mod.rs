@@ -5,6 +5,8 @@
 //! of: `looked`, `settings`, `ready <topic> <count> …`. It is not persisted: servers of two
 //! versions that do not understand each other find out by looking.
 
+mod ear;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
@@ -14,16 +16,14 @@ use std::{
     time::Duration,
 };
 
-use redis::{Pipeline, PushInfo, PushKind, Value};
+use redis::{Pipeline, Value};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
+use self::ear::Ear;
 use super::{
     keys::Keys,
-    servers::{
-        Nodes,
-        node::{Node, Way},
-    },
+    servers::{Nodes, node::Node},
 };
 use crate::{
     job::{Bucket, Topic},
@@ -234,89 +234,5 @@ async fn listen(nodes: Arc<Nodes>, outbox: Arc<Outbox>, heard: mpsc::Sender<Hint
             });
         }
         tokio::time::sleep(PAUSE).await;
-    }
-}
-
-struct Ear {
-    way: Way,
-    outbox: Arc<Outbox>,
-    buckets: Vec<usize>,
-    heard: mpsc::Sender<Hint>,
-}
-
-impl Ear {
-    async fn run(self) {
-        let mut told = String::new();
-        loop {
-            let ended = self.listen().await;
-            self.listens(false);
-            if let Err(cause) = ended {
-                // For ever is fine: then timers look for themselves.
-                if cause != told {
-                    tracing::warn!(cause, "failed to hear other servers; timers look instead");
-                    told = cause;
-                }
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
-    /// Listens until the connection ends, or a channel moves to another node.
-    async fn listen(&self) -> Result<(), String> {
-        let host = self.way.find.host().await.map_err(|error| error.to_string())?;
-        let (pushes, mut pushed) = mpsc::unbounded_channel();
-        let dialed = self.way.dialer.listen(&host, pushes).await;
-        let mut connection = dialed.map_err(|error| error.to_string())?;
-        let mut pipeline = Pipeline::new();
-        let channel = |bucket: &usize| self.outbox.channels[*bucket].0.as_str();
-        for bucket in &self.buckets {
-            pipeline.cmd("SSUBSCRIBE").arg(channel(bucket));
-        }
-        let subscribed = connection.send_packed_commands(&pipeline, 0, pipeline.len()).await;
-        let subscribed = subscribed.and_then(|all| {
-            all.into_iter().map(Value::extract_error).collect::<Result<Vec<_>, _>>()
-        });
-        subscribed.map_err(|error| error.to_string())?;
-        self.listens(true);
-        let count = u16::try_from(self.outbox.channels.len()).unwrap_or(u16::MAX);
-        let all: Vec<Bucket> =
-            crate::job::Buckets::try_from(count).map_err(|e| e.to_string())?.all().collect();
-        let buckets = self.buckets.iter().map(|bucket| (channel(bucket), all[*bucket])).collect();
-        loop {
-            let push = tokio::select! {
-                push = pushed.recv() => push,
-                () = tokio::time::sleep(PAUSE) => {
-                    // An old master, and one that is frozen, would be silent for ever.
-                    let ping = redis::cmd("PING");
-                    let answer = connection.send_packed_command(&ping).await;
-                    answer.map_err(|error| error.to_string())?;
-                    match self.way.find.is_still(&host) {
-                        true => continue,
-                        false => return Ok(()),
-                    }
-                }
-            };
-            let Some(PushInfo { kind, data }) = push else { return Ok(()) };
-            match (kind, &data[..]) {
-                (PushKind::SMessage, [Value::BulkString(channel), Value::BulkString(text)]) => {
-                    let (channel, text) =
-                        (String::from_utf8_lossy(channel), String::from_utf8_lossy(text));
-                    for hint in self.outbox.read(&channel, &text, &buckets) {
-                        // A full queue drops it: it is a hint.
-                        drop(self.heard.try_send(hint));
-                    }
-                }
-                (PushKind::Disconnection | PushKind::SUnsubscribe, _) => return Ok(()),
-                _ => {}
-            }
-        }
-    }
-
-    /// Whoever begins to listen cannot know yet who else does.
-    fn listens(&self, listens: bool) {
-        for &bucket in &self.buckets {
-            self.outbox.listens[bucket].store(listens, Ordering::Relaxed);
-            self.outbox.others[bucket].store(true, Ordering::Relaxed);
-        }
     }
 }
