@@ -97,6 +97,13 @@ fn questions() -> [Cmd; 2] {
     [question("INFO"), question("SLOTS")]
 }
 
+/// What a node answers that there is no connection to.
+async fn question(dialer: &Dialer, host: &Host) -> Result<(Value, Value), RedisError> {
+    let mut connection = dialer.dial(host).await?;
+    let [info, slots] = questions();
+    Ok((info.query_async(&mut connection).await?, slots.query_async(&mut connection).await?))
+}
+
 /// The epoch of a node's configuration and its map, by its answers; none if it is cut off from the
 /// others.
 fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
@@ -119,10 +126,7 @@ pub async fn ask(dialer: &Dialer, opening: &Opening, seeds: &[Host]) -> Result<M
             )),
             _ => opening.engine(seed, &cause),
         };
-        let mut connection = dialer.dial(seed).await.map_err(unable)?;
-        let [info, slots] = questions();
-        let info: Value = info.query_async(&mut connection).await.map_err(unable)?;
-        let slots: Value = slots.query_async(&mut connection).await.map_err(unable)?;
+        let (info, slots) = question(dialer, seed).await.map_err(unable)?;
         let map = Map::read(&slots, seed).filter(|map| !map.ranges.is_empty());
         let known = judge(info, &slots, seed).map(|(epoch, _)| epoch);
         map.map(|map| (known, map)).ok_or_else(|| OpenError::Engine {
@@ -171,13 +175,16 @@ struct Shared {
 #[derive(Default)]
 struct Table {
     map: Map,
-    nodes: Vec<Arc<Node>>,
+    nodes: Vec<(Host, Arc<Node>)>,
 }
 
 impl Table {
     fn of(&self, slot: u16) -> Option<Arc<Node>> {
-        let name = self.map.master(slot)?.to_string();
-        self.nodes.iter().find(|node| node.name == name).cloned()
+        self.node(self.map.master(slot)?)
+    }
+
+    fn node(&self, host: &Host) -> Option<Arc<Node>> {
+        self.nodes.iter().find(|(at, _)| at == host).map(|(_, node)| Arc::clone(node))
     }
 }
 
@@ -214,13 +221,14 @@ impl Cluster {
         })
     }
 
-    /// The name of a slot's node.
-    pub fn name_of(&self, slot: u16) -> Option<String> {
-        self.shared.table().map.master(slot).map(Host::to_string)
+    /// Whether two slots have the same master; those that have none are together too.
+    pub fn are_together(&self, one: u16, other: u16) -> bool {
+        let table = self.shared.table();
+        table.map.master(one) == table.map.master(other)
     }
 
     pub fn nodes(&self) -> Vec<Arc<Node>> {
-        self.shared.table().nodes.clone()
+        self.shared.table().nodes.iter().map(|(_, node)| Arc::clone(node)).collect()
     }
 
     /// Has the map looked at soon.
@@ -260,32 +268,24 @@ impl Shared {
     /// are connected, else of any that answers.
     async fn ask_anyone(&self) -> Option<Map> {
         let table = self.table();
-        let asked = table.nodes.iter().filter(|node| node.is_up()).map(async |node| {
-            let mut pipeline = Pipeline::new();
-            for question in questions() {
-                pipeline.add_command(question);
-            }
-            let answers = timeout(PATIENCE, node.pipeline(&pipeline)).await.ok()?.ok()?;
-            let [info, slots]: [Result<Value, Failure>; 2] = answers.try_into().ok()?;
-            match &node.way.find {
-                Find::At(host) => judge(info.ok()?, &slots.ok()?, host),
-                Find::By(_) => None,
-            }
-        });
+        let asked =
+            table.nodes.iter().filter(|(_, node)| node.is_up()).map(async |(host, node)| {
+                let mut pipeline = Pipeline::new();
+                for question in questions() {
+                    pipeline.add_command(question);
+                }
+                let answers = timeout(PATIENCE, node.pipeline(&pipeline)).await.ok()?.ok()?;
+                let [info, slots]: [Result<Value, Failure>; 2] = answers.try_into().ok()?;
+                judge(info.ok()?, &slots.ok()?, host)
+            });
         let known = join_all(asked).await.into_iter().flatten();
         if let Some((_, map)) = known.max_by_key(|(epoch, _)| *epoch) {
             return Some(map);
         }
         let hosts = distinct(table.map.masters().into_iter().chain(self.seeds.iter().cloned()));
         let asked = hosts.iter().map(async |host| {
-            let asked = async {
-                let mut connection = self.dialer.dial(host).await.ok()?;
-                let [info, slots] = questions();
-                let info: Value = info.query_async(&mut connection).await.ok()?;
-                let slots: Value = slots.query_async(&mut connection).await.ok()?;
-                judge(info, &slots, host)
-            };
-            timeout(PATIENCE, asked).await.ok().flatten()
+            let (info, slots) = timeout(PATIENCE, question(&self.dialer, host)).await.ok()?.ok()?;
+            judge(info, &slots, host)
         });
         let known = join_all(asked).await.into_iter().flatten();
         known.max_by_key(|(epoch, _)| *epoch).map(|(_, map)| map)
@@ -300,19 +300,20 @@ impl Shared {
         }
         let masters = distinct(self.slots.iter().filter_map(|&slot| map.master(slot).cloned()));
         let nodes = masters.into_iter().map(|host| {
-            let name = host.to_string();
-            let same = old.nodes.iter().find(|node| node.name == name);
-            same.map_or_else(|| Arc::new(self.node(name, host)), Arc::clone)
+            let node = old.node(&host).unwrap_or_else(|| Arc::new(self.node(host.clone())));
+            (host, node)
         });
         let table = Arc::new(Table { nodes: nodes.collect(), map });
         if !old.nodes.is_empty() {
-            let masters: Vec<&str> = table.nodes.iter().map(|node| node.name.as_str()).collect();
+            let masters: Vec<&str> =
+                table.nodes.iter().map(|(_, node)| node.name.as_str()).collect();
             tracing::info!(masters = masters.join(" "), "the cluster's slots have moved");
         }
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
     }
 
-    fn node(&self, name: String, host: Host) -> Node {
+    fn node(&self, host: Host) -> Node {
+        let name = host.to_string();
         let way = Way {
             find: Find::At(host),
             dialer: self.dialer.clone(),

@@ -236,7 +236,7 @@ impl Nodes {
     pub fn are_together(&self, one: u16, other: u16) -> bool {
         match self {
             Self::One(_) => true,
-            Self::Many(cluster) => cluster.name_of(one) == cluster.name_of(other),
+            Self::Many(cluster) => cluster.are_together(one, other),
         }
     }
 
