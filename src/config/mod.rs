@@ -1,5 +1,6 @@
 //! Settings: default < file < environment < flags. `config/default.toml` is the reference.
 
+mod environment;
 mod store;
 
 use std::{
@@ -9,7 +10,7 @@ use std::{
 
 pub use self::store::{StoreSettings, StoreUrl};
 
-use config::{Config, Environment, File, FileFormat};
+use config::{Config, File, FileFormat};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -136,14 +137,12 @@ impl Settings {
     /// # Errors
     /// The key, what was given, and what is allowed.
     pub fn load(flags: &Flags) -> Result<Self, SettingsError> {
-        let environment =
-            Environment::with_prefix("DELAY_QUEUE").prefix_separator("__").separator("__");
         let mut sources = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
         if let Some(file) = &flags.file {
             sources = sources.add_source(File::from(Path::new(file)).format(FileFormat::Toml));
         }
         let settings: Self = sources
-            .add_source(environment)
+            .add_source(environment::Variables::new())
             .set_override_option("server.listen", flags.listen.clone())?
             .set_override_option("store.url", flags.store.clone())?
             .build()?

@@ -1,7 +1,5 @@
 //! The query of a URL: named parameters, each at most once, none unknown.
 
-use std::str::FromStr;
-
 use axum::http::Uri;
 
 use super::problem::Problem;
@@ -30,7 +28,7 @@ impl Query {
 
     pub(super) fn duration(&mut self, name: &str) -> Result<Option<Millis>, Problem> {
         let parse = |text: String| {
-            Millis::from_str(&text).map_err(|error| Problem::field(name, error.to_string()))
+            Millis::from_query(&text).map_err(|error| Problem::field(name, error.to_string()))
         };
         self.take(name)?.map(parse).transpose()
     }

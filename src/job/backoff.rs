@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 use super::{
+    duration::{DurationError, Millis},
     id::JobId,
-    time::{DurationError, Millis},
 };
 
 /// Most values a list may have.

@@ -5,6 +5,7 @@
 
 mod backoff;
 mod bucket;
+mod duration;
 mod id;
 mod name;
 mod record;
@@ -16,6 +17,7 @@ mod topic_settings;
 
 pub use backoff::{Backoff, BackoffError};
 pub use bucket::{Bucket, Buckets, BucketsError, HASH_NAME};
+pub use duration::{DurationError, MAX_DURATION, Millis};
 pub use id::{IdMaker, JobId};
 pub use name::NameError;
 pub use record::{
@@ -24,6 +26,6 @@ pub use record::{
 };
 pub use reservation::{Nonce, Reservation};
 pub use state::{After, Due, Event, Refusal, State, next};
-pub use time::{DurationError, MAX_DURATION, Millis, TimeError, UnixMillis};
+pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;
 pub use topic_settings::{TopicDefaults, TopicSettings};

@@ -3,12 +3,8 @@
 use bytes::Bytes;
 
 use super::{
-    backoff::Backoff,
-    id::JobId,
-    reservation::Reservation,
-    state::State,
-    time::{Millis, UnixMillis},
-    topic::Topic,
+    backoff::Backoff, duration::Millis, id::JobId, reservation::Reservation, state::State,
+    time::UnixMillis, topic::Topic,
 };
 
 /// The shortest TTR.

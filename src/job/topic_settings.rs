@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{backoff::Backoff, time::Millis, topic::Topic};
+use super::{backoff::Backoff, duration::Millis, topic::Topic};
 
 /// What applies to jobs of a topic that do not say; what is `None` is the server's default.
 /// Stored as JSON: names must stay stable.

@@ -112,6 +112,8 @@ fn settings_that_are_unknown_or_out_of_range() {
         ("[timer]\nmax_sleep = \"1ms\"\n", "timer.max_sleep"),
         ("[timer]\nmax_sleep = \"soon\"\n", "max_sleep"),
         ("[queue]\nttr = 0\n", "queue.ttr"),
+        ("[queue]\nttr = \"30\"\n", "lacks a unit"),
+        ("[queue]\ndead_retention = \"1M\"\n", "\"M\" is no unit"),
         ("[store]\nprefix = \"a{b}\"\n", "store.prefix"),
         ("[store]\nbuckets = 0\n", "store.buckets"),
         ("[store]\nurl = \"mysql://x\"\n", "store.url"),
@@ -162,7 +164,9 @@ fn the_environment_is_stronger_than_the_file_and_flags_are_stronger_than_both() 
     };
     assert!(checked("30s", "file:./data", &[]));
     assert!(checked("30", "file:./data", &[]));
+    assert!(checked("1.5", "file:./data", &[]));
     assert!(!checked("0", "file:./data", &[]));
+    assert!(!checked("1M", "file:./data", &[]));
     assert!(!checked("30s", "nonsense", &[]));
     assert!(checked("30s", "nonsense", &["--store", "file:./data"]));
     let unknown =
