@@ -3,6 +3,8 @@
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
+# Cargo wants every target that the manifest names to be there.
+COPY benches benches
 COPY config config
 COPY src src
 RUN cargo build --release --locked && mkdir /empty
