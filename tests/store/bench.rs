@@ -98,8 +98,14 @@ impl Bench {
 
     /// The same data through a store that is opened anew.
     pub async fn reopen(self) -> Self {
+        let clock = self.clock.clone();
+        self.reopen_by(clock).await
+    }
+
+    /// The same, by another clock.
+    pub async fn reopen_by(self, clock: Clock) -> Self {
         self.store.close().await;
-        let Self { store, clock, home, layout } = self;
+        let Self { store, home, layout, .. } = self;
         drop(store);
         let store = open(&home, &layout, &clock).await;
         Self { store, clock, home, layout }

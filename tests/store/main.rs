@@ -72,6 +72,8 @@ conformance! {
         a_touch_moves_the_deadline,
         a_pop_can_set_another_ttr_for_itself_alone,
         the_next_deadline_is_never_reported_too_late,
+        the_next_deadline_after_a_batch_is_its_earliest,
+        no_time_is_shorter_than_asked_by_a_part_of_a_millisecond,
         promoting_goes_in_bounded_steps;
     batches:
         replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_others,

@@ -1,12 +1,11 @@
 //! What is due when, with the time passed in.
 
-use delay_queue::job::{
-    Backoff, MAX_DURATION, Millis, NewJob, Refusal, Schedule, State, UnixMillis,
+use delay_queue::{
+    job::{Backoff, Change, MAX_DURATION, Millis, NewJob, Refusal, Schedule, State, UnixMillis},
+    store::{Clock, Moves, Next, Want},
 };
 
-use delay_queue::store::{Moves, Next};
-
-use crate::bench::{Bench, HOUR, MINUTE, RETENTION, SECOND, START, delayed, id, job};
+use crate::bench::{Bench, HOUR, MINUTE, RETENTION, SECOND, START, delayed, id, job, nonce};
 
 pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
     let placed = bench.put(delayed("a", "t", SECOND)).await.expect("put");
@@ -156,10 +155,7 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     assert_eq!(next().await, None);
     bench.put(delayed("a", "t", HOUR)).await.expect("put");
     assert_eq!(next().await, Some(HOUR.into()));
-    let sooner = delay_queue::job::Change {
-        schedule: Some(Schedule::In(MINUTE)),
-        ..delay_queue::job::Change::default()
-    };
+    let sooner = Change { schedule: Some(Schedule::In(MINUTE)), ..Change::default() };
     bench.reschedule(&name, sooner).await.expect("reschedule");
     assert_eq!(next().await, Some(MINUTE.into()));
     bench.delete(&name).await.expect("delete");
@@ -172,6 +168,78 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     assert_eq!(next().await, Some(std::time::Duration::ZERO));
     let promoted = bench.store.promote(bucket, 10).await.expect("promote");
     assert_eq!((promoted.total().expired, promoted.next), (1, None));
+}
+
+pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
+    let bucket = bench.bucket(&id("0"));
+    let names: Vec<String> = (0..)
+        .map(|n: u32| n.to_string())
+        .filter(|name| bench.bucket(&id(name)) == bucket)
+        .take(9)
+        .collect();
+    let batch = |names: &[String], seconds: [u64; 3]| {
+        let delays = seconds.map(|delay| Millis::new(delay * 1000));
+        names.iter().zip(delays).map(|(name, delay)| delayed(name, "t", delay)).collect()
+    };
+    // The earliest in the middle; then nothing that is earlier; then something that is.
+    for (names, seconds, earliest) in [
+        (&names[..3], [70, 50, 90], 50),
+        (&names[3..6], [60, 80, 100], 50),
+        (&names[6..], [40, 10, 20], 10),
+    ] {
+        bench.store.put(bucket, batch(names, seconds)).await.expect("put");
+        let next = bench.store.look(bucket, vec![]).await.expect("look").next;
+        let wait = next.map(|next| next.wait);
+        assert_eq!(wait, Some(std::time::Duration::from_secs(earliest)), "{seconds:?}");
+    }
+    bench.advance(Millis::new(10_000));
+    let promoted = bench.store.promote(bucket, 100).await.expect("promote");
+    assert_eq!(promoted.total().ready, 1);
+    let wait = promoted.next.map(|next| next.wait);
+    assert_eq!(wait, Some(std::time::Duration::from_secs(10)), "to the one that is due at 20 s");
+}
+
+/// By the store's own clock, which has microseconds: one that a test sets has not. All servers of
+/// the test are on this machine, so this is what they go by.
+#[expect(clippy::disallowed_methods, reason = "compares with the store's own clock")]
+fn micros() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    u64::try_from(since.expect("after 1970").as_micros()).expect("it fits")
+}
+
+pub async fn no_time_is_shorter_than_asked_by_a_part_of_a_millisecond(bench: Bench) {
+    let bench = bench.reopen_by(Clock::Own).await;
+    let span = Millis::new(3_000);
+    let within = |before: u64, time: UnixMillis, what: &str| {
+        let least = before + span.get() * 1_000;
+        assert!(time.get() * 1_000 >= least, "{what}: until {time:?}, asked at {before} µs");
+    };
+    // Each by itself begins at another part of a millisecond.
+    for number in 0..50 {
+        let (name, topic) = (format!("delayed:{number}"), format!("t{number}"));
+        let before = micros();
+        let placed = bench.put(delayed(&name, "delayed", span)).await.expect("put");
+        within(before, placed.due_at, "put");
+
+        let now = job(&format!("now:{number}"), &topic);
+        let bucket = bench.bucket(&now.id);
+        bench.put(now.clone()).await.expect("put");
+        let before = micros();
+        let want = Want { topic: now.topic, count: 1, ttr: Some(span) };
+        let popped = bench.store.pop(bucket, nonce(), vec![want]).await.expect("pop").remove(0);
+        let popped = &popped.jobs[0];
+        within(before, popped.reserved_until, "pop");
+        let before = micros();
+        let until = bench.touch(&popped.id, Some(popped.reservation), Some(span)).await;
+        within(before, until.expect("touch"), "touch");
+        let before = micros();
+        let moved = bench.release(&popped.id, Some(popped.reservation), Some(span)).await;
+        within(before, moved.expect("release").due_at, "release");
+        let before = micros();
+        let change = Change { schedule: Some(Schedule::In(span)), ..Change::default() };
+        let moved = bench.reschedule(&popped.id, change).await.expect("reschedule");
+        within(before, moved.due_at, "reschedule");
+    }
 }
 
 pub async fn promoting_goes_in_bounded_steps(bench: Bench) {
