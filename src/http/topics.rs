@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     job::Topic,
+    queue::Listed,
     store::{Applied, TopicPage},
 };
 
@@ -122,9 +123,10 @@ pub(super) async fn jobs(
     let cursor = Cursor { topic: &topic, state };
     let from = from.map(|text| cursor.parse(&text, &app.queue)).transpose()?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let (jobs, next) = app.queue.list(&topic, state, from, limit).await?;
+    let Listed { jobs, damaged, next } = app.queue.list(&topic, state, from, limit).await?;
     let jobs = jobs.into_iter().map(Into::into).collect();
-    Ok(Json(JobsPage { jobs, cursor: next.map(|position| cursor.text(&position)) }))
+    let cursor = next.map(|position| cursor.text(&position));
+    Ok(Json(JobsPage { jobs, damaged, cursor }))
 }
 
 pub(super) async fn purge(

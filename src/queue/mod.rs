@@ -49,7 +49,7 @@ pub use pop::Pop;
 pub use put::Put;
 pub use readiness::Readiness;
 pub use stats::Since;
-pub use topics::Position;
+pub use topics::{Listed, Position};
 
 /// How the queue behaves.
 #[derive(Debug, Clone)]

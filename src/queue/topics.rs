@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use super::{Queue, Since};
 use crate::{
     job::{Bucket, Job, State, Topic},
-    store::{Applied, Counts, Outcome, Place, StoreError, TopicLook, TopicPage},
+    store::{Applied, Counts, Damaged, Outcome, Place, StoreError, TopicLook, TopicPage},
 };
 
 /// Jobs of one step of a purge or a kick: few enough that other calls are not held up.
@@ -20,6 +20,17 @@ pub struct Position {
     pub bucket: Bucket,
     /// None is its beginning.
     pub after: Option<Place>,
+}
+
+/// A page of jobs of one topic and state, over all buckets.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// The jobs that can be read.
+    pub jobs: Vec<Job>,
+    /// Those that cannot.
+    pub damaged: Vec<Damaged>,
+    /// Where the next page begins, if there may be one.
+    pub next: Option<Position>,
 }
 
 impl Queue {
@@ -66,8 +77,7 @@ impl Queue {
         self.stats.of(topic)
     }
 
-    /// Up to `limit` jobs of one topic and state, bucket by bucket; and where the next page begins,
-    /// if there may be one.
+    /// Up to `limit` jobs of one topic and state, bucket by bucket.
     ///
     /// # Errors
     /// The store's.
@@ -77,26 +87,28 @@ impl Queue {
         state: State,
         from: Option<Position>,
         limit: usize,
-    ) -> Outcome<(Vec<Job>, Option<Position>)> {
+    ) -> Outcome<Listed> {
         let first = from.as_ref().map_or(0, |position| position.bucket.index());
         let mut after = from.and_then(|position| position.after);
-        let mut jobs: Vec<Job> = Vec::new();
+        let mut listed = Listed::default();
         for bucket in self.store.buckets().all().skip(first) {
             loop {
-                let left = limit - jobs.len();
+                let left = limit.saturating_sub(listed.jobs.len() + listed.damaged.len());
                 if left == 0 {
-                    return Ok((jobs, Some(Position { bucket, after })));
+                    listed.next = Some(Position { bucket, after });
+                    return Ok(listed);
                 }
                 let page =
                     self.store.list(bucket, topic.clone(), state, after.take(), left).await?;
-                jobs.extend(page.jobs);
+                listed.jobs.extend(page.jobs);
+                listed.damaged.extend(page.damaged);
                 match page.next {
                     Some(place) => after = Some(place),
                     None => break,
                 }
             }
         }
-        Ok((jobs, None))
+        Ok(listed)
     }
 
     /// The bucket of a position that a client gives.

@@ -30,7 +30,7 @@ pub use clock::{Clock, Now};
 pub use error::{Applied, OpenError, StoreError};
 pub use hint::{Heard, Hint};
 pub use layout::Layout;
-pub use topics::{Counts, JobPage, Place, TopicLook, TopicPage};
+pub use topics::{Counts, Damaged, JobPage, Place, TopicLook, TopicPage};
 
 /// Most jobs in one batch, and most that one call promotes.
 pub const MAX_BATCH: usize = 1000;
@@ -118,7 +118,9 @@ pub trait Store: Send + Sync + 'static {
     async fn topic(&self, bucket: Bucket, topic: Topic) -> Outcome<TopicLook>;
 
     /// Reads up to `limit` jobs of one topic and state, in order, from after a place on. Jobs that
-    /// stay where they are are neither skipped nor repeated, whatever others do meanwhile.
+    /// stay where they are are neither skipped nor repeated, whatever others do meanwhile. A page
+    /// may have fewer than there are: `next` says whether there may be more. A job that cannot be
+    /// read is told with the reason.
     async fn list(
         &self,
         bucket: Bucket,

@@ -1,6 +1,6 @@
 //! What a store tells of topics.
 
-use crate::job::{Job, Millis, State, Topic, UnixMillis};
+use crate::job::{Job, JobId, Millis, State, Topic, UnixMillis};
 
 /// How many jobs of a topic are in each state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -71,8 +71,19 @@ pub struct Place {
 /// Some jobs of one state, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobPage {
-    /// The jobs.
+    /// The jobs that can be read.
     pub jobs: Vec<Job>,
+    /// Those that cannot.
+    pub damaged: Vec<Damaged>,
     /// The place of the last job looked at; none if there are no more after it.
     pub next: Option<Place>,
+}
+
+/// A job that is there and cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Damaged {
+    /// Its id.
+    pub id: JobId,
+    /// What is wrong with what the store has of it.
+    pub reason: String,
 }

@@ -226,6 +226,20 @@ impl Bench {
         self.store.get(self.bucket(id), id.clone()).await.expect("get")
     }
 
+    /// The ids of jobs that a list tells as damaged, with a reason each.
+    pub async fn damaged(&self, topic: &str, state: State) -> Vec<JobId> {
+        let topic: Topic = topic.parse().expect("topic");
+        let mut ids = Vec::new();
+        for bucket in self.store.buckets().all() {
+            let page = self.store.list(bucket, topic.clone(), state, None, 100).await;
+            for damaged in page.expect("list").damaged {
+                assert!(!damaged.reason.is_empty());
+                ids.push(damaged.id);
+            }
+        }
+        ids
+    }
+
     pub async fn state(&self, id: &JobId) -> Option<State> {
         self.get(id).await.map(|job| job.state)
     }

@@ -70,6 +70,7 @@ async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
     bench.advance(MINUTE);
     bench.promote().await;
     assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays aside");
+    assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
 }
 

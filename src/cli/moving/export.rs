@@ -23,7 +23,7 @@ use crate::{
     config::{Settings, StoreUrl},
     job::{Bucket, State, Topic},
     server::open_store,
-    store::{MAX_BATCH, Store},
+    store::{Damaged, MAX_BATCH, Store},
 };
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -206,6 +206,9 @@ impl Exporter<'_> {
                     }
                     Err(reason) => tracing::warn!(id = %job.id, reason, "a job is damaged"),
                 }
+            }
+            for Damaged { id, reason } in &page.damaged {
+                tracing::warn!(%id, reason, "a job is damaged");
             }
             progress.at(self.part.sums.jobs);
             let bytes: usize = page.jobs.iter().map(|job| job.body.len()).sum();

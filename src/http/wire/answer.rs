@@ -10,7 +10,7 @@ use crate::{
         UnixMillis,
     },
     queue::Since,
-    store::{Counts, Moved, Placed, TopicLook},
+    store::{Counts, Damaged, Moved, Placed, TopicLook},
 };
 
 /// What became of a job: the answer to most transitions, and one result of a batch (which then
@@ -167,6 +167,9 @@ pub(in crate::http) struct TopicsPage {
 #[derive(Serialize)]
 pub(in crate::http) struct JobsPage {
     pub(in crate::http) jobs: Vec<ShownJob>,
+    /// Jobs that are there and cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::http) damaged: Vec<Damaged>,
     pub(in crate::http) cursor: Option<String>,
 }
 

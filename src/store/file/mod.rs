@@ -32,8 +32,8 @@ use self::{
     writer::{Desk, Writer},
 };
 use super::{
-    Bury, Counts, Held, JobPage, Look, Moved, Now, OpenError, Options, Outcome, Place, Placed,
-    Popped, Promoted, Release, Reply, Store, StoreError, TopicLook, TopicPage, Touch, Want,
+    Bury, Counts, Damaged, Held, JobPage, Look, Moved, Now, OpenError, Options, Outcome, Place,
+    Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook, TopicPage, Touch, Want,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, PoppedJob, Refusal, State, Topic,
@@ -245,9 +245,18 @@ impl Store for FileStore {
                 let found = machine.list(&topic, state, after.as_ref(), limit);
                 let last = found.last().map(|(_, place)| place.clone());
                 let next = last.filter(|_| found.len() == limit);
-                // One that cannot be read is not shown; a pop sets it aside.
-                let jobs = found.iter().filter_map(|(entry, _)| show(desk, entry, &topic).ok());
-                Ok(JobPage { jobs: jobs.collect(), next })
+                let mut page = JobPage { next, ..JobPage::default() };
+                for (entry, _) in found {
+                    match show(desk, entry, &topic) {
+                        Ok(job) => page.jobs.push(job),
+                        Err(StoreError::Unreadable { cause }) => {
+                            let reason = cause.to_string();
+                            page.damaged.push(Damaged { id: entry.id(), reason });
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(page)
             })
             .await
     }

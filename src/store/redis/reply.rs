@@ -5,7 +5,7 @@ use redis::Value;
 use super::codec::{Attempt, Record};
 use crate::{
     job::{Job, JobId, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
-    store::{Counts, How, Place, Placed, Reply, StoreError},
+    store::{Counts, Damaged, How, Place, Placed, Reply, StoreError},
 };
 
 /// The values of one reply, taken one after another.
@@ -142,8 +142,8 @@ impl Values {
         }))
     }
 
-    /// What `list.lua` says of one job: where it is, and the job unless its record is damaged.
-    pub(super) fn listed(&mut self) -> Result<(Place, Option<Job>), StoreError> {
+    /// What `list.lua` says of one job: where it is, and the job, or why it cannot be read.
+    pub(super) fn listed(&mut self) -> Result<(Place, Result<Job, Damaged>), StoreError> {
         let id: JobId = self.parsed()?;
         let mut job = Self(self.0.by_ref().take(4).collect::<Vec<_>>().into_iter());
         let at = match job.0.as_slice().last() {
@@ -151,7 +151,14 @@ impl Values {
             _ => return Err(StoreError::unreadable("a listed job without its time")),
         };
         let place = Place { at, tie: id.to_string() };
-        Ok((place, job.job(id).ok().flatten()))
+        let damaged = |reason| Damaged { id: id.clone(), reason };
+        let job = match job.job(id.clone()) {
+            Ok(Some(job)) => Ok(job),
+            Ok(None) => Err(damaged("it has no record".to_owned())),
+            Err(StoreError::Unreadable { cause }) => Err(damaged(cause.to_string())),
+            Err(error) => return Err(error),
+        };
+        Ok((place, job))
     }
 
     /// Four counts.

@@ -65,7 +65,10 @@ impl RedisStore {
         let mut seen = 0;
         while reply.left() > 0 {
             let (place, job) = reply.listed()?;
-            page.jobs.extend(job);
+            match job {
+                Ok(job) => page.jobs.push(job),
+                Err(damaged) => page.damaged.push(damaged),
+            }
             page.next = Some(place);
             seen += 1;
         }
