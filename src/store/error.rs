@@ -70,10 +70,10 @@ impl StoreError {
 /// Why a store cannot be opened. Each message says what to do.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Another process has the directory.
+    /// Another process has the directory, or the database in it.
     #[error(
-        "failed to open {dir}: another delay-queue is using it; stop that one, or give this one \
-         another directory by store.url"
+        "failed to open {dir}: another delay-queue (or a tool that has jobs.db open) is using it; \
+         stop that one, or give this one another directory by store.url"
     )]
     InUse {
         /// The data directory.

@@ -111,6 +111,14 @@ impl Bench {
         Self { store, clock, home, layout }
     }
 
+    /// The same store after its file was edited: it has the file for itself while it is open.
+    pub async fn edited(self, edit: impl FnOnce(&rusqlite::Connection)) -> Self {
+        self.store.close().await;
+        let Home::Dir(dir) = &self.home else { unreachable!("a file store lives in a directory") };
+        edit(&rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened"));
+        self.reopen().await
+    }
+
     pub fn bucket(&self, id: &JobId) -> Bucket {
         self.store.buckets().of(id)
     }
@@ -244,10 +252,11 @@ impl Bench {
         self.get(id).await.map(|job| job.state)
     }
 
-    /// How many records there are, by a look past the store.
-    pub fn records(&self) -> usize {
+    /// How many records there are, by a look past the store. A file store is closed for it.
+    pub async fn records(&self) -> usize {
         match &self.home {
             Home::Dir(dir) => {
+                self.store.close().await;
                 let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
                 let count = "SELECT count(*) FROM pool";
                 file.query_row(count, (), |row| row.get(0)).expect("counted")

@@ -148,7 +148,11 @@ pub async fn counts_equal_a_scan_after_a_hundred_thousand_random_calls(bench: Be
             }
         }
     }
-    assert_eq!(all, bench.records(), "every record is in one set, and every set's job has one");
+    assert_eq!(
+        all,
+        bench.records().await,
+        "every record is in one set, and every set's job has one"
+    );
 }
 
 pub async fn a_job_that_is_deleted_and_put_again_is_delivered_once(bench: Bench) {

@@ -49,8 +49,26 @@ async fn a_directory_has_one_store_until_that_is_closed() {
     let first = FileStore::open(dir.path(), options()).expect("open");
     let second = FileStore::open(dir.path(), options());
     assert!(matches!(second, Err(OpenError::InUse { .. })));
+    fs::remove_file(dir.path().join("lock")).expect("removed");
+    let second = FileStore::open(dir.path(), options());
+    assert!(matches!(second, Err(OpenError::InUse { .. })), "the database is locked too");
     first.close().await;
     FileStore::open(dir.path(), options()).expect("open again");
+}
+
+#[tokio::test]
+async fn another_process_can_neither_hold_up_an_open_store_nor_open_it_from_under_a_tool() {
+    let bench = Bench::file().await;
+    let other = Connection::open(database(&bench)).expect("opened");
+    other.busy_timeout(Duration::ZERO).expect("set");
+    other.execute_batch("BEGIN IMMEDIATE").expect_err("the file is locked");
+    bench.put(job("a", "t")).await.expect("put");
+    bench.store.close().await;
+    other.execute_batch("BEGIN IMMEDIATE").expect("the file is free");
+    let Home::Dir(dir) = &bench.home else { unreachable!("a file store lives in a directory") };
+    let options = Options { buckets: None, clock: Clock::Own };
+    let refused = FileStore::open(dir.path(), options);
+    assert!(matches!(refused, Err(OpenError::InUse { .. })), "it does not wait");
 }
 
 #[tokio::test]
@@ -59,9 +77,8 @@ async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
     for name in ["a", "b", "c"] {
         bench.put(job(name, "t")).await.expect("put");
     }
-    let file = Connection::open(database(&bench)).expect("opened");
-    let damaged = file.execute("UPDATE pool SET body = x'00' WHERE id = 'a'", ()).expect("updated");
-    assert_eq!(damaged, 1);
+    let damage = "UPDATE pool SET body = x'00' WHERE id = 'a'";
+    let bench = bench.edited(|file| assert_eq!(file.execute(damage, ()), Ok(1))).await;
     let popped: Vec<String> =
         bench.pop("t", 3).await.iter().map(|job| job.id.to_string()).collect();
     assert_eq!(popped, ["b", "c"]);
@@ -79,10 +96,8 @@ async fn a_row_that_cannot_be_read_does_not_keep_the_store_from_opening() {
     let bench = Bench::file().await;
     bench.put(job("a", "t")).await.expect("put");
     bench.put(job("b", "t")).await.expect("put");
-    let file = Connection::open(database(&bench)).expect("opened");
-    file.execute("UPDATE pool SET topic = 'no topic' WHERE id = 'a'", ()).expect("updated");
-    drop(file);
-    let bench = bench.reopen().await;
+    let damage = "UPDATE pool SET topic = 'no topic' WHERE id = 'a'";
+    let bench = bench.edited(|file| assert_eq!(file.execute(damage, ()), Ok(1))).await;
     assert_eq!(bench.pop_one("t").await.id, id("b"));
     assert_eq!(bench.get(&id("a")).await, None);
 }
@@ -92,12 +107,9 @@ async fn a_batch_that_fails_is_undone_as_a_whole_and_service_goes_on() {
     let bench = Bench::file().await;
     bench.put(job("a", "t")).await.expect("put");
     // A trigger is the simplest way to make one row of a batch fail.
-    let file = Connection::open(database(&bench)).expect("opened");
-    file.execute_batch(
-        "CREATE TRIGGER fail BEFORE INSERT ON pool WHEN NEW.id = 'poison'
-         BEGIN SELECT RAISE(FAIL, 'poisoned'); END",
-    )
-    .expect("created");
+    let trigger = "CREATE TRIGGER fail BEFORE INSERT ON pool WHEN NEW.id = 'poison'
+         BEGIN SELECT RAISE(FAIL, 'poisoned'); END";
+    let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
     let bucket = bench.bucket(&id("b"));
     let batch = vec![job("b", "t"), job("poison", "t"), job("c", "t")];
     let failed = bench.store.put(bucket, batch).await.expect_err("the batch fails");

@@ -64,9 +64,12 @@ impl Ballast {
             return Ok(());
         }
         let written = File::create(&self.file).and_then(|mut file| {
-            // Bytes that differ: some file systems keep no room for zeros.
-            let block: Vec<u8> = (0..=u8::MAX).cycle().take(1 << 20).collect();
-            (0..BYTES >> 20).try_for_each(|_| file.write_all(&block))?;
+            // Some file systems keep no room for what they can compress.
+            let mut block = vec![0; 1 << 20];
+            (0..BYTES >> 20).try_for_each(|_| {
+                rand::fill(&mut block[..]);
+                file.write_all(&block)
+            })?;
             file.sync_all()
         });
         if written.is_err() {

@@ -4,6 +4,7 @@
 //! have every job on disk. One thread owns both.
 
 mod ballast;
+mod directory;
 mod index;
 mod lock;
 mod machine;
@@ -13,7 +14,6 @@ mod tidier;
 mod writer;
 
 use std::{
-    fs,
     path::Path,
     sync::{
         Arc,
@@ -58,10 +58,11 @@ impl FileStore {
             what: dir.display().to_string(),
             cause: cause.to_string(),
         };
-        fs::create_dir_all(dir).map_err(|cause| engine(&cause))?;
+        directory::make(dir).map_err(|cause| engine(&cause))?;
         let lock = Lock::take(dir)?;
         let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
         let parts = (lock, Ballast::new(dir), records);
+        directory::sync(dir).map_err(|cause| engine(&cause))?;
         let desk = Desk::open(parts, buckets, options.clock).map_err(|cause| engine(&cause))?;
         let writer = Writer::start(desk).map_err(|cause| engine(&cause))?;
         Ok(Self { writer, buckets, settings_version: Arc::new(AtomicU64::new(1)) })

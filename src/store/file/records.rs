@@ -2,9 +2,9 @@
 //!
 //! `pool` has the job as it was put, `attempts` what pops have left on it (none before the first
 //! pop), `layout` one line of text. Persisted: tables must stay stable, or the schema version be
-//! raised. Anybody may read the file with `sqlite3` while the server runs.
+//! raised. The file is locked as long as it is open.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
@@ -81,8 +81,13 @@ impl Records {
             what: file.display().to_string(),
             cause: cause.to_string(),
         };
+        let dir = file.parent().unwrap_or(file);
+        let refused = |cause: rusqlite::Error| match cause.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy) => OpenError::InUse { dir: dir.to_owned() },
+            _ => engine(cause),
+        };
         let connection = Connection::open(file).map_err(engine)?;
-        let buckets = Self::prepare(&connection, asked).map_err(engine)??;
+        let buckets = Self::prepare(&connection, asked).map_err(refused)??;
         connection.set_prepared_statement_cache_capacity(32);
         Ok((Self { connection, in_transaction: false }, buckets))
     }
@@ -91,7 +96,10 @@ impl Records {
         connection: &Connection,
         asked: Option<Buckets>,
     ) -> rusqlite::Result<Result<Buckets, OpenError>> {
-        // An acknowledged write is on disk: every commit syncs the log (synchronous=FULL).
+        // This process has the file for itself, or does not open it: another one's transaction
+        // would make every call here wait. No call waits for a lock, since none is ever held.
+        connection.busy_timeout(Duration::ZERO)?;
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         // Only at the birth of a file: lets it shrink later.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         let wal = |row: &Row<'_>| row.get::<_, String>(0);
@@ -100,6 +108,7 @@ impl Records {
             let cause = format!("SQLite can keep no write-ahead log there (only {mode:?})");
             return Ok(Err(OpenError::Engine { what: "jobs.db".to_owned(), cause }));
         }
+        // An acknowledged write is on disk: every commit syncs the log.
         connection.pragma_update(None, "synchronous", "FULL")?;
         let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";
         if connection.query_row(named, (), |row| row.get::<_, bool>(0))? {
