@@ -39,6 +39,9 @@ const SKIPPED_LOOKS: u32 = 8;
 pub(super) struct Bell {
     /// The deadline that the timer sleeps for, in Unix ms; the greatest number while it is awake.
     sleeps_until: AtomicU64,
+    /// The earliest deadline that it was told of since it last took it, in Unix ms; the greatest
+    /// number if there was none.
+    rung: AtomicU64,
     nearer: Notify,
     last_pass: Mutex<Instant>,
     /// When another server's timer was heard to look.
@@ -51,6 +54,7 @@ impl Bell {
     pub(super) fn new() -> Self {
         Self {
             sleeps_until: AtomicU64::new(u64::MAX),
+            rung: AtomicU64::new(u64::MAX),
             nearer: Notify::new(),
             last_pass: Mutex::new(Instant::now()),
             looked_elsewhere: Mutex::default(),
@@ -58,11 +62,20 @@ impl Bell {
         }
     }
 
-    /// Tells the timer of a deadline; wakes it if that is nearer than what it sleeps for.
+    /// Tells the timer of a deadline; wakes it if that is nearer than what it sleeps for. A later
+    /// one waits until the timer wakes: what it then meant to do may turn out to be needless, and
+    /// this deadline would be forgotten.
     pub(super) fn ring(&self, deadline: UnixMillis) {
+        self.rung.fetch_min(deadline.get(), Ordering::SeqCst);
         if deadline.get() < self.sleeps_until.load(Ordering::SeqCst) {
             self.nearer.notify_one();
         }
+    }
+
+    /// The earliest deadline rung since the last call.
+    fn take_rung(&self) -> Option<UnixMillis> {
+        let rung = self.rung.swap(u64::MAX, Ordering::SeqCst);
+        (rung < u64::MAX).then(|| UnixMillis::new(rung))
     }
 
     /// Another server's timer has looked into the bucket.
@@ -138,6 +151,15 @@ impl Looks {
         *self = Self { last: Some(Instant::now()), cursor, ..Self::new() };
     }
 
+    /// Whether there may be something to promote: what was next has come, or this process was told
+    /// of a nearer deadline, and only the store can say how far that is.
+    fn wants_promote(&self, rung: Option<UnixMillis>) -> bool {
+        match self.next {
+            None => rung.is_some(),
+            Some((at, when)) => when <= Instant::now() || rung.is_some_and(|rung| rung < at),
+        }
+    }
+
     fn know(&mut self, next: Option<Next>) {
         self.next = next.map(|next| (next.at, Instant::now() + next.wait));
     }
@@ -148,9 +170,8 @@ impl Timer {
     pub(super) async fn run(self, stop: CancellationToken) {
         let mut pause = FIRST_PAUSE;
         let mut looks = Looks::new();
-        let mut rung = false;
         while !stop.is_cancelled() {
-            let failed = match self.guarded_pass(&mut looks, rung).await {
+            let failed = match self.guarded_pass(&mut looks).await {
                 Ok(()) => {
                     self.bell.passed();
                     pause = FIRST_PAUSE;
@@ -170,12 +191,12 @@ impl Timer {
                 }
             };
             let sleep = failed.unwrap_or_else(|| self.sleep_before(&looks));
-            rung = tokio::select! {
-                () = sleep_exactly(sleep) => false,
+            tokio::select! {
+                () = sleep_exactly(sleep) => {}
                 // Not after a failure: a store that is away is not asked in a hot loop.
-                () = self.bell.nearer.notified(), if failed.is_none() => true,
-                () = stop.cancelled() => false,
-            };
+                () = self.bell.nearer.notified(), if failed.is_none() => {}
+                () = stop.cancelled() => {}
+            }
             // From here on any deadline rings: what comes while the timer works is not missed.
             self.bell.sleeps_until.store(u64::MAX, Ordering::SeqCst);
         }
@@ -192,14 +213,16 @@ impl Timer {
         sleep
     }
 
-    async fn guarded_pass(&self, looks: &mut Looks, rung: bool) -> Outcome<()> {
-        let pass = AssertUnwindSafe(self.pass(looks, rung)).catch_unwind().await;
+    async fn guarded_pass(&self, looks: &mut Looks) -> Outcome<()> {
+        let pass = AssertUnwindSafe(self.pass(looks)).catch_unwind().await;
         pass.unwrap_or_else(|_| Err(StoreError::unknown("a timer's pass panicked")))
     }
 
     /// Promotes what is due. Looks first, if it is time to: a look is cheaper than a promote that
     /// finds nothing, and shows what other servers have made ready.
-    async fn pass(&self, looks: &mut Looks, rung: bool) -> Outcome<()> {
+    async fn pass(&self, looks: &mut Looks) -> Outcome<()> {
+        // Taken before the store is asked: what it answers then includes this deadline.
+        let rung = self.bell.take_rung();
         if looks.wait(&self.bell, self.max_sleep).is_zero() {
             let next = self.look(&mut looks.cursor).await?;
             self.store.tell(Hint::Looked(self.bucket));
@@ -208,7 +231,7 @@ impl Timer {
             if !next.is_some_and(Next::has_come) {
                 return Ok(());
             }
-        } else if !rung && looks.next.is_none_or(|(_, when)| when > Instant::now()) {
+        } else if !looks.wants_promote(rung) {
             return Ok(()); // it was time to look, and another server has done so
         }
         loop {
@@ -244,5 +267,72 @@ impl Timer {
             }
         }
         Ok(look.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        job::{Buckets, Millis, NewJob, OnConflict, Schedule, Topic},
+        store::{Clock, Options, file::FileStore},
+    };
+
+    const DAY: Millis = Millis::new(86_400_000);
+
+    fn job(id: &str, delay: Millis) -> NewJob {
+        NewJob {
+            id: id.parse().expect("an id"),
+            topic: "t".parse().expect("a topic"),
+            body: "null".into(),
+            schedule: Schedule::In(delay),
+            ttr: DAY,
+            max_attempts: 1,
+            backoff: None,
+            dead_retention: DAY,
+            on_conflict: OnConflict::Reject,
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_deadline_behind_the_next_look_is_met_when_that_look_is_skipped() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let buckets = Buckets::ONE;
+        let options = Options { buckets: Some(buckets), clock: Clock::Own };
+        let store = Arc::new(FileStore::open(dir.path(), options).expect("a new store"));
+        let bucket = buckets.all().next().expect("one bucket");
+        let bell = Arc::new(Bell::new());
+        let timer = Timer {
+            bucket,
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            bell: Arc::clone(&bell),
+            waiters: Arc::new(Waiters::new(buckets, Box::new(|_| {}))),
+            stats: Arc::default(),
+            max_sleep: Duration::from_secs(1),
+        };
+        // A deadline far away, so that the timer sleeps for its next look.
+        store.put(bucket, vec![job("far", DAY)]).await.expect("put");
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(timer.run(stop.clone()));
+        while bell.sleeps_until.load(Ordering::SeqCst) == u64::MAX {
+            tokio::task::yield_now().await;
+        }
+        let put = store.put(bucket, vec![job("near", Millis::new(1_500))]).await.expect("put");
+        bell.ring(put[0].as_ref().expect("it was free").due_at);
+        // Others look all the time, so this timer looks for itself after six seconds at the
+        // earliest.
+        let begin = Instant::now();
+        let topic: Topic = "t".parse().expect("a topic");
+        loop {
+            bell.looked_elsewhere();
+            let look = store.look(bucket, vec![topic.clone()]).await.expect("a look");
+            if look.ready == [1] {
+                break;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(4), "it waits for a look of its own");
+            tokio::time::sleep(Duration::from_millis(20)).await; // no event: time is what passes
+        }
+        stop.cancel();
+        running.await.expect("it ends");
     }
 }
