@@ -2,14 +2,29 @@
 
 use delay_queue::store::redis::{Ack, Secret};
 
-use crate::{server::Server, support::Redis};
+use crate::{
+    proxy::{Mode, Proxy},
+    server::Server,
+    support::Redis,
+};
+
+/// A master that has its replica's data sent at once.
+fn master() -> Redis {
+    Redis::with(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"])
+}
+
+/// A replica of the master at this port.
+fn replica_of(port: u16) -> Redis {
+    let replica =
+        Redis::with(&["--appendonly", "yes", "--replicaof", &format!("127.0.0.1 {port}")]);
+    follows(&replica);
+    replica
+}
 
 /// A master, and a replica of it.
 fn pair() -> (Redis, Redis) {
-    let master = Redis::with(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"]);
-    let of = format!("127.0.0.1 {}", master.port());
-    let replica = Redis::with(&["--appendonly", "yes", "--replicaof", &of]);
-    follows(&replica);
+    let master = master();
+    let replica = replica_of(master.port());
     (master, replica)
 }
 
@@ -134,4 +149,51 @@ async fn an_old_master_that_does_not_know_it_yet_acknowledges_with_memory_alone(
     strong_pop.problem(503, "store_unavailable");
     let there = server(&new, Ack::Memory).await;
     there.get("/jobs/weak").await.problem(404, "job_not_found"); // acknowledged, and lost
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_changes_nothing_is_not_confirmed_while_nothing_else_is() {
+    let mut master = master();
+    let link = Proxy::start(master.port()).await;
+    let replica = replica_of(link.port);
+    let (one, other) = (server(&master, Ack::Replica).await, server(&master, Ack::Replica).await);
+    one.put(r#"{"topic":"t","id":"ready"}"#).await;
+
+    link.set(Mode::Swallow);
+    let x = r#"{"topic":"t","id":"x"}"#;
+    let first = one.post("/jobs", x).await.problem(503, "store_unavailable");
+    assert_eq!(first["applied"], "unknown");
+    // What the README tells clients to do then: on the connection that wrote it, and on one that
+    // has never written.
+    let keep = r#"{"topic":"t","id":"x","on_conflict":"keep"}"#;
+    for server in [&one, &other, &one] {
+        server.post("/jobs", keep).await.problem(503, "store_unavailable");
+        server.post("/jobs/ready/kick", "").await.problem(503, "store_unavailable");
+    }
+
+    master.kill();
+    replica.command("REPLICAOF NO ONE").expect("an answer");
+    let there = server(&replica, Ack::Memory).await;
+    there.get("/jobs/ready").await.ok(200);
+    there.get("/jobs/x").await.problem(404, "job_not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_confirms_what_it_takes() {
+    let (master, _replica) = pair();
+    for ack in [Ack::Replica, Ack::Fsync] {
+        master.command("CONFIG SET appendfsync always").expect("an answer");
+        let server = server(&master, ack).await;
+        server.put(r#"{"topic":"t","id":"a"}"#).await;
+        server.put(r#"{"topic":"t","id":"b"}"#).await;
+        assert_eq!(server.pop("t/pop?count=1").await.len(), 1);
+        master.command("CONFIG SET maxmemory 1").expect("an answer");
+        server.post("/jobs", r#"{"topic":"t"}"#).await.problem(507, "store_full");
+        for _ in 0..3 {
+            server.post("/jobs/b/kick", "").await.ok(200); // it is ready: nothing changes
+        }
+        assert_eq!(server.post("/jobs/a/finish", "").await.status, 204);
+        server.delete("/jobs/b").await.ok(200);
+        master.command("CONFIG SET maxmemory 0").expect("an answer");
+    }
 }

@@ -9,6 +9,9 @@ mod cluster_of_redis;
 mod holds;
 mod ops;
 mod part_away;
+#[expect(dead_code, reason = "nothing but a black hole is needed here")]
+#[path = "../support/proxy.rs"]
+mod proxy;
 mod put_and_pop;
 #[path = "../support/resp.rs"]
 mod resp;

@@ -89,11 +89,13 @@ impl Drop for Redis {
     }
 }
 
-/// The program, without arguments.
+/// The program, without arguments: `redis-server`, or what `REDIS_SERVER` names (another version, or
+/// Valkey).
 pub fn redis_server() -> Command {
+    let server = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
     let mut command = Command::new("setpriv");
     // setpriv: should this test process be killed, its Redis goes with it.
-    command.args(["--pdeathsig", "KILL", "redis-server"]);
+    command.args(["--pdeathsig", "KILL", &server]);
     // Another order of letters than that of bytes must not matter.
     command.env("LC_ALL", "en_US.UTF-8").stdout(Stdio::null());
     command

@@ -11,6 +11,7 @@
 //! | `{<prefix>:topics}:paused` | hash | topics that hand out nothing | – |
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
 //! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
+//! | `<tag>:confirm`, `{<prefix>:topics}:confirm` | hash | a field that comes and goes with each confirmation (`servers/confirm.rs`) | – |
 //! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |
 //! | `<tag>:bucket` | sorted set | `<state>:<t>` → when the timer must look there next | – |
@@ -42,6 +43,8 @@ pub(super) struct Keys {
     pub(super) epoch: String,
     /// Never exists.
     pub(super) absent: String,
+    /// Changes with each confirmation.
+    pub(super) confirm: String,
     /// The names of topics.
     pub(super) topics: String,
     /// The channel.
@@ -65,6 +68,7 @@ impl Keys {
             bucket: key("bucket"),
             epoch: key("epoch"),
             absent: key("absent"),
+            confirm: key("confirm"),
             topics: key("topics"),
             hints: key("hints"),
             slot: slot(tag),
@@ -113,6 +117,11 @@ pub(super) fn defaults(prefix: &str) -> String {
 /// The key of the number that grows with every change of both.
 pub(super) fn version(prefix: &str) -> String {
     of_topics(prefix, "version")
+}
+
+/// The key that changes with each confirmation of a change of these.
+pub(super) fn confirm_topics(prefix: &str) -> String {
+    of_topics(prefix, "confirm")
 }
 
 /// The hash tag of a bucket, `{<prefix>:<bucket><letters>}`. The letters are the first, in the

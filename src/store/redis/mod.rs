@@ -96,8 +96,8 @@ impl RedisStore {
             fill(&mut cmd);
             cmd
         };
-        let confirmed = transition.is_confirmed();
-        Values::new(self.nodes.script(keys.slot, confirmed, make).await?)
+        let confirm = transition.is_confirmed().then_some(keys.confirm.as_str());
+        Values::new(self.nodes.script(keys.slot, confirm, make).await?)
     }
 
     /// The time as scripts take it: empty for the clock of Redis.

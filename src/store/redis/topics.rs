@@ -122,7 +122,8 @@ impl RedisStore {
             eval.arg(topic.as_str()).arg(&value);
             eval
         };
-        self.nodes.script(keys::slot(&version), true, set).await?;
+        let confirm = keys::confirm_topics(&self.prefix);
+        self.nodes.script(keys::slot(&version), Some(&confirm), set).await?;
         Ok(())
     }
 }

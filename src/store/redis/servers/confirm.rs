@@ -3,6 +3,11 @@
 //! `WAIT` and `WAITAOF` speak for the writes of their own connection alone, and block it. So
 //! these writes have a connection that carries nothing else: whatever has come goes down it as one
 //! batch with one WAIT behind it, and meanwhile the next batch gathers.
+//!
+//! Since Redis 7.2 they wait only for the last command of the connection that propagated. A call
+//! that changed nothing (a put that kept the living job), or a new connection, would be confirmed at
+//! once, though what it answers from is on no replica. So a write that always propagates goes
+//! directly before each WAIT.
 
 use std::sync::Arc;
 
@@ -13,6 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     connection::{Connection, Failure},
     error::Remedy,
+    opening::distinct,
 };
 use crate::store::StoreError;
 
@@ -20,6 +26,10 @@ use crate::store::StoreError;
 const PATIENCE: u32 = 2_000;
 /// Most calls of one batch.
 const MOST: usize = 64;
+/// A write that always propagates: its one field comes and goes. It begins by freeing, so a full
+/// Redis takes it as well.
+const PROPAGATE: &str =
+    "if redis.call('HDEL',KEYS[1],'f')==0 then redis.call('HSET',KEYS[1],'f','') end";
 
 /// What confirms a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,16 +89,23 @@ pub struct Confirmed {
     _task: AbortOnDropHandle<()>,
 }
 
+/// A write, and a key in its slot that may change with its confirmation.
+pub struct Write {
+    pub command: Cmd,
+    pub key: String,
+}
+
 struct Order {
-    command: Cmd,
+    write: Write,
     reply: oneshot::Sender<Result<Value, Failure>>,
 }
 
 impl Confirmed {
     /// On a connection that carries nothing else.
-    pub fn new(connection: Arc<Connection>, by: By) -> Self {
+    pub fn new(connection: Arc<Connection>, by: By, is_cluster: bool) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
-        let writer = Writer { connection: Arc::clone(&connection), by, sure_of: None };
+        let keys = if is_cluster { MOST } else { 1 };
+        let writer = Writer { connection: Arc::clone(&connection), by, keys, sure_of: None };
         Self { connection, queue, _task: AbortOnDropHandle::new(tokio::spawn(writer.run(orders))) }
     }
 
@@ -98,10 +115,10 @@ impl Confirmed {
     }
 
     /// Has a write done and confirmed.
-    pub async fn command(&self, command: Cmd) -> Result<Value, Failure> {
+    pub async fn write(&self, write: Write) -> Result<Value, Failure> {
         let (reply, replied) = oneshot::channel();
         let gone = || away("the server is not used any more");
-        self.queue.send(Order { command, reply }).map_err(|_| gone())?;
+        self.queue.send(Order { write, reply }).map_err(|_| gone())?;
         // The writer ends only between two batches, or with the whole store.
         let lost = |_| Failure {
             remedy: Remedy::FindMaster,
@@ -114,6 +131,9 @@ impl Confirmed {
 struct Writer {
     connection: Arc<Connection>,
     by: By,
+    /// Most keys of a batch that are changed for its confirmation. Where there are no slots one will
+    /// do; on a cluster, one for each slot of the batch, since any of them may be on the move.
+    keys: usize,
     /// The number of the connection whose last write was confirmed.
     sure_of: Option<u64>,
 }
@@ -122,9 +142,9 @@ impl Writer {
     async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let mut batch = Vec::new();
         while orders.recv_many(&mut batch, MOST).await > 0 {
-            let (commands, replies): (Vec<Cmd>, Vec<_>) =
-                batch.drain(..).map(|order| (order.command, order.reply)).unzip();
-            let answers = match self.write(commands).await {
+            let (writes, replies): (Vec<Write>, Vec<_>) =
+                batch.drain(..).map(|order| (order.write, order.reply)).unzip();
+            let answers = match self.write(writes).await {
                 Ok(answers) => answers,
                 Err(failure) => replies.iter().map(|_| Err(failure.clone())).collect(),
             };
@@ -136,34 +156,25 @@ impl Writer {
 
     /// Writes a batch and waits for its confirmation. While the last one is missing, nothing is
     /// written: so an outage of the replica leaves one batch unknown, and refuses all others.
-    async fn write(&mut self, commands: Vec<Cmd>) -> Result<Vec<Result<Value, Failure>>, Failure> {
+    async fn write(&mut self, writes: Vec<Write>) -> Result<Vec<Result<Value, Failure>>, Failure> {
         let number = self.connection.number();
+        let (commands, keys): (Vec<Cmd>, Vec<String>) =
+            writes.into_iter().map(|write| (write.command, write.key)).unzip();
+        let mut keys = distinct(keys.into_iter());
+        keys.truncate(self.keys);
         if self.sure_of != number {
-            let answer = self.connection.command(&self.by.command(self.by.short_patience())).await;
-            if let Err(failure) = &answer {
-                // It is no master any more, or its AOF is off: a new connection finds that out.
-                self.connection.renew("the server confirms nothing");
-                return Err(away(&failure.error));
-            }
-            if !matches!(answer, Ok(answer) if self.by.is_confirmed(&answer)) {
-                return Err(away(format!("{} confirms what was written before", self.by.who())));
-            }
+            self.confirm_former(&keys).await?;
         }
         self.sure_of = None;
-        let mut pipeline = Pipeline::with_capacity(commands.len() + 1);
-        for command in commands {
-            pipeline.add_command(command);
-        }
-        pipeline.add_command(self.by.command(PATIENCE));
-        let mut answers = match self.connection.pipeline(&pipeline).await {
-            Ok(answers) => answers,
+        let (answers, confirmation) = match self.send(commands, &keys, PATIENCE).await {
+            Ok(sent) => sent,
             Err(failure) => {
                 // WAIT ends by itself long before: the next batch would wait in vain as well.
                 self.connection.renew("the server does not answer");
                 return Err(failure);
             }
         };
-        if matches!(answers.pop(), Some(Ok(answer)) if self.by.is_confirmed(&answer)) {
+        if matches!(confirmation, Confirmation::Come) {
             self.sure_of = number;
             return Ok(answers);
         }
@@ -174,6 +185,75 @@ impl Writer {
         // What was refused is refused.
         Ok(answers.into_iter().map(|answer| answer.and_then(|_| Err(unconfirmed()))).collect())
     }
+
+    /// Has everything that was written so far confirmed, by whomever.
+    async fn confirm_former(&self, keys: &[String]) -> Result<(), Failure> {
+        let sent = self.send(Vec::new(), keys, self.by.short_patience()).await;
+        let (_, confirmation) = sent.map_err(|failure| {
+            self.connection.renew("the server does not answer");
+            away(&failure.error)
+        })?;
+        match confirmation {
+            Confirmation::Come => Ok(()),
+            Confirmation::Missing => {
+                Err(away(format!("{} confirms what was written before", self.by.who())))
+            }
+            // The keys of the batch are elsewhere, or nothing may be written: the same would
+            // have become of the batch.
+            Confirmation::Refused(Failure { remedy, error }) => {
+                Err(Failure { remedy, ..away(&error) })
+            }
+            Confirmation::Failed(failure) => {
+                // It is no master any more, or its AOF is off: a new connection finds that out.
+                self.connection.renew("the server confirms nothing");
+                Err(away(&failure.error))
+            }
+        }
+    }
+
+    /// Sends commands, then for each of these keys a write that propagates, then the one WAIT.
+    /// Nothing is known if the connection fails.
+    async fn send(
+        &self,
+        commands: Vec<Cmd>,
+        keys: &[String],
+        patience: u32,
+    ) -> Result<(Vec<Result<Value, Failure>>, Confirmation), Failure> {
+        let count = commands.len();
+        let mut pipeline = Pipeline::with_capacity(count + keys.len() + 1);
+        for command in commands {
+            pipeline.add_command(command);
+        }
+        for key in keys {
+            pipeline.cmd("EVAL").arg(PROPAGATE).arg(1).arg(key);
+        }
+        pipeline.add_command(self.by.command(patience));
+        let mut answers = self.connection.pipeline(&pipeline).await?;
+        let waited = answers.pop();
+        let propagated: Result<Vec<Value>, Failure> = match answers.split_off(count) {
+            marks if marks.iter().any(Result::is_ok) => Ok(Vec::new()),
+            marks => marks.into_iter().collect(),
+        };
+        let confirmation = match (propagated, waited) {
+            (Err(failure), _) => Confirmation::Refused(failure),
+            (Ok(_), Some(Ok(waited))) if self.by.is_confirmed(&waited) => Confirmation::Come,
+            (Ok(_), Some(Err(failure))) => Confirmation::Failed(failure),
+            (Ok(_), _) => Confirmation::Missing,
+        };
+        Ok((answers, confirmation))
+    }
+}
+
+/// What became of a WAIT.
+enum Confirmation {
+    /// One, at least, has everything.
+    Come,
+    /// It did not come in time.
+    Missing,
+    /// The WAIT itself is refused.
+    Failed(Failure),
+    /// No write before it propagated, so it says nothing.
+    Refused(Failure),
 }
 
 fn away(cause: impl ToString) -> Failure {

@@ -17,6 +17,7 @@ use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
 
 use self::{
     cluster::Cluster,
+    confirm::Write,
     connection::Failure,
     dial::Dialer,
     error::Remedy,
@@ -248,11 +249,12 @@ impl Nodes {
         }
     }
 
-    /// Calls a script; `make` builds the command, with the script's text or with its hash.
+    /// Calls a script; `make` builds the command, with the script's text or with its hash. What has to
+    /// be confirmed says which key in its slot may change with that.
     pub async fn script(
         &self,
         slot: u16,
-        is_confirmed: bool,
+        confirm: Option<&str>,
         make: impl Fn(bool) -> Cmd + Send,
     ) -> Result<Value, StoreError> {
         let mut hops = 0;
@@ -260,9 +262,9 @@ impl Nodes {
         loop {
             let node = self.of(slot)?;
             let command = make(as_text);
-            let answer = match is_confirmed {
-                true => node.write(command).await,
-                false => node.command(&command).await,
+            let answer = match confirm {
+                Some(key) => node.write(Write { command, key: key.to_owned() }).await,
+                None => node.command(&command).await,
             };
             match answer {
                 Ok(value) => return Ok(value),

@@ -7,7 +7,7 @@ use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    confirm::{By, Confirmed},
+    confirm::{By, Confirmed, Write},
     connection::{Connection, Failure, Make},
     dial::Dialer,
     opening::Opening,
@@ -104,7 +104,7 @@ impl Node {
             let writes = Connection::keep(format!("{name} (writes)"), None, way.make(&current));
             let writes = Arc::new(writes);
             all.push((current, Arc::clone(&writes)));
-            Confirmed::new(writes, by)
+            Confirmed::new(writes, by, way.opening.is_cluster())
         });
         let watch = match &way.find {
             Find::At(_) => None,
@@ -114,10 +114,10 @@ impl Node {
     }
 
     /// Sends a write; its answer means what `store.ack` says.
-    pub async fn write(&self, command: Cmd) -> Result<Value, Failure> {
+    pub async fn write(&self, write: Write) -> Result<Value, Failure> {
         match &self.confirmed {
-            Some(confirmed) => confirmed.command(command).await,
-            None => self.calls.command(&command).await,
+            Some(confirmed) => confirmed.write(write).await,
+            None => self.calls.command(&write.command).await,
         }
     }
 

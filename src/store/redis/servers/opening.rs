@@ -58,6 +58,10 @@ impl Opening {
         }
     }
 
+    pub fn is_cluster(&self) -> bool {
+        self.expected == Expected::ClusterNode
+    }
+
     /// What every connection must pass, the first and those after an outage.
     pub async fn inspect(
         &self,
@@ -89,8 +93,8 @@ impl Opening {
         if unfit.is_empty() { Ok(risks) } else { Err(unfit.join("; ")) }
     }
 
-    /// At the start: warns of accepted risks, asks for every permission, and has what was written
-    /// before confirmed. Writes nothing. `key` is one of the store's.
+    /// At the start: warns of accepted risks, asks for every permission, and whether there is what
+    /// confirms writes. Writes nothing. `key` is one of the store's.
     pub async fn probe(
         &self,
         host: &Host,
