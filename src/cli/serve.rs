@@ -20,12 +20,15 @@ pub(super) fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
 }
 
 async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    // The terminal it was started from is gone.
+    let mut hang_up = signal(SignalKind::hangup())?;
     let shutdown = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = hang_up.recv() => {}
         }
     };
     let address = settings.server.listen;

@@ -1,6 +1,6 @@
 //! The routes of many jobs: each job has a result of its own, in the order of the request.
 
-use axum::{Json, body::Bytes, extract::State, http::StatusCode};
+use axum::{body::Bytes, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -8,6 +8,7 @@ use super::{
     App,
     input::{Content, NoQuery, parse},
     jobs::placed_status,
+    json::Json,
     problem::{Problem, Written},
     wire::{self, Bare, Became, Place, Wish},
 };

@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::problem::Problem;
+use super::{json, problem::Problem};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -46,8 +46,7 @@ fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     let written = problem.of_request(request_id);
-    let json = serde_json::to_vec(&written).expect("a problem is plain text and numbers");
-    *response.body_mut() = Body::from(json);
+    *response.body_mut() = Body::from(json::line(&written).unwrap_or_default());
 }
 
 fn request_id(request: &Request) -> HeaderValue {

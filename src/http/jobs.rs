@@ -1,14 +1,14 @@
 //! The routes of one job.
 
 use axum::{
-    Json,
-    extract::State,
+    extract::{OriginalUri, State},
     http::{HeaderName, StatusCode, Uri, header::LOCATION},
 };
 
 use super::{
     App,
     input::{Content, NoQuery, PathId, parse, parse_or_default},
+    json::Json,
     problem::Problem,
     query::Query,
     wire::{self, Bare, Became, Place, ShownJob, Wish},
@@ -19,13 +19,15 @@ type Answer = Result<Json<Became>, Problem>;
 
 pub(super) async fn put(
     State(app): State<App>,
+    OriginalUri(uri): OriginalUri,
     _: NoQuery,
     Content(content): Content,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Became>), Problem> {
     let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits)?;
     let topic = put.topic.clone();
     let (id, placed) = one(app.queue.put(vec![put]).await)?;
-    let location = [(LOCATION, format!("/jobs/{id}"))];
+    // Beside the route that was called: at the root, or under /v1.
+    let location = [(LOCATION, format!("{}/{id}", uri.path()))];
     let status = placed_status(placed.how);
     Ok((status, location, Json(Became::placed(id, topic, placed))))
 }

@@ -8,6 +8,7 @@ mod cursor;
 mod finish;
 mod input;
 mod jobs;
+mod json;
 mod metrics;
 mod noop;
 mod ops;
@@ -25,7 +26,7 @@ use axum::{
     http::{StatusCode, header::ALLOW},
     middleware,
     response::{IntoResponse, Response},
-    routing::{get, post},
+    routing::{MethodRouter, get, post},
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -60,8 +61,7 @@ pub fn router(app: App) -> Router {
         .route("/batch/release", post(batch::release))
         .route("/batch/touch", post(batch::touch))
         .route("/batch/delete", post(batch::delete))
-        // A HEAD would pop jobs and throw them away.
-        .route("/topics/{topic}/pop", get(pop::pop).post(pop::pop).head(no_head))
+        .route("/topics/{topic}/pop", pop_route())
         .route("/topics", get(topics::list))
         .route("/topics/{topic}", get(topics::get).put(topics::put))
         .route("/topics/{topic}/pause", post(topics::pause))
@@ -90,8 +90,12 @@ async fn wrong_method() -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
-async fn no_head() -> impl IntoResponse {
-    ([(ALLOW, "GET, POST")], wrong_method().await)
+/// A HEAD would pop jobs and throw them away, so it is refused, and `Allow` does not name it.
+fn pop_route() -> MethodRouter<App> {
+    async fn neither_get_nor_post() -> impl IntoResponse {
+        ([(ALLOW, "GET, POST")], wrong_method().await)
+    }
+    get(pop::pop).post(pop::pop).head(neither_get_nor_post).fallback(neither_get_nor_post)
 }
 
 /// The panic itself is in the log already.

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use axum::{Json, extract::State};
+use axum::extract::State;
 use serde::Serialize;
 
-use super::{App, problem::Problem};
+use super::{App, json::Json, problem::Problem};
 use crate::queue::Readiness;
 
 #[derive(Serialize)]

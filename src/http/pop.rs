@@ -21,6 +21,7 @@ use hyper::body::{Frame, SizeHint};
 use super::{
     App, Peer,
     input::{Content, PathTopics, parse_or_default},
+    json,
     problem::Problem,
     query::Query,
     wire::{PopOptions, PoppedJobs},
@@ -44,10 +45,7 @@ pub(super) async fn pop(
     let pop = parse_or_default::<PopOptions>(&content)?.or(in_query)?.valid(topics)?;
     let handed = app.queue.pop(pop).await?;
     let jobs = handed.jobs().iter().map(Into::into).collect();
-    let json = serde_json::to_vec(&PoppedJobs { jobs }).map_err(|error| {
-        tracing::error!(%error, "failed to write popped jobs down");
-        Problem::internal()
-    })?;
+    let json = json::line(&PoppedJobs { jobs })?;
     let body = HandedBody { json: Some(json.into()), handed: Some(handed), peer };
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();

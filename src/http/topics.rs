@@ -1,7 +1,6 @@
 //! The routes of topics as a whole.
 
 use axum::{
-    Json,
     extract::State,
     http::{StatusCode, Uri},
 };
@@ -10,6 +9,7 @@ use super::{
     App,
     cursor::Cursor,
     input::{Content, NoQuery, PathTopic, parse, parse_or_default},
+    json::Json,
     problem::Problem,
     query::Query,
     wire::{Bare, JobsPage, Kicked, Paused, Purged, PutTopic, ShownTopic, TopicsPage},

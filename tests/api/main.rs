@@ -98,6 +98,7 @@ on_each_store! {
     ops:
         health_and_readiness_are_told,
         every_answer_has_a_request_id,
+        every_json_answer_ends_with_a_newline,
         unknown_routes_and_wrong_methods_are_problems_too,
         a_head_request_pops_nothing;
 }

@@ -25,6 +25,30 @@ pub async fn every_answer_has_a_request_id(server: Server) {
     assert_eq!(server.get("/healthz").await.headers["x-request-id"].len(), 16);
 }
 
+pub async fn every_json_answer_ends_with_a_newline(server: Server) {
+    server.put(r#"{"topic":"t","id":"a","body":{"x":1}}"#).await;
+    let batch = r#"{"jobs":[{"id":"nobody"}]}"#;
+    for answer in [
+        server.post("/jobs", r#"{"topic":"t"}"#).await,
+        server.post("/jobs", "{").await,
+        server.post("/batch/finish", batch).await,
+        server.get("/jobs/a").await,
+        server.get("/jobs/nobody").await,
+        server.get("/topics").await,
+        server.get("/topics/t").await,
+        server.get("/topics/t/jobs?state=ready").await,
+        server.get("/topics/t/pop").await,
+        server.get("/topics/none/pop").await,
+        server.get("/healthz").await,
+        server.get("/readyz").await,
+        server.get("/no/such/route").await,
+    ] {
+        assert!(answer.text.ends_with("}\n"), "{answer:?}");
+        assert!(!answer.text.ends_with("\n\n"), "{answer:?}");
+        answer.json();
+    }
+}
+
 pub async fn unknown_routes_and_wrong_methods_are_problems_too(server: Server) {
     server.get("/nothing/here").await.problem(404, "route_not_found");
     server.get("/v1/nothing").await.problem(404, "route_not_found");
@@ -44,5 +68,10 @@ pub async fn a_head_request_pops_nothing(server: Server) {
     let answer = server.call(Method::HEAD, "/topics/t/pop", "").await;
     assert_eq!(answer.status, 405);
     assert_eq!(answer.headers["allow"], "GET, POST");
+    for path in ["/topics/t/pop", "/v1/topics/t/pop"] {
+        let answer = server.delete(path).await;
+        answer.problem(405, "method_not_allowed");
+        assert_eq!(answer.headers["allow"], "GET, POST", "{path}");
+    }
     assert_eq!(server.pop_one("t").await["attempt"], 1);
 }

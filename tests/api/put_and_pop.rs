@@ -88,7 +88,9 @@ pub async fn a_body_comes_back_byte_for_byte(server: Server) {
 }
 
 pub async fn every_route_is_served_under_v1_too(server: Server) {
-    server.post("/v1/jobs", r#"{"topic":"t","id":"a"}"#).await.ok(201);
+    let put = server.post("/v1/jobs", r#"{"topic":"t","id":"a"}"#).await;
+    put.ok(201);
+    assert_eq!(put.headers["location"], "/v1/jobs/a");
     assert_eq!(server.get("/v1/jobs/a").await.ok(200)["state"], "ready");
     // A pop is also a POST, with its options in the query or in the body.
     let jobs = server.post("/v1/topics/t/pop", r#"{"wait":"1s","count":2}"#).await.jobs();

@@ -11,7 +11,7 @@ use crate::{output, process::Process};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_the_server_in_order_and_at_once() {
-    for signal in ["-TERM", "-INT"] {
+    for signal in ["-TERM", "-INT", "-HUP"] {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut server = Process::start(dir.path(), &[]).await;
         server.post("/jobs", json!({"topic": "other", "id": "a"})).await.expect("an answer");
@@ -24,7 +24,7 @@ async fn a_signal_ends_the_server_in_order_and_at_once() {
         assert_eq!(code, Some(0), "{signal}");
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
         let answer = waiting.await.expect("joined").expect("an answer");
-        assert_eq!(answer.text().await.expect("text"), r#"{"jobs":[]}"#);
+        assert_eq!(answer.text().await.expect("text"), "{\"jobs\":[]}\n");
         let server = Process::start(dir.path(), &[]).await;
         assert_eq!(server.get("/jobs/a").await.1["state"], "ready");
     }
