@@ -15,11 +15,16 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Everything is counted where it happens; here it is only written down.
 pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let mut registry = Registry::with_prefix("delay_queue");
-    let lost = Counter::<u64>::default();
-    lost.inc_by(app.queue.losses());
+    let mut counter = |name: &str, help: &str, value: u64| {
+        let counter = Counter::<u64>::default();
+        counter.inc_by(value);
+        registry.register(name, help, counter);
+    };
     let help =
         "How often a bucket was found without the jobs it had: the store was emptied or replaced";
-    registry.register("store_losses", help, lost);
+    counter("store_losses", help, app.queue.losses());
+    let help = "How often the store's clock jumped by more than three seconds";
+    counter("clock_jumps", help, app.queue.clock_jumps().count);
     let mut gauge = |name: &str, help: &str, value: usize| {
         let gauge = Gauge::<i64>::default();
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));

@@ -23,18 +23,23 @@ pub(super) async fn healthz() -> Json<Fine> {
 #[derive(Serialize)]
 pub(super) struct Ready {
     status: &'static str,
+    /// Why it is degraded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<&'static str>,
     /// Buckets that are out of reach, if some are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buckets_away: Vec<usize>,
 }
 
-/// The store is reachable and fit, timers move, and the server is not about to end. Where a part
-/// of a cluster is away the others go on: that is "degraded", and ready.
+/// The store is reachable and fit, timers move, and the server is not about to end. What limits it
+/// without making it useless is a reason for "degraded", which is ready.
 pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     if app.draining.load(Ordering::SeqCst) {
         return Err(Problem::shutting_down());
     }
-    let Readiness { away } = app.queue.check().await?;
-    let status = if away.is_empty() { "ok" } else { "degraded" };
-    Ok(Json(Ready { status, buckets_away: away }))
+    let Readiness { away, clock_jumped } = app.queue.check().await?;
+    let all = [("buckets_away", !away.is_empty()), ("clock_jumped", clock_jumped)];
+    let reasons: Vec<_> = all.into_iter().filter(|(_, holds)| *holds).map(|(why, _)| why).collect();
+    let status = if reasons.is_empty() { "ok" } else { "degraded" };
+    Ok(Json(Ready { status, reasons, buckets_away: away }))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Queue, timer::Bell};
-use crate::store::{Outcome, StoreError};
+use crate::store::{ClockJumps, Outcome, StoreError};
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -13,6 +13,8 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 pub struct Readiness {
     /// Numbers of buckets that are out of reach: they refuse, the others go on.
     pub away: Vec<usize>,
+    /// The store's clock has jumped and has not been steady long enough since.
+    pub clock_jumped: bool,
 }
 
 impl Queue {
@@ -31,7 +33,7 @@ impl Queue {
         if away.len() == self.bells.len() {
             return Err(StoreError::away("no bucket is within reach"));
         }
-        Ok(Readiness { away })
+        Ok(Readiness { away, clock_jumped: self.clock_jumps().unsteady })
     }
 
     /// Numbers of buckets that are out of reach, as far as their timers know.
@@ -42,6 +44,11 @@ impl Queue {
     /// How many buckets there are.
     pub fn buckets(&self) -> usize {
         self.bells.len()
+    }
+
+    /// How the store's clock behaved; see [`crate::store::Store`].
+    pub fn clock_jumps(&self) -> ClockJumps {
+        self.store.clock_jumps()
     }
 
     /// How often a bucket was found to have lost its jobs; see [`crate::store::Store`].

@@ -15,6 +15,7 @@ mod clock;
 mod error;
 mod hint;
 mod layout;
+mod steady;
 mod topics;
 
 use std::time::Duration;
@@ -30,6 +31,7 @@ pub use clock::{Clock, Now};
 pub use error::{Applied, OpenError, StoreError};
 pub use hint::{Heard, Hint};
 pub use layout::Layout;
+pub use steady::ClockJumps;
 pub use topics::{Counts, Damaged, JobPage, Place, TopicLook, TopicPage};
 
 /// Most jobs in one batch, and most that one call promotes.
@@ -102,7 +104,8 @@ pub trait Store: Send + Sync + 'static {
     /// Deadlines that have come, at most `limit` of them, from the sets whose earliest is first: delayed → ready;
     /// reserved → ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over).
     /// What follows is computed from the deadline, not from now: it does not matter when, where or
-    /// how often this runs.
+    /// how often this runs. After a jump of the store's clock forward, deadlines are judged by the
+    /// clock before it for a while ([`ClockJumps`]).
     async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted>;
 
     /// Reads how far the next deadline is and how many jobs of each of `topics` are ready.
@@ -155,6 +158,11 @@ pub trait Store: Send + Sync + 'static {
     /// emptied or replaced behind its back.
     fn losses(&self) -> u64 {
         0
+    }
+
+    /// How the store's clock behaved in this process's time.
+    fn clock_jumps(&self) -> ClockJumps {
+        ClockJumps::default()
     }
 
     /// What other servers on this store tell. Once; none if there can be no other.

@@ -1,6 +1,7 @@
 //! The real binary under `kill -9`, on both stores: nothing acknowledged is lost, what was finished
 //! or deleted stays gone.
 
+#[expect(dead_code, reason = "here no metrics are read")]
 #[path = "../support/process.rs"]
 mod process;
 #[expect(dead_code, reason = "here each Redis syncs every write")]

@@ -2,6 +2,7 @@
 //! or cut off, the promises hold, as judged from what clients were told and what the store holds.
 
 mod client;
+mod clock;
 mod cluster;
 #[path = "../support/cluster.rs"]
 mod cluster_of_redis;
@@ -10,7 +11,6 @@ mod frozen;
 mod history;
 mod judge;
 mod load;
-#[expect(dead_code, reason = "here all requests go through a client that records them")]
 #[path = "../support/process.rs"]
 mod process;
 #[path = "../support/proxy.rs"]
@@ -24,6 +24,8 @@ mod scenario;
 mod sentinel;
 #[path = "../support/sentinel.rs"]
 mod sentinels;
+#[path = "../support/shifted_clock.rs"]
+mod shifted_clock;
 #[path = "../support/signal.rs"]
 mod signal;
 #[path = "../support/mod.rs"]

@@ -9,6 +9,7 @@ mod doctor;
 mod guarded;
 mod kinds;
 mod moving;
+#[expect(dead_code, reason = "here no metrics are read")]
 #[path = "../support/process.rs"]
 mod process;
 mod readme;

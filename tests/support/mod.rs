@@ -4,6 +4,7 @@
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, Ordering},
     time::{Duration, Instant},
@@ -17,6 +18,7 @@ pub struct Redis {
     port: u16,
     dir: TempDir,
     arguments: Vec<String>,
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Redis {
@@ -30,11 +32,17 @@ impl Redis {
 
     /// Starts one with further arguments.
     pub fn with(arguments: &[&str]) -> Self {
+        Self::with_variables(arguments, Vec::new())
+    }
+
+    /// Starts one with further arguments and variables of its environment.
+    pub fn with_variables(arguments: &[&str], variables: Vec<(&'static str, PathBuf)>) -> Self {
         let mut redis = Self {
             child: None,
             port: free_port(),
             dir: tempfile::tempdir().expect("a temporary folder"),
             arguments: arguments.iter().map(ToString::to_string).collect(),
+            variables,
         };
         redis.resume();
         redis
@@ -63,6 +71,7 @@ impl Redis {
         let mut command = redis_server();
         command.args(["--bind", "127.0.0.1", "--save", ""]);
         command.args(["--port", &self.port.to_string(), "--dir"]).arg(self.dir.path());
+        command.envs(self.variables.iter().cloned());
         let child = command.args(&self.arguments).spawn();
         self.child = Some(child.expect("redis-server is installed: ./tests/run does that"));
         let end = Instant::now() + Duration::from_secs(20);

@@ -33,10 +33,14 @@ impl Process {
     }
 
     pub async fn on_port(port: u16, dir: &Path, arguments: &[&str]) -> Self {
+        Self::spawned(port, program(dir, arguments)).await
+    }
+
+    /// Starts a server by a prepared command.
+    pub async fn spawned(port: u16, mut command: Command) -> Self {
         let address = format!("127.0.0.1:{port}");
-        let mut all = vec!["--listen", address.as_str()];
-        all.extend(arguments);
-        let child = program(dir, &all).stderr(Stdio::null()).spawn().expect("the program runs");
+        command.args(["--listen", address.as_str()]);
+        let child = command.stderr(Stdio::null()).spawn().expect("the program runs");
         let base = format!("http://{address}");
         let mut process = Self { child: Some(child), base, client: reqwest::Client::new() };
         let end = Instant::now() + Duration::from_secs(20);
@@ -84,6 +88,11 @@ impl Process {
         let status = answer.status().as_u16();
         let text = answer.text().await.ok()?;
         Some((status, serde_json::from_str(&text).unwrap_or_default()))
+    }
+
+    pub async fn text(&self, path: &str) -> String {
+        let answer = self.client.get(format!("{}{path}", self.base)).send().await.expect("answer");
+        answer.text().await.expect("text")
     }
 
     pub async fn get(&self, path: &str) -> (u16, Value) {

@@ -139,6 +139,12 @@ impl Index {
         &mut self.entries[slot as usize]
     }
 
+    /// All reserved jobs.
+    pub(super) fn reserved(&self) -> Vec<Slot> {
+        let sets = self.topics.iter().map(|(_, topic)| &topic.sets[State::Reserved as usize]);
+        sets.flatten().map(|place| place.slot).collect()
+    }
+
     pub(super) fn topic(&self, slot: Slot) -> &Topic {
         &self.topics[self.entry(slot).topic as usize].name
     }

@@ -71,7 +71,12 @@ impl Machine {
     pub(super) fn load(&mut self, now: Now, arrival: Arrival) {
         let due = arrival.state == State::Delayed && now.reached(arrival.at) == Due::Now;
         let state = if due { State::Ready } else { arrival.state };
-        self.index.add(Arrival { state, ..arrival });
+        // The clock may have been set back since: no reservation lasts longer than its TTR.
+        let at = match (&arrival.attempt, state) {
+            (Some(attempt), State::Reserved) => arrival.at.min(now.ceil.after(attempt.ttr)),
+            _ => arrival.at,
+        };
+        self.index.add(Arrival { state, at, ..arrival });
     }
 
     /// All jobs have been taken in.
@@ -241,6 +246,15 @@ impl Machine {
 
     fn next_deadline(&self, now: Now) -> Option<Next> {
         self.index.next_deadline().map(|at| Next::seen(at, now.micros))
+    }
+
+    /// The clock was set by so many milliseconds: the ends of all reservations move with it.
+    pub(super) fn move_reservations(&mut self, by: i64, writes: &mut Vec<Write>) {
+        for slot in self.index.reserved() {
+            let until = self.index.entry(slot).at.get().saturating_add_signed(by);
+            self.index.place(slot, State::Reserved, UnixMillis::new(until));
+            self.write_attempt(slot, ErrorText::Keep, writes);
+        }
     }
 
     /// The entry of a job, and its topic.

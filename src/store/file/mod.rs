@@ -32,8 +32,9 @@ use self::{
     writer::{Desk, Writer},
 };
 use super::{
-    Bury, Counts, Damaged, Held, JobPage, Look, Moved, Now, OpenError, Options, Outcome, Place,
-    Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook, TopicPage, Touch, Want,
+    Bury, ClockJumps, Counts, Damaged, Held, JobPage, Look, Moved, Now, OpenError, Options,
+    Outcome, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook,
+    TopicPage, Touch, Want, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, PoppedJob, Refusal, State, Topic,
@@ -44,6 +45,7 @@ use crate::job::{
 pub struct FileStore {
     writer: Writer,
     buckets: Buckets,
+    watch: Arc<ClockWatch>,
     /// From 1, so that what is on disk is read at first.
     settings_version: Arc<AtomicU64>,
 }
@@ -64,8 +66,9 @@ impl FileStore {
         let parts = (lock, Ballast::new(dir), records);
         directory::sync(dir).map_err(|cause| engine(&cause))?;
         let desk = Desk::open(parts, buckets, options.clock).map_err(|cause| engine(&cause))?;
+        let watch = Arc::clone(&desk.watch);
         let writer = Writer::start(desk).map_err(|cause| engine(&cause))?;
-        Ok(Self { writer, buckets, settings_version: Arc::new(AtomicU64::new(1)) })
+        Ok(Self { writer, buckets, watch, settings_version: Arc::new(AtomicU64::new(1)) })
     }
 
     /// Changes what is set for a topic. Nobody else can: the version need not be on disk.
@@ -200,7 +203,7 @@ impl Store for FileStore {
     async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
         self.writer
             .call(move |desk| {
-                let now = desk.now();
+                let now = desk.believed_now();
                 Ok(desk.machines[bucket.index()].promote(now, limit, &mut desk.writes))
             })
             .await
@@ -318,6 +321,10 @@ impl Store for FileStore {
                 false => Err(StoreError::Full { cause: "the disk is full".into() }),
             })
             .await
+    }
+
+    fn clock_jumps(&self) -> ClockJumps {
+        self.watch.jumps()
     }
 
     async fn close(&self) {

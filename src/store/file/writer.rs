@@ -7,17 +7,18 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Mutex,
+        Arc, Mutex,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use tokio::sync::oneshot;
 
 use crate::{
     job::Buckets,
-    store::{Applied, Clock, MAX_BATCH, Now, Outcome, StoreError},
+    store::{Applied, Clock, MAX_BATCH, Now, Outcome, StoreError, steady::ClockWatch},
 };
 
 use super::{
@@ -28,12 +29,16 @@ use super::{
     tidier::Tidier,
 };
 
+/// A step of the clock up to this leaves reservations as they are.
+const STEP_MICROS: u64 = 100_000;
+
 /// What a piece of work is done on.
 pub(super) struct Desk {
     /// One machine a bucket.
     pub(super) machines: Vec<Machine>,
     pub(super) records: Records,
     clock: Clock,
+    pub(super) watch: Arc<ClockWatch>,
     /// Room for finishing and deleting when the disk is full.
     pub(super) ballast: Ballast,
     tidier: Tidier,
@@ -64,6 +69,7 @@ impl Desk {
             machines: Vec::new(),
             records,
             clock,
+            watch: Arc::new(ClockWatch::new(1)),
             ballast,
             tidier: Tidier::new(),
             writes: Vec::new(),
@@ -85,6 +91,31 @@ impl Desk {
 
     pub(super) fn now(&self) -> Now {
         self.clock.now()
+    }
+
+    /// The time by which deadlines are judged: an earlier one after a jump of the clock.
+    pub(super) fn believed_now(&self) -> Now {
+        let now = self.now();
+        match self.clock.given() {
+            Some(_) => now,
+            None => self.watch.bounded(0, now),
+        }
+    }
+
+    /// Compares the clock with this process's own. TTRs go by the latter: when the clock was set,
+    /// the ends of all reservations move with it.
+    fn follow_clock(&mut self) {
+        if self.clock.given().is_some() {
+            return;
+        }
+        let asked = Instant::now();
+        let micros = self.clock.now().micros;
+        let by = self.watch.saw(0, micros, asked);
+        if by.unsigned_abs() > STEP_MICROS {
+            for machine in &mut self.machines {
+                machine.move_reservations(by / 1_000, &mut self.writes);
+            }
+        }
     }
 
     /// Writes what has gathered into the open transaction. Once anything has failed, nothing more
@@ -153,6 +184,7 @@ impl Desk {
         }
         let loaded = self.load().map_err(|cause| failed(&cause, Applied::No));
         let done = catch_unwind(AssertUnwindSafe(|| {
+            self.follow_clock();
             let mut deliver = Vec::with_capacity(batch.len());
             for work in batch {
                 deliver.push(work(loaded.clone().map(|()| &mut *self)));

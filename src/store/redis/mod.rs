@@ -33,9 +33,9 @@ use self::{
     servers::{Nodes, Opened, opening::Opening},
 };
 use super::{
-    Bury, Clock, Counts, Heard, Held, Hint, JobPage, Look, Moved, OpenError, Options, Outcome,
-    Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook, TopicPage,
-    Touch, Want,
+    Bury, Clock, ClockJumps, Counts, Heard, Held, Hint, JobPage, Look, Moved, OpenError, Options,
+    Outcome, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook,
+    TopicPage, Touch, Want, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, State, Topic, TopicDefaults,
@@ -57,6 +57,7 @@ pub struct RedisStore {
     opening: Opening,
     epochs: Epochs,
     hints: Hints,
+    watch: ClockWatch,
     prefix: String,
 }
 
@@ -78,6 +79,7 @@ impl RedisStore {
             clock: options.clock,
             opening,
             epochs,
+            watch: ClockWatch::new(buckets.get().into()),
             prefix: redis.prefix,
         })
     }
@@ -323,6 +325,10 @@ impl Store for RedisStore {
     async fn check(&self) -> Outcome<()> {
         self.epochs.check()?;
         self.check_servers().await
+    }
+
+    fn clock_jumps(&self) -> ClockJumps {
+        self.watch.jumps()
     }
 
     fn losses(&self) -> u64 {

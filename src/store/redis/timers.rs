@@ -1,5 +1,7 @@
 //! What timers ask, and whether the servers are fit.
 
+use std::time::Instant;
+
 use redis::{Cmd, Pipeline, Value};
 
 use super::{RedisStore, keys, reply::Values};
@@ -10,12 +12,15 @@ use crate::{
 
 impl RedisStore {
     pub(super) async fn promote_due(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
+        let latest = self.watch.latest(bucket.index()).map(|time| time.get().to_string());
         let fill = |cmd: &mut Cmd| {
-            cmd.arg(limit);
+            cmd.arg(limit).arg(latest.as_deref().unwrap_or_default());
         };
+        let asked = Instant::now();
         let mut reply = self.run(&self.scripts.promote, bucket, fill).await?;
         let next = reply.text()?;
         let micros = reply.number()?;
+        self.saw_clock(bucket, reply.number()?, asked);
         let mut topics = Vec::with_capacity(reply.left() / 5);
         while reply.left() > 0 {
             let topic = reply.parsed()?;
@@ -38,6 +43,7 @@ impl RedisStore {
         if given.is_none() {
             pipeline.cmd("TIME");
         }
+        let asked = Instant::now();
         let mut answers = self.nodes.pipeline(keys.slot, &pipeline).await?.into_iter();
         let mut next = Values::new(answers.next().unwrap_or(Value::Nil))?;
         let epoch = redis::from_redis_value(answers.next().unwrap_or(Value::Nil));
@@ -52,8 +58,16 @@ impl RedisStore {
                 seconds.saturating_mul(1_000_000).saturating_add(micros)
             }
         };
+        self.saw_clock(bucket, micros, asked);
         let next = if next.left() == 2 { next.text().and(next.text())? } else { String::new() };
         Ok(Look { next: deadline(&next, micros)?, ready })
+    }
+
+    /// Compares the clock of the bucket's server with this process's own, unless a test sets it.
+    fn saw_clock(&self, bucket: Bucket, micros: u64, asked: Instant) {
+        if self.clock.given().is_none() {
+            self.watch.saw(bucket.index(), micros, asked);
+        }
     }
 
     /// Notices a loss. A bucket without an epoch gets one, so that the next loss is noticed too;

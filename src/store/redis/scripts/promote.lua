@@ -1,7 +1,13 @@
 -- Every deadline that has come: delayed -> ready; reserved -> ready, delayed or dead; dead -> gone.
--- ARGV  2 limit
--- Reply next deadline ('' if none), now in microseconds, then per topic: topic, how many ready, expired, dead, gone
---       e.g. {'1763690060000', 1763690059000000, 'orders', 12, 1, 0, 0}
+-- ARGV  2 limit, 3 the latest time in ms that the caller believes ('' believes the clock)
+-- Reply next deadline ('' if none), now and the clock in microseconds, then per topic: topic, how many ready, expired,
+--       dead, gone
+--       e.g. {'1763690060000', 1763690059000000, 1763690059000000, 'orders', 12, 1, 0, 0}
+-- After a jump of the clock, now is the time that is believed: see store/steady.rs.
+local CLOCK_MICROS, latest = NOW_MICROS, tonumber(ARGV[3])
+if latest and latest < NOW then
+  NOW, NOW_UP, NOW_MICROS = latest, latest, latest * 1000
+end
 -- unpack takes a few thousand values.
 local left = math.min(tonumber(ARGV[2]), 1000)
 local moved, topics = {}, {}
@@ -76,7 +82,7 @@ for _, name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', NOW, 'BYSCORE', 'LIMI
 end
 
 local next = redis.call('ZRANGE', BUCKET, 0, 0, 'WITHSCORES')
-local reply = { next[2] or '', NOW_MICROS }
+local reply = { next[2] or '', NOW_MICROS, CLOCK_MICROS }
 for _, topic in ipairs(topics) do
   local n = moved[topic]
   for _, value in ipairs({ topic, n.ready, n.expired, n.dead, n.gone }) do

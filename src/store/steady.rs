@@ -1,0 +1,289 @@
+//! Notices when a store's clock jumps, by this process's monotonic clock.
+//!
+//! A wall clock can jump: a wrong time server, a virtual machine that was suspended, a failover to
+//! a machine that is out of step. A jump forward would promote jobs long before their time and
+//! delete dead ones for ever. So promotion goes by the earlier of two times: what the store's clock
+//! says, and what it should say by the monotonic time that went by since it was read last. After
+//! a jump the second one goes on by the old clock until the new one has been steady for
+//! [`STEADY_FOR`]. A jump back needs no such care: it makes jobs late, never early.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::Now;
+use crate::job::UnixMillis;
+
+/// A difference up to this is no jump: clocks are set right by small steps.
+const TOLERANCE: Duration = Duration::from_secs(3);
+/// How long a clock must go on without another jump until it is believed.
+const STEADY_FOR: Duration = Duration::from_secs(60);
+
+/// Follows the clocks of a store: one source for each that may differ from the others.
+pub(super) struct ClockWatch {
+    state: Mutex<State>,
+}
+
+struct State {
+    /// By source; none until it was read.
+    sources: Vec<Option<Source>>,
+    jumps: u64,
+    last_jump: Option<Jump>,
+}
+
+/// One clock.
+#[derive(Clone, Copy)]
+struct Source {
+    /// As it was read last.
+    seen: Reading,
+    /// The reading that is believed: the last one, or the last one before a jump.
+    trusted: Reading,
+    jumped_at: Option<Instant>,
+}
+
+#[derive(Clone, Copy)]
+struct Reading {
+    /// Unix time in microseconds.
+    micros: u64,
+    /// When the answer was there.
+    at: Instant,
+    /// How long before that it may have been read.
+    slack: Duration,
+}
+
+#[derive(Clone, Copy)]
+struct Jump {
+    at: Instant,
+    /// In microseconds; negative if back.
+    by: i64,
+}
+
+/// How a store's clock has behaved in this process's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClockJumps {
+    /// How often it has jumped.
+    pub count: u64,
+    /// It has jumped and has not been steady long enough since.
+    pub unsteady: bool,
+}
+
+impl Reading {
+    /// What the clock should say at a later time.
+    fn expected(self, at: Instant) -> u64 {
+        self.micros.saturating_add(micros(at.saturating_duration_since(self.at)))
+    }
+
+    /// How far a later reading is from what was expected, in microseconds.
+    fn deviation(self, later: Self) -> i64 {
+        later.micros.cast_signed().saturating_sub(self.expected(later.at).cast_signed())
+    }
+
+    /// How far it may be without a jump, for a given tolerance.
+    fn allowed(self, later: Self, tolerance: Duration) -> u64 {
+        micros(tolerance + self.slack + later.slack)
+    }
+}
+
+impl ClockWatch {
+    pub(super) fn new(sources: usize) -> Self {
+        let state = State { sources: vec![None; sources], jumps: 0, last_jump: None };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Takes a reading of a source that was asked at `asked` and has just answered. Answers by how
+    /// many microseconds the clock deviates from the reading before; what may be the way's is not
+    /// counted.
+    pub(super) fn saw(&self, source: usize, micros: u64, asked: Instant) -> i64 {
+        let at = Instant::now();
+        self.take(source, Reading { micros, at, slack: at.saturating_duration_since(asked) })
+    }
+
+    fn take(&self, source: usize, reading: Reading) -> i64 {
+        let mut state = self.lock();
+        let Some(known) = &mut state.sources[source] else {
+            let first = Source { seen: reading, trusted: reading, jumped_at: None };
+            state.sources[source] = Some(first);
+            return 0;
+        };
+        let by = known.seen.deviation(reading);
+        let jumped = by.unsigned_abs() > known.seen.allowed(reading, TOLERANCE);
+        let slack = micros(known.seen.slack + reading.slack);
+        known.seen = reading;
+        if jumped {
+            known.jumped_at = Some(reading.at);
+        }
+        let back = known.trusted.deviation(reading).unsigned_abs();
+        if known.is_steady(reading.at) {
+            *known = Source { seen: reading, trusted: reading, jumped_at: None };
+        } else if back <= known.trusted.allowed(reading, TOLERANCE) {
+            known.trusted = reading; // it is right again
+        }
+        if jumped {
+            state.note(source, Jump { at: reading.at, by });
+        }
+        if by.unsigned_abs() > slack { by } else { 0 }
+    }
+
+    /// The latest time that a source can show without having jumped; none before it was read.
+    pub(super) fn latest(&self, source: usize) -> Option<UnixMillis> {
+        self.latest_at(source, Instant::now())
+    }
+
+    fn latest_at(&self, source: usize, at: Instant) -> Option<UnixMillis> {
+        let known = self.lock().sources[source]?;
+        let tolerance = if known.is_steady(at) { TOLERANCE } else { Duration::ZERO };
+        Some(UnixMillis::new(known.trusted.expected(at).saturating_add(micros(tolerance)) / 1_000))
+    }
+
+    /// The time by which to promote: `now`, or an earlier one after a jump.
+    pub(super) fn bounded(&self, source: usize, now: Now) -> Now {
+        match self.latest(source) {
+            Some(latest) if latest < now.floor => {
+                Now { floor: latest, ceil: latest, micros: latest.get().saturating_mul(1_000) }
+            }
+            _ => now,
+        }
+    }
+
+    pub(super) fn jumps(&self) -> ClockJumps {
+        let state = self.lock();
+        let unsteady = state.last_jump.is_some_and(|jump| jump.at.elapsed() < STEADY_FOR);
+        ClockJumps { count: state.jumps, unsteady }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source {
+    fn is_steady(&self, at: Instant) -> bool {
+        self.jumped_at.is_none_or(|jump| at.saturating_duration_since(jump) >= STEADY_FOR)
+    }
+}
+
+impl State {
+    /// Counts and logs a jump; buckets of one server notice the same one.
+    fn note(&mut self, source: usize, jump: Jump) {
+        let same = |last: Jump| {
+            jump.at.saturating_duration_since(last.at) < STEADY_FOR
+                && last.by.abs_diff(jump.by) < micros(TOLERANCE)
+        };
+        if !self.last_jump.replace(jump).is_some_and(same) {
+            self.jumps += 1;
+            let seconds = jump.by / 1_000_000;
+            tracing::error!(
+                bucket = source,
+                seconds,
+                "the store's clock jumped: jobs that were put or popped meanwhile have wrong times; until it has \
+                 been steady for {} s, deadlines are judged by the clock before",
+                STEADY_FOR.as_secs()
+            );
+        }
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+    const DAY: u64 = 86_400 * SECOND;
+    const START: u64 = 1_800_000_000 * SECOND;
+
+    /// A watch, and readings of its clock after so many seconds.
+    struct Case {
+        watch: ClockWatch,
+        begin: Instant,
+    }
+
+    impl Case {
+        fn new() -> Self {
+            let case = Self { watch: ClockWatch::new(1), begin: Instant::now() };
+            assert_eq!(case.watch.latest(0), None, "nothing is known before the first reading");
+            case.read(0, START);
+            case
+        }
+
+        fn after(&self, seconds: u64) -> Instant {
+            self.begin + Duration::from_secs(seconds)
+        }
+
+        fn read(&self, seconds: u64, micros: u64) -> i64 {
+            let slack = Duration::from_millis(1);
+            self.watch.take(0, Reading { micros, at: self.after(seconds), slack })
+        }
+
+        /// By how many seconds the latest time lies behind the start of the clock.
+        fn latest(&self, seconds: u64) -> u64 {
+            let latest = self.watch.latest_at(0, self.after(seconds)).expect("a reading");
+            (latest.get() * 1_000 - START) / SECOND
+        }
+    }
+
+    #[test]
+    fn a_steady_clock_is_followed_and_small_steps_are_no_jumps() {
+        let case = Case::new();
+        assert_eq!(case.read(10, START + 12 * SECOND), (2 * SECOND).cast_signed());
+        assert_eq!(case.watch.jumps(), ClockJumps::default());
+        assert_eq!(case.latest(10), 12 + TOLERANCE.as_secs());
+    }
+
+    #[test]
+    fn a_jump_that_no_reading_has_shown_yet_is_bounded_too() {
+        assert_eq!(Case::new().latest(20), 20 + TOLERANCE.as_secs());
+    }
+
+    #[test]
+    fn after_a_jump_the_time_before_it_goes_on_until_the_new_one_was_steady() {
+        let case = Case::new();
+        case.read(10, START + 10 * SECOND);
+        assert_eq!(case.read(11, START + 11 * SECOND + DAY), DAY.cast_signed());
+        assert_eq!(case.watch.jumps(), ClockJumps { count: 1, unsteady: true });
+        assert_eq!(case.latest(50), 50);
+        case.read(50, START + 50 * SECOND + DAY);
+        assert_eq!(case.latest(50), 50);
+        case.read(72, START + 72 * SECOND + DAY);
+        assert_eq!(case.latest(72), 86_400 + 72 + TOLERANCE.as_secs());
+        assert_eq!(case.watch.jumps().count, 1);
+    }
+
+    #[test]
+    fn a_jump_and_the_way_back_are_two_and_change_no_deadline() {
+        let case = Case::new();
+        case.read(10, START + 10 * SECOND);
+        case.read(11, START + 11 * SECOND + DAY);
+        case.read(12, START + 12 * SECOND);
+        assert_eq!(case.watch.jumps().count, 2);
+        assert_eq!(case.latest(30), 30);
+    }
+
+    #[test]
+    fn buckets_that_notice_the_same_jump_count_it_once() {
+        let watch = ClockWatch::new(2);
+        let at = Instant::now();
+        let read = |source, seconds: u64, micros| {
+            let at = at + Duration::from_secs(seconds);
+            watch.take(source, Reading { micros, at, slack: Duration::ZERO })
+        };
+        for source in [0, 1] {
+            read(source, 0, START);
+            read(source, 1, START + DAY + SECOND);
+        }
+        assert_eq!(watch.jumps().count, 1);
+    }
+
+    #[test]
+    fn what_a_slow_answer_explains_is_no_jump() {
+        let case = Case::new();
+        let slack = Duration::from_secs(9);
+        let reading = Reading { micros: START + 2 * SECOND, at: case.after(10), slack };
+        assert_eq!(case.watch.take(0, reading), 0);
+        assert_eq!(case.watch.jumps().count, 0);
+    }
+}
