@@ -38,9 +38,15 @@ impl Process {
 
     /// Starts a server by a prepared command.
     pub async fn spawned(port: u16, mut command: Command) -> Self {
+        command.stderr(Stdio::null());
+        Self::telling(port, command).await
+    }
+
+    /// The same, and its log goes where the command says.
+    pub async fn telling(port: u16, mut command: Command) -> Self {
         let address = format!("127.0.0.1:{port}");
         command.args(["--listen", address.as_str()]);
-        let child = command.stderr(Stdio::null()).spawn().expect("the program runs");
+        let child = command.spawn().expect("the program runs");
         let base = format!("http://{address}");
         let mut process = Self { child: Some(child), base, client: reqwest::Client::new() };
         let end = Instant::now() + Duration::from_secs(20);

@@ -1,0 +1,11 @@
+//! The real binary on disks that are full, fail, lose power, or are taken away under it.
+
+#[expect(dead_code, reason = "the tests of other faults follow")]
+mod disk;
+mod power;
+#[expect(dead_code, reason = "other suites start servers in other ways")]
+#[path = "../support/process.rs"]
+mod process;
+#[expect(dead_code, reason = "no Redis is needed here")]
+#[path = "../support/mod.rs"]
+mod support;
