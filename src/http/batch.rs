@@ -6,9 +6,10 @@ use serde_json::value::RawValue;
 
 use super::{
     App,
-    input::{Content, NoQuery, parse},
+    input::{Content, NoQuery},
     jobs::placed_status,
     json::Json,
+    parse::parse,
     problem::{Problem, Written},
     wire::{self, Bare, Became, Place, Wish},
 };

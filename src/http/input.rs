@@ -14,7 +14,6 @@ use axum::{
 use bytes::BytesMut;
 use http_body_util::BodyExt;
 use hyper::body::Frame;
-use serde::Deserialize;
 use tower_http::timeout::TimeoutError;
 
 use super::{App, problem::Problem, query::Query};
@@ -157,57 +156,4 @@ impl FromRequestParts<App> for PathTopic {
             _ => Err(Problem::field("topic", "must be one topic, not a list")),
         }
     }
-}
-
-/// Reads a JSON object. `within` is where in the request this text stands ("" or "jobs[3]").
-pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
-    // Taken as it is, a list would fill the fields in their order.
-    if !matches!(json.trim_ascii_start().first(), None | Some(b'{')) {
-        return match serde_json::from_slice::<serde::de::IgnoredAny>(json) {
-            Ok(_) if within.is_empty() => Err(Problem::field("body", "must be a JSON object")),
-            Ok(_) => Err(Problem::field(within, "must be a JSON object")),
-            Err(error) => Err(invalid_json(&error.to_string())),
-        };
-    }
-    // The path to the wrong place is looked for only when there is one.
-    serde_json::from_slice(json).map_err(|error| {
-        let deserializer = &mut serde_json::Deserializer::from_slice(json);
-        match serde_path_to_error::deserialize::<_, T>(deserializer) {
-            Err(located) => explain(&located, within),
-            // Complete, and followed by something else.
-            Ok(_) => invalid_json(&error.to_string()),
-        }
-    })
-}
-
-/// The same, where no body means all defaults.
-pub(super) fn parse_or_default<'a, T>(json: &'a [u8]) -> Result<T, Problem>
-where
-    T: Deserialize<'a> + Default,
-{
-    if json.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { parse(json, "") }
-}
-
-fn explain(error: &serde_path_to_error::Error<serde_json::Error>, within: &str) -> Problem {
-    let text = error.inner().to_string();
-    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
-    let path = error.path().to_string();
-    let path = path.trim_start_matches('.');
-    // A number beyond every limit is no less JSON for it.
-    let readable = error.inner().is_data() || what == "number out of range";
-    if !readable {
-        return invalid_json(&text);
-    }
-    let field = match (within, path) {
-        ("", "") => "body".to_owned(),
-        ("", path) => path.to_owned(),
-        (within, "") => within.to_owned(),
-        (within, path) => format!("{within}.{path}"),
-    };
-    Problem::field(field, what)
-}
-
-fn invalid_json(what: &str) -> Problem {
-    let detail = format!("the body must be JSON: {what}");
-    Problem::new(StatusCode::BAD_REQUEST, "invalid_json", detail)
 }

@@ -7,8 +7,9 @@ use axum::{
 
 use super::{
     App,
-    input::{Content, NoQuery, PathId, parse, parse_or_default},
+    input::{Content, NoQuery, PathId},
     json::Json,
+    parse::{parse, parse_or_default},
     problem::Problem,
     query::Query,
     wire::{self, Bare, Became, Place, ShownJob, Wish},
@@ -54,7 +55,11 @@ pub(super) async fn patch(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<Json<ShownJob>, Problem> {
-    let change = parse::<wire::PatchJob>(&content, "")?.valid(&content, app.limits)?;
+    let mut patch = parse::<wire::PatchJob>(&content, "")?;
+    if patch.tells() {
+        patch = patch.beside(&app.queue.get(id.clone()).await?)?;
+    }
+    let change = patch.valid(&content, app.limits)?;
     let job = one(app.queue.reschedule(vec![(id, change)]).await)?;
     Ok(Json(job.into()))
 }

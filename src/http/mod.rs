@@ -12,6 +12,7 @@ mod json;
 mod metrics;
 mod noop;
 mod ops;
+mod parse;
 mod peer;
 mod pop;
 mod problem;

@@ -20,8 +20,9 @@ use hyper::body::{Frame, SizeHint};
 
 use super::{
     App, Peer,
-    input::{Content, PathTopics, parse_or_default},
+    input::{Content, PathTopics},
     json,
+    parse::parse_or_default,
     problem::Problem,
     query::Query,
     wire::{PopOptions, PoppedJobs},

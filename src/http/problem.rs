@@ -50,15 +50,18 @@ impl Problem {
         Self { status, code, detail: detail.into(), field: None, applied: Applied::No }
     }
 
-    /// A field whose value is not allowed: `detail` completes "the field …", or names it itself.
+    /// A field whose value is not allowed: `detail` completes "the field …".
     pub(super) fn field(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
-        let (field, detail) = (field.into(), detail.as_ref());
-        let detail = match detail.starts_with("unknown field") || detail.starts_with("missing") {
-            true => detail.to_owned(),
-            false => format!("`{field}` {detail}"),
-        };
+        let field = field.into();
+        let detail = format!("`{field}` {}", detail.as_ref());
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", detail);
         Self { field: Some(field), ..problem }
+    }
+
+    /// Something is wrong with no field, but with the request: `detail` completes "the request …".
+    pub(super) fn request(detail: impl AsRef<str>) -> Self {
+        let detail = format!("the request {}", detail.as_ref());
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", detail)
     }
 
     /// The same of a field within another.

@@ -1,18 +1,16 @@
 //! The routes of topics as a whole.
 
-use axum::{
-    extract::State,
-    http::{StatusCode, Uri},
-};
+use axum::{extract::State, http::Uri};
 
 use super::{
     App,
     cursor::Cursor,
-    input::{Content, NoQuery, PathTopic, parse, parse_or_default},
+    input::{Content, NoQuery, PathTopic},
     json::Json,
+    parse::{nothing, parse},
     problem::Problem,
     query::Query,
-    wire::{Bare, JobsPage, Kicked, Paused, Purged, PutTopic, ShownTopic, TopicsPage},
+    wire::{JobsPage, Kicked, Paused, Purged, PutTopic, ShownTopic, TopicsPage},
 };
 use crate::{
     job::Topic,
@@ -71,7 +69,7 @@ pub(super) async fn put(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<Json<ShownTopic>, Problem> {
-    let defaults = parse::<PutTopic>(&content, "")?.valid()?;
+    let defaults = parse::<PutTopic>(&content, "")?.valid(&topic, app.queue.is_paused(&topic))?;
     app.queue.set_defaults(topic.clone(), defaults).await?;
     // They are set, even if the look that shows them fails.
     let unsure = |problem| Problem { applied: Applied::Unknown, ..problem };
@@ -153,16 +151,4 @@ pub(super) async fn kick(
     query.finish()?;
     nothing(&content)?;
     Ok(Json(Kicked { kicked: app.queue.kick_topic(&topic, limit).await? }))
-}
-
-/// A route whose body says nothing: one that tries to is mistaken.
-fn nothing(content: &[u8]) -> Result<(), Problem> {
-    match parse_or_default::<Bare>(content)? == Bare::default() {
-        true => Ok(()),
-        false => Err(Problem::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "invalid_field",
-            "this route takes no body: its options go into the query",
-        )),
-    }
 }

@@ -2,8 +2,13 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize, Serializer};
-use thiserror::Error;
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{
+        self, Error,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
+};
 
 use super::{
     duration::{DurationError, Millis},
@@ -19,8 +24,7 @@ const MAX_FACTOR: f64 = 1000.0;
 ///
 /// The delay is a function of the job's id and attempt alone, jitter included: a store may
 /// compute it again (after a restart, on another server) and get the same.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "Given")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Backoff {
     /// The wait after the first attempt, the second, …; the last value repeats.
     List(Vec<Millis>),
@@ -37,46 +41,63 @@ pub enum Backoff {
     },
 }
 
-/// The two forms as clients write them.
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "must be a list of durations or {\"initial\", \"factor\", \"max\", \"jitter\"}"
-)]
-enum Given {
-    List(Vec<Millis>),
-    Exponential(Exponential),
-}
-
+/// The growing form as clients write it; null is absent.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exponential {
-    initial: Millis,
-    #[serde(default = "two")]
-    factor: f64,
-    max: Millis,
-    #[serde(default)]
-    jitter: f64,
+    #[serde(default, deserialize_with = "initial")]
+    initial: Option<Millis>,
+    #[serde(default, deserialize_with = "factor")]
+    factor: Option<f64>,
+    max: Option<Millis>,
+    #[serde(default, deserialize_with = "jitter")]
+    jitter: Option<f64>,
 }
 
-fn two() -> f64 {
-    2.0
+// Each checks its own field, so that an error is found at its place.
+
+fn initial<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Millis>, D::Error> {
+    let initial = Option::deserialize(deserializer)?;
+    match initial {
+        Some(Millis::ZERO) => Err(D::Error::custom(BackoffError::Initial)),
+        initial => Ok(initial),
+    }
+}
+
+fn factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let factor: Option<f64> = Option::deserialize(deserializer)?;
+    factor.map(checked_factor).transpose().map_err(D::Error::custom)
+}
+
+fn jitter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let jitter: Option<f64> = Option::deserialize(deserializer)?;
+    jitter.map(checked_jitter).transpose().map_err(D::Error::custom)
+}
+
+fn checked_factor(factor: f64) -> Result<f64, BackoffError> {
+    let fits = (1.0..=MAX_FACTOR).contains(&factor);
+    if fits { Ok(factor) } else { Err(BackoffError::Factor(factor)) }
+}
+
+fn checked_jitter(jitter: f64) -> Result<f64, BackoffError> {
+    let fits = (0.0..=1.0).contains(&jitter);
+    if fits { Ok(jitter) } else { Err(BackoffError::Jitter(jitter)) }
 }
 
 /// A backoff that cannot be used.
-#[derive(Debug, Clone, PartialEq, Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BackoffError {
     /// No values, or too many.
     #[error("must have 1 to {MAX_VALUES} values, got {0}")]
     Values(usize),
     /// A growth that shrinks or explodes.
-    #[error("`factor` must be from 1 to {MAX_FACTOR}, got {0}")]
+    #[error("must be from 1 to {MAX_FACTOR}, got {0}")]
     Factor(f64),
     /// Not a part of the whole.
-    #[error("`jitter` must be from 0 to 1, got {0}")]
+    #[error("must be from 0 to 1, got {0}")]
     Jitter(f64),
     /// Growth from nothing stays nothing.
-    #[error("`initial` must be at least one millisecond; a list [0] waits not at all")]
+    #[error("must be at least one millisecond; for no wait at all, leave `backoff` out")]
     Initial,
     /// Stored text that this version did not write.
     #[error("must be the text of a backoff, got {0:?}")]
@@ -96,13 +117,12 @@ impl Backoff {
             Self::Exponential { initial, .. } if *initial == Millis::ZERO => {
                 Err(BackoffError::Initial)
             }
-            &Self::Exponential { factor, .. } if !(1.0..=MAX_FACTOR).contains(&factor) => {
-                Err(BackoffError::Factor(factor))
+            &Self::Exponential { factor, jitter, .. } => {
+                checked_factor(factor)?;
+                checked_jitter(jitter)?;
+                Ok(self)
             }
-            &Self::Exponential { jitter, .. } if !(0.0..=1.0).contains(&jitter) => {
-                Err(BackoffError::Jitter(jitter))
-            }
-            _ => Ok(self),
+            Self::List(_) => Ok(self),
         }
     }
 
@@ -148,17 +168,35 @@ fn position(id: &JobId, attempt: u32) -> f64 {
     f64::from(u32::try_from(mixed).expect("a remainder of 65,521")) / 65_521.0
 }
 
-impl TryFrom<Given> for Backoff {
-    type Error = BackoffError;
+impl<'de> Deserialize<'de> for Backoff {
+    /// As clients write it: a list, or an object.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
 
-    fn try_from(given: Given) -> Result<Self, BackoffError> {
-        match given {
-            Given::List(values) => Self::List(values),
-            Given::Exponential(Exponential { initial, factor, max, jitter }) => {
-                Self::Exponential { initial, factor, max, jitter }
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Backoff;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of durations or {\"initial\", \"factor\", \"max\", \"jitter\"}")
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Backoff, A::Error> {
+                let values = Vec::deserialize(SeqAccessDeserializer::new(list))?;
+                Backoff::List(values).checked().map_err(A::Error::custom)
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, object: A) -> Result<Backoff, A::Error> {
+                let given = Exponential::deserialize(MapAccessDeserializer::new(object))?;
+                let missing = A::Error::missing_field;
+                Ok(Backoff::Exponential {
+                    initial: given.initial.ok_or_else(|| missing("initial"))?,
+                    factor: given.factor.unwrap_or(2.0),
+                    max: given.max.ok_or_else(|| missing("max"))?,
+                    jitter: given.jitter.unwrap_or(0.0),
+                })
             }
         }
-        .checked()
+        deserializer.deserialize_any(Visitor)
     }
 }
 
@@ -168,7 +206,8 @@ impl Serialize for Backoff {
         match self {
             Self::List(values) => values.serialize(serializer),
             &Self::Exponential { initial, factor, max, jitter } => {
-                Exponential { initial, factor, max, jitter }.serialize(serializer)
+                let (initial, factor, max) = (Some(initial), Some(factor), Some(max));
+                Exponential { initial, factor, max, jitter: Some(jitter) }.serialize(serializer)
             }
         }
     }

@@ -81,8 +81,21 @@ pub struct Change {
     pub ttr: Option<Millis>,
     /// Another limit.
     pub max_attempts: Option<u32>,
-    /// Another backoff.
-    pub backoff: Option<Backoff>,
+    /// Another backoff; within, `None` is no wait.
+    pub backoff: Option<Option<Backoff>>,
+}
+
+impl Change {
+    /// Another list takes along the limit that followed from the list before it, unless the change
+    /// says another. A limit that was chosen stays; one that was chosen to be the same as the
+    /// derived one cannot be told from it, and is taken along.
+    #[must_use]
+    pub fn with_attempts(self, backoff: Option<&Backoff>, max_attempts: u32) -> Self {
+        let derived = backoff.and_then(Backoff::attempts) == Some(max_attempts);
+        let new = self.backoff.iter().flatten().find_map(Backoff::attempts);
+        let max_attempts = self.max_attempts.or(new.filter(|_| derived));
+        Self { max_attempts, ..self }
+    }
 }
 
 /// A living job as a look at it shows.

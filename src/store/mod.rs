@@ -94,7 +94,8 @@ pub trait Store: Send + Sync + 'static {
     async fn delete(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<State>>>;
 
     /// delayed, ready → delayed, ready: another time or other contents. `Reserved` and `Dead` are
-    /// refused, a due time beyond ten years is `DueTooFar`. Replies the job as it is then.
+    /// refused, a due time beyond ten years is `DueTooFar`. `max_attempts` follows another backoff
+    /// as [`Change::with_attempts`] says. Replies the job as it is then.
     async fn reschedule(
         &self,
         bucket: Bucket,

@@ -42,12 +42,10 @@ pub async fn a_bad_put_is_refused_by_field_and_stores_nothing(server: Server) {
         ("id", json!({"id": ".."})),
         ("id", json!({"id": long})),
         ("id", json!({"id": 7})),
-        ("id", json!({"id": null})),
         ("delay", json!({"delay": -1})),
         ("delay", json!({"delay": "-5s"})),
         ("delay", json!({"delay": "NaN"})),
         ("delay", json!({"delay": "soon"})),
-        ("delay", json!({"delay": null})),
         ("delay", json!({"delay": true})),
         ("delay", json!({"delay": 315_576_001})),
         ("delay", json!({"delay": "11y"})),
@@ -70,8 +68,8 @@ pub async fn a_bad_put_is_refused_by_field_and_stores_nothing(server: Server) {
         ("max_attempts", json!({"max_attempts": 1e10})),
         ("backoff", json!({"backoff": []})),
         ("backoff", json!({"backoff": values})),
-        ("backoff", json!({"backoff": {"initial": 1, "max": 9, "factor": 0.5}})),
-        ("backoff", json!({"backoff": {"initial": 1, "max": 9, "jitter": 2}})),
+        ("backoff.factor", json!({"backoff": {"initial": 1, "max": 9, "factor": 0.5}})),
+        ("backoff.jitter", json!({"backoff": {"initial": 1, "max": 9, "jitter": 2}})),
         ("backoff", json!({"backoff": "1s"})),
         ("on_conflict", json!({"on_conflict": "perhaps"})),
         ("dealy", json!({"dealy": 1})),
@@ -246,9 +244,7 @@ pub async fn an_unknown_id_or_a_wrong_reservation_is_refused(server: Server) {
             answer.problem(409, "reservation_lost");
         }
     }
-    for body in
-        [r#"{"reservation":7}"#, r#"{"reservation":null}"#, r#"{"rsv":"x"}"#, r#"{"id":"a"}"#, "[]"]
-    {
+    for body in [r#"{"reservation":7}"#, r#"{"rsv":"x"}"#, r#"{"id":"a"}"#, "[]"] {
         server.post("/jobs/a/finish", body).await.problem(422, "invalid_field");
     }
     let error = json!({"error": "x".repeat(5000)}).to_string();

@@ -15,6 +15,7 @@ mod proxy;
 mod put_and_pop;
 #[path = "../support/resp.rs"]
 mod resp;
+mod sent_back;
 mod server;
 mod several_servers;
 #[path = "../support/shared_cluster.rs"]
@@ -85,6 +86,13 @@ on_each_store! {
         a_bad_batch_is_refused,
         an_unknown_id_or_a_wrong_reservation_is_refused,
         nonsense_never_makes_a_500;
+    sent_back:
+        null_means_absent_in_every_request,
+        a_job_can_be_sent_back_as_a_get_showed_it,
+        null_removes_a_backoff_and_nothing_else,
+        another_backoff_takes_the_attempts_along,
+        a_topic_can_be_sent_back_as_a_get_showed_it,
+        a_problem_names_the_place_from_the_beginning_of_the_request;
     topics:
         topics_are_listed_with_exact_counts,
         jobs_are_paged_through_by_state,

@@ -154,7 +154,7 @@ pub async fn a_reschedule_changes_what_it_names_and_nothing_else(bench: Bench) {
         schedule: Some(Schedule::In(Millis::ZERO)),
         ttr: Some(SECOND),
         max_attempts: Some(2),
-        backoff: Some("list:5000".parse().expect("a backoff")),
+        backoff: Some(Some("list:5000".parse().expect("a backoff"))),
         body: None,
     };
     let moved = bench.reschedule(&id("a"), change.clone()).await.expect("reschedule");
@@ -162,8 +162,47 @@ pub async fn a_reschedule_changes_what_it_names_and_nothing_else(bench: Bench) {
     expected.state = State::Ready;
     expected.due_at = bench.now();
     (expected.ttr, expected.own_ttr) = (SECOND, SECOND);
-    (expected.max_attempts, expected.backoff) = (2, change.backoff);
+    (expected.max_attempts, expected.backoff) = (2, change.backoff.flatten());
+    assert_eq!(bench.get(&id("a")).await.as_ref(), Some(&expected));
+    let none = Change { backoff: Some(None), ..Change::default() };
+    let moved = bench.reschedule(&id("a"), none).await.expect("reschedule");
+    expected.backoff = None;
+    assert_eq!((&moved, moved.max_attempts), (&expected, 2), "only the backoff is gone");
+    let bench = bench.reopen().await;
     assert_eq!(bench.get(&id("a")).await.as_ref(), Some(&expected));
     let popped = bench.pop_one("t").await;
     assert_eq!((popped.ttr, popped.max_attempts, &popped.body[..]), (SECOND, 2, &b"[2]"[..]));
+}
+
+pub async fn another_backoff_list_takes_along_the_attempts_that_followed_from_the_one_before(
+    bench: Bench,
+) {
+    let backoff = |text: &str| text.parse().expect("a backoff");
+    // Of the job: its backoff and attempts; of the change: the same; the attempts that follow.
+    let cases = [
+        ("list:1,2,3", 4, "list:1", None, 2),
+        ("list:1", 2, "list:1,2,3,4,5", None, 6),
+        ("list:1,2,3", 4, "list:1", Some(9), 9),
+        ("list:1,2,3", 20, "list:1", None, 20),
+        ("list:1,2,3", 0, "list:1", None, 0),
+        ("list:1,2,3", 4, "exp:1:2:10:0", None, 4),
+        ("exp:1:2:10:0", 4, "list:1", None, 4),
+    ];
+    for (number, (before, attempts, after, chosen, follow)) in cases.into_iter().enumerate() {
+        let name = format!("job:{number}");
+        let new = delayed(&name, "t", HOUR);
+        let new = NewJob { backoff: Some(backoff(before)), max_attempts: attempts, ..new };
+        bench.put(new).await.expect("put");
+        let change = Change {
+            backoff: Some(Some(backoff(after))),
+            max_attempts: chosen,
+            ..Change::default()
+        };
+        let moved = bench.reschedule(&id(&name), change).await.expect("reschedule");
+        assert_eq!(moved.max_attempts, follow, "{before} {attempts} {after}");
+        assert_eq!(moved.backoff, Some(backoff(after)));
+    }
+    let bench = bench.reopen().await;
+    let kept = bench.get(&id("job:0")).await.expect("it lives");
+    assert_eq!((kept.max_attempts, kept.backoff), (2, Some(backoff("list:1"))));
 }

@@ -1,7 +1,7 @@
 //! The calls that `alike.rs` makes, and what is in them.
 
 use delay_queue::job::{
-    Change, Job, Millis, NewJob, OnConflict, Reservation, Schedule, State, UnixMillis,
+    Backoff, Change, Job, Millis, NewJob, OnConflict, Reservation, Schedule, State, UnixMillis,
 };
 use proptest::prelude::*;
 
@@ -9,21 +9,71 @@ use crate::{bench::job, restore};
 
 #[derive(Debug, Clone)]
 pub enum Call {
-    Put { name: u8, topic: u8, delay: u64, max_attempts: u32, backoff: u8, on_conflict: u8 },
-    Pop { topic: u8, ttr: Option<u64> },
-    GiveBack { name: u8 },
-    Finish { name: u8, hold: Hold },
-    Release { name: u8, hold: Hold, delay: Option<u64> },
-    Touch { name: u8, hold: Hold, ttr: Option<u64> },
-    Bury { name: u8, hold: Hold },
-    Kick { name: u8 },
-    Delete { name: u8 },
-    Reschedule { name: u8, delay: Option<u64>, ttr: Option<u64>, max_attempts: Option<u32> },
-    Pass { millis: u64 },
+    Put {
+        name: u8,
+        topic: u8,
+        delay: u64,
+        max_attempts: u32,
+        backoff: u8,
+        on_conflict: u8,
+    },
+    Pop {
+        topic: u8,
+        ttr: Option<u64>,
+    },
+    GiveBack {
+        name: u8,
+    },
+    Finish {
+        name: u8,
+        hold: Hold,
+    },
+    Release {
+        name: u8,
+        hold: Hold,
+        delay: Option<u64>,
+    },
+    Touch {
+        name: u8,
+        hold: Hold,
+        ttr: Option<u64>,
+    },
+    Bury {
+        name: u8,
+        hold: Hold,
+    },
+    Kick {
+        name: u8,
+    },
+    Delete {
+        name: u8,
+    },
+    Reschedule {
+        name: u8,
+        delay: Option<u64>,
+        ttr: Option<u64>,
+        max_attempts: Option<u32>,
+        backoff: Option<u8>,
+    },
+    Pass {
+        millis: u64,
+    },
     Promote,
-    Purge { topic: u8, state: usize, limit: usize },
-    KickDead { topic: u8, limit: usize },
-    Restore { name: u8, topic: u8, state: usize, attempt: u32 },
+    Purge {
+        topic: u8,
+        state: usize,
+        limit: usize,
+    },
+    KickDead {
+        topic: u8,
+        limit: usize,
+    },
+    Restore {
+        name: u8,
+        topic: u8,
+        state: usize,
+        attempt: u32,
+    },
     Reopen,
 }
 
@@ -58,9 +108,16 @@ pub fn call() -> impl Strategy<Value = Call> {
         1 => (name(), hold()).prop_map(|(name, hold)| Call::Bury { name, hold }),
         1 => name().prop_map(|name| Call::Kick { name }),
         1 => name().prop_map(|name| Call::Delete { name }),
-        2 => (name(), proptest::option::of(delay()), ttr(), proptest::option::of(0..3_u32)).prop_map(
-            |(name, delay, ttr, max_attempts)| Call::Reschedule { name, delay, ttr, max_attempts }
-        ),
+        2 => (
+            name(),
+            proptest::option::of(delay()),
+            ttr(),
+            proptest::option::of(0..3_u32),
+            proptest::option::of(0..4_u8),
+        )
+            .prop_map(|(name, delay, ttr, max_attempts, backoff)| {
+                Call::Reschedule { name, delay, ttr, max_attempts, backoff }
+            }),
         4 => span(0..50).prop_map(|millis| Call::Pass { millis }),
         5 => Just(Call::Promote),
         1 => (topic(), 0..4_usize, 1..3_usize)
@@ -77,17 +134,20 @@ pub fn call() -> impl Strategy<Value = Call> {
 pub const STEP: u64 = 64;
 pub const BACKOFFS: [&str; 3] = ["list:512", "list:0,3072", "exp:128:2:4096:0"];
 
+fn backoff(index: u8) -> Option<Backoff> {
+    BACKOFFS.get(usize::from(index)).map(|text| text.parse().expect("backoff"))
+}
+
 pub fn new_job(call: &Call) -> NewJob {
     let Call::Put { name, topic, delay, max_attempts, backoff, on_conflict } = call else {
         unreachable!("asked of puts only")
     };
     let conflicts = [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace];
-    let backoff = BACKOFFS.get(usize::from(*backoff)).map(|text| text.parse().expect("backoff"));
     NewJob {
         schedule: Schedule::In(Millis::new(*delay)),
         ttr: Millis::new(32 * STEP),
         max_attempts: *max_attempts,
-        backoff,
+        backoff: self::backoff(*backoff),
         on_conflict: conflicts[usize::from(*on_conflict)],
         dead_retention: Millis::new(100 * STEP),
         ..job(&format!("job:{name}"), &format!("t{topic}"))
@@ -108,13 +168,14 @@ pub fn stored(call: &Call, now: UnixMillis) -> Job {
 }
 
 pub fn change(call: &Call) -> Change {
-    let Call::Reschedule { delay, ttr, max_attempts, .. } = call else {
+    let Call::Reschedule { delay, ttr, max_attempts, backoff, .. } = call else {
         unreachable!("asked of reschedules only")
     };
     Change {
         schedule: delay.map(|delay| Schedule::In(Millis::new(delay))),
         ttr: ttr.map(Millis::new),
         max_attempts: *max_attempts,
+        backoff: backoff.map(self::backoff),
         ..Change::default()
     }
 }

@@ -82,7 +82,8 @@ conformance! {
         a_look_shows_everything_that_was_put,
         bodies_are_kept_byte_for_byte,
         several_wants_in_one_call_get_different_jobs,
-        a_reschedule_changes_what_it_names_and_nothing_else;
+        a_reschedule_changes_what_it_names_and_nothing_else,
+        another_backoff_list_takes_along_the_attempts_that_followed_from_the_one_before;
     restore:
         a_job_is_in_another_store_what_it_was_in_this,
         a_restored_reservation_still_holds_and_its_ttr_runs_out,

@@ -287,7 +287,14 @@ impl Model {
             State::Delayed | State::Ready => {}
         }
         living.own_ttr = change.ttr.unwrap_or(living.own_ttr);
+        if let (Some(Backoff::List(old)), Some(Some(Backoff::List(new)))) =
+            (&living.job.backoff, &change.backoff)
+            && living.job.max_attempts as usize == old.len() + 1
+        {
+            living.job.max_attempts = u32::try_from(new.len() + 1).expect("a short list");
+        }
         living.job.max_attempts = change.max_attempts.unwrap_or(living.job.max_attempts);
+        living.job.backoff = change.backoff.unwrap_or(living.job.backoff.take());
         let due_at = due_at.unwrap_or(living.job.due_at);
         let state = if due_at <= now { State::Ready } else { State::Delayed };
         living.settle(state, due_at);

@@ -1,8 +1,10 @@
 //! What requests and answers look like as JSON: names and shapes of the contract.
 
 mod answer;
+mod patch;
 mod pop;
 mod put;
+mod topic;
 mod wish;
 
 use serde::{Deserialize, Deserializer};
@@ -14,13 +16,14 @@ pub(super) use self::{
     answer::{
         Became, JobsPage, Kicked, Paused, PoppedJobs, Purged, ShownJob, ShownTopic, TopicsPage,
     },
+    patch::PatchJob,
     pop::PopOptions,
-    put::{PatchJob, PutJob, PutTopic},
+    put::PutJob,
+    topic::PutTopic,
     wish::{Bare, Bury, Finish, Place, Release, Touch, Wish},
 };
 
-/// For fields that may be left out, but not be null: a variable that was never set must not
-/// become a job without a delay.
+/// For fields to which null is a value. To all others it means that they are absent.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
 }

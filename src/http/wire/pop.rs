@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{given, ttr};
+use super::ttr;
 use crate::{
     http::problem::Problem,
     job::{Millis, Topic},
@@ -18,11 +18,8 @@ const MAX_COUNT: u64 = 100;
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct PopOptions {
-    #[serde(default, deserialize_with = "given")]
     pub(in crate::http) wait: Option<Millis>,
-    #[serde(default, deserialize_with = "given")]
     pub(in crate::http) count: Option<u64>,
-    #[serde(default, deserialize_with = "given")]
     pub(in crate::http) ttr: Option<Millis>,
 }
 

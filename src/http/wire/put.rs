@@ -1,14 +1,14 @@
-//! A put, a reschedule, and what is set for a topic.
+//! A put.
 
 use axum::body::Bytes;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::value::RawValue;
 
-use super::{given, ttr};
+use super::ttr;
 use crate::{
     config::Limits,
     http::problem::Problem,
-    job::{Backoff, Change, JobId, Millis, OnConflict, Schedule, Topic, TopicDefaults, UnixMillis},
+    job::{Backoff, JobId, Millis, OnConflict, Schedule, Topic, UnixMillis},
     queue::Put,
 };
 
@@ -16,27 +16,20 @@ use crate::{
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct PutJob<'a> {
-    topic: Topic,
-    #[serde(default, deserialize_with = "given")]
+    topic: Option<Topic>,
     id: Option<JobId>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     body: Option<&'a RawValue>,
-    #[serde(default, deserialize_with = "given")]
     delay: Option<Millis>,
-    #[serde(default, deserialize_with = "given")]
     due_at: Option<UnixMillis>,
-    #[serde(default, deserialize_with = "given")]
     ttr: Option<Millis>,
-    #[serde(default, deserialize_with = "given")]
     max_attempts: Option<Count>,
-    #[serde(default, deserialize_with = "given")]
     backoff: Option<Backoff>,
-    #[serde(default)]
-    on_conflict: OnConflict,
+    on_conflict: Option<OnConflict>,
 }
 
 /// A number of attempts.
-struct Count(u32);
+pub(super) struct Count(pub(super) u32);
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -63,53 +56,22 @@ impl PutJob<'_> {
     pub(in crate::http) fn valid(self, content: &Bytes, limits: Limits) -> Result<Put, Problem> {
         Ok(Put {
             id: self.id,
-            topic: self.topic,
+            topic: self.topic.ok_or_else(|| Problem::field("topic", "is missing"))?,
             body: body(self.body, content, limits)?.unwrap_or_else(|| Bytes::from_static(b"null")),
             schedule: schedule(self.delay, self.due_at)?.unwrap_or(Schedule::In(Millis::ZERO)),
             ttr: ttr(self.ttr)?,
             max_attempts: self.max_attempts.map(|Count(count)| count),
             backoff: self.backoff,
-            on_conflict: self.on_conflict,
+            on_conflict: self.on_conflict.unwrap_or_default(),
         })
     }
 }
 
-/// A reschedule.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct PatchJob<'a> {
-    #[serde(default, borrow, deserialize_with = "given")]
-    body: Option<&'a RawValue>,
-    #[serde(default, deserialize_with = "given")]
-    delay: Option<Millis>,
-    #[serde(default, deserialize_with = "given")]
-    due_at: Option<UnixMillis>,
-    #[serde(default, deserialize_with = "given")]
-    ttr: Option<Millis>,
-    #[serde(default, deserialize_with = "given")]
-    max_attempts: Option<Count>,
-    #[serde(default, deserialize_with = "given")]
-    backoff: Option<Backoff>,
-}
-
-impl PatchJob<'_> {
-    pub(in crate::http) fn valid(self, content: &Bytes, limits: Limits) -> Result<Change, Problem> {
-        let change = Change {
-            schedule: schedule(self.delay, self.due_at)?,
-            body: body(self.body, content, limits)?,
-            ttr: ttr(self.ttr)?,
-            max_attempts: self.max_attempts.map(|Count(count)| count),
-            backoff: self.backoff,
-        };
-        if change == Change::default() {
-            let detail = "must change one of delay, due_at, body, ttr, max_attempts, backoff";
-            return Err(Problem::field("body", detail));
-        }
-        Ok(change)
-    }
-}
-
-fn body(raw: Option<&RawValue>, content: &Bytes, limits: Limits) -> Result<Option<Bytes>, Problem> {
+pub(super) fn body(
+    raw: Option<&RawValue>,
+    content: &Bytes,
+    limits: Limits,
+) -> Result<Option<Bytes>, Problem> {
     let Some(raw) = raw else { return Ok(None) };
     let (length, limit) = (raw.get().len(), limits.body_bytes);
     if length > limit {
@@ -120,7 +82,7 @@ fn body(raw: Option<&RawValue>, content: &Bytes, limits: Limits) -> Result<Optio
     Ok(Some(content.slice_ref(raw.get().as_bytes())))
 }
 
-fn schedule(
+pub(super) fn schedule(
     delay: Option<Millis>,
     due_at: Option<UnixMillis>,
 ) -> Result<Option<Schedule>, Problem> {
@@ -129,30 +91,5 @@ fn schedule(
         (Some(delay), None) => Ok(Some(Schedule::In(delay))),
         (None, Some(due_at)) => Ok(Some(Schedule::At(due_at))),
         (None, None) => Ok(None),
-    }
-}
-
-/// What is set for new jobs of a topic.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(in crate::http) struct PutTopic {
-    #[serde(default, deserialize_with = "given")]
-    ttr: Option<Millis>,
-    #[serde(default, deserialize_with = "given")]
-    max_attempts: Option<Count>,
-    #[serde(default, deserialize_with = "given")]
-    backoff: Option<Backoff>,
-    #[serde(default, deserialize_with = "given")]
-    dead_retention: Option<Millis>,
-}
-
-impl PutTopic {
-    pub(in crate::http) fn valid(self) -> Result<TopicDefaults, Problem> {
-        Ok(TopicDefaults {
-            ttr: ttr(self.ttr)?,
-            max_attempts: self.max_attempts.map(|Count(count)| count),
-            backoff: self.backoff,
-            dead_retention: self.dead_retention,
-        })
     }
 }

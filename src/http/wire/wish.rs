@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{given, ttr};
+use super::ttr;
 use crate::{
     http::problem::Problem,
     job::{JobId, MAX_ERROR_BYTES, Millis, Reservation},
@@ -42,12 +42,9 @@ macro_rules! wish {
         #[derive(Deserialize, Default)]
         #[serde(deny_unknown_fields)]
         pub(in crate::http) struct $name {
-            #[serde(default, deserialize_with = "given")]
             id: Option<JobId>,
-            #[serde(default, deserialize_with = "given")]
             reservation: Option<Token>,
-            $(#[serde(default, deserialize_with = "given")]
-            $field: Option<$type>,)*
+            $($field: Option<$type>,)*
         }
 
         impl Wish for $name {
@@ -88,7 +85,6 @@ wish! {
 #[derive(Deserialize, Default, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct Bare {
-    #[serde(default, deserialize_with = "given")]
     id: Option<JobId>,
 }
 

@@ -229,14 +229,15 @@ impl Records {
         self.run(
             "UPDATE pool SET body = coalesce(?2, body), checksum = coalesce(?3, checksum),
              ttr = coalesce(?4, ttr), max_attempts = coalesce(?5, max_attempts),
-             backoff = coalesce(?6, backoff) WHERE serial = ?1",
+             backoff = CASE WHEN ?6 THEN ?7 ELSE backoff END WHERE serial = ?1",
             params![
                 serial,
                 change.body.as_deref(),
                 change.body.as_deref().map(crc32fast::hash),
                 change.ttr.map(Millis::get),
                 change.max_attempts,
-                change.backoff.as_ref().map(Backoff::to_string),
+                change.backoff.is_some(),
+                change.backoff.as_ref().and_then(Option::as_ref).map(Backoff::to_string),
             ],
         )
     }

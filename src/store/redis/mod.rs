@@ -245,7 +245,7 @@ impl Store for RedisStore {
                 let sum = change.body.as_ref().map_or_else(String::new, |body| checksum(body));
                 let max = change.max_attempts.map_or_else(String::new, |max| max.to_string());
                 let backoff =
-                    change.backoff.as_ref().map_or_else(String::new, |b| backoff_text(Some(b)));
+                    change.backoff.as_ref().map_or_else(String::new, |b| backoff_text(b.as_ref()));
                 cmd.arg(id.as_str());
                 cmd.arg(change.schedule.map_or_else(String::new, schedule_text));
                 cmd.arg(sum).arg(body).arg(millis_text(change.ttr)).arg(max).arg(backoff);

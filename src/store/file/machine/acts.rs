@@ -156,10 +156,11 @@ impl Machine {
         let state = next(Some(was), event)?.expect("a reschedule never ends a job");
         self.schedule(slot, state, due_at, writes);
         let entry = self.index.entry_mut(slot);
+        let change = change.with_attempts(entry.rules.backoff.as_ref(), entry.rules.max_attempts);
         let rules = Rules {
             ttr: change.ttr.unwrap_or(entry.rules.ttr),
             max_attempts: change.max_attempts.unwrap_or(entry.rules.max_attempts),
-            backoff: change.backoff.clone().or_else(|| entry.rules.backoff.clone()),
+            backoff: change.backoff.clone().unwrap_or_else(|| entry.rules.backoff.clone()),
             dead_retention: entry.rules.dead_retention,
         };
         if rules != *entry.rules {

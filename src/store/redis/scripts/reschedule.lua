@@ -1,12 +1,18 @@
 -- delayed, ready -> delayed, ready: another time or other contents.
 -- ARGV  per job: id, schedule (see due_time), then '' for what stays or: checksum, body, TTR in ms,
---       max attempts, backoff
+--       max attempts, backoff ('-' for none)
 -- Reply per job: {record, attempt record (''), state, due time}; or refusal
 local reply = {}
 local RECORD = '^1 (%d+) (%x+) (%d+) (%d+) (%d+) (%S+) (%S+)\n(.*)$'
 
 local function or_else(given, old)
   return given ~= '' and given or old
+end
+
+-- The attempts that follow from a list: one more than it has values.
+local function list_attempts(backoff)
+  local values = string.match(backoff, '^list:(.+)$')
+  return values and 2 + select(2, string.gsub(values, ',', ''))
 end
 
 local function reschedule(id, schedule, new_crc, new_body, new_ttr, new_max, new_backoff)
@@ -20,6 +26,10 @@ local function reschedule(id, schedule, new_crc, new_body, new_ttr, new_max, new
   if schedule ~= '' then due = due_time(schedule) end
   if not due then return DUE_TOO_FAR end
 
+  -- Another list takes along the limit that followed from the list before it.
+  if new_max == '' and tonumber(max) == list_attempts(backoff) then
+    new_max = list_attempts(new_backoff) or ''
+  end
   max, backoff = or_else(new_max, max), or_else(new_backoff, backoff)
   local a = parse_attempt(redis.call('HGET', ATTEMPTS, id))
   record = string.format('1 %s %s %s %s %s %s %s\n', created, or_else(new_crc, crc),

@@ -1,0 +1,223 @@
+//! JSON of requests: from text to a type, and from what is wrong with it to a problem that names
+//! the place by its path from the request's beginning (`jobs[3].backoff.max`).
+
+use serde::{Deserialize, de::IgnoredAny};
+use std::collections::BTreeMap;
+
+use super::problem::Problem;
+
+/// Most characters of a refused value that a problem repeats.
+const SHOWN: usize = 200;
+
+/// Reads a JSON object. `within` is where in the request this text stands ("" or "jobs[3]").
+pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
+    // Taken as it is, a list would fill the fields in their order.
+    if !matches!(json.trim_ascii_start().first(), None | Some(b'{')) {
+        return match serde_json::from_slice::<IgnoredAny>(json) {
+            Ok(_) if within.is_empty() => Err(Problem::request("must be a JSON object")),
+            Ok(_) => Err(Problem::field(within, "must be a JSON object")),
+            Err(error) => Err(invalid_json(&error.to_string())),
+        };
+    }
+    // The path to the wrong place is looked for only when there is one.
+    serde_json::from_slice(json).map_err(|error| {
+        let deserializer = &mut serde_json::Deserializer::from_slice(json);
+        match serde_path_to_error::deserialize::<_, T>(deserializer) {
+            Err(located) => explain(&located, within),
+            // Complete, and followed by something else.
+            Ok(_) => invalid_json(&error.to_string()),
+        }
+    })
+}
+
+/// The same, where no body means all defaults.
+pub(super) fn parse_or_default<'a, T>(json: &'a [u8]) -> Result<T, Problem>
+where
+    T: Deserialize<'a> + Default,
+{
+    if json.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { parse(json, "") }
+}
+
+/// Checks that the body of a route that takes none says nothing.
+pub(super) fn nothing(json: &[u8]) -> Result<(), Problem> {
+    let fields: BTreeMap<String, IgnoredAny> = parse_or_default(json)?;
+    match fields.into_keys().next() {
+        None => Ok(()),
+        Some(field) => Err(Problem::field(
+            shortened(&field),
+            "is not known: this route takes no body, and its options stand in the query",
+        )),
+    }
+}
+
+fn explain(error: &serde_path_to_error::Error<serde_json::Error>, within: &str) -> Problem {
+    let text = error.inner().to_string();
+    let (what, place) = text.rsplit_once(" at line ").unwrap_or((&text, ""));
+    let path = error.path().to_string();
+    let path = match (within, path.trim_start_matches('.')) {
+        ("", path) => path.to_owned(),
+        (within, "") => within.to_owned(),
+        (within, path) => format!("{within}.{path}"),
+    };
+    // What no type can hold is no less JSON for it.
+    let holds = match what {
+        "number out of range" => Some("must be a number that a double can hold"),
+        "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
+            Some("must be text of whole characters: a surrogate without its other half is none")
+        }
+        _ => None,
+    };
+    match holds {
+        Some(holds) => problem(path, holds),
+        None if error.inner().is_data() => {
+            let (field, detail) = readable(what, path);
+            problem(field, &detail)
+        }
+        None if path.is_empty() => invalid_json(&text),
+        None => invalid_json(&format!("{what} in {} at line {place}", shortened(&path))),
+    }
+}
+
+fn problem(field: String, detail: &str) -> Problem {
+    match field.as_str() {
+        "" => Problem::request(detail),
+        field => Problem::field(shortened(field), detail),
+    }
+}
+
+/// What serde says of a field, in our words; also the field, which may lie within the one at
+/// `path`.
+fn readable(what: &str, path: String) -> (String, String) {
+    let within = |field: &str| match path.as_str() {
+        "" => field.to_owned(),
+        path => format!("{path}.{field}"),
+    };
+    let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
+    if what.starts_with("missing field") {
+        return (within(&quoted(what)), "is missing".to_owned());
+    }
+    if what.starts_with("duplicate field") {
+        let field = quoted(what);
+        let is_there = path == field || path.ends_with(&format!(".{field}"));
+        return (if is_there { path } else { within(&field) }, "is given twice".to_owned());
+    }
+    if what.starts_with("unknown field") {
+        let known = what.rsplit_once("`, ").map_or("", |(_, known)| known);
+        let known = what.find("`, expected ").map_or(known, |at| &what[at + 3..]);
+        return (path, format!("is not known: {known}"));
+    }
+    let expected = what.rsplit_once(", expected ");
+    let got = ["invalid type: ", "invalid value: ", "unknown variant "]
+        .into_iter()
+        .find_map(|prefix| what.strip_prefix(prefix));
+    if let (Some(got), Some((_, expected))) = (got, expected) {
+        let got = got.strip_suffix(&format!(", expected {expected}")).unwrap_or(got);
+        let (got, expected) = (in_json(got), in_json(expected));
+        return (path, format!("must be {expected}, got {}", shortened(got)));
+    }
+    (path, shortened(what))
+}
+
+/// The words of JSON for those of serde.
+fn in_json(serde: &str) -> &str {
+    match serde {
+        "map" => "an object",
+        "sequence" => "a list",
+        "a sequence" => "a list",
+        other => other,
+    }
+}
+
+/// The beginning of a long text.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn invalid_json(what: &str) -> Problem {
+    use axum::http::StatusCode;
+
+    let detail = format!("the request must be JSON: {what}");
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_json", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::wire::{PatchJob, PutJob};
+
+    fn refused(json: &str, within: &str) -> (String, String) {
+        let problem = match parse::<PutJob>(json.as_bytes(), within) {
+            Err(problem) => problem,
+            Ok(_) => panic!("taken: {json}"),
+        };
+        (problem.field.unwrap_or_default(), problem.detail)
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_by_its_path_and_says_what_is_wrong_with_it() {
+        for (json, field, detail) in [
+            (
+                r#"{"topic":"t","dealy":1}"#,
+                "dealy",
+                "`dealy` is not known: expected one of `topic`",
+            ),
+            (r#"{"topic":"t","topic":"u"}"#, "topic", "`topic` is given twice"),
+            (r#"{"topic":7}"#, "topic", "`topic` must be a string, got integer `7`"),
+            (r#"{"topic":{}}"#, "topic", "`topic` must be a string, got an object"),
+            (
+                r#"{"on_conflict":"x"}"#,
+                "on_conflict",
+                "`on_conflict` must be one of `reject`, `keep`, `replace`, got `x`",
+            ),
+            (r#"{"backoff":{"initial":1}}"#, "backoff.max", "`backoff.max` is missing"),
+            (r#"{"backoff":{"max":1}}"#, "backoff.initial", "`backoff.initial` is missing"),
+            (
+                r#"{"backoff":{"initial":1,"max":1,"x":1}}"#,
+                "backoff.x",
+                "`backoff.x` is not known: expected one of `initial`, `factor`, `max`, `jitter`",
+            ),
+            (
+                r#"{"backoff":{"initial":1,"max":9,"factor":0.5}}"#,
+                "backoff.factor",
+                "`backoff.factor` must be from 1 to 1000, got 0.5",
+            ),
+            (r#"{"backoff":[1,"1M"]}"#, "backoff[1]", "\"M\" is no unit"),
+            (r#"{"backoff":"1s"}"#, "backoff", "`backoff` must be a list of durations or {"),
+            (r#"{"delay":1e400}"#, "delay", "`delay` must be a number that a double can hold"),
+            (r#"{"id":"\ud800"}"#, "id", "`id` must be text of whole characters"),
+        ] {
+            for (within, prefix) in [("", ""), ("jobs[3]", "jobs[3].")] {
+                let (named, said) = refused(json, within);
+                assert_eq!(named, format!("{prefix}{field}"), "{json}: {said}");
+                let detail = detail.replacen(&format!("`{field}`"), &format!("`{named}`"), 1);
+                assert!(said.contains(&detail), "{json}: {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_no_object_names_no_field() {
+        for json in ["[]", "7", "null", r#"["t"]"#] {
+            assert_eq!(refused(json, "").0, "", "{json}");
+            assert_eq!(refused(json, "jobs[3]").0, "jobs[3]", "{json}");
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_not_repeated_whole() {
+        let json = format!(r#"{{"delay":[],"{}":1}}"#, "x".repeat(100_000));
+        assert!(refused(&json, "").1.len() < 1000);
+        let json = format!(r#"{{"ttr":true,"{}":1}}"#, "x".repeat(100_000));
+        assert!(
+            parse::<PatchJob>(json.as_bytes(), "").err().is_some_and(|p| p.detail.len() < 1000)
+        );
+        let json = format!(r#"{{"on_conflict":"{}"}}"#, "x".repeat(100_000));
+        assert!(refused(&json, "").1.len() < 1000);
+        let json = format!(r#"{{"{}":1}}"#, "x".repeat(100_000));
+        let (field, detail) = refused(&json, "");
+        assert!(field.len() < 1000 && detail.len() < 1000);
+    }
+}

@@ -1,0 +1,96 @@
+//! A reschedule.
+
+use axum::body::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    given,
+    put::{Count, body, schedule},
+    ttr,
+};
+use crate::{
+    config::Limits,
+    http::problem::Problem,
+    job::{Backoff, Change, Job, JobId, Millis, State, Topic, UnixMillis},
+};
+
+/// A reschedule: what it changes, and what a GET shows besides, so that its whole answer can be
+/// sent back.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct PatchJob<'a> {
+    // A body may be null, and no backoff is one, too.
+    #[serde(default, borrow, deserialize_with = "given")]
+    body: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "given")]
+    backoff: Option<Option<Backoff>>,
+    delay: Option<Millis>,
+    due_at: Option<UnixMillis>,
+    ttr: Option<Millis>,
+    max_attempts: Option<Count>,
+
+    id: Option<JobId>,
+    topic: Option<Topic>,
+    state: Option<State>,
+    attempt: Option<u32>,
+    created_at: Option<UnixMillis>,
+    reserved_until: Option<UnixMillis>,
+    died_at: Option<UnixMillis>,
+    error: Option<String>,
+}
+
+impl PatchJob<'_> {
+    /// Does it say anything that it cannot change?
+    pub(in crate::http) fn tells(&self) -> bool {
+        let Self { id, topic, state, attempt, created_at, reserved_until, died_at, error, .. } =
+            self;
+        let names = id.is_some() || topic.is_some() || error.is_some();
+        let times = created_at.is_some() || reserved_until.is_some() || died_at.is_some();
+        names || times || state.is_some() || attempt.is_some()
+    }
+
+    /// Takes out what is so already. What cannot be changed must be: to ask for another topic is a
+    /// mistake.
+    pub(in crate::http) fn beside(mut self, job: &Job) -> Result<Self, Problem> {
+        if matches!(job.state, State::Reserved | State::Dead) {
+            // It is refused for that.
+            return Ok(self);
+        }
+        let differs = [
+            ("id", self.id.as_ref().is_some_and(|id| *id != job.id)),
+            ("topic", self.topic.as_ref().is_some_and(|topic| *topic != job.topic)),
+            ("state", self.state.is_some_and(|state| state != job.state)),
+            ("attempt", self.attempt.is_some_and(|attempt| attempt != job.attempt)),
+            ("created_at", self.created_at.is_some_and(|at| at != job.created_at)),
+            (
+                "reserved_until",
+                self.reserved_until.is_some_and(|at| Some(at) != job.reserved_until),
+            ),
+            ("died_at", self.died_at.is_some_and(|at| Some(at) != job.died_at)),
+            ("error", self.error.is_some() && self.error != job.error),
+        ];
+        if let Some((field, _)) = differs.into_iter().find(|(_, differs)| *differs) {
+            let detail = "cannot be changed, and is not what the job has now";
+            return Err(Problem::field(field, detail));
+        }
+        // A ready job's due time has passed: given anew, it would be now.
+        self.due_at = self.due_at.filter(|&at| at != job.due_at);
+        Ok(self)
+    }
+
+    pub(in crate::http) fn valid(self, content: &Bytes, limits: Limits) -> Result<Change, Problem> {
+        let change = Change {
+            schedule: schedule(self.delay, self.due_at)?,
+            body: body(self.body, content, limits)?,
+            ttr: ttr(self.ttr)?,
+            max_attempts: self.max_attempts.map(|Count(count)| count),
+            backoff: self.backoff,
+        };
+        if change == Change::default() {
+            let detail = "must change one of delay, due_at, body, ttr, max_attempts, backoff";
+            return Err(Problem::request(detail));
+        }
+        Ok(change)
+    }
+}
