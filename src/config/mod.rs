@@ -163,6 +163,7 @@ impl Settings {
         let day = Millis::new(86_400_000);
         between("timer.max_sleep", self.timer.max_sleep, Millis::new(10), minute)?;
         between("queue.ttr", self.queue.ttr, MIN_TTR, MAX_TTR)?;
+        between("store.connect_timeout", self.store.connect_timeout, Millis::ZERO, day)?;
         between("server.shutdown_grace", self.server.shutdown_grace, Millis::ZERO, day)?;
         between("server.header_timeout", self.server.header_timeout, Millis::new(1_000), day)?;
         between("server.body_timeout", self.server.body_timeout, Millis::new(1_000), day)?;

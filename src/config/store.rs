@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{SettingsError, refused};
 use crate::{
-    job::Buckets,
+    job::{Buckets, Millis},
     store::redis::{Ack, Login, RedisOptions, RedisUrl, Secret, TlsFiles},
 };
 
@@ -19,6 +19,7 @@ pub struct StoreSettings {
     pub prefix: String,
     pub buckets: Option<u16>,
     pub accept_data_loss: bool,
+    pub connect_timeout: Millis,
     pub ack: Option<Ack>,
     pub user: Option<String>,
     pub password: Option<Secret>,
@@ -105,6 +106,7 @@ impl StoreSettings {
             tls,
             ack: self.ack.unwrap_or_default(),
             accept_data_loss: self.accept_data_loss,
+            connect_timeout: self.connect_timeout.into(),
             ..RedisOptions::new(url, &self.prefix)
         })))
     }

@@ -42,8 +42,8 @@ pub enum StartError {
     Reading(#[from] StoreError),
 }
 
-/// Serves on `listener` until `shutdown` completes and what was in flight is done, at most
-/// `server.shutdown_grace` later.
+/// Opens the store, waiting for it up to `store.connect_timeout`, then serves on `listener` until
+/// `shutdown` completes and what was in flight is done, at most `server.shutdown_grace` later.
 ///
 /// # Errors
 /// The store cannot be opened. Once this serves, nothing ends it but `shutdown`.
@@ -52,7 +52,11 @@ pub async fn run(
     settings: Settings,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let store = open_store(&settings).await?;
+    tokio::pin!(shutdown);
+    let store = tokio::select! {
+        store = open_store(&settings) => store?,
+        () = &mut shutdown => return Ok(()), // there is nothing to finish
+    };
     let queue = Arc::new(Queue::start(store, queue_settings(&settings)).await?);
     let draining = Arc::new(AtomicBool::new(false));
     let app =
@@ -69,7 +73,7 @@ pub async fn run(
     tracing::info!(address = ?listener.local_addr().ok(), "serving");
     tokio::select! {
         () = connections.accept(listener, service) => {}
-        () = shutdown => {}
+        () = &mut shutdown => {}
     }
     tracing::info!("shutting down");
     draining.store(true, Ordering::SeqCst);

@@ -97,6 +97,14 @@ pub enum OpenError {
     /// A Redis that may lose or refuse jobs.
     #[error("failed to open the store: this Redis is not fit for a queue: {0}")]
     Unfit(String),
+    /// It is not there, or not ready; it may be in a moment.
+    #[error("failed to open {what}: {cause}")]
+    Away {
+        /// Address, or what was asked for.
+        what: String,
+        /// What happened.
+        cause: String,
+    },
     /// The engine.
     #[error("failed to open {what}: {cause}")]
     Engine {

@@ -217,6 +217,25 @@ async fn the_smallest_acl_is_enough_for_everything() {
     assert!(objects.iter().all(|object| object == "config|get"), "{objects:?}");
 }
 
+#[test]
+fn rights_that_are_taken_away_are_missed_at_the_next_connection() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let rule = format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}");
+    let server = Logged::start(&place, &store(&user(&redis, &rule), ""));
+    let lost = [("-zadd", "allow +zadd"), ("resetkeys", "on the keys ~dq:layout ~{dq:*")];
+    for (before, (less, named)) in lost.into_iter().enumerate() {
+        let rules = [&["ACL", "SETUSER", "me"], &words(less)[..]].concat();
+        assert_eq!(ask(redis.port(), &rules).expect("an answer").text(), "OK");
+        ask(redis.port(), &["CLIENT", "KILL", "USER", "me"]).expect("an answer");
+        server.wait_for(named);
+        user(&redis, &rule);
+        // With its rights it goes on by itself.
+        server.wait_until("connected once more", |said| {
+            said.matches("connected to redis").count() == before + 1
+        });
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_cluster_the_smallest_acl_has_two_commands_more() {
     let (place, cluster) = (Place::new(), shared_cluster::shared());

@@ -1,6 +1,12 @@
 //! Another kind of Redis than the URL says, settings that do not go together, and levels of
 //! `store.ack` that a Redis cannot give: each refused in one line, with nothing written.
 
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+};
+
 use crate::{
     process::Process,
     resp::ask,
@@ -125,6 +131,49 @@ fn another_kind_of_redis_than_the_url_says() {
     untouched(&redis);
     let url = format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", free_port(), free_port());
     place.refused(&store(&url, ""), &["failed to open the cluster", "127.0.0.1", "refused"]);
+}
+
+/// A Redis behind something that lets scripts touch declared keys alone, as some servers do.
+fn strict(redis: &Redis) -> u16 {
+    const REFUSAL: &[u8] = b"-ERR Error running script: script tried accessing undeclared key\r\n";
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let (own, port) = (listener.local_addr().expect("it is bound").port(), redis.port());
+    // It ends with the process: who connects once is the program under test.
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.expect("a connection");
+            let mut server = TcpStream::connect(("127.0.0.1", port)).expect("it runs");
+            let (mut answers, mut back) =
+                (server.try_clone().expect("a socket"), client.try_clone().expect("a socket"));
+            thread::spawn(move || std::io::copy(&mut answers, &mut back));
+            thread::spawn(move || {
+                let mut buffer = [0; 64 * 1024];
+                while let Ok(length @ 1..) = client.read(&mut buffer) {
+                    let asked = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                    // A script that reads, with one key declared and another one as an argument.
+                    let words: Vec<&str> = asked.split("\r\n").skip(2).step_by(2).collect();
+                    let is_read = words.get(1).is_some_and(|text| text.contains("'EXISTS'"));
+                    let done = match is_read && words.get(2) == Some(&"1") {
+                        true => client.write_all(REFUSAL),
+                        false => server.write_all(&buffer[..length]),
+                    };
+                    if done.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    own
+}
+
+#[test]
+fn a_server_that_wants_every_key_declared() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = store(&format!("redis://127.0.0.1:{}", strict(&redis)), "");
+    place.refused(&settings, &["wants every key of a script declared", "undeclared key"]);
+    untouched(&redis);
+    place.ill(&settings, &["wants every key of a script declared"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Starting, stopping and refusing to start, with the real binary; and what the README promises.
 
 mod access;
+mod awaited;
 mod bench;
 #[expect(dead_code, reason = "no fault is brought about here")]
 #[path = "../support/cluster.rs"]
@@ -24,7 +25,8 @@ mod signals;
 mod support;
 mod tls;
 
-/// Runs the program to its end.
+/// Runs the program to its end; it waits for no store.
 fn output(dir: &std::path::Path, arguments: &[&str]) -> std::process::Output {
-    process::program(dir, arguments).output().expect("the program runs")
+    let mut command = process::program(dir, arguments);
+    command.env("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "0").output().expect("the program runs")
 }

@@ -33,13 +33,14 @@ impl Place {
         file.display().to_string()
     }
 
-    /// Runs the program to its end with these settings and this environment.
+    /// Runs the program to its end with these settings and this environment; it waits for no store.
     pub fn run(&self, settings: &str, with: &[(&str, &str)], arguments: &[&str]) -> Output {
         let file = self.file("settings.toml", settings);
         let listen = format!("127.0.0.1:{}", free_port());
         let mut all = vec!["--config", file.as_str(), "--listen", listen.as_str()];
         all.extend(arguments);
         let mut command = program(self.path(), &all);
+        command.env("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "0");
         command.envs(with.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("the program runs");
         let pid = child.id().to_string();
@@ -124,6 +125,13 @@ pub struct Logged {
 impl Logged {
     /// Starts it and waits until it serves.
     pub fn start(place: &Place, settings: &str) -> Self {
+        let logged = Self::begin(place, settings);
+        logged.wait_for("serving");
+        logged
+    }
+
+    /// Starts it.
+    pub fn begin(place: &Place, settings: &str) -> Self {
         let (log, file) = (place.path().join("log"), place.file("logged.toml", settings));
         let listen = format!("127.0.0.1:{}", free_port());
         let stderr = fs::File::create(&log).expect("a file");
@@ -131,20 +139,42 @@ impl Logged {
             .stderr(Stdio::from(stderr))
             .spawn();
         let base = format!("http://{listen}");
-        let logged = Self { base, child: child.expect("the program runs"), log };
-        logged.wait_for("serving");
-        logged
+        Self { base, child: child.expect("the program runs"), log }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Waits for its end; the exit code and the log.
+    pub fn ended(mut self) -> (Option<i32>, String) {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let said = fs::read_to_string(&self.log).expect("text");
+            if let Some(status) = self.child.try_wait().expect("the process is ours") {
+                return (status.code(), fs::read_to_string(&self.log).unwrap_or(said));
+            }
+            assert!(Instant::now() < end, "it does not end: {said}");
+            thread::sleep(Duration::from_millis(5)); // so that one which hangs fails its test
+        }
     }
 
     /// Waits until the log has this word; the log.
     pub fn wait_for(&self, word: &str) -> String {
+        self.wait_until(word, |said| said.contains(word))
+    }
+
+    /// Waits until the log is so; the log.
+    pub fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
             let said = fs::read_to_string(&self.log).expect("text");
-            if said.contains(word) {
+            if is_so(&said) {
                 return said;
             }
-            assert!(Instant::now() < end, "no {word:?} in {said}");
+            assert!(Instant::now() < end, "no {what:?} in {said}");
             thread::sleep(Duration::from_millis(5)); // a file tells no event
         }
     }

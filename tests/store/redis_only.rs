@@ -1,14 +1,19 @@
 //! What only the store on Redis has: scripts that are forgotten, damage from outside, two servers.
 
+use std::time::{Duration, Instant};
+
 use delay_queue::{
     job::{NewJob, OnConflict, State},
     store::{
-        Applied, Options, StoreError, Want,
+        Applied, Clock, Heard, Hint, Options, Store, StoreError, Want,
         redis::{RedisOptions, RedisStore},
     },
 };
 
-use crate::bench::{Bench, Home, MINUTE, id, job, nonce};
+use crate::{
+    bench::{Bench, Home, MINUTE, id, job, nonce},
+    support::Redis,
+};
 
 fn command(bench: &Bench, line: &str) -> String {
     match &bench.home {
@@ -186,4 +191,33 @@ async fn a_lost_layout_is_not_taken_for_a_new_store() {
     command(&bench, "SET dq:layout \"schema=1 hash=xxh3-64 buckets=16\"");
     open("dq").await.expect("it is there again");
     open("d").await.expect("another prefix");
+}
+
+#[tokio::test]
+async fn stores_in_two_databases_do_not_hear_each_other() {
+    let redis = Redis::start();
+    let open = async |db: u8| {
+        let url = format!("{}{db}", redis.url()).parse().expect("a URL");
+        let options = Options { buckets: None, clock: Clock::Own };
+        RedisStore::open(RedisOptions::new(url, "dq"), options).await.expect("opened")
+    };
+    let [here, also_here, there, also_there] =
+        [open(0).await, open(0).await, open(1).await, open(1).await];
+    let all = [&here, &also_here, &there, &also_there];
+    let mut heard: Vec<Heard> = all.iter().map(|store| store.hear().expect("the first")).collect();
+    let bucket = here.buckets().all().next().expect("a bucket");
+    let end = Instant::now() + Duration::from_secs(20);
+    while here.servers().await.expect("a count") < 2 || there.servers().await.expect("a count") < 2
+    {
+        assert!(Instant::now() < end, "they do not listen");
+        tokio::time::sleep(Duration::from_millis(10)).await; // no event tells that they do
+    }
+    assert_eq!(here.servers().await.expect("a count"), 2, "those of the other are not counted");
+
+    // In this order: what is told here would come first there too.
+    here.tell(Hint::Looked(bucket));
+    assert_eq!(heard[1].recv().await, Some(Hint::Looked(bucket)));
+    there.tell(Hint::Settings);
+    assert_eq!(heard[3].recv().await, Some(Hint::Settings), "not what was told elsewhere");
+    assert!(heard[1].try_recv().is_err(), "nor the other way round");
 }

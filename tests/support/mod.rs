@@ -37,15 +37,21 @@ impl Redis {
 
     /// Starts one with further arguments and variables of its environment.
     pub fn with_variables(arguments: &[&str], variables: Vec<(&'static str, PathBuf)>) -> Self {
-        let mut redis = Self {
+        let mut redis = Self::later(arguments);
+        redis.variables = variables;
+        redis.resume();
+        redis
+    }
+
+    /// One that does not run yet.
+    pub fn later(arguments: &[&str]) -> Self {
+        Self {
             child: None,
             port: free_port(),
             dir: tempfile::tempdir().expect("a temporary folder"),
             arguments: arguments.iter().map(ToString::to_string).collect(),
-            variables,
-        };
-        redis.resume();
-        redis
+            variables: Vec::new(),
+        }
     }
 
     /// Where it is.
@@ -68,17 +74,22 @@ impl Redis {
 
     /// Starts it again on the same port and files, and waits until it answers.
     pub fn resume(&mut self) {
+        self.begin();
+        let end = Instant::now() + Duration::from_secs(20);
+        while !self.command("PING").is_some_and(|answer| answer.starts_with("+PONG")) {
+            assert!(Instant::now() < end, "redis-server does not answer");
+            std::thread::sleep(Duration::from_millis(10)); // no event tells that it is up
+        }
+    }
+
+    /// The same, without waiting for it.
+    pub fn begin(&mut self) {
         let mut command = redis_server();
         command.args(["--bind", "127.0.0.1", "--save", ""]);
         command.args(["--port", &self.port.to_string(), "--dir"]).arg(self.dir.path());
         command.envs(self.variables.iter().cloned());
         let child = command.args(&self.arguments).spawn();
         self.child = Some(child.expect("redis-server is installed: ./tests/run does that"));
-        let end = Instant::now() + Duration::from_secs(20);
-        while !self.command("PING").is_some_and(|answer| answer.starts_with("+PONG")) {
-            assert!(Instant::now() < end, "redis-server does not answer");
-            std::thread::sleep(Duration::from_millis(10)); // no event tells that it is up
-        }
     }
 
     /// Sends an inline command; the raw beginning of its answer.

@@ -63,7 +63,7 @@ pub struct Server {
 /// How many buckets the masters of an evenly cut cluster have: the fewest and the most.
 pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) {
     let mut counts = vec![0; masters];
-    for keys in Keys::all(prefix, buckets) {
+    for keys in Keys::all(prefix, buckets, 0) {
         // The ranges that a cluster is created with.
         counts[usize::from(keys.slot) * masters / 16_384] += 1;
     }
@@ -122,7 +122,8 @@ pub async fn examine(options: &RedisOptions) -> Result<Examined, OpenError> {
         Buckets::SIXTEEN
     });
     examined.buckets = buckets.get();
-    let all = Keys::all(&options.prefix, buckets);
+    let all = Keys::all(&options.prefix, buckets, options.url.db);
+    opening.will_use(&all);
     for (host, mut connection) in reached {
         let own: Vec<(usize, &Keys)> =
             all.iter().enumerate().filter(|(_, keys)| has(&host, keys.slot)).collect();
@@ -154,7 +155,7 @@ async fn look(
     let fsync = config.and_then(|found| found.get(1).cloned()).unwrap_or_else(|| "?".to_owned());
     let clock = clock_difference(connection).await;
     server.facts = vec![
-        ("mode", field("redis_mode")),
+        ("mode", policy::mode(&fields).unwrap_or("?").to_owned()),
         ("version", field("redis_version")),
         ("role", field("role")),
         ("aof_enabled", field("aof_enabled")),

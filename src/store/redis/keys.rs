@@ -21,7 +21,7 @@
 //! | `<tag>:reserved:<t>` | sorted set | id → end of the TTR | – |
 //! | `<tag>:dead:<t>` | sorted set | id → end of its retention | – |
 //!
-//! `<tag>:hints` is a channel: see `hints/`. `<tag>:absent` never exists: see `prelude.lua`.
+//! `<tag>:hints:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see `prelude.lua`.
 //!
 //! A job is in `pool` and in exactly one of the four sorted sets of its topic. `bucket` may name
 //! a set too early (the timer then looks in vain and corrects it), never too late.
@@ -30,6 +30,8 @@ use crc::{CRC_16_XMODEM, Crc};
 
 use crate::job::{Bucket, Buckets, State, Topic};
 
+/// Its table is made once, by the compiler.
+const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 /// Hash slots of a Redis Cluster.
 const SLOTS: u32 = 16_384;
 
@@ -54,12 +56,13 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// For every bucket of a store with this prefix.
-    pub(super) fn all(prefix: &str, buckets: Buckets) -> Vec<Self> {
-        buckets.all().map(|bucket| Self::new(&tag(prefix, bucket, buckets))).collect()
+    /// For every bucket of a store with this prefix in this database. Keys of two databases are
+    /// different anyhow, channels are not: publishing knows no databases.
+    pub(super) fn all(prefix: &str, buckets: Buckets, db: u32) -> Vec<Self> {
+        buckets.all().map(|bucket| Self::new(&tag(prefix, bucket, buckets), db)).collect()
     }
 
-    fn new(tag: &str) -> Self {
+    fn new(tag: &str, db: u32) -> Self {
         let key = |name| format!("{tag}:{name}");
         Self {
             tag: tag.to_owned(),
@@ -70,7 +73,7 @@ impl Keys {
             absent: key("absent"),
             confirm: key("confirm"),
             topics: key("topics"),
-            hints: key("hints"),
+            hints: format!("{tag}:hints:{db}"),
             slot: slot(tag),
         }
     }
@@ -152,7 +155,7 @@ fn letters(mut n: u32) -> String {
 pub(super) fn slot(key: &str) -> u16 {
     let tagged = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
     let hashed = tagged.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key);
-    Crc::<u16>::new(&CRC_16_XMODEM).checksum(hashed.as_bytes()) % 16_384
+    CRC.checksum(hashed.as_bytes()) % 16_384
 }
 
 #[cfg(test)]
@@ -173,11 +176,12 @@ mod tests {
 
     #[test]
     fn keys_are_pinned_since_stored_jobs_are_found_by_them() {
-        let keys = Keys::all("dq", buckets(16));
+        let keys = Keys::all("dq", buckets(16), 3);
         assert_eq!(keys[0].pool, PINNED[0]);
         assert_eq!(keys[15].bucket, PINNED[1]);
         let topic = "orders".parse().expect("a topic");
         assert_eq!(keys[3].topic(State::Ready, &topic), PINNED[2]);
+        assert_eq!(keys[0].hints, "{dq:0fb}:hints:3");
         assert_eq!(layout("dq"), "dq:layout");
         assert!(is_epoch("dq", &keys[0].epoch) && !is_epoch("dq", &keys[0].pool));
         assert!(!is_epoch("dq", "{dq:1:0fb}:epoch"), "of the prefix dq:1");

@@ -1,6 +1,6 @@
 //! What a store on Redis is told.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use super::url::{RedisUrl, Secret};
 
@@ -75,10 +75,12 @@ pub struct RedisOptions {
     pub ack: Ack,
     /// Start although this Redis may lose jobs (no AOF, eviction).
     pub accept_data_loss: bool,
+    /// How long one that is not there, or still loads its data, is waited for at the start.
+    pub connect_timeout: Duration,
 }
 
 impl RedisOptions {
-    /// With nothing but an address.
+    /// With nothing but an address; waits for nothing.
     pub fn new(url: RedisUrl, prefix: &str) -> Self {
         let login = Login { user: url.user.clone(), password: url.password.clone() };
         Self {
@@ -89,6 +91,7 @@ impl RedisOptions {
             prefix: prefix.to_owned(),
             ack: Ack::Memory,
             accept_data_loss: false,
+            connect_timeout: Duration::ZERO,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What servers on one Redis tell each other, by sharded pub/sub.
 //!
-//! Each bucket has a channel, on the node that has the bucket. One connection a node listens. What
+//! Each bucket has a channel, on the node that has the bucket; the number of the database is in its
+//! name, since Redis publishes over all databases. One connection a node listens. What
 //! is to be told gathers while the last telling is under way. A message is the sender, then one
 //! of: `looked`, `settings`, `ready <topic> <count> …`. It is not persisted: servers of two
 //! versions that do not understand each other find out by looking.

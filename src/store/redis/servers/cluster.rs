@@ -129,12 +129,12 @@ pub async fn ask(dialer: &Dialer, opening: &Opening, seeds: &[Host]) -> Result<M
         let (info, slots) = question(dialer, seed).await.map_err(unable)?;
         let map = Map::read(&slots, seed).filter(|map| !map.ranges.is_empty());
         let known = judge(info, &slots, seed).map(|(epoch, _)| epoch);
-        map.map(|map| (known, map)).ok_or_else(|| OpenError::Engine {
+        map.map(|map| (known, map)).ok_or_else(|| OpenError::Away {
             what: format!("the cluster by {seed}"),
             cause: "it knows of no master".to_owned(),
         })
     });
-    let (mut latest, mut causes) = (None, Vec::new());
+    let (mut latest, mut causes, mut may_pass) = (None, Vec::new(), false);
     for answer in join_all(asked).await {
         match answer {
             Ok((epoch, map)) => {
@@ -143,12 +143,15 @@ pub async fn ask(dialer: &Dialer, opening: &Opening, seeds: &[Host]) -> Result<M
                 }
             }
             Err(error @ OpenError::Unfit(_)) => return Err(error),
-            Err(error) => causes.push(error.to_string()),
+            Err(error) => {
+                may_pass |= matches!(error, OpenError::Away { .. });
+                causes.push(error.to_string());
+            }
         }
     }
-    latest.map(|(_, map)| map).ok_or_else(|| OpenError::Engine {
-        what: "the cluster".to_owned(),
-        cause: causes.join("; "),
+    latest.map(|(_, map)| map).ok_or_else(|| {
+        let (what, cause) = ("the cluster".to_owned(), causes.join("; "));
+        if may_pass { OpenError::Away { what, cause } } else { OpenError::Engine { what, cause } }
     })
 }
 

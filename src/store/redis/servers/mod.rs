@@ -11,7 +11,10 @@ pub mod opening;
 pub mod policy;
 pub mod sentinel;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
 
@@ -48,6 +51,11 @@ pub fn default_buckets(masters: usize) -> Buckets {
 /// How often, and how long apart, a layout that must come is looked for.
 const LAYOUT_TRIES: usize = 20;
 const LAYOUT_PAUSE: Duration = Duration::from_millis(100);
+/// The pause before the second attempt to open a store that is away, doubled up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often the log says what is waited for.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 /// How often a call follows its slot from node to node.
 const MOST_HOPS: usize = 3;
 
@@ -138,14 +146,33 @@ impl Nodes {
     /// Connects, judges every server, records or compares the layout and the epochs.
     ///
     /// A node of a cluster that is away does not hinder a start, unless it has the layout or what
-    /// is set for topics, or the store is new.
+    /// is set for topics, or the store is new. What is not there, or not ready, is waited for up to
+    /// `connect_timeout`; what is unfit is not.
     pub async fn open(options: &RedisOptions, asked: Option<Buckets>) -> Result<Opened, OpenError> {
-        match Self::open_once(options, asked).await {
-            // Another server has just made the store, with a number that it was told.
-            Err(OpenError::Layout { .. }) if asked.is_none() => {
-                Self::open_once(options, asked).await
+        let end = Instant::now() + options.connect_timeout;
+        let (mut pause, mut told) = (FIRST_PAUSE, None::<Instant>);
+        let mut is_again = false;
+        loop {
+            let cause = match Self::open_once(options, asked).await {
+                Err(cause @ OpenError::Away { .. }) => cause,
+                // Another server has just made the store, with a number that it was told.
+                Err(OpenError::Layout { .. }) if asked.is_none() && !is_again => {
+                    is_again = true;
+                    continue;
+                }
+                opened => return opened,
+            };
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(cause);
             }
-            opened => opened,
+            if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+                told = Some(Instant::now());
+                let seconds_left = left.as_secs();
+                tracing::warn!(%cause, seconds_left, "waiting for the store (store.connect_timeout)");
+            }
+            tokio::time::sleep(pause.min(left)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -168,26 +195,30 @@ impl Nodes {
             Some(found) => Layout::agree(found, asked)?,
             None => asked.unwrap_or(default_buckets(up.len())),
         };
-        let keys = Keys::all(&options.prefix, buckets);
+        let keys = Keys::all(&options.prefix, buckets, options.url.db);
+        opening.will_use(&keys);
         let dialer = Dialer::to_redis(options)?;
         let map = match options.url.kind {
             Kind::Cluster => Some(cluster::ask(&dialer, &opening, &options.url.hosts).await?),
             _ => None,
         };
         if is_new && map.as_ref().is_some_and(|map| !map.has_all(&keys)) {
-            let why = "the cluster has slots without a master: a new store wants all of them";
-            return Err(OpenError::Unfit(why.to_owned()));
+            return Err(OpenError::Away {
+                what: "the cluster".to_owned(),
+                cause: "it has slots without a master: a new store wants all of them".to_owned(),
+            });
         }
 
         // Everything is asked before anything is written, on every node.
+        let has = |host: &Host, slot| map.as_ref().is_none_or(|map| map.master(slot) == Some(host));
         for (_, host, connection) in &mut up {
-            opening.probe(host, connection, &keys[0].epoch).await?;
+            let own = keys.iter().find(|keys| has(host, keys.slot)).unwrap_or(&keys[0]);
+            opening.probe(host, connection, &own.epoch).await?;
         }
         let epochs = Epochs::new(buckets, options.accept_data_loss);
         for (_, host, connection) in &mut up {
-            let has = |slot| map.as_ref().is_none_or(|map| map.master(slot) == Some(&*host));
             let (own, names): (Vec<usize>, Vec<&str>) = (keys.iter().enumerate())
-                .filter(|(_, keys)| has(keys.slot))
+                .filter(|(_, keys)| has(host, keys.slot))
                 .map(|(bucket, keys)| (bucket, keys.epoch.as_str()))
                 .unzip();
             let (found, missing) = opening.epochs(host, connection, &names, epochs.made()).await?;

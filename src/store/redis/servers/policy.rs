@@ -34,9 +34,26 @@ pub fn version(info: &str) -> Option<(u32, u32)> {
     fields(info).get("redis_version").and_then(|version| major_minor(version))
 }
 
+/// What an `INFO` answer says the server is: standalone, or a node of a cluster. Valkey has its own
+/// name for the field.
+pub fn mode<'a>(fields: &HashMap<&str, &'a str>) -> Option<&'a str> {
+    fields.get("redis_mode").or_else(|| fields.get("server_mode")).copied()
+}
+
 /// Whether an `INFO` answer says that there is an AOF.
 pub fn has_aof(info: &str) -> bool {
     fields(info).get("aof_enabled") == Some(&"1")
+}
+
+/// Whether an `INFO` answer says that the server still loads its data: what else it says is not
+/// settled.
+pub fn is_loading(info: &str) -> bool {
+    fields(info).get("loading").is_some_and(|loading| *loading != "0")
+}
+
+/// Whether an `INFO` answer is that of a master.
+pub fn is_master(info: &str) -> bool {
+    fields(info).get("role") == Some(&"master")
 }
 
 /// Judges the text of an `INFO` answer.
@@ -50,7 +67,7 @@ pub fn judge(info: &str, expected: Expected) -> Findings {
         let (major, minor) = OLDEST;
         findings.unfit.push(format!("its version is {version:?}: use {major}.{minor} or newer"));
     }
-    match (expected, field("redis_mode") == "cluster") {
+    match (expected, mode(&fields) == Some("cluster")) {
         (Expected::Standalone, true) => findings.unfit.push(
             "it is a node of a cluster: begin store.url with redis+cluster://, or give a \
              standalone server"
@@ -99,6 +116,9 @@ mod tests {
         assert_eq!(judge(FIT, Expected::Standalone), Findings::default());
         let node = FIT.replace("standalone", "cluster");
         assert_eq!(judge(&node, Expected::ClusterNode), Findings::default());
+        let valkey = node.replace("redis_mode", "server_mode");
+        assert_eq!(judge(&valkey, Expected::ClusterNode), Findings::default());
+        assert_eq!(judge(&valkey, Expected::Standalone).unfit.len(), 1);
     }
 
     #[test]

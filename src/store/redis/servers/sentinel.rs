@@ -75,30 +75,39 @@ fn note(current: &watch::Sender<Option<Host>>, host: &Host) {
 }
 
 impl Asker {
-    /// The master of the latest configuration that any Sentinel knows.
+    /// The master of the latest configuration that any Sentinel knows. If none knows one, some may
+    /// in a moment, unless every one that answers refuses to tell.
     async fn find(&self) -> Result<Host, OpenError> {
         let answers = self.hosts.iter().map(async |host| {
             match tokio::time::timeout(PATIENCE, self.ask(host)).await {
                 Ok(Ok(Some(known))) => Ok(known),
-                Ok(Ok(None)) => Err(format!("{host} knows no such master")),
+                Ok(Ok(None)) => Err((true, format!("{host} knows no such master"))),
                 Ok(Err(cause)) if opening::is_unknown(&cause) => {
                     let hint = "(see store.sentinel_user and store.sentinel_password)";
-                    Err(format!("{host}: {cause} {hint}"))
+                    Err((false, format!("{host}: {cause} {hint}")))
                 }
-                Ok(Err(cause)) => Err(format!("{host}: {cause}")),
-                Err(_) => Err(format!("{host} did not answer within {PATIENCE:?}")),
+                Ok(Err(cause)) => Err((opening::may_pass(&cause), format!("{host}: {cause}"))),
+                Err(_) => Err((true, format!("{host} did not answer within {PATIENCE:?}"))),
             }
         });
-        let (mut latest, mut causes) = (None, Vec::new());
+        let (mut latest, mut causes, mut may_pass) = (None, Vec::new(), false);
         for answer in join_all(answers).await {
             match answer {
                 Ok(known) => latest = latest.max(Some(known)),
-                Err(cause) => causes.push(cause),
+                Err((passes, cause)) => {
+                    may_pass |= passes;
+                    causes.push(cause);
+                }
             }
         }
-        latest.map(|(_, master)| master).ok_or_else(|| OpenError::Engine {
-            what: format!("the master {:?} by its Sentinels", self.master),
-            cause: causes.join("; "),
+        latest.map(|(_, master)| master).ok_or_else(|| {
+            let what = format!("the master {:?} by its Sentinels", self.master);
+            let cause = causes.join("; ");
+            if may_pass {
+                OpenError::Away { what, cause }
+            } else {
+                OpenError::Engine { what, cause }
+            }
         })
     }
 
