@@ -24,6 +24,7 @@ mod store_away;
 #[path = "../support/mod.rs"]
 mod support;
 mod topics;
+mod unreadable;
 mod waiting;
 
 /// Runs each case on each store.
@@ -77,6 +78,10 @@ on_each_store! {
         a_hundred_waiting_pops_share_a_thousand_jobs,
         a_client_that_goes_away_costs_nobody_a_job,
         shutting_down_answers_waiting_pops_at_once;
+    unreadable:
+        a_body_that_readers_refuse_is_refused_and_takes_no_other_with_it,
+        a_body_may_be_nested_128_deep_however_it_is_put,
+        odd_text_is_refused_by_field_or_kept;
     bad_input:
         a_bad_put_is_refused_by_field_and_stores_nothing,
         a_bad_id_or_topic_in_the_path_is_refused,

@@ -1,6 +1,7 @@
 //! What requests and answers look like as JSON: names and shapes of the contract.
 
 mod answer;
+mod body;
 mod patch;
 mod pop;
 mod put;

@@ -5,8 +5,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
+    body::body,
     given,
-    put::{Count, body, schedule},
+    put::{Count, schedule},
     ttr,
 };
 use crate::{

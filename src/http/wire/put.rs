@@ -4,7 +4,7 @@ use axum::body::Bytes;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::value::RawValue;
 
-use super::ttr;
+use super::{body::body, ttr};
 use crate::{
     config::Limits,
     http::problem::Problem,
@@ -65,21 +65,6 @@ impl PutJob<'_> {
             on_conflict: self.on_conflict.unwrap_or_default(),
         })
     }
-}
-
-pub(super) fn body(
-    raw: Option<&RawValue>,
-    content: &Bytes,
-    limits: Limits,
-) -> Result<Option<Bytes>, Problem> {
-    let Some(raw) = raw else { return Ok(None) };
-    let (length, limit) = (raw.get().len(), limits.body_bytes);
-    if length > limit {
-        let detail =
-            format!("`body` must have at most {limit} bytes (limits.body_bytes), got {length}");
-        return Err(Problem { field: Some("body".to_owned()), ..Problem::body_too_large(detail) });
-    }
-    Ok(Some(content.slice_ref(raw.get().as_bytes())))
 }
 
 pub(super) fn schedule(

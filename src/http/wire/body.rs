@@ -1,0 +1,265 @@
+//! What the body of a job must keep to, so that every consumer can read it: one that a reader
+//! refuses would take the whole answer of a pop with it.
+//!
+//! JSON by its grammar may be nested as deep as it likes, escape half a character, and write
+//! numbers that no double holds. Readers commonly refuse all three.
+
+use axum::body::Bytes;
+use serde_json::value::RawValue;
+
+use crate::{config::Limits, http::problem::Problem};
+
+/// How many lists and objects may lie within each other.
+const MAX_DEPTH: usize = 128;
+/// A number of so many characters, without an exponent, is within a double's range.
+const SURELY_FINITE: usize = 308;
+/// Most characters of a place that a problem names.
+const SHOWN: usize = 100;
+
+/// Checks a body; `content` is where its text lies.
+pub(super) fn body(
+    raw: Option<&RawValue>,
+    content: &Bytes,
+    limits: Limits,
+) -> Result<Option<Bytes>, Problem> {
+    let Some(raw) = raw else { return Ok(None) };
+    let (length, limit) = (raw.get().len(), limits.body_bytes);
+    if length > limit {
+        let detail =
+            format!("`body` must have at most {limit} bytes (limits.body_bytes), got {length}");
+        return Err(Problem { field: Some("body".to_owned()), ..Problem::body_too_large(detail) });
+    }
+    check(raw.get()).map_err(|fault| {
+        let place = place(raw.get(), fault.at);
+        let detail = format!("{} (at {place:?} in it, byte {})", fault.what, fault.at);
+        Problem::field("body", detail)
+    })?;
+    Ok(Some(content.slice_ref(raw.get().as_bytes())))
+}
+
+/// Something that readers refuse, and the byte where it is.
+#[derive(Debug, PartialEq)]
+struct Fault {
+    what: &'static str,
+    at: usize,
+}
+
+const TOO_DEEP: &str = "must be nested at most 128 deep";
+const HALF: &str = "must have whole characters: a surrogate escape without its other half is none";
+const TOO_LARGE: &str = "must have numbers within the range of a double";
+
+/// One pass over a text that keeps to the grammar: what that guarantees is not looked at again.
+fn check(json: &str) -> Result<(), Fault> {
+    let bytes = json.as_bytes();
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => at = behind_string(bytes, at)?,
+            b'-' | b'0'..=b'9' => at = behind_number(json, at)?,
+            b'[' | b'{' if depth == MAX_DEPTH => return Err(Fault { what: TOO_DEEP, at }),
+            b'[' | b'{' => (at, depth) = (at + 1, depth + 1),
+            b']' | b'}' => (at, depth) = (at + 1, depth.saturating_sub(1)),
+            _ => at += 1,
+        }
+    }
+    Ok(())
+}
+
+/// Where the string ends that begins at `start`.
+fn behind_string(bytes: &[u8], start: usize) -> Result<usize, Fault> {
+    let mut at = start + 1;
+    loop {
+        match bytes.get(at) {
+            None => return Ok(at),
+            Some(b'"') => return Ok(at + 1),
+            Some(b'\\') => match escaped(bytes, at) {
+                None => at += 2,
+                Some(0xd800..=0xdbff)
+                    if matches!(escaped(bytes, at + 6), Some(0xdc00..=0xdfff)) =>
+                {
+                    at += 12;
+                }
+                Some(0xd800..=0xdfff) => return Err(Fault { what: HALF, at }),
+                Some(_) => at += 6,
+            },
+            Some(_) => at += 1,
+        }
+    }
+}
+
+/// The 16 bits of `\uXXXX`, if that stands there.
+fn escaped(bytes: &[u8], at: usize) -> Option<u16> {
+    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Where the number ends that begins at `start`.
+fn behind_number(json: &str, start: usize) -> Result<usize, Fault> {
+    let bytes = &json.as_bytes()[start..];
+    let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-' | b'e' | b'E');
+    let length = bytes.iter().position(|byte| !is_part(byte)).unwrap_or(bytes.len());
+    let number = &bytes[..length];
+    let is_finite = || {
+        let double: Option<f64> = json[start..start + length].parse().ok();
+        double.is_some_and(f64::is_finite)
+    };
+    let has_exponent = number.iter().any(|byte| matches!(byte, b'e' | b'E'));
+    match (has_exponent || length > SURELY_FINITE) && !is_finite() {
+        true => Err(Fault { what: TOO_LARGE, at: start }),
+        false => Ok(start + length),
+    }
+}
+
+/// The JSON pointer (RFC 6901) to the value, or the object whose key, is at a byte.
+fn place(json: &str, target: usize) -> String {
+    enum Step<'a> {
+        Index(usize),
+        /// None until the key has been read.
+        Key(Option<&'a str>),
+    }
+    let bytes = json.as_bytes();
+    let (mut at, mut steps) = (0, Vec::new());
+    while at < target {
+        let mut next = at + 1;
+        match (bytes[at], steps.last_mut()) {
+            (b'[', _) => steps.push(Step::Index(0)),
+            (b'{', _) => steps.push(Step::Key(None)),
+            (b']' | b'}', _) => drop(steps.pop()),
+            (b',', Some(Step::Index(index))) => *index += 1,
+            (b',', Some(Step::Key(key))) => *key = None,
+            (b'"', within) => {
+                let Ok(behind) = behind_string(bytes, at) else { break };
+                if let Some(Step::Key(key @ None)) = within {
+                    *key = json.get(at..behind);
+                }
+                next = behind;
+            }
+            _ => {}
+        }
+        at = next;
+    }
+    let mut pointer = String::new();
+    for step in steps {
+        match step {
+            Step::Index(index) => pointer.push_str(&format!("/{index}")),
+            Step::Key(Some(key)) => {
+                let key: String = serde_json::from_str(key).unwrap_or_else(|_| key.to_owned());
+                pointer.push('/');
+                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            }
+            Step::Key(None) => {}
+        }
+    }
+    match pointer.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &pointer[..end]),
+        None => pointer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fault(json: &str) -> Option<(&'static str, usize)> {
+        serde_json::from_str::<&RawValue>(json).expect("JSON by its grammar");
+        check(json).err().map(|fault| (fault.what, fault.at))
+    }
+
+    #[test]
+    fn what_readers_commonly_refuse_is_refused_at_its_place() {
+        let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(128), "]".repeat(128));
+        let digits = format!("[{}]", "9".repeat(310));
+        for (json, what, at, pointer) in [
+            (r#""\ud800""#, HALF, 1, ""),
+            (r#"{"a":[1,"x\udc00"]}"#, HALF, 10, "/a/1"),
+            (r#"{"a/~":{"b":"\ud83d\ud83d"}}"#, HALF, 13, "/a~1~0/b"),
+            (r#"["\ud83dx"]"#, HALF, 2, "/0"),
+            (r#"["\ud83d\n\ude00"]"#, HALF, 2, "/0"),
+            (r#"["\\\udc00"]"#, HALF, 4, "/0"),
+            (r#"{"a":1,"\uDC00":1}"#, HALF, 8, ""),
+            ("1e400", TOO_LARGE, 0, ""),
+            (r#"[[1,2],[3,-1E+400]]"#, TOO_LARGE, 10, "/1/1"),
+            (r#"{"a":{},"b":1.5e309}"#, TOO_LARGE, 12, "/b"),
+            (digits.as_str(), TOO_LARGE, 1, "/0"),
+            (deep.as_str(), TOO_DEEP, 132, ""),
+        ] {
+            assert_eq!(fault(json), Some((what, at)), "{json}");
+            let place = place(json, at);
+            if what == TOO_DEEP {
+                assert!(place.starts_with("/a/0/0") && place.ends_with('…'), "{place}");
+            } else {
+                assert_eq!(place, pointer, "{json}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_readers_take_is_taken() {
+        let deep = format!("{}{}", "[".repeat(128), "]".repeat(128));
+        let wide = format!("[{}[]]", "[[]],".repeat(1000));
+        let long = format!("0.{}", "1".repeat(5000));
+        for json in [
+            deep.as_str(),
+            wide.as_str(),
+            long.as_str(),
+            "null",
+            "-0",
+            "1e308",
+            "1e-400",
+            "0e999999999999",
+            "123456789012345678901234567890",
+            r#""\ud83d\ude00 \\ud800 \u0000 \uffff \" \\""#,
+            r#"{"[[[":"1e400","{":"{"}"#,
+            r#"{"a":1,"a":2}"#,
+        ] {
+            assert_eq!(fault(json), None, "{json}");
+        }
+    }
+
+    /// JSON by its grammar, with texts and numbers at the edge of what readers take.
+    fn any_json() -> impl Strategy<Value = String> {
+        let text = "[a-z\\[{:,0-9]{0,3}".prop_map(|text| format!("\"{text}\""));
+        let escapes = proptest::collection::vec(
+            prop_oneof![
+                Just(r"\\"),
+                Just(r#"\""#),
+                Just(r"\ud83d"),
+                Just(r"\uDE00"),
+                Just(r"\u0000"),
+                Just("ud83d"),
+                Just("{"),
+            ],
+            0..5,
+        )
+        .prop_map(|parts| format!("\"{}\"", parts.concat()));
+        let number = "-?(0|[1-9][0-9]{0,3})(\\.[0-9]{1,3})?([eE][+-]?[0-9]{1,4})?";
+        let leaf = prop_oneof![text, escapes.clone(), number, Just("null".to_owned())];
+        leaf.prop_recursive(4, 30, 5, move |inner| {
+            let list = proptest::collection::vec(inner.clone(), 0..4);
+            let fields = proptest::collection::vec((escapes.clone(), inner), 0..4);
+            let field = |(key, value)| format!("{key} : {value}");
+            prop_oneof![
+                list.prop_map(|values| format!("[{}]", values.join(","))),
+                fields.prop_map(move |all| {
+                    format!("{{{}}}", all.into_iter().map(field).collect::<Vec<_>>().join(", "))
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_is_what_a_strict_reader_takes(json in any_json()) {
+            let reads = serde_json::from_str::<serde_json::Value>(&json).is_ok();
+            prop_assert_eq!(fault(&json).is_none(), reads, "{}", json);
+        }
+
+        #[test]
+        fn no_text_and_no_place_panics(json in ".{0,40}", at in 0..50_usize) {
+            let _ = check(&json);
+            let _ = place(&json, at.min(json.len()));
+        }
+    }
+}
