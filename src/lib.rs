@@ -22,6 +22,6 @@ pub mod store;
 pub mod measured {
     pub use crate::{
         queue::Coalescer,
-        store::redis::{Record, record_rest},
+        store::redis::{Record, record, record_rest},
     };
 }

@@ -60,15 +60,15 @@ async fn a_store_of_a_newer_schema() {
     server.wait();
     let file = rusqlite::Connection::open(dir.path().join("data/jobs.db")).expect("opened");
     let changed =
-        file.execute("UPDATE layout SET text = replace(text, 'schema=1', 'schema=2')", ());
+        file.execute("UPDATE layout SET text = replace(text, 'schema=2', 'schema=3')", ());
     assert_eq!(changed.expect("updated"), 1);
     drop(file);
-    refused(dir.path(), &[], &["schema = 2", "newer"]);
+    refused(dir.path(), &[], &["schema = 3", "newer"]);
 
     let redis = Redis::start();
     Process::start(dir.path(), &["--store", &redis.url()]).await.kill();
-    redis.command("SET dq:layout \"schema=2 hash=xxh3-64 buckets=16\"").expect("an answer");
-    refused(dir.path(), &["--store", &redis.url()], &["schema = 2", "newer"]);
+    redis.command("SET dq:layout \"schema=3 hash=xxh3-64 buckets=16\"").expect("an answer");
+    refused(dir.path(), &["--store", &redis.url()], &["schema = 3", "newer"]);
 }
 
 #[test]

@@ -51,16 +51,21 @@ fn bucket(connection: &mut Connection, tag: &str, topics: &[&str], scan: &mut Sc
     send(&["MULTI"]);
     send(&["HGETALL", &format!("{tag}:pool")]);
     send(&["HKEYS", &format!("{tag}:attempts")]);
+    send(&["HGETALL", &format!("{tag}:bodies")]);
     for set in &sets {
         send(&["ZRANGE", set, "0", "-1"]);
     }
     let answers = send(&["EXEC"]);
-    let [pool, attempts, members @ ..] = answers.list() else { panic!("{tag}: {answers:?}") };
+    let [pool, attempts, long, members @ ..] = answers.list() else { panic!("{tag}: {answers:?}") };
     assert!(!answers.list().iter().any(|a| matches!(a, Reply::Error(_))), "{tag}: {answers:?}");
     for pair in pool.texts().chunks(2) {
         // The header of a record ends with its line.
         let body = pair[1].split_once('\n').map_or("", |(_, body)| body);
-        scan.entry(pair[0].clone()).or_default().bodies.push(body.to_owned());
+        // A body that is too long for the record is elsewhere, under the same id.
+        let long =
+            long.texts().chunks(2).find(|long| long[0] == pair[0]).map(|long| long[1].clone());
+        let body = long.unwrap_or_else(|| body.to_owned());
+        scan.entry(pair[0].clone()).or_default().bodies.push(body);
     }
     for id in attempts.texts() {
         scan.entry(id).or_default().attempts += 1;

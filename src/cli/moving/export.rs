@@ -207,7 +207,7 @@ impl Exporter<'_> {
                     Err(reason) => tracing::warn!(id = %job.id, reason, "a job is damaged"),
                 }
             }
-            for Damaged { id, reason } in &page.damaged {
+            for Damaged { id, reason } in page.damaged.iter().filter(|_| self.skip_damaged) {
                 tracing::warn!(%id, reason, "a job is damaged");
             }
             progress.at(self.part.sums.jobs);

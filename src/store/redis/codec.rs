@@ -1,32 +1,88 @@
 //! Records: what is kept of a job, and how arguments are written.
 //!
-//! A pool record is `1 <created at> <checksum> <TTR> <max attempts> <retention when dead>
-//! <backoff or -> <topic>`, a line feed, and the body. Numbers are decimal, times in milliseconds; the checksum is the CRC-32
-//! of the body in hexadecimal, since a damaged AOF loads without a word. An attempt record is
-//! `<attempt> <reservation or -> <due at> <died at> <TTR> <max attempts> <retention when dead>
-//! <backoff or -> <topic>`, a line feed, and the last error. Both are persisted: must stay stable.
+//! A pool record is `2 <created at> <check> <rules>`, a line feed, and the body if it has at most
+//! [`INLINE`] bytes; a longer body is in a hash of its own, so that scripts can read what they
+//! decide by without it. The check is that of the time alone, which the script writes.
+//!
+//! The rules are `<sum> <CRC-32 of the body> <length of the body> <TTR> <max attempts> <retention
+//! when dead> <backoff or -> <topic>`, where the sum is that of the job's id, a blank, and what
+//! follows the sum. So a record that is damaged, or under another id, is noticed: a damaged AOF
+//! loads without a word.
+//!
+//! An attempt record is `<check> <attempt> <reservation or -> <due at> <died at> <TTR> <rules>`, a
+//! line feed, and the last error as `<its CRC-32> <text>`, or nothing. Its check is a weighted sum
+//! of the numbers before the rules, which a script computes faster than a hash.
+//!
+//! Numbers are decimal, times in milliseconds, checksums in 8 hexadecimal digits; a sum is the
+//! beginning of a SHA-1, the one hash that scripts have. All of this is persisted: must stay
+//! stable. Scripts check what they act on; here all of it is checked before a
+//! job is handed out or shown.
+
+use sha1_smol::Sha1;
 
 use crate::{
-    job::{Backoff, Millis, NewJob, Reservation, Schedule, Topic, UnixMillis},
+    job::{Backoff, Job, JobId, Millis, NewJob, Reservation, Schedule, State, Topic, UnixMillis},
     store::StoreError,
 };
 use bytes::Bytes;
 
-/// The part of a pool record that a put sends; the script sets version and time before it.
+/// The longest body that is kept in its record. Mirrored in `prelude.lua`.
+pub(super) const INLINE: usize = 4096;
+
+/// The check of a time is the remainder by this prime, which a script has at once.
+const TIME_CHECK: u64 = 65_521;
+
+/// The part of a pool record that a put sends; the script sets version, time and check before it.
 pub fn record_rest(job: &NewJob) -> Vec<u8> {
-    let NewJob { topic, body, ttr, max_attempts, .. } = job;
-    let checksum = checksum(body);
+    let mut record = rules(job).into_bytes();
+    record.push(b'\n');
+    if job.body.len() <= INLINE {
+        record.extend_from_slice(&job.body);
+    }
+    record
+}
+
+/// The whole pool record of a job that was put at this time.
+pub fn record(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
+    let time = created_at.get();
+    let mut record = format!("2 {time} {} ", time % TIME_CHECK).into_bytes();
+    record.extend(record_rest(job));
+    record
+}
+
+/// The body, if it is too long for the record.
+pub(super) fn long_body(body: &Bytes) -> Option<&Bytes> {
+    (body.len() > INLINE).then_some(body)
+}
+
+fn rules(job: &NewJob) -> String {
+    let NewJob { id, topic, body, ttr, max_attempts, .. } = job;
+    let (crc, length) = (checksum(body), body.len());
     let backoff = backoff_text(job.backoff.as_ref());
     let (ttr, retention) = (ttr.get(), job.dead_retention.get());
-    let header = format!("{checksum} {ttr} {max_attempts} {retention} {backoff} {topic}\n");
-    let mut record = header.into_bytes();
-    record.extend_from_slice(body);
-    record
+    let rest = format!("{crc} {length} {ttr} {max_attempts} {retention} {backoff} {topic}");
+    format!("{} {rest}", sum(&[id.as_str(), " ", &rest]))
+}
+
+/// The beginning of the SHA-1 of these texts together.
+fn sum(texts: &[&str]) -> String {
+    let mut sha = Sha1::new();
+    texts.iter().for_each(|text| sha.update(text.as_bytes()));
+    let bytes = sha.digest().bytes();
+    format!("{:08x}", u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
 }
 
 /// The CRC-32 of a body, in hexadecimal.
 pub(super) fn checksum(body: &[u8]) -> String {
-    format!("{:x}", crc32fast::hash(body))
+    format!("{:08x}", crc32fast::hash(body))
+}
+
+/// An error as attempt records have it.
+pub(super) fn error_text(error: Option<&str>) -> String {
+    match error {
+        None | Some("") => String::new(),
+        Some(error) => format!("{} {error}", checksum(error.as_bytes())),
+    }
 }
 
 /// A backoff as records have it.
@@ -48,6 +104,7 @@ pub(super) fn reservation_text(reservation: Option<Reservation>) -> String {
 }
 
 /// A pool record, taken apart.
+#[derive(Debug)]
 pub struct Record {
     pub(super) created_at: UnixMillis,
     pub(super) ttr: Millis,
@@ -59,24 +116,46 @@ pub struct Record {
 }
 
 impl Record {
-    /// Takes a record apart and compares its checksum.
+    /// Takes apart the record of the job `id`, with its body behind it wherever that was, and
+    /// compares its checksums.
     ///
     /// # Errors
     /// It is damaged, or of another version.
-    pub fn parse(text: Vec<u8>) -> Result<Self, StoreError> {
+    pub fn parse(id: &JobId, text: Vec<u8>) -> Result<Self, StoreError> {
         let bad = || StoreError::unreadable(format!("pool record {:?}", shown(&text)));
         let end = text.iter().position(|&byte| byte == b'\n').ok_or_else(bad)?;
         let header = std::str::from_utf8(&text[..end]).map_err(|_| bad())?;
         let fields: Vec<&str> = header.split(' ').collect();
-        let ["1", created_at, sum, ttr, max_attempts, retention, backoff, topic] = fields[..]
+        let [
+            "2",
+            created_at,
+            check,
+            own,
+            crc,
+            length,
+            ttr,
+            max_attempts,
+            retention,
+            backoff,
+            topic,
+        ] = fields[..]
         else {
             return Err(bad());
         };
-        if sum != checksum(&text[end + 1..]) {
-            return Err(StoreError::unreadable("pool record whose body is damaged"));
+        let damaged = |what| StoreError::unreadable(format!("pool record whose {what} is damaged"));
+        let created_at: u64 = created_at.parse().map_err(|_| bad())?;
+        if check.parse() != Ok(created_at % TIME_CHECK) {
+            return Err(damaged("time"));
+        }
+        if !is_sound(id, own, header) {
+            return Err(damaged("header"));
+        }
+        let body = &text[end + 1..];
+        if length.parse() != Ok(body.len()) || crc != checksum(body) {
+            return Err(damaged("body"));
         }
         Ok(Self {
-            created_at: created_at.parse().map(UnixMillis::new).map_err(|_| bad())?,
+            created_at: UnixMillis::new(created_at),
             ttr: ttr.parse().map(Millis::new).map_err(|_| bad())?,
             max_attempts: max_attempts.parse().map_err(|_| bad())?,
             dead_retention: retention.parse().map(Millis::new).map_err(|_| bad())?,
@@ -85,6 +164,12 @@ impl Record {
             body: Bytes::from(text).slice(end + 1..),
         })
     }
+}
+
+/// Whether the rules that end this header have this sum.
+fn is_sound(id: &JobId, own: &str, header: &str) -> bool {
+    let rest = header.split_once(&format!(" {own} ")).map_or("", |(_, rest)| rest);
+    own == sum(&[id.as_str(), " ", rest])
 }
 
 /// The beginning of a record, for a message.
@@ -110,20 +195,81 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    /// Takes apart the attempt record of the job `id`; none before the first pop.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(super) fn parse(id: &JobId, text: &str) -> Result<Option<Self>, StoreError> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let damaged = || StoreError::unreadable("attempt record that is damaged");
+        Self::sound(id, text).ok_or_else(damaged).map(Some)
+    }
+
+    fn sound(id: &JobId, text: &str) -> Option<Self> {
         let (header, error) = text.split_once('\n')?;
-        let fields: Vec<&str> = header.split(' ').collect();
-        let [attempt, reservation, due_at, died_at, ttr, _, _, _, _] = fields[..] else {
+        let mut fields = header.splitn(8, ' ');
+        let mut field = || fields.next();
+        let (own, attempt, reservation) = (field()?, field()?, field()?);
+        let (due_at, died_at, ttr, rules) = (field()?, field()?, field()?, field()?);
+        if !is_sound(id, rules, header) {
             return None;
-        };
-        Some(Self {
+        }
+        let found = Self {
             attempt: attempt.parse().ok()?,
-            reservation: reservation.parse().ok(),
+            reservation: match reservation {
+                "-" => None,
+                token => Some(token.parse().ok()?),
+            },
             due_at: due_at.parse().map(UnixMillis::new).ok()?,
             died_at: died_at.parse().map(UnixMillis::new).ok()?,
             ttr: ttr.parse().map(Millis::new).ok()?,
-            error: (!error.is_empty()).then(|| error.to_owned()),
+            error: match error.split_once(' ') {
+                None => None,
+                Some((crc, error)) if crc == checksum(error.as_bytes()) => Some(error.to_owned()),
+                Some(_) => return None,
+            },
+        };
+        (own.parse() == Ok(found.check())).then_some(found)
+    }
+
+    /// The attempt of a job as another store had it; none before its first pop.
+    pub(super) fn of(job: &Job) -> Option<Self> {
+        (job.attempt > 0).then(|| Self {
+            attempt: job.attempt,
+            reservation: job.reservation,
+            due_at: job.due_at,
+            died_at: job.died_at.unwrap_or(UnixMillis::new(0)),
+            ttr: if job.state == State::Reserved { job.ttr } else { job.own_ttr },
+            error: job.error.clone(),
         })
+    }
+
+    /// Its record.
+    pub(super) fn text(&self, job: &NewJob) -> String {
+        let reservation =
+            self.reservation.map_or_else(|| "-".to_owned(), |token| token.to_string());
+        let (due_at, died_at, ttr) = (self.due_at.get(), self.died_at.get(), self.ttr.get());
+        let (check, attempt, rules) = (self.check(), self.attempt, rules(job));
+        let error = error_text(self.error.as_deref());
+        format!("{check} {attempt} {reservation} {due_at} {died_at} {ttr} {rules}\n{error}")
+    }
+
+    /// What changes with every digit: the same as `check` in `prelude.lua`.
+    fn check(&self) -> u64 {
+        let token = self.reservation.map_or(0, Reservation::bits);
+        let terms = [
+            (u64::from(self.attempt), 3),
+            (token >> 36, 5),
+            (token >> 12 & 0xff_ffff, 7),
+            (token & 0xfff, 11),
+            (self.due_at.get(), 13),
+            (self.died_at.get(), 17),
+            (self.ttr.get(), 19),
+        ];
+        let sum: u128 = terms.into_iter().map(|(n, weight)| u128::from(n) * weight).sum();
+        u64::try_from(sum % 2_147_483_647).expect("a remainder of 31 bits")
     }
 }
 
@@ -149,15 +295,68 @@ mod tests {
     }
 
     fn stored(job: &NewJob) -> Vec<u8> {
-        [b"1 1763690000000 ".as_slice(), &record_rest(job)].concat()
+        let mut text = record(job, UnixMillis::new(1_763_690_000_000));
+        text.extend(long_body(&job.body).into_iter().flatten());
+        text
+    }
+
+    fn attempt() -> Attempt {
+        Attempt {
+            attempt: 2,
+            reservation: Some(Reservation::from_bits(0x1234_5678_9abc_def0)),
+            due_at: UnixMillis::new(1_763_690_000_000),
+            died_at: UnixMillis::new(0),
+            ttr: Millis::new(60_000),
+            error: Some("no answer".to_owned()),
+        }
+    }
+
+    #[test]
+    fn records_are_pinned_since_stored_jobs_are_read_by_them() {
+        let job = new_job(b"{}".to_vec(), 60_000, 20, None);
+        assert_eq!(String::from_utf8_lossy(&stored(&job)), PINNED[0]);
+        assert_eq!(attempt().text(&job), PINNED[1]);
+    }
+
+    const PINNED: [&str; 2] = [
+        "2 1763690000000 46386 07530bb3 a3a6bf43 2 60000 20 0 - t\n{}",
+        "1594367304 2 123456789abcdef0 1763690000000 0 60000 07530bb3 a3a6bf43 2 60000 20 0 - t\ndfc12e95 no answer",
+    ];
+
+    #[test]
+    fn a_changed_character_of_a_record_is_noticed_wherever_it_is() {
+        let job = new_job(b"{}".to_vec(), 60_000, 20, Some("list:0,120000".parse().expect("one")));
+        let whole = stored(&job);
+        assert!(Record::parse(&job.id, whole.clone()).is_ok());
+        assert!(Record::parse(&"b".parse().expect("an id"), whole.clone()).is_err());
+        for at in 0..whole.len() {
+            for other in [b'0', b'7', b'x', b' ', b'\n'] {
+                let mut text = whole.clone();
+                text[at] = other;
+                let same = text == whole;
+                assert_eq!(Record::parse(&job.id, text).is_ok(), same, "byte {at} is {other}");
+            }
+        }
+        let whole = attempt().text(&job);
+        assert!(Attempt::parse(&job.id, &whole).is_ok());
+        assert!(Attempt::parse(&"b".parse().expect("an id"), &whole).is_err());
+        for at in 0..whole.len() {
+            for other in ["0", "7", "x", " ", "\n"] {
+                let mut text = whole.clone();
+                text.replace_range(at..=at, other);
+                let read = Attempt::parse(&job.id, &text);
+                assert_eq!(read.is_ok(), text == whole, "byte {at} is {other:?}: {text}");
+            }
+        }
     }
 
     proptest! {
         #[test]
-        fn a_record_survives_its_text(body: Vec<u8>, ttr in 0..u64::MAX / 2, max: u32, list: bool) {
+        fn a_record_survives_its_text(body: Vec<u8>, ttr in 0..u64::MAX / 2, max: u32, list: bool, long: bool) {
             let backoff = list.then(|| "list:0,120000".parse().expect("a backoff"));
+            let body = if long { [body, vec![b'1'; INLINE]].concat() } else { body };
             let job = new_job(body, ttr, max, backoff);
-            let record = Record::parse(stored(&job)).expect("its own text");
+            let record = Record::parse(&job.id, stored(&job)).expect("its own text");
             prop_assert_eq!(record.body, job.body);
             prop_assert_eq!(record.topic, job.topic);
             prop_assert_eq!(record.ttr, job.ttr);
@@ -167,15 +366,18 @@ mod tests {
 
         #[test]
         fn a_flipped_bit_of_the_body_is_noticed(body in proptest::collection::vec(any::<u8>(), 1..300), at: prop::sample::Index, bit in 0..8_u8) {
-            let mut text = stored(&new_job(body.clone(), 1000, 1, None));
+            let job = new_job(body.clone(), 1000, 1, None);
+            let mut text = stored(&job);
             let start = text.len() - body.len();
             text[start + at.index(body.len())] ^= 1 << bit;
-            prop_assert!(Record::parse(text).is_err());
+            prop_assert!(Record::parse(&job.id, text).is_err());
         }
 
         #[test]
-        fn no_record_panics(text: Vec<u8>) {
-            let _ = Record::parse(text);
+        fn no_record_panics(text: Vec<u8>, attempt: String) {
+            let id = "a".parse().expect("an id");
+            let _ = Record::parse(&id, text);
+            let _ = Attempt::parse(&id, &attempt);
         }
     }
 }

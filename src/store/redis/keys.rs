@@ -13,6 +13,7 @@
 //! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
 //! | `<tag>:confirm`, `{<prefix>:topics}:confirm` | hash | a field that comes and goes with each confirmation (`servers/confirm.rs`) | – |
 //! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
+//! | `<tag>:bodies` | hash | id → the body, if it is longer than 4,096 bytes | – |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |
 //! | `<tag>:bucket` | sorted set | `<state>:<t>` → when the timer must look there next | – |
 //! | `<tag>:topics` | sorted set | the names of topics that have jobs here, all at 0 | – |

@@ -11,6 +11,7 @@ mod hints;
 mod keys;
 mod options;
 mod reply;
+mod reschedule;
 mod restore;
 mod scripts;
 mod servers;
@@ -24,7 +25,7 @@ use async_trait::async_trait;
 use redis::Cmd;
 
 use self::{
-    codec::{backoff_text, checksum, schedule_text},
+    codec::{error_text, long_body, schedule_text},
     epoch::Epochs,
     hints::Hints,
     keys::Keys,
@@ -42,7 +43,7 @@ use crate::job::{
     TopicSettings, UnixMillis,
 };
 
-pub use codec::{Record, record_rest};
+pub use codec::{Record, record, record_rest};
 pub use doctor::{Examined, Server, examine, spread};
 pub use options::{Ack, Login, RedisOptions, TlsFiles};
 pub use url::{Host, Kind, RedisUrl, Secret};
@@ -117,13 +118,20 @@ impl Store for RedisStore {
     async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
         let fill = |cmd: &mut Cmd| {
             for job in &jobs {
-                let on_conflict = match job.on_conflict {
-                    OnConflict::Reject => "reject",
-                    OnConflict::Keep => "keep",
-                    OnConflict::Replace => "replace",
+                let long = long_body(&job.body);
+                let on_conflict = match (job.on_conflict, long) {
+                    (OnConflict::Reject, None) => "reject",
+                    (OnConflict::Reject, Some(_)) => "reject+",
+                    (OnConflict::Keep, None) => "keep",
+                    (OnConflict::Keep, Some(_)) => "keep+",
+                    (OnConflict::Replace, None) => "replace",
+                    (OnConflict::Replace, Some(_)) => "replace+",
                 };
                 cmd.arg(job.id.as_str()).arg(job.topic.as_str());
                 cmd.arg(schedule_text(job.schedule)).arg(codec::record_rest(job)).arg(on_conflict);
+                if let Some(body) = long {
+                    cmd.arg(&body[..]);
+                }
             }
         };
         let mut reply = self.run(&self.scripts.put, bucket, fill).await?;
@@ -192,7 +200,7 @@ impl Store for RedisStore {
         let fill = |cmd: &mut Cmd| {
             for job in &jobs {
                 held(cmd, &job.held);
-                cmd.arg(millis_text(job.delay)).arg(job.error.as_deref().unwrap_or_default());
+                cmd.arg(millis_text(job.delay)).arg(error_text(job.error.as_deref()));
             }
         };
         let mut reply = self.run(&self.scripts.release, bucket, fill).await?;
@@ -214,7 +222,7 @@ impl Store for RedisStore {
         let fill = |cmd: &mut Cmd| {
             for job in &jobs {
                 held(cmd, &job.held);
-                cmd.arg(job.error.as_deref().unwrap_or_default());
+                cmd.arg(error_text(job.error.as_deref()));
             }
         };
         let mut reply = self.run(&self.scripts.bury, bucket, fill).await?;
@@ -239,20 +247,7 @@ impl Store for RedisStore {
         bucket: Bucket,
         jobs: Vec<(JobId, Change)>,
     ) -> Outcome<Vec<Reply<Job>>> {
-        let fill = |cmd: &mut Cmd| {
-            for (id, change) in &jobs {
-                let body = change.body.as_deref().unwrap_or_default();
-                let sum = change.body.as_ref().map_or_else(String::new, |body| checksum(body));
-                let max = change.max_attempts.map_or_else(String::new, |max| max.to_string());
-                let backoff =
-                    change.backoff.as_ref().map_or_else(String::new, |b| backoff_text(b.as_ref()));
-                cmd.arg(id.as_str());
-                cmd.arg(change.schedule.map_or_else(String::new, schedule_text));
-                cmd.arg(sum).arg(body).arg(millis_text(change.ttr)).arg(max).arg(backoff);
-            }
-        };
-        let mut reply = self.run(&self.scripts.reschedule, bucket, fill).await?;
-        jobs.into_iter().map(|(id, _)| reply.rescheduled(id)).collect()
+        self.reschedule_parts(bucket, jobs).await
     }
 
     async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {

@@ -122,7 +122,7 @@ impl Values {
         now: UnixMillis,
     ) -> Result<Result<PoppedJob, (JobId, StoreError)>, StoreError> {
         let id: JobId = self.parsed()?;
-        let record = Record::parse(self.bytes()?);
+        let record = Record::parse(&id, self.bytes()?);
         let (attempt, due_at, ttr) = (self.small()?, self.millis()?, Millis::new(self.number()?));
         let record = match record {
             Ok(record) => record,
@@ -185,8 +185,8 @@ impl Values {
         if self.left() == 0 {
             return Ok(None);
         }
-        let record = Record::parse(self.bytes()?)?;
-        let attempt = Attempt::parse(&self.text()?);
+        let record = Record::parse(&id, self.bytes()?)?;
+        let attempt = Attempt::parse(&id, &self.text()?)?;
         let state = state_of(self.int()?)?;
         let score = self.millis()?;
         let held_or_dead = matches!(state, State::Reserved | State::Dead);

@@ -11,6 +11,13 @@ use crate::{
 /// What sets a word about a topic: no transition of a job, so without the prelude.
 pub(super) const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
 
+const PRELUDE: &str = include_str!("scripts/prelude.lua");
+const RECORDS: &str = include_str!("scripts/records.lua");
+const MOVES: &str = include_str!("scripts/moves.lua");
+const TOOLS: &str = include_str!("scripts/tools.lua");
+const MAKE: &str =
+    "local made\nlocal function tools()\n  made = made or make()\n  return made\nend";
+
 /// One script: its text, and the hash by which Redis knows it.
 pub(super) struct Transition {
     text: String,
@@ -42,20 +49,30 @@ pub(super) struct Scripts {
 
 impl Scripts {
     pub(super) fn new() -> Self {
+        let transition = |text: String, confirmed| Transition {
+            hash: Script::new(&text).get_hash().to_owned(),
+            text,
+            confirmed,
+        };
         let script = |own: &str, confirmed| {
-            let text = format!("{}\n{own}", include_str!("scripts/prelude.lua"));
-            Transition { hash: Script::new(&text).get_hash().to_owned(), text, confirmed }
+            transition(format!("{PRELUDE}\n{RECORDS}\n{MOVES}\n{own}"), confirmed)
+        };
+        // Those that are called most make their tools when they need them: to make some dozens of
+        // functions takes as long as some commands.
+        let often = |own: &str| {
+            let tools = format!("local function make()\n{RECORDS}\n{MOVES}\n{TOOLS}end");
+            transition(format!("{PRELUDE}\n{tools}\n{MAKE}\n{own}"), true)
         };
         let write = |own| script(own, true);
         // What only reads, and what follows from the deadlines: if a failover takes it back, the
         // next timer does it again.
         let other = |own| script(own, false);
         Self {
-            put: write(include_str!("scripts/put.lua")),
+            put: often(include_str!("scripts/put.lua")),
             restore: write(include_str!("scripts/restore.lua")),
-            pop: write(include_str!("scripts/pop.lua")),
+            pop: often(include_str!("scripts/pop.lua")),
             give_back: write(include_str!("scripts/give_back.lua")),
-            finish: write(include_str!("scripts/finish.lua")),
+            finish: often(include_str!("scripts/finish.lua")),
             release: write(include_str!("scripts/release.lua")),
             touch: write(include_str!("scripts/touch.lua")),
             bury: write(include_str!("scripts/bury.lua")),

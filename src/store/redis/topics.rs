@@ -62,7 +62,7 @@ impl RedisStore {
         };
         let mut reply = self.run(&self.scripts.list, bucket, fill).await?;
         let mut page = JobPage::default();
-        let mut seen = 0;
+        let is_more = reply.number()? == 1;
         while reply.left() > 0 {
             let (place, job) = reply.listed()?;
             match job {
@@ -70,9 +70,8 @@ impl RedisStore {
                 Err(damaged) => page.damaged.push(damaged),
             }
             page.next = Some(place);
-            seen += 1;
         }
-        page.next = page.next.filter(|_| seen == limit);
+        page.next = page.next.filter(|_| is_more);
         Ok(page)
     }
 

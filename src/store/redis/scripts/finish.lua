@@ -1,28 +1,53 @@
 -- popped -> gone.
 -- ARGV  per job: id, reservation ('' goes by id alone)
 -- Reply per job: its topic, or refusal
-local ids, reply, finished, of_topic = {}, {}, {}, {}
+local ids, reply, finished, of_topic, long, rules = {}, {}, {}, {}, {}, {}
 for i = 2, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
 local texts = redis.call('HMGET', ATTEMPTS, unpack(ids))
 for n, id in ipairs(ids) do
-  local a, refusal
+  -- No field is believed that could do harm: a reservation that was not given matches none, and
+  -- a wrong topic does not have the job.
+  local own, said, length, topic =
+    string.match(texts[n] or '', '^%d+ %d+ (%S+) %d+ %d+ %d+ (%x+ %x+ (%d+) %d+ %d+ %d+ %S+ (%S+))\n')
+  local given, refusal = ARGV[2 * n + 1], nil
   if finished[id] then
     refusal = NOT_FOUND
+  elseif not own then
+    topic, refusal = nil, select(2, tools().judge(nil, id, given))
+  elseif given ~= '' and given ~= own then
+    refusal = RESERVATION_LOST
   else
-    a, refusal = judge(texts[n], id, ARGV[2 * n + 1])
-  end
-  if a then
     finished[id] = true
     finished[#finished + 1] = id
-    local same = of_topic[a.topic] or {}
-    same[#same + 1], of_topic[a.topic] = id, same
+    local same = of_topic[topic] or {}
+    same[#same + 1], of_topic[topic], rules[id] = id, same, said
+    if (number(length) or math.huge) > INLINE then long[#long + 1] = id end
   end
-  reply[n] = a and a.topic or refusal
+  reply[n] = refusal or topic
 end
+-- With one topic, its ZREM is the first write, and would itself throw.
+if #long > 0 then redis.call('HLEN', BODIES) end
+if next(of_topic, (next(of_topic))) then
+  for topic in pairs(of_topic) do redis.call('ZCARD', key('reserved', topic)) end
+end
+
+-- Removes those that are not reserved any more from where they are.
+local function take_others(topic, ids)
+  local tools = tools()
+  for _, id in ipairs(ids) do
+    local there, state = topic, tools.state_of(topic, id)
+    -- A topic that is damaged is not where the job is.
+    if not state and not tools.parse_rules(id, rules[id]) then there, state = tools.search(id) end
+    tools.take(state, there, id)
+    if there then tools.leaves(there) end
+  end
+  tools.commit()
+end
+
 for topic, same in pairs(of_topic) do
-  -- Nearly always all are still reserved.
+  -- Nearly always all are still reserved. A set that is none of these has no job of ours.
   if redis.call('ZREM', key('reserved', topic), unpack(same)) < #same then
-    for _, id in ipairs(same) do take(topic, id) end
+    pcall(take_others, topic, same)
   end
   leave(topic)
 end
@@ -30,4 +55,5 @@ if #finished > 0 then
   redis.call('HDEL', ATTEMPTS, unpack(finished))
   redis.call('HDEL', POOL, unpack(finished))
 end
+if #long > 0 then redis.call('HDEL', BODIES, unpack(long)) end
 return reply

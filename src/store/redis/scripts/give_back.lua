@@ -2,20 +2,20 @@
 -- ARGV  per job: id, reservation
 -- Reply per job: its topic, or refusal
 local reply = {}
-for i = 2, #ARGV, 2 do
-  local id = ARGV[i]
-  local a, refusal = held(id, ARGV[i + 1])
-  if a and redis.call('ZREM', key('reserved', a.topic), id) == 1 then
+each_job(2, function(id, text, i)
+  local a, refusal = judge(text, id, ARGV[i + 1])
+  if a and redis.call('ZSCORE', key('reserved', a.topic), id) then
     a.attempt, a.reservation = a.attempt - 1, '-'
+    take('reserved', a.topic, id)
     if a.attempt == 0 then
-      redis.call('HDEL', ATTEMPTS, id)
+      note('no_attempt', id)
     else
-      redis.call('HSET', ATTEMPTS, id, attempt_text(a))
+      note('attempt', id, attempt_text(a))
     end
     place('ready', a.topic, id, a.due)
     reply[#reply + 1] = a.topic
   else
     reply[#reply + 1] = refusal or RESERVATION_LOST
   end
-end
+end)
 return reply

@@ -2,21 +2,21 @@
 -- ARGV  per job: id
 -- Reply per job: its topic, or refusal
 local reply = {}
-for i = 2, #ARGV do
-  local id = ARGV[i]
-  local a = find(id)
-  local state = a and state_of(a.topic, id)
+each_job(1, function(id, text)
+  local job = find(id, text)
+  local topic, state
+  if job then topic, state = locate(id, job.topic) end
   if not state then
     reply[#reply + 1] = NOT_FOUND
   elseif state == 'reserved' then
     reply[#reply + 1] = RESERVED
   else
     if state ~= 'ready' then
-      take(a.topic, id)
-      if state == 'dead' then redis.call('HDEL', ATTEMPTS, id) end
-      place('ready', a.topic, id, NOW)
+      take(state, topic, id)
+      if state == 'dead' then note('no_attempt', id) end
+      place('ready', topic, id, NOW)
     end
-    reply[#reply + 1] = a.topic
+    reply[#reply + 1] = topic
   end
-end
+end)
 return reply

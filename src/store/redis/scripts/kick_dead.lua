@@ -5,6 +5,9 @@
 local topic, limit = ARGV[2], math.min(tonumber(ARGV[3]), 1000)
 local set, ready = key('dead', topic), {}
 local ids = redis.call('ZRANGE', set, 0, limit - 1)
+redis.call('ZCARD', key('ready', topic))
+redis.call('ZCARD', BUCKET)
+redis.call('HLEN', ATTEMPTS)
 if #ids > 0 then
   for _, id in ipairs(ids) do
     ready[#ready + 1], ready[#ready + 2] = NOW, id

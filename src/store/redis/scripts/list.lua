@@ -1,8 +1,8 @@
 -- Reads jobs of one topic and state in order; writes nothing.
 -- ARGV  2 topic, 3 state, 4 limit, 5 time and 6 id to begin after ('' from the beginning)
--- Reply per job: id, record, attempt record (''), state, due time or deadline
-local topic, state, limit, at, after = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
-local set, reply = key(state, topic), {}
+-- Reply 1 if there may be more, else 0; then per job: id, record, attempt record (''), state, due time or deadline
+local topic, state, limit, at, after = ARGV[2], ARGV[3], math.min(tonumber(ARGV[4]), 250), ARGV[5], ARGV[6]
+local set, bytes = key(state, topic), 0
 
 -- Whether one text stands behind another in the order of their bytes, as sorted sets have it; the
 -- operator of the language would go by the locale of the server.
@@ -33,10 +33,18 @@ end
 
 local rank = first_rank()
 local found = redis.call('ZRANGE', set, rank, rank + limit - 1, 'WITHSCORES')
+local reply = { #found == 2 * limit and 1 or 0 }
 for n = 1, #found, 2 do
-  reply[#reply + 1] = found[n]
-  reply[#reply + 1] = redis.call('HGET', POOL, found[n]) or ''
-  reply[#reply + 1] = redis.call('HGET', ATTEMPTS, found[n]) or ''
+  if bytes > ENOUGH then
+    reply[1] = 1
+    break
+  end
+  local id = found[n]
+  local record = whole(id, redis.call('HGET', POOL, id) or '')
+  bytes = bytes + #record
+  reply[#reply + 1] = id
+  reply[#reply + 1] = record
+  reply[#reply + 1] = redis.call('HGET', ATTEMPTS, id) or ''
   reply[#reply + 1] = STATE_CODE[state]
   reply[#reply + 1] = tonumber(found[n + 1])
 end

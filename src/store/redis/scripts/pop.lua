@@ -1,24 +1,35 @@
 -- ready -> reserved, for up to `count` jobs of each want.
 -- ARGV  2 nonce (13 hex digits), then per want: topic, count, TTR in ms ('' is each job's own)
 -- Reply now (rounded up), then per want: how many are left ready, {id, record, attempt, due, TTR, …}
---       e.g. {1763690060000, 0, {'7', '1 1763690000000 …', 1, 1763690060000, 60000}}
+--       e.g. {1763690060000, 0, {'7', '2 1763690000000 …', 1, 1763690060000, 60000}}
 -- The n-th job of the reply has the nonce and n - 1 in three hex digits as its reservation, and is
--- reserved until now + TTR.
-local nonce, given, bytes, reply = ARGV[2], 0, 0, { NOW_UP }
+-- reserved until now + TTR. A record that cannot be read goes out too: the store, which checks
+-- all of it anyway, sets the job aside.
+local nonce, given, bytes, away, reply = ARGV[2], 0, 0, false, { NOW_UP }
+local high, middle = tonumber(string.sub(nonce, 1, 7), 16), tonumber(string.sub(nonce, 8), 16)
+local HEADER = '^2 %d+ %d+ (%x+ %x+ (%d+) (%d+) %d+ %d+ %S+ (%S+))\n'
+local LONGEST_TTR = 86400000
 
--- The next attempt's record, its number, and its TTR. A pool record's header ends as it does; but
--- the topic is that of the set, in which the job stands.
-local function attempt_of(record, earlier, topic, reservation, due, ttr)
-  local own, rest = string.match(record, '^1 %d+ %x+ (%d+) (%d+ %d+ %S+) %S+\n')
-  -- An unreadable record goes out too: the store, which checks it anyway, sets it aside.
-  if not own then own, rest = '60000', '1 1209600000 -' end
-  local a = parse_attempt(earlier) or { attempt = 0, error = '' }
-  local number = a.attempt + 1
-  ttr = ttr or tonumber(own)
-  -- The error text is appended, not formatted: it may have any bytes.
-  local text = string.format('%d %s %d 0 %d %s %s\n', number, reservation, due, ttr, rest, topic)
-    .. a.error
-  return text, number, ttr
+-- The record with its body, the job's rules and its own TTR; nil if the job does not belong here.
+local function read(id, record, topic)
+  local rules, length, own, named = string.match(record, HEADER)
+  if named ~= topic then
+    local sound = rules and tools().parse_rules(id, rules)
+    if not sound then return record, tools().rules_aside(id, topic).text, 60000 end
+    -- The id stands here by mistake: its job is of another topic, and perhaps in no set there.
+    if not tools().state_of(named, id) then tools().place('ready', named, id, NOW) end
+    return nil
+  end
+  if tonumber(length) > INLINE then
+    local body = redis.call('HGET', BODIES, id)
+    if body then
+      record = record .. body
+    elseif redis.call('EXISTS', BODIES) == 0 and tools().parse_rules(id, rules) then
+      away = true
+    end
+  end
+  own = tonumber(own)
+  return record, rules, own < LONGEST_TTR and own or LONGEST_TTR
 end
 
 -- Reserves up to `count` jobs; answers whether there may be more.
@@ -31,39 +42,59 @@ local function step(topic, count, ttr, jobs)
   local records = redis.call('HMGET', POOL, unpack(ids))
   local earlier = redis.call('HMGET', ATTEMPTS, unpack(ids))
 
-  local attempts, deadlines, nearest = {}, {}, nil
+  local attempts, deadlines, nearest_end, done, gone = {}, {}, math.huge, #ids, false
   for n, id in ipairs(ids) do
-    if records[n] then
-      local due, reservation = tonumber(found[n * 2]), nonce .. string.format('%03x', given)
-      local text, number, own = attempt_of(records[n], earlier[n], topic, reservation, due, ttr)
-      given, bytes = given + 1, bytes + #records[n]
-      attempts[#attempts + 1], attempts[#attempts + 2] = id, text
-      deadlines[#deadlines + 1], deadlines[#deadlines + 2] = NOW_UP + own, id
-      nearest = math.min(nearest or math.huge, NOW_UP + own)
-      local last = #jobs
-      jobs[last + 1], jobs[last + 2], jobs[last + 3] = id, records[n], number
-      jobs[last + 4], jobs[last + 5] = due, own
+    if bytes > ENOUGH then
+      done = n - 1
+      break
+    end
+    local record, rules, own
+    if records[n] then record, rules, own = read(id, records[n], topic) end
+    if away then
+      done = n - 1
+      break
+    end
+    if record then
+      local due, reservation = time_of(found[n * 2]), nonce .. string.format('%03x', given)
+      local a = earlier[n] and tools().parse_attempt(earlier[n])
+      local count_now, held_for = (a and a.attempt or 0) + 1, ttr or own
+      local sum = check(count_now, high, middle, given, due, 0, held_for)
+      given, bytes = given + 1, bytes + #record
+      local last, job = #attempts, #jobs
+      -- The error text is appended, not formatted: it may have any bytes.
+      attempts[last + 1], attempts[last + 2] = id,
+        string.format('%d %d %s %d 0 %d ', sum, count_now, reservation, due, held_for) .. rules .. '\n' ..
+        (a and a.error or '')
+      deadlines[last + 1], deadlines[last + 2] = NOW_UP + held_for, id
+      if NOW_UP + held_for < nearest_end then nearest_end = NOW_UP + held_for end
+      jobs[job + 1], jobs[job + 2], jobs[job + 3] = id, record, count_now
+      jobs[job + 4], jobs[job + 5] = due, held_for
+    else
+      gone = true
     end
   end
 
-  redis.call('ZREMRANGEBYRANK', ready, 0, #ids - 1)
-  if nearest then
+  if done > 0 then redis.call('ZREMRANGEBYRANK', ready, 0, done - 1) end
+  if #attempts > 0 then
     redis.call('HSET', ATTEMPTS, unpack(attempts))
     redis.call('ZADD', key('reserved', topic), unpack(deadlines))
-    redis.call('ZADD', BUCKET, 'LT', nearest, 'reserved:' .. topic)
+    redis.call('ZADD', BUCKET, 'LT', nearest_end, 'reserved:' .. topic)
   end
   -- Ids without a record have gone from the set; perhaps they were the last of the topic.
-  if #attempts < 2 * #ids then leave(topic) end
-  return #ids == count
+  if gone then
+    tools().leaves(topic)
+    tools().commit()
+  end
+  return done == count
 end
 
--- Large bodies must not make one reply that keeps Redis busy for seconds: after 8 MiB the rest of
--- the call gets nothing, sees that there is more, and asks again.
+-- Large bodies must not keep Redis busy: after so many bytes the rest of the call gets nothing,
+-- sees that there is more, and asks again.
 local function pop(topic, count, ttr)
   local jobs, more = {}, true
   -- A reservation has three digits for its number.
   count = math.min(count, 4096 - given)
-  while more and count > 0 and bytes <= 8388608 do
+  while more and count > 0 and bytes <= ENOUGH and not away do
     local size = math.min(count, 100)
     more = step(topic, size, ttr, jobs)
     count = count - size
@@ -71,13 +102,19 @@ local function pop(topic, count, ttr)
   return redis.call('ZCARD', key('ready', topic)), jobs
 end
 
+-- Nothing throws between two writes: what jobs go to is known to be of the right type.
+redis.call('ZCARD', BUCKET)
+for i = 3, #ARGV, 3 do
+  if #ARGV > 5 then redis.call('ZCARD', key('ready', ARGV[i])) end
+  redis.call('ZCARD', key('reserved', ARGV[i]))
+end
+
 -- Ids that are ready without any record: the pool is on another node, where an interrupted move of
 -- the slot has left it. Nothing is thrown away.
+local ELSEWHERE = 'TRYAGAIN the pool of this bucket is not here'
 if redis.call('EXISTS', POOL) == 0 then
   for i = 3, #ARGV, 3 do
-    if redis.call('EXISTS', key('ready', ARGV[i])) == 1 then
-      return redis.error_reply('TRYAGAIN the pool of this bucket is not here')
-    end
+    if redis.call('EXISTS', key('ready', ARGV[i])) == 1 then return redis.error_reply(ELSEWHERE) end
   end
 end
 
@@ -85,4 +122,6 @@ for i = 3, #ARGV, 3 do
   local n = #reply
   reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
 end
+-- The same of the long bodies.
+if away and given == 0 then return redis.error_reply(ELSEWHERE) end
 return reply

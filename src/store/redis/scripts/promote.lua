@@ -8,81 +8,96 @@ local CLOCK_MICROS, latest = NOW_MICROS, tonumber(ARGV[3])
 if latest and latest < NOW then
   NOW, NOW_UP, NOW_MICROS = latest, latest, latest * 1000
 end
--- unpack takes a few thousand values.
-local left = math.min(tonumber(ARGV[2]), 1000)
+-- unpack takes a few thousand values. What is more than a move of ids is as much work as four moves.
+local limit, work = math.min(tonumber(ARGV[2]), 1000), 1000
+local WORK = { delayed = 1, reserved = 4, dead = 4 }
 local moved, topics = {}, {}
 
--- Counts what has become of jobs of a topic.
-local function count(topic, what, jobs)
+-- Each places what has come of a topic, and answers what becomes of it.
+local promote = {}
+
+function promote.delayed(topic, ids, due)
+  for n, id in ipairs(ids) do place('ready', topic, id, due[n]) end
+  return { ready = #ids }
+end
+
+-- The next attempt counts from the end of the TTR, so it does not matter when this runs.
+function promote.reserved(topic, ids, due)
+  local texts, of = redis.call('HMGET', ATTEMPTS, unpack(ids)), { ready = 0, expired = #ids, dead = 0 }
+  for n, id in ipairs(ids) do
+    local job, deadline, became = find(id, texts[n]) or {}, due[n], 'ready'
+    local a, rules = job.attempt, job.rules
+    local wait = a and rules and backoff_delay(rules.backoff, a.attempt, id)
+    if not wait then
+      -- Its attempt record is unreadable: the attempts start again, the job is not lost.
+      note('no_attempt', id)
+      place('ready', topic, id, deadline)
+    else
+      a.error, a.rules = TTR_EXPIRED, rules.text
+      if rules.max > 0 and a.attempt >= rules.max then
+        a.died, became = deadline, 'dead'
+        place('dead', topic, id, deadline + rules.retention)
+      else
+        became = place_due(topic, id, deadline + wait)
+      end
+      note('attempt', id, attempt_text(a))
+    end
+    if of[became] then of[became] = of[became] + 1 end
+  end
+  return of
+end
+
+function promote.dead(topic, ids)
+  for _, id in ipairs(ids) do remove(id, nil, topic) end
+  return { gone = #ids }
+end
+
+-- What has come of a set: the ids, and what becomes of them. Nothing is written before this ends.
+local function read(state, topic, most)
+  local found = redis.call('ZRANGE', key(state, topic), '-inf', NOW, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
+  local ids, due, of = {}, {}, {}
+  for n = 1, #found, 2 do
+    ids[#ids + 1], due[#due + 1] = found[n], time_of(found[n + 1])
+  end
+  if #ids > 0 then of = promote[state](topic, ids, due) end
+  prove()
+  return ids, of
+end
+
+local function count(topic, of)
   if not moved[topic] then
     moved[topic] = { ready = 0, expired = 0, dead = 0, gone = 0 }
     topics[#topics + 1] = topic
   end
-  moved[topic][what] = moved[topic][what] + jobs
-end
-
-local promote = {}
-
-function promote.delayed(topic, due)
-  local members = {}
-  for n = 1, #due, 2 do
-    members[n], members[n + 1] = due[n + 1], due[n]
-  end
-  redis.call('ZADD', key('ready', topic), unpack(members))
-  count(topic, 'ready', #due / 2)
-end
-
--- The next attempt counts from the end of the TTR, so it does not matter when this runs.
-function promote.reserved(topic, due)
-  for n = 1, #due, 2 do
-    local id, deadline = due[n], tonumber(due[n + 1])
-    local a = parse_attempt(redis.call('HGET', ATTEMPTS, id))
-    count(topic, 'expired', 1)
-    if a then
-      a.error = 'ttr expired'
-      if spent(a) then
-        a.died = deadline
-        count(topic, 'dead', 1)
-        place('dead', topic, id, deadline + a.retention)
-      elseif place_due(topic, id, deadline + backoff_delay(a, id)) == 'ready' then
-        count(topic, 'ready', 1)
-      end
-      redis.call('HSET', ATTEMPTS, id, attempt_text(a))
-    else
-      -- Its attempt record is unreadable: the attempts start again, the job is not lost.
-      redis.call('HDEL', ATTEMPTS, id)
-      place('ready', topic, id, deadline)
-      count(topic, 'ready', 1)
-    end
-  end
-end
-
-function promote.dead(topic, due)
-  for n = 1, #due, 2 do
-    redis.call('HDEL', POOL, due[n])
-    redis.call('HDEL', ATTEMPTS, due[n])
-    count(topic, 'gone', 1)
-  end
-  leave(topic)
+  for what, jobs in pairs(of) do moved[topic][what] = moved[topic][what] + jobs end
 end
 
 for _, name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', NOW, 'BYSCORE', 'LIMIT', 0, 64)) do
-  if left == 0 then break end
   local state, topic = string.match(name, '^(%l+):(.+)$')
-  local set = key(state, topic)
-  local due = redis.call('ZRANGE', set, '-inf', NOW, 'BYSCORE', 'LIMIT', 0, left, 'WITHSCORES')
-  redis.call('ZREM', BUCKET, name)
-  if #due > 0 then
-    redis.call('ZREMRANGEBYRANK', set, 0, #due / 2 - 1)
-    promote[state](topic, due)
-    left = left - #due / 2
+  if limit <= 0 or work < 4 then break end
+  local sound, ids, of = false, {}, {}
+  if WORK[state] then
+    sound, ids, of = pcall(read, state, topic, math.min(limit, math.floor(work / WORK[state])))
   end
-  local head = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
-  if head[1] then redis.call('ZADD', BUCKET, head[2], name) end
+  redis.call('ZREM', BUCKET, name)
+  if sound then
+    if #ids > 0 then
+      redis.call('ZREMRANGEBYRANK', key(state, topic), 0, #ids - 1)
+      count(topic, of)
+    end
+    commit()
+    limit, work = limit - #ids, work - #ids * WORK[state]
+    local head = redis.call('ZRANGE', key(state, topic), 0, 0, 'WITHSCORES')
+    if head[1] then redis.call('ZADD', BUCKET, head[2], name) end
+  else
+    -- A key of this topic is no sorted set. The others go on, and this one is tried again.
+    nothing()
+    if WORK[state] then redis.call('ZADD', BUCKET, NOW + 60000, name) end
+  end
 end
 
-local next = redis.call('ZRANGE', BUCKET, 0, 0, 'WITHSCORES')
-local reply = { next[2] or '', NOW_MICROS, CLOCK_MICROS }
+local head = redis.call('ZRANGE', BUCKET, 0, 0, 'WITHSCORES')
+local reply = { head[2] or '', NOW_MICROS, CLOCK_MICROS }
 for _, topic in ipairs(topics) do
   local n = moved[topic]
   for _, value in ipairs({ topic, n.ready, n.expired, n.dead, n.gone }) do

@@ -1,12 +1,16 @@
 -- absent -> delayed or ready; a living id is refused, kept or replaced.
--- ARGV  per job: id, topic, schedule (see due_time), rest of its record, 'reject' | 'keep' | 'replace'
+-- ARGV  per job: id, topic, schedule (see due_time), rest of its record, 'reject' | 'keep' | 'replace';
+--       with a '+' behind that word the body follows: it is too long for the record
 -- Reply per job: if created, twice the due time, and one more if it is ready; or refusal; or
 --       {1 kept | 2 replaced, state, due time, the topic if kept ('')}
 --       e.g. {3527380120001, -2, {1, 3, 1763690060000, 'orders'}}
-local reply, replaced = {}, {}
-local version_and_time = '1 ' .. string.format('%d', NOW) .. ' '
+local reply, created = {}, {}
+local version_and_time = string.format('2 %d %d ', NOW, NOW % 65521)
+-- Words behind which a body follows.
+local LONG = { ['reject+'] = 'reject', ['keep+'] = 'keep', ['replace+'] = 'replace' }
+
 -- By topic: jobs whose record is written, on their way into its sets, together.
-local created = {}
+local function none() return { ready = {}, delayed = {}, earliest = math.huge } end
 
 local function place_created()
   for topic, of in pairs(created) do
@@ -15,51 +19,78 @@ local function place_created()
       redis.call('ZADD', key('delayed', topic), unpack(of.delayed))
       redis.call('ZADD', BUCKET, 'LT', of.earliest, 'delayed:' .. topic)
     end
-    redis.call('ZADD', TOPICS, 0, topic)
+    if #of.ready + #of.delayed > 0 then redis.pcall('ZADD', TOPICS, 0, topic) end
   end
-  created = {}
 end
 
 local function create(id, topic, due)
-  local of = created[topic] or { ready = {}, delayed = {}, earliest = math.huge }
-  local state = due <= NOW and 'ready' or 'delayed'
+  local of, state = created[topic], due <= NOW and 'ready' or 'delayed'
   local set = of[state]
   set[#set + 1], set[#set + 2] = due, id
-  if state == 'delayed' then of.earliest = math.min(of.earliest, due) end
-  created[topic] = of
+  if state == 'delayed' and due < of.earliest then of.earliest = due end
   return due * 2 + (state == 'ready' and 1 or 0)
 end
 
-local function conflict(id, topic, due, record, on_conflict)
-  local living = find(id)
+local function conflict(id, topic, due, record, body, on_conflict)
+  local tools = tools()
+  local living = tools.find(id, redis.call('HGET', ATTEMPTS, id))
   if on_conflict == 'reject' or not living then return EXISTS end
-  local state, score = state_of(living.topic, id)
+  local old, state, score = tools.locate(id, living.topic)
   -- A job in no set is not alive, whatever its record says: it is replaced.
   if on_conflict == 'keep' and state then
-    local held_or_dead = state == 'reserved' or state == 'dead'
-    return { 1, STATE_CODE[state], held_or_dead and living.due or score, living.topic }
+    local held_or_dead = living.attempt and (state == 'reserved' or state == 'dead')
+    return { 1, STATE_CODE[state], held_or_dead and living.attempt.due or score, old }
   end
   if state == 'reserved' then return RESERVED end
-  take(living.topic, id)
-  redis.call('HDEL', ATTEMPTS, id)
-  redis.call('HSET', POOL, id, record)
+  if state then tools.leaves(old) end
+  tools.take(state, old, id)
+  tools.note('no_attempt', id)
+  tools.note('record', id, record)
+  if body then tools.note('body', id, body) else tools.note('no_body', id) end
+  local became = tools.place_due(topic, id, due)
+  tools.commit()
   redis.call('ZADD', TOPICS, 0, topic)
-  replaced[living.topic] = true
-  return { 2, STATE_CODE[place_due(topic, id, due)], due, '' }
+  return { 2, STATE_CODE[became], due, '' }
 end
 
-for i = 2, #ARGV, 5 do
-  local id, topic, rest, on_conflict = ARGV[i], ARGV[i + 1], ARGV[i + 3], ARGV[i + 4]
+-- Nothing below throws once a record is written: what it goes to is known to be of the right type.
+local i = 2
+while i <= #ARGV do
+  local topic, schedule = ARGV[i + 1], ARGV[i + 2]
+  if not created[topic] then
+    created[topic] = none()
+    redis.call('ZCARD', key('ready', topic))
+  end
+  if schedule ~= '+0' and not created[topic].proved then
+    redis.call('ZCARD', key('delayed', topic))
+    redis.call('ZCARD', BUCKET)
+    created[topic].proved = true
+  end
+  if LONG[ARGV[i + 4]] then
+    redis.call('HLEN', BODIES)
+    i = i + 1
+  end
+  i = i + 5
+end
+
+i = 2
+while i <= #ARGV do
+  local id, topic, on_conflict, body = ARGV[i], ARGV[i + 1], ARGV[i + 4], nil
   local due = due_time(ARGV[i + 2])
-  local record, answer = version_and_time .. rest, DUE_TOO_FAR
+  local record, answer = version_and_time .. ARGV[i + 3], DUE_TOO_FAR
+  if LONG[on_conflict] then
+    on_conflict, body, i = LONG[on_conflict], ARGV[i + 5], i + 1
+  end
   if due and redis.call('HSETNX', POOL, id, record) == 1 then
+    if body then redis.call('HSET', BODIES, id, body) end
     answer = create(id, topic, due)
   elseif due then
     place_created()
-    answer = conflict(id, topic, due, record, on_conflict)
+    for each in pairs(created) do created[each] = none() end
+    answer = conflict(id, topic, due, record, body, on_conflict)
   end
   reply[#reply + 1] = answer
+  i = i + 5
 end
 place_created()
-for topic in pairs(replaced) do leave(topic) end
 return reply

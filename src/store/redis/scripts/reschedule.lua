@@ -1,9 +1,10 @@
 -- delayed, ready -> delayed, ready: another time or other contents.
 -- ARGV  per job: id, schedule (see due_time), then '' for what stays or: checksum, body, TTR in ms,
 --       max attempts, backoff ('-' for none)
--- Reply per job: {record, attempt record (''), state, due time}; or refusal
-local reply = {}
-local RECORD = '^1 (%d+) (%x+) (%d+) (%d+) (%d+) (%S+) (%S+)\n(.*)$'
+-- Reply per job: {record, attempt record (''), state, due time}; or refusal. Fewer than there are
+--       jobs once their bodies are enough: the rest is as it was, and to be sent again.
+local reply, bytes = {}, 0
+local RECORD = '^(2 %d+ %d+) ([^\n]+)\n(.*)$'
 
 local function or_else(given, old)
   return given ~= '' and given or old
@@ -15,36 +16,55 @@ local function list_attempts(backoff)
   return values and 2 + select(2, string.gsub(values, ',', ''))
 end
 
-local function reschedule(id, schedule, new_crc, new_body, new_ttr, new_max, new_backoff)
+-- The record and the long body (nil if it has none) that the job is to have.
+local function changed(id, record, rules, new_crc, new_body, new_ttr, new_max, new_backoff)
+  local head, text, body = string.match(record, RECORD)
+  -- Another list takes along the limit that followed from the list before it.
+  if new_max == '' and rules.max == list_attempts(rules.backoff) then
+    new_max = list_attempts(new_backoff) or ''
+  end
+  local crc = string.match(text, '^%x+ (%x+) ')
+  local old_body = rules.length > INLINE and redis.call('HGET', BODIES, id) or body
+  body = new_crc ~= '' and new_body or old_body
+  local rest = string.format('%s %d %s %s %d %s %s', or_else(new_crc, crc), #body, or_else(new_ttr, rules.ttr),
+    or_else(new_max, rules.max), rules.retention, or_else(new_backoff, rules.backoff), rules.topic)
+  text = checksum(id .. ' ' .. rest) .. ' ' .. rest
+  local long = #body > INLINE
+  return head .. ' ' .. text .. '\n' .. (long and '' or body), long and body, text
+end
+
+local function reschedule(id, text, schedule, new_crc, ...)
   local record = redis.call('HGET', POOL, id)
-  local created, crc, ttr, max, retention, backoff, topic, body = string.match(record or '', RECORD)
-  if not created then return NOT_FOUND end
-  local state, score = state_of(topic, id)
+  local rules = record and parse_rules(id, rules_text(record))
+  if not rules then return NOT_FOUND end
+  local state, score = state_of(rules.topic, id)
   if state == 'reserved' then return RESERVED end
   if state == 'dead' then return DEAD end
-  local due = score
+  local due = score or NOW
   if schedule ~= '' then due = due_time(schedule) end
   if not due then return DUE_TOO_FAR end
 
-  -- Another list takes along the limit that followed from the list before it.
-  if new_max == '' and tonumber(max) == list_attempts(backoff) then
-    new_max = list_attempts(new_backoff) or ''
+  local a, long, rules_now = parse_attempt(text), nil, nil
+  record, long, rules_now = changed(id, record, rules, new_crc, ...)
+  take(state, rules.topic, id)
+  note('record', id, record)
+  if not long then
+    if rules.length > INLINE then note('no_body', id) end
+  elseif new_crc ~= '' then
+    note('body', id, long)
   end
-  max, backoff = or_else(new_max, max), or_else(new_backoff, backoff)
-  local a = parse_attempt(redis.call('HGET', ATTEMPTS, id))
-  record = string.format('1 %s %s %s %s %s %s %s\n', created, or_else(new_crc, crc),
-    or_else(new_ttr, ttr), max, retention, backoff, topic) .. (new_crc ~= '' and new_body or body)
-  take(topic, id)
-  redis.call('HSET', POOL, id, record)
   if a then
     -- Whoever let the TTR run out may still release it, by the new rules.
-    a.max, a.backoff = tonumber(max), backoff
-    redis.call('HSET', ATTEMPTS, id, attempt_text(a))
+    a.rules = rules_now
+    note('attempt', id, attempt_text(a))
   end
-  return { record, a and attempt_text(a) or '', STATE_CODE[place_due(topic, id, due)], due }
+  record = record .. (long or '')
+  bytes = bytes + #record + rules.length
+  return { record, a and attempt_text(a) or '', STATE_CODE[place_due(rules.topic, id, due)], due }
 end
 
-for i = 2, #ARGV, 7 do
-  reply[#reply + 1] = reschedule(unpack(ARGV, i, i + 6))
-end
+each_job(7, function(id, text, i)
+  reply[#reply + 1] = reschedule(id, text, unpack(ARGV, i + 1, i + 6))
+  return bytes > ENOUGH and 'stop'
+end)
 return reply

@@ -2,18 +2,20 @@
 -- ARGV  per job: id, reservation ('' goes by id alone), TTR in ms ('' is the one in force)
 -- Reply per job: the end of the TTR, or refusal
 local reply = {}
-for i = 2, #ARGV, 3 do
-  local id = ARGV[i]
-  local a, refusal = held(id, ARGV[i + 1])
+each_job(3, function(id, text, i)
+  local a, refusal = judge(text, id, ARGV[i + 1])
   local deadline = a and redis.call('ZSCORE', key('reserved', a.topic), id)
   if deadline and tonumber(deadline) > NOW then
-    a.ttr = tonumber(ARGV[i + 2]) or a.ttr
-    take(a.topic, id)
-    redis.call('HSET', ATTEMPTS, id, attempt_text(a))
-    place('reserved', a.topic, id, NOW_UP + a.ttr)
-    reply[#reply + 1] = NOW_UP + a.ttr
+    take('reserved', a.topic, id)
+    local ttr = tonumber(ARGV[i + 2]) or a.ttr
+    if ttr ~= a.ttr then
+      a.ttr = ttr
+      note('attempt', id, attempt_text(a))
+    end
+    place('reserved', a.topic, id, NOW_UP + ttr)
+    reply[#reply + 1] = NOW_UP + ttr
   else
     reply[#reply + 1] = refusal or RESERVATION_LOST
   end
-end
+end)
 return reply

@@ -98,7 +98,7 @@ async fn await_layout(
     let key = keys::layout(prefix);
     Err(OpenError::Unfit(format!(
         "there are buckets of a store, and its layout ({key}) is lost: set it again, as in SET {key} \
-         \"schema=1 hash=xxh3-64 buckets=16\" with the number of buckets it had; or, if it never had a \
+         \"schema=2 hash=xxh3-64 buckets=16\" with the number of buckets it had; or, if it never had a \
          job, delete the keys that end in :epoch; or use another store.prefix"
     )))
 }

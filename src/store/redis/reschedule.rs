@@ -1,0 +1,50 @@
+//! Other times and contents: a call of its own file, as its script may leave a part undone.
+
+use redis::Cmd;
+
+use super::{
+    RedisStore,
+    codec::{backoff_text, checksum, schedule_text},
+    scripts::millis_text,
+};
+use crate::{
+    job::{Bucket, Change, Job, JobId},
+    store::{Applied, Outcome, Reply, StoreError},
+};
+
+impl RedisStore {
+    /// The script stops after so many bytes of bodies: the rest is sent again until all are done.
+    pub(super) async fn reschedule_parts(
+        &self,
+        bucket: Bucket,
+        jobs: Vec<(JobId, Change)>,
+    ) -> Outcome<Vec<Reply<Job>>> {
+        let mut replies = Vec::with_capacity(jobs.len());
+        while replies.len() < jobs.len() {
+            let rest = &jobs[replies.len()..];
+            let fill = |cmd: &mut Cmd| rest.iter().for_each(|(id, change)| argue(cmd, id, change));
+            let done = self.run(&self.scripts.reschedule, bucket, fill).await;
+            let mut reply = done.map_err(|error| match error.applied() {
+                Applied::No if !replies.is_empty() => StoreError::unknown(error),
+                _ => error,
+            })?;
+            if reply.left() == 0 || reply.left() > rest.len() {
+                return Err(StoreError::unreadable("a reply with another number of jobs"));
+            }
+            let ids = rest.iter().map(|(id, _)| id.clone()).take(reply.left());
+            let more: Result<Vec<_>, _> = ids.map(|id| reply.rescheduled(id)).collect();
+            replies.extend(more?);
+        }
+        Ok(replies)
+    }
+}
+
+/// The arguments of one job.
+fn argue(cmd: &mut Cmd, id: &JobId, change: &Change) {
+    let body = change.body.as_deref().unwrap_or_default();
+    let sum = change.body.as_ref().map_or_else(String::new, |body| checksum(body));
+    let max = change.max_attempts.map_or_else(String::new, |max| max.to_string());
+    let backoff = change.backoff.as_ref().map_or_else(String::new, |b| backoff_text(b.as_ref()));
+    cmd.arg(id.as_str()).arg(change.schedule.map_or_else(String::new, schedule_text));
+    cmd.arg(sum).arg(body).arg(millis_text(change.ttr)).arg(max).arg(backoff);
+}

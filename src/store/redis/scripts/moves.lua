@@ -1,0 +1,113 @@
+-- Writing: gathered while all is read and checked, then done by `commit`.
+
+-- What `commit` is to write, gathered while all is read and checked.
+local removed, placed, nearest, left, hashes
+
+local function nothing()
+  removed, placed, nearest, left = {}, {}, {}, {}
+  hashes = { no_attempt = {}, no_record = {}, no_body = {}, attempt = {}, record = {}, body = {} }
+end
+nothing()
+
+-- What changes in a hash: `what` is one of the names above.
+local function note(what, id, text)
+  local list = hashes[what]
+  list[#list + 1] = id
+  if text then list[#list + 1] = text end
+end
+
+-- Jobs of the topic have gone.
+local function leaves(topic)
+  left[topic] = true
+end
+
+-- The job leaves the set it is in.
+local function take(state, topic, id)
+  if not state then return end
+  local of = removed[state .. ':' .. topic]
+  if not of then
+    of = {}
+    removed[state .. ':' .. topic] = of
+  end
+  of[#of + 1] = id
+end
+
+-- The job joins a set. `at`: its due time, or its deadline when reserved or dead.
+local function place(state, topic, id, at)
+  local name = state .. ':' .. topic
+  local of = placed[name]
+  if not of then
+    of = {}
+    placed[name] = of
+  end
+  of[#of + 1], of[#of + 2] = at, id
+  if state ~= 'ready' then nearest[name] = math.min(nearest[name] or math.huge, at) end
+end
+
+-- Places the job as delayed or, if `due` has come, as ready; answers which.
+local function place_due(topic, id, due)
+  local state = due <= NOW and 'ready' or 'delayed'
+  place(state, topic, id, due)
+  return state
+end
+
+local function hash(command, of, list)
+  if #list > 0 then redis.call(command, of, unpack(list)) end
+end
+
+-- Throws, before anything is written, if one of these is no sorted set.
+local function prove()
+  redis.call('ZCARD', BUCKET)
+  for name in pairs(placed) do redis.call('ZCARD', TAG .. name) end
+  if #hashes.body > 0 or #hashes.no_body > 0 then redis.call('HLEN', BODIES) end
+end
+
+-- Writes what was gathered: what frees, what fills, and last what follows from both.
+local function commit()
+  prove()
+  for name, ids in pairs(removed) do redis.call('ZREM', TAG .. name, unpack(ids)) end
+  hash('HDEL', ATTEMPTS, hashes.no_attempt)
+  hash('HDEL', POOL, hashes.no_record)
+  hash('HDEL', BODIES, hashes.no_body)
+  hash('HSET', ATTEMPTS, hashes.attempt)
+  hash('HSET', POOL, hashes.record)
+  hash('HSET', BODIES, hashes.body)
+  for name, members in pairs(placed) do redis.call('ZADD', TAG .. name, unpack(members)) end
+  for name, at in pairs(nearest) do redis.call('ZADD', BUCKET, 'LT', at, name) end
+  for name in pairs(removed) do
+    -- A deadline may lie years ahead; an empty set must not leave its name behind that long.
+    if not string.find(name, '^re') and redis.call('EXISTS', TAG .. name) == 0 then
+      redis.call('ZREM', BUCKET, name)
+    end
+  end
+  for topic in pairs(left) do leave(topic) end
+  nothing()
+end
+
+-- The job goes, with all there is of it.
+local function remove(id, state, topic)
+  take(state, topic, id)
+  note('no_attempt', id)
+  note('no_record', id)
+  note('no_body', id)
+  if topic then leaves(topic) end
+end
+
+-- Calls `act(id, its attempt record, index in ARGV)` for each job of the batch, and commits. An id
+-- that comes again meets what the first time left.
+local function each_job(stride, act)
+  local ids, seen = {}, {}
+  for i = 2, #ARGV, stride do ids[#ids + 1] = ARGV[i] end
+  if #ids == 0 then return end
+  local texts = redis.call('HMGET', ATTEMPTS, unpack(ids))
+  for n, id in ipairs(ids) do
+    local text = texts[n]
+    if seen[id] then
+      commit()
+      text = redis.call('HGET', ATTEMPTS, id)
+    end
+    seen[id] = true
+    if act(id, text, 2 + (n - 1) * stride) == 'stop' then break end
+  end
+  commit()
+end

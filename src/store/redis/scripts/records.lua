@@ -1,0 +1,156 @@
+-- Records: taken apart and checked, as codec.rs tells them; and where the jobs are that have them.
+
+local STATES = { 'reserved', 'ready', 'delayed', 'dead' }
+-- Errors as attempt records have them, each with its checksum.
+local TTR_EXPIRED, DAMAGED = '79de0e4f ttr expired', 'ce00c1e2 its record is damaged'
+-- How long a job is kept that is set aside and whose record does not tell.
+local RETENTION = 1209600000
+
+local function checksum(text)
+  return string.sub(redis.sha1hex(text), 1, 8)
+end
+
+-- What a pool record says of a job beside its body, as one text; nil if it has not that form.
+local function rules_text(record)
+  return string.match(record, '^2 %d+ %d+ ([^\n]+)\n')
+end
+
+-- A pool record with its body, wherever that is. If it is nowhere, the reader misses it.
+local function whole(id, record)
+  local length = number(string.match(record, '^2 %d+ %d+ %x+ %x+ (%d+) '))
+  if length and length > INLINE then return record .. (redis.call('HGET', BODIES, id) or '') end
+  return record
+end
+
+-- That text taken apart; nil if it is damaged.
+local function parse_rules(id, text)
+  local sum, rest = string.match(text or '', '^(%x+) (.+)$')
+  if not sum or checksum(id .. ' ' .. rest) ~= sum then return nil end
+  local length, ttr, max, retention, backoff, topic =
+    string.match(rest, '^%x+ (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)$')
+  local rules = {
+    length = number(length), ttr = number(ttr), max = number(max), retention = number(retention),
+    backoff = backoff, topic = topic, text = text
+  }
+  return rules.length and rules.ttr and rules.max and rules.retention and rules or nil
+end
+
+-- The rules by which a job whose record is damaged is set aside.
+local function rules_aside(id, topic)
+  local rest = string.format('0 0 60000 1 %d - %s', RETENTION, topic)
+  return parse_rules(id, checksum(id .. ' ' .. rest) .. ' ' .. rest)
+end
+
+-- A reservation as three numbers.
+local function parts(reservation)
+  if reservation == '-' then return 0, 0, 0 end
+  return tonumber(string.sub(reservation, 1, 7), 16), tonumber(string.sub(reservation, 8, 13), 16),
+    tonumber(string.sub(reservation, 14), 16)
+end
+
+local ATTEMPT = '^(%d+) (%d+) (%S+) (%d+) (%d+) (%d+) ([^\n]* (%S+))\n(.*)$'
+
+-- An attempt record; nil if there is none, or it is damaged. Its rules are not checked here.
+local function parse_attempt(text)
+  if not text then return nil end
+  local sum, count, reservation, due, died, ttr, rules, topic, error = string.match(text, ATTEMPT)
+  if not sum then return nil end
+  if reservation ~= '-' and not string.match(reservation, '^%x+$') or #reservation > 16 then return nil end
+  local a = {
+    attempt = number(count), reservation = reservation, due = number(due), died = number(died),
+    ttr = number(ttr), rules = rules, topic = topic, error = error
+  }
+  if not (a.attempt and a.due and a.died and a.ttr) then return nil end
+  local high, middle, low = parts(reservation)
+  if not (high and middle and low) then return nil end
+  return tonumber(sum) == check(a.attempt, high, middle, low, a.due, a.died, a.ttr) and a or nil
+end
+
+local function attempt_text(a)
+  local high, middle, low = parts(a.reservation)
+  -- The error text is appended, not formatted: it may have any bytes.
+  return string.format('%d %d %s %d %d %d ', check(a.attempt, high, middle, low, a.due, a.died, a.ttr),
+    a.attempt, a.reservation, a.due, a.died, a.ttr) .. a.rules .. '\n' .. a.error
+end
+
+-- The job's state and its score there.
+local function state_of(topic, id)
+  for _, state in ipairs(STATES) do
+    local score = redis.call('ZSCORE', key(state, topic), id)
+    if score then return state, time_of(score) end
+  end
+end
+
+-- So many topics a script may search for jobs whose records do not tell where they are.
+local searches = 500
+
+-- The job's topic, state and score by going through the topics.
+local function search(id)
+  local topics = searches > 0 and redis.call('ZRANGE', TOPICS, 0, searches - 1) or {}
+  searches = searches - #topics
+  for _, topic in ipairs(topics) do
+    local state, score = state_of(topic, id)
+    if state then return topic, state, score end
+  end
+end
+
+-- Where a job is: its topic (nil if that cannot be told), and its state and score (nil in no set).
+local function locate(id, topic)
+  if topic then
+    local state, score = state_of(topic, id)
+    if state then return topic, state, score end
+  end
+  local found, state, score = search(id)
+  return found or topic, state, score
+end
+
+-- A living job: { attempt (nil before the first pop, or if it is damaged), rules (nil if they are
+-- damaged), topic as its records tell it }; nil if there is no such job. `text` is its attempt record.
+local function find(id, text)
+  local a = parse_attempt(text)
+  local rules = a and parse_rules(id, a.rules)
+  if rules then return { attempt = a, rules = rules, topic = rules.topic } end
+  local record = redis.call('HGET', POOL, id)
+  if not record then return nil end
+  local own = rules_text(record)
+  rules = parse_rules(id, own)
+  if a and rules then a.rules = rules.text end
+  local topic = rules and rules.topic or a and a.topic or string.match(own or '', ' (%S+)$')
+  return { attempt = a, rules = rules, topic = topic }
+end
+
+-- The attempt on which somebody may act who sent this reservation ('' goes by id alone); else
+-- nil and the refusal. `text` is its record: there is one exactly when attempt > 0.
+local function judge(text, id, reservation)
+  local a = parse_attempt(text)
+  if a then
+    if reservation == '' or reservation == a.reservation then return a end
+    return nil, RESERVATION_LOST
+  end
+  if redis.call('HEXISTS', POOL, id) == 0 then return nil, NOT_FOUND end
+  return nil, reservation == '' and NEVER_POPPED or RESERVATION_LOST
+end
+
+-- The wait after an attempt in ms: the same as Backoff::delay in job/backoff.rs; nil if the text
+-- is none of a backoff.
+local function backoff_delay(backoff, attempt, id)
+  if backoff == '-' then return 0 end
+  local values = string.match(backoff, '^list:([%d,]+)$')
+  if values then
+    local n, wait = 0, nil
+    for value in string.gmatch(values, '%d+') do
+      n, wait = n + 1, number(value)
+      if n == attempt then break end
+    end
+    return wait
+  end
+  local initial, factor, max, jitter = string.match(backoff, '^exp:(%d+):([%d.]+):(%d+):([%d.]+)$')
+  initial, factor, max, jitter = number(initial), number(factor), number(max), tonumber(jitter)
+  if not (initial and factor and max and jitter) then return nil end
+  local wait = math.min(initial * math.pow(factor, attempt - 1), max)
+  local hash = 7
+  for i = 1, #id do hash = (hash * 31 + string.byte(id, i)) % 65521 end
+  local position = ((hash + attempt * 7919) % 65521) / 65521
+  local delay = math.floor(math.min(wait * (1 - jitter + 2 * jitter * position), max))
+  return delay >= 0 and delay <= max and delay or nil
+end
