@@ -22,6 +22,11 @@ const COMMANDS: &str = "-@all +info +scan +get +set +eval +evalsha +time +exists
 /// So that servers tell each other; without it they look.
 const HINTS: &str = "+ssubscribe +spublish +pubsub|shardnumsub";
 
+/// The rule as the README has it, behind user and password.
+pub fn smallest() -> String {
+    format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}")
+}
+
 /// Makes a user with this rule, and nothing else; the URL.
 fn user(redis: &Redis, rule: &str) -> String {
     let line = [&["ACL", "SETUSER", "me", "reset", "on", ">secret"], &words(rule)[..]].concat();
@@ -156,7 +161,7 @@ async fn keys_that_do_not_fit_the_prefix_are_refused_and_those_that_do_are_fine(
 }
 
 /// Asks a server for everything that it can do; each must go well.
-async fn use_all(server: &Process) {
+pub async fn use_all(server: &Process) {
     let client = reqwest::Client::new();
     let send = async |method: &str, path: &str, body: &str| {
         let method = method.parse().expect("a method");
@@ -200,7 +205,7 @@ async fn use_all(server: &Process) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_smallest_acl_is_enough_for_everything() {
     let (place, redis) = (Place::new(), Redis::start());
-    let url = user(&redis, &format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}"));
+    let url = user(&redis, &smallest());
     let file = place.file("least.toml", &store(&url, ""));
     let server = Process::start(place.path(), &["--config", &file]).await;
     let other = Process::start(place.path(), &["--config", &file]).await;
@@ -240,8 +245,7 @@ fn rights_that_are_taken_away_are_missed_at_the_next_connection() {
 async fn on_a_cluster_the_smallest_acl_has_two_commands_more() {
     let (place, cluster) = (Place::new(), shared_cluster::shared());
     let prefix = shared_cluster::prefix();
-    let rule =
-        format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}").replace("dq:", &format!("{prefix}:"));
+    let rule = smallest().replace("dq:", &format!("{prefix}:"));
     let set = |more: &str| {
         for node in 0..6 {
             let rule = format!("{rule} {more}");

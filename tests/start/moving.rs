@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -169,6 +169,42 @@ async fn everything_moves_from_a_file_to_redis_and_to_a_file_with_other_buckets(
         &["--store", &url, "import", "one.ndjson"],
         &["305 were there", "1 others as before"],
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_moves_through_a_pipe() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let before = place.fill(&[]).await;
+    place.done(&["export", "a.ndjson"], &[]);
+    let file = fs::read(place.file("a.ndjson")).expect("an export");
+
+    let export = output(place.path(), &["export", "-"]);
+    let said = String::from_utf8(export.stderr).expect("text");
+    assert!(export.status.success(), "{said}");
+    assert!(said.contains("exported 305 jobs") && said.contains("standard output"), "{said}");
+    assert!(export.stdout == file, "what a file gets, and nothing else");
+    assert!(!place.file("-").exists() && !place.file("-.part").exists());
+
+    let url = redis.url();
+    let import = |bytes: &[u8]| {
+        fs::write(place.file("piped"), bytes).expect("written");
+        let mut command = program(place.path(), &["--store", &url, "import", "-"]);
+        let mut export =
+            Command::new("cat").arg(place.file("piped")).stdout(Stdio::piped()).spawn();
+        let export = export.as_mut().expect("cat runs");
+        let output = command.stdin(export.stdout.take().expect("a pipe")).output();
+        export.wait().expect("it ends");
+        let output = output.expect("the program runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).expect("text"))
+    };
+    let (well, said) = import(&file[..file.len() / 2]);
+    let words = ["failed to import standard input: line ", "was cut", "nothing was written"];
+    assert!(!well && words.iter().all(|word| said.contains(word)), "{said}");
+    assert_eq!(redis.command("KEYS *").as_deref(), Some("*0\r\n"), "nothing was written");
+    let (well, said) = import(&file);
+    assert!(well && said.contains("imported 305 jobs") && said.contains("as many"), "{said}");
+    assert_eq!(place.looks(&["--store", &url]).await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]

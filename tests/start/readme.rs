@@ -1,8 +1,16 @@
 //! The README's curl lines, run as they stand (but for the port).
 
-use std::process::Command;
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
 
-use crate::process::Process;
+use crate::{
+    access::{smallest, use_all},
+    process::Process,
+    said::{Place, store},
+    support::Redis,
+};
 
 /// The code blocks of the README that are marked as this language.
 fn blocks(language: &str) -> Vec<String> {
@@ -32,4 +40,29 @@ async fn the_curl_lines_of_the_readme_do_what_it_says() {
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{said}");
     assert!(said.contains("\"jobs\":[{") && said.contains("\"state\":\"delayed\""), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_acl_line_of_the_readme_can_be_pasted_and_is_enough() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let readme = include_str!("../../README.md");
+    let lines: Vec<&str> = readme.lines().filter(|l| l.starts_with("ACL SETUSER ")).collect();
+    let [line] = lines[..] else { panic!("one line: {lines:?}") };
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [_, _, user, "on", password, rule @ ..] = &words[..] else { panic!("{line}") };
+    assert_eq!(rule.join(" "), smallest(), "what the tests of access allow");
+
+    let mut cli = Command::new("redis-cli");
+    cli.args(["-p", &redis.port().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut cli = cli.spawn().expect("redis-cli runs");
+    let mut paste = cli.stdin.take().expect("a pipe");
+    writeln!(paste, "{line}").expect("pasted");
+    drop(paste);
+    let said = cli.wait_with_output().expect("it ends").stdout;
+    assert_eq!(String::from_utf8_lossy(&said).trim(), "OK", "{line}");
+
+    let password = password.trim_start_matches('>');
+    let url = format!("redis://{user}:{password}@127.0.0.1:{}/", redis.port());
+    let file = place.file("least.toml", &store(&url, ""));
+    use_all(&Process::start(place.path(), &["--config", &file]).await).await;
 }

@@ -1,20 +1,19 @@
-//! `delay-queue export`: bucket by bucket, page by page, into FILE.part; then FILE.
+//! `delay-queue export`: bucket by bucket, page by page.
 //!
-//! What was written before an interruption is read again and compared with the store, and the rest
-//! follows behind its last complete section.
+//! What was written to a file before an interruption is read again and compared with the store, and
+//! the rest follows behind its last complete section.
 
 use std::{
     error::Error,
-    ffi::OsString,
-    fs::{self, File, OpenOptions, TryLockError},
-    io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
+    fs::File,
+    io::{BufReader, Read, Seek},
 };
 
 use super::{
-    Export,
+    Export, is_standard,
     job_line::JobLine,
     line::{FORMAT, Head, Line, TopicLine, VERSION},
+    part::Part,
     progress::Progress,
     reader::{Item, Reader, Sums},
     tally::Tally,
@@ -34,8 +33,8 @@ const LEAST: usize = 10;
 const PAGE_BYTES: usize = 4 << 20;
 
 pub(super) async fn run(arguments: &Export, settings: &Settings) -> Outcome<()> {
-    let file = arguments.file.as_path();
-    if file.exists() && !arguments.force {
+    let file = Some(arguments.file.as_path()).filter(|file| !is_standard(file));
+    if let Some(file) = file.filter(|file| file.exists() && !arguments.force) {
         let advice = "choose another name, or replace it by --force";
         return Err(
             format!("failed to export: {} is there already; {advice}", file.display()).into()
@@ -51,9 +50,12 @@ pub(super) async fn run(arguments: &Export, settings: &Settings) -> Outcome<()> 
     };
     let done = async {
         super::nobody_else_works_on(&*store).await?;
-        let part = Part::open(file, arguments.force)?;
+        let part = match file {
+            Some(file) => Part::of(file, arguments.force)?,
+            None => Part::standard_output(),
+        };
         let skip_damaged = arguments.skip_damaged;
-        Exporter { store: &*store, part, skip_damaged, left_out: 0 }.run(&head, file).await
+        Exporter { store: &*store, part, skip_damaged, left_out: 0 }.run(&head).await
     };
     let done = done.await;
     store.close().await;
@@ -72,74 +74,6 @@ fn store_name(settings: &Settings) -> Outcome<String> {
     }
 }
 
-/// FILE.part: what is written so far.
-struct Part {
-    path: PathBuf,
-    file: BufWriter<File>,
-    sums: Sums,
-    text: Vec<u8>,
-}
-
-impl Part {
-    /// Takes it for this process alone; empty if there was none, or to begin anew.
-    fn open(file: &Path, anew: bool) -> Outcome<Self> {
-        let mut path = OsString::from(file);
-        path.push(".part");
-        let path = PathBuf::from(path);
-        let shown = path.display();
-        let opened =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let file = opened.map_err(|cause| format!("failed to write {shown}: {cause}"))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(format!("failed to export: another export writes {shown}").into());
-            }
-            Err(TryLockError::Error(cause)) => {
-                return Err(format!("failed to lock {shown}: {cause}").into());
-            }
-        }
-        if anew {
-            file.set_len(0)?;
-        }
-        Ok(Self { path, file: BufWriter::new(file), sums: Sums::default(), text: Vec::new() })
-    }
-
-    fn write(&mut self, line: &Line<'_>) -> Outcome<()> {
-        self.text.clear();
-        serde_json::to_writer(&mut self.text, line)?;
-        self.text.push(b'\n');
-        self.sums.add(line, &self.text);
-        self.file.write_all(&self.text).map_err(|cause| self.failed(&cause))
-    }
-
-    /// Goes on behind what these are the sums of; what stands there is dropped.
-    fn go_on(&mut self, sums: Sums) -> Outcome<()> {
-        let file = self.file.get_mut();
-        let done = file.set_len(sums.bytes).and_then(|()| file.seek(SeekFrom::Start(sums.bytes)));
-        self.sums = sums;
-        done.map(drop).map_err(|cause| self.failed(&cause))
-    }
-
-    /// Brings it to the disk under its final name.
-    fn finish(mut self, file: &Path) -> Outcome<()> {
-        let path = self.path.clone();
-        let mut finish = || {
-            self.file.flush()?;
-            self.file.get_ref().sync_all()?;
-            fs::rename(&path, file)?;
-            let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
-            File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
-        };
-        finish().map_err(|cause: std::io::Error| self.failed(&cause))
-    }
-
-    fn failed(&self, cause: &std::io::Error) -> Box<dyn Error> {
-        let path = self.path.display();
-        format!("failed to write {path}: {cause}; the same export again goes on").into()
-    }
-}
-
 struct Exporter<'a> {
     store: &'a dyn Store,
     part: Part,
@@ -149,7 +83,7 @@ struct Exporter<'a> {
 }
 
 impl Exporter<'_> {
-    async fn run(mut self, head: &Head, file: &Path) -> Outcome<()> {
+    async fn run(mut self, head: &Head) -> Outcome<()> {
         if !self.resume(head).await? {
             self.part.go_on(Sums::default())?;
             self.part.write(&Line::Head(head.clone()))?;
@@ -164,15 +98,12 @@ impl Exporter<'_> {
         let topics = self.topics().await?;
         self.part.write(&Line::Total(self.part.sums.total()))?;
         let jobs = self.part.sums.jobs;
-        self.part.finish(file)?;
-        println!(
-            "exported {jobs} jobs, and what is set for {topics} topics, to {}",
-            file.display()
-        );
-        if self.left_out > 0 {
-            println!("left out {} damaged jobs", self.left_out);
-        }
-        Ok(())
+        let left_out = match self.left_out {
+            0 => String::new(),
+            damaged => format!(" (left out {damaged} damaged ones)"),
+        };
+        let set = format!("and what is set for {topics} topics,");
+        self.part.finish(&format!("exported {jobs} jobs{left_out}, {set}"))
     }
 
     async fn bucket(&mut self, bucket: Bucket, progress: &mut Progress) -> Outcome<()> {
@@ -231,11 +162,11 @@ impl Exporter<'_> {
         let now = Tally::of_bucket(self.store, bucket).await?.settled();
         let written = written.settled();
         let moved = before.is_some_and(|before| before.settled() != now);
-        let part = self.part.path.display();
+        let (part, begin_anew) = (self.part.name(), self.part.begin_anew());
         if moved || !written.is_within(&now) {
             return Err(format!(
                 "failed to export: jobs of bucket {} have moved since they were written to \
-                 {part}; stop all servers of this store, and begin anew by --force",
+                 {part}; stop all servers of this store, and {begin_anew}",
                 bucket.index()
             )
             .into());
@@ -245,7 +176,7 @@ impl Exporter<'_> {
             return Err(format!(
                 "failed to export: {missing} jobs of bucket {} did not come, the first of topic \
                  {topic}: they are damaged, or were put since {part} was begun. Leave damaged ones \
-                 out by --skip-damaged; if there were servers at work, begin anew by --force",
+                 out by --skip-damaged; if there were servers at work, {begin_anew}",
                 bucket.index()
             )
             .into());
@@ -271,12 +202,12 @@ impl Exporter<'_> {
     /// Reads what an interrupted export has written, and goes on behind its last section; answers
     /// whether there is anything to go on with.
     async fn resume(&mut self, head: &Head) -> Outcome<bool> {
-        let shown = self.part.path.display().to_string();
-        let file = File::open(&self.part.path)?;
+        let Some(file) = self.part.written()? else { return Ok(false) };
+        let shown = self.part.name();
         if is_beginning(&file, head)? {
             return Ok(false);
         }
-        let advice = "remove it, or begin anew by --force";
+        let advice = format!("remove it, or {}", self.part.begin_anew());
         let refused = |what: String| format!("failed to go on with {shown}: {what}; {advice}");
         let mut reader = Reader::open(BufReader::new(file)).map_err(|d| refused(d.to_string()))?;
         if reader.head() != head {

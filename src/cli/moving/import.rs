@@ -2,7 +2,12 @@
 //!
 //! Nothing of the file is believed but what has been read to its end; nothing is written before.
 
-use std::{error::Error, fs::File, io::BufReader, path::Path};
+use std::{
+    error::Error,
+    fs::File,
+    io::{self, BufReader, Seek},
+    path::Path,
+};
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -34,26 +39,51 @@ struct Content {
 }
 
 pub(super) async fn run(file: &Path, settings: &Settings) -> Outcome<()> {
-    let shown = file.display();
-    let content = check(file)
+    let shown = match super::is_standard(file) {
+        true => "standard input".into(),
+        false => file.display().to_string(),
+    };
+    let content = Source::of(file).and_then(|source| Ok((check(&source)?, source)));
+    let (content, source) = content
         .map_err(|error| format!("failed to import {shown}: {error}; nothing was written"))?;
     let store = open_store(settings).await?;
     let done = async {
         super::nobody_else_works_on(&*store).await?;
-        take(&*store, file, &content).await
+        take(&*store, &source, &content).await
     };
     let done = done.await;
     store.close().await;
     done.map_err(|error| format!("failed to import {shown}: {error}").into())
 }
 
-fn open(file: &Path) -> Outcome<Reader<BufReader<File>>> {
-    Ok(Reader::open(BufReader::with_capacity(1 << 20, File::open(file)?))?)
+/// A file that can be read twice.
+struct Source(File);
+
+impl Source {
+    /// Standard input is copied into a file without a name, in the folder for temporary ones.
+    fn of(file: &Path) -> Outcome<Self> {
+        if !super::is_standard(file) {
+            return Ok(Self(File::open(file)?));
+        }
+        let copied = tempfile::tempfile().and_then(|mut copy| {
+            io::copy(&mut io::stdin().lock(), &mut copy)?;
+            Ok(copy)
+        });
+        let dir = std::env::temp_dir();
+        let failed = |cause| format!("it could not be copied to {}: {cause}", dir.display());
+        Ok(Self(copied.map_err(failed)?))
+    }
+
+    /// From its beginning.
+    fn open(&self) -> Outcome<Reader<BufReader<&File>>> {
+        (&self.0).rewind()?;
+        Ok(Reader::open(BufReader::with_capacity(1 << 20, &self.0))?)
+    }
 }
 
 /// Reads it to its end.
-fn check(file: &Path) -> Outcome<Content> {
-    let mut reader = open(file)?;
+fn check(source: &Source) -> Outcome<Content> {
+    let mut reader = source.open()?;
     let mut content = Content { tally: Tally::default(), topics: Vec::new() };
     let (mut ids, mut progress) = (Ids::default(), Progress::new("checked", None));
     while let Some(item) = reader.next()? {
@@ -98,10 +128,10 @@ impl Ids {
 }
 
 /// Takes a checked file into the store, and compares the two.
-async fn take(store: &dyn Store, file: &Path, content: &Content) -> Outcome<()> {
+async fn take(store: &dyn Store, source: &Source, content: &Content) -> Outcome<()> {
     let before = Tally::of_store(store).await?;
     let again = |error: Box<dyn Error>| format!("{error}. The same import again goes on");
-    let taken = fill(store, file, content).await.map_err(again)?;
+    let taken = fill(store, source, content).await.map_err(again)?;
     let (all, topics) = (content.tally.jobs(), content.topics.len());
     println!(
         "imported {} jobs; {} of {all} were there already; set {topics} topics",
@@ -117,13 +147,13 @@ struct Taken {
     there: u64,
 }
 
-async fn fill(store: &dyn Store, file: &Path, content: &Content) -> Outcome<Taken> {
+async fn fill(store: &dyn Store, source: &Source, content: &Content) -> Outcome<Taken> {
     // First, so that no server hands out what is to be held back.
     for TopicLine { topic, paused, defaults } in &content.topics {
         store.set_paused(topic.clone(), *paused).await?;
         store.set_defaults(topic.clone(), defaults.clone()).await?;
     }
-    let mut reader = open(file)?;
+    let mut reader = source.open()?;
     let mut progress = Progress::new("imported", Some(content.tally.jobs()));
     let (mut batches, mut taken) = (Batches::new(store.buckets()), Taken::default());
     while let Some(item) = reader.next()? {

@@ -7,11 +7,16 @@ mod export;
 mod import;
 mod job_line;
 mod line;
+mod part;
 mod progress;
 mod reader;
 mod tally;
 
-use std::{error::Error, future::Future, path::PathBuf};
+use std::{
+    error::Error,
+    future::Future,
+    path::{Path, PathBuf},
+};
 
 use super::serve::start_log;
 use crate::{
@@ -25,7 +30,7 @@ use crate::{
 /// is started again.
 #[derive(Debug, clap::Args)]
 pub(super) struct Export {
-    /// The file to write; FILE.part until it is complete
+    /// The file to write, FILE.part until it is complete; or - for standard output
     file: PathBuf,
 
     /// Replace FILE if it is there, and begin anew if FILE.part is
@@ -44,7 +49,7 @@ pub(super) struct Export {
 /// work on the store meanwhile.
 #[derive(Debug, clap::Args)]
 pub(super) struct Import {
-    /// The file that `export` has written
+    /// The file that `export` has written; or - for standard input
     file: PathBuf,
 }
 
@@ -54,6 +59,11 @@ pub(super) fn export(arguments: &Export, settings: &Settings) -> Result<(), Box<
 
 pub(super) fn import(arguments: &Import, settings: &Settings) -> Result<(), Box<dyn Error>> {
     work(settings, import::run(&arguments.file, settings))
+}
+
+/// Whether the command line says `-` instead of a file.
+fn is_standard(file: &Path) -> bool {
+    file.as_os_str() == "-"
 }
 
 /// Jobs that move meanwhile would be missed or doubled. A file store has a lock for this.

@@ -1,0 +1,147 @@
+//! Where an export goes: FILE.part, which becomes FILE when it is complete; or standard output.
+
+use std::{
+    error::Error,
+    ffi::OsString,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, BufWriter, Seek, SeekFrom, Stdout, Write},
+    path::{Path, PathBuf},
+};
+
+use super::{line::Line, reader::Sums};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// What is written so far.
+pub(super) struct Part {
+    target: Target,
+    pub(super) sums: Sums,
+    text: Vec<u8>,
+}
+
+enum Target {
+    File { part: PathBuf, file: PathBuf, out: BufWriter<File> },
+    StandardOutput(BufWriter<Stdout>),
+}
+
+impl Part {
+    /// Takes FILE.part for this process alone; empty if there was none, or to begin anew.
+    pub(super) fn of(file: &Path, anew: bool) -> Outcome<Self> {
+        let mut path = OsString::from(file);
+        path.push(".part");
+        let path = PathBuf::from(path);
+        let shown = path.display();
+        let opened =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let out = opened.map_err(|cause| format!("failed to write {shown}: {cause}"))?;
+        match out.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(format!("failed to export: another export writes {shown}").into());
+            }
+            Err(TryLockError::Error(cause)) => {
+                return Err(format!("failed to lock {shown}: {cause}").into());
+            }
+        }
+        if anew {
+            out.set_len(0)?;
+        }
+        let (file, out) = (file.to_owned(), BufWriter::new(out));
+        Ok(Self::new(Target::File { part: path, file, out }))
+    }
+
+    /// Standard output, which always begins anew.
+    pub(super) fn standard_output() -> Self {
+        Self::new(Target::StandardOutput(BufWriter::new(io::stdout())))
+    }
+
+    fn new(target: Target) -> Self {
+        Self { target, sums: Sums::default(), text: Vec::new() }
+    }
+
+    /// The name by which messages call it.
+    pub(super) fn name(&self) -> String {
+        match &self.target {
+            Target::File { part, .. } => part.display().to_string(),
+            Target::StandardOutput(_) => "standard output".to_owned(),
+        }
+    }
+
+    /// How to begin again, for messages.
+    pub(super) fn begin_anew(&self) -> &'static str {
+        match self.target {
+            Target::File { .. } => "begin anew by --force",
+            Target::StandardOutput(_) => "begin anew",
+        }
+    }
+
+    /// What an export before this one has written, to be read from its beginning.
+    pub(super) fn written(&self) -> Outcome<Option<File>> {
+        match &self.target {
+            Target::File { part, .. } => Ok(Some(File::open(part)?)),
+            Target::StandardOutput(_) => Ok(None),
+        }
+    }
+
+    pub(super) fn write(&mut self, line: &Line<'_>) -> Outcome<()> {
+        self.text.clear();
+        serde_json::to_writer(&mut self.text, line)?;
+        self.text.push(b'\n');
+        self.sums.add(line, &self.text);
+        let out: &mut dyn Write = match &mut self.target {
+            Target::File { out, .. } => out,
+            Target::StandardOutput(out) => out,
+        };
+        out.write_all(&self.text).map_err(|cause| self.failed(&cause))
+    }
+
+    /// Goes on behind what these are the sums of; what stands there is dropped.
+    pub(super) fn go_on(&mut self, sums: Sums) -> Outcome<()> {
+        let done = match &mut self.target {
+            Target::File { out, .. } => {
+                let (file, end) = (out.get_mut(), sums.bytes);
+                file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(drop)
+            }
+            Target::StandardOutput(_) => Ok(()),
+        };
+        self.sums = sums;
+        done.map_err(|cause| self.failed(&cause))
+    }
+
+    /// Brings a file to the disk under its final name. Says `done`, with the place, where the
+    /// export itself does not go.
+    pub(super) fn finish(mut self, done: &str) -> Outcome<()> {
+        match self.flush() {
+            Ok(()) => {}
+            Err(cause) => return Err(self.failed(&cause)),
+        }
+        match &self.target {
+            Target::File { file, .. } => println!("{done} to {}", file.display()),
+            Target::StandardOutput(_) => eprintln!("{done} to standard output"),
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.target {
+            Target::File { part, file, out } => {
+                out.flush()?;
+                out.get_ref().sync_all()?;
+                fs::rename(&part, &file)?;
+                let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+                File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+            }
+            Target::StandardOutput(out) => out.flush(),
+        }
+    }
+
+    fn failed(&self, cause: &io::Error) -> Box<dyn Error> {
+        let name = self.name();
+        match self.target {
+            Target::File { .. } => {
+                format!("failed to write {name}: {cause}; the same export again goes on").into()
+            }
+            Target::StandardOutput(_) => format!("failed to write {name}: {cause}").into(),
+        }
+    }
+}
