@@ -127,7 +127,7 @@ impl Part {
             Target::File { part, file, out } => {
                 out.flush()?;
                 out.get_ref().sync_all()?;
-                fs::rename(&part, &file)?;
+                fs::rename(part.as_path(), file.as_path())?;
                 let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
                 File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
             }
