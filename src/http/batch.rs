@@ -9,6 +9,7 @@ use super::{
     input::{Content, NoQuery},
     jobs::placed_status,
     json::Json,
+    log::PartFailed,
     parse::parse,
     problem::{Problem, Written},
     wire::{self, Bare, Became, Place, Wish},
@@ -32,7 +33,7 @@ enum ResultOfOne {
     Refused(Written),
 }
 
-type Answer = Result<Json<Results>, Problem>;
+type Answer = Result<(Option<PartFailed>, Json<Results>), Problem>;
 
 pub(super) async fn put(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
     let puts = jobs(&content)?.into_iter().enumerate().map(|(index, json)| {
@@ -170,16 +171,21 @@ async fn answer<T, J, O>(
     if let Some(error) = whole_batch_failed(&replies) {
         return Err(error.into());
     }
+    let mut failed: Option<PartFailed> = None;
     let mut replies = replies.into_iter();
     let results = tags.into_iter().map(|tag| match tag {
         Err(problem) => ResultOfOne::Refused(problem.of_job(None)),
         Ok(tag) => match replies.next().map(|reply| reply.map_err(Problem::from)) {
             Some(Ok(reply)) => ResultOfOne::Done(done(tag, reply)),
-            Some(Err(problem)) => ResultOfOne::Refused(problem.of_job(id(&tag))),
-            None => ResultOfOne::Refused(Problem::internal().of_job(id(&tag))),
+            refused => {
+                let problem = refused.and_then(Result::err).unwrap_or_else(Problem::internal);
+                PartFailed::add(&mut failed, &problem);
+                ResultOfOne::Refused(problem.of_job(id(&tag)))
+            }
         },
     });
-    Ok(Json(Results { results: results.collect() }))
+    let results = results.collect();
+    Ok((failed, Json(Results { results })))
 }
 
 /// If the store did nothing at all, the request as a whole says so: a client that looks at the

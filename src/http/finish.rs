@@ -14,12 +14,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{json, problem::Problem};
+use super::{json, log::Asked, problem::Problem};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 pub(super) async fn finish(request: Request, next: Next) -> Response {
-    let id = request_id(&request);
+    let (id, asked) = (request_id(&request), Asked::new(&request));
     let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
     let mut response = if encoded {
         let detail = "Content-Encoding is not supported: send the body as it is";
@@ -28,7 +28,9 @@ pub(super) async fn finish(request: Request, next: Next) -> Response {
     } else {
         next.run(request).await
     };
-    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+    let problem = response.extensions_mut().remove::<Problem>();
+    asked.answered(&response, problem.as_ref(), &id);
+    if let Some(problem) = problem {
         write(&mut response, problem, &id);
     }
     response.headers_mut().insert(REQUEST_ID, id);
@@ -40,9 +42,6 @@ fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
     }
     let request_id = id.to_str().unwrap_or_default();
-    if problem.status.is_server_error() {
-        tracing::warn!(request_id, code = problem.code, "answered with an error of the server");
-    }
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     let written = problem.of_request(request_id);

@@ -9,6 +9,7 @@ mod finish;
 mod input;
 mod jobs;
 mod json;
+mod log;
 mod metrics;
 mod noop;
 mod ops;

@@ -1,6 +1,6 @@
 //! Whether the client of a request is still there.
 
-use std::{io::ErrorKind, mem::MaybeUninit, sync::Arc};
+use std::{io::ErrorKind, mem::MaybeUninit, net::SocketAddr, sync::Arc};
 
 use socket2::SockRef;
 use tokio::net::TcpStream;
@@ -13,6 +13,11 @@ impl Peer {
     /// The client at the other end of `stream`.
     pub fn new(stream: Arc<TcpStream>) -> Self {
         Self(stream)
+    }
+
+    /// Where the client is.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.0.peer_addr().ok()
     }
 
     /// Asks the socket itself: that the client has hung up may be known there long before the

@@ -23,6 +23,8 @@ pub(super) struct Problem {
     pub(super) detail: String,
     pub(super) field: Option<String>,
     pub(super) applied: Applied,
+    /// What it comes from, for the log alone.
+    pub(super) cause: Option<String>,
 }
 
 /// The problem as it is written. `type` is "about:blank" (RFC 9457, section 4.2.1): `title` is the
@@ -47,7 +49,7 @@ pub(super) struct Written {
 
 impl Problem {
     pub(super) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, code, detail: detail.into(), field: None, applied: Applied::No }
+        Self { status, code, detail: detail.into(), field: None, applied: Applied::No, cause: None }
     }
 
     /// A field whose value is not allowed: `detail` completes "the field …".
@@ -188,8 +190,7 @@ impl From<StoreError> for Problem {
             ),
             (StoreError::Unreadable { .. }, _) => Self::internal(),
         };
-        tracing::warn!(%error, code = problem.code, "a request failed");
-        Self { applied, ..problem }
+        Self { applied, cause: Some(error.to_string()), ..problem }
     }
 }
 

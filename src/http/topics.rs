@@ -7,6 +7,7 @@ use super::{
     cursor::Cursor,
     input::{Content, NoQuery, PathTopic},
     json::Json,
+    log::Did,
     parse::{nothing, parse},
     problem::Problem,
     query::Query,
@@ -68,12 +69,13 @@ pub(super) async fn put(
     PathTopic(topic): PathTopic,
     _: NoQuery,
     Content(content): Content,
-) -> Result<Json<ShownTopic>, Problem> {
+) -> Result<(Did, Json<ShownTopic>), Problem> {
     let defaults = parse::<PutTopic>(&content, "")?.valid(&topic, app.queue.is_paused(&topic))?;
+    let did = Did(serde_json::to_string(&defaults).unwrap_or_default());
     app.queue.set_defaults(topic.clone(), defaults).await?;
     // They are set, even if the look that shows them fails.
     let unsure = |problem| Problem { applied: Applied::Unknown, ..problem };
-    shown(&app, topic).await.map_err(unsure)
+    Ok((did, shown(&app, topic).await.map_err(unsure)?))
 }
 
 pub(super) async fn pause(
@@ -81,7 +83,7 @@ pub(super) async fn pause(
     topic: PathTopic,
     query: NoQuery,
     content: Content,
-) -> Result<Json<Paused>, Problem> {
+) -> Result<(Did, Json<Paused>), Problem> {
     set_paused(state, topic, query, content, true).await
 }
 
@@ -90,7 +92,7 @@ pub(super) async fn resume(
     topic: PathTopic,
     query: NoQuery,
     content: Content,
-) -> Result<Json<Paused>, Problem> {
+) -> Result<(Did, Json<Paused>), Problem> {
     set_paused(state, topic, query, content, false).await
 }
 
@@ -100,10 +102,11 @@ async fn set_paused(
     _: NoQuery,
     Content(content): Content,
     paused: bool,
-) -> Result<Json<Paused>, Problem> {
+) -> Result<(Did, Json<Paused>), Problem> {
     nothing(&content)?;
     app.queue.set_paused(topic.clone(), paused).await?;
-    Ok(Json(Paused { topic, paused }))
+    let did = Did(if paused { "paused" } else { "resumed" }.to_owned());
+    Ok((did, Json(Paused { topic, paused })))
 }
 
 pub(super) async fn jobs(
@@ -132,12 +135,13 @@ pub(super) async fn purge(
     PathTopic(topic): PathTopic,
     uri: Uri,
     Content(content): Content,
-) -> Result<Json<Purged>, Problem> {
+) -> Result<(Did, Json<Purged>), Problem> {
     let mut query = Query::new(&uri);
     let state = query.state()?;
     query.finish()?;
     nothing(&content)?;
-    Ok(Json(Purged { purged: app.queue.purge(&topic, state).await? }))
+    let purged = app.queue.purge(&topic, state).await?;
+    Ok((Did(format!("{purged} jobs purged")), Json(Purged { purged })))
 }
 
 pub(super) async fn kick(
@@ -145,10 +149,11 @@ pub(super) async fn kick(
     PathTopic(topic): PathTopic,
     uri: Uri,
     Content(content): Content,
-) -> Result<Json<Kicked>, Problem> {
+) -> Result<(Did, Json<Kicked>), Problem> {
     let mut query = Query::new(&uri);
     let limit = query.limit(1000, MAX_KICK)?;
     query.finish()?;
     nothing(&content)?;
-    Ok(Json(Kicked { kicked: app.queue.kick_topic(&topic, limit).await? }))
+    let kicked = app.queue.kick_topic(&topic, limit).await?;
+    Ok((Did(format!("{kicked} jobs kicked")), Json(Kicked { kicked })))
 }
