@@ -3,6 +3,7 @@
 mod bench;
 mod doctor;
 mod health;
+mod log;
 mod moving;
 mod serve;
 

@@ -1,22 +1,25 @@
 //! `delay-queue serve`: the server, from its telemetry to its signals.
 
-use std::{error::Error, io::IsTerminal};
+use std::{error::Error, time::Duration};
 
+use super::log;
+use crate::{config::Settings, server};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
-use tracing_subscriber::EnvFilter;
-
-use crate::{
-    config::{LogFormat, LogSettings, Settings},
-    server,
-};
 
 pub(super) fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
-    start_log(&settings.log)?;
+    let repeated = log::start_summing(&settings.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(settings))
+    let done = runtime.block_on(async {
+        tokio::select! {
+            done = serve(settings) => done,
+            never = repeated.tell_for_ever() => match never {},
+        }
+    });
+    repeated.tell(Duration::ZERO);
+    done
 }
 
 async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
@@ -36,16 +39,4 @@ async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
         .await
         .map_err(|cause| format!("failed to listen on {address} (server.listen): {cause}"))?;
     Ok(server::run(listener, settings, shutdown).await?)
-}
-
-pub(super) fn start_log(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(settings.filter.parse::<EnvFilter>()?)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
-    match settings.format {
-        LogFormat::Text => builder.init(),
-        LogFormat::Json => builder.json().init(),
-    }
-    Ok(())
 }

@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::serve::start_log;
+use super::log;
 use crate::{
     config::{LogSettings, Settings},
     store::Store,
@@ -82,6 +82,6 @@ fn work(
     settings: &Settings,
     work: impl Future<Output = Result<(), Box<dyn Error>>>,
 ) -> Result<(), Box<dyn Error>> {
-    start_log(&LogSettings { filter: "warn".to_owned(), ..settings.log.clone() })?;
+    log::start(&LogSettings { filter: "warn".to_owned(), ..settings.log.clone() })?;
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }

@@ -1,0 +1,238 @@
+//! The log of the program: format, filter, and repeated warnings summed up.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    convert::Infallible,
+    error::Error,
+    fmt,
+    hash::{DefaultHasher, Hasher},
+    io::IsTerminal,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tracing::{
+    Event, Level, Subscriber,
+    callsite::Identifier,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    EnvFilter, Layer,
+    layer::{Context, SubscriberExt},
+    registry,
+    util::SubscriberInitExt,
+};
+
+use crate::config::{LogFormat, LogSettings};
+
+/// What is repeated within this time is summed up at its end.
+const SPAN: Duration = Duration::from_secs(10);
+/// Different lines of one place in the code that are shown within [`SPAN`].
+const DIFFERENT: usize = 10;
+/// Fields that differ with every request, and do not make its line another one.
+const OF_REQUESTS: [&str; 3] = ["request_id", "path", "ms"];
+
+/// Starts the log of a command: every line is shown.
+pub(super) fn start(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
+    start_with(settings, None)
+}
+
+/// Starts the log of a server: what is repeated is counted, and said by [`Repeated::tell`].
+pub(super) fn start_summing(settings: &LogSettings) -> Result<Repeated, Box<dyn Error>> {
+    let repeated = Repeated::default();
+    start_with(settings, Some(repeated.clone()))?;
+    Ok(repeated)
+}
+
+fn start_with(settings: &LogSettings, sums: Option<Repeated>) -> Result<(), Box<dyn Error>> {
+    let lines = tracing_subscriber::fmt::layer()
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    let lines = match settings.format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    let filter = settings.filter.parse::<EnvFilter>()?;
+    registry().with(lines).with(filter).with(sums).init();
+    Ok(())
+}
+
+/// Warnings and errors that were shown already, by their places in the code. A client in a loop on
+/// a full disk must not fill the disk of the log.
+#[derive(Clone, Default)]
+pub(super) struct Repeated(Arc<Mutex<HashMap<Identifier, Place>>>);
+
+struct Place {
+    since: Instant,
+    /// Hashes of the lines that were shown since then.
+    shown: Vec<u64>,
+    /// How many were not.
+    more: u64,
+    level: Level,
+    message: String,
+}
+
+impl Repeated {
+    /// Tells every second, until it is dropped, what was repeated.
+    pub(super) async fn tell_for_ever(&self) -> Infallible {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            ticks.tick().await;
+            self.tell(SPAN);
+        }
+    }
+
+    /// Tells what was repeated at places that began to be counted so long ago, and begins anew
+    /// there.
+    pub(super) fn tell(&self, age: Duration) {
+        let over: Vec<Place> = {
+            let mut places = self.lock();
+            places
+                .extract_if(|_, place| place.since.elapsed() >= age)
+                .map(|(_, place)| place)
+                .collect()
+        };
+        for Place { since, more, level, message, .. } in over {
+            let seconds = since.elapsed().as_secs().max(1);
+            let line = format!("… and {} more in the last {seconds} s: {message}", grouped(more));
+            match level {
+                _ if more == 0 => {}
+                Level::ERROR => tracing::error!("{line}"),
+                _ => tracing::warn!("{line}"),
+            }
+        }
+    }
+
+    /// Counts a line; whether it is to be shown.
+    fn is_new(&self, event: &Event<'_>) -> bool {
+        let mut line = Line::default();
+        event.record(&mut line);
+        let hash = line.hash.finish();
+        let mut places = self.lock();
+        let place = match places.entry(event.metadata().callsite()) {
+            Entry::Occupied(place) => place.into_mut(),
+            Entry::Vacant(place) => place.insert(Place {
+                since: Instant::now(),
+                shown: Vec::new(),
+                more: 0,
+                level: *event.metadata().level(),
+                message: line.message,
+            }),
+        };
+        let is_new = place.shown.len() < DIFFERENT && !place.shown.contains(&hash);
+        match is_new {
+            true => place.shown.push(hash),
+            false => place.more += 1,
+        }
+        is_new
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Identifier, Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Repeated {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        let metadata = event.metadata();
+        *metadata.level() > Level::WARN || metadata.target() == module_path!() || self.is_new(event)
+    }
+}
+
+/// What a line says.
+#[derive(Default)]
+struct Line {
+    message: String,
+    hash: DefaultHasher,
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if OF_REQUESTS.contains(&field.name()) {
+            return;
+        }
+        let value = format!("{value:?}");
+        self.hash.write(field.name().as_bytes());
+        self.hash.write(value.as_bytes());
+        if field.name() == "message" {
+            self.message = value;
+        }
+    }
+}
+
+/// `3,412` for 3412.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (3_412, "3,412"), (1_000_000, "1,000,000")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn what_is_repeated_is_shown_once_and_counted() {
+        let repeated = Repeated::default();
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let layer = tracing_subscriber::fmt::layer().with_ansi(false);
+        let layer = layer.with_writer(move || writer.clone());
+        tracing::subscriber::with_default(registry().with(layer).with(repeated.clone()), || {
+            for number in 0..3_413 {
+                tracing::warn!(code = "store_full", request_id = number, "a request failed");
+            }
+            for number in 0..25 {
+                tracing::error!(number, "another line each time");
+                tracing::info!("all of these are shown");
+            }
+            repeated.tell(SPAN);
+            repeated.tell(Duration::ZERO);
+            repeated.tell(Duration::ZERO);
+            tracing::warn!("once");
+            repeated.tell(Duration::ZERO);
+        });
+        let said = lines.text();
+        let count = |text: &str| said.lines().filter(|line| line.contains(text)).count();
+        assert_eq!(count("store_full"), 1, "{said}");
+        assert_eq!(count("… and 3,412 more in the last 1 s: a request failed"), 1, "{said}");
+        assert_eq!(count("number="), DIFFERENT, "{said}");
+        assert_eq!(count("ERROR"), DIFFERENT + 1, "{said}");
+        assert_eq!(count("… and 15 more in the last 1 s: another line each time"), 1, "{said}");
+        assert_eq!(count("all of these"), 25, "{said}");
+        assert_eq!(count("once"), 1, "{said}");
+    }
+
+    /// A place for lines.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Lines {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().expect("not poisoned").clone()).expect("text")
+        }
+    }
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("not poisoned").write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+}
