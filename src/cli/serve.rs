@@ -11,6 +11,7 @@ use tokio::{
 
 pub(super) fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let repeated = log::start_summing(&settings.log)?;
+    server::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         tokio::select! {

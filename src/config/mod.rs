@@ -41,6 +41,7 @@ pub struct ServerSettings {
     pub shutdown_grace: Millis,
     pub header_timeout: Millis,
     pub body_timeout: Millis,
+    pub write_timeout: Millis,
 }
 
 /// `[timer]`
@@ -69,6 +70,7 @@ pub struct JobSettings {
 pub struct Limits {
     pub body_bytes: usize,
     pub request_bytes: usize,
+    pub memory_bytes: usize,
 }
 
 /// `[log]`
@@ -167,7 +169,8 @@ impl Settings {
         between("server.shutdown_grace", self.server.shutdown_grace, Millis::ZERO, day)?;
         between("server.header_timeout", self.server.header_timeout, Millis::new(1_000), day)?;
         between("server.body_timeout", self.server.body_timeout, Millis::new(1_000), day)?;
-        let Limits { body_bytes, request_bytes } = self.limits;
+        between("server.write_timeout", self.server.write_timeout, Millis::new(1_000), day)?;
+        let Limits { body_bytes, request_bytes, memory_bytes } = self.limits;
         if !(1..=64 << 20).contains(&body_bytes) {
             let allowed = "must be from 1 to 67108864 bytes";
             return Err(refused("limits.body_bytes", allowed, body_bytes));
@@ -175,6 +178,10 @@ impl Settings {
         if request_bytes < body_bytes + 4096 || request_bytes > 1 << 30 {
             let allowed = "must be from limits.body_bytes + 4096 to 1073741824 bytes";
             return Err(refused("limits.request_bytes", allowed, request_bytes));
+        }
+        if memory_bytes / 4 < request_bytes {
+            let allowed = "must be at least four times limits.request_bytes";
+            return Err(refused("limits.memory_bytes", allowed, memory_bytes));
         }
         if let Err(error) = self.log.filter.parse::<tracing_subscriber::EnvFilter>() {
             let allowed = format!("must be a filter such as \"info\" ({error})");

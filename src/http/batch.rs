@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 
 use super::{
     App,
-    input::{Content, NoQuery},
+    content::Content,
+    input::NoQuery,
     jobs::placed_status,
     json::Json,
     log::PartFailed,

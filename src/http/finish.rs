@@ -8,7 +8,7 @@ use axum::{
     extract::Request,
     http::{
         HeaderName, HeaderValue, StatusCode,
-        header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER},
+        header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER},
     },
     middleware::Next,
     response::{IntoResponse, Response},
@@ -41,11 +41,20 @@ fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
     if let Some(seconds) = problem.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
     }
+    if ends_connection(&problem) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     let request_id = id.to_str().unwrap_or_default();
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     let written = problem.of_request(request_id);
     *response.body_mut() = Body::from(json::line(&written).unwrap_or_default());
+}
+
+/// Whether the rest of the request is left unread, and may be much.
+fn ends_connection(problem: &Problem) -> bool {
+    let unread = [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::REQUEST_TIMEOUT];
+    unread.contains(&problem.status) || problem.code == "overloaded"
 }
 
 fn request_id(request: &Request) -> HeaderValue {

@@ -3,11 +3,13 @@
 use axum::{
     extract::{OriginalUri, State},
     http::{HeaderName, StatusCode, Uri, header::LOCATION},
+    response::Response,
 };
 
 use super::{
     App,
-    input::{Content, NoQuery, PathId},
+    content::Content,
+    input::{NoQuery, PathId},
     json::Json,
     parse::{parse, parse_or_default},
     problem::Problem,
@@ -45,8 +47,9 @@ pub(super) async fn get(
     State(app): State<App>,
     PathId(id): PathId,
     _: NoQuery,
-) -> Result<Json<ShownJob>, Problem> {
-    Ok(Json(app.queue.get(id).await?.into()))
+) -> Result<Response, Problem> {
+    app.memory.has_room()?;
+    app.memory.answer(&ShownJob::from(app.queue.get(id).await?))
 }
 
 pub(super) async fn patch(

@@ -33,6 +33,8 @@ pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     gauge("buckets", "Buckets of the store", app.queue.buckets());
     let away = app.queue.away().len();
     gauge("buckets_away", "Buckets that are out of reach: they refuse, the others go on", away);
+    let used = app.memory.used();
+    gauge("memory_bytes", "What requests and answers hold of limits.memory_bytes", used);
     let mut text = String::new();
     // A String takes everything.
     let _ = encode(&mut text, &registry);

@@ -4,12 +4,15 @@
 //! is served at the root and under `/v1`.
 
 mod batch;
+mod content;
 mod cursor;
+mod farewell;
 mod finish;
 mod input;
 mod jobs;
 mod json;
 mod log;
+mod memory;
 mod metrics;
 mod noop;
 mod ops;
@@ -34,7 +37,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use self::problem::Problem;
 
-pub use self::{noop::noop, peer::Peer};
+pub use self::{farewell::Farewell, memory::Memory, noop::noop, peer::Peer};
 use crate::{config::Limits, queue::Queue};
 
 /// What handlers share.
@@ -44,6 +47,8 @@ pub struct App {
     pub queue: Arc<Queue>,
     /// How large things may be.
     pub limits: Limits,
+    /// What requests and answers may hold.
+    pub memory: Memory,
     /// The server is about to end: not ready any more.
     pub draining: Arc<AtomicBool>,
 }

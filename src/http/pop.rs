@@ -20,8 +20,8 @@ use hyper::body::{Frame, SizeHint};
 
 use super::{
     App, Peer,
-    input::{Content, PathTopics},
-    json,
+    content::Content,
+    input::PathTopics,
     parse::parse_or_default,
     problem::Problem,
     query::Query,
@@ -44,10 +44,12 @@ pub(super) async fn pop(
     };
     query.finish()?;
     let pop = parse_or_default::<PopOptions>(&content)?.or(in_query)?.valid(topics)?;
+    // Before it reserves; should there be no room afterwards, the jobs are given back.
+    app.memory.has_room()?;
     let handed = app.queue.pop(pop).await?;
     let jobs = handed.jobs().iter().map(Into::into).collect();
-    let json = json::line(&PoppedJobs { jobs })?;
-    let body = HandedBody { json: Some(json.into()), handed: Some(handed), peer };
+    let json = app.memory.json(&PoppedJobs { jobs })?;
+    let body = HandedBody { json: Some(json), handed: Some(handed), peer };
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

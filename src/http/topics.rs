@@ -1,11 +1,12 @@
 //! The routes of topics as a whole.
 
-use axum::{extract::State, http::Uri};
+use axum::{extract::State, http::Uri, response::Response};
 
 use super::{
     App,
+    content::Content,
     cursor::Cursor,
-    input::{Content, NoQuery, PathTopic},
+    input::{NoQuery, PathTopic},
     json::Json,
     log::Did,
     parse::{nothing, parse},
@@ -113,7 +114,7 @@ pub(super) async fn jobs(
     State(app): State<App>,
     PathTopic(topic): PathTopic,
     uri: Uri,
-) -> Result<Json<JobsPage>, Problem> {
+) -> Result<Response, Problem> {
     let mut query = Query::new(&uri);
     let state = query.state()?.ok_or_else(|| {
         Problem::field("state", "is missing: one of delayed, ready, reserved, dead")
@@ -124,10 +125,11 @@ pub(super) async fn jobs(
     let cursor = Cursor { topic: &topic, state };
     let from = from.map(|text| cursor.parse(&text, &app.queue)).transpose()?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let _turn = app.memory.page().await?;
     let Listed { jobs, damaged, next } = app.queue.list(&topic, state, from, limit).await?;
     let jobs = jobs.into_iter().map(Into::into).collect();
     let cursor = next.map(|position| cursor.text(&position));
-    Ok(Json(JobsPage { jobs, damaged, cursor }))
+    app.memory.answer(&JobsPage { jobs, damaged, cursor })
 }
 
 pub(super) async fn purge(

@@ -1,123 +1,239 @@
-//! Accepting connections and serving them.
+//! Accepting connections, and having room for them.
 //!
-//! The loop is our own and small, on hyper: it gives a slow client only so long for the head of a
-//! request, ends every connection in order when the server is to stop, and lets a handler ask
-//! whether its client is still there.
+//! The loop is our own and small: it ends every connection in order when the server is to stop, and
+//! closes idle ones when descriptors run out, so that a full server still answers.
 
 use std::{
     convert::Infallible,
+    io,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use axum::response::Response;
-use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use hyper::{Request, body::Incoming};
+use slab::Slab;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tower::{Service, ServiceExt};
+use tower::Service;
 
-use super::stream::Stream;
-use crate::http::Peer;
+use super::{connection::serve, descriptors, link::Link};
 
-/// The pause after an accept that failed: mostly too many open files, which takes a while.
+/// The pause after an accept that failed, unless a connection ends before.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// When the server stops, how long a connection may take that has no request in flight.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a connection must have been idle to be closed for another one.
+const IDLE: Duration = Duration::from_millis(100);
+/// One in so many connections is closed when there is no room.
+const SHARE: usize = 16;
+/// A shortage is over when nothing was short for so long.
+const OVER: Duration = Duration::from_secs(10);
 
 /// All connections of one listener.
 #[derive(Clone)]
 pub(super) struct Connections {
     pub(super) header_timeout: Duration,
-    pub(super) open: TaskTracker,
-    /// No more requests.
+    pub(super) write_timeout: Duration,
+    /// Most that are open at once.
+    most: usize,
+    open: TaskTracker,
+    /// No new connections, and no more than one request on each that is open.
     pub(super) stop: CancellationToken,
     /// Whatever is still open is cut.
     pub(super) abort: CancellationToken,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    links: Mutex<Slab<Arc<Link>>>,
+    /// More clients want a connection than there is room for.
+    crowded: AtomicBool,
+    ended: Notify,
 }
 
 impl Connections {
-    /// Accepts for ever.
-    pub(super) async fn accept<S>(&self, listener: TcpListener, service: S)
-    where
-        S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
-        S: Clone + Send + 'static,
-        S::Future: Send,
-    {
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let (all, service) = (self.clone(), service.clone());
-                    self.open.spawn(async move { all.serve(stream, service).await });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "failed to accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
+    pub(super) fn new(header_timeout: Duration, write_timeout: Duration) -> Self {
+        Self {
+            header_timeout,
+            write_timeout,
+            most: descriptors::for_connections(),
+            open: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            abort: CancellationToken::new(),
+            shared: Arc::default(),
         }
     }
 
-    /// Serves one connection until it ends, or until the request in flight is answered after
-    /// `stop`.
-    async fn serve<S>(&self, stream: TcpStream, service: S)
+    /// Accepts and serves until `stop`, then what has connected by then; completes when all
+    /// connections have ended.
+    pub(super) async fn serve<S>(&self, listener: TcpListener, service: S) -> io::Result<()>
     where
         S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
-        S: Clone + Send + 'static,
+        S: Clone + Send + Sync + 'static,
         S::Future: Send,
     {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "failed to set TCP_NODELAY");
+        let mut shortage = Shortage::default();
+        while !self.stop.is_cancelled() {
+            let accepted = tokio::select! {
+                accepted = self.accept(&listener) => accepted,
+                () = self.stop.cancelled() => break,
+            };
+            self.start(accepted, &service, &mut shortage).await;
         }
-        let stream = Arc::new(stream);
-        let peer = Peer::new(Arc::clone(&stream));
-        let in_flight = Arc::new(AtomicBool::new(false));
-        let handling = Arc::clone(&in_flight);
-        let answer = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(peer.clone());
-            let answer = service.clone().oneshot(request);
-            let handling = Arc::clone(&handling);
-            async move {
-                handling.store(true, Ordering::Relaxed);
-                let answered = answer.await;
-                handling.store(false, Ordering::Relaxed);
-                answered
+        // The runtime may not know yet of all that have connected: the socket does.
+        let listener = listener.into_std()?;
+        loop {
+            let accepted = match self.is_full() {
+                true => Err(descriptors::too_many()),
+                false => listener.accept().and_then(|(stream, _)| {
+                    stream.set_nonblocking(true)?;
+                    TcpStream::from_std(stream)
+                }),
+            };
+            if matches!(&accepted, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                break;
             }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.header_timeout)
-            .serve_connection(TokioIo::new(Stream::new(stream)), answer);
-        let mut connection = std::pin::pin!(connection);
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = self.stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
+            self.start(accepted, &service, &mut shortage).await;
+        }
+        drop(listener);
+        self.ended().await;
+        Ok(())
+    }
+
+    /// Completes when all connections have ended; no more are to come.
+    pub(super) async fn ended(&self) {
+        self.open.close();
+        self.open.wait().await;
+    }
+
+    /// How many are open.
+    pub(super) fn count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Answers are the last of their connections: the server stops, or others wait for room.
+    pub(super) fn wants_connections_closed(&self) -> bool {
+        self.stop.is_cancelled() || self.shared.crowded.load(Ordering::Relaxed)
+    }
+
+    /// Completes so long after `abort`.
+    pub(super) async fn aborted_for(&self, span: Duration) {
+        self.abort.cancelled().await;
+        tokio::time::sleep(span).await;
+    }
+
+    async fn accept(&self, listener: &TcpListener) -> io::Result<TcpStream> {
+        match self.is_full() {
+            true => Err(descriptors::too_many()),
+            false => listener.accept().await.map(|(stream, _)| stream),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.lock().len() >= self.most
+    }
+
+    /// Serves a connection, or makes room for the next if this one could not be accepted.
+    async fn start<S>(&self, accepted: io::Result<TcpStream>, service: &S, shortage: &mut Shortage)
+    where
+        S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send,
+    {
+        match accepted {
+            Ok(stream) => {
+                self.shared.crowded.store(false, Ordering::Relaxed);
+                shortage.ease();
+                let link = Arc::new(Link::new(stream));
+                let place = self.lock().insert(Arc::clone(&link));
+                let (all, service) = (self.clone(), service.clone());
+                self.open.spawn(async move {
+                    let _place = Place { all: &all, place };
+                    serve(&all, link, service).await;
+                });
+            }
+            Err(error) if descriptors::is_shortage(&error) => {
+                self.shared.crowded.store(true, Ordering::Relaxed);
+                let closed = self.close_idle();
+                shortage.note(&error, closed, self.count());
                 tokio::select! {
-                    ended = connection => ended,
-                    () = self.no_longer_needed(&in_flight) => return,
+                    () = self.shared.ended.notified() => {}
+                    () = tokio::time::sleep(ACCEPT_PAUSE) => {}
                 }
             }
-        };
-        if let Err(error) = ended {
-            tracing::debug!(%error, "a connection broke off");
+            // This one is gone again; the next may be fine.
+            Err(error) => tracing::debug!(%error, "failed to accept a connection"),
         }
     }
 
-    /// Completes when a connection has had its time to end: a short while without a request in
-    /// flight (its client is slow to send or to read), or else until `abort`.
-    async fn no_longer_needed(&self, in_flight: &AtomicBool) {
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(LAST_WORDS) => {}
-                () = self.abort.cancelled() => return,
-            }
-            if !in_flight.load(Ordering::Relaxed) {
-                return;
-            }
+    /// Closes the connections that have been idle for longest; how many.
+    fn close_idle(&self) -> usize {
+        let links = self.lock();
+        let mut idle: Vec<(Instant, &Arc<Link>)> = links
+            .iter()
+            .filter_map(|(_, link)| Some((link.idle_since()?, link)))
+            .filter(|(since, link)| since.elapsed() >= IDLE && link.is_quiet())
+            .collect();
+        idle.sort_unstable_by_key(|&(since, _)| since);
+        idle.truncate((links.len() / SHARE).max(1));
+        idle.iter().for_each(|(_, link)| link.discard());
+        idle.len()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Slab<Arc<Link>>> {
+        self.shared.links.lock().expect("nobody panics while holding this lock")
+    }
+}
+
+/// The place of an open connection among all of them.
+struct Place<'a> {
+    all: &'a Connections,
+    place: usize,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        // The socket closes with this, or as soon as the connection lets go of it.
+        drop(self.all.lock().remove(self.place));
+        self.all.shared.ended.notify_one();
+    }
+}
+
+/// A time in which connections could not be accepted: told once when it begins, once when it is
+/// over.
+#[derive(Default)]
+struct Shortage {
+    last: Option<Instant>,
+    refused: u64,
+    closed: usize,
+}
+
+impl Shortage {
+    fn note(&mut self, error: &io::Error, closed: usize, open: usize) {
+        if self.last.is_none() {
+            let limit = descriptors::limit();
+            tracing::warn!(
+                %error, open, limit,
+                "no room for another connection; the ones that are idle for longest are closed \
+                 (a higher limit of open files gives room: ulimit -n, or LimitNOFILE of systemd)"
+            );
+        }
+        self.last = Some(Instant::now());
+        self.refused += 1;
+        self.closed += closed;
+    }
+
+    fn ease(&mut self) {
+        if self.last.is_some_and(|last| last.elapsed() >= OVER) {
+            let Self { refused, closed, .. } = std::mem::take(self);
+            tracing::info!(times = refused, closed, "there is room for connections again");
         }
     }
 }

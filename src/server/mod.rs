@@ -1,6 +1,9 @@
 //! Assembles the parts and serves: store, queue, routes, connections.
 
+mod connection;
 mod connections;
+mod descriptors;
+mod link;
 mod noop;
 mod stream;
 
@@ -13,16 +16,15 @@ use std::{
 };
 
 use tokio::net::TcpListener;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Layer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
 
-pub use self::noop::Noop;
+pub use self::{descriptors::raise_limit, noop::Noop};
 
 use self::connections::Connections;
 use crate::{
     config::{Settings, SettingsError, StoreUrl},
-    http::{App, router},
+    http::{App, Memory, router},
     job::Defaults,
     queue::{Queue, QueueSettings},
     store::{Clock, OpenError, Options, Store, StoreError, file::FileStore, redis::RedisStore},
@@ -40,6 +42,9 @@ pub enum StartError {
     /// The store, once it was open.
     #[error(transparent)]
     Reading(#[from] StoreError),
+    /// The listener, once it was open.
+    #[error("failed to accept connections: {0}")]
+    Accepting(#[from] std::io::Error),
 }
 
 /// Opens the store, waiting for it up to `store.connect_timeout`, then serves on `listener` until
@@ -59,33 +64,33 @@ pub async fn run(
     };
     let queue = Arc::new(Queue::start(store, queue_settings(&settings)).await?);
     let draining = Arc::new(AtomicBool::new(false));
-    let app =
-        App { queue: Arc::clone(&queue), limits: settings.limits, draining: Arc::clone(&draining) };
+    let app = App {
+        queue: Arc::clone(&queue),
+        limits: settings.limits,
+        memory: Memory::new(settings.limits.memory_bytes),
+        draining: Arc::clone(&draining),
+    };
     let body_deadline = RequestBodyDeadlineLayer::new(settings.server.body_timeout.into());
     let service = body_deadline.layer(router(app));
 
-    let connections = Connections {
-        header_timeout: settings.server.header_timeout.into(),
-        open: TaskTracker::new(),
-        stop: CancellationToken::new(),
-        abort: CancellationToken::new(),
-    };
+    let times = &settings.server;
+    let connections = Connections::new(times.header_timeout.into(), times.write_timeout.into());
     tracing::info!(address = ?listener.local_addr().ok(), "serving");
+    let mut serving = std::pin::pin!(connections.serve(listener, service));
     tokio::select! {
-        () = connections.accept(listener, service) => {}
+        ended = serving.as_mut() => ended?,
         () = &mut shutdown => {}
     }
     tracing::info!("shutting down");
     draining.store(true, Ordering::SeqCst);
     queue.stop_waiting();
     connections.stop.cancel();
-    connections.open.close();
     let grace = settings.server.shutdown_grace.into();
-    if tokio::time::timeout(grace, connections.open.wait()).await.is_err() {
-        let left = connections.open.len();
+    if tokio::time::timeout(grace, serving).await.is_err() {
+        let left = connections.count();
         tracing::warn!(left, "cut connections that did not finish in time");
         connections.abort.cancel();
-        connections.open.wait().await;
+        connections.ended().await;
     }
     queue.stop().await;
     Ok(())

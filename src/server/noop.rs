@@ -3,7 +3,6 @@
 use std::{net::SocketAddr, time::Duration};
 
 use tokio::{net::TcpListener, runtime::Runtime};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::connections::Connections;
 
@@ -24,17 +23,10 @@ impl Noop {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let connections = Connections {
-            header_timeout: Duration::from_secs(60),
-            open: TaskTracker::new(),
-            stop: CancellationToken::new(),
-            abort: CancellationToken::new(),
-        };
+        let connections = Connections::new(Duration::from_secs(60), Duration::from_secs(30));
         runtime.spawn(async move {
-            match TcpListener::from_std(listener) {
-                Ok(listener) => connections.accept(listener, crate::http::noop()).await,
-                Err(error) => tracing::error!(%error, "failed to listen"),
-            }
+            let listener = TcpListener::from_std(listener)?;
+            connections.serve(listener, crate::http::noop()).await
         });
         Ok(Self { address, runtime: Some(runtime) })
     }

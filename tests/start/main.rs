@@ -6,9 +6,11 @@ mod bench;
 #[expect(dead_code, reason = "no fault is brought about here")]
 #[path = "../support/cluster.rs"]
 mod cluster_of_redis;
+mod connections;
 mod doctor;
 mod guarded;
 mod kinds;
+mod memory;
 mod moving;
 #[expect(dead_code, reason = "here no metrics are read")]
 #[path = "../support/process.rs"]
@@ -20,6 +22,8 @@ mod resp;
 mod said;
 #[path = "../support/shared_cluster.rs"]
 mod shared_cluster;
+#[path = "../support/signal.rs"]
+mod signal;
 mod signals;
 #[path = "../support/mod.rs"]
 mod support;

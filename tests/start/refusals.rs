@@ -118,6 +118,8 @@ fn settings_that_are_unknown_or_out_of_range() {
         ("[store]\nbuckets = 0\n", "store.buckets"),
         ("[store]\nurl = \"mysql://x\"\n", "store.url"),
         ("[limits]\nrequest_bytes = 1\n", "limits.request_bytes"),
+        ("[limits]\nmemory_bytes = 33554431\n", "limits.memory_bytes"),
+        ("[server]\nwrite_timeout = \"1ms\"\n", "server.write_timeout"),
         ("[log]\nfilter = \"a=b=c\"\n", "log.filter"),
         ("[log]\nformat = \"xml\"\n", "format"),
         ("nonsense", "TOML"),

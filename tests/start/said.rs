@@ -1,6 +1,7 @@
 //! What the program says, checked to the letter: one clear line, no password, nothing half done.
 
 use std::{
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -132,12 +133,27 @@ impl Logged {
 
     /// Starts it.
     pub fn begin(place: &Place, settings: &str) -> Self {
+        Self::spawn(place, settings, &[])
+    }
+
+    /// Starts it, run by the program `wrapper`, and waits until it serves.
+    pub fn within(place: &Place, settings: &str, wrapper: &[&str]) -> Self {
+        let logged = Self::spawn(place, settings, wrapper);
+        logged.wait_for("serving");
+        logged
+    }
+
+    fn spawn(place: &Place, settings: &str, wrapper: &[&str]) -> Self {
         let (log, file) = (place.path().join("log"), place.file("logged.toml", settings));
         let listen = format!("127.0.0.1:{}", free_port());
         let stderr = fs::File::create(&log).expect("a file");
-        let child = program(place.path(), &["--config", &file, "--listen", &listen])
-            .stderr(Stdio::from(stderr))
-            .spawn();
+        let plain = program(place.path(), &["--config", &file, "--listen", &listen]);
+        let mut command = Command::new(wrapper.first().map_or(plain.get_program(), OsStr::new));
+        if let Some(rest) = wrapper.get(1..) {
+            command.args(rest).arg(plain.get_program());
+        }
+        command.args(plain.get_args()).current_dir(place.path());
+        let child = command.stderr(Stdio::from(stderr)).spawn();
         let base = format!("http://{listen}");
         Self { base, child: child.expect("the program runs"), log }
     }
@@ -159,6 +175,11 @@ impl Logged {
             assert!(Instant::now() < end, "it does not end: {said}");
             thread::sleep(Duration::from_millis(5)); // so that one which hangs fails its test
         }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Waits until the log has this word; the log.

@@ -1,0 +1,64 @@
+//! The last answer of a connection that ends without a request to answer.
+
+use axum::http::StatusCode;
+
+use super::{json, problem::Problem};
+use crate::store::Applied;
+
+/// Why it ends.
+pub enum Farewell {
+    /// What came is no request.
+    Unreadable {
+        /// The status that tells it best, if that is known.
+        status: Option<u16>,
+    },
+    /// The head of a request did not come in time.
+    TooSlow,
+    /// The server stops.
+    Stopping {
+        /// There is a request, and its handler has not answered.
+        handled: bool,
+    },
+}
+
+impl Farewell {
+    /// The whole answer, from its first line on.
+    pub fn text(self) -> Vec<u8> {
+        let problem = self.problem();
+        let status = problem.status;
+        let retry = problem.retry_after().map(|seconds| format!("retry-after: {seconds}\r\n"));
+        let id = format!("{:016x}", rand::random::<u64>());
+        let body = json::line(&problem.of_request(&id)).unwrap_or_default();
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\n\
+             content-length: {}\r\nx-request-id: {id}\r\n{}connection: close\r\n\r\n",
+            body.len(),
+            retry.unwrap_or_default(),
+        );
+        [head.into_bytes(), body].concat()
+    }
+
+    fn problem(self) -> Problem {
+        match self {
+            Self::Unreadable { status: Some(414 | 431) } => Problem::new(
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "headers_too_large",
+                "the head of a request must have at most 64 KiB and 100 headers",
+            ),
+            Self::Unreadable { .. } => Problem::new(
+                StatusCode::BAD_REQUEST,
+                "invalid_request",
+                "this is not a request of HTTP/1.1 (without TLS)",
+            ),
+            Self::TooSlow => Problem::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "request_timeout",
+                "the head of the request did not arrive in time (server.header_timeout)",
+            ),
+            Self::Stopping { handled: false } => Problem::shutting_down(),
+            Self::Stopping { handled: true } => {
+                Problem { applied: Applied::Unknown, ..Problem::shutting_down() }
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! How many bytes requests and answers may hold at once, in the whole process.
+//!
+//! A request counts from the first byte of its body until the store has let go of it, which may be
+//! after its client has gone; an answer counts until it is written. What would go beyond the limit
+//! is refused, before anything was done.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{
+    body::Bytes,
+    http::{
+        StatusCode,
+        header::{CONTENT_TYPE, HeaderValue},
+    },
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{json, problem::Problem};
+
+/// What a byte of a request counts: it is held as it came, and again in what goes to the store.
+pub(super) const COPIES: usize = 2;
+/// What holds less than this may use the last part of the memory, an eighth: finishing, deleting
+/// and looking go on while large puts wait.
+const SMALL: usize = 16 << 10;
+/// Most pages of jobs that are read from the store at once.
+const PAGES: usize = 4;
+
+/// The memory for requests and answers.
+#[derive(Clone)]
+pub struct Memory(Arc<Inner>);
+
+struct Inner {
+    limit: usize,
+    used: AtomicUsize,
+    pages: Semaphore,
+}
+
+/// What one request or answer holds of it. Given back when it is dropped.
+pub(super) struct Share {
+    memory: Memory,
+    bytes: usize,
+}
+
+impl Memory {
+    /// At most `limit` bytes (`limits.memory_bytes`).
+    pub fn new(limit: usize) -> Self {
+        let pages = Semaphore::new(PAGES);
+        Self(Arc::new(Inner { limit, used: AtomicUsize::new(0), pages }))
+    }
+
+    /// The bytes in use.
+    pub(super) fn used(&self) -> usize {
+        self.0.used.load(Ordering::Relaxed)
+    }
+
+    /// A share that holds nothing yet.
+    pub(super) fn share(&self) -> Share {
+        Share { memory: self.clone(), bytes: 0 }
+    }
+
+    /// Refuses what would read large answers while there is no room for them.
+    pub(super) fn has_room(&self) -> Result<(), Problem> {
+        match self.used() < self.0.limit / 8 * 7 {
+            true => Ok(()),
+            false => Err(Problem::overloaded()),
+        }
+    }
+
+    /// Waits for the turn to read a page of jobs, of which the size is known when it is read.
+    pub(super) async fn page(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let permit = self.0.pages.acquire().await.map_err(|_| Problem::overloaded())?;
+        self.has_room().map(|()| permit)
+    }
+
+    /// A value as JSON, if there is room for it.
+    pub(super) fn json<T: Serialize>(&self, value: &T) -> Result<Bytes, Problem> {
+        let text = json::line(value)?;
+        let mut share = self.share();
+        share.grow(text.len())?;
+        Ok(share.hold(text))
+    }
+
+    /// The answer to a read.
+    pub(super) fn answer<T: Serialize>(&self, value: &T) -> Result<Response, Problem> {
+        let kind = HeaderValue::from_static("application/json");
+        Ok(([(CONTENT_TYPE, kind)], self.json(value)?).into_response())
+    }
+}
+
+impl Share {
+    /// Takes so many bytes more.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
+        let Inner { limit, used, .. } = &*self.memory.0;
+        let limit = if self.bytes + bytes <= SMALL { *limit } else { limit / 8 * 7 };
+        let fits = |used: usize| Some(used + bytes).filter(|&used| used <= limit);
+        match used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => {
+                self.bytes += bytes;
+                Ok(())
+            }
+            Err(_) => Err(Problem::overloaded()),
+        }
+    }
+
+    /// The same bytes, which hold this share until the last part of them is dropped.
+    pub(super) fn hold(self, bytes: Vec<u8>) -> Bytes {
+        struct Held {
+            bytes: Vec<u8>,
+            _share: Share,
+        }
+
+        impl AsRef<[u8]> for Held {
+            fn as_ref(&self) -> &[u8] {
+                &self.bytes
+            }
+        }
+
+        Bytes::from_owner(Held { bytes, _share: self })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.memory.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Problem {
+    fn overloaded() -> Self {
+        let detail = "the server has no room for this now (limits.memory_bytes): nothing was \
+                      done, so ask again in a moment";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_until_the_last_part_of_them_is_dropped() {
+        let memory = Memory::new(1 << 20);
+        let mut share = memory.share();
+        share.grow(100_000).expect("there is room");
+        let whole = share.hold(vec![1; 100_000]);
+        let part = whole.slice(10..20);
+        drop(whole);
+        assert_eq!(memory.used(), 100_000);
+        drop(part);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_the_last_part_is_for_what_is_small() {
+        let memory = Memory::new(800_000);
+        let mut large = memory.share();
+        large.grow(700_001).expect_err("an eighth is kept");
+        assert_eq!(memory.used(), 0);
+        large.grow(700_000).expect("there is room");
+        memory.has_room().expect_err("it is all in use");
+        large.grow(1).expect_err("it is large");
+        let mut small = memory.share();
+        small.grow(SMALL).expect("there is room for it");
+        small.grow(1).expect_err("it is large now");
+        drop((large, small));
+        assert_eq!(memory.used(), 0);
+    }
+}

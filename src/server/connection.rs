@@ -1,0 +1,200 @@
+//! One connection, from its first byte to its last.
+//!
+//! Hyper reads requests and writes answers. What it leaves out is here: an answer to what is no
+//! request, an end that no answer is lost by, and the end of all connections when the server stops.
+
+use std::{
+    convert::Infallible,
+    io::ErrorKind,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::header::{CONNECTION, HeaderValue},
+    response::Response,
+};
+use hyper::{
+    Request,
+    body::{Frame, Incoming, SizeHint},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::time::{sleep, timeout};
+use tower::{Service, ServiceExt};
+
+use super::{
+    connections::Connections,
+    link::{Answering, Link, Phase},
+    stream::Stream,
+};
+use crate::http::{Farewell, Peer};
+
+/// The most that a head may have, and that hyper holds of a body before its handler takes it.
+const BUFFER: usize = 64 << 10;
+/// When the server stops, how long a connection stays open that has no request in flight: a
+/// request that its client sends meanwhile is answered.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a client may pause that sends on after its answer, and how much it may send. It is
+/// read and thrown away: closing before would make the kernel reset the connection, and the answer
+/// would be lost on its way.
+const PAUSE: Duration = Duration::from_secs(1);
+const THROWN_AWAY: usize = 64 << 20;
+
+/// Why a connection is closed from this side.
+enum Closed {
+    /// The server stops.
+    Stopping,
+    /// Descriptors are short.
+    Discarded,
+    /// The server has stopped waiting.
+    Aborted,
+}
+
+/// Serves a connection until it is closed, by either side.
+pub(super) async fn serve<S>(all: &Connections, link: Arc<Link>, service: S)
+where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send,
+{
+    if let Err(error) = link.stream.set_nodelay(true) {
+        tracing::debug!(%error, "failed to set TCP_NODELAY");
+    }
+    let peer = Peer::new(Arc::clone(&link.stream));
+    let answer = service_fn(|mut request: Request<Incoming>| {
+        link.begin_request();
+        request.extensions_mut().insert(peer.clone());
+        let answer = service.clone().oneshot(request);
+        let answering = Answering(Arc::clone(&link));
+        async move {
+            let mut response = answer.await?;
+            if all.wants_connections_closed() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response.map(|body| AnswerBody { body, _answering: answering }))
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(all.header_timeout)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(Stream::new(Arc::clone(&link), all.write_timeout)), answer);
+    let farewell = tokio::select! {
+        ended = connection => match ended {
+            Ok(()) => None,
+            Err(error) => {
+                tracing::debug!(%error, "a connection broke off");
+                refusal(&error, &link)
+            }
+        },
+        closed = close_when_not_needed(all, &link) => match closed {
+            Closed::Discarded => return,
+            Closed::Stopping if link.phase() == Phase::Waiting => return,
+            Closed::Stopping => Some(Farewell::Stopping { handled: false }),
+            Closed::Aborted if link.phase() == Phase::Handling => {
+                Some(Farewell::Stopping { handled: true })
+            }
+            Closed::Aborted => return,
+        },
+    };
+    tokio::select! {
+        () = close(&link, farewell, all.write_timeout) => {}
+        () = all.aborted_for(PAUSE) => {}
+    }
+}
+
+/// What to answer when hyper gives a connection up that has no request in flight.
+fn refusal(error: &hyper::Error, link: &Link) -> Option<Farewell> {
+    let status = link.refused();
+    match link.phase() {
+        Phase::Waiting | Phase::Reading if error.is_parse() => {
+            Some(Farewell::Unreadable { status })
+        }
+        Phase::Reading if error.is_timeout() => Some(Farewell::TooSlow),
+        Phase::Reading if error.is_incomplete_message() => Some(Farewell::Unreadable { status }),
+        _ => None,
+    }
+}
+
+/// Completes when the connection is to be closed although it has not ended.
+async fn close_when_not_needed(all: &Connections, link: &Link) -> Closed {
+    tokio::select! {
+        () = all.stop.cancelled() => {}
+        () = link.discarded() => return Closed::Discarded,
+    }
+    loop {
+        let idle = link.idle_since().map_or(Duration::ZERO, |since| since.elapsed());
+        if idle >= LAST_WORDS && (link.phase() == Phase::Reading || link.is_quiet()) {
+            return Closed::Stopping;
+        }
+        let rest = LAST_WORDS.saturating_sub(idle).max(Duration::from_millis(1));
+        tokio::select! {
+            () = sleep(rest) => {}
+            () = all.abort.cancelled() => return Closed::Aborted,
+        }
+    }
+}
+
+/// Says farewell, ends the sending side, and reads on until the client has ended its own.
+async fn close(link: &Link, farewell: Option<Farewell>, write_timeout: Duration) {
+    let text = farewell.map(Farewell::text).unwrap_or_default();
+    let written = async {
+        let mut rest = &text[..];
+        while !rest.is_empty() {
+            link.stream.writable().await?;
+            match link.stream.try_write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        socket2::SockRef::from(&*link.stream).shutdown(std::net::Shutdown::Write)
+    };
+    if !matches!(timeout(write_timeout, written).await, Ok(Ok(()))) {
+        return;
+    }
+    let mut most = THROWN_AWAY;
+    while let Ok(Ok(())) = timeout(PAUSE, link.stream.readable()).await {
+        // Clears the readiness of the runtime, too.
+        let more = link.stream.try_io(tokio::io::Interest::READABLE, || {
+            match link.throw_away(&mut most) {
+                true => Err(ErrorKind::WouldBlock.into()),
+                false => Ok(()),
+            }
+        });
+        if more.is_ok() {
+            return;
+        }
+    }
+}
+
+/// The body of an answer. It tells when hyper has taken all of it.
+struct AnswerBody {
+    body: Body,
+    _answering: Answering,
+}
+
+impl hyper::body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
