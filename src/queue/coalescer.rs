@@ -244,6 +244,62 @@ mod tests {
         assert_eq!(second.await.expect("joined").expect("replied"), [(4, 3), (6, 3)]);
     }
 
+    /// What many callers get whose groups gather while calls are held.
+    async fn gathered(
+        coalescer: &Coalescer<u32, (u32, usize)>,
+        gate: &tokio::sync::Semaphore,
+        groups: &[Vec<u32>],
+    ) -> Vec<usize> {
+        // Both calls that may be under way at once.
+        let mut held = Vec::new();
+        for _ in 0..UNDER_WAY {
+            let coalescer = coalescer.clone();
+            held.push(tokio::spawn(async move { coalescer.submit(vec![1; WORTH_A_CALL]).await }));
+            tokio::task::yield_now().await;
+        }
+        while coalescer.inner.lock().calling < UNDER_WAY {
+            tokio::task::yield_now().await;
+        }
+        under_way(coalescer).await;
+        let submits = groups.iter().map(|jobs| {
+            let (coalescer, jobs) = (coalescer.clone(), jobs.clone());
+            tokio::spawn(async move { coalescer.submit(jobs).await })
+        });
+        let submits: Vec<_> = submits.collect();
+        waiting(coalescer, groups.len()).await;
+        gate.add_permits(UNDER_WAY + groups.len());
+        let mut sizes = Vec::new();
+        for submit in submits {
+            let replies = submit.await.expect("joined").expect("replied");
+            sizes.push(replies[0].1);
+        }
+        sizes
+    }
+
+    #[tokio::test]
+    async fn no_call_gets_more_than_a_batch_and_no_group_is_torn() {
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        let coalescer = doubling(&gate);
+        let sizes = gathered(&coalescer, &gate, &vec![vec![2; 300]; 10]).await;
+        // Three groups of 300 each, and what is left.
+        assert_eq!(sizes, [900, 900, 900, 900, 900, 900, 900, 900, 900, 300]);
+    }
+
+    #[tokio::test]
+    async fn what_weighs_more_goes_in_smaller_batches_and_what_is_too_heavy_goes_alone() {
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        let weight = |n: &u32| usize::try_from(*n).expect("a small number");
+        let coalescer =
+            Coalescer { inner: Arc::new(Inner { weight, ..unshared(doubling(&gate)) }) };
+        let groups = [vec![400], vec![300, 300], vec![1], vec![2_000], vec![999], vec![1]];
+        let sizes = gathered(&coalescer, &gate, &groups).await;
+        assert_eq!(sizes, [3, 3, 1, 1, 2, 2]);
+    }
+
+    fn unshared(coalescer: Coalescer<u32, (u32, usize)>) -> Inner<u32, (u32, usize)> {
+        Arc::into_inner(coalescer.inner).expect("no other has it")
+    }
+
     #[tokio::test]
     async fn an_error_reaches_the_whole_batch_and_the_next_call_goes_well() {
         let gate = Arc::new(tokio::sync::Semaphore::new(9));
