@@ -13,7 +13,7 @@ use super::state::Refusal;
 pub struct Reservation(u64);
 
 /// The random part of the reservations that one pop call gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Nonce(u64);
 
 impl Nonce {
@@ -46,6 +46,11 @@ impl Reservation {
     /// The token a client sent.
     pub fn from_client(text: &str) -> Self {
         text.parse().unwrap_or(Self::NONE)
+    }
+
+    /// That of the pop that gave it.
+    pub fn nonce(self) -> Nonce {
+        Nonce(self.0 >> 12)
     }
 
     /// The 64 bits, for storing.
@@ -111,6 +116,7 @@ mod tests {
             let token = nonce.reservation(index);
             prop_assert_eq!(token.to_string().parse(), Ok(token));
             prop_assert_eq!(token.to_string(), format!("{nonce}{index:03x}"));
+            prop_assert_eq!(token.nonce(), nonce);
             prop_assert_ne!(token, Reservation::NONE);
         }
 

@@ -2,16 +2,20 @@
 //!
 //! A consumer may go away at any point of that way: while the call runs, before the answer is
 //! picked up, before it is written. So reserved jobs travel in a [`Handed`], which gives back
-//! whatever was not [kept](Handed::keep) when it is dropped.
+//! whatever was not [kept](Handed::keep) when it is dropped, and tries until the store has taken
+//! it or the TTR is over.
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
-use tokio_util::task::TaskTracker;
+use tokio::{runtime::Handle, time::Instant};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::coalescer::Coalescer;
+use super::{
+    coalescer::Coalescer,
+    unanswered::{FIRST_PAUSE, LONGEST_PAUSE},
+};
 use crate::{
-    job::{Buckets, JobId, PoppedJob, Reservation, Topic},
+    job::{Buckets, PoppedJob, Topic},
     store::{Held, Reply},
 };
 
@@ -29,6 +33,8 @@ pub(super) struct WayBack {
     pub(super) give_back: Vec<Coalescer<Held, Reply<Topic>>>,
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
+    /// Each is tried once more, and then no more.
+    pub(super) stop: CancellationToken,
 }
 
 impl Handed {
@@ -59,21 +65,122 @@ impl Drop for Handed {
     fn drop(&mut self) {
         if let Some(way_back) = self.way_back.take().filter(|_| !self.jobs.is_empty()) {
             for job in self.jobs.drain(..) {
-                way_back.give_back(job.id, job.reservation);
+                way_back.give_back(job);
             }
         }
     }
 }
 
 impl WayBack {
-    fn give_back(&self, id: JobId, reservation: Reservation) {
-        let coalescer = self.give_back[self.buckets.of(&id).index()].clone();
+    fn give_back(&self, job: PoppedJob) {
+        let coalescer = self.give_back[self.buckets.of(&job.id).index()].clone();
+        let (stop, over) = (self.stop.clone(), Instant::now() + job.ttr.into());
         let task = async move {
-            let held = Held { id: id.clone(), reservation: Some(reservation) };
-            if let Err(error) = coalescer.submit(vec![held]).await {
-                tracing::warn!(%id, %error, "failed to give a job back; it returns after its TTR");
+            let held = Held { id: job.id, reservation: Some(job.reservation) };
+            let mut pause = FIRST_PAUSE;
+            loop {
+                let is_last = stop.is_cancelled() || Instant::now() >= over;
+                let id = &held.id;
+                match coalescer.submit(vec![held.clone()]).await {
+                    Ok(_) => return,
+                    Err(error) if is_last => {
+                        tracing::warn!(%id, %error, "failed to give a job back; it returns after its TTR");
+                        return;
+                    }
+                    Err(error) => tracing::debug!(%id, %error, "failed to give a job back yet"),
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                    () = stop.cancelled() => {}
+                }
             }
         };
         self.tasks.spawn_on(task, &self.runtime);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
+
+    use super::*;
+    use crate::{
+        job::{Millis, Reservation, UnixMillis},
+        store::StoreError,
+    };
+
+    fn popped() -> PoppedJob {
+        PoppedJob {
+            id: "a".parse().expect("an id"),
+            topic: "t".parse().expect("a topic"),
+            body: "null".into(),
+            attempt: 1,
+            max_attempts: 1,
+            due_at: UnixMillis::new(0),
+            created_at: UnixMillis::new(0),
+            ttr: Millis::new(60_000),
+            reservation: Reservation::from_bits(1),
+            reserved_until: UnixMillis::new(60_000),
+        }
+    }
+
+    /// A way back to a store that refuses so many calls.
+    fn to_a_store_that_refuses(refusals: usize) -> (Arc<WayBack>, Arc<AtomicUsize>) {
+        let (calls, made) = (TaskTracker::new(), Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&made);
+        let give_back = Coalescer::new(&calls, move |jobs: Vec<Held>| {
+            let is_refused = count.fetch_add(1, Ordering::SeqCst) < refusals;
+            async move {
+                match is_refused {
+                    true => Err(StoreError::away("a test")),
+                    false => Ok(jobs.iter().map(|_| Ok("t".parse().expect("a topic"))).collect()),
+                }
+            }
+        });
+        let way_back = WayBack {
+            buckets: Buckets::ONE,
+            give_back: vec![give_back],
+            tasks: calls,
+            runtime: Handle::current(),
+            stop: CancellationToken::new(),
+        };
+        (Arc::new(way_back), made)
+    }
+
+    async fn ended(way_back: &WayBack) {
+        way_back.tasks.close();
+        let ended = tokio::time::timeout(Duration::from_secs(10), way_back.tasks.wait()).await;
+        ended.expect("it is given back or given up");
+    }
+
+    #[tokio::test]
+    async fn a_dropped_job_is_given_back_however_often_the_store_refuses() {
+        let (way_back, made) = to_a_store_that_refuses(2);
+        drop(Handed::new(vec![popped()], Arc::clone(&way_back)));
+        ended(&way_back).await;
+        assert_eq!(made.load(Ordering::SeqCst), 3);
+    }
+
+    #[tokio::test]
+    async fn once_the_queue_stops_a_dropped_job_is_given_back_once_more_and_no_more() {
+        let (way_back, made) = to_a_store_that_refuses(usize::MAX);
+        drop(Handed::new(vec![popped()], Arc::clone(&way_back)));
+        while made.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        way_back.stop.cancel();
+        ended(&way_back).await;
+        assert!(made.load(Ordering::SeqCst) >= 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_not_given_back() {
+        let (way_back, made) = to_a_store_that_refuses(0);
+        assert_eq!(Handed::new(vec![popped()], Arc::clone(&way_back)).keep(), [popped()]);
+        ended(&way_back).await;
+        assert_eq!(made.load(Ordering::SeqCst), 0);
     }
 }

@@ -10,11 +10,13 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     coalescer::Coalescer, handed::Handed, handed::WayBack, stats::Stats, timer::Bell,
-    waiters::Waiters,
+    unanswered::Unanswered, waiters::Waiters,
 };
 use crate::{
     job::{Bucket, Change, Job, JobId, NewJob, Nonce, State, Topic, UnixMillis},
-    store::{Bury, Held, Moved, Outcome, Placed, Release, Reply, Store, Touch, Want},
+    store::{
+        Applied, Bury, Held, Moved, Outcome, Placed, Release, Reply, Store, StoreError, Touch, Want,
+    },
 };
 
 /// So many bytes of a body count as much as a job: a full batch has about 8 MiB.
@@ -23,6 +25,7 @@ const PART: usize = 8 << 10;
 pub(super) struct Lane {
     pub(super) put: Coalescer<NewJob, Reply<Placed>>,
     pub(super) pop: Coalescer<Want, (Handed, u64)>,
+    pub(super) unanswered: Arc<Unanswered>,
     pub(super) finish: Coalescer<Held, Reply<Topic>>,
     pub(super) release: Coalescer<Release, Reply<Moved>>,
     pub(super) touch: Coalescer<Touch, Reply<UnixMillis>>,
@@ -44,7 +47,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    fn ready(&self, topic: &Topic, count: u64) {
+    pub(super) fn ready(&self, topic: &Topic, count: u64) {
         self.waiters.ready(topic, self.bucket, count);
     }
 
@@ -86,7 +89,9 @@ impl Scene {
 
     pub(super) fn lane(&self, way_back: &Arc<WayBack>) -> Lane {
         let way_back = Arc::clone(way_back);
+        let unanswered = Arc::new(Unanswered::new(self.clone(), way_back.stop.clone()));
         Lane {
+            unanswered: Arc::clone(&unanswered),
             put: {
                 let scene = self.clone();
                 let weight = |job: &NewJob| 1 + job.body.len() / PART;
@@ -96,7 +101,7 @@ impl Scene {
                 let scene = self.clone();
                 let weight = |want: &Want| usize::from(want.count);
                 Coalescer::weighing(weight, &self.calls, move |wants| {
-                    scene.clone().pop(wants, Arc::clone(&way_back))
+                    scene.clone().pop(wants, Arc::clone(&way_back), Arc::clone(&unanswered))
                 })
             },
             finish: self.coalescer(|scene: Self, jobs| async move {
@@ -166,14 +171,23 @@ impl Scene {
     }
 
     /// Wants that are alike are one want to the store.
-    async fn pop(self, wants: Vec<Want>, way_back: Arc<WayBack>) -> Outcome<Vec<(Handed, u64)>> {
+    async fn pop(
+        self,
+        wants: Vec<Want>,
+        way_back: Arc<WayBack>,
+        unanswered: Arc<Unanswered>,
+    ) -> Outcome<Vec<(Handed, u64)>> {
         let nonce = Nonce::new(rand::random());
         let alike = |a: &Want, b: &Want| (&a.topic, a.ttr) == (&b.topic, b.ttr);
         let together = wants.chunk_by(alike).map(|same| Want {
             count: same.iter().map(|want| want.count).fold(0, u16::saturating_add),
             ..same[0].clone()
         });
-        let popped = self.store.pop(self.bucket, nonce, together.collect()).await?;
+        let popped = self.store.pop(self.bucket, nonce, together.collect()).await;
+        if let Err(StoreError::Unavailable { applied: Applied::Unknown, .. }) = &popped {
+            unanswered.add(nonce, wants.iter().map(|want| want.topic.clone()).collect());
+        }
+        let popped = popped?;
         let deadlines = popped.iter().flat_map(|p| &p.jobs).map(|job| job.reserved_until);
         deadlines.for_each(|at| self.bell.ring(at));
         let topics = popped.iter().flat_map(|p| &p.jobs).map(|job| &job.topic);

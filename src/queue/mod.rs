@@ -18,6 +18,7 @@ mod timer;
 mod topic_settings;
 mod topics;
 mod turn;
+mod unanswered;
 mod waiters;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -76,7 +77,8 @@ pub struct Queue {
     stats: Arc<Stats>,
     /// Waiting pops are answered empty from now on.
     no_waiting: CancellationToken,
-    stop_timers: CancellationToken,
+    /// Timers end, and what could not be given back yet is tried once more.
+    stopping: CancellationToken,
     timers: TaskTracker,
     /// Calls to the store, and jobs on their way back.
     calls: TaskTracker,
@@ -95,6 +97,7 @@ impl Queue {
         let waiters = Arc::new(Waiters::new(buckets, tell));
         let bells: Vec<Arc<Bell>> = buckets.all().map(|_| Arc::new(Bell::new())).collect();
         let calls = TaskTracker::new();
+        let stopping = CancellationToken::new();
         let stats = Arc::new(Stats::default());
         let scenes: Vec<Scene> = buckets
             .all()
@@ -112,6 +115,7 @@ impl Queue {
             give_back: scenes.iter().map(Scene::give_back).collect(),
             tasks: calls.clone(),
             runtime: Handle::current(),
+            stop: stopping.clone(),
         });
         let queue = Self {
             lanes: scenes.iter().map(|scene| scene.lane(&way_back)).collect(),
@@ -124,7 +128,7 @@ impl Queue {
             topics,
             stats,
             no_waiting: CancellationToken::new(),
-            stop_timers: CancellationToken::new(),
+            stopping,
             timers: TaskTracker::new(),
             calls,
         };
@@ -142,7 +146,7 @@ impl Queue {
                 stats: Arc::clone(&self.stats),
                 max_sleep: self.settings.max_sleep,
             };
-            self.timers.spawn(timer.run(self.stop_timers.clone()));
+            self.timers.spawn(timer.run(self.stopping.clone()));
         }
         let follow = Follow {
             store: Arc::clone(&self.store),
@@ -150,7 +154,7 @@ impl Queue {
             waiters: Arc::clone(&self.waiters),
             pause: self.settings.max_sleep,
         };
-        self.timers.spawn(follow.run(self.stop_timers.clone()));
+        self.timers.spawn(follow.run(self.stopping.clone()));
         if let Some(heard) = self.store.hear() {
             let listen = Listen {
                 heard,
@@ -159,7 +163,7 @@ impl Queue {
                 waiters: Arc::clone(&self.waiters),
                 topics: Arc::clone(&self.topics),
             };
-            self.timers.spawn(listen.run(self.stop_timers.clone()));
+            self.timers.spawn(listen.run(self.stopping.clone()));
         }
     }
 
@@ -171,7 +175,7 @@ impl Queue {
     /// Ends the timers, waits for calls and for what they give back, and closes the store.
     pub async fn stop(&self) {
         self.stop_waiting();
-        self.stop_timers.cancel();
+        self.stopping.cancel();
         self.timers.close();
         self.timers.wait().await;
         self.calls.close();

@@ -5,7 +5,7 @@
 //! one call. If the task is dropped, because its client hung up, its places pass their wake-up on
 //! and whatever was reserved for it is given back.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::join_all;
 use tokio::time::{Instant, timeout};
@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::{Handed, Queue};
 use crate::{
     job::{Bucket, Millis, Topic},
-    store::{Outcome, StoreError, Want},
+    store::{Applied, Outcome, StoreError, Want},
 };
 
 /// How often a bucket is asked that has jobs and gives none.
@@ -40,52 +40,63 @@ impl Queue {
     /// away does not end the wait: jobs come from the others, and from it when it is back.
     ///
     /// # Errors
-    /// The store's, if there was nothing and not every bucket could be asked at the end.
+    /// The store's, if there was nothing and not every bucket could be asked at the end, or a call
+    /// had no answer and may still have reserved something.
     pub async fn pop(&self, pop: Pop) -> Result<Handed, StoreError> {
         let end = Instant::now() + pop.wait;
         let places = self.waiters.register(&pop.topics);
-        let taken = self.take(&pop).await;
-        if let Some(handed) = taken.handed {
+        let mut trouble = Trouble::default();
+        if let Some(handed) = self.take(&pop, &mut trouble).await {
             return Ok(handed);
         }
-        let mut away = taken.away.or(self.look(&pop.topics).await.err());
+        if let Err(error) = self.look(&pop.topics).await {
+            trouble.away = Some(error);
+        }
         loop {
             let marked = places.marked();
-            let taken = self.take(&pop).await;
-            if let Some(handed) = taken.handed {
+            if let Some(handed) = self.take(&pop, &mut trouble).await {
                 return Ok(handed);
             }
-            away = taken.away.or(away);
             if Instant::now() >= end {
-                return match away {
-                    None => Ok(Handed::default()),
-                    Some(error) if pop.wait.is_zero() => Err(error),
-                    Some(_) => self.last_try(&pop).await,
-                };
+                return self.last_try(&pop, trouble).await;
             }
             tokio::select! {
                 () = marked => {}
                 () = tokio::time::sleep_until(end) => {}
-                () = self.no_waiting.cancelled() => return Ok(Handed::default()),
+                () = self.no_waiting.cancelled() => {
+                    return self.unsure(&trouble).map_or(Ok(Handed::default()), Err);
+                }
             }
         }
     }
 
-    /// What was away may be back by now.
-    async fn last_try(&self, pop: &Pop) -> Result<Handed, StoreError> {
-        self.look(&pop.topics).await?;
-        let taken = self.take(pop).await;
-        match (taken.handed, taken.away) {
-            (Some(handed), _) => Ok(handed),
-            (None, Some(error)) => Err(error),
-            (None, None) => Ok(Handed::default()),
+    /// What was away may be back by now, if there was a wait.
+    async fn last_try(&self, pop: &Pop, mut trouble: Trouble) -> Result<Handed, StoreError> {
+        if trouble.away.is_some() && !pop.wait.is_zero() {
+            trouble.away = self.look(&pop.topics).await.err();
+            if trouble.away.is_none()
+                && let Some(handed) = self.take(pop, &mut trouble).await
+            {
+                return Ok(handed);
+            }
         }
+        let error = self.unsure(&trouble).or(trouble.away);
+        error.map_or(Ok(Handed::default()), Err)
+    }
+
+    /// The error of a call that may have reserved something, unless that is given back by now.
+    fn unsure(&self, trouble: &Trouble) -> Option<StoreError> {
+        let is_open = |(bucket, error): &(&Bucket, &StoreError)| {
+            matches!(error, StoreError::Unreadable { .. })
+                || !self.lanes[bucket.index()].unanswered.is_settled()
+        };
+        trouble.unanswered.iter().find(is_open).map(|(_, error)| error.clone())
     }
 
     /// Pops where there may be something.
-    async fn take(&self, pop: &Pop) -> Taken {
+    async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<Handed> {
         let mut handed = Handed::default();
-        let mut away: Option<(Bucket, StoreError)> = None;
+        let mut away: Option<Bucket> = None;
         let settings = self.topics.current();
         for topic in pop.topics.iter().filter(|topic| !settings.paused.contains(topic)) {
             for mark in self.waiters.marks(topic, pop.count) {
@@ -93,11 +104,9 @@ impl Queue {
                 let count = pop.count.saturating_sub(got);
                 // What is in hand must not wait for a server that does not answer.
                 if count == 0 || (got > 0 && away.is_some()) {
-                    return Taken { handed: Some(handed), away: None };
+                    return Some(handed);
                 }
-                let with_it =
-                    |(bucket, _): &(Bucket, _)| self.store.are_together(*bucket, mark.bucket);
-                if away.as_ref().is_some_and(with_it) {
+                if away.is_some_and(|bucket| self.store.are_together(bucket, mark.bucket)) {
                     self.waiters.unmark(topic, mark);
                     continue;
                 }
@@ -107,7 +116,8 @@ impl Queue {
                     Err(error) => {
                         // When the bucket is back, its timer looks for who waits without a mark.
                         self.waiters.unmark(topic, mark);
-                        away = Some((mark.bucket, error));
+                        away = Some(mark.bucket);
+                        trouble.note(mark.bucket, error);
                         continue;
                     }
                 };
@@ -119,8 +129,7 @@ impl Queue {
                 }
             }
         }
-        let handed = Some(handed).filter(|handed| !handed.jobs().is_empty());
-        Taken { handed, away: away.map(|(_, error)| error) }
+        Some(handed).filter(|handed| !handed.jobs().is_empty())
     }
 
     /// Pops from one bucket; answers also how many are left there.
@@ -144,7 +153,7 @@ impl Queue {
         let buckets = self.store.buckets().all();
         let looks = buckets.map(async |bucket| {
             let look = timeout(PATIENCE, self.store.look(bucket, topics.to_vec())).await;
-            let look = look.unwrap_or_else(|_| Err(no_answer()))?;
+            let look = look.unwrap_or_else(|_| Err(no_answer())).map_err(unchanged)?;
             for (topic, ready) in topics.iter().zip(look.ready) {
                 if ready > 0 {
                     self.waiters.mark(topic, bucket, ready);
@@ -156,13 +165,32 @@ impl Queue {
     }
 }
 
-fn no_answer() -> StoreError {
-    StoreError::unknown(format!("a bucket did not answer within {PATIENCE:?}"))
+/// A look that failed has changed nothing, whatever became of it.
+fn unchanged(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable { cause, .. } => StoreError::away(cause),
+        other => other,
+    }
 }
 
-/// What a walk along the marks has brought.
-struct Taken {
-    handed: Option<Handed>,
+fn no_answer() -> StoreError {
+    StoreError::away(format!("a bucket did not answer within {PATIENCE:?}"))
+}
+
+/// What went wrong for one pop so far.
+#[derive(Default)]
+struct Trouble {
     /// Why a bucket could not be asked.
     away: Option<StoreError>,
+    /// Where a call had no answer, and may have reserved something.
+    unanswered: BTreeMap<Bucket, StoreError>,
+}
+
+impl Trouble {
+    fn note(&mut self, bucket: Bucket, error: StoreError) {
+        if error.applied() == Applied::Unknown {
+            self.unanswered.insert(bucket, error.clone());
+        }
+        self.away = Some(unchanged(error));
+    }
 }

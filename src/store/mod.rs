@@ -32,7 +32,7 @@ pub use error::{Applied, OpenError, StoreError};
 pub use hint::{Heard, Hint};
 pub use layout::Layout;
 pub use steady::ClockJumps;
-pub use topics::{Counts, Damaged, JobPage, Place, TopicLook, TopicPage};
+pub use topics::{Counts, Damaged, HeldPage, JobPage, Place, TopicLook, TopicPage};
 
 /// Most jobs in one batch, and most that one call promotes.
 pub const MAX_BATCH: usize = 1000;
@@ -70,8 +70,14 @@ pub trait Store: Send + Sync + 'static {
     async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>>;
 
     /// reserved → ready, before what was popped: the reservation and its attempt never were.
-    /// Refused with `ReservationLost` unless the reservation still holds the job.
+    /// Refused with `ReservationLost` unless the reservation still holds the job. Done also while
+    /// nothing confirms writes: else attempts would be spent on what reached no consumer.
     async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>>;
+
+    /// Reads who holds the reserved jobs of a topic: one step of a scan from `cursor` on, which tells
+    /// of every job that is reserved from its beginning to its end, perhaps twice.
+    async fn held(&self, bucket: Bucket, topic: Topic, cursor: Option<String>)
+    -> Outcome<HeldPage>;
 
     /// popped → gone. Takes the last reservation also after its TTR ran out, in any state; see
     /// [`Reservation::check`]. Replies the topic it had.

@@ -1,5 +1,6 @@
 //! What a store tells of topics.
 
+use super::Held;
 use crate::job::{Job, JobId, Millis, State, Topic, UnixMillis};
 
 /// How many jobs of a topic are in each state.
@@ -77,6 +78,15 @@ pub struct JobPage {
     pub damaged: Vec<Damaged>,
     /// The place of the last job looked at; none if there are no more after it.
     pub next: Option<Place>,
+}
+
+/// Some of the reserved jobs of a topic.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HeldPage {
+    /// The jobs, each with its reservation.
+    pub held: Vec<Held>,
+    /// Where the next step begins, in the store's own words; none at the end.
+    pub next: Option<String>,
 }
 
 /// A job that is there and cannot be read.

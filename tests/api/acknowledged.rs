@@ -22,13 +22,13 @@ fn replica_of(port: u16) -> Redis {
 }
 
 /// A master, and a replica of it.
-fn pair() -> (Redis, Redis) {
+pub fn pair() -> (Redis, Redis) {
     let master = master();
     let replica = replica_of(master.port());
     (master, replica)
 }
 
-fn follows(replica: &Redis) {
+pub fn follows(replica: &Redis) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let info = || replica.command("INFO replication").expect("an answer");
     while !info().contains("master_link_status:up") {

@@ -9,7 +9,7 @@ mod cluster_of_redis;
 mod holds;
 mod ops;
 mod part_away;
-#[expect(dead_code, reason = "nothing but a black hole is needed here")]
+#[expect(dead_code, reason = "few faults are brought about here")]
 #[path = "../support/proxy.rs"]
 mod proxy;
 mod put_and_pop;
@@ -24,6 +24,7 @@ mod store_away;
 #[path = "../support/mod.rs"]
 mod support;
 mod topics;
+mod unanswered;
 mod unreadable;
 mod waiting;
 

@@ -1,8 +1,13 @@
 //! Who may act on a job.
 
-use delay_queue::job::{Change, Millis, NewJob, Refusal, Reservation, State};
+use std::collections::BTreeMap;
 
-use crate::bench::{Bench, LOST, MINUTE, SECOND, delayed, id, job};
+use delay_queue::{
+    job::{Change, Millis, NewJob, Refusal, Reservation, State},
+    store::Want,
+};
+
+use crate::bench::{Bench, LOST, MINUTE, SECOND, delayed, id, job, nonce};
 
 pub async fn going_by_id_alone_needs_a_job_that_was_popped(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
@@ -115,4 +120,49 @@ pub async fn a_lapsed_job_that_dies_by_a_release_keeps_its_due_time(bench: Bench
     let moved = bench.release(&popped.id, Some(popped.reservation), None).await.expect("released");
     assert_eq!((moved.state, moved.due_at, moved.died), (State::Dead, due_at, true));
     assert_eq!(bench.get(&popped.id).await.map(|job| job.due_at), Some(due_at));
+}
+
+pub async fn every_reserved_job_is_told_with_its_holder_in_bounded_steps(bench: Bench) {
+    let buckets = bench.store.buckets();
+    let mut jobs: Vec<Vec<NewJob>> = buckets.all().map(|_| Vec::new()).collect();
+    // More than one step takes, in every bucket.
+    for number in 0..(625 * usize::from(buckets.get())).max(2_500) {
+        let new = job(&format!("job:{number}"), "t");
+        jobs[buckets.of(&new.id).index()].push(new);
+    }
+    bench.put(job("other", "u")).await.expect("put");
+    bench.pop_one("u").await;
+    for (bucket, jobs) in buckets.all().zip(jobs) {
+        let count = jobs.len();
+        for batch in jobs.chunks(1_000) {
+            bench.store.put(bucket, batch.to_vec()).await.expect("put");
+        }
+        let mut reserved = BTreeMap::new();
+        while reserved.len() < count - 1 {
+            let left = u16::try_from((count - 1 - reserved.len()).min(100)).expect("at most 100");
+            let want = Want { topic: "t".parse().expect("topic"), count: left, ttr: None };
+            let popped = bench.store.pop(bucket, nonce(), vec![want]).await.expect("pop");
+            reserved.extend(
+                popped
+                    .into_iter()
+                    .flat_map(|popped| popped.jobs)
+                    .map(|job| (job.id, job.reservation)),
+            );
+        }
+        let (mut told, mut cursor) = (BTreeMap::new(), None);
+        for step in 0.. {
+            let topic = "t".parse().expect("topic");
+            let page = bench.store.held(bucket, topic, cursor).await.expect("read");
+            assert!(page.held.len() <= 1_000, "a bounded step");
+            told.extend(
+                page.held.into_iter().map(|held| (held.id, held.reservation.expect("held"))),
+            );
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+            assert!(step < 100, "it comes to an end");
+        }
+        assert_eq!(told, reserved);
+    }
 }

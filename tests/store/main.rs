@@ -61,7 +61,8 @@ conformance! {
         a_token_of_another_job_or_of_an_earlier_life_holds_nothing,
         a_release_ends_the_hold,
         a_lapsed_job_that_dies_by_a_release_keeps_its_due_time,
-        what_is_given_back_was_never_popped;
+        what_is_given_back_was_never_popped,
+        every_reserved_job_is_told_with_its_holder_in_bounded_steps;
     schedule:
         a_job_is_ready_at_its_due_time_and_not_before,
         a_due_time_in_the_past_is_now_and_one_beyond_ten_years_is_refused,

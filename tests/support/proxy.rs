@@ -17,6 +17,8 @@ use tokio::{
 pub enum Mode {
     /// They go through.
     Pass,
+    /// Those on the way back wait until they may pass.
+    Hold,
     /// Those on the way back are lost: what was asked for is done, and nobody is told.
     Mute,
     /// They are lost in both directions, and the connections stay open. As with `Mute`, one that
@@ -104,6 +106,7 @@ async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done:
     let mut buffers = [[0; 16 * 1024]; 2];
     loop {
         let ([client, server], [there, back]) = (&mut ends, &mut buffers);
+        let (holds, mut held) = (*modes.borrow() == Mode::Hold, modes.clone());
         let (way, read) = tokio::select! {
             _ = modes.wait_for(|mode| *mode == Mode::Cut) => {
                 done.cut.fetch_add(1, Ordering::Relaxed);
@@ -113,7 +116,8 @@ async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done:
                 return;
             }
             read = client.read(there) => (0, read),
-            read = server.read(back) => (1, read),
+            read = server.read(back), if !holds => (1, read),
+            _ = held.wait_for(|mode| *mode != Mode::Hold), if holds => continue,
         };
         let mode = *modes.borrow();
         lost[way] |= mode == Mode::Swallow || (mode == Mode::Mute && way == 1);

@@ -32,9 +32,9 @@ use self::{
     writer::{Desk, Writer},
 };
 use super::{
-    Bury, ClockJumps, Counts, Damaged, Held, JobPage, Look, Moved, Now, OpenError, Options,
-    Outcome, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook,
-    TopicPage, Touch, Want, steady::ClockWatch,
+    Bury, ClockJumps, Counts, Damaged, Held, HeldPage, JobPage, Look, Moved, Now, OpenError,
+    Options, Outcome, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError,
+    TopicLook, TopicPage, Touch, Want, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, PoppedJob, Refusal, State, Topic,
@@ -148,6 +148,19 @@ impl Store for FileStore {
 
     async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
         self.transition(bucket, jobs, |machine, _, job, writes| machine.give_back(&job, writes))
+            .await
+    }
+
+    async fn held(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        cursor: Option<String>,
+    ) -> Outcome<HeldPage> {
+        self.writer
+            .call(
+                move |desk| Ok(desk.machines[bucket.index()].held_page(&topic, cursor.as_deref())),
+            )
             .await
     }
 

@@ -34,9 +34,9 @@ use self::{
     servers::{Nodes, Opened, opening::Opening},
 };
 use super::{
-    Bury, Clock, ClockJumps, Counts, Heard, Held, Hint, JobPage, Look, Moved, OpenError, Options,
-    Outcome, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook,
-    TopicPage, Touch, Want, steady::ClockWatch,
+    Applied, Bury, Clock, ClockJumps, Counts, Heard, Held, HeldPage, Hint, JobPage, Look, Moved,
+    OpenError, Options, Outcome, Place, Placed, Popped, Promoted, Release, Reply, Store,
+    StoreError, TopicLook, TopicPage, Touch, Want, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, State, Topic, TopicDefaults,
@@ -92,6 +92,17 @@ impl RedisStore {
         bucket: Bucket,
         fill: impl Fn(&mut Cmd) + Send,
     ) -> Result<Values, StoreError> {
+        self.run_as(transition, transition.is_confirmed(), bucket, fill).await
+    }
+
+    /// The same, its answer confirmed or not.
+    async fn run_as(
+        &self,
+        transition: &Transition,
+        is_confirmed: bool,
+        bucket: Bucket,
+        fill: impl Fn(&mut Cmd) + Send,
+    ) -> Result<Values, StoreError> {
         let keys = &self.keys[bucket.index()];
         let now = self.now();
         let make = move |as_text| {
@@ -99,7 +110,7 @@ impl RedisStore {
             fill(&mut cmd);
             cmd
         };
-        let confirm = transition.is_confirmed().then_some(keys.confirm.as_str());
+        let confirm = is_confirmed.then_some(keys.confirm.as_str());
         Values::new(self.nodes.script(keys.slot, confirm, make).await?)
     }
 
@@ -183,10 +194,37 @@ impl Store for RedisStore {
     }
 
     async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
-        let mut reply = self
-            .run(&self.scripts.give_back, bucket, |cmd| jobs.iter().for_each(|h| held(cmd, h)))
-            .await?;
+        let fill = |cmd: &mut Cmd| jobs.iter().for_each(|h| held(cmd, h));
+        let mut reply = match self.run(&self.scripts.give_back, bucket, fill).await {
+            // Nothing was written, perhaps because nothing confirms what was written before.
+            Err(StoreError::Unavailable { applied: Applied::No, .. }) => {
+                self.run_as(&self.scripts.give_back, false, bucket, fill).await?
+            }
+            outcome => outcome?,
+        };
         jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
+    }
+
+    async fn held(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        cursor: Option<String>,
+    ) -> Outcome<HeldPage> {
+        let fill = |cmd: &mut Cmd| {
+            cmd.arg(topic.as_str()).arg(cursor.as_deref().unwrap_or("0"));
+        };
+        let mut reply = self.run(&self.scripts.held, bucket, fill).await?;
+        let mut page = HeldPage {
+            next: Some(reply.text()?).filter(|next| next != "0"),
+            ..HeldPage::default()
+        };
+        while reply.left() > 0 {
+            let id = reply.parsed()?;
+            let reservation = reply.text()?.parse().ok();
+            page.held.push(Held { id, reservation });
+        }
+        Ok(page)
     }
 
     async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {

@@ -2,9 +2,9 @@
 
 use super::{Machine, Write};
 use crate::{
-    job::{Event, State, Topic, next},
+    job::{Event, State, Topic, UnixMillis, next},
     store::{
-        Counts, Now, Place, TopicLook, TopicPage,
+        Counts, Held, HeldPage, MAX_BATCH, Now, Place, TopicLook, TopicPage,
         file::index::{Entry, Slot},
     },
 };
@@ -48,6 +48,24 @@ impl Machine {
         let after = after.map(|place| (place.at, place.tie.as_str()));
         let places = self.index.after(topic, state, after).take(limit);
         places.map(|(slot, at, tie)| (self.index.entry(slot), Place { at, tie })).collect()
+    }
+
+    /// Reserved jobs, from behind a place that was told with those before it.
+    pub(in crate::store::file) fn held_page(
+        &self,
+        topic: &Topic,
+        cursor: Option<&str>,
+    ) -> HeldPage {
+        let after = cursor.and_then(|text| text.split_once(' '));
+        let after = after.and_then(|(at, tie)| Some((UnixMillis::new(at.parse().ok()?), tie)));
+        let mut page = HeldPage::default();
+        for (slot, at, tie) in self.index.after(topic, State::Reserved, after).take(MAX_BATCH) {
+            let (entry, reservation) = (self.index.entry(slot), self.attempt(slot).reservation);
+            page.held.push(Held { id: entry.id(), reservation });
+            page.next = Some(format!("{} {tie}", at.get()));
+        }
+        page.next = page.next.filter(|_| page.held.len() == MAX_BATCH);
+        page
     }
 
     pub(in crate::store::file) fn purge(

@@ -8,6 +8,7 @@ local NEEDED = {
   { 'HEXISTS', KEY, 'a' }, { 'HDEL', KEY, 'a' }, { 'HKEYS', KEY }, { 'HGETALL', KEY },
   { 'ZADD', KEY, '0', 'a' }, { 'ZSCORE', KEY, 'a' }, { 'ZCARD', KEY }, { 'ZCOUNT', KEY, '0', '0' },
   { 'ZRANGE', KEY, '0', '0' }, { 'ZREM', KEY, 'a' }, { 'ZREMRANGEBYRANK', KEY, '0', '0' },
+  { 'ZSCAN', KEY, '0' },
 }
 for _, command in ipairs(NEEDED) do
   if not redis.acl_check_cmd(unpack(command)) then
