@@ -3,15 +3,21 @@
 //! Both are known to this process alone and are hints: a mark says "look there". Whoever pops in
 //! vain takes the mark away; a mark that was set meanwhile stays. A hint that is lost costs time,
 //! never a job: timers look at every bucket for the topics in here at least every
-//! `timer.max_sleep`.
+//! `timer.max_sleep`. A topic is in here while a consumer waits for it and for a moment after the
+//! last one has left, so that consumers that ask again and again find their marks; then it is
+//! dropped, and its next pop looks everywhere.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 use futures::future::select_all;
-use tokio::sync::{Notify, futures::OwnedNotified};
+use tokio::{
+    sync::{Notify, futures::OwnedNotified},
+    time::Instant,
+};
 
 use super::turn::{STRETCH, stretches};
 use crate::{
@@ -21,6 +27,9 @@ use crate::{
 
 /// Most topics that one look asks for; where more are popped from, looks take turns.
 const MAX_WATCHED: usize = 128;
+/// How long a topic is kept that no consumer waits for, and how many may be in here beside it.
+const KEPT_FOR: Duration = Duration::from_secs(2);
+const MAX_KEPT: usize = 10_000;
 
 pub(super) struct Waiters {
     buckets: Buckets,
@@ -32,7 +41,7 @@ pub(super) struct Waiters {
 /// Where news for other servers go.
 pub(super) type Tell = Box<dyn Fn(Hint) + Send + Sync>;
 
-/// One topic that somebody pops from, or popped from and left something.
+/// One topic that somebody pops from, or popped from a moment ago and left something.
 struct Entry {
     /// By bucket: the number of its last mark, or 0.
     marks: Box<[u64]>,
@@ -40,9 +49,11 @@ struct Entry {
     /// told of them.
     untold: Box<[bool]>,
     last_mark: u64,
-    /// How many jobs were asked for, which tells whose turn it is.
+    /// How many jobs were asked for, from any number on, which tells whose turn it is.
     asked: u64,
     waiting: usize,
+    /// When the last who waited left.
+    left_at: Instant,
     marked: Arc<Notify>,
 }
 
@@ -123,9 +134,11 @@ impl Waiters {
     }
 
     /// Topics for which nothing is known of `bucket`: worth a look. Where there are many, each
-    /// call goes on where the last one ended, at `cursor`.
+    /// call goes on where the last one ended, at `cursor`. Drops topics that are not popped from
+    /// any more.
     pub(super) fn unknown_in(&self, bucket: Bucket, cursor: &mut usize) -> Vec<Topic> {
-        let topics = self.lock();
+        let mut topics = self.lock();
+        topics.retain(|_, entry| entry.waiting > 0 || entry.left_at.elapsed() < KEPT_FOR);
         let unknown: Vec<&Topic> = topics
             .iter()
             .filter(|(_, entry)| entry.marks[bucket.index()] == 0)
@@ -155,8 +168,11 @@ impl Waiters {
         if !topics.contains_key(topic) {
             let marks = vec![0; usize::from(self.buckets.get())].into_boxed_slice();
             let untold = vec![false; usize::from(self.buckets.get())].into_boxed_slice();
-            let entry =
-                Entry { marks, untold, last_mark: 0, asked: 0, waiting: 0, marked: Arc::default() };
+            // From any number on: were it always the same, a topic that is popped from now and then
+            // would always begin with the same bucket.
+            let asked = u64::from(rand::random::<u16>()) * STRETCH;
+            let (left_at, marked) = (Instant::now(), Arc::default());
+            let entry = Entry { marks, untold, last_mark: 0, asked, waiting: 0, left_at, marked };
             topics.insert(topic.clone(), entry);
         }
         topics.get_mut(topic).expect("it was there or has just been inserted")
@@ -198,9 +214,11 @@ impl Drop for Places<'_> {
     fn drop(&mut self) {
         let mut left = Vec::new();
         let mut topics = self.waiters.lock();
+        let is_crowded = topics.len() > MAX_KEPT;
         for (topic, marked) in &self.topics {
             let Some(entry) = topics.get_mut(topic) else { continue };
             entry.waiting -= 1;
+            entry.left_at = Instant::now();
             if entry.waiting > 0 && entry.has_marks() {
                 marked.notify_one();
             } else if entry.is_idle() {
@@ -210,6 +228,9 @@ impl Drop for Places<'_> {
                     if std::mem::take(&mut entry.untold[bucket.index()]) {
                         left.push((topic.clone(), bucket));
                     }
+                }
+                if is_crowded && entry.waiting == 0 {
+                    topics.remove(topic);
                 }
             }
         }
@@ -351,6 +372,36 @@ mod tests {
         assert_eq!(told(), [ready(1)], "who had it left without");
         drop(waiters.register(std::slice::from_ref(&topic)));
         assert_eq!(told(), [], "once is enough");
+    }
+
+    #[test]
+    fn what_nobody_pops_from_any_more_is_not_looked_for_and_forgotten() {
+        let (waiters, topic, bucket) = waiters();
+        let other = Buckets::SIXTEEN.all().next().expect("16 buckets");
+        let two = [topic.clone(), "waited-for".parse().expect("a topic")];
+        let _waiting = waiters.register(&two[1..]);
+        let place = waiters.register(&two[..1]);
+        waiters.mark(&topic, bucket, 2); // one is popped here, the other one elsewhere
+        drop(place);
+        assert_eq!(waiters.marks(&topic, 1).len(), 1, "kept for whoever asks again");
+        assert_eq!(waiters.unknown_in(other, &mut 0).len(), 2);
+        let long_ago = Instant::now().checked_sub(KEPT_FOR).expect("this machine is up for longer");
+        waiters.lock().get_mut(&topic).expect("kept").left_at = long_ago;
+        waiters.lock().get_mut(&two[1]).expect("kept").left_at = long_ago;
+        assert_eq!(waiters.unknown_in(other, &mut 0), &two[1..]);
+        assert_eq!(waiters.lock().len(), 1);
+    }
+
+    #[test]
+    fn of_too_many_topics_those_that_nobody_waits_for_are_not_kept() {
+        let (waiters, topic, bucket) = waiters();
+        let many: Vec<Topic> =
+            (0..MAX_KEPT).map(|n| format!("t{n}").parse().expect("a topic")).collect();
+        let _waiting = waiters.register(&many);
+        let place = waiters.register(std::slice::from_ref(&topic));
+        waiters.mark(&topic, bucket, 2);
+        drop(place);
+        assert_eq!(waiters.lock().len(), MAX_KEPT);
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod topics;
 mod unanswered;
 mod unreadable;
 mod waiting;
+mod watching;
 
 /// Runs each case on each store.
 macro_rules! on_each_store {

@@ -13,7 +13,6 @@ mod judge;
 mod load;
 #[path = "../support/process.rs"]
 mod process;
-#[expect(dead_code, reason = "here answers come at once or not at all")]
 #[path = "../support/proxy.rs"]
 mod proxy;
 mod redis;
