@@ -23,16 +23,25 @@ pub(super) fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     done
 }
 
+/// Whether this process was started to ignore the end of its terminal (SIGHUP, the first signal), as
+/// `nohup` does.
+fn outlives_terminal() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok());
+    ignored.is_some_and(|signals| signals & 1 == 1)
+}
+
 async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // The terminal it was started from is gone.
+    let outlives_terminal = outlives_terminal(); // asked before the next line changes it
     let mut hang_up = signal(SignalKind::hangup())?;
     let shutdown = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-            _ = hang_up.recv() => {}
+            _ = hang_up.recv(), if !outlives_terminal => {}
         }
     };
     let address = settings.server.listen;

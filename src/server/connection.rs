@@ -45,16 +45,6 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(1);
 const THROWN_AWAY: usize = 64 << 20;
 
-/// Why a connection is closed from this side.
-enum Closed {
-    /// The server stops.
-    Stopping,
-    /// Descriptors are short.
-    Discarded,
-    /// The server has stopped waiting.
-    Aborted,
-}
-
 /// Serves a connection until it is closed, by either side.
 pub(super) async fn serve<S>(all: &Connections, link: Arc<Link>, service: S)
 where
@@ -92,14 +82,9 @@ where
                 refusal(&error, &link)
             }
         },
-        closed = close_when_not_needed(all, &link) => match closed {
-            Closed::Discarded => return,
-            Closed::Stopping if link.phase() == Phase::Waiting => return,
-            Closed::Stopping => Some(Farewell::Stopping { handled: false }),
-            Closed::Aborted if link.phase() == Phase::Handling => {
-                Some(Farewell::Stopping { handled: true })
-            }
-            Closed::Aborted => return,
+        last = close_when_not_needed(all, &link) => match last {
+            None => return,
+            last => last,
         },
     };
     tokio::select! {
@@ -121,21 +106,28 @@ fn refusal(error: &hyper::Error, link: &Link) -> Option<Farewell> {
     }
 }
 
-/// Completes when the connection is to be closed although it has not ended.
-async fn close_when_not_needed(all: &Connections, link: &Link) -> Closed {
+/// Completes when the connection is to be closed although it has not ended; what its client is told,
+/// if anything.
+async fn close_when_not_needed(all: &Connections, link: &Link) -> Option<Farewell> {
     tokio::select! {
         () = all.stop.cancelled() => {}
-        () = link.discarded() => return Closed::Discarded,
+        () = link.discarded() => return None,
     }
     loop {
         let idle = link.idle_since().map_or(Duration::ZERO, |since| since.elapsed());
-        if idle >= LAST_WORDS && (link.phase() == Phase::Reading || link.is_quiet()) {
-            return Closed::Stopping;
+        if idle >= LAST_WORDS && link.is_quiet() {
+            return None;
+        }
+        if idle >= LAST_WORDS && link.phase() == Phase::Reading {
+            return Some(Farewell::Stopping { handled: false });
         }
         let rest = LAST_WORDS.saturating_sub(idle).max(Duration::from_millis(1));
         tokio::select! {
             () = sleep(rest) => {}
-            () = all.abort.cancelled() => return Closed::Aborted,
+            () = all.abort.cancelled() => {
+                let handled = link.phase() == Phase::Handling;
+                return handled.then_some(Farewell::Stopping { handled });
+            }
         }
     }
 }

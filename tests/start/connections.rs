@@ -18,8 +18,10 @@ use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
 use crate::{
+    memory::freeze,
     process::Process,
-    said::{Logged, Place},
+    said::{Logged, Place, store},
+    support::Redis,
 };
 
 /// What came back on a connection.
@@ -210,6 +212,27 @@ async fn a_request_that_begins_as_the_server_stops_is_answered_on_a_connection_t
     assert!(answer.head.contains("connection: close"), "{}", answer.head);
     let answer = read_answer(&mut half).expect("an answer");
     assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("shutting_down")));
+    assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_not_done_when_the_grace_is_over_is_told_so() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let file =
+        place.file("grace.toml", &(store(&redis.url(), "") + "[server]\nshutdown_grace = 0\n"));
+    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let _frozen = freeze(&redis);
+    let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
+    let put = "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{\"topic\":\"t\"}";
+    stream.write_all(put.as_bytes()).expect("sent");
+    // The server reads in order of arrival: once this one is answered, that one is being handled.
+    assert_eq!(server.get("/healthz").await.0, 200);
+    server.signal("-TERM");
+    let answer = read_answer(&mut stream).expect("an answer");
+    let problem = answer.json();
+    assert_eq!((answer.status, problem["code"].as_str()), (503, Some("shutting_down")));
+    assert_eq!(problem["applied"], "unknown");
+    assert!(answer.head.contains("connection: close"), "{}", answer.head);
     assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
 }
 

@@ -19,6 +19,13 @@ fn resident(server: &Process) -> u64 {
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
 }
 
+/// Has a Redis stand still.
+pub fn freeze(redis: &Redis) -> Frozen {
+    let info = redis.command("INFO server").expect("an answer");
+    let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a line");
+    Frozen::freeze(pid.parse().expect("a process id"))
+}
+
 fn address(server: &Process) -> String {
     server.base.trim_start_matches("http://").to_owned()
 }
@@ -39,9 +46,7 @@ async fn puts_that_wait_for_the_store_are_bounded_and_refused_with_nothing_done(
     let limit = "[limits]\nmemory_bytes = 67108864\n";
     let file = place.file("bounded.toml", &(store(&redis.url(), "") + limit));
     let server = Process::start(place.path(), &["--config", &file]).await;
-    let info = redis.command("INFO server").expect("an answer");
-    let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a line");
-    let frozen = Frozen::freeze(pid.parse().expect("a process id"));
+    let frozen = freeze(&redis);
     let address = address(&server);
     let put = Arc::new(large_put());
     let clients: Vec<_> = (0..60)

@@ -7,7 +7,11 @@ use std::{
 
 use serde_json::json;
 
-use crate::{output, process::Process};
+use crate::{
+    output,
+    process::Process,
+    said::{Logged, Place},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_the_server_in_order_and_at_once() {
@@ -43,6 +47,20 @@ async fn a_client_that_sends_half_a_request_does_not_hold_up_the_end() {
     let code = tokio::task::block_in_place(|| server.wait());
     assert_eq!(code, Some(0));
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_started_with_nohup_outlives_its_terminal() {
+    let place = Place::new();
+    let server = Logged::within(&place, "", &["nohup"]);
+    server.signal("-HUP");
+    // The one who looks at the log would see it stop.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let ready = reqwest::get(format!("{}/readyz", server.base)).await.expect("an answer");
+    assert_eq!(ready.status(), 200);
+    server.signal("-TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
