@@ -95,6 +95,13 @@ impl Problem {
         retry.contains(&self.status).then_some("1")
     }
 
+    /// The store has the job, and cannot read it.
+    fn damaged() -> Self {
+        let detail = "what the store has of this job is damaged: it can only be deleted; the list \
+                      of its topic's jobs tells the reason";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "job_damaged", detail)
+    }
+
     /// As the answer to a request.
     pub(super) fn of_request(self, id: &str) -> Written {
         Written { request_id: Some(id.to_owned()), ..self.write() }
@@ -159,6 +166,7 @@ impl From<Refusal> for Problem {
             }
             Refusal::Dead => conflict("job_dead", "this job is dead; kick it first"),
             Refusal::DueTooFar => Self::field("due_at", "must be at most ten years ahead"),
+            Refusal::Damaged => Self::damaged(),
             Refusal::NotReady => Self::internal(),
         }
     }
@@ -189,6 +197,7 @@ impl From<StoreError> for Problem {
                  see its log, mend the store, then restart this server",
             ),
             (StoreError::Unreadable { .. }, _) => Self::internal(),
+            (StoreError::Damaged { .. }, _) => Self::damaged(),
         };
         Self { applied, cause: Some(error.to_string()), ..problem }
     }

@@ -133,6 +133,8 @@ pub enum Refusal {
     NotReady,
     /// The due time lies more than ten years ahead by the store's clock.
     DueTooFar,
+    /// What the store has of the job cannot be read, so it cannot be changed either.
+    Damaged,
 }
 
 /// The state after `event` in `state`, where `None` is "no such job"; or why it is refused.

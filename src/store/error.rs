@@ -33,6 +33,12 @@ pub enum StoreError {
     /// The store is not the one it was: it was emptied, or is another one.
     #[error("the store has lost its jobs since this server began: it was emptied or replaced")]
     Replaced,
+    /// What the store has of the job asked for is damaged; other jobs are fine.
+    #[error("failed to read a job: {cause}")]
+    Damaged {
+        /// What was found.
+        cause: Arc<str>,
+    },
     /// The store answered what this version cannot read.
     #[error("failed to read the store's answer: {cause}")]
     Unreadable {
@@ -57,11 +63,16 @@ impl StoreError {
         Self::Unreadable { cause: cause.to_string().into() }
     }
 
+    /// A job that cannot be read.
+    pub fn damaged(cause: impl ToString) -> Self {
+        Self::Damaged { cause: cause.to_string().into() }
+    }
+
     /// Whether the batch may have been carried out.
     pub fn applied(&self) -> Applied {
         match self {
             Self::Unavailable { applied, .. } => *applied,
-            Self::Full { .. } | Self::Replaced => Applied::No,
+            Self::Full { .. } | Self::Replaced | Self::Damaged { .. } => Applied::No,
             Self::Unreadable { .. } => Applied::Unknown,
         }
     }

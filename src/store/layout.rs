@@ -99,6 +99,7 @@ mod tests {
         let cases = [
             ("schema=2 hash=xxh3-64 buckets=8", "buckets = 8"),
             ("schema=1 hash=xxh3-64 buckets=16", "schema = 1"),
+            ("schema=3 hash=xxh3-64 buckets=16", "schema = 3"),
             ("schema=2 hash=crc32 buckets=16", "hash = crc32"),
             ("schema=2 hash=xxh3-64 buckets=0", "buckets = 0"),
             ("hello", "layout = \"hello\""),

@@ -83,7 +83,7 @@ async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
         bench.pop("t", 3).await.iter().map(|job| job.id.to_string()).collect();
     assert_eq!(popped, ["b", "c"]);
     let error = bench.store.get(bench.bucket(&id("a")), id("a")).await;
-    assert!(matches!(error, Err(StoreError::Unreadable { .. })), "{error:?}");
+    assert!(matches!(error, Err(StoreError::Damaged { .. })), "{error:?}");
     bench.advance(MINUTE);
     bench.promote().await;
     assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays aside");

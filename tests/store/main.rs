@@ -16,6 +16,7 @@ mod batches;
 mod bench;
 mod calls;
 mod concurrency;
+mod file_damaged;
 mod file_only;
 mod holds;
 mod model;

@@ -75,6 +75,7 @@ pub(super) struct Attempt {
 }
 
 /// A new or loaded job, on its way in.
+#[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) id: JobId,
     pub(super) topic: Topic,

@@ -33,10 +33,35 @@ pub(super) enum Write {
     NoAttempt { serial: u64 },
     /// The job is gone.
     Delete { serial: u64 },
+    /// The job is damaged: its rows are not touched any more. It may be gone all the same.
+    Aside { serial: u64, gone: bool },
     /// A topic hands out nothing, or again something.
     Paused { topic: Topic, paused: bool },
     /// What applies to new jobs of a topic, as JSON.
     Defaults { topic: Topic, text: Option<String> },
+}
+
+impl Write {
+    /// Which job's rows it writes.
+    pub(super) fn serial(&self) -> Option<u64> {
+        match self {
+            Self::Insert { serial, .. } => Some(*serial),
+            _ => self.changes(),
+        }
+    }
+
+    /// Which job's rows it changes that were there before.
+    pub(super) fn changes(&self) -> Option<u64> {
+        match self {
+            Self::Due { serial, .. }
+            | Self::Change { serial, .. }
+            | Self::Attempt { serial, .. }
+            | Self::NoAttempt { serial }
+            | Self::Delete { serial }
+            | Self::Aside { serial, .. } => Some(*serial),
+            Self::Insert { .. } | Self::Paused { .. } | Self::Defaults { .. } => None,
+        }
+    }
 }
 
 /// What becomes of the error text on disk.
@@ -77,6 +102,13 @@ impl Machine {
             _ => arrival.at,
         };
         self.index.add(Arrival { state, at, ..arrival });
+    }
+
+    /// Takes in a damaged job, unless a sound one has the id that it claims.
+    pub(super) fn load_damaged(&mut self, now: Now, arrival: Arrival) {
+        if self.index.find(&arrival.id).is_none() {
+            self.load(now, arrival);
+        }
     }
 
     /// All jobs have been taken in.

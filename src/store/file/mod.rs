@@ -8,6 +8,7 @@ mod directory;
 mod index;
 mod lock;
 mod machine;
+mod pending;
 mod records;
 mod restore;
 mod tidier;
@@ -22,6 +23,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
 use self::{
     ballast::Ballast,
@@ -137,7 +139,6 @@ impl Store for FileStore {
                     let machine = &mut desk.machines[bucket.index()];
                     let numbers = (nonce, &mut given);
                     let (taken, left) = machine.pop(now, numbers, &want, &mut desk.writes);
-                    desk.flush()?;
                     let jobs = read_taken(desk, bucket, now, &want.topic, taken)?;
                     all.push(Popped { jobs, left });
                 }
@@ -199,14 +200,7 @@ impl Store for FileStore {
             .call(move |desk| {
                 let mut replies = Vec::with_capacity(jobs.len());
                 for (id, change) in jobs {
-                    let now = desk.now();
-                    let machine = &mut desk.machines[bucket.index()];
-                    let changed = machine.reschedule(now, &id, change, &mut desk.writes);
-                    desk.flush()?;
-                    replies.push(match changed {
-                        Ok(()) => read_job(desk, bucket, &id)?.ok_or(Refusal::NotFound),
-                        Err(refusal) => Err(refusal),
-                    });
+                    replies.push(reschedule(desk, bucket, &id, change)?);
                 }
                 Ok(replies)
             })
@@ -230,10 +224,7 @@ impl Store for FileStore {
 
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {
         self.writer
-            .call(move |desk| {
-                desk.flush()?;
-                read_job(desk, bucket, &id)
-            })
+            .call(move |desk| read_job(desk, bucket, &id))
             .await
     }
 
@@ -257,18 +248,21 @@ impl Store for FileStore {
     ) -> Outcome<JobPage> {
         self.writer
             .call(move |desk| {
-                desk.flush()?;
                 let machine = &desk.machines[bucket.index()];
                 let found = machine.list(&topic, state, after.as_ref(), limit);
                 let last = found.last().map(|(_, place)| place.clone());
                 let next = last.filter(|_| found.len() == limit);
+                let found: Vec<(u64, Job)> = found
+                    .into_iter()
+                    .map(|(entry, _)| (entry.serial, without_record(entry, &topic)))
+                    .collect();
                 let mut page = JobPage { next, ..JobPage::default() };
-                for (entry, _) in found {
-                    match show(desk, entry, &topic) {
+                for (serial, job) in found {
+                    let id = job.id.clone();
+                    match read_rest(desk, serial, job) {
                         Ok(job) => page.jobs.push(job),
-                        Err(StoreError::Unreadable { cause }) => {
-                            let reason = cause.to_string();
-                            page.damaged.push(Damaged { id: entry.id(), reason });
+                        Err(StoreError::Damaged { cause }) => {
+                            page.damaged.push(Damaged { id, reason: cause.to_string() });
                         }
                         Err(error) => return Err(error),
                     }
@@ -320,8 +314,7 @@ impl Store for FileStore {
             if version == known {
                 return Ok(None);
             }
-            desk.flush()?;
-            let settings = desk.records.topics().map_err(StoreError::away)?;
+            let settings = desk.settings().map_err(StoreError::away)?;
             Ok(Some(TopicSettings { version, ..settings }))
         };
         self.writer.call(read).await
@@ -355,7 +348,7 @@ fn read_taken(
 ) -> Outcome<Vec<PoppedJob>> {
     let mut jobs = Vec::with_capacity(taken.len());
     for job in taken {
-        match desk.records.read(job.serial) {
+        match desk.read(job.serial) {
             Ok(record) => jobs.push(PoppedJob {
                 id: job.id,
                 topic: topic.clone(),
@@ -368,47 +361,69 @@ fn read_taken(
                 reservation: job.reservation,
                 reserved_until: job.reserved_until,
             }),
-            Err(ReadError::Engine(cause)) => return Err(desk.spoil(&cause)),
+            Err(ReadError::Engine(cause)) => return Err(StoreError::away(cause)),
             Err(ReadError::Damaged(damage)) => {
                 tracing::error!(id = %job.id, damage, "set a damaged job aside as dead");
+                let (serial, gone) = (job.serial, false);
                 let held = Held { id: job.id, reservation: Some(job.reservation) };
                 let bury = Bury { held, error: Some(damage) };
                 let machine = &mut desk.machines[bucket.index()];
                 if let Err(refusal) = machine.bury(now, bury, &mut desk.writes) {
                     tracing::error!(?refusal, "failed to set a damaged job aside");
                 }
+                // Its pages may lead to those of other jobs: they must not be freed with it.
+                desk.writes.push(Write::Aside { serial, gone });
             }
         }
     }
     Ok(jobs)
 }
 
-fn read_job(desk: &Desk, bucket: Bucket, id: &JobId) -> Result<Option<Job>, StoreError> {
-    match desk.machines[bucket.index()].get(id) {
-        Some((entry, topic)) => show(desk, entry, topic).map(Some),
-        None => Ok(None),
+/// Reads before it changes: a job that cannot be read is refused, and the others go on.
+fn reschedule(desk: &mut Desk, bucket: Bucket, id: &JobId, change: Change) -> Outcome<Reply<Job>> {
+    match read_job(desk, bucket, id) {
+        Err(StoreError::Damaged { .. }) => return Ok(Err(Refusal::Damaged)),
+        read => read?,
+    };
+    let now = desk.now();
+    let machine = &mut desk.machines[bucket.index()];
+    match machine.reschedule(now, id, change, &mut desk.writes) {
+        Ok(()) => Ok(read_job(desk, bucket, id)?.ok_or(Refusal::NotFound)),
+        Err(refusal) => Ok(Err(refusal)),
     }
 }
 
-/// A job with what only the disk knows.
-fn show(desk: &Desk, entry: &Entry, topic: &Topic) -> Result<Job, StoreError> {
-    let record = desk.records.read(entry.serial).map_err(|error| match error {
-        ReadError::Damaged(damage) => StoreError::unreadable(damage),
+fn read_job(desk: &mut Desk, bucket: Bucket, id: &JobId) -> Outcome<Option<Job>> {
+    let Some((entry, topic)) = desk.machines[bucket.index()].get(id) else { return Ok(None) };
+    let (serial, job) = (entry.serial, without_record(entry, topic));
+    read_rest(desk, serial, job).map(Some)
+}
+
+/// Adds what only the disk knows.
+fn read_rest(desk: &mut Desk, serial: u64, job: Job) -> Outcome<Job> {
+    let record = desk.read(serial).map_err(|error| match error {
+        ReadError::Damaged(damage) => StoreError::damaged(damage),
         ReadError::Engine(cause) => StoreError::away(cause),
     })?;
+    let error = job.error.or(record.error);
+    Ok(Job { body: record.body, created_at: record.created_at, error, ..job })
+}
+
+/// A job as the machine has it.
+fn without_record(entry: &Entry, topic: &Topic) -> Job {
     let attempt = entry.attempt.as_deref();
     let reserved = attempt.filter(|_| entry.state == State::Reserved);
     let dead = attempt.filter(|_| entry.state == State::Dead);
     let expired = attempt.is_some_and(|a| a.expired);
-    Ok(Job {
+    Job {
         id: entry.id(),
         topic: topic.clone(),
-        body: record.body,
+        body: Bytes::new(),
         state: entry.state,
         attempt: attempt.map_or(0, |a| a.number),
         max_attempts: entry.rules.max_attempts,
         due_at: due_at_of(entry),
-        created_at: record.created_at,
+        created_at: UnixMillis::new(0),
         ttr: reserved.map_or(entry.rules.ttr, |a| a.ttr),
         own_ttr: entry.rules.ttr,
         backoff: entry.rules.backoff.clone(),
@@ -416,6 +431,6 @@ fn show(desk: &Desk, entry: &Entry, topic: &Topic) -> Result<Job, StoreError> {
         reservation: attempt.and_then(|a| a.reservation),
         reserved_until: reserved.map(|_| entry.at),
         died_at: dead.map(|a| a.died_at),
-        error: if expired { Some(EXPIRED.to_owned()) } else { record.error },
-    })
+        error: expired.then(|| EXPIRED.to_owned()),
+    }
 }

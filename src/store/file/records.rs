@@ -4,20 +4,23 @@
 //! pop), `layout` one line of text. Persisted: tables must stay stable, or the schema version be
 //! raised. The file is locked as long as it is open.
 
-use std::{path::Path, time::Duration};
+mod attempts;
+mod load;
+mod read;
+mod row;
+mod write;
 
-use bytes::Bytes;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use std::{collections::HashMap, fs::File, path::Path, time::Duration};
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, ffi};
 
 use crate::{
-    job::{Backoff, Buckets, Change, Millis, Reservation, State, Topic, TopicSettings, UnixMillis},
+    job::Buckets,
     store::{Layout, OpenError},
 };
 
-use super::{
-    index::{Arrival, Attempt, Rules},
-    machine::{ErrorText, Write},
-};
+use self::read::Damage;
+pub(super) use self::read::{ReadError, Record};
 
 const TABLES: &str = "
     CREATE TABLE layout (text TEXT NOT NULL) STRICT;
@@ -25,14 +28,15 @@ const TABLES: &str = "
         serial INTEGER PRIMARY KEY, -- order of arrival
         id TEXT NOT NULL,
         topic TEXT NOT NULL,
-        body BLOB NOT NULL,         -- JSON text
-        checksum INTEGER NOT NULL,  -- CRC-32 of the body
         created_at INTEGER NOT NULL,
         due_at INTEGER NOT NULL,    -- times and spans in milliseconds
         ttr INTEGER NOT NULL,
         max_attempts INTEGER NOT NULL,
         backoff TEXT,
-        dead_retention INTEGER NOT NULL
+        dead_retention INTEGER NOT NULL,
+        body_checksum INTEGER NOT NULL, -- CRC-32 of the body
+        checksum INTEGER NOT NULL,  -- of all before (row.rs)
+        body BLOB NOT NULL          -- JSON text; last, so that a start need not read it
     ) STRICT;
     CREATE TABLE attempts (
         serial INTEGER PRIMARY KEY,
@@ -43,35 +47,32 @@ const TABLES: &str = "
         due_at INTEGER NOT NULL,
         died_at INTEGER NOT NULL,
         ttr INTEGER NOT NULL,       -- the one in force
-        error TEXT
+        checksum INTEGER NOT NULL,  -- of all before
+        error TEXT,
+        error_checksum INTEGER NOT NULL
     ) STRICT;
     CREATE TABLE topics (
         topic TEXT PRIMARY KEY,
         paused INTEGER NOT NULL DEFAULT 0,
-        defaults TEXT               -- JSON
+        defaults TEXT,              -- JSON
+        checksum INTEGER NOT NULL   -- of all before
+    ) STRICT;
+    CREATE TABLE aside (            -- damaged jobs, whose rows are not touched any more
+        serial INTEGER PRIMARY KEY,
+        gone INTEGER NOT NULL       -- finished or deleted all the same
     ) STRICT;";
-
-/// What only the disk knows of a job.
-#[derive(Debug)]
-pub(super) struct Record {
-    pub(super) body: Bytes,
-    pub(super) created_at: UnixMillis,
-    pub(super) error: Option<String>,
-}
-
-/// Why a record has no content.
-#[derive(Debug)]
-pub(super) enum ReadError {
-    /// This one cannot be read, now or later.
-    Damaged(String),
-    /// The engine failed; the record may be fine.
-    Engine(rusqlite::Error),
-}
 
 /// The open file.
 pub(super) struct Records {
     connection: Connection,
     in_transaction: bool,
+    /// Damaged jobs, whose rows are not touched any more; whether they are gone.
+    aside: HashMap<u64, bool>,
+    /// Jobs that were found damaged when they were loaded.
+    damaged: HashMap<u64, Damage>,
+    /// To see whether the disk can be read. The last field: closing it while the engine has the
+    /// file would end the engine's locks.
+    file: File,
 }
 
 impl Records {
@@ -89,7 +90,18 @@ impl Records {
         let connection = Connection::open(file).map_err(engine)?;
         let buckets = Self::prepare(&connection, asked).map_err(refused)??;
         connection.set_prepared_statement_cache_capacity(32);
-        Ok((Self { connection, in_transaction: false }, buckets))
+        let opened = File::open(file).map_err(|cause| OpenError::Engine {
+            what: file.display().to_string(),
+            cause: cause.to_string(),
+        })?;
+        let records = Self {
+            connection,
+            file: opened,
+            in_transaction: false,
+            aside: HashMap::new(),
+            damaged: HashMap::new(),
+        };
+        Ok((records, buckets))
     }
 
     fn prepare(
@@ -110,6 +122,8 @@ impl Records {
         }
         // An acknowledged write is on disk: every commit syncs the log.
         connection.pragma_update(None, "synchronous", "FULL")?;
+        // More damaged pages are noticed when they are read.
+        connection.pragma_update(None, "cell_size_check", true)?;
         let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";
         if connection.query_row(named, (), |row| row.get::<_, bool>(0))? {
             let text: Option<String> =
@@ -122,181 +136,6 @@ impl Records {
         transaction.execute("INSERT INTO layout VALUES (?)", [Layout::new(buckets).text()])?;
         transaction.commit()?;
         Ok(Ok(buckets))
-    }
-
-    /// Gives every job to `take`, in order of arrival; answers the greatest serial number. A row
-    /// that cannot be read is left where it is, logged, and does not keep the others back.
-    pub(super) fn load(&self, mut take: impl FnMut(Arrival)) -> rusqlite::Result<u64> {
-        let mut pool = self.connection.prepare(
-            "SELECT serial, id, topic, due_at, ttr, max_attempts, backoff, dead_retention
-             FROM pool ORDER BY serial",
-        )?;
-        // Beside it and in the same order: a join would search for the attempts of every job, and
-        // most jobs have none.
-        let mut attempts = self.connection.prepare(
-            "SELECT serial, state, at, number, reservation, due_at, died_at, ttr
-             FROM attempts ORDER BY serial",
-        )?;
-        let (mut rows, mut popped_rows) = (pool.query(())?, attempts.query(())?);
-        let (mut popped, mut last) = (popped_rows.next()?, 0);
-        while let Some(row) = rows.next()? {
-            let serial: u64 = row.get(0)?;
-            last = last.max(serial);
-            let number = serial.cast_signed();
-            while popped.is_some_and(|attempt| attempt.get(0).is_ok_and(|n: i64| n < number)) {
-                popped = popped_rows.next()?;
-            }
-            let own = popped.filter(|attempt| attempt.get(0).is_ok_and(|n: i64| n == number));
-            match arrival(row, own, serial) {
-                Ok(arrival) => take(arrival),
-                Err(error) => tracing::error!(serial, %error, "left an unreadable job aside"),
-            }
-        }
-        Ok(last)
-    }
-
-    /// Adds to the open transaction, or begins one.
-    pub(super) fn write(&mut self, write: Write) -> rusqlite::Result<()> {
-        if !self.in_transaction {
-            self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
-            self.in_transaction = true;
-        }
-        debug_assert!(!self.connection.is_autocommit(), "the writer stops at the first error");
-        match write {
-            Write::Insert { serial, job, created_at, due_at } => self.run(
-                "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                params![
-                    serial,
-                    job.id.as_str(),
-                    job.topic.as_str(),
-                    &job.body[..],
-                    crc32fast::hash(&job.body),
-                    created_at.get(),
-                    due_at.get(),
-                    job.ttr.get(),
-                    job.max_attempts,
-                    job.backoff.map(|backoff| backoff.to_string()),
-                    job.dead_retention.get(),
-                ],
-            ),
-            Write::Due { serial, due_at } => self
-                .run("UPDATE pool SET due_at = ? WHERE serial = ?", params![due_at.get(), serial]),
-            Write::Change { serial, change } => self.change(serial, &change),
-            Write::Attempt { serial, state, at, attempt, error } => {
-                let (keep, error) = match error {
-                    ErrorText::Keep => (true, None),
-                    ErrorText::Set(error) => (false, error),
-                };
-                self.run(
-                    "INSERT INTO attempts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-                     ON CONFLICT DO UPDATE SET state = ?2, at = ?3, number = ?4, reservation = ?5,
-                     due_at = ?6, died_at = ?7, ttr = ?8, error = iif(?10, error, ?9)",
-                    params![
-                        serial,
-                        state.name(),
-                        at.get(),
-                        attempt.number,
-                        attempt.reservation.map(|token| token.bits().cast_signed()),
-                        attempt.due_at.get(),
-                        attempt.died_at.get(),
-                        attempt.ttr.get(),
-                        error,
-                        keep,
-                    ],
-                )
-            }
-            Write::Paused { topic, paused } => self.run(
-                "INSERT INTO topics (topic, paused) VALUES (?1, ?2)
-                 ON CONFLICT DO UPDATE SET paused = ?2",
-                params![topic.as_str(), paused],
-            ),
-            Write::Defaults { topic, text } => self.run(
-                "INSERT INTO topics (topic, defaults) VALUES (?1, ?2)
-                 ON CONFLICT DO UPDATE SET defaults = ?2",
-                params![topic.as_str(), text],
-            ),
-            Write::NoAttempt { serial } => {
-                self.run("DELETE FROM attempts WHERE serial = ?", [serial])
-            }
-            Write::Delete { serial } => {
-                self.run("DELETE FROM attempts WHERE serial = ?", [serial])?;
-                self.run("DELETE FROM pool WHERE serial = ?", [serial])
-            }
-        }
-    }
-
-    fn change(&self, serial: u64, change: &Change) -> rusqlite::Result<()> {
-        self.run(
-            "UPDATE pool SET body = coalesce(?2, body), checksum = coalesce(?3, checksum),
-             ttr = coalesce(?4, ttr), max_attempts = coalesce(?5, max_attempts),
-             backoff = CASE WHEN ?6 THEN ?7 ELSE backoff END WHERE serial = ?1",
-            params![
-                serial,
-                change.body.as_deref(),
-                change.body.as_deref().map(crc32fast::hash),
-                change.ttr.map(Millis::get),
-                change.max_attempts,
-                change.backoff.is_some(),
-                change.backoff.as_ref().and_then(Option::as_ref).map(Backoff::to_string),
-            ],
-        )
-    }
-
-    fn run(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<()> {
-        self.connection.prepare_cached(sql)?.execute(params).map(drop)
-    }
-
-    /// The rest of a job; checks its body.
-    pub(super) fn read(&self, serial: u64) -> Result<Record, ReadError> {
-        let read = |row: &Row<'_>| {
-            let body: Vec<u8> = row.get(0)?;
-            let record = Record {
-                body: body.into(),
-                created_at: UnixMillis::new(row.get(2)?),
-                error: row.get(3)?,
-            };
-            Ok((record, row.get::<_, u32>(1)?))
-        };
-        let (record, checksum) = self
-            .connection
-            .prepare_cached(
-                "SELECT p.body, p.checksum, p.created_at, a.error
-                 FROM pool p LEFT JOIN attempts a USING (serial) WHERE serial = ?",
-            )
-            .and_then(|mut statement| statement.query_row([serial], read))
-            .map_err(|cause| match cause {
-                rusqlite::Error::SqliteFailure(failure, _)
-                    if failure.code != ErrorCode::DatabaseCorrupt =>
-                {
-                    ReadError::Engine(cause)
-                }
-                cause => ReadError::Damaged(format!("record {serial}: {cause}")),
-            })?;
-        if crc32fast::hash(&record.body) != checksum {
-            return Err(ReadError::Damaged(format!("record {serial}: its body is damaged")));
-        }
-        Ok(record)
-    }
-
-    /// What is set for all topics; a row that cannot be read is left aside.
-    pub(super) fn topics(&self) -> rusqlite::Result<TopicSettings> {
-        let mut settings = TopicSettings::default();
-        let mut statement = self.connection.prepare_cached("SELECT * FROM topics")?;
-        let mut rows = statement.query(())?;
-        while let Some(row) = rows.next()? {
-            let name: String = row.get(0)?;
-            let defaults: Option<String> = row.get(2)?;
-            let defaults = defaults.map(|text| serde_json::from_str(&text)).transpose();
-            let (Ok(topic), Ok(defaults)) = (name.parse::<Topic>(), defaults) else {
-                tracing::error!(topic = name, "left unreadable settings of a topic aside");
-                continue;
-            };
-            if row.get(1)? {
-                settings.paused.insert(topic.clone());
-            }
-            settings.defaults.extend(defaults.map(|defaults| (topic, defaults)));
-        }
-        Ok(settings)
     }
 
     /// Makes everything written since the last commit durable, or undoes it.
@@ -357,47 +196,9 @@ impl Records {
     }
 }
 
-/// A job as the disk has it. Whether its due time has come, the machine sees.
-fn arrival(
-    row: &Row<'_>,
-    popped: Option<&Row<'_>>,
-    serial: u64,
-) -> Result<Arrival, Box<dyn std::error::Error>> {
-    let backoff: Option<String> = row.get(6)?;
-    let rules = Rules {
-        ttr: Millis::new(row.get(4)?),
-        max_attempts: row.get(5)?,
-        backoff: backoff.map(|text| text.parse()).transpose()?,
-        dead_retention: Millis::new(row.get(7)?),
-    };
-    let (state, at, attempt) = match popped {
-        None => (State::Delayed, UnixMillis::new(row.get(3)?), None),
-        Some(popped) => {
-            let (state, at, attempt) = attempt(popped)?;
-            (state, at, Some(attempt))
-        }
-    };
-    // Without copies: this runs for every job at the start.
-    let (id, topic) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?);
-    Ok(Arrival { id: id.parse()?, topic: topic.parse()?, serial, state, at, rules, attempt })
-}
 
-fn attempt(row: &Row<'_>) -> Result<(State, UnixMillis, Attempt), Box<dyn std::error::Error>> {
-    let millis = |column| row.get(column).map(UnixMillis::new);
-    let state = match row.get_ref(1)?.as_str()? {
-        "reserved" => State::Reserved,
-        "dead" => State::Dead,
-        "delayed" | "ready" => State::Delayed,
-        other => return Err(format!("unknown state {other:?}").into()),
-    };
-    let reservation: Option<i64> = row.get(4)?;
-    let attempt = Attempt {
-        number: row.get(3)?,
-        reservation: reservation.map(|bits| Reservation::from_bits(bits.cast_unsigned())),
-        due_at: millis(5)?,
-        died_at: millis(6)?,
-        ttr: Millis::new(row.get(7)?),
-        expired: false,
-    };
-    Ok((state, millis(2)?, attempt))
+/// What was read is not what was written.
+fn damage(what: &str) -> rusqlite::Error {
+    let failure = ffi::Error::new(ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(failure, Some(what.to_owned()))
 }

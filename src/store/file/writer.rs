@@ -17,15 +17,17 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    job::Buckets,
+    job::{Buckets, TopicSettings},
     store::{Applied, Clock, MAX_BATCH, Now, Outcome, StoreError, steady::ClockWatch},
 };
 
 use super::{
     ballast::Ballast,
+    index::Arrival,
     lock::Lock,
     machine::{Machine, Write},
-    records::Records,
+    pending::{Pending, settings_after},
+    records::{ReadError, Record, Records},
     tidier::Tidier,
 };
 
@@ -42,12 +44,12 @@ pub(super) struct Desk {
     /// Room for finishing and deleting when the disk is full.
     pub(super) ballast: Ballast,
     tidier: Tidier,
-    /// What the work so far has to write; see [`Desk::flush`].
+    /// What the work so far has to write; all of it is written at the commit.
     pub(super) writes: Vec<Write>,
+    /// What reads must see of that.
+    pending: Pending,
     buckets: Buckets,
     last_serial: u64,
-    /// A write of the open transaction failed: none of it may be committed.
-    spoiled: Option<StoreError>,
     /// The machines say more than the file: they must be loaded again before they are used.
     stale: bool,
     /// Held as long as anything here may write: so it is dropped last.
@@ -75,7 +77,7 @@ impl Desk {
             writes: Vec::new(),
             buckets,
             last_serial: 0,
-            spoiled: None,
+            pending: Pending::default(),
             stale: true,
             _lock: lock,
         };
@@ -118,39 +120,34 @@ impl Desk {
         }
     }
 
-    /// Writes what has gathered into the open transaction. Once anything has failed, nothing more
-    /// is written: the engine may have rolled back, and a write would be on its own.
-    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
-        for write in std::mem::take(&mut self.writes) {
-            if matches!(write, Write::Delete { .. }) {
-                self.tidier.notice();
-            }
-            if let Some(error) = &self.spoiled {
-                return Err(error.clone());
-            }
-            if let Err(cause) = self.records.write(write) {
-                self.spoil(&cause);
-            }
-        }
-        self.spoiled.clone().map_or(Ok(()), Err)
+    /// The rest of a job as it is after the work so far. What is not committed yet is in memory:
+    /// the file is read outside of any transaction, where meeting a damaged page harms nothing.
+    /// Within one, the engine would refuse every further write.
+    pub(super) fn read(&mut self, serial: u64) -> Result<Record, ReadError> {
+        self.pending.read(&self.writes, serial, || self.records.read(serial))
     }
 
-    /// The batch is to be undone, for an error of the engine.
-    pub(super) fn spoil(&mut self, cause: &rusqlite::Error) -> StoreError {
-        let error = failed(cause, Applied::No);
-        self.spoiled = Some(error.clone());
-        error
+    /// What is set for topics after the work so far.
+    pub(super) fn settings(&self) -> rusqlite::Result<TopicSettings> {
+        Ok(settings_after(&self.writes, self.records.topics()?))
     }
 
+    /// Writes what has gathered and commits it.
     fn commit(&mut self) -> Result<(), StoreError> {
-        self.flush()?;
+        self.pending = Pending::default();
+        let writes = std::mem::take(&mut self.writes);
+        if writes.iter().any(|write| matches!(write, Write::Delete { .. })) {
+            self.tidier.notice();
+        }
+        let written = write_around_damage(&mut self.records, writes);
+        written.map_err(|cause| failed(&cause, Applied::No))?;
         self.records.commit().map_err(|cause| failed(&cause, Applied::Unknown))
     }
 
     /// Undoes what is not committed, in the file and in the machines.
     fn undo(&mut self, error: &StoreError) {
         self.writes.clear();
-        self.spoiled = None;
+        self.pending = Pending::default();
         self.records.roll_back();
         self.stale = true;
         if matches!(error, StoreError::Full { .. }) && self.ballast.throw_off() {
@@ -168,8 +165,12 @@ impl Desk {
             self.machines = buckets.all().map(|_| Machine::default()).collect();
             let machines = &mut self.machines;
             let now = self.clock.now();
-            self.last_serial =
-                self.records.load(|job| machines[buckets.of(&job.id).index()].load(now, job))?;
+            let take = |job: Arrival| machines[buckets.of(&job.id).index()].load(now, job);
+            let loaded = self.records.load(now.floor, take)?;
+            self.last_serial = loaded.last_serial;
+            for job in loaded.damaged {
+                machines[buckets.of(&job.id).index()].load_damaged(now, job);
+            }
             machines.iter_mut().for_each(Machine::loaded);
             self.stale = false;
         }
@@ -207,6 +208,25 @@ impl Desk {
     }
 }
 
+/// Writes into one transaction. A write that meets a damaged page concerns one job: that job is set
+/// aside, and the others are written without it. Begins anew each time, since the engine takes no
+/// more writes into a transaction that has met damage.
+fn write_around_damage(records: &mut Records, mut writes: Vec<Write>) -> rusqlite::Result<()> {
+    let mut most = MAX_DAMAGED;
+    while let Err((index, cause)) = records.write(&writes) {
+        most -= 1;
+        let serial = writes[index].changes().filter(|_| most > 0 && records.is_damage(&cause));
+        let Some(serial) = serial else { return Err(cause) };
+        tracing::error!(serial, %cause, "set a job aside: its rows cannot be written");
+        records.roll_back();
+        let of_it = |write: &Write| write.changes() == Some(serial);
+        let gone = writes.iter().any(|write| of_it(write) && matches!(write, Write::Delete { .. }));
+        writes.retain(|write| !of_it(write));
+        writes.push(Write::Aside { serial, gone });
+    }
+    Ok(())
+}
+
 /// What a failed write means to the callers. A commit that fails for want of room has changed
 /// nothing; any other failed commit may yet be found in the log.
 fn failed(cause: &rusqlite::Error, applied: Applied) -> StoreError {
@@ -215,6 +235,9 @@ fn failed(cause: &rusqlite::Error, applied: Applied) -> StoreError {
         _ => StoreError::Unavailable { applied, cause: cause.to_string().into() },
     }
 }
+
+/// Most jobs of one batch whose damage is written around; one page has fewer rows.
+const MAX_DAMAGED: usize = 256;
 
 /// The way to the thread; without it (after [`Writer::close`]) there is no more work.
 pub(super) struct Writer {

@@ -1,0 +1,94 @@
+//! What the work of a batch has changed of records and is not in the file yet.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::{
+    machine::{ErrorText, Write},
+    records::{ReadError, Record},
+};
+use crate::job::{Change, Topic, TopicSettings, UnixMillis};
+
+/// By serial number; made only when something is read.
+#[derive(Default)]
+pub(super) struct Pending {
+    changed: HashMap<u64, Changed>,
+    /// So many writes of the batch are in it.
+    seen: usize,
+}
+
+/// What is other than in the file.
+#[derive(Debug, Clone, Default)]
+struct Changed {
+    /// A new record; it is not in the file.
+    created_at: Option<UnixMillis>,
+    body: Option<Bytes>,
+    error: Option<Option<String>>,
+}
+
+impl Pending {
+    /// A record as it is after `writes`; `read` reads it as the file has it.
+    pub(super) fn read(
+        &mut self,
+        writes: &[Write],
+        serial: u64,
+        read: impl FnOnce() -> Result<Record, ReadError>,
+    ) -> Result<Record, ReadError> {
+        for write in &writes[self.seen..] {
+            self.add(write);
+        }
+        self.seen = writes.len();
+        let Some(changed) = self.changed.get(&serial) else { return read() };
+        let record = match (changed.created_at, &changed.body) {
+            (Some(created_at), Some(body)) => Record { body: body.clone(), created_at, error: None },
+            (_, Some(body)) => Record { body: body.clone(), ..read()? },
+            _ => read()?,
+        };
+        Ok(match &changed.error {
+            Some(error) => Record { error: error.clone(), ..record },
+            None => record,
+        })
+    }
+
+    fn add(&mut self, write: &Write) {
+        let Some(serial) = write.serial() else { return };
+        match write {
+            Write::Insert { job, created_at, .. } => {
+                let changed = self.changed.entry(serial).or_default();
+                changed.body = Some(job.body.clone());
+                changed.created_at = Some(*created_at);
+            }
+            Write::Change { change: Change { body: Some(body), .. }, .. } => {
+                self.changed.entry(serial).or_default().body = Some(body.clone());
+            }
+            Write::Attempt { error: ErrorText::Set(error), .. } => {
+                self.changed.entry(serial).or_default().error = Some(error.clone());
+            }
+            Write::NoAttempt { .. } => {
+                self.changed.entry(serial).or_default().error = Some(None);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What is set for topics after `writes`, where the file has `settings`.
+pub(super) fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSettings {
+    let named = |set: &mut TopicSettings, topic: &Topic, paused: bool| match paused {
+        true => drop(set.paused.insert(topic.clone())),
+        false => drop(set.paused.remove(topic)),
+    };
+    for write in writes {
+        match write {
+            Write::Paused { topic, paused } => named(&mut settings, topic, *paused),
+            Write::Defaults { topic, text } => {
+                let defaults = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
+                settings.defaults.remove(topic);
+                settings.defaults.extend(defaults.map(|defaults| (topic.clone(), defaults)));
+            }
+            _ => {}
+        }
+    }
+    settings
+}

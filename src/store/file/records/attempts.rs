@@ -1,0 +1,144 @@
+//! The rows of `attempts`, read beside those of `pool` and in the same order: a join would search
+//! for the attempts of every job, and most jobs have none.
+
+use std::collections::VecDeque;
+
+use super::{Records, row::AttemptRow};
+
+/// Rows that are read at once.
+const CHUNK: usize = 1000;
+
+/// What the pops have left on one job.
+pub(super) enum Popped {
+    No,
+    Yes(AttemptRow),
+    /// Its row is not what was written.
+    Damaged,
+    /// Its row, if it has one, is on a page that cannot be read.
+    Perhaps,
+}
+
+enum Found {
+    Sound(AttemptRow),
+    /// Not what was written: its number, and the rest with its checksum as far as that is a row.
+    Suspect(i64, Option<(AttemptRow, i64)>),
+    /// Nothing could be read here.
+    Gap,
+}
+
+pub(super) struct Attempts<'r> {
+    records: &'r Records,
+    chunk: VecDeque<Found>,
+    /// Behind this row the next chunk is read; none when there are no more.
+    from: Option<i64>,
+    /// The next sound row.
+    ahead: Option<AttemptRow>,
+    /// What is between the last sound row and the next one.
+    suspects: Vec<(i64, Option<(AttemptRow, i64)>)>,
+    gap: bool,
+}
+
+impl<'r> Attempts<'r> {
+    pub(super) fn new(records: &'r Records) -> Self {
+        Self {
+            records,
+            chunk: VecDeque::new(),
+            from: Some(i64::MIN),
+            ahead: None,
+            suspects: Vec::new(),
+            gap: false,
+        }
+    }
+
+    /// Of the job with this number; numbers must come in order.
+    pub(super) fn of(&mut self, serial: i64) -> rusqlite::Result<Popped> {
+        while self.ahead.is_none_or(|row| row.serial < serial) {
+            if self.ahead.take().is_some() {
+                self.suspects.clear();
+                self.gap = false;
+            }
+            if !self.advance()? {
+                break;
+            }
+        }
+        if let Some(row) = self.ahead.filter(|row| row.serial == serial) {
+            return Ok(Popped::Yes(row));
+        }
+        // It may be the number itself that is damaged: the checksum tells whose row it is.
+        for (_, row) in &self.suspects {
+            if let Some((row, checksum)) = row {
+                let own = AttemptRow { serial, ..*row };
+                if own.checksum() == *checksum {
+                    return Ok(Popped::Yes(own));
+                }
+            }
+        }
+        Ok(match self.suspects.iter().any(|(number, _)| *number == serial) {
+            true => Popped::Damaged,
+            false if self.gap => Popped::Perhaps,
+            false => Popped::No,
+        })
+    }
+
+    /// Goes to the next sound row; answers whether there is one.
+    fn advance(&mut self) -> rusqlite::Result<bool> {
+        loop {
+            match self.chunk.pop_front() {
+                Some(Found::Sound(row)) => {
+                    self.ahead = Some(row);
+                    return Ok(true);
+                }
+                Some(Found::Suspect(serial, row)) => {
+                    tracing::error!(serial, "a row of `attempts` is not what was written");
+                    self.suspects.push((serial, row));
+                }
+                Some(Found::Gap) => self.gap = true,
+                None => match self.from.take() {
+                    Some(from) => self.fetch(from)?,
+                    None => return Ok(false),
+                },
+            }
+        }
+    }
+
+    fn fetch(&mut self, from: i64) -> rusqlite::Result<()> {
+        let before = self.chunk.len();
+        let read = self.read(from);
+        let sound = self.chunk.iter().rev().find_map(|found| match found {
+            Found::Sound(row) => Some(row.serial),
+            _ => None,
+        });
+        let reached = sound.unwrap_or(from).max(from);
+        match read {
+            Ok(()) if self.chunk.len() - before < CHUNK => self.from = None,
+            // Numbers that are damaged may be any: only those of sound rows lead on.
+            Ok(()) if reached > from => self.from = Some(reached),
+            Ok(()) => self.chunk.push_back(Found::Gap),
+            Err(cause) if self.records.is_damage(&cause) => {
+                let after = reached.max(from.saturating_add(1));
+                let next = self.records.readable_behind("attempts", after)?;
+                tracing::error!(%cause, after, ?next, "a page of `attempts` is damaged");
+                self.chunk.push_back(Found::Gap);
+                self.from = next.map(|next| next - 1);
+            }
+            Err(cause) => return Err(cause),
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, from: i64) -> rusqlite::Result<()> {
+        let columns = AttemptRow::COLUMNS;
+        let sql =
+            format!("SELECT {columns} FROM attempts WHERE serial > ? ORDER BY serial LIMIT {CHUNK}");
+        let mut statement = self.records.connection.prepare_cached(&sql)?;
+        let mut rows = statement.query([from])?;
+        while let Some(row) = rows.next()? {
+            self.chunk.push_back(match AttemptRow::of(row) {
+                Ok((row, checksum)) if row.checksum() == checksum => Found::Sound(row),
+                Ok((row, checksum)) => Found::Suspect(row.serial, Some((row, checksum))),
+                Err(_) => Found::Suspect(row.get(0)?, None),
+            });
+        }
+        Ok(())
+    }
+}

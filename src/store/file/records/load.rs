@@ -1,0 +1,256 @@
+//! Reads every job's rows at the start. What is damaged does not keep the rest back: a row whose
+//! checksum is wrong is set aside by itself, and a page that cannot be read is stepped over.
+
+use std::collections::HashMap;
+
+use rusqlite::{OptionalExtension, Row};
+
+use super::{
+    Records,
+    attempts::{Attempts, Popped},
+    read::Damage,
+    row::{AttemptRow, PoolRow},
+};
+use crate::{
+    job::{Backoff, Millis, Reservation, State, UnixMillis},
+    store::file::index::{Arrival, Attempt, Rules},
+};
+
+/// When a damaged job that is kept as dead goes by itself: never (the end of the year 9999).
+const NEVER: UnixMillis = UnixMillis::new(253_402_300_799_999);
+/// A row that claims a number so far behind the others is not believed.
+const STRANGE: i64 = 1 << 40;
+
+/// What a file has beside the jobs that were taken.
+#[derive(Debug, Default)]
+pub(in crate::store::file) struct Loaded {
+    /// The greatest serial number.
+    pub(in crate::store::file) last_serial: u64,
+    /// Jobs whose own row is damaged, as it names them; another job may have that id.
+    pub(in crate::store::file) damaged: Vec<Arrival>,
+    /// Rows and ranges of rows that do not even tell a name.
+    pub(in crate::store::file) unreadable: u64,
+}
+
+impl Records {
+    /// Gives every job to `take`, in order of arrival. A job that is damaged comes as dead, and
+    /// reading it tells the reason; a row that does not tell its job is counted and logged.
+    pub(in crate::store::file) fn load(
+        &mut self,
+        now: UnixMillis,
+        take: impl FnMut(Arrival),
+    ) -> rusqlite::Result<Loaded> {
+        self.damaged.clear();
+        self.aside = self.read_aside()?;
+        let mut load = Load {
+            records: self,
+            attempts: Attempts::new(self),
+            now,
+            take,
+            damaged: HashMap::new(),
+            loaded: Loaded::default(),
+            sound: 0,
+            strange: 0,
+            buffer: Vec::with_capacity(256),
+        };
+        load.all()?;
+        let Load { damaged, mut loaded, sound, strange, .. } = load;
+        let last = if strange < sound + STRANGE { sound.max(strange) } else { sound };
+        let aside = self.aside.keys().copied().max().unwrap_or_default();
+        loaded.last_serial = last.cast_unsigned().max(aside);
+        self.damaged = damaged;
+        Ok(loaded)
+    }
+
+    fn read_aside(&self) -> rusqlite::Result<HashMap<u64, bool>> {
+        let mut statement = self.connection.prepare("SELECT serial, gone FROM aside")?;
+        let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect()
+    }
+
+    /// Where reading can go on behind `after`, where it met damage: the first row found, by
+    /// ever longer steps and then back by halves.
+    pub(super) fn readable_behind(&self, table: &str, after: i64) -> rusqlite::Result<Option<i64>> {
+        let sql = format!("SELECT serial FROM {table} WHERE serial >= ? ORDER BY serial LIMIT 1");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        // None: that place cannot be read. Some(None): it can, and there is nothing behind it.
+        let mut seek = |from: i64| -> rusqlite::Result<Option<Option<i64>>> {
+            match statement.query_row([from], |row| row.get(0)).optional() {
+                Err(cause) if self.is_damage(&cause) => Ok(None),
+                found => found.map(Some),
+            }
+        };
+        // Numbers begin with 1; one below is damaged.
+        let (mut bad, mut step) = (after.max(0), 1_i64);
+        let (mut good, mut found) = loop {
+            let from = bad.saturating_add(step);
+            if let Some(found) = seek(from)? {
+                break (from, found);
+            }
+            if from == i64::MAX {
+                return Ok(None);
+            }
+            (bad, step) = (from, step.saturating_mul(2));
+        };
+        while good - bad > 1 {
+            let middle = bad + (good - bad) / 2;
+            match seek(middle)? {
+                Some(row) => (good, found) = (middle, row),
+                None => bad = middle,
+            }
+        }
+        Ok(found)
+    }
+}
+
+struct Load<'r, T> {
+    records: &'r Records,
+    attempts: Attempts<'r>,
+    now: UnixMillis,
+    take: T,
+    damaged: HashMap<u64, Damage>,
+    loaded: Loaded,
+    /// The greatest serial number of a sound row, and of any other.
+    sound: i64,
+    strange: i64,
+    buffer: Vec<u8>,
+}
+
+impl<T: FnMut(Arrival)> Load<'_, T> {
+    fn all(&mut self) -> rusqlite::Result<()> {
+        let mut from = i64::MIN;
+        while let Err(cause) = self.rows_behind(from) {
+            if !self.records.is_damage(&cause) {
+                return Err(cause);
+            }
+            let after = self.sound.max(from.saturating_add(1));
+            let next = self.records.readable_behind("pool", after)?;
+            self.loaded.unreadable += 1;
+            tracing::error!(%cause, after, ?next, "left jobs aside: their page is damaged");
+            let Some(next) = next else { break };
+            from = next - 1;
+        }
+        Ok(())
+    }
+
+    fn rows_behind(&mut self, from: i64) -> rusqlite::Result<()> {
+        let columns = PoolRow::COLUMNS;
+        let sql = format!("SELECT {columns} FROM pool WHERE serial > ? ORDER BY serial");
+        let mut statement = self.records.connection.prepare(&sql)?;
+        let mut rows = statement.query([from])?;
+        while let Some(row) = rows.next()? {
+            self.row(row)?;
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+        let serial: i64 = row.get(0)?;
+        let number = serial.cast_unsigned();
+        let parsed = PoolRow::of(row);
+        let sound = match &parsed {
+            Ok((row, checksum)) => row.checksum(&mut self.buffer) == *checksum,
+            Err(_) => false,
+        };
+        if self.records.aside.get(&number) == Some(&true) {
+            return Ok(());
+        }
+        let arrival = parsed.ok().and_then(|(row, _)| arrival(&row));
+        let (Some(mut arrival), true) = (arrival, sound && serial > 0) else {
+            return self.damaged_row(row, serial);
+        };
+        self.sound = self.sound.max(serial);
+        let damage = match self.attempts.of(serial)? {
+            Popped::No => None,
+            Popped::Yes(row) => match attempt(&row) {
+                Some((state, at, attempt)) => {
+                    (arrival.state, arrival.at, arrival.attempt) = (state, at, Some(attempt));
+                    None
+                }
+                None => Some(Damage::Attempt),
+            },
+            Popped::Damaged => Some(Damage::Attempt),
+            // What is not due yet was never popped.
+            Popped::Perhaps => (arrival.at <= self.now).then_some(Damage::Attempt),
+        };
+        let aside = self.records.aside.contains_key(&number).then_some(Damage::Aside);
+        if let Some(damage) = aside.or(damage) {
+            self.damaged.insert(number, damage);
+            arrival = dead(arrival);
+            tracing::error!(serial, id = %arrival.id, ?damage, "set a damaged job aside as dead");
+        }
+        (self.take)(arrival);
+        Ok(())
+    }
+
+    fn damaged_row(&mut self, row: &Row<'_>, serial: i64) -> rusqlite::Result<()> {
+        self.strange = self.strange.max(serial);
+        match PoolRow::of(row).ok().and_then(|(row, _)| arrival(&row)) {
+            Some(arrival) if serial > 0 => {
+                tracing::error!(serial, id = %arrival.id, "set a job with a damaged row aside");
+                self.damaged.insert(arrival.serial, Damage::Row);
+                self.loaded.damaged.push(dead(arrival));
+            }
+            _ => {
+                tracing::error!(serial, "left an unreadable row aside");
+                self.loaded.unreadable += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A job as the disk has it, before its pops. Whether its due time has come, the machine sees.
+fn arrival(row: &PoolRow<'_>) -> Option<Arrival> {
+    let span = |millis: i64| u64::try_from(millis).ok().map(Millis::new);
+    let rules = Rules {
+        ttr: span(row.ttr)?,
+        max_attempts: u32::try_from(row.max_attempts).ok()?,
+        backoff: row.backoff.map(str::parse::<Backoff>).transpose().ok()?,
+        dead_retention: span(row.dead_retention)?,
+    };
+    Some(Arrival {
+        id: row.id.parse().ok()?,
+        topic: row.topic.parse().ok()?,
+        serial: row.serial.cast_unsigned(),
+        state: State::Delayed,
+        at: time(row.due_at)?,
+        rules,
+        attempt: None,
+    })
+}
+
+fn time(millis: i64) -> Option<UnixMillis> {
+    u64::try_from(millis).ok().map(UnixMillis::new)
+}
+
+/// State, place and attempt of a job that was popped. Whether it is ready, the machine sees.
+fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
+    let state = match row.state {
+        State::Delayed | State::Ready => State::Delayed,
+        state => state,
+    };
+    let attempt = Attempt {
+        number: u32::try_from(row.number).ok()?,
+        reservation: row.reservation.map(|bits| Reservation::from_bits(bits.cast_unsigned())),
+        due_at: time(row.due_at)?,
+        died_at: time(row.died_at)?,
+        ttr: Millis::new(u64::try_from(row.ttr).ok()?),
+        expired: false,
+    };
+    Some((state, time(row.at)?, attempt))
+}
+
+/// A damaged job: kept, shown, not delivered.
+fn dead(arrival: Arrival) -> Arrival {
+    let attempt = Attempt {
+        number: 1,
+        reservation: None,
+        due_at: arrival.at,
+        died_at: UnixMillis::new(0),
+        ttr: arrival.rules.ttr,
+        expired: false,
+    };
+    let attempt = Some(arrival.attempt.unwrap_or(attempt));
+    Arrival { state: State::Dead, at: NEVER, attempt, ..arrival }
+}

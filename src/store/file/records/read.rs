@@ -1,0 +1,153 @@
+//! Reads one job, and what is set for topics. Never within a transaction that writes: the engine
+//! refuses every further write of one that has met a damaged page.
+
+use std::os::unix::fs::FileExt;
+
+use bytes::Bytes;
+use rusqlite::{ErrorCode, Row};
+
+use super::{
+    Records, damage,
+    row::{PoolRow, text_checksum, topic_checksum},
+};
+use crate::job::{Topic, TopicSettings, UnixMillis};
+
+/// What only the disk knows of a job.
+#[derive(Debug, Clone)]
+pub(in crate::store::file) struct Record {
+    pub(in crate::store::file) body: Bytes,
+    pub(in crate::store::file) created_at: UnixMillis,
+    pub(in crate::store::file) error: Option<String>,
+}
+
+/// Why a record has no content.
+#[derive(Debug)]
+pub(in crate::store::file) enum ReadError {
+    /// This one cannot be read, now or later.
+    Damaged(String),
+    /// The engine failed, or the disk; the record may be fine.
+    Engine(rusqlite::Error),
+}
+
+/// What was found damaged of a job when the file was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store::file) enum Damage {
+    /// Its row in `pool` is not what was written.
+    Row,
+    /// Its row in `attempts` is not what was written, or cannot be read.
+    Attempt,
+    /// Its body, or its way there, was damaged, or it could not be written any more.
+    Aside,
+}
+
+impl Damage {
+    fn what(self) -> &'static str {
+        match self {
+            Self::Row => "its row in `pool` is not what was written",
+            Self::Attempt => "its row in `attempts` is not what was written, or cannot be read",
+            Self::Aside => "it was found damaged before, and was set aside",
+        }
+    }
+}
+
+/// So many pages tell whether the disk can be read.
+const SAMPLE: u64 = 64;
+
+impl Records {
+    /// Whether an error is of what was read, and not of the engine or the disk. The engine calls
+    /// it damage as well when the disk fails to read, so that is tried here: then nothing is wrong
+    /// with the jobs, and none of them may be set aside.
+    pub(in crate::store::file) fn is_damage(&self, cause: &rusqlite::Error) -> bool {
+        match cause {
+            rusqlite::Error::SqliteFailure(failure, _) => {
+                failure.code == ErrorCode::DatabaseCorrupt && !self.disk_fails()
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether parts of the file that are spread over all of it cannot be read.
+    fn disk_fails(&self) -> bool {
+        let mut page = [0; 4096];
+        let tried = self.file.metadata().and_then(|file| {
+            let step = (file.len() / SAMPLE).max(page.len() as u64);
+            let mut places = (0..file.len()).step_by(usize::try_from(step).unwrap_or(usize::MAX));
+            places.try_for_each(|place| self.file.read_at(&mut page, place).map(drop))
+        });
+        tried.inspect_err(|error| tracing::error!(%error, "failed to read the file")).is_err()
+    }
+
+    /// The rest of a job; checks its row and its body.
+    pub(in crate::store::file) fn read(&self, serial: u64) -> Result<Record, ReadError> {
+        let damaged = |what: &dyn std::fmt::Display| {
+            ReadError::Damaged(format!("record {serial}: {what}"))
+        };
+        if let Some(damage) = self.damaged.get(&serial) {
+            return Err(damaged(&damage.what()));
+        }
+        self.read_rows(serial).map_err(|cause| match self.is_damage(&cause) {
+            true => damaged(&cause),
+            false => ReadError::Engine(cause),
+        })
+    }
+
+    fn read_rows(&self, serial: u64) -> rusqlite::Result<Record> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT serial, id, topic, created_at, p.due_at, p.ttr, max_attempts, backoff,
+             dead_retention, body_checksum, p.checksum, body, error, error_checksum
+             FROM pool p LEFT JOIN attempts a USING (serial) WHERE serial = ?",
+        )?;
+        statement.query_row([serial], |row: &Row<'_>| {
+            let (pool, checksum) = PoolRow::of(row)?;
+            let body: Vec<u8> = row.get(11)?;
+            if pool.checksum(&mut Vec::with_capacity(256)) != checksum {
+                return Err(damage("its row is not what was written"));
+            }
+            if i64::from(crc32fast::hash(&body)) != pool.body_checksum {
+                return Err(damage("its body is damaged"));
+            }
+            let error: Option<String> = row.get(12)?;
+            if row.get::<_, Option<i64>>(13)?.unwrap_or_default() != text_checksum(error.as_deref())
+            {
+                return Err(damage("its error text is damaged"));
+            }
+            let created_at = UnixMillis::new(row.get(3)?);
+            Ok(Record { body: body.into(), created_at, error })
+        })
+    }
+
+    /// What is set for all topics; a row that cannot be read is left aside.
+    pub(in crate::store::file) fn topics(&self) -> rusqlite::Result<TopicSettings> {
+        let mut settings = TopicSettings::default();
+        match self.read_topics(&mut settings) {
+            Err(cause) if self.is_damage(&cause) => {
+                tracing::error!(%cause, "left a part of what is set for topics aside: damaged");
+            }
+            done => done?,
+        }
+        Ok(settings)
+    }
+
+    fn read_topics(&self, settings: &mut TopicSettings) -> rusqlite::Result<()> {
+        // In the order of the rows: the index may be damaged apart from them.
+        let sql = "SELECT topic, paused, defaults, checksum FROM topics NOT INDEXED";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(())?;
+        while let Some(row) = rows.next()? {
+            let (name, paused): (String, bool) = (row.get(0)?, row.get(1)?);
+            let text: Option<String> = row.get(2)?;
+            let checksum: i64 = row.get(3)?;
+            let sound = topic_checksum(&name, paused, text.as_deref()) == checksum;
+            let defaults = text.map(|text| serde_json::from_str(&text)).transpose();
+            let (Ok(topic), Ok(defaults), true) = (name.parse::<Topic>(), defaults, sound) else {
+                tracing::error!(topic = name, "left unreadable settings of a topic aside");
+                continue;
+            };
+            if paused {
+                settings.paused.insert(topic.clone());
+            }
+            settings.defaults.extend(defaults.map(|defaults| (topic, defaults)));
+        }
+        Ok(())
+    }
+}

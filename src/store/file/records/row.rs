@@ -1,0 +1,230 @@
+//! The rows of a job, and the checksum that each of them carries over all its fields. A flipped
+//! bit is found before a job is made of a row: no wrong id, topic or time is ever delivered.
+//!
+//! A checksum is the low half of XXH3-64, as a signed number of 32 bits, of the numbers of the row
+//! in order (64 bits each, little-endian), then its texts, each with its length before it.
+//! Persisted: another form of it needs another schema version.
+
+use rusqlite::{Row, types::ValueRef};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::job::State;
+
+/// A row of `pool` without its body.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::store::file) struct PoolRow<'a> {
+    pub(in crate::store::file) serial: i64,
+    pub(in crate::store::file) id: &'a str,
+    pub(in crate::store::file) topic: &'a str,
+    pub(in crate::store::file) created_at: i64,
+    pub(in crate::store::file) due_at: i64,
+    pub(in crate::store::file) ttr: i64,
+    pub(in crate::store::file) max_attempts: i64,
+    pub(in crate::store::file) backoff: Option<&'a str>,
+    pub(in crate::store::file) dead_retention: i64,
+    /// CRC-32 of the body.
+    pub(in crate::store::file) body_checksum: i64,
+}
+
+/// A row of `attempts` without its error text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::store::file) struct AttemptRow {
+    pub(in crate::store::file) serial: i64,
+    pub(in crate::store::file) state: State,
+    pub(in crate::store::file) at: i64,
+    pub(in crate::store::file) number: i64,
+    pub(in crate::store::file) reservation: Option<i64>,
+    pub(in crate::store::file) due_at: i64,
+    pub(in crate::store::file) died_at: i64,
+    pub(in crate::store::file) ttr: i64,
+}
+
+impl<'a> PoolRow<'a> {
+    /// The columns as [`COLUMNS`](Self::COLUMNS) names them, and the checksum.
+    pub(super) fn of(row: &'a Row<'_>) -> rusqlite::Result<(Self, i64)> {
+        let number = |column| row.get::<_, i64>(column);
+        let text = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+        let backoff = match row.get_ref(7)? {
+            ValueRef::Null => None,
+            value => Some(value.as_str()?),
+        };
+        let row = Self {
+            serial: number(0)?,
+            id: text(1)?,
+            topic: text(2)?,
+            created_at: number(3)?,
+            due_at: number(4)?,
+            ttr: number(5)?,
+            max_attempts: number(6)?,
+            backoff,
+            dead_retention: number(8)?,
+            body_checksum: number(9)?,
+        };
+        Ok((row, number(10)?))
+    }
+
+    /// In the order of the table.
+    pub(super) const COLUMNS: &'static str = "serial, id, topic, created_at, due_at, ttr, \
+         max_attempts, backoff, dead_retention, body_checksum, checksum";
+
+    /// The checksum that the row must have; `buffer` is only kept from one to the next.
+    pub(in crate::store::file) fn checksum(&self, buffer: &mut Vec<u8>) -> i64 {
+        let numbers = [
+            self.serial,
+            self.created_at,
+            self.due_at,
+            self.ttr,
+            self.max_attempts,
+            self.dead_retention,
+            self.body_checksum,
+        ];
+        buffer.clear();
+        numbers.iter().for_each(|number| buffer.extend_from_slice(&number.to_le_bytes()));
+        for text in [Some(self.id), Some(self.topic), self.backoff].into_iter().flatten() {
+            buffer.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            buffer.extend_from_slice(text.as_bytes());
+        }
+        low_half(xxh3_64(buffer))
+    }
+}
+
+impl AttemptRow {
+    /// The columns as [`COLUMNS`](Self::COLUMNS) names them, and the checksum.
+    pub(super) fn of(row: &Row<'_>) -> rusqlite::Result<(Self, i64)> {
+        let number = |column| row.get::<_, i64>(column);
+        let row = Self {
+            serial: number(0)?,
+            state: state(row.get_ref(1)?.as_str()?).ok_or(rusqlite::Error::InvalidQuery)?,
+            at: number(2)?,
+            number: number(3)?,
+            reservation: row.get(4)?,
+            due_at: number(5)?,
+            died_at: number(6)?,
+            ttr: number(7)?,
+        };
+        Ok((row, number(8)?))
+    }
+
+    /// In the order of the table.
+    pub(super) const COLUMNS: &'static str =
+        "serial, state, at, number, reservation, due_at, died_at, ttr, checksum";
+
+    /// The checksum that the row must have.
+    pub(in crate::store::file) fn checksum(&self) -> i64 {
+        let numbers = [
+            self.serial,
+            self.state as i64,
+            self.at,
+            self.number,
+            i64::from(self.reservation.is_some()),
+            self.reservation.unwrap_or_default(),
+            self.due_at,
+            self.died_at,
+            self.ttr,
+        ];
+        let mut bytes = [0; 9 * 8];
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        low_half(xxh3_64(&bytes))
+    }
+}
+
+/// The checksum of one text that may be missing, or changes apart from the row around it.
+pub(in crate::store::file) fn text_checksum(text: Option<&str>) -> i64 {
+    text.map_or(0, |text| low_half(xxh3_64(text.as_bytes())))
+}
+
+/// What is set for a topic.
+pub(in crate::store::file) fn topic_checksum(
+    topic: &str,
+    paused: bool,
+    defaults: Option<&str>,
+) -> i64 {
+    let text = format!("{topic} {} {}", u8::from(paused), defaults.unwrap_or("-"));
+    low_half(xxh3_64(text.as_bytes()))
+}
+
+/// By its name.
+pub(in crate::store::file) fn state(name: &str) -> Option<State> {
+    State::ALL.into_iter().find(|state| state.name() == name)
+}
+
+fn low_half(hash: u64) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+    i64::from(hash as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: PoolRow<'_> = PoolRow {
+        serial: 7,
+        id: "job:7",
+        topic: "t",
+        created_at: 1_800_000_000_000,
+        due_at: 1_800_000_060_000,
+        ttr: 60_000,
+        max_attempts: 20,
+        backoff: None,
+        dead_retention: 86_400_000,
+        body_checksum: 0x1234_5678,
+    };
+    const ATTEMPT: AttemptRow = AttemptRow {
+        serial: 7,
+        state: State::Reserved,
+        at: 1_800_000_060_000,
+        number: 1,
+        reservation: Some(-5),
+        due_at: 1_800_000_000_000,
+        died_at: 0,
+        ttr: 60_000,
+    };
+
+    #[test]
+    fn the_checksums_are_pinned() {
+        assert_eq!(JOB.checksum(&mut Vec::new()), 104_756_771);
+        assert_eq!(ATTEMPT.checksum(), 1_974_494_131);
+        assert_eq!(text_checksum(Some("ttr expired")), -799_519_813);
+        assert_eq!(topic_checksum("t", true, Some("{}")), 183_183_229);
+    }
+
+    #[test]
+    fn every_field_is_under_the_checksum() {
+        let sum = |row: PoolRow<'_>| row.checksum(&mut Vec::new());
+        let others = [
+            PoolRow { serial: 8, ..JOB },
+            PoolRow { id: "job:8", ..JOB },
+            PoolRow { id: "job:", topic: "7t", ..JOB },
+            PoolRow { topic: "u", ..JOB },
+            PoolRow { created_at: 0, ..JOB },
+            PoolRow { due_at: 0, ..JOB },
+            PoolRow { ttr: 0, ..JOB },
+            PoolRow { max_attempts: 0, ..JOB },
+            PoolRow { backoff: Some(""), ..JOB },
+            PoolRow { backoff: Some("1000"), ..JOB },
+            PoolRow { dead_retention: 0, ..JOB },
+            PoolRow { body_checksum: 0, ..JOB },
+        ];
+        for other in others {
+            assert_ne!(sum(other), sum(JOB), "{other:?}");
+        }
+        let others = [
+            AttemptRow { serial: 8, ..ATTEMPT },
+            AttemptRow { state: State::Dead, ..ATTEMPT },
+            AttemptRow { at: 0, ..ATTEMPT },
+            AttemptRow { number: 2, ..ATTEMPT },
+            AttemptRow { reservation: None, ..ATTEMPT },
+            AttemptRow { reservation: Some(0), ..ATTEMPT },
+            AttemptRow { due_at: 0, ..ATTEMPT },
+            AttemptRow { died_at: 1, ..ATTEMPT },
+            AttemptRow { ttr: 0, ..ATTEMPT },
+        ];
+        for other in others {
+            assert_ne!(other.checksum(), ATTEMPT.checksum(), "{other:?}");
+        }
+        assert_ne!(text_checksum(Some("")), text_checksum(Some("a")));
+        assert_ne!(topic_checksum("t", true, None), topic_checksum("t", false, None));
+    }
+}

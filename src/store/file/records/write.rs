@@ -1,0 +1,246 @@
+//! What transitions write, row by row.
+
+use rusqlite::params;
+
+use super::{
+    Records, damage,
+    read::Damage,
+    row::{AttemptRow, PoolRow, text_checksum, topic_checksum},
+};
+use crate::{
+    job::{Backoff, Change, Millis, NewJob, State, Topic, UnixMillis},
+    store::file::{
+        index::Attempt,
+        machine::{ErrorText, Write},
+    },
+};
+
+type Done = rusqlite::Result<()>;
+
+/// A number as SQLite has it; none of ours comes near the end of its range.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+impl Records {
+    /// Adds to the open transaction, or begins one; stops at the first write that fails, and
+    /// answers which one that was.
+    pub(in crate::store::file) fn write(
+        &mut self,
+        writes: &[Write],
+    ) -> Result<(), (usize, rusqlite::Error)> {
+        if !self.in_transaction && !writes.is_empty() {
+            let begun = self.connection.prepare_cached("BEGIN IMMEDIATE");
+            begun.and_then(|mut begin| begin.execute(())).map_err(|cause| (0, cause))?;
+            self.in_transaction = true;
+        }
+        for (index, write) in writes.iter().enumerate() {
+            debug_assert!(!self.connection.is_autocommit(), "the first error ends it");
+            self.write_one(write).map_err(|cause| (index, cause))?;
+        }
+        Ok(())
+    }
+
+    fn write_one(&mut self, write: &Write) -> Done {
+        let is_aside = |serial: &u64| {
+            self.aside.contains_key(serial) || self.damaged.get(serial) == Some(&Damage::Row)
+        };
+        if let Some(serial) = write.changes().filter(is_aside) {
+            let gone = matches!(write, Write::Delete { .. } | Write::Aside { gone: true, .. });
+            return self.set_aside(serial, gone);
+        }
+        match write {
+            Write::Insert { serial, job, created_at, due_at } => {
+                self.insert(*serial, job, *created_at, *due_at)
+            }
+            Write::Due { serial, due_at } => {
+                self.update(*serial, Some(*due_at), &Change::default())
+            }
+            Write::Change { serial, change } => self.update(*serial, None, change),
+            Write::Attempt { serial, state, at, attempt, error } => {
+                self.attempt(*serial, (*state, *at), attempt, error)
+            }
+            Write::Paused { topic, paused } => self.topic(topic, Some(*paused), None),
+            Write::Defaults { topic, text } => self.topic(topic, None, Some(text.as_deref())),
+            Write::NoAttempt { serial } => {
+                self.run("DELETE FROM attempts WHERE serial = ?", [serial])?;
+                if matches!(self.damaged.get(serial), Some(Damage::Attempt)) {
+                    self.damaged.remove(serial);
+                }
+                Ok(())
+            }
+            Write::Delete { serial } => {
+                self.run("DELETE FROM attempts WHERE serial = ?", [serial])?;
+                self.run_one("DELETE FROM pool WHERE serial = ?", [serial])?;
+                self.damaged.remove(serial);
+                Ok(())
+            }
+            Write::Aside { serial, gone } => self.set_aside(*serial, *gone),
+        }
+    }
+
+    fn insert(
+        &self,
+        serial: u64,
+        job: &NewJob,
+        created_at: UnixMillis,
+        due_at: UnixMillis,
+    ) -> Done {
+        let backoff = job.backoff.as_ref().map(Backoff::to_string);
+        let row = PoolRow {
+            serial: signed(serial),
+            id: job.id.as_str(),
+            topic: job.topic.as_str(),
+            created_at: signed(created_at.get()),
+            due_at: signed(due_at.get()),
+            ttr: signed(job.ttr.get()),
+            max_attempts: i64::from(job.max_attempts),
+            backoff: backoff.as_deref(),
+            dead_retention: signed(job.dead_retention.get()),
+            body_checksum: i64::from(crc32fast::hash(&job.body)),
+        };
+        self.run(
+            "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                row.serial,
+                row.id,
+                row.topic,
+                row.created_at,
+                row.due_at,
+                row.ttr,
+                row.max_attempts,
+                row.backoff,
+                row.dead_retention,
+                row.body_checksum,
+                row.checksum(&mut Vec::with_capacity(256)),
+                &job.body[..],
+            ],
+        )
+    }
+
+    /// Changes a record, if what is there is sound: a new checksum over a flipped field would make
+    /// it look right.
+    fn update(&self, serial: u64, due_at: Option<UnixMillis>, change: &Change) -> Done {
+        let select = format!("SELECT {} FROM pool WHERE serial = ?", PoolRow::COLUMNS);
+        let mut select = self.connection.prepare_cached(&select)?;
+        let mut rows = select.query([serial])?;
+        let old = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let (old, checksum) = PoolRow::of(old)?;
+        let mut buffer = Vec::with_capacity(256);
+        if old.checksum(&mut buffer) != checksum {
+            return Err(damage("a row is not what was written"));
+        }
+        let backoff = change.backoff.as_ref().map(|new| new.as_ref().map(Backoff::to_string));
+        let body = change.body.as_deref();
+        let row = PoolRow {
+            due_at: due_at.map_or(old.due_at, |due_at| signed(due_at.get())),
+            ttr: change.ttr.map_or(old.ttr, |ttr| signed(Millis::get(ttr))),
+            max_attempts: change.max_attempts.map_or(old.max_attempts, i64::from),
+            backoff: backoff.as_ref().map_or(old.backoff, Option::as_deref),
+            body_checksum: body
+                .map_or(old.body_checksum, |body| i64::from(crc32fast::hash(body))),
+            ..old
+        };
+        self.run_one(
+            "UPDATE pool SET due_at = ?2, ttr = ?3, max_attempts = ?4, backoff = ?5,
+             body_checksum = ?6, checksum = ?7, body = coalesce(?8, body) WHERE serial = ?1",
+            params![
+                row.serial,
+                row.due_at,
+                row.ttr,
+                row.max_attempts,
+                row.backoff,
+                row.body_checksum,
+                row.checksum(&mut buffer),
+                body,
+            ],
+        )
+    }
+
+    fn attempt(
+        &self,
+        serial: u64,
+        (state, at): (State, UnixMillis),
+        attempt: &Attempt,
+        error: &ErrorText,
+    ) -> Done {
+        let (keep, error) = match error {
+            ErrorText::Keep => (true, None),
+            ErrorText::Set(error) => (false, error.as_deref()),
+        };
+        let row = AttemptRow {
+            serial: signed(serial),
+            state,
+            at: signed(at.get()),
+            number: i64::from(attempt.number),
+            reservation: attempt.reservation.map(|token| token.bits().cast_signed()),
+            due_at: signed(attempt.due_at.get()),
+            died_at: signed(attempt.died_at.get()),
+            ttr: signed(attempt.ttr.get()),
+        };
+        self.run(
+            "INSERT INTO attempts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+             ON CONFLICT DO UPDATE SET state = ?2, at = ?3, number = ?4, reservation = ?5,
+             due_at = ?6, died_at = ?7, ttr = ?8, checksum = ?9, error = iif(?12, error, ?10),
+             error_checksum = iif(?12, error_checksum, ?11)",
+            params![
+                row.serial,
+                state.name(),
+                row.at,
+                row.number,
+                row.reservation,
+                row.due_at,
+                row.died_at,
+                row.ttr,
+                row.checksum(),
+                error,
+                text_checksum(error),
+                keep,
+            ],
+        )
+    }
+
+    /// Changes one of what is set for a topic.
+    fn topic(&self, topic: &Topic, paused: Option<bool>, defaults: Option<Option<&str>>) -> Done {
+        let mut select = self
+            .connection
+            .prepare_cached("SELECT paused, defaults FROM topics WHERE topic = ?")?;
+        let mut rows = select.query([topic.as_str()])?;
+        let (old_paused, old_defaults) = match rows.next()? {
+            Some(row) => (row.get(0)?, row.get::<_, Option<String>>(1)?),
+            None => (false, None),
+        };
+        let paused = paused.unwrap_or(old_paused);
+        let defaults = defaults.unwrap_or(old_defaults.as_deref());
+        self.run(
+            "INSERT OR REPLACE INTO topics VALUES (?, ?, ?, ?)",
+            params![
+                topic.as_str(),
+                paused,
+                defaults,
+                topic_checksum(topic.as_str(), paused, defaults)
+            ],
+        )
+    }
+
+    fn set_aside(&mut self, serial: u64, gone: bool) -> Done {
+        self.run(
+            "INSERT INTO aside VALUES (?1, ?2) ON CONFLICT DO UPDATE SET gone = max(gone, ?2)",
+            params![serial, gone],
+        )?;
+        self.aside.insert(serial, gone);
+        Ok(())
+    }
+
+    fn run(&self, sql: &str, params: impl rusqlite::Params) -> Done {
+        self.connection.prepare_cached(sql)?.execute(params).map(drop)
+    }
+
+    /// Where there is one row. That it is not found means that the way to it is damaged.
+    fn run_one(&self, sql: &str, params: impl rusqlite::Params) -> Done {
+        match self.connection.prepare_cached(sql)?.execute(params)? {
+            0 => Err(rusqlite::Error::QueryReturnedNoRows),
+            _ => Ok(()),
+        }
+    }
+}
