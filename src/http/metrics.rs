@@ -30,6 +30,8 @@ pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         registry.register(name, help, gauge);
     };
+    let help = "1 if the store has no room: puts are refused, finishing and deleting go on";
+    gauge("store_full", help, app.queue.is_full().into());
     gauge("buckets", "Buckets of the store", app.queue.buckets());
     let away = app.queue.away().len();
     gauge("buckets_away", "Buckets that are out of reach: they refuse, the others go on", away);

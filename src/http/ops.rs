@@ -37,8 +37,16 @@ pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Proble
     if app.draining.load(Ordering::SeqCst) {
         return Err(Problem::shutting_down());
     }
-    let Readiness { away, clock_jumped } = app.queue.check().await?;
-    let all = [("buckets_away", !away.is_empty()), ("clock_jumped", clock_jumped)];
+    let checked = app.queue.check().await.map_err(|error| {
+        let reason = error.to_string();
+        Problem { detail: reason, ..error.into() }
+    });
+    let Readiness { away, store_full, clock_jumped } = checked?;
+    let all = [
+        ("buckets_away", !away.is_empty()),
+        ("store_full", store_full),
+        ("clock_jumped", clock_jumped),
+    ];
     let reasons: Vec<_> = all.into_iter().filter(|(_, holds)| *holds).map(|(why, _)| why).collect();
     let status = if reasons.is_empty() { "ok" } else { "degraded" };
     Ok(Json(Ready { status, reasons, buckets_away: away }))

@@ -13,6 +13,8 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 pub struct Readiness {
     /// Numbers of buckets that are out of reach: they refuse, the others go on.
     pub away: Vec<usize>,
+    /// The store has no room: it refuses puts, and takes what frees room.
+    pub store_full: bool,
     /// The store's clock has jumped and has not been steady long enough since.
     pub clock_jumped: bool,
 }
@@ -33,7 +35,11 @@ impl Queue {
         if away.len() == self.bells.len() {
             return Err(StoreError::away("no bucket is within reach"));
         }
-        Ok(Readiness { away, clock_jumped: self.clock_jumps().unsteady })
+        Ok(Readiness {
+            away,
+            store_full: self.is_full(),
+            clock_jumped: self.clock_jumps().unsteady,
+        })
     }
 
     /// Numbers of buckets that are out of reach, as far as their timers know.
@@ -49,6 +55,11 @@ impl Queue {
     /// How the store's clock behaved; see [`crate::store::Store`].
     pub fn clock_jumps(&self) -> ClockJumps {
         self.store.clock_jumps()
+    }
+
+    /// Whether the store has no room for more jobs.
+    pub fn is_full(&self) -> bool {
+        self.store.is_full()
     }
 
     /// How often a bucket was found to have lost its jobs; see [`crate::store::Store`].

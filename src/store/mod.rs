@@ -161,6 +161,12 @@ pub trait Store: Send + Sync + 'static {
     /// Is the store reachable and fit to take writes?
     async fn check(&self) -> Outcome<()>;
 
+    /// Whether there is no room for more jobs, as far as this process knows: puts are refused, and
+    /// what frees room goes on.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// How often this process has noticed that a bucket had lost its jobs, because the store was
     /// emptied or replaced behind its back.
     fn losses(&self) -> u64 {

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
@@ -28,7 +29,6 @@ pub enum Field {
     CapacityKib,
     FullError,
     Syncs,
-    Refusals,
 }
 
 /// A disk, with what its servers said.
@@ -106,6 +106,28 @@ impl Disk {
                 fs::write(to, fs::read(synced).unwrap_or_default()).expect("written");
             }
         }
+    }
+}
+
+/// What `readyz` says: its status, and all of its answer.
+pub async fn readiness(server: &Process) -> (u16, String) {
+    let (status, answer) = server.get("/readyz").await;
+    (status, answer.to_string())
+}
+
+/// Asks again until `holds`, for at most half a minute.
+pub async fn until<T>(mut ask: impl AsyncFnMut() -> T, holds: impl Fn(&T) -> bool) -> T
+where
+    T: std::fmt::Debug,
+{
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let answer = ask().await;
+        if holds(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < end, "still {answer:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event tells of it
     }
 }
 

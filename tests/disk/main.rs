@@ -1,11 +1,13 @@
 //! The real binary on disks that are full, fail, lose power, or are taken away under it.
 
-#[expect(dead_code, reason = "the tests of other faults follow")]
 mod disk;
+mod failing;
+mod full;
 mod power;
 #[expect(dead_code, reason = "other suites start servers in other ways")]
 #[path = "../support/process.rs"]
 mod process;
+mod replaced;
 #[expect(dead_code, reason = "no Redis is needed here")]
 #[path = "../support/mod.rs"]
 mod support;

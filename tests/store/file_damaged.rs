@@ -194,14 +194,16 @@ async fn the_attempts_that_a_damaged_page_had_are_not_made_up() {
     let bench = damage(bench, |bytes| {
         // All leaves with attempts: what was popped, and what was not, cannot be told apart.
         for page in (0..bytes.len()).step_by(PAGE) {
-            if bytes[page] == 0x0d && bytes[page..page + PAGE].windows(8).any(|w| w == b"reserved") {
+            if bytes[page] == 0x0d && bytes[page..page + PAGE].windows(8).any(|w| w == b"reserved")
+            {
                 bytes[page] = 0;
             }
         }
     })
     .await;
     assert_eq!(bench.pop("t", 100).await.len(), 0, "none of them a second time");
-    let counts = bench.store.topics(bench.bucket(&id("a")), TopicPage { limit: 9, ..TopicPage::default() });
+    let counts =
+        bench.store.topics(bench.bucket(&id("a")), TopicPage { limit: 9, ..TopicPage::default() });
     let counts = counts.await.expect("counts")[0].1;
     assert_eq!((counts.dead, counts.delayed), (200, 1), "what is not due yet was never popped");
 }

@@ -1,10 +1,11 @@
-//! The data directory. A name is on disk when the directory that has it was synced: without that,
+//! The data directory, and whether its files are still those that were opened. A name is on disk when the directory that has it was synced: without that,
 //! a power cut may take a whole store of which every byte was synced.
 
 use std::{
     fs::{self, File},
     io,
-    path::Path,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
 };
 
 /// Makes `dir` and what is missing above it, durably.
@@ -26,4 +27,31 @@ pub(super) fn make(dir: &Path) -> io::Result<()> {
 /// Has the disk keep the names in `dir`.
 pub(super) fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
+}
+
+/// The files that are open, by device and inode.
+pub(super) struct Files(Vec<(PathBuf, (u64, u64))>);
+
+impl Files {
+    /// Those of a store that was just opened.
+    pub(super) fn of(dir: &Path) -> io::Result<Self> {
+        let name = |name| {
+            let path = dir.join(name);
+            identity(&path).map(|identity| (path, identity))
+        };
+        Ok(Self(["jobs.db", "jobs.db-wal"].into_iter().map(name).collect::<io::Result<_>>()?))
+    }
+
+    /// Whether they lie where they were opened. What is written into others is lost with the
+    /// process.
+    pub(super) fn are_in_place(&self) -> bool {
+        self.0.iter().all(|(path, opened)| match identity(path) {
+            Ok(found) => found == *opened,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        })
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }

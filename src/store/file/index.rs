@@ -5,6 +5,7 @@
 //! earliest one.
 
 mod id;
+mod journal;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -17,7 +18,10 @@ use hashbrown::HashTable;
 use slab::Slab;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
-use self::id::{IdRef, SmallId};
+use self::{
+    id::{IdRef, SmallId},
+    journal::Journal,
+};
 use crate::job::{Backoff, JobId, Millis, Reservation, State, Topic, UnixMillis};
 
 /// A job's place in the index.
@@ -123,6 +127,13 @@ pub(super) struct Index {
     topics: Slab<TopicSets>,
     by_name: BTreeMap<Topic, u32>,
     bucket: BTreeSet<(UnixMillis, u32, State)>,
+    journal: Journal,
+}
+
+impl TopicSets {
+    fn is_empty(&self) -> bool {
+        self.sets.iter().all(BTreeSet::is_empty)
+    }
 }
 
 impl Index {
@@ -137,6 +148,7 @@ impl Index {
 
     /// The entry, to change anything but its place.
     pub(super) fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
+        self.note(slot);
         &mut self.entries[slot as usize]
     }
 
@@ -154,6 +166,7 @@ impl Index {
     pub(super) fn insert(&mut self, arrival: Arrival) {
         let slot = self.add(arrival);
         self.link(slot);
+        self.journal.inserted(slot);
     }
 
     /// Puts all jobs that were [added](Self::add) into their sets, which must be empty before:
@@ -186,27 +199,38 @@ impl Index {
             state: arrival.state,
         });
         let slot = slot_of(slot);
-        let entries = &self.entries;
-        let hash_of = |&slot: &Slot| hash(entries[slot as usize].id.borrowed());
-        self.by_id.insert_unique(hash_of(&slot), slot, hash_of);
+        self.know_id(slot);
         slot
     }
 
     /// Forgets a job.
     pub(super) fn remove(&mut self, slot: Slot) {
         self.unlink(slot);
+        self.forget_id(slot);
+        self.journal.removed(slot);
+    }
+
+    fn know_id(&mut self, slot: Slot) {
+        let entries = &self.entries;
+        let hash_of = |&slot: &Slot| hash(entries[slot as usize].id.borrowed());
+        self.by_id.insert_unique(hash_of(&slot), slot, hash_of);
+    }
+
+    fn forget_id(&mut self, slot: Slot) {
         let hash = hash(self.entry(slot).id.borrowed());
         if let Ok(found) = self.by_id.find_entry(hash, |&other| other == slot) {
             found.remove();
         }
-        let entry = self.entries.remove(slot as usize);
-        self.drop_topic_if_empty(entry.topic);
     }
 
     /// Moves a job to another set or another time.
     pub(super) fn place(&mut self, slot: Slot, state: State, at: UnixMillis) {
+        let entry = self.entry_mut(slot); // notes how it was
+        if (entry.state, entry.at) == (state, at) {
+            return;
+        }
         self.unlink(slot);
-        let entry = self.entry_mut(slot);
+        let entry = &mut self.entries[slot as usize];
         entry.state = state;
         entry.at = at;
         self.link(slot);
@@ -236,7 +260,11 @@ impl Index {
             (_, Some(after)) => Bound::Excluded(after),
             (_, None) => Bound::Unbounded,
         };
-        self.by_name.range((from, Bound::Unbounded)).map(|(name, _)| name)
+        let topics = self.by_name.range((from, Bound::Unbounded));
+        // One whose last job has just gone stays until that is settled.
+        topics
+            .filter(|(_, number)| !self.topics[**number as usize].is_empty())
+            .map(|(name, _)| name)
     }
 
     /// How many jobs of a topic are in a state.
@@ -283,13 +311,6 @@ impl Index {
         let number = number.expect("fewer topics than 2^32 fit into memory");
         self.by_name.insert(name, number);
         (number, rules)
-    }
-
-    fn drop_topic_if_empty(&mut self, number: u32) {
-        if self.topics[number as usize].sets.iter().all(BTreeSet::is_empty) {
-            let topic = self.topics.remove(number as usize);
-            self.by_name.remove(&topic.name);
-        }
     }
 
     fn link(&mut self, slot: Slot) {

@@ -5,6 +5,7 @@
 //! the deadline that is on disk already, and happens again after a restart.
 
 mod acts;
+mod batch;
 mod restore;
 mod topics;
 

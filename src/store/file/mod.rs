@@ -4,7 +4,9 @@
 //! have every job on disk. One thread owns both.
 
 mod ballast;
+mod commit;
 mod directory;
+mod health;
 mod index;
 mod lock;
 mod machine;
@@ -26,7 +28,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use self::{
-    ballast::Ballast,
+    health::Need,
     index::Entry,
     lock::Lock,
     machine::{EXPIRED, Machine, Taken, Write, due_at_of},
@@ -65,9 +67,9 @@ impl FileStore {
         directory::make(dir).map_err(|cause| engine(&cause))?;
         let lock = Lock::take(dir)?;
         let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
-        let parts = (lock, Ballast::new(dir), records);
-        directory::sync(dir).map_err(|cause| engine(&cause))?;
+        let parts = (dir, lock, records);
         let desk = Desk::open(parts, buckets, options.clock).map_err(|cause| engine(&cause))?;
+        directory::sync(dir).map_err(|cause| engine(&cause))?;
         let watch = Arc::clone(&desk.watch);
         let writer = Writer::start(desk).map_err(|cause| engine(&cause))?;
         Ok(Self { writer, buckets, watch, settings_version: Arc::new(AtomicU64::new(1)) })
@@ -110,10 +112,7 @@ impl Store for FileStore {
 
     async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
         self.writer
-            .call(move |desk| {
-                if !desk.ballast.is_there() {
-                    return Err(StoreError::Full { cause: "the disk is full".into() });
-                }
+            .call_with(Need::Room, move |desk| {
                 let now = desk.now();
                 let mut replies = Vec::with_capacity(jobs.len());
                 for job in jobs {
@@ -127,24 +126,23 @@ impl Store for FileStore {
     }
 
     async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> Outcome<Vec<Reply<()>>> {
-        self.writer.call(move |desk| restore::batch(desk, bucket, jobs)).await
+        self.writer.call_with(Need::Room, move |desk| Ok(restore::batch(desk, bucket, jobs))).await
     }
 
     async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>> {
-        self.writer
-            .call(move |desk| {
-                let (now, mut given) = (desk.now(), 0);
-                let mut all = Vec::with_capacity(wants.len());
-                for want in wants {
-                    let machine = &mut desk.machines[bucket.index()];
-                    let numbers = (nonce, &mut given);
-                    let (taken, left) = machine.pop(now, numbers, &want, &mut desk.writes);
-                    let jobs = read_taken(desk, bucket, now, &want.topic, taken)?;
-                    all.push(Popped { jobs, left });
-                }
-                Ok(all)
-            })
-            .await
+        let reserve = move |desk: &mut Desk| {
+            let (now, mut given) = (desk.now(), 0);
+            let mut all = Vec::with_capacity(wants.len());
+            for want in wants {
+                let machine = &mut desk.machines[bucket.index()];
+                let numbers = (nonce, &mut given);
+                let (taken, left) = machine.pop(now, numbers, &want, &mut desk.writes);
+                let jobs = read_taken(desk, bucket, now, &want.topic, taken)?;
+                all.push(Popped { jobs, left });
+            }
+            Ok(all)
+        };
+        self.writer.call(|desk| desk.all_or_nothing(reserve)).await
     }
 
     async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
@@ -196,15 +194,12 @@ impl Store for FileStore {
         bucket: Bucket,
         jobs: Vec<(JobId, Change)>,
     ) -> Outcome<Vec<Reply<Job>>> {
-        self.writer
-            .call(move |desk| {
-                let mut replies = Vec::with_capacity(jobs.len());
-                for (id, change) in jobs {
-                    replies.push(reschedule(desk, bucket, &id, change)?);
-                }
-                Ok(replies)
-            })
-            .await
+        let grows = jobs.iter().any(|(_, change)| change.body.is_some());
+        let need = if grows { Need::Room } else { Need::Writing };
+        let change = move |desk: &mut Desk| {
+            jobs.into_iter().map(|(id, change)| reschedule(desk, bucket, &id, change)).collect()
+        };
+        self.writer.call_with(need, |desk| desk.all_or_nothing(change)).await
     }
 
     async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
@@ -218,23 +213,21 @@ impl Store for FileStore {
 
     async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
         self.writer
-            .call(move |desk| Ok(desk.machines[bucket.index()].look(desk.now(), &topics)))
+            .read(move |desk| Ok(desk.machines[bucket.index()].look(desk.now(), &topics)))
             .await
     }
 
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {
-        self.writer
-            .call(move |desk| read_job(desk, bucket, &id))
-            .await
+        self.writer.read(move |desk| read_job(desk, bucket, &id)).await
     }
 
     async fn topics(&self, bucket: Bucket, page: TopicPage) -> Outcome<Vec<(Topic, Counts)>> {
-        self.writer.call(move |desk| Ok(desk.machines[bucket.index()].topics(&page))).await
+        self.writer.read(move |desk| Ok(desk.machines[bucket.index()].topics(&page))).await
     }
 
     async fn topic(&self, bucket: Bucket, topic: Topic) -> Outcome<TopicLook> {
         self.writer
-            .call(move |desk| Ok(desk.machines[bucket.index()].topic(desk.now(), &topic)))
+            .read(move |desk| Ok(desk.machines[bucket.index()].topic(desk.now(), &topic)))
             .await
     }
 
@@ -247,7 +240,7 @@ impl Store for FileStore {
         limit: usize,
     ) -> Outcome<JobPage> {
         self.writer
-            .call(move |desk| {
+            .read(move |desk| {
                 let machine = &desk.machines[bucket.index()];
                 let found = machine.list(&topic, state, after.as_ref(), limit);
                 let last = found.last().map(|(_, place)| place.clone());
@@ -317,16 +310,20 @@ impl Store for FileStore {
             let settings = desk.settings().map_err(StoreError::away)?;
             Ok(Some(TopicSettings { version, ..settings }))
         };
-        self.writer.call(read).await
+        self.writer.read(read).await
     }
 
     async fn check(&self) -> Outcome<()> {
-        self.writer
-            .call(|desk| match desk.ballast.is_there() {
-                true => Ok(()),
-                false => Err(StoreError::Full { cause: "the disk is full".into() }),
-            })
-            .await
+        self.writer.health.refusal(Need::Writing).map_or(Ok(()), Err)
+    }
+
+    fn is_full(&self) -> bool {
+        self.writer.health.is_full()
+    }
+
+    fn losses(&self) -> u64 {
+        // All of them lay in the same file.
+        if self.writer.health.is_replaced() { self.buckets.get().into() } else { 0 }
     }
 
     fn clock_jumps(&self) -> ClockJumps {

@@ -41,7 +41,9 @@ impl Pending {
         self.seen = writes.len();
         let Some(changed) = self.changed.get(&serial) else { return read() };
         let record = match (changed.created_at, &changed.body) {
-            (Some(created_at), Some(body)) => Record { body: body.clone(), created_at, error: None },
+            (Some(created_at), Some(body)) => {
+                Record { body: body.clone(), created_at, error: None }
+            }
             (_, Some(body)) => Record { body: body.clone(), ..read()? },
             _ => read()?,
         };

@@ -10,9 +10,12 @@ mod read;
 mod row;
 mod write;
 
-use std::{collections::HashMap, fs::File, path::Path, time::Duration};
+use std::{
+    collections::HashMap, error::Error, fs::File, mem, os::unix::fs::FileExt, path::Path,
+    time::Duration,
+};
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, ffi};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, config::DbConfig, ffi};
 
 use crate::{
     job::Buckets,
@@ -173,14 +176,45 @@ impl Records {
         Ok(())
     }
 
-    /// Makes what room there is on a full disk.
-    pub(super) fn make_room(&self) {
-        // The log first and last: the vacuum needs room in it, and may fail for want of that.
-        let empty_log = "PRAGMA wal_checkpoint(TRUNCATE)";
-        for sql in [empty_log, "PRAGMA incremental_vacuum(2000)", empty_log] {
-            if let Err(error) = self.all_rows(sql) {
-                tracing::warn!(%error, sql, "failed to give room back to the disk");
+    /// Carries the log over into the file and cuts it to nothing: on a full disk its room counts.
+    pub(super) fn empty_log(&self) -> rusqlite::Result<()> {
+        self.all_rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    /// Commits something that means nothing.
+    pub(super) fn try_to_write(&self) -> rusqlite::Result<()> {
+        let read = "PRAGMA user_version";
+        let number: i32 = self.connection.query_row(read, (), |row| row.get(0))?;
+        self.connection.pragma_update(None, "user_version", number ^ 1)
+    }
+
+    /// Opens the file again, as it is, after writing its log once more: what the system has of the
+    /// log may not be on disk although it says so.
+    pub(super) fn reopen(&mut self, file: &Path) -> Result<(), Box<dyn Error>> {
+        self.leave_log();
+        let log = file.with_file_name("jobs.db-wal");
+        let log = File::options().read(true).write(true).open(log)?;
+        drop(mem::replace(&mut self.connection, Connection::open_in_memory()?));
+        (self.in_transaction, self.file) = (false, log.try_clone()?);
+        let (mut block, mut at) = (vec![0; 1 << 20], 0);
+        loop {
+            let read = log.read_at(&mut block, at)?;
+            if read == 0 {
+                break;
             }
+            log.write_all_at(&block[..read], at)?;
+            at += read as u64;
+        }
+        log.sync_all()?;
+        *self = Self::open(file, None)?.0;
+        Ok(())
+    }
+
+    /// Closing will neither carry the log over nor delete it.
+    pub(super) fn leave_log(&self) {
+        let option = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        if let Err(error) = self.connection.set_db_config(option, true) {
+            tracing::error!(%error, "failed to keep the log from being deleted");
         }
     }
 
@@ -195,7 +229,6 @@ impl Records {
         }
     }
 }
-
 
 /// What was read is not what was written.
 fn damage(what: &str) -> rusqlite::Error {

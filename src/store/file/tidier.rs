@@ -14,6 +14,8 @@ const STEP: Duration = Duration::from_millis(2);
 const PAGES: std::ops::RangeInclusive<u64> = 8..=1024;
 /// So many times as long as a step took, the next one stays away where there is other work.
 const PAUSE: u32 = 4;
+/// How long after a failure the next step is.
+const RETRY: Duration = Duration::from_secs(1);
 /// How long after jobs have gone the first step is; those that follow at once go together.
 const REST: Duration = Duration::from_secs(1);
 /// A server that is never idle takes a step all the same when it is so late.
@@ -50,10 +52,11 @@ impl Tidier {
         self.next.is_some_and(|next| next.elapsed() >= OVERDUE)
     }
 
-    /// Takes one step, outside of any transaction; `busy` if there is other work.
-    pub(super) fn step(&mut self, records: &Records, busy: bool) {
+    /// Takes one step, outside of any transaction; `busy` if there is other work. On a `full` disk
+    /// nothing is kept for the jobs that come next.
+    pub(super) fn step(&mut self, records: &Records, busy: bool, full: bool) {
         let began = Instant::now();
-        let more = self.give_back(records);
+        let more = self.give_back(records, full);
         let took = began.elapsed();
         let pages = if took > STEP { self.pages / 2 } else { self.pages * 2 };
         self.pages = pages.clamp(*PAGES.start(), *PAGES.end());
@@ -61,25 +64,30 @@ impl Tidier {
             Ok(true) => Some(Instant::now() + if busy { took * PAUSE } else { Duration::ZERO }),
             Ok(false) => None,
             Err(error) => {
-                tracing::warn!(%error, "failed to give room back to the disk");
-                None
+                tracing::debug!(%error, "failed to give room back to the disk");
+                Some(Instant::now() + RETRY)
             }
         };
     }
 
     /// Answers whether there is more.
-    fn give_back(&self, records: &Records) -> rusqlite::Result<bool> {
+    fn give_back(&self, records: &Records, full: bool) -> rusqlite::Result<bool> {
+        let spare = |all: u64| if full { 0 } else { SPARE.max(all / SPARE_PART) };
         let (free, all) = records.pages()?;
-        if free <= SPARE || free <= all / SPARE_PART {
+        let mut left = free;
+        if free > spare(all) {
+            records.vacuum(self.pages)?;
+            left = records.pages()?.0;
+        } else if !full {
             return Ok(false);
         }
-        records.vacuum(self.pages)?;
-        let (left, all) = records.pages()?;
         // A file that was made without `auto_vacuum` gives nothing back.
-        let more = left < free && left > SPARE.max(all / SPARE_PART);
-        if !more {
-            // The file is cut when the log has been carried over.
-            records.carry_over()?;
+        let more = left < free && left > spare(all);
+        // The file is cut when the log has been carried over.
+        match (more, full) {
+            (true, _) => {}
+            (false, true) => records.empty_log()?,
+            (false, false) => records.carry_over()?,
         }
         Ok(more)
     }

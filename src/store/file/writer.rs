@@ -1,28 +1,31 @@
 //! The one thread that owns machine and records.
 //!
 //! It takes whatever work has arrived, does it, commits once, and only then lets the answers out:
-//! an acknowledged write is on disk, and everybody shared the sync. If anything of a batch fails,
-//! all of it is undone, its callers are told so, and the machine is built anew from the file.
+//! an acknowledged write is on disk, and everybody shared the sync. How, and what happens to a batch
+//! that fails, says `commit.rs`.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
+    error::Error,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::{self, JoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
 
 use crate::{
     job::{Buckets, TopicSettings},
-    store::{Applied, Clock, MAX_BATCH, Now, Outcome, StoreError, steady::ClockWatch},
+    store::{Clock, MAX_BATCH, Now, Outcome, StoreError, steady::ClockWatch},
 };
 
 use super::{
     ballast::Ballast,
+    directory::Files,
+    health::{Health, Need},
     index::Arrival,
     lock::Lock,
     machine::{Machine, Write},
@@ -43,44 +46,67 @@ pub(super) struct Desk {
     pub(super) watch: Arc<ClockWatch>,
     /// Room for finishing and deleting when the disk is full.
     pub(super) ballast: Ballast,
-    tidier: Tidier,
+    pub(super) tidier: Tidier,
+    pub(super) health: Arc<Health>,
+    pub(super) dir: PathBuf,
+    /// Those that are open, and when they were looked for.
+    pub(super) files: Files,
+    pub(super) compared: Instant,
     /// What the work so far has to write; all of it is written at the commit.
     pub(super) writes: Vec<Write>,
     /// What reads must see of that.
-    pending: Pending,
+    pub(super) pending: Pending,
     buckets: Buckets,
     last_serial: u64,
-    /// The machines say more than the file: they must be loaded again before they are used.
-    stale: bool,
+    /// The machines are not what the file says: they must be loaded again before they are used.
+    pub(super) stale: bool,
+    /// What the file says is not known either: it must be opened again.
+    pub(super) in_doubt: bool,
+    /// While nothing can be written: when that is tried again.
+    pub(super) next_try: Instant,
     /// Held as long as anything here may write: so it is dropped last.
     _lock: Lock,
 }
 
+/// A piece of work, and what it needs of the disk.
+pub(super) struct Work {
+    pub(super) need: Need,
+    pub(super) job: Job,
+}
 /// Does its part on the desk; what it answers goes out after the commit. Without a desk it just
 /// carries the error.
-type Work = Box<dyn FnOnce(Result<&mut Desk, StoreError>) -> Deliver + Send>;
-type Deliver = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+type Job = Box<dyn FnOnce(Outcome<&mut Desk>) -> Deliver + Send>;
+pub(super) type Deliver = Box<dyn FnOnce(Outcome<()>) + Send>;
 
 impl Desk {
     pub(super) fn open(
-        (lock, ballast, records): (Lock, Ballast, Records),
+        (dir, lock, records): (&Path, Lock, Records),
         buckets: Buckets,
         clock: Clock,
-    ) -> rusqlite::Result<Self> {
+    ) -> Result<Self, Box<dyn Error>> {
         let mut desk = Self {
             machines: Vec::new(),
             records,
             clock,
             watch: Arc::new(ClockWatch::new(1)),
-            ballast,
+            ballast: Ballast::new(dir),
             tidier: Tidier::new(),
+            health: Arc::default(),
+            dir: dir.to_owned(),
+            files: Files::of(dir)?,
+            compared: Instant::now(),
             writes: Vec::new(),
             buckets,
             last_serial: 0,
             pending: Pending::default(),
             stale: true,
+            in_doubt: false,
+            next_try: Instant::now(),
             _lock: lock,
         };
+        if !desk.ballast.is_there() {
+            desk.health.fill("there is no room for the reserve");
+        }
         desk.load()?;
         Ok(desk)
     }
@@ -106,7 +132,7 @@ impl Desk {
 
     /// Compares the clock with this process's own. TTRs go by the latter: when the clock was set,
     /// the ends of all reservations move with it.
-    fn follow_clock(&mut self) {
+    pub(super) fn follow_clock(&mut self) {
         if self.clock.given().is_some() {
             return;
         }
@@ -132,34 +158,8 @@ impl Desk {
         Ok(settings_after(&self.writes, self.records.topics()?))
     }
 
-    /// Writes what has gathered and commits it.
-    fn commit(&mut self) -> Result<(), StoreError> {
-        self.pending = Pending::default();
-        let writes = std::mem::take(&mut self.writes);
-        if writes.iter().any(|write| matches!(write, Write::Delete { .. })) {
-            self.tidier.notice();
-        }
-        let written = write_around_damage(&mut self.records, writes);
-        written.map_err(|cause| failed(&cause, Applied::No))?;
-        self.records.commit().map_err(|cause| failed(&cause, Applied::Unknown))
-    }
-
-    /// Undoes what is not committed, in the file and in the machines.
-    fn undo(&mut self, error: &StoreError) {
-        self.writes.clear();
-        self.pending = Pending::default();
-        self.records.roll_back();
-        self.stale = true;
-        if matches!(error, StoreError::Full { .. }) && self.ballast.throw_off() {
-            self.records.make_room();
-        }
-        if let Err(cause) = self.load() {
-            tracing::error!(%cause, "failed to read the jobs again; trying before the next batch");
-        }
-    }
-
     /// Builds the machines from the file, if they are stale.
-    fn load(&mut self) -> rusqlite::Result<()> {
+    pub(super) fn load(&mut self) -> rusqlite::Result<()> {
         if self.stale {
             let buckets = self.buckets;
             self.machines = buckets.all().map(|_| Machine::default()).collect();
@@ -176,71 +176,11 @@ impl Desk {
         }
         Ok(())
     }
-
-    /// Does one batch of work and lets its answers out.
-    fn batch(&mut self, batch: Vec<Work>) {
-        if self.ballast.is_wanted() {
-            self.records.make_room();
-            self.ballast.try_again();
-        }
-        let loaded = self.load().map_err(|cause| failed(&cause, Applied::No));
-        let done = catch_unwind(AssertUnwindSafe(|| {
-            self.follow_clock();
-            let mut deliver = Vec::with_capacity(batch.len());
-            for work in batch {
-                deliver.push(work(loaded.clone().map(|()| &mut *self)));
-            }
-            let committed = loaded.and_then(|()| self.commit());
-            (deliver, committed)
-        }));
-        // Those who wait for a batch that panicked see their channel close: outcome unknown.
-        let (deliver, committed) = done.unwrap_or_else(|_| {
-            let cause = "the writer failed in the middle of a batch; see the log";
-            (Vec::new(), Err(StoreError::unknown(cause)))
-        });
-        if let Err(error) = &committed {
-            tracing::error!(%error, "undid a batch");
-            self.undo(error);
-        }
-        for deliver in deliver {
-            deliver(committed.clone());
-        }
-    }
 }
-
-/// Writes into one transaction. A write that meets a damaged page concerns one job: that job is set
-/// aside, and the others are written without it. Begins anew each time, since the engine takes no
-/// more writes into a transaction that has met damage.
-fn write_around_damage(records: &mut Records, mut writes: Vec<Write>) -> rusqlite::Result<()> {
-    let mut most = MAX_DAMAGED;
-    while let Err((index, cause)) = records.write(&writes) {
-        most -= 1;
-        let serial = writes[index].changes().filter(|_| most > 0 && records.is_damage(&cause));
-        let Some(serial) = serial else { return Err(cause) };
-        tracing::error!(serial, %cause, "set a job aside: its rows cannot be written");
-        records.roll_back();
-        let of_it = |write: &Write| write.changes() == Some(serial);
-        let gone = writes.iter().any(|write| of_it(write) && matches!(write, Write::Delete { .. }));
-        writes.retain(|write| !of_it(write));
-        writes.push(Write::Aside { serial, gone });
-    }
-    Ok(())
-}
-
-/// What a failed write means to the callers. A commit that fails for want of room has changed
-/// nothing; any other failed commit may yet be found in the log.
-fn failed(cause: &rusqlite::Error, applied: Applied) -> StoreError {
-    match cause.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DiskFull) => StoreError::Full { cause: cause.to_string().into() },
-        _ => StoreError::Unavailable { applied, cause: cause.to_string().into() },
-    }
-}
-
-/// Most jobs of one batch whose damage is written around; one page has fewer rows.
-const MAX_DAMAGED: usize = 256;
 
 /// The way to the thread; without it (after [`Writer::close`]) there is no more work.
 pub(super) struct Writer {
+    pub(super) health: Arc<Health>,
     work: Mutex<Option<Sender<Work>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -248,10 +188,11 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(desk: Desk) -> std::io::Result<Self> {
         let (work, arrivals) = channel();
+        let health = Arc::clone(&desk.health);
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || write(desk, &arrivals))?;
-        Ok(Self { work: Mutex::new(Some(work)), thread: Mutex::new(Some(thread)) })
+        Ok(Self { health, work: Mutex::new(Some(work)), thread: Mutex::new(Some(thread)) })
     }
 
     /// Has `work` done, and answers when it is committed.
@@ -259,14 +200,35 @@ impl Writer {
         &self,
         work: impl FnOnce(&mut Desk) -> Outcome<T> + Send + 'static,
     ) -> Outcome<T> {
+        self.call_with(Need::Writing, work).await
+    }
+
+    /// The same, for work that only reads.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Desk) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T> {
+        self.call_with(Need::Nothing, work).await
+    }
+
+    /// The same, for work of some need. What cannot be done now is refused at once.
+    pub(super) async fn call_with<T: Send + 'static>(
+        &self,
+        need: Need,
+        work: impl FnOnce(&mut Desk) -> Outcome<T> + Send + 'static,
+    ) -> Outcome<T> {
+        if let Some(refusal) = self.health.refusal(need) {
+            return Err(refusal);
+        }
         let (answer, answered) = oneshot::channel();
-        let work: Work = Box::new(move |desk| {
+        let job = Box::new(move |desk: Outcome<&mut Desk>| -> Deliver {
             let done = desk.and_then(work);
-            Box::new(move |committed| {
+            Box::new(move |committed: Outcome<()>| {
                 // The caller may have gone: then nobody needs the answer.
                 let _ = answer.send(committed.and(done));
             })
         });
+        let work = Work { need, job };
         let sent = self.work.lock().expect(UNPOISONED).as_ref().map(|way| way.send(work));
         match sent {
             Some(Ok(())) => {
@@ -293,7 +255,7 @@ fn write(mut desk: Desk, arrivals: &Receiver<Work>) {
     // Whether there was work since the last step of the tidier.
     let mut busy = false;
     loop {
-        let arrived = match desk.tidier.rest() {
+        let arrived = match desk.rest() {
             Some(rest) => arrivals.recv_timeout(rest),
             None => arrivals.recv().map_err(RecvTimeoutError::from),
         };
@@ -303,15 +265,43 @@ fn write(mut desk: Desk, arrivals: &Receiver<Work>) {
                 batch.extend(arrivals.try_iter().take(MAX_BATCH));
                 desk.batch(batch);
                 busy = true;
-                if desk.tidier.is_overdue() {
-                    desk.tidier.step(&desk.records, busy);
-                }
+                desk.tend(desk.tidier.is_overdue(), busy);
             }
             Err(RecvTimeoutError::Timeout) => {
-                desk.tidier.step(&desk.records, busy);
-                busy = false;
+                let tidy = desk.tidier.rest().is_some_and(|rest| rest.is_zero());
+                desk.tend(tidy, busy);
+                busy &= !tidy;
             }
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return desk.let_go(),
+        }
+    }
+}
+
+impl Desk {
+    /// How long nothing need be done beside what is asked for; none is for ever.
+    fn rest(&self) -> Option<Duration> {
+        match self.retry_after() {
+            None => [self.tidier.rest(), self.ballast.rest()].into_iter().flatten().min(),
+            failing => failing,
+        }
+    }
+
+    /// Does what is due beside that: `tidy` if the tidier may take a step.
+    fn tend(&mut self, tidy: bool, busy: bool) {
+        if let Some(rest) = self.retry_after() {
+            if rest.is_zero() {
+                self.mend();
+            }
+            return;
+        }
+        if self.health.is_replaced() {
+            return;
+        }
+        if self.ballast.step() {
+            self.health.empty();
+        }
+        if tidy {
+            self.tidier.step(&self.records, busy, self.health.is_full());
         }
     }
 }

@@ -128,8 +128,9 @@ impl<'r> Attempts<'r> {
 
     fn read(&mut self, from: i64) -> rusqlite::Result<()> {
         let columns = AttemptRow::COLUMNS;
-        let sql =
-            format!("SELECT {columns} FROM attempts WHERE serial > ? ORDER BY serial LIMIT {CHUNK}");
+        let sql = format!(
+            "SELECT {columns} FROM attempts WHERE serial > ? ORDER BY serial LIMIT {CHUNK}"
+        );
         let mut statement = self.records.connection.prepare_cached(&sql)?;
         let mut rows = statement.query([from])?;
         while let Some(row) = rows.next()? {

@@ -79,9 +79,8 @@ impl Records {
 
     /// The rest of a job; checks its row and its body.
     pub(in crate::store::file) fn read(&self, serial: u64) -> Result<Record, ReadError> {
-        let damaged = |what: &dyn std::fmt::Display| {
-            ReadError::Damaged(format!("record {serial}: {what}"))
-        };
+        let damaged =
+            |what: &dyn std::fmt::Display| ReadError::Damaged(format!("record {serial}: {what}"));
         if let Some(damage) = self.damaged.get(&serial) {
             return Err(damaged(&damage.what()));
         }

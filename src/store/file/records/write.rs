@@ -137,8 +137,7 @@ impl Records {
             ttr: change.ttr.map_or(old.ttr, |ttr| signed(Millis::get(ttr))),
             max_attempts: change.max_attempts.map_or(old.max_attempts, i64::from),
             backoff: backoff.as_ref().map_or(old.backoff, Option::as_deref),
-            body_checksum: body
-                .map_or(old.body_checksum, |body| i64::from(crc32fast::hash(body))),
+            body_checksum: body.map_or(old.body_checksum, |body| i64::from(crc32fast::hash(body))),
             ..old
         };
         self.run_one(

@@ -1,0 +1,205 @@
+//! What a batch has changed in memory, so that it can be taken back: the disk may refuse the batch,
+//! or a part of it.
+//!
+//! Until the changes are settled, jobs that have gone keep their slots, and topics without jobs
+//! stay: so a step taken back finds everything where it was.
+
+use std::sync::Arc;
+
+use super::{Attempt, Index, Rules, Slot, TopicSets};
+use crate::job::{State, UnixMillis};
+
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    steps: Vec<Step>,
+    /// The last mark: what comes after it is noted anew.
+    marked: usize,
+    /// Topics that may have no jobs left.
+    emptied: Vec<u32>,
+}
+
+#[derive(Debug)]
+enum Step {
+    Inserted(Slot),
+    Removed(Slot),
+    Changed(Slot, Before),
+}
+
+/// What of an entry may change.
+#[derive(Debug)]
+struct Before {
+    at: UnixMillis,
+    state: State,
+    rules: Arc<Rules>,
+    attempt: Option<Box<Attempt>>,
+}
+
+impl Journal {
+    pub(super) fn inserted(&mut self, slot: Slot) {
+        self.steps.push(Step::Inserted(slot));
+    }
+
+    pub(super) fn removed(&mut self, slot: Slot) {
+        self.steps.push(Step::Removed(slot));
+    }
+}
+
+impl Index {
+    /// To be called before an entry changes.
+    pub(super) fn note(&mut self, slot: Slot) {
+        let own = self.journal.steps[self.journal.marked..].last();
+        if let Some(Step::Changed(last, _) | Step::Inserted(last)) = own
+            && *last == slot
+        {
+            return; // a transition changes an entry in several steps; all of them are taken back
+        }
+        let entry = &self.entries[slot as usize];
+        let before = Before {
+            at: entry.at,
+            state: entry.state,
+            rules: Arc::clone(&entry.rules),
+            attempt: entry.attempt.clone(),
+        };
+        self.journal.steps.push(Step::Changed(slot, before));
+    }
+
+    /// A place in the journal, for [`take_back`](Self::take_back).
+    pub(in crate::store::file) fn mark(&mut self) -> usize {
+        self.journal.marked = self.journal.steps.len();
+        self.journal.marked
+    }
+
+    /// Takes back what was changed since the mark.
+    pub(in crate::store::file) fn take_back(&mut self, mark: usize) {
+        self.journal.marked = mark.min(self.journal.marked);
+        while self.journal.steps.len() > mark {
+            match self.journal.steps.pop() {
+                Some(Step::Inserted(slot)) => {
+                    self.unlink(slot);
+                    self.forget_id(slot);
+                    let topic = self.entries.remove(slot as usize).topic;
+                    self.journal.emptied.push(topic);
+                }
+                Some(Step::Removed(slot)) => {
+                    self.know_id(slot);
+                    self.link(slot);
+                }
+                Some(Step::Changed(slot, before)) => {
+                    self.unlink(slot);
+                    let entry = &mut self.entries[slot as usize];
+                    let Before { at, state, rules, attempt } = before;
+                    (entry.at, entry.state, entry.rules, entry.attempt) =
+                        (at, state, rules, attempt);
+                    self.link(slot);
+                }
+                None => break,
+            }
+        }
+    }
+
+    /// What was changed stays.
+    pub(in crate::store::file) fn settle(&mut self) {
+        self.journal.marked = 0;
+        while let Some(step) = self.journal.steps.pop() {
+            if let Step::Removed(slot) = step {
+                let topic = self.entries.remove(slot as usize).topic;
+                self.journal.emptied.push(topic);
+            }
+        }
+        while let Some(number) = self.journal.emptied.pop() {
+            if self.topics.get(number as usize).is_some_and(TopicSets::is_empty) {
+                let topic = self.topics.remove(number as usize);
+                self.by_name.remove(&topic.name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{super::Arrival, *};
+    use crate::job::{JobId, Millis};
+
+    const STATES: [State; 4] = [State::Delayed, State::Ready, State::Reserved, State::Dead];
+
+    /// One step on one of a few jobs of two topics.
+    fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
+        let id: JobId = format!("job-{job}").parse().expect("an id");
+        let state = STATES[usize::from(what % 4)];
+        match (index.find(&id), what / 4) {
+            (Some(slot), 0) => index.remove(slot),
+            (Some(slot), 1) => index.place(slot, state, UnixMillis::new(at)),
+            (Some(slot), _) => {
+                let attempt = Attempt {
+                    number: u32::from(what),
+                    reservation: None,
+                    due_at: UnixMillis::new(at),
+                    died_at: UnixMillis::new(0),
+                    ttr: Millis::new(1),
+                    expired: false,
+                };
+                index.entry_mut(slot).attempt = Some(Box::new(attempt));
+            }
+            (None, _) => index.insert(Arrival {
+                id,
+                topic: format!("topic-{}", job % 2).parse().expect("a topic"),
+                serial,
+                state,
+                at: UnixMillis::new(at),
+                rules: Rules {
+                    ttr: Millis::new(at),
+                    max_attempts: 1,
+                    backoff: None,
+                    dead_retention: Millis::new(1),
+                },
+                attempt: None,
+            }),
+        }
+    }
+
+    /// All that can be seen.
+    fn seen(index: &Index) -> String {
+        let mut all = format!("{:?} {:?}", index.next_deadline(), index.entries.len());
+        for topic in index.topics_from(None, None) {
+            for state in STATES {
+                for (slot, at, _) in index.after(topic, state, None) {
+                    let entry = index.entry(slot);
+                    assert_eq!(index.find(&entry.id()), Some(slot));
+                    all += &format!("\n{topic} {state:?} {at:?} {entry:?}");
+                }
+            }
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_back_never_was(
+            kept in prop::collection::vec((0..8_u64, 0..12_u8, 0..50_u64), 0..30),
+            refused in prop::collection::vec((0..8_u64, 0..12_u8, 0..50_u64), 0..30),
+            also_settled: bool,
+        ) {
+            let mut index = Index::default();
+            for (serial, change) in kept.into_iter().enumerate() {
+                step(&mut index, serial as u64, change);
+            }
+            // What goes before it in the same batch may stay.
+            if also_settled {
+                index.settle();
+            }
+            let (before, mark) = (seen(&index), index.mark());
+            for (serial, change) in refused.into_iter().enumerate() {
+                step(&mut index, 100 + serial as u64, change);
+            }
+            index.take_back(mark);
+            prop_assert_eq!(seen(&index), before);
+            index.settle();
+            let jobs: usize = index.topics.iter().flat_map(|(_, topic)| &topic.sets).map(|s| s.len()).sum();
+            prop_assert_eq!(jobs, index.entries.len());
+            prop_assert!(index.topics.iter().all(|(_, topic)| !topic.is_empty()));
+            prop_assert_eq!(index.topics.len(), index.by_name.len());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A disk that fails: every answer says so, and so does readyz, until something is written again.
+
+use serde_json::json;
+
+use crate::{
+    disk::{Disk, EIO, Field, readiness, until},
+    process::Process,
+};
+
+async fn put(server: &Process, id: &str) -> (u16, String) {
+    let put = json!({"topic": "t", "id": id});
+    let (status, answer) = server.post("/jobs", put).await.expect("an answer");
+    (status, answer["applied"].as_str().unwrap_or_default().to_owned())
+}
+
+async fn ids(server: &Process) -> Vec<String> {
+    let (_, popped) = server.get("/topics/t/pop?count=100&ttr=1h").await;
+    let jobs = popped["jobs"].as_array().expect("jobs");
+    jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+async fn shows_while_it_fails(field: Field, applied: &str) {
+    let disk = Disk::new();
+    let mut server = disk.server().await;
+    assert_eq!(put(&server, "before").await.0, 201);
+    disk.set(field, EIO);
+    assert_eq!(put(&server, "during").await, (503, applied.to_owned()));
+    let (status, said) = readiness(&server).await;
+    assert_eq!(status, 503, "{said}");
+    assert!(
+        said.contains("store_unavailable") && said.contains("failed to reach the store: "),
+        "{said}"
+    );
+    for _ in 0..50 {
+        assert_eq!(put(&server, "later").await, (503, "no".to_owned()), "refused at once");
+    }
+    assert_eq!(disk.said("nothing can be written"), 1);
+    // Nobody asks for anything: the server tries by itself.
+    disk.set(field, 0);
+    until(|| readiness(&server), |(status, _)| *status == 200).await;
+    assert_eq!(disk.said("writing goes well again"), 1);
+    assert_eq!(put(&server, "after").await.0, 201);
+    server.kill();
+    let left = disk.after_a_power_cut();
+    let server = Process::start(left.path(), &["--store", "file:./state/data"]).await;
+    let found = ids(&server).await;
+    for (id, must) in [("before", true), ("after", true), ("later", false)] {
+        assert_eq!(found.iter().any(|found| found == id), must, "{id} of {found:?}");
+    }
+    if applied == "no" {
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_cannot_be_written_is_told_and_tried_again() {
+    shows_while_it_fails(Field::WriteError, "no").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sync_that_fails_leaves_its_puts_unknown_and_what_follows_is_on_disk() {
+    shows_while_it_fails(Field::SyncError, "unknown").await;
+}
