@@ -115,12 +115,12 @@ pub async fn readiness(server: &Process) -> (u16, String) {
     (status, answer.to_string())
 }
 
-/// Asks again until `holds`, for at most half a minute.
+/// Asks again until `holds`, for at most two minutes.
 pub async fn until<T>(mut ask: impl AsyncFnMut() -> T, holds: impl Fn(&T) -> bool) -> T
 where
     T: std::fmt::Debug,
 {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(120);
     loop {
         let answer = ask().await;
         if holds(&answer) {
