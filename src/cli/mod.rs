@@ -11,7 +11,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{Flags, Settings, SettingsError};
+use crate::config::{AllWrong, Flags, Settings};
 
 /// A durable delay queue over plain HTTP. Without a subcommand it serves.
 #[derive(Debug, Parser)]
@@ -21,16 +21,16 @@ struct Arguments {
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Address and port to listen on [default: 127.0.0.1:9277]
-    #[arg(long, global = true, value_name = "ADDRESS")]
+    /// Host and port to listen on [default: 127.0.0.1:9277]
+    #[arg(long, global = true, value_name = "HOST:PORT")]
     listen: Option<String>,
 
     /// What keeps the jobs: file:<directory> or redis://<host>:<port>/<db> [default: file:./data]
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
 
-    /// Check the settings and exit
-    #[arg(long)]
+    /// Check the settings, print them as they are in effect, and exit
+    #[arg(long, global = true)]
     check_config: bool,
 
     #[command(subcommand)]
@@ -56,7 +56,7 @@ pub fn main() -> ExitCode {
     let done = settings(&arguments).map_err(Into::into).and_then(|settings| {
         match (arguments.check_config, arguments.command) {
             (true, _) => {
-                println!("the settings are fine");
+                println!("# The settings are fine. In effect is:\n\n{}", settings.shown()?);
                 Ok(())
             }
             (false, None | Some(Command::Serve)) => serve::run(settings),
@@ -70,13 +70,15 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("delay-queue: {error}");
+            for line in error.to_string().lines() {
+                eprintln!("delay-queue: {line}");
+            }
             ExitCode::FAILURE
         }
     }
 }
 
-fn settings(arguments: &Arguments) -> Result<Settings, SettingsError> {
+fn settings(arguments: &Arguments) -> Result<Settings, AllWrong> {
     Settings::load(&Flags {
         file: arguments.config.clone(),
         listen: arguments.listen.clone(),

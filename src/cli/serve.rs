@@ -1,9 +1,12 @@
 //! `delay-queue serve`: the server, from its telemetry to its signals.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, io, time::Duration};
 
 use super::log;
-use crate::{config::Settings, server};
+use crate::{
+    config::{Listen, Settings},
+    server,
+};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -44,9 +47,21 @@ async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
             _ = hang_up.recv(), if !outlives_terminal => {}
         }
     };
-    let address = settings.server.listen;
-    let listener = TcpListener::bind(address)
-        .await
-        .map_err(|cause| format!("failed to listen on {address} (server.listen): {cause}"))?;
+    let listener = listen(&settings.server.listen).await?;
     Ok(server::run(listener, settings, shutdown).await?)
+}
+
+/// On the first of its addresses that this machine has.
+async fn listen(on: &Listen) -> Result<TcpListener, String> {
+    let failed = |cause| format!("failed to listen on {on} (server.listen): {cause}");
+    let mut not_here = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in on.addresses().map_err(failed)? {
+        match TcpListener::bind(address).await {
+            Ok(listener) => return Ok(listener),
+            // A name may have an IPv6 address where there is no IPv6.
+            Err(cause) if cause.kind() == io::ErrorKind::AddrNotAvailable => not_here = cause,
+            Err(cause) => return Err(failed(cause)),
+        }
+    }
+    Err(failed(not_here))
 }

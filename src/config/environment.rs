@@ -1,35 +1,74 @@
-//! Settings from the environment, where everything is text.
+//! Settings from the environment: `DELAY_QUEUE__<SECTION>__<KEY>`.
 
-use config::{ConfigError, Environment, Map, Source, Value, ValueKind};
+use std::ffi::OsString;
 
-/// The variables `DELAY_QUEUE__<SECTION>__<KEY>`. Text that reads as a number is one, as in a file
-/// (`DELAY_QUEUE__QUEUE__TTR=30`), if the number writes itself the same: so a password `007` stays
-/// as it is.
-#[derive(Debug, Clone)]
-pub(super) struct Variables(Environment);
+use config::{Value, ValueKind};
 
-impl Variables {
-    pub(super) fn new() -> Self {
-        let named = Environment::with_prefix("DELAY_QUEUE");
-        Self(named.prefix_separator("__").separator("__"))
+use super::{SettingsError, sources::Given};
+
+/// What every variable of ours begins with.
+const PREFIX: &str = "DELAY_QUEUE_";
+
+/// The variable that sets a key.
+fn variable(key: &str) -> String {
+    format!("{PREFIX}_{}", key.replace('.', "__").to_uppercase())
+}
+
+/// Adds what variables say, where everything is text. Text that reads as a number is one, as in a file
+/// (`DELAY_QUEUE__QUEUE__TTR=30`), if the number writes itself the same: so a password `007` stays as
+/// it is.
+///
+/// One with our prefix that is no setting is a mistake: it would be
+/// ignored without a word.
+pub(super) fn read(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+    keys: &[String],
+    given: &mut Given,
+    errors: &mut Vec<SettingsError>,
+) {
+    for (name, value) in variables {
+        let name = name.to_string_lossy().into_owned();
+        let upper = name.to_uppercase();
+        if !upper.starts_with(PREFIX) || is_of_a_service(&upper) {
+            continue;
+        }
+        let key = keys.iter().find(|key| variable(key) == upper);
+        match (key, value.into_string()) {
+            (Some(key), Ok(value)) => {
+                let kind = number(&value).unwrap_or(ValueKind::String(value));
+                given.insert(key.clone(), Value::new(Some(&name), kind));
+            }
+            (Some(_), Err(_)) => {
+                let advice = "must be UTF-8".to_owned();
+                errors.push(SettingsError::Variable { name, advice });
+            }
+            (None, _) => {
+                let advice = no_setting(&upper, keys);
+                errors.push(SettingsError::Variable { name, advice });
+            }
+        }
     }
 }
 
-impl Source for Variables {
-    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
-        Box::new(self.clone())
-    }
+/// Whether Kubernetes has set it, as it does for a service that is called delay-queue, or
+/// delay-queue-and-more.
+fn is_of_a_service(name: &str) -> bool {
+    let port = name.split("_PORT").nth(1);
+    let number =
+        |port: &str| port.starts_with('_') && port[1..].starts_with(|c: char| c.is_ascii_digit());
+    name.contains("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || port.is_some_and(|port| port.is_empty() || number(port))
+}
 
-    fn collect(&self) -> Result<Map<String, Value>, ConfigError> {
-        let mut found = self.0.collect()?;
-        for value in found.values_mut() {
-            if let ValueKind::String(text) = &value.kind
-                && let Some(number) = number(text)
-            {
-                value.kind = number;
-            }
-        }
-        Ok(found)
+/// What to say of a variable that is no setting.
+fn no_setting(name: &str, keys: &[String]) -> String {
+    let plain = |name: &str| name[PREFIX.len()..].replace('_', "");
+    let near = |right: &String| strsim::normalized_damerau_levenshtein(&plain(name), &plain(right));
+    let rights = keys.iter().map(|key| variable(key));
+    match rights.max_by(|a, b| near(a).total_cmp(&near(b))).filter(|right| near(right) >= 0.5) {
+        Some(right) => format!("is no setting; is {right} meant?"),
+        None => "is no setting; config/default.toml has them all".to_owned(),
     }
 }
 
@@ -43,6 +82,54 @@ fn number(text: &str) -> Option<ValueKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn told(name: &str) -> Option<String> {
+        let (mut given, mut errors) = (Given::new(), Vec::new());
+        let keys: Vec<String> =
+            ["server.listen", "store.url", "store.password_file", "timer.max_sleep"]
+                .map(ToOwned::to_owned)
+                .into();
+        let variables = [(name.into(), "x".into())];
+        read(variables.into_iter(), &keys, &mut given, &mut errors);
+        assert!(errors.len() + given.len() <= 1);
+        errors.pop().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_told_with_the_right_spelling() {
+        for (wrong, right) in [
+            ("DELAY_QUEUE_STORE_URL", "DELAY_QUEUE__STORE__URL"),
+            ("DELAY_QUEUE__STORE_URL", "DELAY_QUEUE__STORE__URL"),
+            ("DELAY_QUEUE__STOR__URL", "DELAY_QUEUE__STORE__URL"),
+            ("DELAY_QUEUE_LISTEN", "DELAY_QUEUE__SERVER__LISTEN"),
+            ("delay_queue_max_sleep", "DELAY_QUEUE__TIMER__MAX_SLEEP"),
+            ("DELAY_QUEUE__STORE__PASSWORDFILE", "DELAY_QUEUE__STORE__PASSWORD_FILE"),
+        ] {
+            let told = told(wrong).expect(wrong);
+            assert!(told.contains(wrong) && told.contains(&format!("is {right} meant?")), "{told}");
+        }
+        let told = told("DELAY_QUEUE_XYZZY").expect("it is no setting");
+        assert!(told.contains("config/default.toml"), "{told}");
+    }
+
+    #[test]
+    fn variables_of_settings_of_others_and_of_kubernetes_are_fine() {
+        for name in [
+            "DELAY_QUEUE__STORE__URL",
+            "delay_queue__store__url",
+            "DELAY_QUEUES_STORE_URL",
+            "MY_DELAY_QUEUE_STORE_URL",
+            "DELAY_QUEUE_SERVICE_HOST",
+            "DELAY_QUEUE_SERVICE_PORT",
+            "DELAY_QUEUE_SERVICE_PORT_HTTP",
+            "DELAY_QUEUE_PORT",
+            "DELAY_QUEUE_PORT_9277_TCP",
+            "DELAY_QUEUE_PORT_9277_TCP_ADDR",
+            "DELAY_QUEUE_REDIS_SERVICE_HOST",
+        ] {
+            assert_eq!(told(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn only_text_that_a_number_writes_back_is_a_number() {

@@ -1,17 +1,18 @@
 //! Settings: default < file < environment < flags. `config/default.toml` is the reference.
 
 mod environment;
+mod listen;
+mod sources;
 mod store;
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
+use std::path::PathBuf;
+
+pub use self::{
+    listen::Listen,
+    store::{StoreSettings, StoreUrl},
 };
 
-pub use self::store::{StoreSettings, StoreUrl};
-
-use config::{Config, File, FileFormat};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::job::{MAX_TTR, MIN_TTR, Millis};
@@ -20,7 +21,7 @@ use crate::job::{MAX_TTR, MIN_TTR, Millis};
 pub const DEFAULTS: &str = include_str!("../../config/default.toml");
 
 /// All settings. The fields are those of `config/default.toml`, and explained there.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct Settings {
@@ -33,11 +34,11 @@ pub struct Settings {
 }
 
 /// `[server]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct ServerSettings {
-    pub listen: SocketAddr,
+    pub listen: Listen,
     pub shutdown_grace: Millis,
     pub header_timeout: Millis,
     pub body_timeout: Millis,
@@ -45,7 +46,7 @@ pub struct ServerSettings {
 }
 
 /// `[timer]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct TimerSettings {
@@ -53,7 +54,7 @@ pub struct TimerSettings {
 }
 
 /// `[queue]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct JobSettings {
@@ -64,7 +65,7 @@ pub struct JobSettings {
 }
 
 /// `[limits]`
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct Limits {
@@ -74,7 +75,7 @@ pub struct Limits {
 }
 
 /// `[log]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct LogSettings {
@@ -83,8 +84,8 @@ pub struct LogSettings {
 }
 
 /// How a line of the log looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
     Text,
@@ -121,6 +122,22 @@ pub enum SettingsError {
     /// Found while reading: names key and place.
     #[error("failed to read the settings: {}", shown(&.0.to_string()))]
     Read(#[from] config::ConfigError),
+    /// One value cannot be read.
+    #[error("failed to read the settings: {key}: {}", shown(&cause.to_string()))]
+    Key {
+        /// The key, dotted.
+        key: String,
+        /// What is wrong with it.
+        cause: config::ConfigError,
+    },
+    /// A variable of the environment.
+    #[error("failed to read the settings: the environment variable {name} {advice}")]
+    Variable {
+        /// Its name.
+        name: String,
+        /// What is wrong with it, and what may be meant.
+        advice: String,
+    },
     /// A value that is not allowed.
     #[error("failed to use the settings: {key} {allowed}, got {given}")]
     Value {
@@ -137,59 +154,109 @@ impl Settings {
     /// Reads all sources and checks every value.
     ///
     /// # Errors
-    /// The key, what was given, and what is allowed.
-    pub fn load(flags: &Flags) -> Result<Self, SettingsError> {
-        let mut sources = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
-        if let Some(file) = &flags.file {
-            sources = sources.add_source(File::from(Path::new(file)).format(FileFormat::Toml));
+    /// All that are wrong: the key, what was given, and what is allowed.
+    pub fn load(flags: &Flags) -> Result<Self, AllWrong> {
+        let mut wrong = Vec::new();
+        let settings = match sources::read(flags, &mut wrong) {
+            Ok(settings) => settings,
+            Err(cause) => {
+                wrong.push(cause.into());
+                return Err(AllWrong(wrong));
+            }
+        };
+        wrong.extend(settings.check().into_iter().filter_map(Result::err));
+        match wrong.is_empty() {
+            true => Ok(settings),
+            false => Err(AllWrong(wrong)),
         }
-        let settings: Self = sources
-            .add_source(environment::Variables::new())
-            .set_override_option("server.listen", flags.listen.clone())?
-            .set_override_option("store.url", flags.store.clone())?
-            .build()?
-            .try_deserialize()?;
-        settings.checked()
     }
 
-    fn checked(self) -> Result<Self, SettingsError> {
-        self.store.location()?;
-        self.store.buckets()?;
-        let prefix = &self.store.prefix;
-        let fits = |b: u8| b.is_ascii_alphanumeric() || b"._:-".contains(&b);
-        if !(1..=64).contains(&prefix.len()) || !prefix.bytes().all(fits) {
-            let allowed = "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -";
-            return Err(refused("store.prefix", allowed, format!("{prefix:?}")));
-        }
+    /// The settings in effect, as a settings file; passwords are hidden.
+    ///
+    /// # Errors
+    /// None that is known: every setting can be written.
+    pub fn shown(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+
+    fn check(&self) -> Vec<Result<(), SettingsError>> {
         let minute = Millis::new(60_000);
         let day = Millis::new(86_400_000);
-        between("timer.max_sleep", self.timer.max_sleep, Millis::new(10), minute)?;
-        between("queue.ttr", self.queue.ttr, MIN_TTR, MAX_TTR)?;
-        between("store.connect_timeout", self.store.connect_timeout, Millis::ZERO, day)?;
-        between("server.shutdown_grace", self.server.shutdown_grace, Millis::ZERO, day)?;
-        between("server.header_timeout", self.server.header_timeout, Millis::new(1_000), day)?;
-        between("server.body_timeout", self.server.body_timeout, Millis::new(1_000), day)?;
-        between("server.write_timeout", self.server.write_timeout, Millis::new(1_000), day)?;
-        let Limits { body_bytes, request_bytes, memory_bytes } = self.limits;
-        if !(1..=64 << 20).contains(&body_bytes) {
-            let allowed = "must be from 1 to 67108864 bytes";
-            return Err(refused("limits.body_bytes", allowed, body_bytes));
+        vec![
+            self.store.location().map(drop),
+            self.store.buckets().map(drop),
+            self.prefix(),
+            between("timer.max_sleep", self.timer.max_sleep, Millis::new(10), minute),
+            between("queue.ttr", self.queue.ttr, MIN_TTR, MAX_TTR),
+            between("store.connect_timeout", self.store.connect_timeout, Millis::ZERO, day),
+            between("server.shutdown_grace", self.server.shutdown_grace, Millis::ZERO, day),
+            between("server.header_timeout", self.server.header_timeout, Millis::new(1_000), day),
+            between("server.body_timeout", self.server.body_timeout, Millis::new(1_000), day),
+            between("server.write_timeout", self.server.write_timeout, Millis::new(1_000), day),
+            self.body_bytes(),
+            self.request_bytes(),
+            self.memory_bytes(),
+            self.filter(),
+        ]
+    }
+
+    fn prefix(&self) -> Result<(), SettingsError> {
+        let prefix = &self.store.prefix;
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"._:-".contains(&b);
+        if (1..=64).contains(&prefix.len()) && prefix.bytes().all(fits) {
+            return Ok(());
         }
-        if request_bytes < body_bytes + 4096 || request_bytes > 1 << 30 {
-            let allowed = "must be from limits.body_bytes + 4096 to 1073741824 bytes";
-            return Err(refused("limits.request_bytes", allowed, request_bytes));
+        let allowed = "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -";
+        Err(refused("store.prefix", allowed, format!("{prefix:?}")))
+    }
+
+    fn body_bytes(&self) -> Result<(), SettingsError> {
+        if (1..=64 << 20).contains(&self.limits.body_bytes) {
+            return Ok(());
         }
-        if memory_bytes / 4 < request_bytes {
-            let allowed = "must be at least four times limits.request_bytes";
-            return Err(refused("limits.memory_bytes", allowed, memory_bytes));
+        let allowed = "must be from 1 to 67108864 bytes";
+        Err(refused("limits.body_bytes", allowed, self.limits.body_bytes))
+    }
+
+    fn request_bytes(&self) -> Result<(), SettingsError> {
+        let Limits { body_bytes, request_bytes, .. } = self.limits;
+        if (body_bytes.saturating_add(4096)..=1 << 30).contains(&request_bytes) {
+            return Ok(());
         }
-        if let Err(error) = self.log.filter.parse::<tracing_subscriber::EnvFilter>() {
+        let allowed = "must be from limits.body_bytes + 4096 to 1073741824 bytes";
+        Err(refused("limits.request_bytes", allowed, request_bytes))
+    }
+
+    fn memory_bytes(&self) -> Result<(), SettingsError> {
+        let Limits { request_bytes, memory_bytes, .. } = self.limits;
+        if memory_bytes / 4 >= request_bytes {
+            return Ok(());
+        }
+        let allowed = "must be at least four times limits.request_bytes";
+        Err(refused("limits.memory_bytes", allowed, memory_bytes))
+    }
+
+    fn filter(&self) -> Result<(), SettingsError> {
+        let parsed = self.log.filter.parse::<tracing_subscriber::EnvFilter>();
+        parsed.map(drop).map_err(|error| {
             let allowed = format!("must be a filter such as \"info\" ({error})");
-            return Err(refused("log.filter", &allowed, format!("{:?}", self.log.filter)));
-        }
-        Ok(self)
+            refused("log.filter", &allowed, format!("{:?}", self.log.filter))
+        })
     }
 }
+
+/// All that is wrong with the settings, a line each.
+#[derive(Debug)]
+pub struct AllWrong(pub Vec<SettingsError>);
+
+impl std::fmt::Display for AllWrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(SettingsError::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for AllWrong {}
 
 /// What a message may show of an error of reading: in one line, without the lines of the file that
 /// it quotes, as a password may stand there.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{SettingsError, refused};
 use crate::{
@@ -11,10 +11,11 @@ use crate::{
 };
 
 /// `[store]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct StoreSettings {
+    #[serde(serialize_with = "without_login")]
     pub url: Secret,
     pub prefix: String,
     pub buckets: Option<u16>,
@@ -121,6 +122,19 @@ fn one_of<T>(
     match (own, of_url) {
         (Some(_), Some(_)) => Err(refused(key, "must not be given in store.url too", "both")),
         (own, of_url) => Ok(own.or(of_url)),
+    }
+}
+
+/// What the settings may show of a URL: all but user and password.
+fn without_login<S: Serializer>(url: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    let text = url.0.as_str();
+    match text.parse::<RedisUrl>() {
+        Ok(url) if url.user.is_some() || url.password.is_some() => {
+            serializer.collect_str(&url.to_string().replacen("://", "://(secret)@", 1))
+        }
+        Ok(url) => serializer.collect_str(&url),
+        Err(_) if text.starts_with("file:") => serializer.serialize_str(text),
+        Err(_) => serializer.serialize_str("(secret)"),
     }
 }
 

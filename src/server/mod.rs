@@ -3,6 +3,7 @@
 mod connection;
 mod connections;
 mod descriptors;
+mod greeting;
 mod link;
 mod noop;
 mod stream;
@@ -75,7 +76,9 @@ pub async fn run(
 
     let times = &settings.server;
     let connections = Connections::new(times.header_timeout.into(), times.write_timeout.into());
-    tracing::info!(address = ?listener.local_addr().ok(), "serving");
+    if let Ok(address) = listener.local_addr() {
+        greeting::greet(address, &settings, &queue).await?;
+    }
     let mut serving = std::pin::pin!(connections.serve(listener, service));
     tokio::select! {
         ended = serving.as_mut() => ended?,

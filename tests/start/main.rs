@@ -10,6 +10,7 @@ mod connections;
 mod doctor;
 mod guarded;
 mod kinds;
+mod logs;
 mod memory;
 mod moving;
 #[expect(dead_code, reason = "here no metrics are read")]
@@ -20,6 +21,7 @@ mod refusals;
 #[path = "../support/resp.rs"]
 mod resp;
 mod said;
+mod settings;
 #[path = "../support/shared_cluster.rs"]
 mod shared_cluster;
 #[path = "../support/signal.rs"]

@@ -126,26 +126,32 @@ pub struct Logged {
 impl Logged {
     /// Starts it and waits until it serves.
     pub fn start(place: &Place, settings: &str) -> Self {
-        let logged = Self::begin(place, settings);
+        Self::start_on(place, "127.0.0.1", settings)
+    }
+
+    /// The same, and it listens on this host.
+    pub fn start_on(place: &Place, host: &str, settings: &str) -> Self {
+        let logged = Self::spawn(place, host, settings, &[]);
         logged.wait_for("serving");
         logged
     }
 
     /// Starts it.
     pub fn begin(place: &Place, settings: &str) -> Self {
-        Self::spawn(place, settings, &[])
+        Self::spawn(place, "127.0.0.1", settings, &[])
     }
 
     /// Starts it, run by the program `wrapper`, and waits until it serves.
     pub fn within(place: &Place, settings: &str, wrapper: &[&str]) -> Self {
-        let logged = Self::spawn(place, settings, wrapper);
+        let logged = Self::spawn(place, "127.0.0.1", settings, wrapper);
         logged.wait_for("serving");
         logged
     }
 
-    fn spawn(place: &Place, settings: &str, wrapper: &[&str]) -> Self {
+    fn spawn(place: &Place, host: &str, settings: &str, wrapper: &[&str]) -> Self {
         let (log, file) = (place.path().join("log"), place.file("logged.toml", settings));
-        let listen = format!("127.0.0.1:{}", free_port());
+        let port = free_port();
+        let listen = format!("{host}:{port}");
         let stderr = fs::File::create(&log).expect("a file");
         let plain = program(place.path(), &["--config", &file, "--listen", &listen]);
         let mut command = Command::new(wrapper.first().map_or(plain.get_program(), OsStr::new));
@@ -154,7 +160,7 @@ impl Logged {
         }
         command.args(plain.get_args()).current_dir(place.path());
         let child = command.stderr(Stdio::from(stderr)).spawn();
-        let base = format!("http://{listen}");
+        let base = format!("http://127.0.0.1:{port}");
         Self { base, child: child.expect("the program runs"), log }
     }
 

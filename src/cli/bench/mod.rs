@@ -137,7 +137,7 @@ pub(super) fn run(bench: Bench, settings: &Settings) -> Result<(), Failure> {
     let url = bench
         .url
         .clone()
-        .unwrap_or_else(|| format!("http://{}", super::health::reachable(settings.server.listen)));
+        .unwrap_or_else(|| format!("http://{}", settings.server.listen.reachable()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let tasks = tokio::task::LocalSet::new();
     tasks.block_on(&runtime, measure(bench, url))

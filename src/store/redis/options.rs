@@ -5,8 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use super::url::{RedisUrl, Secret};
 
 /// What an answer to a write is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
+#[serde(try_from = "String", rename_all = "lowercase")]
 pub enum Ack {
     /// Redis has it in memory; what a crash leaves of it is for its AOF to say.
     #[default]

@@ -1,0 +1,135 @@
+//! Where to listen: a host, by name or by address, and a port.
+
+use std::{
+    fmt,
+    io::{Error, ErrorKind},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
+};
+
+use serde::{Deserialize, Serialize};
+
+/// `127.0.0.1:9277`, `[::1]:9277`, `localhost:9277`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Listen {
+    host: String,
+    port: u16,
+}
+
+impl Listen {
+    /// All addresses that the host has; a name is looked up now, which may take a while.
+    ///
+    /// # Errors
+    /// The name cannot be resolved.
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
+        let mut addresses: Vec<SocketAddr> = Vec::new();
+        for address in self.to_string().to_socket_addrs()? {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        match addresses.is_empty() {
+            true => Err(Error::new(ErrorKind::NotFound, "this name has no address")),
+            false => Ok(addresses),
+        }
+    }
+
+    /// The same for a client on this machine: a server on all addresses is asked on loopback.
+    #[must_use]
+    pub fn reachable(&self) -> Self {
+        let bare = self.host.trim_start_matches('[').trim_end_matches(']');
+        let host = match bare.parse() {
+            Ok(IpAddr::V4(ip)) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),
+            Ok(IpAddr::V6(ip)) if ip.is_unspecified() => format!("[{}]", Ipv6Addr::LOCALHOST),
+            _ => self.host.clone(),
+        };
+        Self { host, port: self.port }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl From<Listen> for String {
+    fn from(listen: Listen) -> Self {
+        listen.to_string()
+    }
+}
+
+impl TryFrom<String> for Listen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let refused = || {
+            format!(
+                "must be a host and a port, such as \"127.0.0.1:9277\" or \"localhost:9277\", got {text:?}"
+            )
+        };
+        let (host, port) = text.rsplit_once(':').ok_or_else(refused)?;
+        let is_address = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(ip) => ip.parse::<Ipv6Addr>().is_ok(),
+            None => {
+                let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+                !host.is_empty() && host.bytes().all(plain)
+            }
+        };
+        let port = port.parse().map_err(|_| refused())?;
+        match is_address {
+            true => Ok(Self { host: host.to_owned(), port }),
+            false => Err(refused()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_name_or_an_address() {
+        for (text, reachable) in [
+            ("127.0.0.1:9277", "127.0.0.1:9277"),
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:1", "[::1]:1"),
+            ("[::1]:65535", "[::1]:65535"),
+            ("localhost:9277", "localhost:9277"),
+            ("queue-1.example:80", "queue-1.example:80"),
+        ] {
+            let listen = Listen::try_from(text.to_owned()).expect(text);
+            assert_eq!(
+                (listen.to_string(), listen.reachable().to_string()),
+                (text.to_owned(), reachable.to_owned())
+            );
+        }
+        for text in [
+            "",
+            "nonsense",
+            "9277",
+            ":9277",
+            "::1:9277",
+            "[::1]",
+            "[x]:1",
+            "a b:1",
+            "a:65536",
+            "a:-1",
+            "http://a:1",
+        ] {
+            let refused = Listen::try_from(text.to_owned()).expect_err(text);
+            assert!(refused.contains("a host and a port"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_its_addresses_once_each() {
+        let listen = Listen::try_from("localhost:9277".to_owned()).expect("a name");
+        let addresses = listen.addresses().expect("every machine knows it");
+        assert!(addresses.iter().all(|address| address.ip().is_loopback()), "{addresses:?}");
+        let mut once = addresses.clone();
+        once.sort();
+        once.dedup();
+        assert_eq!(once.len(), addresses.len());
+    }
+}

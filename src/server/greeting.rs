@@ -1,0 +1,63 @@
+//! What the log says of a server that begins to serve: what it is, and who can reach it.
+
+use std::{net::SocketAddr, time::Duration};
+
+use crate::{
+    config::{Settings, SettingsError, StoreUrl},
+    job::State,
+    queue::Queue,
+    store::TopicPage,
+};
+
+/// Topics are asked for in pages of this size, and not more than [`PAGES`] of them.
+const TOPICS: usize = 1_000;
+const PAGES: usize = 10;
+/// Counting must not hold up the start.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub(super) async fn greet(
+    address: SocketAddr,
+    settings: &Settings,
+    queue: &Queue,
+) -> Result<(), SettingsError> {
+    let (store, ack) = match settings.store.location()? {
+        StoreUrl::File(dir) => (format!("file:{}", dir.display()), "fsync"),
+        StoreUrl::Redis(redis) => (redis.url.to_string(), redis.ack.name()),
+    };
+    let jobs = tokio::time::timeout(PATIENCE, count(queue)).await.ok().flatten();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        %address,
+        store,
+        buckets = queue.buckets(),
+        ack,
+        jobs,
+        "serving"
+    );
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "other machines can reach this server, and it asks nobody for a password: let a \
+             firewall or a proxy with TLS and passwords decide who may, or set server.listen to \
+             127.0.0.1"
+        );
+    }
+    Ok(())
+}
+
+/// How many jobs there are, if that is soon found out.
+async fn count(queue: &Queue) -> Option<u64> {
+    let mut page = TopicPage { limit: TOPICS, ..TopicPage::default() };
+    let mut jobs = 0;
+    for _ in 0..PAGES {
+        let (topics, more) = queue.topics(page.clone()).await.ok()?;
+        for (_, counts) in &topics {
+            jobs += State::ALL.iter().map(|&state| counts.of(state)).sum::<u64>();
+        }
+        page.after = topics.last().map(|(topic, _)| topic.clone());
+        if !more {
+            return Some(jobs);
+        }
+    }
+    None
+}
