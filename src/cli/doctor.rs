@@ -1,13 +1,13 @@
 //! `delay-queue doctor`: what the configured store is, and what to mend.
 
-use std::{collections::BTreeMap, error::Error, fmt::Write as _};
+use std::{collections::BTreeMap, error::Error, fmt::Write as _, path::Path};
 
 use crate::{
     config::{Settings, StoreSettings, StoreUrl},
     job::Buckets,
-    server::open_store,
     store::{
-        Counts, OpenError, TopicPage,
+        Clock, Counts, OpenError, Options, Store, TopicPage,
+        file::{self, FileStore, Repaired},
         redis::{Ack, Examined, RedisOptions, examine, spread},
     },
 };
@@ -18,10 +18,10 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const TOPICS: usize = 100_000;
 
 /// Prints what it finds; an error if something must be mended.
-pub(super) fn run(settings: &Settings) -> Outcome<()> {
+pub(super) fn run(settings: &Settings, repair: bool) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = match settings.store.location()? {
-        StoreUrl::File(dir) => runtime.block_on(on_file(&dir, settings))?,
+        StoreUrl::File(dir) => runtime.block_on(on_file(&dir, settings, repair))?,
         StoreUrl::Redis(options) => runtime.block_on(on_redis(&options, &settings.store))?,
     };
     print!("{}", report.text);
@@ -59,7 +59,7 @@ impl Report {
     }
 }
 
-async fn on_file(dir: &std::path::Path, settings: &Settings) -> Outcome<Report> {
+async fn on_file(dir: &Path, settings: &Settings, repair: bool) -> Outcome<Report> {
     let mut report = Report::default();
     report.line("store", format_args!("file:{}", dir.display()));
     report.line("ack", "on disk: every answer waits for fsync");
@@ -67,9 +67,26 @@ async fn on_file(dir: &std::path::Path, settings: &Settings) -> Outcome<Report> 
         report.line("layout", "no store there yet: the first start makes it");
         return Ok(report.end(&[], Vec::new()));
     }
-    let store = match open_store(settings).await {
-        Ok(store) => store,
-        Err(crate::server::StartError::Store(OpenError::InUse { .. })) => {
+    let options = || -> Outcome<Options> {
+        Ok(Options { buckets: settings.store.buckets()?, clock: Clock::Own })
+    };
+    let mut opened = examined(dir, options()?).await;
+    if repair && !matches!(&opened, Ok((_, wrong)) if wrong.is_empty()) {
+        if let Ok((store, _)) = opened {
+            store.close().await;
+        }
+        opened = match file::repair(dir, &options()?) {
+            Ok(Repaired { aside, salvaged }) => {
+                report.line("repaired", format_args!("{salvaged}"));
+                report.line("", format_args!("the files as they were: {}", aside.display()));
+                examined(dir, options()?).await
+            }
+            Err(error) => Err(error),
+        };
+    }
+    let (store, wrong) = match opened {
+        Ok(opened) => opened,
+        Err(OpenError::InUse { .. }) => {
             report.line("servers", "1 is at work on it, so its jobs are not counted here");
             return Ok(report.end(&[], Vec::new()));
         }
@@ -85,7 +102,20 @@ async fn on_file(dir: &std::path::Path, settings: &Settings) -> Outcome<Report> 
     report.line("buckets", store.buckets().get());
     report.line("jobs", shown(sum));
     store.close().await;
-    Ok(report.end(&[], Vec::new()))
+    let advice = match wrong.is_empty() {
+        true => Vec::new(),
+        false => {
+            vec!["`doctor --repair` leaves out what cannot be read, and mends the rest".into()]
+        }
+    };
+    Ok(report.end(&advice, wrong))
+}
+
+/// The store, and what is wrong with its file.
+async fn examined(dir: &Path, options: Options) -> Result<(FileStore, Vec<String>), OpenError> {
+    let store = FileStore::open(dir, options)?;
+    let wrong = store.examine().await.unwrap_or_else(|error| vec![error.to_string()]);
+    Ok((store, wrong))
 }
 
 async fn on_redis(options: &RedisOptions, settings: &StoreSettings) -> Outcome<Report> {

@@ -44,7 +44,12 @@ enum Command {
     /// Ask the server at the configured address whether it lives; for container health checks
     Health,
     /// Look at the configured store and say what to mend; exits with 1 if something must be
-    Doctor,
+    Doctor {
+        /// Mend what can be mended: puts the damaged files of a file store aside, and goes on with
+        /// all that can be read
+        #[arg(long)]
+        repair: bool,
+    },
     Bench(bench::Bench),
     Export(moving::Export),
     Import(moving::Import),
@@ -61,7 +66,7 @@ pub fn main() -> ExitCode {
             }
             (false, None | Some(Command::Serve)) => serve::run(settings),
             (false, Some(Command::Health)) => health::run(&settings),
-            (false, Some(Command::Doctor)) => doctor::run(&settings),
+            (false, Some(Command::Doctor { repair })) => doctor::run(&settings, repair),
             (false, Some(Command::Bench(bench))) => bench::run(bench, &settings),
             (false, Some(Command::Export(export))) => moving::export(&export, &settings),
             (false, Some(Command::Import(import))) => moving::import(&import, &settings),

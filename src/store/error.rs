@@ -116,6 +116,18 @@ pub enum OpenError {
         /// What happened.
         cause: String,
     },
+    /// The store's files are not what was written.
+    #[error(
+        "failed to open the store in {dir}: {cause}. Nothing was changed. `delay-queue doctor \
+         --repair` puts these files aside and goes on with all that can be read; `delay-queue \
+         export --skip-damaged FILE` writes it into a file. Both say what is missing"
+    )]
+    Damaged {
+        /// The data directory.
+        dir: PathBuf,
+        /// What was found.
+        cause: String,
+    },
     /// The engine.
     #[error("failed to open {what}: {cause}")]
     Engine {

@@ -178,6 +178,11 @@ pub trait Store: Send + Sync + 'static {
         ClockJumps::default()
     }
 
+    /// Rows and pages of the store that cannot be read, and do not even tell which jobs they had.
+    fn unreadable(&self) -> u64 {
+        0
+    }
+
     /// What other servers on this store tell. Once; none if there can be no other.
     fn hear(&self) -> Option<Heard> {
         None

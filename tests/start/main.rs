@@ -7,6 +7,7 @@ mod bench;
 #[path = "../support/cluster.rs"]
 mod cluster_of_redis;
 mod connections;
+mod damaged;
 mod doctor;
 mod guarded;
 mod kinds;

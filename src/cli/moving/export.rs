@@ -13,6 +13,7 @@ use super::{
     Export, is_standard,
     job_line::JobLine,
     line::{FORMAT, Head, Line, TopicLine, VERSION},
+    opening::{self, Salvage},
     part::Part,
     progress::Progress,
     reader::{Item, Reader, Sums},
@@ -21,7 +22,6 @@ use super::{
 use crate::{
     config::{Settings, StoreUrl},
     job::{Bucket, State, Topic},
-    server::open_store,
     store::{Damaged, MAX_BATCH, Store},
 };
 
@@ -41,7 +41,7 @@ pub(super) async fn run(arguments: &Export, settings: &Settings) -> Outcome<()> 
         );
     }
     let name = store_name(settings)?;
-    let store = open_store(settings).await?;
+    let (store, salvage) = opening::open(arguments, settings).await?;
     let head = Head {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -59,6 +59,7 @@ pub(super) async fn run(arguments: &Export, settings: &Settings) -> Outcome<()> 
     };
     let done = done.await;
     store.close().await;
+    salvage.map_or(Ok(()), Salvage::end)?;
     done
 }
 
@@ -138,7 +139,7 @@ impl Exporter<'_> {
                     Err(reason) => tracing::warn!(id = %job.id, reason, "a job is damaged"),
                 }
             }
-            for Damaged { id, reason } in page.damaged.iter().filter(|_| self.skip_damaged) {
+            for Damaged { id, reason } in &page.damaged {
                 tracing::warn!(%id, reason, "a job is damaged");
             }
             progress.at(self.part.sums.jobs);

@@ -7,6 +7,7 @@ mod export;
 mod import;
 mod job_line;
 mod line;
+mod opening;
 mod part;
 mod progress;
 mod reader;

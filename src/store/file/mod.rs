@@ -10,10 +10,14 @@ mod health;
 mod index;
 mod lock;
 mod machine;
+mod pages;
 mod pending;
 mod records;
+mod repair;
 mod restore;
+mod salvage;
 mod tidier;
+mod wal;
 mod writer;
 
 use std::{
@@ -26,6 +30,9 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use rusqlite::ErrorCode;
+
+pub use self::repair::{Repaired, Salvaged, repair, salvage_into};
 
 use self::{
     health::Need,
@@ -52,6 +59,8 @@ pub struct FileStore {
     watch: Arc<ClockWatch>,
     /// From 1, so that what is on disk is read at first.
     settings_version: Arc<AtomicU64>,
+    /// Rows and pages that do not tell their jobs.
+    unreadable: u64,
 }
 
 impl FileStore {
@@ -66,13 +75,49 @@ impl FileStore {
         };
         directory::make(dir).map_err(|cause| engine(&cause))?;
         let lock = Lock::take(dir)?;
+        repair::check(dir)?;
         let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
         let parts = (dir, lock, records);
-        let desk = Desk::open(parts, buckets, options.clock).map_err(|cause| engine(&cause))?;
+        let damaged = |cause: &dyn std::fmt::Display| OpenError::Damaged {
+            dir: dir.to_owned(),
+            cause: cause.to_string(),
+        };
+        let mut desk = match Desk::open(parts, buckets, options.clock) {
+            Err(cause) if is_corrupt(&*cause) => return Err(damaged(&cause)),
+            desk => desk.map_err(|cause| engine(&cause))?,
+        };
+        let unreadable = desk.unreadable;
+        if unreadable > 0 {
+            // Perhaps the page where new jobs would go is one of those.
+            desk.try_insert().map_err(|cause| damaged(&cause))?;
+            tracing::error!(unreadable, "rows or pages with jobs cannot be read: see `doctor`");
+        }
         directory::sync(dir).map_err(|cause| engine(&cause))?;
         let watch = Arc::clone(&desk.watch);
         let writer = Writer::start(desk).map_err(|cause| engine(&cause))?;
-        Ok(Self { writer, buckets, watch, settings_version: Arc::new(AtomicU64::new(1)) })
+        Ok(Self {
+            writer,
+            buckets,
+            watch,
+            settings_version: Arc::new(AtomicU64::new(1)),
+            unreadable,
+        })
+    }
+
+    /// What is wrong with the file, after reading all of it; nothing if it is sound.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub async fn examine(&self) -> Outcome<Vec<String>> {
+        let unreadable = self.unreadable;
+        let examine = move |desk: &mut Desk| {
+            let mut wrong = desk.records.examine().map_err(StoreError::away)?;
+            if unreadable > 0 {
+                wrong.push(format!("{unreadable} rows or pages with jobs cannot be read"));
+            }
+            Ok(wrong)
+        };
+        self.writer.read(examine).await
     }
 
     /// Changes what is set for a topic. Nobody else can: the version need not be on disk.
@@ -330,6 +375,10 @@ impl Store for FileStore {
         self.watch.jumps()
     }
 
+    fn unreadable(&self) -> u64 {
+        self.unreadable
+    }
+
     async fn close(&self) {
         self.writer.close();
     }
@@ -374,6 +423,11 @@ fn read_taken(
         }
     }
     Ok(jobs)
+}
+
+fn is_corrupt(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let code = cause.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
+    code == Some(ErrorCode::DatabaseCorrupt)
 }
 
 /// Reads before it changes: a job that cannot be read is refused, and the others go on.

@@ -23,7 +23,11 @@ use crate::{
 };
 
 use self::read::Damage;
-pub(super) use self::read::{ReadError, Record};
+pub(super) use self::{
+    load::attempt,
+    read::{ReadError, Record},
+    row::{AttemptRow, PoolRow, state, text_checksum, topic_checksum},
+};
 
 const TABLES: &str = "
     CREATE TABLE layout (text TEXT NOT NULL) STRICT;
@@ -88,10 +92,19 @@ impl Records {
         let dir = file.parent().unwrap_or(file);
         let refused = |cause: rusqlite::Error| match cause.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy) => OpenError::InUse { dir: dir.to_owned() },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                OpenError::Damaged { dir: dir.to_owned(), cause: format!("jobs.db: {cause}") }
+            }
             _ => engine(cause),
         };
         let connection = Connection::open(file).map_err(engine)?;
-        let buckets = Self::prepare(&connection, asked).map_err(refused)??;
+        let buckets = match Self::prepare(&connection, asked).map_err(refused)? {
+            Err(OpenError::Layout { what: "layout", found, .. }) => {
+                let cause = format!("its layout is {found}");
+                return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
+            }
+            agreed => agreed?,
+        };
         connection.set_prepared_statement_cache_capacity(32);
         let opened = File::open(file).map_err(|cause| OpenError::Engine {
             what: file.display().to_string(),
@@ -216,6 +229,51 @@ impl Records {
         if let Err(error) = self.connection.set_db_config(option, true) {
             tracing::error!(%error, "failed to keep the log from being deleted");
         }
+    }
+
+    /// What is wrong with the file, after reading all of it; nothing if it is sound.
+    pub(super) fn examine(&self) -> rusqlite::Result<Vec<String>> {
+        let mut statement = self.connection.prepare("PRAGMA quick_check(5)")?;
+        let lines: rusqlite::Result<Vec<String>> =
+            statement.query_map((), |row| row.get(0))?.collect();
+        let mut wrong = lines?;
+        wrong.retain(|line| line != "ok");
+        match self.damaged_bodies() {
+            Ok(0) => {}
+            Ok(bodies) => wrong.push(format!("{bodies} jobs have a damaged body")),
+            Err(cause) => wrong.push(format!("not all bodies can be read: {cause}")),
+        }
+        if !self.damaged.is_empty() {
+            wrong.push(format!("{} jobs are damaged; they are kept as dead", self.damaged.len()));
+        }
+        Ok(wrong)
+    }
+
+    fn damaged_bodies(&self) -> rusqlite::Result<u64> {
+        let mut bodies = self.connection.prepare("SELECT serial, body_checksum, body FROM pool")?;
+        let (mut rows, mut damaged) = (bodies.query(())?, 0);
+        while let Some(row) = rows.next()? {
+            let known = row.get::<_, i64>(0)?.cast_unsigned();
+            if self.aside.contains_key(&known) || self.damaged.contains_key(&known) {
+                continue;
+            }
+            let sound = row
+                .get_ref(2)?
+                .as_blob()
+                .is_ok_and(|body| row.get::<_, i64>(1) == Ok(i64::from(crc32fast::hash(body))));
+            damaged += u64::from(!sound);
+        }
+        Ok(damaged)
+    }
+
+    /// Whether a row of this number can be written; nothing stays of it.
+    pub(super) fn try_insert(&mut self, serial: u64) -> rusqlite::Result<()> {
+        let tried = self.connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE;
+             INSERT INTO pool VALUES ({serial}, '', '', 0, 0, 0, 0, NULL, 0, 0, 0, x'');"
+        ));
+        self.roll_back();
+        tried
     }
 
     /// Undoes everything written since the last commit.

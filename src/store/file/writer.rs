@@ -58,6 +58,8 @@ pub(super) struct Desk {
     pub(super) pending: Pending,
     buckets: Buckets,
     last_serial: u64,
+    /// Rows and pages that do not tell their jobs.
+    pub(super) unreadable: u64,
     /// The machines are not what the file says: they must be loaded again before they are used.
     pub(super) stale: bool,
     /// What the file says is not known either: it must be opened again.
@@ -98,6 +100,7 @@ impl Desk {
             writes: Vec::new(),
             buckets,
             last_serial: 0,
+            unreadable: 0,
             pending: Pending::default(),
             stale: true,
             in_doubt: false,
@@ -115,6 +118,11 @@ impl Desk {
     pub(super) fn next_serial(&mut self) -> u64 {
         self.last_serial += 1;
         self.last_serial
+    }
+
+    /// Whether the next new record could be written.
+    pub(super) fn try_insert(&mut self) -> rusqlite::Result<()> {
+        self.records.try_insert(self.last_serial + 1)
     }
 
     pub(super) fn now(&self) -> Now {
@@ -168,6 +176,7 @@ impl Desk {
             let take = |job: Arrival| machines[buckets.of(&job.id).index()].load(now, job);
             let loaded = self.records.load(now.floor, take)?;
             self.last_serial = loaded.last_serial;
+            self.unreadable = loaded.unreadable;
             for job in loaded.damaged {
                 machines[buckets.of(&job.id).index()].load_damaged(now, job);
             }

@@ -225,7 +225,7 @@ fn time(millis: i64) -> Option<UnixMillis> {
 }
 
 /// State, place and attempt of a job that was popped. Whether it is ready, the machine sees.
-fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
+pub(in crate::store::file) fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
     let state = match row.state {
         State::Delayed | State::Ready => State::Delayed,
         state => state,

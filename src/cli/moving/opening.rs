@@ -1,0 +1,90 @@
+//! The store that an export reads: the configured one, or a copy of all that can be read of it.
+
+use std::{error::Error, ffi::OsString, fs, path::PathBuf, sync::Arc};
+
+use super::{Export, is_standard};
+use crate::{
+    config::{Settings, StoreUrl},
+    server::{StartError, open_store},
+    store::{
+        Clock, OpenError, Options, Store,
+        file::{FileStore, Salvaged, salvage_into},
+    },
+};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// A copy of a damaged store, and what is in it.
+pub(super) struct Salvage {
+    pub(super) found: Salvaged,
+    dir: PathBuf,
+}
+
+impl Salvage {
+    /// Takes the copy away and says what is missing.
+    pub(super) fn end(self) -> Outcome<()> {
+        eprintln!("the store is damaged: {}", self.found);
+        Ok(fs::remove_dir_all(self.dir)?)
+    }
+}
+
+/// Opens the store; of one that is damaged, a copy of all that can be read, if that will do.
+pub(super) async fn open(
+    arguments: &Export,
+    settings: &Settings,
+) -> Outcome<(Arc<dyn Store>, Option<Salvage>)> {
+    let opened = match open_store(settings).await {
+        Ok(store) if store.unreadable() == 0 => return Ok((store, None)),
+        opened => opened,
+    };
+    if let Err(error) = opened.as_ref().map(drop)
+        && (!arguments.skip_damaged || !is_damage(error))
+    {
+        return Err(error.to_string().into());
+    }
+    if let Ok(store) = opened {
+        let count = store.unreadable();
+        store.close().await;
+        if !arguments.skip_damaged {
+            return Err(format!(
+                "failed to export: {count} rows or pages of the store cannot be read, with all \
+                 jobs on them; leave damaged ones out by --skip-damaged"
+            )
+            .into());
+        }
+    }
+    match settings.store.location()? {
+        StoreUrl::File(dir) => {
+            let copy = beside(arguments);
+            if copy.exists() {
+                fs::remove_dir_all(&copy)?; // an interrupted one
+            }
+            let buckets = settings.store.buckets()?;
+            let options = || Options { buckets, clock: Clock::Own };
+            let found = salvage_into(&dir, &copy, &options())?;
+            let store = FileStore::open(&copy, options())?;
+            Ok((Arc::new(store), Some(Salvage { found, dir: copy })))
+        }
+        StoreUrl::Redis(_) => Err("only a file store can be damaged as a whole".into()),
+    }
+}
+
+/// Where there is room for the export, there should be room for the copy.
+fn beside(arguments: &Export) -> PathBuf {
+    if is_standard(&arguments.file) {
+        return std::env::temp_dir().join(format!("delay-queue-{}", std::process::id()));
+    }
+    let mut name = OsString::from(&arguments.file);
+    name.push(".salvaged");
+    name.into()
+}
+
+fn is_damage(error: &StartError) -> bool {
+    match error {
+        StartError::Store(OpenError::Layout { what, .. }) => *what != "buckets",
+        StartError::Store(error) => {
+            matches!(error, OpenError::Damaged { .. } | OpenError::Engine { .. })
+        }
+        _ => false,
+    }
+}

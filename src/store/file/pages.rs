@@ -1,0 +1,333 @@
+//! The pages of a database file, read without the engine: for a file that the engine refuses.
+//!
+//! After the description of the format at <https://www.sqlite.org/fileformat2.html>. Nothing of a
+//! page is believed but what a row's own checksum confirms; what points to other pages is compared
+//! with the pointer map, which names the parent of every page. Reads any bytes without a panic.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use super::wal::{Log, Version};
+
+/// What our files have; not read from the file, whose first page may be damaged.
+const PAGE: usize = 4096;
+/// This page is never used: locks lie on its bytes.
+const LOCKS: u32 = 0x4000_0000 / 4096 + 1;
+const INTERIOR: u8 = 0x05;
+const LEAF: u8 = 0x0d;
+/// Deeper than any tree of pages is.
+const DEEPEST: usize = 20;
+
+/// A database file and its log.
+pub(super) struct Pages {
+    file: File,
+    log: Option<File>,
+    logged: HashMap<u32, Version>,
+    count: u32,
+    /// By parent, from the pointer map; made when a page does not tell its children.
+    children: Option<HashMap<u32, Vec<u32>>>,
+}
+
+/// The leaves of a table.
+#[derive(Debug, Default)]
+pub(super) struct Leaves {
+    /// In order, as far as that can be told.
+    pub(super) pages: Vec<u32>,
+    /// Serial numbers, from behind the first up to the second, whose page cannot be read.
+    pub(super) gaps: Vec<(i64, i64)>,
+}
+
+/// A row as it lies in a leaf.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    pub(super) serial: i64,
+    pub(super) payload: Vec<u8>,
+    /// Its overflow pages lead nowhere: only a part of it is there.
+    pub(super) is_cut: bool,
+}
+
+/// A field of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Field<'a> {
+    Null,
+    Number(i64),
+    Bytes(&'a [u8]),
+}
+
+impl Pages {
+    pub(super) fn open(file: &Path) -> io::Result<Self> {
+        let mut wal = file.as_os_str().to_owned();
+        wal.push("-wal");
+        let (logged, count) = match Log::read(wal.as_ref())? {
+            Some(log) if log.page_size == PAGE => log.pages(),
+            _ => (HashMap::new(), None),
+        };
+        let log = if logged.is_empty() { None } else { Some(File::open(&wal)?) };
+        let file = File::open(file)?;
+        let length = file.metadata()?.len() / PAGE as u64;
+        let count = count.unwrap_or_else(|| u32::try_from(length).unwrap_or(u32::MAX));
+        Ok(Self { file, log, logged, count, children: None })
+    }
+
+    /// One page as the last whole transaction has left it.
+    fn page(&self, number: u32) -> Option<Vec<u8>> {
+        let mut page = vec![0; PAGE];
+        let read = match (self.logged.get(&number), &self.log) {
+            (Some(Version::At(offset)), Some(log)) => log.read_exact_at(&mut page, *offset),
+            (Some(_), _) => return None,
+            (None, _) if number == 0 || number > self.count => return None,
+            (None, _) => self.file.read_exact_at(&mut page, u64::from(number - 1) * PAGE as u64),
+        };
+        read.ok().map(|()| page)
+    }
+
+    /// The leaves of the table whose tree begins at this page.
+    pub(super) fn leaves(&mut self, root: u32) -> Leaves {
+        let mut leaves = Leaves::default();
+        let mut seen = HashSet::from([root]);
+        self.visit(root, (i64::MIN, i64::MAX), 0, &mut seen, &mut leaves);
+        leaves
+    }
+
+    fn visit(
+        &mut self,
+        number: u32,
+        range: (i64, i64),
+        depth: usize,
+        seen: &mut HashSet<u32>,
+        leaves: &mut Leaves,
+    ) {
+        if depth > DEEPEST {
+            return leaves.gaps.push(range);
+        }
+        let page = self.page(number);
+        let kind = page.as_deref().map(|page| page[0]);
+        let told = match (&page, kind) {
+            (Some(_), Some(LEAF)) => return leaves.pages.push(number),
+            (Some(page), Some(INTERIOR)) => interior(page, range),
+            _ => None,
+        };
+        // What the pointer map says of a page's children must be what the page says.
+        let mapped = self.children(number);
+        let children = match told {
+            Some(told) if told.iter().all(|(child, _)| mapped.contains(child)) => told,
+            _ if mapped.is_empty() => {
+                // A leaf by all that can be known; its rows say for themselves whether they are.
+                leaves.gaps.push(range);
+                return if page.is_some() {
+                    leaves.pages.push(number)
+                };
+            }
+            _ => mapped.into_iter().map(|child| (child, range)).collect(),
+        };
+        for (child, range) in children {
+            if seen.insert(child) {
+                self.visit(child, range, depth + 1, seen, leaves);
+            }
+        }
+    }
+
+    fn children(&mut self, parent: u32) -> Vec<u32> {
+        if self.children.is_none() {
+            self.children = Some(self.read_pointer_map());
+        }
+        let all = self.children.as_ref();
+        all.and_then(|all| all.get(&parent)).cloned().unwrap_or_default()
+    }
+
+    /// Every page's parent, as far as pages of a tree have one; turned round.
+    fn read_pointer_map(&self) -> HashMap<u32, Vec<u32>> {
+        const BRANCH: u8 = 5;
+        const ENTRY: usize = 5;
+        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+        let mut map = 2;
+        while map <= self.count {
+            let page = self.page(map).unwrap_or_else(|| vec![0; PAGE]);
+            for (index, entry) in page.chunks_exact(ENTRY).enumerate() {
+                let child = u32::try_from(index).ok().and_then(|n| map.checked_add(n + 1));
+                let Some(child) = child.filter(|child| *child <= self.count) else { break };
+                if entry[0] == BRANCH {
+                    children.entry(be(&entry[1..])).or_default().push(child);
+                }
+            }
+            let Some(next) = map.checked_add((PAGE / ENTRY) as u32 + 1) else { break };
+            map = if next == LOCKS { next + 1 } else { next };
+        }
+        children
+    }
+
+    /// The rows of a leaf, and how many of its places tell none; none if it does not add up, so
+    /// that there may have been more.
+    pub(super) fn cells(&self, number: u32) -> Option<(Vec<Cell>, Option<usize>)> {
+        let page = self.page(number)?;
+        let places: Vec<usize> = pointers(&page, 8)?;
+        let mut cells = Vec::with_capacity(places.len());
+        let (mut wrong, mut bytes) = (0, 0);
+        for place in &places {
+            match self.cell(&page, *place) {
+                Some((cell, length)) => {
+                    bytes += length;
+                    cells.push(cell);
+                }
+                None => wrong += 1,
+            }
+        }
+        let sound = wrong > 0 || adds_up(&page, places.len(), bytes);
+        Some((cells, sound.then_some(wrong)))
+    }
+
+    /// A row, and how many bytes of the leaf it has.
+    fn cell(&self, page: &[u8], at: usize) -> Option<(Cell, usize)> {
+        let (length, after_length) = varint(page, at)?;
+        let (serial, begin) = varint(page, after_length)?;
+        let length = usize::try_from(length).ok().filter(|length| *length <= 1 << 30)?;
+        let local = local_part(length);
+        let end = begin + local;
+        let mut payload = page.get(begin..end)?.to_vec();
+        if local == length {
+            return Some((Cell { serial, payload, is_cut: false }, (end - at).max(4)));
+        }
+        let mut next = be(page.get(end..end + 4)?);
+        while payload.len() < length && next != 0 {
+            let Some(page) = self.page(next) else { break };
+            next = be(&page);
+            let part = (length - payload.len()).min(PAGE - 4);
+            payload.extend_from_slice(&page[4..4 + part]);
+        }
+        let is_cut = payload.len() < length;
+        Some((Cell { serial, payload, is_cut }, end + 4 - at))
+    }
+}
+
+impl Cell {
+    /// The fields that are there; those behind a cut are not.
+    pub(super) fn fields(&self) -> Option<Vec<Field<'_>>> {
+        let (header, mut at) = varint(&self.payload, 0)?;
+        let header = usize::try_from(header).ok().filter(|end| *end <= self.payload.len())?;
+        let (mut fields, mut data) = (Vec::new(), header);
+        while at < header {
+            let (kind, next) = varint(&self.payload, at)?;
+            at = next;
+            let length = match kind {
+                0 | 8 | 9 => 0,
+                1..=4 => usize::try_from(kind).ok()?,
+                5 => 6,
+                6 | 7 => 8,
+                12.. => usize::try_from((kind - 12) / 2).ok()?,
+                _ => return None,
+            };
+            let Some(bytes) = data.checked_add(length).and_then(|end| self.payload.get(data..end))
+            else {
+                // The last field of a row that is cut.
+                return self.is_cut.then_some(fields);
+            };
+            fields.push(match kind {
+                0 => Field::Null,
+                8 | 9 => Field::Number(kind - 8),
+                1..=6 => Field::Number(number(bytes)),
+                7 => return None,
+                _ => Field::Bytes(bytes),
+            });
+            data += length;
+        }
+        Some(fields)
+    }
+}
+
+/// The children of an interior page, each with the numbers that it may have.
+fn interior(page: &[u8], (mut low, high): (i64, i64)) -> Option<Vec<(u32, (i64, i64))>> {
+    let mut children = Vec::new();
+    for place in pointers(page, 12)? {
+        let child = be(page.get(place..place + 4)?);
+        let (key, _) = varint(page, place + 4)?;
+        if key < low || key > high {
+            return None;
+        }
+        children.push((child, (low, key)));
+        low = key;
+    }
+    children.push((be(&page[8..]), (low, high)));
+    Some(children)
+}
+
+/// Where the cells of a page are.
+fn pointers(page: &[u8], header: usize) -> Option<Vec<usize>> {
+    let count = half(page, 3);
+    let places = page.get(header..header + 2 * count)?;
+    Some(places.chunks_exact(2).map(|place| half(place, 0)).collect())
+}
+
+/// Whether all bytes of a leaf are accounted for: its cells, its free blocks and what is between.
+fn adds_up(page: &[u8], cells: usize, bytes: usize) -> bool {
+    let begin = match half(page, 5) {
+        0 => 65_536,
+        begin => begin,
+    };
+    let used = 8 + 2 * cells;
+    let (mut free, mut block) = (usize::from(page[7]), half(page, 1));
+    while block != 0 {
+        if block + 4 > PAGE {
+            return false;
+        }
+        free += half(page, block + 2);
+        let next = half(page, block);
+        if next != 0 && next <= block {
+            return false;
+        }
+        block = next;
+    }
+    begin >= used && begin - used + used + bytes + free == PAGE
+}
+
+/// How much of a row of this length lies in its leaf.
+fn local_part(length: usize) -> usize {
+    const MOST: usize = PAGE - 35;
+    const LEAST: usize = (PAGE - 12) * 32 / 255 - 23;
+    if length <= MOST {
+        return length;
+    }
+    match LEAST + (length - LEAST) % (PAGE - 4) {
+        part if part <= MOST => part,
+        _ => LEAST,
+    }
+}
+
+/// A number of one to nine bytes, and where it ends.
+fn varint(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    let mut number = 0_u64;
+    for (index, byte) in bytes.get(at..)?.iter().take(9).enumerate() {
+        if index == 8 {
+            return Some(((number << 8 | u64::from(*byte)).cast_signed(), at + 9));
+        }
+        number = number << 7 | u64::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some((number.cast_signed(), at + index + 1));
+        }
+    }
+    None
+}
+
+/// A signed number of one to eight bytes.
+fn number(bytes: &[u8]) -> i64 {
+    let first = bytes.first().map_or(0, |byte| i64::from(byte.cast_signed()));
+    bytes.iter().skip(1).fold(first, |number, byte| number << 8 | i64::from(*byte))
+}
+
+fn half(bytes: &[u8], at: usize) -> usize {
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |two| u16::from_be_bytes(*two).into())
+}
+
+fn be(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().map_or(0, |word| u32::from_be_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests;

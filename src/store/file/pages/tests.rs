@@ -1,0 +1,145 @@
+//! On files as the engine writes them, and on any bytes.
+
+use std::{fs, sync::LazyLock};
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use super::*;
+
+/// A file with one table of so many rows, at page 3.
+fn file(rows: i64, bytes: usize) -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("x.db");
+    let file = Connection::open(&path).expect("opened");
+    file.pragma_update(None, "auto_vacuum", "INCREMENTAL").expect("set");
+    file.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT, number INTEGER)")
+        .expect("created");
+    file.execute_batch("BEGIN").expect("begun");
+    for n in 1..=rows {
+        let text = format!("{n}:{}", "x".repeat(bytes));
+        file.execute("INSERT INTO t VALUES (?, ?, ?)", (n, text, -n)).expect("inserted");
+    }
+    file.execute_batch("COMMIT").expect("committed");
+    drop(file);
+    (dir, path)
+}
+
+fn rows(path: &Path) -> (Vec<i64>, usize) {
+    let mut pages = Pages::open(path).expect("opened");
+    let leaves = pages.leaves(3);
+    let cells = leaves.pages.iter().filter_map(|leaf| pages.cells(*leaf)).flat_map(|(c, _)| c);
+    let cells: Vec<Cell> = cells.collect();
+    for cell in &cells {
+        if let Some([Field::Null, Field::Bytes(text), Field::Number(number)]) =
+            cell.fields().as_deref()
+        {
+            assert!(text.starts_with(format!("{}:", cell.serial).as_bytes()));
+            assert_eq!(*number, -cell.serial);
+        }
+    }
+    (cells.iter().map(|cell| cell.serial).collect(), leaves.gaps.len())
+}
+
+#[test]
+fn every_row_is_found_whatever_its_length() {
+    for (count, bytes) in [(0, 0), (1, 1), (500, 10), (500, 900), (60, 4_058), (30, 20_000)] {
+        let (_dir, path) = file(count, bytes);
+        assert_eq!(rows(&path), ((1..=count).collect(), 0), "{count} rows of {bytes} bytes");
+        let pages = Pages::open(&path).expect("opened");
+        for number in 1..=pages.count {
+            if let Some((cells, wrong)) = pages.cells(number).filter(|(cells, _)| {
+                !cells.is_empty() && pages.page(number).is_some_and(|page| page[0] == LEAF)
+            }) {
+                assert!(
+                    number == 1 || wrong == Some(0),
+                    "page {number}: {wrong:?} {}",
+                    cells.len()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_interior_page_that_is_damaged_costs_no_row() {
+    let (_dir, path) = file(2_000, 100);
+    let mut bytes = fs::read(&path).expect("the file");
+    let root = 2 * PAGE;
+    assert_eq!(bytes[root], INTERIOR);
+    for change in [0, 3, 8, 13, 40] {
+        let before = std::mem::replace(&mut bytes[root + change], 0x77);
+        fs::write(&path, &bytes).expect("written");
+        let (mut found, _) = rows(&path);
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found, (1..=2_000).collect::<Vec<_>>(), "byte {change}");
+        bytes[root + change] = before;
+    }
+}
+
+#[test]
+fn a_leaf_that_is_damaged_is_a_gap_with_its_numbers() {
+    let (_dir, path) = file(2_000, 100);
+    let mut bytes = fs::read(&path).expect("the file");
+    let at = bytes.windows(6).position(|part| part == b"1000:x").expect("a row");
+    let page = at / PAGE * PAGE;
+    bytes[page..page + PAGE].fill(0xff);
+    fs::write(&path, &bytes).expect("written");
+    let mut pages = Pages::open(&path).expect("opened");
+    let gaps = pages.leaves(3).gaps;
+    assert!(matches!(gaps[..], [(low, high)] if low < 1000 && 1000 <= high && high - low < 50));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_bytes_panic(
+        flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
+        cut in any::<prop::sample::Index>(),
+        noise in any::<bool>(),
+    ) {
+        static WHOLE: LazyLock<Vec<u8>> =
+            LazyLock::new(|| {
+                let (_dir, path) = file(300, 700);
+                fs::read(path).expect("the file")
+            });
+        let (dir, mut bytes) = (tempfile::tempdir().expect("a temporary folder"), WHOLE.clone());
+        let path = dir.path().join("x.db");
+        if noise {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        for (place, byte) in flips {
+            if !bytes.is_empty() {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+        }
+        fs::write(&path, &bytes).expect("written");
+        let mut pages = Pages::open(&path).expect("opened");
+        for root in 0..8 {
+            for leaf in pages.leaves(root).pages {
+                for cell in pages.cells(leaf).unwrap_or_default().0 {
+                    let _ = cell.fields();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_page_panics(page in proptest::collection::vec(any::<u8>(), PAGE), kind in 0..3_usize) {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("x.db");
+        let mut bytes = [page.clone(), page.clone(), page].concat();
+        bytes[2 * PAGE] = [INTERIOR, LEAF, 0][kind];
+        fs::write(&path, bytes).expect("written");
+        let mut pages = Pages::open(&path).expect("opened");
+        let leaves = pages.leaves(3);
+        for leaf in leaves.pages {
+            for cell in pages.cells(leaf).unwrap_or_default().0 {
+                let _ = cell.fields();
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Puts a damaged store aside and makes a new one of what can be read.
+//!
+//! The damaged files stay, under another name. The new file is whole and synced before it takes the
+//! old one's place; a mark tells a start that is between the two that it must not go on.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{Options, directory, lock::Lock, salvage::salvage, wal::Log};
+use crate::store::OpenError;
+
+pub use super::salvage::Salvaged;
+
+/// While it is there, `jobs.db` and its log may not belong together.
+const MARK: &str = "repairing";
+const NEW: &str = "jobs.db.new";
+/// What belongs to `jobs.db`.
+const BESIDE: [&str; 2] = ["jobs.db-wal", "jobs.db-shm"];
+
+/// What a repair has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// Where the damaged files are now.
+    pub aside: PathBuf,
+    /// What is in the new store, and what is not.
+    pub salvaged: Salvaged,
+}
+
+/// Refuses what the engine would take without a word: a log that is damaged in its middle, a
+/// repair that did not come to its end.
+pub(super) fn check(dir: &Path) -> Result<(), OpenError> {
+    if dir.join(MARK).exists() {
+        return Err(OpenError::Damaged {
+            dir: dir.to_owned(),
+            cause: "a repair of it was interrupted".to_owned(),
+        });
+    }
+    let wal = dir.join("jobs.db-wal");
+    let Some(log) = Log::read(&wal).map_err(|cause| engine(&wal, &cause))? else { return Ok(()) };
+    if let Some(damage) = log.damage() {
+        let cause = format!("its log jobs.db-wal: {damage}");
+        return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
+    }
+    if log.torn() > 0 {
+        let frames = log.torn();
+        tracing::warn!(frames, "dropped a commit that a crash has cut short; it was not answered");
+    }
+    Ok(())
+}
+
+/// Makes `into`, a directory, a store of all that can be read of the one in `dir`. That one is not
+/// changed, and no server may be at work on it.
+///
+/// # Errors
+/// Another process has it, or one of the two cannot be opened.
+pub fn salvage_into(dir: &Path, into: &Path, options: &Options) -> Result<Salvaged, OpenError> {
+    let _lock = Lock::take(dir)?;
+    fs::create_dir_all(into).map_err(|cause| engine(into, &cause))?;
+    let now = options.clock.now().floor;
+    salvage(&dir.join("jobs.db"), &into.join("jobs.db"), options.buckets, now)
+}
+
+/// Puts the files in `dir` aside and makes a store of all that can be read of them.
+///
+/// # Errors
+/// Another process has it, or the disk refuses; the same repair again goes on.
+pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
+    let _lock = Lock::take(dir)?;
+    let failed = |cause: io::Error| engine(dir, &cause);
+    let (mark, new) = (dir.join(MARK), dir.join(NEW));
+    if mark.exists() && !new.exists() {
+        // All was done but to take the mark away.
+        fs::remove_file(&mark).and_then(|()| directory::sync(dir)).map_err(failed)?;
+        return Ok(Repaired { aside: dir.to_owned(), salvaged: Salvaged::default() });
+    }
+    let now = options.clock.now().floor;
+    let aside = dir.join(format!("damaged-{}", now.get()));
+    let salvaged = if mark.exists() {
+        Salvaged::default()
+    } else {
+        keep(dir, &aside).map_err(failed)?;
+        match fs::remove_file(&new) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(failed(cause)),
+            _ => {}
+        }
+        let salvaged = salvage(&aside.join("jobs.db"), &new, options.buckets, now)?;
+        fs::File::open(&new).and_then(|file| file.sync_all()).map_err(failed)?;
+        fs::write(&mark, "").and_then(|()| directory::sync(dir)).map_err(failed)?;
+        salvaged
+    };
+    replace(dir, &new, &mark).map_err(failed)?;
+    Ok(Repaired { aside, salvaged })
+}
+
+/// Keeps the files as they are under other names.
+fn keep(dir: &Path, aside: &Path) -> io::Result<()> {
+    fs::create_dir(aside)?;
+    for name in ["jobs.db", "jobs.db-wal"] {
+        let (from, to) = (dir.join(name), aside.join(name));
+        if from.exists() && fs::hard_link(&from, &to).is_err() {
+            fs::copy(&from, &to)?;
+            fs::File::open(&to)?.sync_all()?;
+        }
+    }
+    directory::sync(aside)?;
+    directory::sync(dir)
+}
+
+/// Takes the old log away and the new file in. Both or none: the mark is there meanwhile.
+fn replace(dir: &Path, new: &Path, mark: &Path) -> io::Result<()> {
+    for name in BESIDE {
+        match fs::remove_file(dir.join(name)) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
+            _ => {}
+        }
+    }
+    directory::sync(dir)?;
+    fs::rename(new, dir.join("jobs.db"))?;
+    directory::sync(dir)?;
+    fs::remove_file(mark)?;
+    directory::sync(dir)
+}
+
+fn engine(what: &Path, cause: &dyn std::fmt::Display) -> OpenError {
+    OpenError::Engine { what: what.display().to_string(), cause: cause.to_string() }
+}

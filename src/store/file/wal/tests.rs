@@ -1,0 +1,147 @@
+//! On logs as the engine writes them.
+
+use std::fs;
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+
+use super::*;
+
+const FRAME: usize = FRAME_HEADER + PAGE;
+
+/// A log of so many transactions that were not carried over; frames a transaction alike.
+fn log(transactions: usize) -> Vec<u8> {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let file = Connection::open(dir.path().join("x.db")).expect("opened");
+    file.pragma_update(None, "journal_mode", "WAL").expect("set");
+    file.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)").expect("created");
+    for n in 0..transactions {
+        file.execute("INSERT INTO t VALUES (?, ?)", (n, "x".repeat(3000))).expect("inserted");
+    }
+    fs::read(dir.path().join("x.db-wal")).expect("the log")
+}
+
+fn read(bytes: &[u8]) -> Log {
+    Log::parse(bytes).expect("read").expect("a log")
+}
+
+#[test]
+fn a_whole_log_is_not_damaged() {
+    for transactions in [1, 2, 20] {
+        let log = read(&log(transactions));
+        assert!(log.header_is_sound && log.frames.iter().all(Frame::is_sound), "{transactions}");
+        assert_eq!(log.damage(), None);
+        assert_eq!(log.torn(), 0);
+    }
+    assert!(Log::parse(&b"short"[..]).expect("read").is_none());
+}
+
+#[test]
+fn a_log_that_breaks_off_anywhere_is_torn_and_not_damaged() {
+    let whole = log(12);
+    for end in 0..whole.len() {
+        if let Some(log) = Log::parse(&whole[..end]).expect("read") {
+            assert_eq!(log.damage(), None, "after {end} bytes");
+        }
+    }
+}
+
+#[test]
+fn any_wrong_frames_of_the_last_transaction_are_torn() {
+    let whole = log(12);
+    let (commits, last) = {
+        let log = read(&whole);
+        let commits: Vec<usize> =
+            (0..log.frames.len()).filter(|&n| log.frames[n].commit > 0).collect();
+        (commits.clone(), commits[commits.len() - 2] + 1)
+    };
+    assert!(commits[commits.len() - 1] > last, "the last transaction has several frames");
+    for wrong in last..=commits[commits.len() - 1] {
+        let mut torn = whole.clone();
+        let at = HEADER + wrong * FRAME;
+        torn[at..at + FRAME].fill(0);
+        assert_eq!(read(&torn).damage(), None, "frame {wrong}");
+    }
+}
+
+#[test]
+fn a_flipped_byte_before_the_last_transaction_is_damage_wherever_it_is() {
+    let whole = log(12);
+    let sound = read(&whole);
+    let commits: Vec<usize> =
+        (0..sound.frames.len()).filter(|&n| sound.frames[n].commit > 0).collect();
+    let last = HEADER + (commits[commits.len() - 2] + 1) * FRAME;
+    // Every byte of headers, and some of each page.
+    let headers =
+        (0..HEADER).chain((HEADER..last).filter(|at| (at - HEADER) % FRAME < FRAME_HEADER));
+    for at in headers.chain((HEADER..last).step_by(97)) {
+        // The number of the checkpoint and the version are under the checksum, and unused here.
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        let log = read(&bytes);
+        let damage = log.damage().unwrap_or_else(|| panic!("byte {at}"));
+        assert!(damage.commits > 0 && damage.offset as usize <= at, "byte {at}: {damage:?}");
+        // All that is behind it can be read all the same.
+        let (pages, size) = log.pages();
+        assert_eq!(size, sound.pages().1, "byte {at}");
+        let lost = pages.values().filter(|version| **version == Version::Lost).count();
+        assert!(lost <= 2, "byte {at}: {lost} pages");
+    }
+}
+
+#[test]
+fn what_failed_commits_have_left_behind_a_shorter_one_is_no_damage() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| dir.path().join(name);
+    let base = Connection::open(path("base.db")).expect("opened");
+    base.pragma_update(None, "journal_mode", "WAL").expect("set");
+    base.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)").expect("created");
+    // Three commits on one beginning, as if the sync of the first two had failed.
+    let commit = |name: &str, bytes: usize| {
+        for end in ["", "-wal"] {
+            let from = path(&format!("base.db{end}"));
+            fs::copy(from, path(&format!("{name}{end}"))).expect("copied");
+        }
+        let file = Connection::open(path(name)).expect("opened");
+        file.execute("INSERT INTO t VALUES (1, ?)", ["x".repeat(bytes)]).expect("inserted");
+        fs::read(path(&format!("{name}-wal"))).expect("the log")
+    };
+    let (longest, longer, mut short) =
+        (commit("a", 60_000), commit("b", 30_000), commit("c", 1_000));
+    assert!(short.len() < longer.len() && longer.len() < longest.len());
+    assert_eq!(short[..HEADER], longest[..HEADER]);
+    short.extend_from_slice(&longer[short.len()..]);
+    short.extend_from_slice(&longest[short.len()..]);
+    let log = read(&short);
+    assert!(log.frames.iter().any(|frame| !frame.follows && frame.current));
+    assert_eq!(log.damage(), None);
+    assert!(log.torn() > 0);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..20_000), sound in any::<bool>()) {
+        if sound && bytes.len() > HEADER {
+            bytes[..4].copy_from_slice(&MAGIC.to_be_bytes());
+            bytes[8..12].copy_from_slice(&512_u32.to_be_bytes());
+            let sum = Order::Little.sum((0, 0), &bytes[..24]);
+            bytes[24..28].copy_from_slice(&sum.0.to_be_bytes());
+            bytes[28..32].copy_from_slice(&sum.1.to_be_bytes());
+        }
+        if let Some(log) = Log::parse(&bytes[..]).expect("read") {
+            let _ = (log.damage().map(|damage| damage.to_string()), log.torn(), log.pages());
+        }
+    }
+
+    #[test]
+    fn a_torn_end_starts_well_at_every_byte(end in 0..FRAME * 3, zeros in any::<bool>()) {
+        let mut whole = log(6);
+        let cut = whole.len() - end.min(whole.len());
+        // The last transaction has three frames or fewer: what is cut there was never synced.
+        let last = { let log = read(&whole); let all = log.frames.len();
+            HEADER + (0..all - 1).rev().find(|&n| log.frames[n].commit > 0).map_or(0, |n| n + 1) * FRAME };
+        let cut = cut.max(last);
+        if zeros { whole[cut..].fill(0) } else { whole.truncate(cut) }
+        prop_assert_eq!(read(&whole).damage(), None);
+    }
+}
