@@ -166,6 +166,7 @@ impl Desk {
     /// It is on disk, if the disk's files are still these.
     fn committed(&mut self, written: bool) -> Outcome<()> {
         self.machines.iter_mut().for_each(Machine::settle);
+        self.clock_set_by = 0;
         if written {
             self.compare_files();
         }

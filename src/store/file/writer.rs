@@ -44,6 +44,9 @@ pub(super) struct Desk {
     pub(super) records: Records,
     clock: Clock,
     pub(super) watch: Arc<ClockWatch>,
+    /// By how many microseconds the clock was set since the ends of reservations were last
+    /// committed: a batch that is undone takes their move back.
+    pub(super) clock_set_by: i64,
     /// Room for finishing and deleting when the disk is full.
     pub(super) ballast: Ballast,
     pub(super) tidier: Tidier,
@@ -91,6 +94,7 @@ impl Desk {
             records,
             clock,
             watch: Arc::new(ClockWatch::new(1)),
+            clock_set_by: 0,
             ballast: Ballast::new(dir),
             tidier: Tidier::new(),
             health: Arc::default(),
@@ -148,8 +152,11 @@ impl Desk {
         let micros = self.clock.now().micros;
         let by = self.watch.saw(0, micros, asked);
         if by.unsigned_abs() > STEP_MICROS {
+            self.clock_set_by = self.clock_set_by.saturating_add(by);
+        }
+        if self.clock_set_by != 0 {
             for machine in &mut self.machines {
-                machine.move_reservations(by / 1_000, &mut self.writes);
+                machine.move_reservations(self.clock_set_by / 1_000, &mut self.writes);
             }
         }
     }
