@@ -47,6 +47,18 @@ async fn a_log_that_was_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_in_a_log_that_was_removed_is_there_after_an_orderly_end() {
+    let disk = Disk::new();
+    let mut server = disk.server().await;
+    assert_eq!(put(&server, "a").await.0, 201);
+    fs::remove_file(data(&disk).join("jobs.db-wal")).expect("removed");
+    assert_eq!(put(&server, "b").await, replaced());
+    server.signal("-TERM");
+    server.wait();
+    assert_eq!(disk.server().await.get("/jobs/a").await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_database_in_whose_place_another_was_put() {
     is_noticed(|disk| {
         let file = data(disk).join("jobs.db");

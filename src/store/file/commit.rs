@@ -265,14 +265,6 @@ impl Desk {
             self.health.fail(StoreError::Replaced);
         }
     }
-
-    /// Before the end: the engine deletes its log by name, which may be another store's now.
-    pub(super) fn let_go(&mut self) {
-        self.compare_files();
-        if self.health.is_replaced() {
-            self.records.leave_log();
-        }
-    }
 }
 
 /// Writes into one transaction. A write that meets a damaged page concerns one job: that job is set

@@ -224,7 +224,7 @@ impl Records {
     }
 
     /// Closing will neither carry the log over nor delete it.
-    pub(super) fn leave_log(&self) {
+    fn leave_log(&self) {
         let option = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         if let Err(error) = self.connection.set_db_config(option, true) {
             tracing::error!(%error, "failed to keep the log from being deleted");

@@ -288,7 +288,7 @@ fn write(mut desk: Desk, arrivals: &Receiver<Work>) {
                 desk.tend(tidy, busy);
                 busy &= !tidy;
             }
-            Err(RecvTimeoutError::Disconnected) => return desk.let_go(),
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
