@@ -43,7 +43,7 @@ fn large_put() -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn puts_that_wait_for_the_store_are_bounded_and_refused_with_nothing_done() {
     let (place, redis) = (Place::new(), Redis::start());
-    let limit = "[limits]\nmemory_bytes = 67108864\n";
+    let limit = "[limits]\nmemory_bytes = 67108864\n[server]\nbody_timeout = \"10m\"\n";
     let file = place.file("bounded.toml", &(store(&redis.url(), "") + limit));
     let server = Process::start(place.path(), &["--config", &file]).await;
     let frozen = freeze(&redis);
