@@ -168,9 +168,12 @@ mod tests {
     async fn once_the_queue_stops_a_dropped_job_is_given_back_once_more_and_no_more() {
         let (way_back, made) = to_a_store_that_refuses(usize::MAX);
         drop(Handed::new(vec![popped()], Arc::clone(&way_back)));
-        while made.load(Ordering::SeqCst) == 0 {
-            tokio::task::yield_now().await;
-        }
+        let tried = async {
+            while made.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), tried).await.expect("it is tried at once");
         way_back.stop.cancel();
         ended(&way_back).await;
         assert!(made.load(Ordering::SeqCst) >= 2);
