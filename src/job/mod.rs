@@ -28,4 +28,4 @@ pub use reservation::{Nonce, Reservation};
 pub use state::{After, Due, Event, Refusal, State, next};
 pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;
-pub use topic_settings::{TopicDefaults, TopicSettings};
+pub use topic_settings::{SettingsNews, TopicChange, TopicDefaults, TopicSettings};

@@ -30,3 +30,58 @@ pub struct TopicSettings {
     /// Topics with defaults of their own.
     pub defaults: HashMap<Topic, TopicDefaults>,
 }
+
+/// What has become of the settings of topics since a version of them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SettingsNews {
+    /// All that is set; nothing else is.
+    All(TopicSettings),
+    /// What is set for these topics now. All others are as they were.
+    Changed {
+        /// The version after these changes.
+        version: u64,
+        /// Each topic once.
+        topics: Vec<TopicChange>,
+    },
+}
+
+/// What is set for one topic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopicChange {
+    /// Which.
+    pub topic: Topic,
+    /// It hands out nothing.
+    pub paused: bool,
+    /// Its own defaults, if it has any.
+    pub defaults: Option<TopicDefaults>,
+}
+
+impl TopicSettings {
+    /// Takes up news since [`version`](Self::version); answers the topics that are not paused any more.
+    pub fn take(&mut self, news: SettingsNews) -> Vec<Topic> {
+        match news {
+            SettingsNews::All(all) => {
+                let old = std::mem::replace(self, all);
+                old.paused.difference(&self.paused).cloned().collect()
+            }
+            SettingsNews::Changed { version, topics } => {
+                self.version = version;
+                topics.into_iter().filter_map(|change| self.change(change)).collect()
+            }
+        }
+    }
+
+    /// Answers the topic if it is not paused any more.
+    fn change(&mut self, change: TopicChange) -> Option<Topic> {
+        let TopicChange { topic, paused, defaults } = change;
+        match defaults {
+            Some(defaults) => drop(self.defaults.insert(topic.clone(), defaults)),
+            None => drop(self.defaults.remove(&topic)),
+        }
+        if paused {
+            self.paused.insert(topic);
+            return None;
+        }
+        self.paused.take(&topic)
+    }
+}

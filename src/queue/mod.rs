@@ -90,7 +90,7 @@ impl Queue {
     /// # Errors
     /// The store's: what is set for topics must be known before the first job is handed out.
     pub async fn start(store: Arc<dyn Store>, settings: QueueSettings) -> Outcome<Self> {
-        let topics = Arc::new(Topics::new(store.settings(0).await?.unwrap_or_default()));
+        let topics = Arc::new(Topics::new(store.settings(0).await?));
         let buckets = store.buckets();
         let teller = Arc::clone(&store);
         let tell = Box::new(move |hint| teller.tell(hint));

@@ -97,8 +97,7 @@ impl Queue {
     async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<Handed> {
         let mut handed = Handed::default();
         let mut away: Option<Bucket> = None;
-        let settings = self.topics.current();
-        for topic in pop.topics.iter().filter(|topic| !settings.paused.contains(topic)) {
+        for topic in pop.topics.iter().filter(|topic| !self.topics.is_paused(topic)) {
             for mark in self.waiters.marks(topic, pop.count) {
                 let got = u16::try_from(handed.jobs().len()).unwrap_or(u16::MAX);
                 let count = pop.count.saturating_sub(got);

@@ -40,11 +40,12 @@ impl Queue {
     /// to another bucket if one is away.
     pub async fn put(&self, puts: Vec<Put>) -> Vec<Result<(JobId, Placed), QueueError>> {
         let made: Vec<bool> = puts.iter().map(|put| put.id.is_none()).collect();
-        let topics = self.topics.current();
         let buckets = self.store.buckets();
         let part = self.turn.take(puts.len(), buckets);
-        let fill_in = |put| self.fill_in(put, &topics, part);
-        let mut jobs: Vec<NewJob> = puts.into_iter().map(fill_in).collect();
+        let mut jobs: Vec<NewJob> = {
+            let topics = self.topics.current();
+            puts.into_iter().map(|put| self.fill_in(put, &topics, part)).collect()
+        };
         let mut replies = self.each(jobs.clone(), |lane| &lane.put).await;
         let mut away: BTreeSet<Bucket> = BTreeSet::new();
         for _ in 0..ID_ATTEMPTS {

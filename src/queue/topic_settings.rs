@@ -3,7 +3,7 @@
 //! The store keeps it; each server asks, at least every `timer.max_sleep`, whether it has changed.
 
 use std::{
-    sync::{Arc, RwLock},
+    sync::{Arc, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
@@ -11,33 +11,39 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Queue, waiters::Waiters};
 use crate::{
-    job::{Topic, TopicDefaults, TopicSettings},
+    job::{SettingsNews, Topic, TopicDefaults, TopicSettings},
     store::{Hint, Outcome, Store, StoreError},
 };
 
 /// The settings in force here.
 pub(super) struct Topics {
-    current: RwLock<Arc<TopicSettings>>,
+    current: RwLock<TopicSettings>,
     /// Held from reading to replacing: an older reading must not come after a newer one.
     refreshing: tokio::sync::Mutex<()>,
 }
 
 impl Topics {
-    pub(super) fn new(settings: TopicSettings) -> Self {
-        Self { current: RwLock::new(Arc::new(settings)), refreshing: tokio::sync::Mutex::default() }
+    pub(super) fn new(news: Option<SettingsNews>) -> Self {
+        let mut settings = TopicSettings::default();
+        news.map(|news| settings.take(news));
+        Self { current: RwLock::new(settings), refreshing: tokio::sync::Mutex::default() }
     }
 
-    pub(super) fn current(&self) -> Arc<TopicSettings> {
-        Arc::clone(&self.current.read().expect(UNPOISONED))
+    /// What is set now; for a moment, as changes wait meanwhile.
+    pub(super) fn current(&self) -> RwLockReadGuard<'_, TopicSettings> {
+        self.current.read().expect(UNPOISONED)
     }
 
-    /// Reads the settings if they have changed, and tells who waits for a topic that is resumed.
+    pub(super) fn is_paused(&self, topic: &Topic) -> bool {
+        self.current().paused.contains(topic)
+    }
+
+    /// Reads what has changed, and tells who waits for a topic that is resumed.
     pub(super) async fn refresh(&self, store: &dyn Store, waiters: &Waiters) -> Outcome<()> {
         let _alone = self.refreshing.lock().await;
-        let old = self.current();
-        let Some(settings) = store.settings(old.version).await? else { return Ok(()) };
-        let resumed: Vec<Topic> = old.paused.difference(&settings.paused).cloned().collect();
-        *self.current.write().expect(UNPOISONED) = Arc::new(settings);
+        let known = self.current().version;
+        let Some(news) = store.settings(known).await? else { return Ok(()) };
+        let resumed = self.current.write().expect(UNPOISONED).take(news);
         // Whoever waits looks everywhere: there may be jobs in any bucket.
         for topic in &resumed {
             for bucket in store.buckets().all() {
@@ -114,7 +120,7 @@ impl Queue {
 
     /// Whether a topic hands out nothing, as this server knows it.
     pub fn is_paused(&self, topic: &Topic) -> bool {
-        self.topics.current().paused.contains(topic)
+        self.topics.is_paused(topic)
     }
 
     /// What is set for new jobs of a topic, as this server knows it.

@@ -24,7 +24,7 @@ use async_trait::async_trait;
 
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, PoppedJob, Refusal, Reservation,
-    State, Topic, TopicDefaults, TopicSettings, UnixMillis,
+    SettingsNews, State, Topic, TopicDefaults, UnixMillis,
 };
 
 pub use clock::{Clock, Now};
@@ -155,8 +155,10 @@ pub trait Store: Send + Sync + 'static {
     /// Sets, or takes away, what applies to new jobs of a topic that do not say.
     async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> Outcome<()>;
 
-    /// Reads what is set for all topics, unless that is still version `known`.
-    async fn settings(&self, known: u64) -> Outcome<Option<TopicSettings>>;
+    /// Reads what has changed of the settings of topics since version `known`; none if nothing has.
+    /// A store of several servers answers what has changed, unless that is too much or it does not
+    /// know that version (0 is known to none): then it is everything.
+    async fn settings(&self, known: u64) -> Outcome<Option<SettingsNews>>;
 
     /// Is the store reachable and fit to take writes?
     async fn check(&self) -> Outcome<()>;

@@ -125,7 +125,7 @@ async fn a_redis_that_comes_back_wakes_other_servers_waiters_by_news_again() {
     for round in 0..2 {
         redis.kill();
         redis.resume();
-        let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints").expect("an answer");
+        let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
         let back = Instant::now();
         while !listeners().ends_with(":2\r\n") || one.get("/readyz").await.status != 200 {
             assert!(back.elapsed() < Duration::from_secs(10), "{}", listeners());
@@ -150,7 +150,7 @@ async fn what_nobody_takes_here_is_told_to_others() {
         settings.timer.max_sleep = delay_queue::job::Millis::new(60_000);
     };
     let (one, other) = (Server::with(with).await, Arc::new(Server::with(with).await));
-    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints").expect("an answer");
+    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
     while !listeners().ends_with(":2\r\n") {
         pass(Duration::from_millis(20)).await; // no event tells that a server listens
     }

@@ -17,7 +17,7 @@ const WRONG: &str = "gu3ssed-p4ssword";
 const KEYS: &str = "~dq:layout ~{dq:*";
 const CHANNELS: &str = "resetchannels &{dq:*";
 const COMMANDS: &str = "-@all +info +scan +get +set +eval +evalsha +time +exists +hsetnx +hset +hget \
-                        +hmget +hexists +hdel +hkeys +hgetall +zadd +zscore +zcard +zcount \
+                        +hmget +hexists +hdel +hscan +zadd +zscore +zcard +zcount \
                         +zrange +zrem +zremrangebyrank +zscan";
 /// So that servers tell each other; without it they look.
 const HINTS: &str = "+ssubscribe +spublish +pubsub|shardnumsub";

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use delay_queue::{
-    job::{NewJob, OnConflict, State},
+    job::{NewJob, OnConflict, SettingsNews, State, Topic, TopicSettings},
     store::{
         Applied, Clock, Heard, Hint, Options, Store, StoreError, Want,
         redis::{RedisOptions, RedisStore},
@@ -79,7 +79,8 @@ async fn defaults_that_cannot_be_read_do_not_hide_what_else_is_set() {
     command(&bench, "HSET {dq:topics}:defaults bad nonsense");
     let topic = "t".parse().expect("a topic");
     bench.store.set_paused(topic, true).await.expect("pause");
-    let settings = bench.store.settings(0).await.expect("settings").expect("a change");
+    let mut settings = TopicSettings::default();
+    settings.take(bench.store.settings(0).await.expect("settings").expect("a change"));
     assert_eq!((settings.paused.len(), settings.defaults.len()), (1, 0));
 }
 
@@ -220,4 +221,45 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
     there.tell(Hint::Settings);
     assert_eq!(heard[3].recv().await, Some(Hint::Settings), "not what was told elsewhere");
     assert!(heard[1].try_recv().is_err(), "nor the other way round");
+}
+
+#[tokio::test]
+async fn where_the_log_of_changes_has_a_gap_all_settings_are_read() {
+    let bench = Bench::redis().await;
+    let topic = |name: &str| -> Topic { name.parse().expect("a topic") };
+    let pause = async |name| bench.store.set_paused(topic(name), true).await.expect("pause");
+    let read = async |known| bench.store.settings(known).await.expect("settings");
+    let all = |news: Option<SettingsNews>| match news {
+        Some(SettingsNews::All(settings)) => settings,
+        other => panic!("not all: {other:?}"),
+    };
+    pause("a").await;
+    let first = all(read(0).await);
+    pause("b").await;
+    let mut second = first.clone();
+    assert!(matches!(read(first.version).await, Some(SettingsNews::Changed { .. })));
+    second.take(read(first.version).await.expect("a change"));
+    pause("c").await;
+    // A failover has lost the second change, which this server knows; the third came after it.
+    let log = "{dq:topics}:changes";
+    assert_eq!(command(&bench, &format!("ZREM {log} \"{} b\"", second.version)), ":1\r\n");
+    assert_eq!(command(&bench, "HDEL {dq:topics}:paused b"), ":1\r\n");
+    let third = all(read(second.version).await);
+    assert_eq!(third.paused, ["a", "c"].map(topic).into());
+    // It has lost the last one, and nothing has come since.
+    assert_eq!(command(&bench, &format!("SET {{dq:topics}}:version {}", first.version)), "+OK\r\n");
+    assert_eq!(all(read(third.version).await).version, first.version);
+    // A change that is in no log.
+    assert_eq!(command(&bench, "SET {dq:topics}:version 9000000000000000"), "+OK\r\n");
+    all(read(first.version).await);
+    // And emptied.
+    command(&bench, "FLUSHALL");
+    assert_eq!(all(read(third.version).await), TopicSettings::default());
+}
+
+#[tokio::test]
+async fn a_change_of_settings_is_read_without_the_others() {
+    let only = crate::topics::a_change_of_settings_tells_the_topics_that_have_changed_and_no_others;
+    only(Bench::redis().await).await;
+    only(Bench::cluster().await).await;
 }

@@ -1,7 +1,10 @@
 //! What is told of topics, and done to many of their jobs at once.
 
 use delay_queue::{
-    job::{JobId, Millis, NewJob, State, Topic, TopicDefaults},
+    job::{
+        JobId, Millis, NewJob, SettingsNews, State, Topic, TopicChange, TopicDefaults,
+        TopicSettings,
+    },
     store::{Counts, JobPage, Place, TopicPage},
 };
 
@@ -232,7 +235,7 @@ pub async fn kicking_the_dead_takes_those_that_died_first(bench: Bench) {
 }
 
 pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
-    let first = bench.store.settings(0).await.expect("settings").unwrap_or_default();
+    let first = news_since(&bench, TopicSettings::default()).await;
     assert!(first.paused.is_empty() && first.defaults.is_empty());
     assert_eq!(bench.store.settings(first.version).await.expect("settings"), None);
     let own = TopicDefaults { max_attempts: Some(3), ..TopicDefaults::default() };
@@ -240,16 +243,61 @@ pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
     bench.store.set_defaults(topic("t"), Some(own.clone())).await.expect("set");
     bench.store.set_paused(topic("u"), true).await.expect("pause");
     bench.store.set_paused(topic("u"), false).await.expect("resume");
-    let second = bench.store.settings(first.version).await.expect("settings").expect("a change");
+    let second = news_since(&bench, first).await;
     assert_eq!(second.paused, [topic("t")].into());
     assert_eq!(second.defaults, [(topic("t"), own)].into());
 
     let bench = bench.reopen().await;
-    let third = bench.store.settings(0).await.expect("settings").expect("they are kept");
-    assert_eq!((third.paused, third.defaults), (second.paused, second.defaults));
+    let third = news_since(&bench, TopicSettings::default()).await;
+    assert_eq!((&third.paused, &third.defaults), (&second.paused, &second.defaults));
     bench.store.set_defaults(topic("t"), None).await.expect("taken away");
-    let fourth = bench.store.settings(third.version).await.expect("settings").expect("a change");
+    let fourth = news_since(&bench, third).await;
     assert!(fourth.defaults.is_empty() && fourth.paused.len() == 1);
+}
+
+/// What is set now, as one knows it who has known this.
+async fn news_since(bench: &Bench, mut known: TopicSettings) -> TopicSettings {
+    let news = bench.store.settings(known.version).await.expect("settings");
+    news.map(|news| known.take(news));
+    known
+}
+
+pub async fn a_change_of_settings_tells_the_topics_that_have_changed_and_no_others(bench: Bench) {
+    let own = |attempts| TopicDefaults { max_attempts: Some(attempts), ..TopicDefaults::default() };
+    for number in 0..600 {
+        let topic = topic(&format!("t{number}"));
+        bench.store.set_defaults(topic, Some(own(number))).await.expect("set");
+    }
+    let known = news_since(&bench, TopicSettings::default()).await;
+    assert_eq!(known.defaults.len(), 600);
+
+    let changed = async |known: &TopicSettings| match bench
+        .store
+        .settings(known.version)
+        .await
+        .expect("settings")
+        .expect("a change")
+    {
+        SettingsNews::Changed { topics, .. } => topics,
+        SettingsNews::All(_) => panic!("all were read"),
+    };
+    bench.store.set_paused(topic("t7"), true).await.expect("pause");
+    bench.store.set_defaults(topic("t8"), None).await.expect("taken away");
+    bench.store.set_paused(topic("t7"), false).await.expect("resume");
+    bench.store.set_paused(topic("t7"), true).await.expect("pause");
+    let change = |name, paused, defaults| TopicChange { topic: topic(name), paused, defaults };
+    assert_eq!(
+        changed(&known).await,
+        [change("t7", true, Some(own(7))), change("t8", false, None)]
+    );
+    let known = news_since(&bench, known).await;
+    assert_eq!((known.defaults.len(), known.paused.len()), (599, 1));
+    // More than one page of a log.
+    for number in 0..600 {
+        bench.store.set_paused(topic(&format!("t{number}")), true).await.expect("pause");
+    }
+    assert_eq!(changed(&known).await.len(), 600);
+    assert_eq!(news_since(&bench, known).await.paused.len(), 600);
 }
 
 pub async fn each_job_is_kept_dead_as_long_as_it_was_put_with(bench: Bench) {

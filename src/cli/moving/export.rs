@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     config::{Settings, StoreUrl},
-    job::{Bucket, State, Topic},
+    job::{Bucket, State, Topic, TopicSettings},
     store::{Damaged, MAX_BATCH, Store},
 };
 
@@ -188,8 +188,9 @@ impl Exporter<'_> {
 
     /// Writes what is set for topics; how many there are.
     async fn topics(&mut self) -> Outcome<u64> {
-        // No store has this version.
-        let Some(settings) = self.store.settings(u64::MAX).await? else { return Ok(0) };
+        let mut settings = TopicSettings::default();
+        let news = self.store.settings(settings.version).await?;
+        news.map(|news| settings.take(news));
         let names = settings.paused.iter().chain(settings.defaults.keys());
         let names: std::collections::BTreeSet<&Topic> = names.collect();
         for topic in names {

@@ -48,8 +48,8 @@ use super::{
     TopicLook, TopicPage, Touch, Want, steady::ClockWatch,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, PoppedJob, Refusal, State, Topic,
-    TopicDefaults, TopicSettings, UnixMillis,
+    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, PoppedJob, Refusal, SettingsNews, State,
+    Topic, TopicDefaults, TopicSettings, UnixMillis,
 };
 
 /// The store in a directory.
@@ -345,7 +345,7 @@ impl Store for FileStore {
         self.set(Write::Defaults { topic, text }).await
     }
 
-    async fn settings(&self, known: u64) -> Outcome<Option<TopicSettings>> {
+    async fn settings(&self, known: u64) -> Outcome<Option<SettingsNews>> {
         let current = Arc::clone(&self.settings_version);
         let read = move |desk: &mut Desk| {
             let version = current.load(Ordering::SeqCst);
@@ -353,7 +353,8 @@ impl Store for FileStore {
                 return Ok(None);
             }
             let settings = desk.settings().map_err(StoreError::away)?;
-            Ok(Some(TopicSettings { version, ..settings }))
+            // Everything: only this process reads it, and only after a change of its own.
+            Ok(Some(SettingsNews::All(TopicSettings { version, ..settings })))
         };
         self.writer.read(read).await
     }

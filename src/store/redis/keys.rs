@@ -11,6 +11,7 @@
 //! | `{<prefix>:topics}:paused` | hash | topics that hand out nothing | – |
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
 //! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
+//! | `{<prefix>:topics}:changes` | sorted set | `<version> <t>` → version, for the last 10,000 changes | – |
 //! | `<tag>:confirm`, `{<prefix>:topics}:confirm` | hash | a field that comes and goes with each confirmation (`servers/confirm.rs`) | – |
 //! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
 //! | `<tag>:bodies` | hash | id → the body, if it is longer than 4,096 bytes | – |
@@ -121,6 +122,11 @@ pub(super) fn defaults(prefix: &str) -> String {
 /// The key of the number that grows with every change of both.
 pub(super) fn version(prefix: &str) -> String {
     of_topics(prefix, "version")
+}
+
+/// The key of the last changes of both.
+pub(super) fn changes(prefix: &str) -> String {
+    of_topics(prefix, "changes")
 }
 
 /// The key that changes with each confirmation of a change of these.

@@ -15,6 +15,7 @@ mod reschedule;
 mod restore;
 mod scripts;
 mod servers;
+mod settings;
 mod timers;
 mod topics;
 mod url;
@@ -39,8 +40,8 @@ use super::{
     StoreError, TopicLook, TopicPage, Touch, Want, steady::ClockWatch,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, State, Topic, TopicDefaults,
-    TopicSettings, UnixMillis,
+    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, SettingsNews, State, Topic,
+    TopicDefaults, UnixMillis,
 };
 
 pub use codec::{Record, record, record_rest};
@@ -351,7 +352,7 @@ impl Store for RedisStore {
         self.set(keys::defaults(&self.prefix), &topic, text).await
     }
 
-    async fn settings(&self, known: u64) -> Outcome<Option<TopicSettings>> {
+    async fn settings(&self, known: u64) -> Outcome<Option<SettingsNews>> {
         self.read_settings(known).await
     }
 

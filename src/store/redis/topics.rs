@@ -1,10 +1,10 @@
-//! What is told of topics, and set for them: the calls of their scripts.
+//! What is told of topics: the calls of their scripts.
 
-use redis::{Cmd, Pipeline};
+use redis::Cmd;
 
-use super::{RedisStore, StoreError, keys, reply::Values, scripts};
+use super::RedisStore;
 use crate::{
-    job::{Bucket, State, Topic, TopicSettings},
+    job::{Bucket, State, Topic},
     store::{Counts, JobPage, Outcome, Place, TopicLook, TopicPage},
 };
 
@@ -73,56 +73,5 @@ impl RedisStore {
         }
         page.next = page.next.filter(|_| is_more);
         Ok(page)
-    }
-
-    pub(super) async fn read_settings(&self, known: u64) -> Outcome<Option<TopicSettings>> {
-        let mut get = redis::cmd("GET");
-        let key = keys::version(&self.prefix);
-        let slot = keys::slot(&key);
-        let version = self.nodes.command(slot, get.arg(key)).await?;
-        let version: Option<u64> =
-            redis::from_redis_value(version).map_err(StoreError::unreadable)?;
-        let version = version.unwrap_or_default();
-        if version == known {
-            return Ok(None);
-        }
-        // A change in between is read now or again: its version is another.
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.cmd("HKEYS").arg(keys::paused(&self.prefix));
-        pipeline.cmd("HGETALL").arg(keys::defaults(&self.prefix));
-        let mut answers = self.nodes.pipeline(slot, &pipeline).await?.into_iter();
-        let mut paused = Values::new(answers.next().unwrap_or_default())?;
-        let mut defaults = Values::new(answers.next().unwrap_or_default())?;
-        let mut settings = TopicSettings { version, ..TopicSettings::default() };
-        while paused.left() > 0 {
-            settings.paused.insert(paused.parsed()?);
-        }
-        while defaults.left() > 0 {
-            let (topic, text) = (defaults.parsed()?, defaults.text()?);
-            match serde_json::from_str(&text) {
-                Ok(own) => drop(settings.defaults.insert(topic, own)),
-                Err(error) => tracing::error!(%topic, %error, "left unreadable defaults aside"),
-            }
-        }
-        Ok(Some(settings))
-    }
-
-    /// Changes what is set for a topic, and its version.
-    pub(super) async fn set(
-        &self,
-        key: String,
-        topic: &Topic,
-        value: Option<String>,
-    ) -> Outcome<()> {
-        let (version, value) = (keys::version(&self.prefix), value.unwrap_or_default());
-        let set = |_| {
-            let mut eval = redis::cmd("EVAL");
-            eval.arg(scripts::SET_TOPIC).arg(2).arg(&key).arg(&version);
-            eval.arg(topic.as_str()).arg(&value);
-            eval
-        };
-        let confirm = keys::confirm_topics(&self.prefix);
-        self.nodes.script(keys::slot(&version), Some(&confirm), set).await?;
-        Ok(())
     }
 }

@@ -1,13 +1,18 @@
 -- Sets, or takes away, a word about a topic. Stands alone: not on the keys of a bucket.
--- KEYS  1 the hash of these words, 2 their version
--- ARGV  1 topic, 2 the word ('' takes it away)
--- The version is the time of the change: also after Redis has lost its last ones, another change
--- has another version. Taking away frees first, so a full Redis lets a topic be resumed.
+-- KEYS  1 the hash of these words, 2 their version, 3 the log of changes
+-- ARGV  1 topic, 2 the word ('' takes it away), 3 how many changes the log keeps
+-- The version is the time of the change, or one more than the last: also after Redis has lost its
+-- last ones, another change has another version. Taking away frees first, so a full Redis lets a
+-- topic be resumed.
+local time, last = redis.call('TIME'), tonumber(redis.call('GET', KEYS[2]) or '0') or 0
+local version = math.max(time[1] * 1000000 + time[2], last + 1)
+local text = string.format('%d', version)
 if ARGV[2] == '' then
   redis.call('HDEL', KEYS[1], ARGV[1])
 else
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 end
-local time = redis.call('TIME')
-redis.call('SET', KEYS[2], string.format('%d%06d', time[1], time[2]))
+redis.call('SET', KEYS[2], text)
+redis.call('ZADD', KEYS[3], text, text .. ' ' .. ARGV[1])
+redis.call('ZREMRANGEBYRANK', KEYS[3], 0, -1 - ARGV[3])
 return 0

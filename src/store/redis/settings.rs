@@ -1,0 +1,172 @@
+//! What is set for topics: pause, and defaults for new jobs.
+//!
+//! Beside the two hashes stands a log of their last changes: a server that knows a version reads the
+//! topics that have changed since, and not all of them. Hashes are read in pages, so neither holds
+//! Redis up.
+
+use std::collections::BTreeSet;
+
+use redis::{Pipeline, Value};
+
+use super::{RedisStore, StoreError, keys, reply::Values, scripts};
+use crate::{
+    job::{SettingsNews, Topic, TopicChange, TopicDefaults, TopicSettings},
+    store::Outcome,
+};
+
+/// Changes that the log keeps: whoever has missed more reads everything.
+const LOGGED: usize = 10_000;
+/// Entries of a log, or of a hash, that one command reads.
+const PAGE: usize = 500;
+
+impl RedisStore {
+    /// See [`Store::settings`](crate::store::Store::settings).
+    pub(super) async fn read_settings(&self, known: u64) -> Outcome<Option<SettingsNews>> {
+        let key = keys::version(&self.prefix);
+        let version = self.nodes.command(keys::slot(&key), redis::cmd("GET").arg(&key)).await?;
+        let version: Option<u64> =
+            redis::from_redis_value(version).map_err(StoreError::unreadable)?;
+        let version = version.unwrap_or_default();
+        if version == known {
+            return Ok(None);
+        }
+        match self.changes(known, version).await? {
+            Some((version, topics)) => {
+                let topics = self.changed(topics.into_iter().collect()).await?;
+                Ok(Some(SettingsNews::Changed { version, topics }))
+            }
+            // What changes meanwhile is in the log behind this version, and is read next.
+            None => Ok(Some(SettingsNews::All(self.all_settings(version).await?))),
+        }
+    }
+
+    /// The topics that have changed after version `known`, up to `version` at least, and the version
+    /// of the last change. None if the log does not tell: it must begin with what is known. Else it
+    /// was cut since, or a failover has lost changes that this server knows.
+    async fn changes(&self, known: u64, version: u64) -> Outcome<Option<(u64, BTreeSet<Topic>)>> {
+        if version < known {
+            return Ok(None);
+        }
+        let key = keys::changes(&self.prefix);
+        let (mut at, mut topics) = (known, BTreeSet::new());
+        loop {
+            let mut range = redis::cmd("ZRANGE");
+            range.arg(&key).arg(at).arg("+inf").arg("BYSCORE").arg("LIMIT").arg(0).arg(PAGE);
+            let mut page = Values::new(self.nodes.command(keys::slot(&key), &range).await?)?;
+            let count = page.left();
+            for index in 0..count {
+                let Some((number, topic)) = change(&page.text()?) else { return Ok(None) };
+                match index {
+                    0 if number != at => return Ok(None),
+                    0 => {}
+                    _ => {
+                        at = number;
+                        topics.insert(topic);
+                    }
+                }
+            }
+            match count {
+                0 => return Ok(None),
+                PAGE => {}
+                _ => return Ok(Some((at, topics)).filter(|_| at >= version)),
+            }
+        }
+    }
+
+    /// What is set for these topics now.
+    async fn changed(&self, topics: Vec<Topic>) -> Outcome<Vec<TopicChange>> {
+        let (paused, defaults) = (keys::paused(&self.prefix), keys::defaults(&self.prefix));
+        let mut all = Vec::with_capacity(topics.len());
+        for page in topics.chunks(PAGE) {
+            let mut pipeline = Pipeline::with_capacity(2);
+            for key in [&paused, &defaults] {
+                pipeline.cmd("HMGET").arg(key);
+                for topic in page {
+                    pipeline.arg(topic.as_str());
+                }
+            }
+            let answers = self.nodes.pipeline(keys::slot(&paused), &pipeline).await?;
+            let mut words = answers.into_iter().map(|answer| {
+                redis::from_redis_value::<Vec<Option<String>>>(answer)
+                    .map_err(StoreError::unreadable)
+            });
+            let mut next = || words.next().unwrap_or_else(|| Ok(Vec::new()));
+            let (paused, defaults) = (next()?, next()?);
+            for ((topic, paused), text) in page.iter().zip(paused).zip(defaults) {
+                let defaults = text.and_then(|text| read(topic, &text));
+                let topic = topic.clone();
+                all.push(TopicChange { topic, paused: paused.is_some(), defaults });
+            }
+        }
+        Ok(all)
+    }
+
+    async fn all_settings(&self, version: u64) -> Outcome<TopicSettings> {
+        let mut settings = TopicSettings { version, ..TopicSettings::default() };
+        for (topic, _) in self.scan(&keys::paused(&self.prefix)).await? {
+            settings.paused.insert(topic);
+        }
+        for (topic, text) in self.scan(&keys::defaults(&self.prefix)).await? {
+            if let Some(own) = read(&topic, &text) {
+                settings.defaults.insert(topic, own);
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Reads a hash in pages. What is there all the time comes once, at least.
+    async fn scan(&self, key: &str) -> Outcome<Vec<(Topic, String)>> {
+        let (mut cursor, mut all) = (0_u64, Vec::new());
+        loop {
+            let mut scan = redis::cmd("HSCAN");
+            scan.arg(key).arg(cursor).arg("COUNT").arg(PAGE);
+            let answer: Value = self.nodes.command(keys::slot(key), &scan).await?;
+            let mut answer = Values::new(answer)?;
+            cursor = answer.parsed()?;
+            let mut page = answer.inner()?;
+            while page.left() > 0 {
+                all.push((page.parsed()?, page.text()?));
+            }
+            if cursor == 0 {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Changes what is set for a topic, its version, and the log.
+    pub(super) async fn set(
+        &self,
+        key: String,
+        topic: &Topic,
+        value: Option<String>,
+    ) -> Outcome<()> {
+        let (version, value) = (keys::version(&self.prefix), value.unwrap_or_default());
+        let changes = keys::changes(&self.prefix);
+        let set = |_| {
+            let mut eval = redis::cmd("EVAL");
+            eval.arg(scripts::SET_TOPIC).arg(3).arg(&key).arg(&version).arg(&changes);
+            eval.arg(topic.as_str()).arg(&value).arg(LOGGED);
+            eval
+        };
+        let confirm = keys::confirm_topics(&self.prefix);
+        self.nodes.script(keys::slot(&version), Some(&confirm), set).await?;
+        Ok(())
+    }
+}
+
+/// An entry of the log: `<version> <topic>`.
+fn change(entry: &str) -> Option<(u64, Topic)> {
+    let (version, topic) = entry.split_once(' ')?;
+    Some((version.parse().ok()?, topic.parse().ok()?))
+}
+
+/// Defaults as they are kept; what cannot be read is left aside.
+fn read(topic: &Topic, text: &str) -> Option<TopicDefaults> {
+    match serde_json::from_str(text) {
+        Ok(own) => Some(own),
+        Err(error) => {
+            tracing::error!(%topic, %error, "left unreadable defaults aside");
+            None
+        }
+    }
+}
