@@ -128,7 +128,7 @@ async fn news_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_look() {
     let redis = Arc::new(Redis::start());
     let (one, other) = (that_hardly_looks(&redis).await, that_hardly_looks(&redis).await);
     let listening = Instant::now();
-    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints").expect("an answer");
+    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
     while !listeners().ends_with(":2\r\n") {
         assert!(listening.elapsed() < Duration::from_secs(10), "{}", listeners());
         pass(Duration::from_millis(20)).await; // no event tells that a server listens
