@@ -22,7 +22,9 @@ pub(super) fn run(settings: &Settings, repair: bool) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = match settings.store.location()? {
         StoreUrl::File(dir) => runtime.block_on(on_file(&dir, settings, repair))?,
-        StoreUrl::Redis(options) => runtime.block_on(on_redis(&options, &settings.store))?,
+        StoreUrl::Redis(options) => {
+            runtime.block_on(on_redis(&options, &settings.store, repair))?
+        }
     };
     print!("{}", report.text);
     match report.problems.len() {
@@ -118,10 +120,14 @@ async fn examined(dir: &Path, options: Options) -> Result<(FileStore, Vec<String
     Ok((store, wrong))
 }
 
-async fn on_redis(options: &RedisOptions, settings: &StoreSettings) -> Outcome<Report> {
+async fn on_redis(
+    options: &RedisOptions,
+    settings: &StoreSettings,
+    repair: bool,
+) -> Outcome<Report> {
     let mut report = Report::default();
     report.line("store", format_args!("{} (prefix {:?})", options.url, options.prefix));
-    let mut found = match examine(options).await {
+    let mut found = match examine(options, repair).await {
         Ok(found) => found,
         Err(error) => return Ok(report.end(&[], vec![error.to_string()])),
     };
@@ -156,7 +162,10 @@ async fn on_redis(options: &RedisOptions, settings: &StoreSettings) -> Outcome<R
             Ack::Fsync => "fsync: the master has it on disk",
         },
     );
-    let Examined { advice, problems, .. } = found;
+    let Examined { advice, problems, mended, .. } = found;
+    for what in mended {
+        report.line("mended", what);
+    }
     Ok(report.end(&advice, problems))
 }
 

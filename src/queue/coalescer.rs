@@ -13,7 +13,7 @@ use std::{
 
 use futures::{
     FutureExt,
-    future::{BoxFuture, join},
+    future::{BoxFuture, join, join_all},
 };
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
@@ -37,6 +37,8 @@ struct Inner<I, O> {
     call: Call<I, O>,
     /// How many jobs one of `I` may concern.
     weight: fn(&I) -> usize,
+    /// Most of that in one call.
+    limit: usize,
     /// Where calls run, so that whoever ends the queue can wait for them.
     calls: TaskTracker,
     state: Mutex<State<I, O>>,
@@ -87,12 +89,13 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     where
         F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
     {
-        Self::weighing(|_| 1, calls, call)
+        Self::weighing(|_| 1, MAX_BATCH, calls, call)
     }
 
-    /// For calls that may concern several jobs each: `weight` tells how many.
+    /// For calls of at most `limit` jobs, where one of `I` counts as many as `weight` tells.
     pub(super) fn weighing<F>(
         weight: fn(&I) -> usize,
+        limit: usize,
         calls: &TaskTracker,
         call: impl Fn(Vec<I>) -> F + Send + Sync + 'static,
     ) -> Self
@@ -101,10 +104,33 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     {
         let call: Call<I, O> = Box::new(move |jobs| call(jobs).boxed());
         let state = Mutex::new(State { waiting: VecDeque::new(), jobs: 0, calling: 0 });
-        Self { inner: Arc::new(Inner { call, weight, calls: calls.clone(), state }) }
+        Self { inner: Arc::new(Inner { call, weight, limit, calls: calls.clone(), state }) }
     }
 
-    /// Has `jobs` (at most [`MAX_BATCH`]) done in one call, perhaps with others.
+    /// Has `jobs` done in as many calls as the limit makes of them; answers each by its own call.
+    pub(super) async fn submit_parts(&self, jobs: Vec<I>) -> Vec<Outcome<O>> {
+        let (mut parts, mut part, mut weight) = (Vec::new(), Vec::new(), 0);
+        for job in jobs {
+            let more = (self.inner.weight)(&job);
+            if !part.is_empty() && weight + more > self.inner.limit {
+                parts.push(std::mem::take(&mut part));
+                weight = 0;
+            }
+            part.push(job);
+            weight += more;
+        }
+        parts.extend((!part.is_empty()).then_some(part));
+        let calls = parts.into_iter().map(async |part| {
+            let count = part.len();
+            match self.submit(part).await {
+                Ok(replies) => replies.into_iter().map(Ok).collect(),
+                Err(error) => (0..count).map(|_| Err(error.clone())).collect::<Vec<_>>(),
+            }
+        });
+        join_all(calls).await.into_iter().flatten().collect()
+    }
+
+    /// Has `jobs` (no more than the limit) done in one call, perhaps with others.
     ///
     /// # Errors
     /// The call's.
@@ -151,7 +177,7 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
         let mut weight = 0;
         while let Some(group) = state.waiting.front() {
             weight += group.jobs.iter().map(self.weight).sum::<usize>();
-            if !groups.is_empty() && weight > MAX_BATCH {
+            if !groups.is_empty() && weight > self.limit {
                 break;
             }
             let group = state.waiting.pop_front()?;
@@ -298,6 +324,21 @@ mod tests {
 
     fn unshared(coalescer: Coalescer<u32, (u32, usize)>) -> Inner<u32, (u32, usize)> {
         Arc::into_inner(coalescer.inner).expect("no other has it")
+    }
+
+    #[tokio::test]
+    async fn a_large_group_goes_in_calls_of_the_limit_and_each_job_has_the_outcome_of_its_own() {
+        let call = |jobs: Vec<u32>| async move {
+            match jobs.contains(&4) {
+                true => Err(StoreError::away("four")),
+                false => Ok(jobs.iter().map(|n| (n * 2, jobs.len())).collect()),
+            }
+        };
+        let coalescer = Coalescer::weighing(|_| 1, 2, &TaskTracker::new(), call);
+        let outcomes = coalescer.submit_parts(vec![1, 2, 3, 4, 5]).await;
+        let replies: Vec<Option<(u32, usize)>> = outcomes.into_iter().map(Result::ok).collect();
+        assert_eq!(replies, [Some((2, 2)), Some((4, 2)), None, None, Some((10, 1))]);
+        assert!(coalescer.submit_parts(Vec::new()).await.is_empty());
     }
 
     #[tokio::test]

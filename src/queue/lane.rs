@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// So many bytes of a body count as much as a job: a full batch has about 8 MiB.
+/// So many bytes of a body count as much as a job: a full batch of 1,000 has about 8 MiB.
 const PART: usize = 8 << 10;
 
 pub(super) struct Lane {
@@ -70,7 +70,8 @@ impl Scene {
         F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
     {
         let scene = self.clone();
-        Coalescer::new(&self.calls, move |jobs| call(scene.clone(), jobs))
+        let limit = self.store.batch_limit();
+        Coalescer::weighing(|_| 1, limit, &self.calls, move |jobs| call(scene.clone(), jobs))
     }
 
     /// Returns what could not be handed over, for others to pop.
@@ -90,17 +91,18 @@ impl Scene {
     pub(super) fn lane(&self, way_back: &Arc<WayBack>) -> Lane {
         let way_back = Arc::clone(way_back);
         let unanswered = Arc::new(Unanswered::new(self.clone(), way_back.stop.clone()));
+        let limit = self.store.batch_limit();
         Lane {
             unanswered: Arc::clone(&unanswered),
             put: {
                 let scene = self.clone();
                 let weight = |job: &NewJob| 1 + job.body.len() / PART;
-                Coalescer::weighing(weight, &self.calls, move |jobs| scene.clone().put(jobs))
+                Coalescer::weighing(weight, limit, &self.calls, move |jobs| scene.clone().put(jobs))
             },
             pop: {
                 let scene = self.clone();
                 let weight = |want: &Want| usize::from(want.count);
-                Coalescer::weighing(weight, &self.calls, move |wants| {
+                Coalescer::weighing(weight, limit, &self.calls, move |wants| {
                     scene.clone().pop(wants, Arc::clone(&way_back), Arc::clone(&unanswered))
                 })
             },

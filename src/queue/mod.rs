@@ -252,17 +252,15 @@ impl Queue {
             jobs.push(job);
         }
         let calls = by_bucket.into_iter().map(|(bucket, (places, jobs))| {
-            let call = coalescer(&self.lanes[bucket.index()]).submit(jobs);
+            let call = coalescer(&self.lanes[bucket.index()]).submit_parts(jobs);
             async move { (places, call.await) }
         });
-        for (places, outcome) in join_all(calls).await {
-            match outcome {
-                Ok(all) => places.into_iter().zip(all).for_each(|(index, reply)| {
-                    replies[index] = Some(reply.map_err(QueueError::Refused));
-                }),
-                Err(error) => places.into_iter().for_each(|index| {
-                    replies[index] = Some(Err(QueueError::Store(error.clone())));
-                }),
+        for (places, outcomes) in join_all(calls).await {
+            for (index, outcome) in places.into_iter().zip(outcomes) {
+                replies[index] = Some(match outcome {
+                    Ok(reply) => reply.map_err(QueueError::Refused),
+                    Err(error) => Err(QueueError::Store(error)),
+                });
             }
         }
         let missing = || Err(StoreError::unreadable("fewer replies than jobs").into());

@@ -16,7 +16,7 @@ use crate::{
     store::{Applied, Outcome, StoreError, Want},
 };
 
-/// How often a bucket is asked that has jobs and gives none.
+/// How often a bucket is asked that has jobs and gives fewer than are wanted.
 const CALLS: usize = 8;
 
 /// How long a look into one bucket may hold up what is found in the others.
@@ -134,16 +134,26 @@ impl Queue {
     /// Pops from one bucket; answers also how many are left there.
     async fn pop_from(&self, bucket: Bucket, want: Want) -> Outcome<(Handed, u64)> {
         let lane = &self.lanes[bucket.index()];
-        let mut popped = (Handed::default(), 0);
-        // A call that has become too large leaves the rest to the next.
+        let (mut all, mut left) = (Handed::default(), 0);
+        // A call whose bodies have become too large leaves the rest to the next.
         for _ in 0..CALLS {
-            popped = lane.pop.submit(vec![want.clone()]).await?.pop().unwrap_or_default();
-            let (handed, left) = &popped;
-            if !handed.jobs().is_empty() || *left == 0 {
+            let got = u16::try_from(all.jobs().len()).unwrap_or(u16::MAX);
+            let rest = Want { count: want.count.saturating_sub(got), ..want.clone() };
+            match lane.pop.submit(vec![rest]).await {
+                Ok(mut popped) => {
+                    let (handed, more) = popped.pop().unwrap_or_default();
+                    all.join(handed);
+                    left = more;
+                }
+                Err(error) if got == 0 => return Err(error),
+                // What is in hand goes out.
+                Err(_) => break,
+            }
+            if left == 0 || all.jobs().len() >= usize::from(want.count) {
                 break;
             }
         }
-        Ok(popped)
+        Ok((all, left))
     }
 
     /// Looks into every bucket and marks where there is something. The error is that of a bucket

@@ -13,6 +13,9 @@ use crate::{
 /// Jobs of one step of a purge or a kick: few enough that other calls are not held up.
 const STEP: usize = 200;
 
+/// A page of jobs ends when its bodies have so many bytes.
+const PAGE_BYTES: usize = 8 << 20;
+
 /// Where a list of jobs goes on: in this bucket, after this place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
@@ -77,7 +80,7 @@ impl Queue {
         self.stats.of(topic)
     }
 
-    /// Up to `limit` jobs of one topic and state, bucket by bucket.
+    /// Up to `limit` jobs of one topic and state, bucket by bucket; fewer if they are large.
     ///
     /// # Errors
     /// The store's.
@@ -90,16 +93,17 @@ impl Queue {
     ) -> Outcome<Listed> {
         let first = from.as_ref().map_or(0, |position| position.bucket.index());
         let mut after = from.and_then(|position| position.after);
-        let mut listed = Listed::default();
+        let (mut listed, mut bytes) = (Listed::default(), 0);
         for bucket in self.store.buckets().all().skip(first) {
             loop {
                 let left = limit.saturating_sub(listed.jobs.len() + listed.damaged.len());
-                if left == 0 {
+                if left == 0 || bytes > PAGE_BYTES {
                     listed.next = Some(Position { bucket, after });
                     return Ok(listed);
                 }
                 let page =
                     self.store.list(bucket, topic.clone(), state, after.take(), left).await?;
+                bytes += page.jobs.iter().map(|job| job.body.len()).sum::<usize>();
                 listed.jobs.extend(page.jobs);
                 listed.damaged.extend(page.damaged);
                 match page.next {

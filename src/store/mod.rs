@@ -55,6 +55,11 @@ pub trait Store: Send + Sync + 'static {
     /// How many buckets this store was made with.
     fn buckets(&self) -> Buckets;
 
+    /// How many jobs one call should have at most; more hold up others for too long.
+    fn batch_limit(&self) -> usize {
+        MAX_BATCH
+    }
+
     /// absent → delayed or ready. A living id is refused with `Exists`, kept or replaced, as the
     /// job asks; a reserved job is never replaced (`Reserved`). A due time beyond ten years from
     /// now is `DueTooFar`.

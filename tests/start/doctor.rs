@@ -154,3 +154,45 @@ async fn a_file_store_that_is_not_there_there_in_use_or_damaged() {
     fs::write(place.path().join("data/jobs.db"), vec![7; 8192]).expect("written");
     place.ill(&settings, &["jobs.db"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_nowhere_in_two_places_or_without_a_record_are_found_and_mended_when_told() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = store(&redis.url(), "buckets = 1");
+    filled(&place, &settings).await;
+    let ask = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        ask(redis.port(), &words).expect("an answer")
+    };
+    let tag = ask("KEYS *:pool").texts()[0].trim_end_matches(":pool").to_owned();
+    let all = |line: &str| ask(&line.replace("TAG", &tag));
+    place.well(&settings, &["to mend     nothing"]);
+
+    // In no set, in two, without a record, unknown to the timer, without a name.
+    for (damage, found) in [
+        ("ZREM TAG:delayed:t a", "1 jobs are in no set"),
+        ("ZADD TAG:dead:t 99999999999999 a", "1 jobs are in several sets"),
+        ("ZADD TAG:ready:other 1 a", "1 jobs are in several sets"),
+        ("ZADD TAG:ready:t 1 nothing", "1 ids have no record"),
+        ("HSET TAG:attempts nothing x", "1 ids have no record"),
+        ("ZREM TAG:bucket delayed:t", "1 sets are unknown to the timer"),
+        ("ZADD TAG:bucket 99999999999999 delayed:t", "1 sets are unknown to the timer"),
+        ("ZREM TAG:topics t", "1 topics are not among the names"),
+    ] {
+        drop(all(damage));
+        place.ill(&settings, &[found, "doctor --repair"]);
+        let output = place.run(&settings, &[], &["doctor", "--repair"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && said.contains("mended      1 "), "{damage}: {said}");
+        place.well(&settings, &["to mend     nothing"]);
+        // It is delayed again for the next damage.
+        drop(all("ZREM TAG:ready:t a"));
+        drop(all("ZREM TAG:dead:t a"));
+        drop(all("ZADD TAG:delayed:t 4000000000000 a"));
+        drop(all("ZADD TAG:bucket 4000000000000 delayed:t"));
+    }
+    place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+
+    drop(all("RENAME TAG:pool elsewhere"));
+    place.ill(&settings, &["no pool", "nothing is mended"]);
+}

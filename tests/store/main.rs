@@ -16,6 +16,7 @@ mod batches;
 mod bench;
 mod calls;
 mod concurrency;
+mod damage;
 mod file_damaged;
 mod file_only;
 mod holds;

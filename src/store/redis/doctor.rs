@@ -1,13 +1,17 @@
 //! Looks at the servers of a store from outside, as `delay-queue doctor` shows them. Changes
-//! nothing, and makes no store where there is none.
+//! nothing unless it is told to mend jobs, and makes no store where there is none.
+
+mod contents;
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection};
 
+use self::contents::{Contents, Findings};
 use super::{
     Host, Kind, RedisOptions,
     keys::{self, Keys},
+    scripts::Scripts,
     servers::{
         cluster, default_buckets,
         dial::Dialer,
@@ -41,6 +45,8 @@ pub struct Examined {
     pub at_work: u64,
     /// Must be mended: a server does not start, or jobs are at risk.
     pub problems: Vec<String>,
+    /// Was mended.
+    pub mended: Vec<String>,
     /// Should be known.
     pub advice: Vec<String>,
 }
@@ -71,11 +77,11 @@ pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) 
     (least, counts.into_iter().max().unwrap_or_default())
 }
 
-/// Looks at everything that answers.
+/// Looks at everything that answers; mends what is wrong with jobs if it is told to.
 ///
 /// # Errors
 /// There is nothing to look at: no server, no Sentinel that knows the master.
-pub async fn examine(options: &RedisOptions) -> Result<Examined, OpenError> {
+pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, OpenError> {
     let opening = Opening::new(options);
     let dialer = Dialer::to_redis(options)?;
     let hosts = &options.url.hosts;
@@ -124,12 +130,27 @@ pub async fn examine(options: &RedisOptions) -> Result<Examined, OpenError> {
     examined.buckets = buckets.get();
     let all = Keys::all(&options.prefix, buckets, options.url.db);
     opening.will_use(&all);
+    let mut findings = Findings::default();
     for (host, mut connection) in reached {
         let own: Vec<(usize, &Keys)> =
             all.iter().enumerate().filter(|(_, keys)| has(&host, keys.slot)).collect();
         let server = look(&opening, &host, &mut connection, &own, &mut examined).await;
         examined.servers.push(server);
+        if examined.layout.is_some() {
+            match contents(&options.prefix, &mut connection, &own, mend).await {
+                Ok(found) => findings.join(found),
+                Err(cause) if cause.code() == Some("NOPERM") => {
+                    let advice = "its jobs were not examined: this user may not (+hscan is needed)";
+                    examined.advice.push(format!("{host}: {advice}"));
+                }
+                Err(cause) => examined.problems.push(opening.engine(&host, &cause).to_string()),
+            }
+        }
     }
+    let (mended, wrong) = findings.told(mend);
+    examined.mended = mended;
+    let how = if mend { "" } else { ": mend them by doctor --repair" };
+    examined.problems.extend(wrong.into_iter().map(|what| format!("{what}{how}")));
     // One cause may be met more than once.
     examined.problems = distinct(examined.problems.into_iter());
     let reached: usize = examined.servers.iter().map(|server| server.buckets.len()).sum();
@@ -207,6 +228,25 @@ async fn look(
         examined.problems.push(format!("{host}: {problem} (the oldest since {seconds:.1} s)"));
     }
     server
+}
+
+/// What is wrong with the jobs of a server's buckets.
+async fn contents(
+    prefix: &str,
+    connection: &mut MultiplexedConnection,
+    own: &[(usize, &Keys)],
+    mend: bool,
+) -> Result<Findings, redis::RedisError> {
+    let scripts = Scripts::new();
+    let sets = contents::sets(connection, prefix).await?;
+    let mut findings = Findings::default();
+    for (_, keys) in own {
+        let none = std::collections::BTreeSet::new();
+        let of_bucket = sets.get(keys.tag()).unwrap_or(&none);
+        let mut contents = Contents { connection, keys, scripts: &scripts, mend };
+        findings.join(contents.examine(of_bucket).await?);
+    }
+    Ok(findings)
 }
 
 /// Adds a bucket's jobs and its oldest deadline.

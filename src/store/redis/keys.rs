@@ -43,6 +43,7 @@ pub(super) struct Keys {
     tag: String,
     pub(super) pool: String,
     pub(super) attempts: String,
+    pub(super) bodies: String,
     pub(super) bucket: String,
     pub(super) epoch: String,
     /// Never exists.
@@ -70,6 +71,7 @@ impl Keys {
             tag: tag.to_owned(),
             pool: key("pool"),
             attempts: key("attempts"),
+            bodies: key("bodies"),
             bucket: key("bucket"),
             epoch: key("epoch"),
             absent: key("absent"),
@@ -78,6 +80,11 @@ impl Keys {
             hints: format!("{tag}:hints:{db}"),
             slot: slot(tag),
         }
+    }
+
+    /// What all of them begin with.
+    pub(super) fn tag(&self) -> &str {
+        &self.tag
     }
 
     /// A topic's sorted set of one state.

@@ -176,7 +176,15 @@ impl Values {
     pub(super) fn rescheduled(&mut self, id: JobId) -> Result<Reply<Job>, StoreError> {
         match self.next()? {
             Value::Int(code) => refusal(code).map(Err),
-            job => Ok(Self::new(job)?.job(id)?.ok_or(Refusal::NotFound)),
+            job => match Self::new(job)?.job(id.clone()) {
+                Ok(job) => Ok(job.ok_or(Refusal::NotFound)),
+                // Damage that the script did not need to see: it is this job's alone.
+                Err(StoreError::Unreadable { cause }) => {
+                    tracing::error!(%id, %cause, "failed to reschedule a damaged job");
+                    Ok(Err(Refusal::NotFound))
+                }
+                Err(error) => Err(error),
+            },
         }
     }
 

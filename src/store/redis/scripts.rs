@@ -46,6 +46,8 @@ pub(super) struct Scripts {
     pub(super) list: Transition,
     pub(super) topic: Transition,
     pub(super) topics: Transition,
+    pub(super) mend: Transition,
+    pub(super) mend_sets: Transition,
 }
 
 impl Scripts {
@@ -88,6 +90,8 @@ impl Scripts {
             list: other(include_str!("scripts/list.lua")),
             topic: other(include_str!("scripts/topic.lua")),
             topics: other(include_str!("scripts/topics.lua")),
+            mend: write(include_str!("scripts/mend.lua")),
+            mend_sets: write(include_str!("scripts/mend_sets.lua")),
         }
     }
 }

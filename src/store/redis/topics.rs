@@ -8,27 +8,38 @@ use crate::{
     store::{Counts, JobPage, Outcome, Place, TopicLook, TopicPage},
 };
 
+/// Topics of one script.
+const STEP: usize = 200;
+
 impl RedisStore {
     pub(super) async fn topics_page(
         &self,
         bucket: Bucket,
         page: TopicPage,
     ) -> Outcome<Vec<(Topic, Counts)>> {
-        let first = match (&page.after, page.prefix.as_str()) {
-            (Some(after), prefix) if after.as_str() >= prefix => format!("({after}"),
-            (_, "") => "-".to_owned(),
-            (_, prefix) => format!("[{prefix}"),
-        };
         // Names are of letters, digits, dot, line and dash: all before this byte.
         let last =
             if page.prefix.is_empty() { "+".to_owned() } else { format!("[{}\x7f", page.prefix) };
-        let fill = |cmd: &mut Cmd| {
-            cmd.arg(&first).arg(&last).arg(page.limit);
-        };
-        let mut reply = self.run(&self.scripts.topics, bucket, fill).await?;
-        let mut topics = Vec::new();
-        while reply.left() > 0 {
-            topics.push((reply.parsed()?, reply.counts()?));
+        let (mut topics, mut after) = (Vec::new(), page.after);
+        while topics.len() < page.limit {
+            let limit = STEP.min(page.limit - topics.len());
+            let first = match (&after, page.prefix.as_str()) {
+                (Some(after), prefix) if after.as_str() >= prefix => format!("({after}"),
+                (_, "") => "-".to_owned(),
+                (_, prefix) => format!("[{prefix}"),
+            };
+            let fill = |cmd: &mut Cmd| {
+                cmd.arg(&first).arg(&last).arg(limit);
+            };
+            let mut reply = self.run(&self.scripts.topics, bucket, fill).await?;
+            let before = topics.len();
+            while reply.left() > 0 {
+                topics.push((reply.parsed()?, reply.counts()?));
+            }
+            if topics.len() < before + limit {
+                break;
+            }
+            after = topics.last().map(|(topic, _): &(Topic, Counts)| topic.clone());
         }
         Ok(topics)
     }

@@ -1,14 +1,14 @@
 -- popped -> gone.
 -- ARGV  per job: id, reservation ('' goes by id alone)
 -- Reply per job: its topic, or refusal
-local ids, reply, finished, of_topic, long, rules = {}, {}, {}, {}, {}, {}
+local ids, reply, finished, of_topic, long = {}, {}, {}, {}, {}
 for i = 2, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
 local texts = redis.call('HMGET', ATTEMPTS, unpack(ids))
 for n, id in ipairs(ids) do
   -- No field is believed that could do harm: a reservation that was not given matches none, and
   -- a wrong topic does not have the job.
-  local own, said, length, topic =
-    string.match(texts[n] or '', '^%d+ %d+ (%S+) %d+ %d+ %d+ (%x+ %x+ (%d+) %d+ %d+ %d+ %S+ (%S+))\n')
+  local own, length, topic =
+    string.match(texts[n] or '', '^%d+ %d+ (%S+) %d+ %d+ %d+ %x+ %x+ (%d+) %d+ %d+ %d+ %S+ (%S+)\n')
   local given, refusal = ARGV[2 * n + 1], nil
   if finished[id] then
     refusal = NOT_FOUND
@@ -20,13 +20,13 @@ for n, id in ipairs(ids) do
     finished[id] = true
     finished[#finished + 1] = id
     local same = of_topic[topic] or {}
-    same[#same + 1], of_topic[topic], rules[id] = id, same, said
+    same[#same + 1], of_topic[topic] = id, same
     if (number(length) or math.huge) > INLINE then long[#long + 1] = id end
   end
   reply[n] = refusal or topic
 end
 -- With one topic, its ZREM is the first write, and would itself throw.
-if #long > 0 then redis.call('HLEN', BODIES) end
+if #long > 0 then redis.call('HEXISTS', BODIES, '') end
 if next(of_topic, (next(of_topic))) then
   for topic in pairs(of_topic) do redis.call('ZCARD', key('reserved', topic)) end
 end
@@ -37,7 +37,7 @@ local function take_others(topic, ids)
   for _, id in ipairs(ids) do
     local there, state = topic, tools.state_of(topic, id)
     -- A topic that is damaged is not where the job is.
-    if not state and not tools.parse_rules(id, rules[id]) then there, state = tools.search(id) end
+    if not state then there, state = tools.search(id) end
     tools.take(state, there, id)
     if there then tools.leaves(there) end
   end

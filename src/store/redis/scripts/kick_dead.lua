@@ -7,7 +7,7 @@ local set, ready = key('dead', topic), {}
 local ids = redis.call('ZRANGE', set, 0, limit - 1)
 redis.call('ZCARD', key('ready', topic))
 redis.call('ZCARD', BUCKET)
-redis.call('HLEN', ATTEMPTS)
+redis.call('HEXISTS', ATTEMPTS, '')
 if #ids > 0 then
   for _, id in ipairs(ids) do
     ready[#ready + 1], ready[#ready + 2] = NOW, id

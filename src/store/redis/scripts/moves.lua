@@ -1,10 +1,10 @@
 -- Writing: gathered while all is read and checked, then done by `commit`.
 
 -- What `commit` is to write, gathered while all is read and checked.
-local removed, placed, nearest, left, hashes
+local removed, placed, nearest, left, named, hashes
 
 local function nothing()
-  removed, placed, nearest, left = {}, {}, {}, {}
+  removed, placed, nearest, left, named = {}, {}, {}, {}, {}
   hashes = { no_attempt = {}, no_record = {}, no_body = {}, attempt = {}, record = {}, body = {} }
 end
 nothing()
@@ -14,6 +14,11 @@ local function note(what, id, text)
   local list = hashes[what]
   list[#list + 1] = id
   if text then list[#list + 1] = text end
+end
+
+-- The topic has a job that it perhaps had not.
+local function name(topic)
+  named[topic] = true
 end
 
 -- Jobs of the topic have gone.
@@ -34,14 +39,14 @@ end
 
 -- The job joins a set. `at`: its due time, or its deadline when reserved or dead.
 local function place(state, topic, id, at)
-  local name = state .. ':' .. topic
-  local of = placed[name]
+  local set = state .. ':' .. topic
+  local of = placed[set]
   if not of then
     of = {}
-    placed[name] = of
+    placed[set] = of
   end
   of[#of + 1], of[#of + 2] = at, id
-  if state ~= 'ready' then nearest[name] = math.min(nearest[name] or math.huge, at) end
+  if state ~= 'ready' then nearest[set] = math.min(nearest[set] or math.huge, at) end
 end
 
 -- Places the job as delayed or, if `due` has come, as ready; answers which.
@@ -58,28 +63,29 @@ end
 -- Throws, before anything is written, if one of these is no sorted set.
 local function prove()
   redis.call('ZCARD', BUCKET)
-  for name in pairs(placed) do redis.call('ZCARD', TAG .. name) end
-  if #hashes.body > 0 or #hashes.no_body > 0 then redis.call('HLEN', BODIES) end
+  for set in pairs(placed) do redis.call('ZCARD', TAG .. set) end
+  if #hashes.body > 0 or #hashes.no_body > 0 then redis.call('HEXISTS', BODIES, '') end
 end
 
 -- Writes what was gathered: what frees, what fills, and last what follows from both.
 local function commit()
   prove()
-  for name, ids in pairs(removed) do redis.call('ZREM', TAG .. name, unpack(ids)) end
+  for set, ids in pairs(removed) do redis.call('ZREM', TAG .. set, unpack(ids)) end
   hash('HDEL', ATTEMPTS, hashes.no_attempt)
   hash('HDEL', POOL, hashes.no_record)
   hash('HDEL', BODIES, hashes.no_body)
   hash('HSET', ATTEMPTS, hashes.attempt)
   hash('HSET', POOL, hashes.record)
   hash('HSET', BODIES, hashes.body)
-  for name, members in pairs(placed) do redis.call('ZADD', TAG .. name, unpack(members)) end
-  for name, at in pairs(nearest) do redis.call('ZADD', BUCKET, 'LT', at, name) end
-  for name in pairs(removed) do
+  for set, members in pairs(placed) do redis.call('ZADD', TAG .. set, unpack(members)) end
+  for set, at in pairs(nearest) do redis.call('ZADD', BUCKET, 'LT', at, set) end
+  for set in pairs(removed) do
     -- A deadline may lie years ahead; an empty set must not leave its name behind that long.
-    if not string.find(name, '^re') and redis.call('EXISTS', TAG .. name) == 0 then
-      redis.call('ZREM', BUCKET, name)
+    if not string.find(set, '^re') and redis.call('EXISTS', TAG .. set) == 0 then
+      redis.call('ZREM', BUCKET, set)
     end
   end
+  for topic in pairs(named) do redis.pcall('ZADD', TOPICS, 0, topic) end
   for topic in pairs(left) do leave(topic) end
   nothing()
 end

@@ -17,7 +17,10 @@ local function read(id, record, topic)
     local sound = rules and tools().parse_rules(id, rules)
     if not sound then return record, tools().rules_aside(id, topic).text, 60000 end
     -- The id stands here by mistake: its job is of another topic, and perhaps in no set there.
-    if not tools().state_of(named, id) then tools().place('ready', named, id, NOW) end
+    if not tools().state_of(named, id) then
+      tools().place('ready', named, id, NOW)
+      tools().name(named)
+    end
     return nil
   end
   if tonumber(length) > INLINE then

@@ -28,7 +28,7 @@ local TEN_YEARS = 315576000000
 -- A longer body is in BODIES. Mirrored in codec.rs.
 local INLINE = 4096
 -- So many bytes of bodies make a call long enough.
-local ENOUGH = 1048576
+local ENOUGH = 524288
 
 -- What has come is judged by NOW, what is to come is counted from NOW_UP (see clock.rs).
 local NOW_MICROS

@@ -48,8 +48,8 @@ local function conflict(id, topic, due, record, body, on_conflict)
   tools.note('record', id, record)
   if body then tools.note('body', id, body) else tools.note('no_body', id) end
   local became = tools.place_due(topic, id, due)
+  tools.name(topic)
   tools.commit()
-  redis.call('ZADD', TOPICS, 0, topic)
   return { 2, STATE_CODE[became], due, '' }
 end
 
@@ -67,7 +67,7 @@ while i <= #ARGV do
     created[topic].proved = true
   end
   if LONG[ARGV[i + 4]] then
-    redis.call('HLEN', BODIES)
+    redis.call('HEXISTS', BODIES, '')
     i = i + 1
   end
   i = i + 5

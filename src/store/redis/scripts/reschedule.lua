@@ -37,7 +37,7 @@ local function reschedule(id, text, schedule, new_crc, ...)
   local record = redis.call('HGET', POOL, id)
   local rules = record and parse_rules(id, rules_text(record))
   if not rules then return NOT_FOUND end
-  local state, score = state_of(rules.topic, id)
+  local topic, state, score = locate(id, rules.topic)
   if state == 'reserved' then return RESERVED end
   if state == 'dead' then return DEAD end
   local due = score or NOW
@@ -46,7 +46,7 @@ local function reschedule(id, text, schedule, new_crc, ...)
 
   local a, long, rules_now = parse_attempt(text), nil, nil
   record, long, rules_now = changed(id, record, rules, new_crc, ...)
-  take(state, rules.topic, id)
+  take(state, topic, id)
   note('record', id, record)
   if not long then
     if rules.length > INLINE then note('no_body', id) end
@@ -60,7 +60,7 @@ local function reschedule(id, text, schedule, new_crc, ...)
   end
   record = record .. (long or '')
   bytes = bytes + #record + rules.length
-  return { record, a and attempt_text(a) or '', STATE_CODE[place_due(rules.topic, id, due)], due }
+  return { record, a and attempt_text(a) or '', STATE_CODE[place_due(topic, id, due)], due }
 end
 
 each_job(7, function(id, text, i)

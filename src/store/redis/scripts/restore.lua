@@ -9,11 +9,10 @@ for i = 2, #ARGV, 7 do
   note('no_attempt', id)
   if body ~= '' then note('body', id, body) end
   if attempt ~= '' then note('attempt', id, attempt) end
-  redis.call('ZCARD', TOPICS)
   prove()
   if redis.call('HSETNX', POOL, id, ARGV[i + 4]) == 1 then
+    name(topic)
     commit()
-    redis.call('ZADD', TOPICS, 0, topic)
     reply[#reply + 1] = 0
   else
     nothing()
