@@ -119,6 +119,8 @@ async fn a_redis_with_something_to_mend() {
     assert_eq!(late, crate::resp::Reply::Number(0), "it had another time");
     place.ill(&settings, &["due jobs do not move", "is a server at work?"]);
     drop(ask(redis.port(), &["ZADD", &bucket.0, "99999999999999", "delayed:t"]));
+    place.ill(&settings, &["1 sets are unknown to the timer, or known too late"]);
+    assert!(place.run(&settings, &[], &["doctor", "--repair"]).status.success());
     place.well(&settings, &[]);
 
     assert!(ask(redis.port(), &["DEL", "{dq:0fb}:epoch", "{dq:15c}:epoch"]).is_some());
