@@ -48,9 +48,30 @@ const TOO_DEEP: &str = "must be nested at most 128 deep";
 const HALF: &str = "must have whole characters: a surrogate escape without its other half is none";
 const TOO_LARGE: &str = "must have numbers within the range of a double";
 
-/// One pass over a text that keeps to the grammar: what that guarantees is not looked at again.
+/// Whether nothing in a text can be a fault, by its bytes alone: most bodies need no closer look,
+/// which takes five times as long. What stands in strings counts as well.
+fn is_plain(bytes: &[u8]) -> bool {
+    // These two loops have no early end and narrow counts, so that they take many bytes at a time.
+    let opens = |part: &[u8]| part.iter().map(|byte| u16::from(byte | 0x20 == b'{')).sum::<u16>();
+    let opened: usize = bytes.chunks(0x4000).map(|part| usize::from(opens(part))).sum();
+    let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
+    let escape_or_exponent = pairs.fold(false, |found, (first, second)| {
+        let escape = *first == b'\\' && *second == b'u';
+        let exponent = first.is_ascii_digit() && second | 0x20 == b'e';
+        found | escape | exponent
+    });
+    // A longer number than surely fits fills one of these.
+    let mut parts = bytes.chunks_exact(SURELY_FINITE / 2);
+    let is_digits = |part: &[u8]| part.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'.'));
+    !escape_or_exponent && opened <= MAX_DEPTH && !parts.any(is_digits)
+}
+
+/// Checks a text that keeps to the grammar: what that guarantees is not looked at again.
 fn check(json: &str) -> Result<(), Fault> {
     let bytes = json.as_bytes();
+    if is_plain(bytes) {
+        return Ok(());
+    }
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(&byte) = bytes.get(at) {
         match byte {
