@@ -10,7 +10,7 @@ use axum::{
 use serde::Serialize;
 
 use crate::{
-    job::{JobId, Refusal},
+    job::{JobId, Living, Refusal, State, Topic},
     queue::QueueError,
     store::{Applied, StoreError},
 };
@@ -22,6 +22,8 @@ pub(super) struct Problem {
     pub(super) code: &'static str,
     pub(super) detail: String,
     pub(super) field: Option<String>,
+    /// The job that has the id already.
+    pub(super) living: Option<Living>,
     pub(super) applied: Applied,
     /// What it comes from, for the log alone.
     pub(super) cause: Option<String>,
@@ -39,6 +41,11 @@ pub(super) struct Written {
     code: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
+    /// Of `job_exists`: the state and the topic of the job that has the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topic: Option<Topic>,
     applied: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
@@ -49,7 +56,15 @@ pub(super) struct Written {
 
 impl Problem {
     pub(super) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, code, detail: detail.into(), field: None, applied: Applied::No, cause: None }
+        Self {
+            status,
+            code,
+            detail: detail.into(),
+            field: None,
+            living: None,
+            applied: Applied::No,
+            cause: None,
+        }
     }
 
     /// A field whose value is not allowed: `detail` completes "the field …".
@@ -113,6 +128,7 @@ impl Problem {
     }
 
     fn write(self) -> Written {
+        let (state, topic) = self.living.map(|Living { state, topic }| (state, topic)).unzip();
         Written {
             kind: "about:blank",
             title: self.status.canonical_reason().unwrap_or("Error"),
@@ -120,6 +136,8 @@ impl Problem {
             detail: self.detail,
             code: self.code,
             field: self.field,
+            state,
+            topic,
             applied: match self.applied {
                 Applied::No => "no",
                 Applied::Unknown => "unknown",
@@ -140,16 +158,20 @@ impl IntoResponse for Problem {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        let conflict = |code, detail| Self::new(StatusCode::CONFLICT, code, detail);
+        let conflict = |code, detail: &str| Self::new(StatusCode::CONFLICT, code, detail);
         match refusal {
             Refusal::NotFound => {
                 let detail =
                     "no living job has this id: it was never put, or is finished or deleted";
                 Self::new(StatusCode::NOT_FOUND, "job_not_found", detail)
             }
-            Refusal::Exists => conflict(
-                "job_exists",
-                "a living job has this `id` already; `on_conflict` can keep or replace it",
+            Refusal::Exists(living) => {
+                Self { living: living.clone(), ..conflict("job_exists", &exists(living.as_ref())) }
+            }
+            Refusal::NotReserved => conflict(
+                "reservation_lost",
+                "no consumer holds this job any more and no `reservation` is given, so there is \
+                 nothing to release; to have it tried now, kick it, and for another time, PATCH it",
             ),
             Refusal::ReservationLost => conflict(
                 "reservation_lost",
@@ -170,6 +192,27 @@ impl From<Refusal> for Problem {
             Refusal::NotReady => Self::internal(),
         }
     }
+}
+
+/// What a put is told whose id another job has.
+fn exists(living: Option<&Living>) -> String {
+    let Some(Living { state, topic }) = living else {
+        return "a job has this `id` already".to_owned();
+    };
+    let way_out = match state {
+        State::Dead => {
+            "a dead job has its `id` until it is kicked, deleted or past its retention; a put to \
+             the same topic can keep or replace it (`on_conflict`)"
+        }
+        State::Reserved => {
+            "a consumer holds it; a put to the same topic can keep it (`on_conflict`)"
+        }
+        State::Delayed | State::Ready => {
+            "a put to the same topic can keep or replace it (`on_conflict`)"
+        }
+    };
+    let state = state.name();
+    format!("a {state} job of the topic {topic:?} has this `id` already; {way_out}")
 }
 
 impl From<StoreError> for Problem {

@@ -22,7 +22,7 @@ use crate::{
 
 /// Most topics, and most jobs, of one page.
 const MAX_TOPICS: u64 = 1000;
-const MAX_JOBS: u64 = 100;
+const MAX_JOBS: u64 = 1000;
 /// Most jobs that one kick moves.
 const MAX_KICK: u64 = 1_000_000;
 

@@ -25,7 +25,7 @@ pub use record::{
     Schedule,
 };
 pub use reservation::{Nonce, Reservation};
-pub use state::{After, Due, Event, Refusal, State, next};
+pub use state::{After, Due, Event, Living, Refusal, State, next};
 pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;
 pub use topic_settings::{SettingsNews, TopicChange, TopicDefaults, TopicSettings};

@@ -3,6 +3,8 @@
 //! The file store runs on [`next`]; the scripts of the Redis store say the same in Lua; the
 //! conformance suite tries every event in every state on every store against this table.
 
+use super::topic::Topic;
+
 /// Where a job is. A job that is gone (finished, deleted, past its retention) has no state.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
@@ -115,16 +117,18 @@ impl Event {
 }
 
 /// Why an event changes nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// No living job has this id.
     NotFound,
-    /// A living job has this id already.
-    Exists,
+    /// A living job has this id already: which one, unless that is not known.
+    Exists(Option<Living>),
     /// The reservation is not, or no longer, the one that holds the job.
     ReservationLost,
     /// Going by id alone needs a job that was popped at least once.
     NeverPopped,
+    /// To release by id alone what no consumer holds would give back nothing.
+    NotReserved,
     /// A consumer holds the job.
     Reserved,
     /// A dead job has no schedule; kick it first.
@@ -137,9 +141,19 @@ pub enum Refusal {
     Damaged,
 }
 
+/// The job that has an id already.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Living {
+    /// Its state.
+    pub state: State,
+    /// Its topic.
+    pub topic: Topic,
+}
+
 /// The state after `event` in `state`, where `None` is "no such job"; or why it is refused.
 /// Whether the caller may act on the job at all is checked before
-/// ([`Reservation::check`](super::Reservation::check)).
+/// ([`Reservation::check`](super::Reservation::check)), and so is whether a put may keep or replace
+/// the job: only one of its own topic.
 ///
 /// # Errors
 /// The refusal; the job is then exactly as it was.
@@ -164,7 +178,7 @@ pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal
         };
     };
     Ok(Some(match (event, state) {
-        (E::Put(_) | E::Restore(_), _) => return Err(Refusal::Exists),
+        (E::Put(_) | E::Restore(_), _) => return Err(Refusal::Exists(None)),
         (E::Replace(_) | E::Kick | E::Reschedule(_), Reserved) => return Err(Refusal::Reserved),
         (E::Reschedule(_), Dead) => return Err(Refusal::Dead),
         (E::Replace(when) | E::Reschedule(when), _) => due(when),

@@ -15,7 +15,8 @@ use super::{
 use crate::{
     job::{Bucket, Change, Job, JobId, NewJob, Nonce, State, Topic, UnixMillis},
     store::{
-        Applied, Bury, Held, Moved, Outcome, Placed, Release, Reply, Store, StoreError, Touch, Want,
+        Applied, Bury, Held, How, Moved, Outcome, Placed, Release, Reply, Store, StoreError, Touch,
+        Want,
     },
 };
 
@@ -158,7 +159,9 @@ impl Scene {
         let topics: Vec<Topic> = jobs.iter().map(|job| job.topic.clone()).collect();
         let replies = self.store.put(self.bucket, jobs).await?;
         let placed = |(topic, reply)| match reply {
-            &Ok(Placed { state, due_at, kept: None, .. }) => Some((topic, state, due_at)),
+            &Ok(Placed { how: How::Created | How::Replaced, state, due_at }) => {
+                Some((topic, state, due_at))
+            }
             Ok(_) | Err(_) => None,
         };
         let placed: Vec<_> = topics.iter().zip(&replies).filter_map(placed).collect();

@@ -113,7 +113,7 @@ impl Queue {
 /// With another id, a put may go well that has surely changed nothing.
 fn is_worth_another_id(reply: &Result<Placed, QueueError>) -> bool {
     match reply {
-        Err(QueueError::Refused(Refusal::Exists)) => true,
+        Err(QueueError::Refused(Refusal::Exists(_))) => true,
         Err(QueueError::Store(StoreError::Unavailable { applied, .. })) => *applied == Applied::No,
         _ => false,
     }

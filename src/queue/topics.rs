@@ -37,8 +37,8 @@ pub struct Listed {
 }
 
 impl Queue {
-    /// Topics in the order of their names with the counts of their jobs; and whether there are
-    /// more after them.
+    /// Topics that have jobs, are paused or have defaults, in the order of their names with the
+    /// counts of their jobs; and whether there are more after them.
     ///
     /// # Errors
     /// The store's.
@@ -56,8 +56,29 @@ impl Queue {
                 *sum = sum.plus(counts);
             }
         }
+        for topic in self.topics_with_settings(&page) {
+            sums.entry(topic).or_default();
+        }
         more |= sums.len() > page.limit;
         Ok((sums.into_iter().take(page.limit).collect(), more))
+    }
+
+    /// The first topics of a page that are paused or have defaults, and one more if there is one.
+    fn topics_with_settings(&self, page: &TopicPage) -> Vec<Topic> {
+        let settings = self.topics.current();
+        let all = settings.paused.iter().chain(settings.defaults.keys());
+        let on_page = |topic: &&Topic| {
+            topic.as_str().starts_with(&page.prefix)
+                && page.after.as_ref().is_none_or(|after| *topic > after)
+        };
+        let mut topics: Vec<&Topic> = all.filter(on_page).collect();
+        // A topic may be both paused and have defaults.
+        let most = page.limit.saturating_mul(2).saturating_add(2);
+        if topics.len() > most {
+            topics.select_nth_unstable(most);
+            topics.truncate(most);
+        }
+        topics.into_iter().cloned().collect()
     }
 
     /// One topic.

@@ -60,8 +60,8 @@ pub trait Store: Send + Sync + 'static {
         MAX_BATCH
     }
 
-    /// absent → delayed or ready. A living id is refused with `Exists`, kept or replaced, as the
-    /// job asks; a reserved job is never replaced (`Reserved`). A due time beyond ten years from
+    /// absent → delayed or ready. A living id is refused with `Exists`, or kept or replaced, as the
+    /// job asks, if the living job has the same topic; a reserved job is never replaced (`Reserved`). A due time beyond ten years from
     /// now is `DueTooFar`.
     async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>>;
 
@@ -89,7 +89,8 @@ pub trait Store: Send + Sync + 'static {
     async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>>;
 
     /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
-    /// attempts are spent. The reservation ends. Dead stays dead.
+    /// attempts are spent. The reservation ends. Dead stays dead. By id alone only what is reserved
+    /// (`NotReserved`).
     async fn release(&self, bucket: Bucket, jobs: Vec<Release>) -> Outcome<Vec<Reply<Moved>>>;
 
     /// reserved → reserved, deadline now + TTR. A reservation past its end is `ReservationLost`.
@@ -227,8 +228,6 @@ pub struct Placed {
     pub state: State,
     /// The living job's due time.
     pub due_at: UnixMillis,
-    /// The living job's topic, if it was kept: it may be another than the put's.
-    pub kept: Option<Topic>,
 }
 
 /// What a put did about its id.

@@ -72,6 +72,9 @@ pub async fn going_by_id_alone_works_as_in_the_original_design(server: Server) {
     server.pop_one("t").await;
     server.post("/jobs/a/touch", "").await.ok(200);
     server.post("/jobs/a/release", "").await.ok(200);
+    let idle = server.post("/jobs/a/release", "").await.problem(409, "reservation_lost");
+    let detail = idle["detail"].as_str().expect("text");
+    assert!(detail.contains("kick") && detail.contains("PATCH"), "{detail}");
     server.pop_one("t").await;
     assert_eq!(server.post("/jobs/a/finish", "{}").await.status, 204);
 }

@@ -103,6 +103,8 @@ on_each_store! {
     topics:
         topics_are_listed_with_exact_counts,
         jobs_are_paged_through_by_state,
+        a_topic_with_settings_is_listed_without_jobs,
+        a_page_of_jobs_may_have_a_thousand,
         bad_parameters_are_refused,
         a_paused_topic_takes_jobs_and_hands_out_none,
         a_purge_takes_one_state_or_all,

@@ -123,9 +123,21 @@ pub async fn a_living_id_is_refused_kept_or_replaced(server: Server) {
     server.post("/jobs", again("reject")).await.problem(409, "job_exists");
     assert_eq!(server.post("/jobs", again("keep")).await.ok(200)["state"], "delayed");
     let elsewhere = r#"{"topic":"other","id":"a","on_conflict":"keep"}"#;
-    assert_eq!(server.post("/jobs", elsewhere).await.ok(200)["topic"], "t");
+    let problem = server.post("/jobs", elsewhere).await.problem(409, "job_exists");
+    assert_eq!((&problem["state"], &problem["topic"]), (&"delayed".into(), &"t".into()));
+    let batch = format!(r#"{{"jobs":[{elsewhere},{}]}}"#, again("reject"));
+    let results = server.post("/batch/jobs", batch).await.ok(200);
+    for result in results["results"].as_array().expect("results") {
+        assert_eq!((&result["code"], &result["id"]), (&"job_exists".into(), &"a".into()));
+        assert_eq!((&result["state"], &result["topic"]), (&"delayed".into(), &"t".into()));
+    }
     assert_eq!(server.get("/jobs/a").await.ok(200)["body"], 1);
     assert_eq!(server.post("/jobs", again("replace")).await.ok(200)["state"], "ready");
     assert_eq!(server.pop_one("t").await["body"], 2);
     server.post("/jobs", again("replace")).await.problem(409, "job_reserved");
+    server.post("/jobs/a/bury", "").await.ok(200);
+    let problem = server.post("/jobs", again("reject")).await.problem(409, "job_exists");
+    assert_eq!(problem["state"], "dead");
+    let detail = problem["detail"].as_str().expect("text");
+    assert!(!detail.contains("living") && detail.contains("until it is kicked"), "{detail}");
 }

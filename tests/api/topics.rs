@@ -99,12 +99,58 @@ pub async fn jobs_are_paged_through_by_state(server: Server) {
     }
 }
 
+pub async fn a_topic_with_settings_is_listed_without_jobs(server: Server) {
+    let names = async |query: &str| {
+        let page = server.get(&format!("/topics?{query}")).await.ok(200);
+        let topics = page["topics"].as_array().expect("topics");
+        let names = topics.iter().map(|topic| topic["topic"].as_str().expect("a name").to_owned());
+        (names.collect::<Vec<_>>(), page["cursor"].as_str().map(ToOwned::to_owned))
+    };
+    for topic in ["a.1", "a.3", "c"] {
+        server.post(&format!("/topics/{topic}/pause"), "").await.ok(200);
+    }
+    for topic in ["a.3", "b", "c"] {
+        server.call(Method::PUT, &format!("/topics/{topic}"), r#"{"ttr":90}"#).await.ok(200);
+    }
+    put_many(&server, "a.2", [0, 3600].into_iter()).await;
+    put_many(&server, "c", [0].into_iter()).await;
+    assert_eq!(names("").await, (["a.1", "a.2", "a.3", "b", "c"].map(String::from).into(), None));
+    assert_eq!(names("prefix=a.").await.0, ["a.1", "a.2", "a.3"]);
+    let mut all = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let (some, next) = names(&format!("limit=2{cursor}")).await;
+        all.extend(some);
+        match next {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(all, ["a.1", "a.2", "a.3", "b", "c"], "each once, in order");
+    let page = server.get("/topics?limit=3&prefix=a.").await.ok(200);
+    let shown = |index: usize| {
+        let topic = &page["topics"][index];
+        (topic["paused"].clone(), topic["ready"].clone(), topic["delayed"].clone())
+    };
+    assert_eq!(shown(0), (true.into(), 0.into(), 0.into()));
+    assert_eq!(shown(1), (false.into(), 1.into(), 1.into()));
+    server.post("/topics/a.1/resume", "").await.ok(200);
+    server.call(Method::PUT, "/topics/b", "{}").await.ok(200);
+    assert_eq!(names("").await.0, ["a.2", "a.3", "c"]);
+}
+
+pub async fn a_page_of_jobs_may_have_a_thousand(server: Server) {
+    put_many(&server, "t", std::iter::repeat_n(3600, 1000)).await;
+    let page = server.get("/topics/t/jobs?state=delayed&limit=1000").await.ok(200);
+    assert_eq!(page["jobs"].as_array().expect("jobs").len(), 1000);
+}
+
 pub async fn bad_parameters_are_refused(server: Server) {
     for (method, path, field) in [
         (Method::GET, "/topics/t/jobs", "state"),
         (Method::GET, "/topics/t/jobs?state=lost", "state"),
         (Method::GET, "/topics/t/jobs?state=dead&limit=0", "limit"),
-        (Method::GET, "/topics/t/jobs?state=dead&limit=101", "limit"),
+        (Method::GET, "/topics/t/jobs?state=dead&limit=1001", "limit"),
         (Method::GET, "/topics/t/jobs?state=dead&x=1", "x"),
         (Method::GET, "/topics/a,b/jobs?state=dead", "topic"),
         (Method::GET, "/topics?limit=0", "limit"),

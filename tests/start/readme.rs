@@ -33,13 +33,21 @@ async fn the_curl_lines_of_the_readme_do_what_it_says() {
     let script = lines.join("\n").replace("http://127.0.0.1:9277", &server.base);
     let script = format!("set -euo pipefail\nexec 2>&1\n{script}\n")
         .replace("curl ", "curl --fail-with-body ");
+    let scratch = tempfile::tempdir().expect("a temporary folder");
     let ran = tokio::task::spawn_blocking(move || {
-        Command::new("bash").args(["-c", &script]).output().expect("bash runs")
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &script]).current_dir(scratch.path()).output().expect("bash runs")
     });
     let ran = ran.await.expect("joined");
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{said}");
     assert!(said.contains("\"jobs\":[{") && said.contains("\"state\":\"delayed\""), "{said}");
+    assert_eq!(said.matches("\"status\":204").count(), 2, "both jobs of the batch: {said}");
+    let finishes = lines.iter().filter(|line| line.contains("finish"));
+    assert!(
+        finishes.into_iter().all(|line| line.contains("reservation")),
+        "examples finish by reservation: {lines:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,8 @@
 //! Many jobs in one call, and what is kept of each.
 
 use delay_queue::{
-    job::{Change, Millis, NewJob, OnConflict, Refusal, Schedule, State},
-    store::{Held, How, Popped, Want},
+    job::{Change, Living, Millis, NewJob, OnConflict, Refusal, Schedule, State},
+    store::{Held, How, Popped, Release, Want},
 };
 
 use crate::bench::{Bench, HOUR, MINUTE, SECOND, delayed, id, job, nonce};
@@ -20,7 +20,8 @@ pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_other
     bench.put(job(&names[1], "t")).await.expect("put");
     let jobs = names.iter().map(|name| job(name, "t")).collect();
     let replies = bench.store.put(bucket, jobs).await.expect("put");
-    let refused: Vec<bool> = replies.iter().map(|reply| *reply == Err(Refusal::Exists)).collect();
+    let refused: Vec<bool> =
+        replies.iter().map(|reply| matches!(reply, Err(Refusal::Exists(_)))).collect();
     assert_eq!(refused, [false, true, false, false]);
     assert_eq!(bench.pop("t", 10).await.len(), 4);
 
@@ -36,18 +37,14 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     let twice = vec![job("a", "t"), job("a", "t")];
     let replies = bench.store.put(bucket, twice).await.expect("put");
     assert_eq!(replies[0].clone().map(|placed| placed.how), Ok(How::Created));
-    assert_eq!(replies[1], Err(Refusal::Exists));
-    let replace = |topic| NewJob { on_conflict: OnConflict::Replace, ..job("a", topic) };
-    let replies = bench.store.put(bucket, vec![replace("u"), replace("v")]).await.expect("put");
+    assert_eq!(replies[1], exists(State::Ready, "t"));
+    let replace = || NewJob { on_conflict: OnConflict::Replace, ..job("a", "t") };
+    let replies = bench.store.put(bucket, vec![replace(), replace()]).await.expect("put");
     assert!(replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(How::Replaced)));
-    assert!(bench.pop("t", 9).await.is_empty() && bench.pop("u", 9).await.is_empty());
-    assert_eq!(bench.pop("v", 9).await.len(), 1);
-    let page = delay_queue::store::TopicPage { limit: 9, ..Default::default() };
-    let topics = bench.store.topics(bucket, page).await.expect("topics");
-    assert_eq!(topics.len(), 1, "only the last one's topic is there: {topics:?}");
+    assert_eq!(bench.pop("t", 9).await.len(), 1);
     let both = vec![Held { id: id("a"), reservation: None }; 2];
     let replies = bench.store.finish(bucket, both).await.expect("finish");
-    assert_eq!(replies, [Ok("v".parse().expect("a topic")), Err(Refusal::NotFound)]);
+    assert_eq!(replies, [Ok("t".parse().expect("a topic")), Err(Refusal::NotFound)]);
 }
 
 pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
@@ -55,24 +52,23 @@ pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
         on_conflict,
         body: "2".into(),
         schedule: Schedule::In(HOUR),
-        ..job("a", "other")
+        ..job("a", "t")
     };
     bench.put(delayed("a", "t", MINUTE)).await.expect("put");
     let first = bench.get(&id("a")).await.expect("it lives");
-    assert_eq!(bench.put(again(OnConflict::Reject)).await, Err(Refusal::Exists));
+    assert_eq!(bench.put(again(OnConflict::Reject)).await, exists(State::Delayed, "t"));
     let kept = bench.put(again(OnConflict::Keep)).await.expect("kept");
     assert_eq!((kept.how, kept.state, kept.due_at), (How::Kept, State::Delayed, first.due_at));
-    assert_eq!(kept.kept, Some(first.topic.clone()));
     assert_eq!(bench.get(&id("a")).await, Some(first));
 
     let replaced = bench.put(again(OnConflict::Replace)).await.expect("replaced");
     assert_eq!((replaced.how, replaced.due_at), (How::Replaced, bench.now().after(HOUR)));
     let second = bench.get(&id("a")).await.expect("it lives");
-    assert_eq!((&second.body[..], second.topic.as_str()), (&b"2"[..], "other"));
+    assert_eq!(&second.body[..], b"2");
 
     // While reserved: kept shows it, replace is refused; once dead, its attempts start from zero.
     bench.kick(&id("a")).await.expect("kick");
-    let popped = bench.pop_one("other").await;
+    let popped = bench.pop_one("t").await;
     let kept = bench.put(again(OnConflict::Keep)).await.expect("kept");
     assert_eq!((kept.state, kept.due_at), (State::Reserved, popped.due_at));
     assert_eq!(bench.put(again(OnConflict::Replace)).await, Err(Refusal::Reserved));
@@ -81,6 +77,64 @@ pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
     let third = bench.get(&id("a")).await.expect("it lives");
     assert_eq!((third.attempt, third.state, third.error), (0, State::Delayed, None));
     assert_eq!(bench.finish(&id("a"), None).await, Err(Refusal::NeverPopped));
+}
+
+pub async fn only_a_job_of_the_same_topic_is_kept_or_replaced(bench: Bench) {
+    let all = [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace];
+    for state in State::ALL {
+        match state {
+            State::Delayed => drop(bench.put(delayed("a", "t", HOUR)).await.expect("put")),
+            State::Ready => drop(bench.kick(&id("a")).await.expect("kick")),
+            State::Reserved => drop(bench.pop_one("t").await),
+            State::Dead => bench.bury(&id("a"), None).await.expect("bury"),
+        }
+        let before = bench.get(&id("a")).await.expect("it lives");
+        assert_eq!(before.state, state);
+        for on_conflict in all {
+            let other = NewJob { on_conflict, ..job("a", "other") };
+            assert_eq!(bench.put(other).await, exists(state, "t"), "{on_conflict:?}");
+            assert_eq!(bench.get(&id("a")).await.as_ref(), Some(&before));
+        }
+        assert_eq!(bench.put(job("a", "t")).await, exists(state, "t"));
+    }
+    assert!(bench.pop("other", 9).await.is_empty());
+}
+
+pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    assert_eq!(bench.release(&id("a"), None, None).await, Err(Refusal::NeverPopped));
+    bench.pop_one("t").await;
+    let moved = bench.release(&id("a"), None, Some(HOUR)).await.expect("it is reserved");
+    assert_eq!(moved.state, State::Delayed);
+    let refused = async |state| {
+        let before = bench.get(&id("a")).await.expect("it lives");
+        assert_eq!(before.state, state);
+        let released = bench.release(&id("a"), None, Some(Millis::ZERO)).await;
+        assert_eq!(released, Err(Refusal::NotReserved));
+        assert_eq!(bench.get(&id("a")).await, Some(before));
+    };
+    refused(State::Delayed).await;
+    bench.kick(&id("a")).await.expect("kick");
+    refused(State::Ready).await;
+    // Its last consumer may still release it, as long as no other has it.
+    let popped = bench.pop_one("t").await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    refused(State::Ready).await;
+    bench.release(&id("a"), Some(popped.reservation), None).await.expect("released");
+    let popped = bench.pop_one("t").await;
+    bench.bury(&id("a"), Some(popped.reservation)).await.expect("bury");
+    refused(State::Dead).await;
+    let batch =
+        vec![Release { held: Held { id: id("a"), reservation: None }, delay: None, error: None }];
+    let replies = bench.store.release(bench.bucket(&id("a")), batch).await.expect("release");
+    assert_eq!(replies, [Err(Refusal::NotReserved)]);
+}
+
+/// The refusal of a put whose id such a job has.
+fn exists<T>(state: State, topic: &str) -> Result<T, Refusal> {
+    let topic = topic.parse().expect("a topic");
+    Err(Refusal::Exists(Some(Living { state, topic })))
 }
 
 pub async fn a_look_shows_everything_that_was_put(bench: Bench) {

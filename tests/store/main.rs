@@ -82,6 +82,8 @@ conformance! {
         replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_others,
         the_same_id_twice_in_one_batch_is_one_job,
         a_living_id_is_refused_kept_or_replaced,
+        only_a_job_of_the_same_topic_is_kept_or_replaced,
+        a_release_by_id_alone_takes_only_what_is_reserved,
         a_look_shows_everything_that_was_put,
         bodies_are_kept_byte_for_byte,
         several_wants_in_one_call_get_different_jobs,

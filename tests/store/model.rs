@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use delay_queue::{
     job::{
-        Backoff, Change, Job, JobId, Millis, NewJob, OnConflict, PoppedJob, Refusal, Reservation,
-        Schedule, State, Topic, UnixMillis,
+        self, Backoff, Change, Job, JobId, Millis, NewJob, OnConflict, PoppedJob, Refusal,
+        Reservation, Schedule, State, Topic, UnixMillis,
     },
     store::{Counts, How, Moved, Placed, Reply},
 };
@@ -103,15 +103,19 @@ impl Model {
         let state = self.by_due(due_at);
         let how = match (self.jobs.get(&new.id), new.on_conflict) {
             (None, _) => How::Created,
-            (Some(_), OnConflict::Reject) => return Err(Refusal::Exists),
+            (Some(Living { job, .. }), how)
+                if how == OnConflict::Reject || job.topic != new.topic =>
+            {
+                let living = job::Living { state: job.state, topic: job.topic.clone() };
+                return Err(Refusal::Exists(Some(living)));
+            }
             (Some(Living { job, .. }), OnConflict::Keep) => {
-                let kept = Some(job.topic.clone());
-                return Ok(Placed { how: How::Kept, state: job.state, due_at: job.due_at, kept });
+                return Ok(Placed { how: How::Kept, state: job.state, due_at: job.due_at });
             }
             (Some(living), OnConflict::Replace) if living.job.state == State::Reserved => {
                 return Err(Refusal::Reserved);
             }
-            (Some(_), OnConflict::Replace) => How::Replaced,
+            (Some(_), _) => How::Replaced,
         };
         let job = Job {
             id: new.id.clone(),
@@ -133,13 +137,13 @@ impl Model {
         };
         let (own_ttr, retention) = (new.ttr, new.dead_retention);
         self.jobs.insert(new.id, Living { job, own_ttr, token: None, retention });
-        Ok(Placed { how, state, due_at, kept: None })
+        Ok(Placed { how, state, due_at })
     }
 
     /// Takes a job as it was elsewhere; its token is none of those given here.
     pub fn restore(&mut self, job: Job) -> Reply<()> {
         if self.jobs.contains_key(&job.id) {
-            return Err(Refusal::Exists);
+            return Err(Refusal::Exists(None));
         }
         let (own_ttr, retention) = (job.own_ttr, job.dead_retention);
         let token = job.reservation.map(|_| u64::MAX);
@@ -213,6 +217,9 @@ impl Model {
     ) -> Reply<Moved> {
         let now = self.now;
         let living = self.held(id, token)?;
+        if token.is_none() && living.job.state != State::Reserved {
+            return Err(Refusal::NotReserved);
+        }
         living.token = None;
         living.job.error = Some("released".to_owned());
         let mut died = false;

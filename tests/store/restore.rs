@@ -187,7 +187,7 @@ pub async fn a_living_id_is_not_restored_and_the_others_are(bench: Bench) {
     let living = bench.get(&id(&names[1])).await;
     let batch = [0, 1, 2, 0].map(|n| stored(&bench, &names[n], "t", State::Delayed));
     let replies = bench.store.restore(bucket, batch.to_vec()).await.expect("restored");
-    assert_eq!(replies, [Ok(()), Err(Refusal::Exists), Ok(()), Err(Refusal::Exists)]);
+    assert_eq!(replies, [Ok(()), Err(Refusal::Exists(None)), Ok(()), Err(Refusal::Exists(None))]);
     assert_eq!(bench.get(&id(&names[1])).await, living);
     assert_eq!(all(&bench).await.len(), 3);
     // The timer is told: what is restored falls due by itself.

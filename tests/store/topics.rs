@@ -57,12 +57,12 @@ pub async fn a_topic_appears_with_its_first_job_and_goes_with_its_last(bench: Be
             }
             4 => {
                 bench.give_back(&name, popped.reservation).await.expect("given back");
-                let other = NewJob {
-                    on_conflict: delay_queue::job::OnConflict::Replace,
-                    ..job("a", "other")
-                };
-                bench.put(other).await.expect("replaced");
-                assert_eq!(names(&bench).await, ["other"]);
+                let replace = delay_queue::job::OnConflict::Replace;
+                bench
+                    .put(NewJob { on_conflict: replace, ..job("a", "t") })
+                    .await
+                    .expect("replaced");
+                assert_eq!(names(&bench).await, ["t"]);
                 bench.delete(&name).await.expect("delete");
             }
             _ => {

@@ -179,7 +179,7 @@ async fn restore(
     for reply in store.restore(bucket, jobs).await? {
         match reply {
             Ok(()) => taken.created += 1,
-            Err(Refusal::Exists) => taken.there += 1,
+            Err(Refusal::Exists(_)) => taken.there += 1,
             Err(refusal) => return Err(format!("the store refuses a job: {refusal:?}").into()),
         }
     }

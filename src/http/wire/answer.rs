@@ -37,7 +37,7 @@ impl Became {
 
     pub(in crate::http) fn placed(id: JobId, topic: Topic, placed: Placed) -> Self {
         let (state, due_at) = (Some(placed.state), Some(placed.due_at));
-        Self { topic: Some(placed.kept.unwrap_or(topic)), state, due_at, ..Self::of(id) }
+        Self { topic: Some(topic), state, due_at, ..Self::of(id) }
     }
 
     pub(in crate::http) fn finished(id: JobId) -> Self {

@@ -11,8 +11,8 @@ mod topics;
 
 use crate::{
     job::{
-        After, Change, Due, Event, JobId, Millis, NewJob, Nonce, OnConflict, Refusal, Reservation,
-        State, Topic, UnixMillis, next,
+        After, Change, Due, Event, JobId, Living, Millis, NewJob, Nonce, OnConflict, Refusal,
+        Reservation, State, Topic, UnixMillis, next,
     },
     store::{Held, How, Look, Moves, Next, Now, Placed, Promoted, Reply, Want},
 };
@@ -127,15 +127,13 @@ impl Machine {
         let due_at = now.due(job.schedule)?;
         let due = now.reached(due_at);
         let living = self.index.find(&job.id);
+        if let Some(slot) = living {
+            self.may_meet(slot, &job)?;
+        }
         let (how, event) = match (living, job.on_conflict) {
             (Some(slot), OnConflict::Keep) => {
                 let entry = self.index.entry(slot);
-                return Ok(Placed {
-                    how: How::Kept,
-                    state: entry.state,
-                    due_at: due_at_of(entry),
-                    kept: Some(self.index.topic(slot).clone()),
-                });
+                return Ok(Placed { how: How::Kept, state: entry.state, due_at: due_at_of(entry) });
             }
             (Some(_), OnConflict::Replace) => (How::Replaced, Event::Replace(due)),
             _ => (How::Created, Event::Put(due)),
@@ -160,7 +158,16 @@ impl Machine {
             attempt: None,
         });
         writes.push(Write::Insert { serial, job, created_at: now.floor, due_at });
-        Ok(Placed { how, state, due_at, kept: None })
+        Ok(Placed { how, state, due_at })
+    }
+
+    /// A put may keep or replace only a job of its own topic.
+    fn may_meet(&self, living: Slot, job: &NewJob) -> Reply<()> {
+        let (state, topic) = (self.index.entry(living).state, self.index.topic(living));
+        match *topic == job.topic && job.on_conflict != OnConflict::Reject {
+            true => Ok(()),
+            false => Err(Refusal::Exists(Some(Living { state, topic: topic.clone() }))),
+        }
     }
 
     /// Reserves for one want; `given` numbers the reservations of the call. Answers the jobs and

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::codec::{Attempt, Record};
 use crate::{
-    job::{Job, JobId, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
+    job::{Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
     store::{Counts, Damaged, How, Place, Placed, Reply, StoreError},
 };
 
@@ -94,24 +94,20 @@ impl Values {
                 how: How::Created,
                 state: if created % 2 == 1 { State::Ready } else { State::Delayed },
                 due_at: UnixMillis::new(created.unsigned_abs() / 2),
-                kept: None,
             })),
-            of_living => Self::new(of_living)?.placed_on_living().map(Ok),
+            of_living => Self::new(of_living)?.placed_on_living(),
         }
     }
 
-    fn placed_on_living(&mut self) -> Result<Placed, StoreError> {
-        let how = match self.int()? {
+    fn placed_on_living(&mut self) -> Result<Reply<Placed>, StoreError> {
+        let (how, state) = (self.int()?, state_of(self.int()?)?);
+        let how = match how {
             1 => How::Kept,
             2 => How::Replaced,
+            -2 => return Ok(Err(Refusal::Exists(Some(Living { state, topic: self.parsed()? })))),
             other => return Err(StoreError::unreadable(format!("put reply {other}"))),
         };
-        let (state, due_at) = (state_of(self.int()?)?, self.millis()?);
-        let kept = match self.text()?.as_str() {
-            "" => None,
-            topic => Some(topic.parse().map_err(StoreError::unreadable)?),
-        };
-        Ok(Placed { how, state, due_at, kept })
+        Ok(Ok(Placed { how, state, due_at: self.millis()? }))
     }
 
     /// What `pop.lua` says of one job, which has this reservation since `now`. Damage of its
@@ -237,12 +233,13 @@ pub(super) fn state_of(code: i64) -> Result<State, StoreError> {
 fn refusal(code: i64) -> Result<Refusal, StoreError> {
     match code {
         -1 => Ok(Refusal::NotFound),
-        -2 => Ok(Refusal::Exists),
+        -2 => Ok(Refusal::Exists(None)),
         -3 => Ok(Refusal::ReservationLost),
         -4 => Ok(Refusal::NeverPopped),
         -5 => Ok(Refusal::Reserved),
         -6 => Ok(Refusal::Dead),
         -7 => Ok(Refusal::DueTooFar),
+        -8 => Ok(Refusal::NotReserved),
         other => Err(StoreError::unreadable(format!("refusal {other}"))),
     }
 }

@@ -54,6 +54,9 @@ impl Machine {
     ) -> Reply<Moved> {
         let slot = self.held(&release.held)?;
         let entry = self.index.entry(slot);
+        if release.held.reservation.is_none() && entry.state != State::Reserved {
+            return Err(Refusal::NotReserved);
+        }
         let number = self.attempt(slot).number;
         let delay = release.delay.unwrap_or_else(|| backoff_delay(entry, number));
         let due_at = now.due(Schedule::In(delay))?;

@@ -2,8 +2,8 @@
 -- ARGV  per job: id, topic, schedule (see due_time), rest of its record, 'reject' | 'keep' | 'replace';
 --       with a '+' behind that word the body follows: it is too long for the record
 -- Reply per job: if created, twice the due time, and one more if it is ready; or refusal; or
---       {1 kept | 2 replaced, state, due time, the topic if kept ('')}
---       e.g. {3527380120001, -2, {1, 3, 1763690060000, 'orders'}}
+--       {1 kept | 2 replaced, state, due time}; or {refusal, state and topic of the living job}
+--       e.g. {3527380120001, -7, {1, 3, 1763690060000}, {-2, 4, 'orders'}}
 local reply, created = {}, {}
 local version_and_time = string.format('2 %d %d ', NOW, NOW % 65521)
 -- Words behind which a body follows.
@@ -34,12 +34,15 @@ end
 local function conflict(id, topic, due, record, body, on_conflict)
   local tools = tools()
   local living = tools.find(id, redis.call('HGET', ATTEMPTS, id))
-  if on_conflict == 'reject' or not living then return EXISTS end
+  if not living then return EXISTS end
   local old, state, score = tools.locate(id, living.topic)
+  -- A put keeps and replaces only what is of its own topic.
+  if state and (on_conflict == 'reject' or old ~= topic) then return { EXISTS, STATE_CODE[state], old } end
+  if on_conflict == 'reject' then return EXISTS end
   -- A job in no set is not alive, whatever its record says: it is replaced.
   if on_conflict == 'keep' and state then
     local held_or_dead = living.attempt and (state == 'reserved' or state == 'dead')
-    return { 1, STATE_CODE[state], held_or_dead and living.attempt.due or score, old }
+    return { 1, STATE_CODE[state], held_or_dead and living.attempt.due or score }
   end
   if state == 'reserved' then return RESERVED end
   if state then tools.leaves(old) end
@@ -50,7 +53,7 @@ local function conflict(id, topic, due, record, body, on_conflict)
   local became = tools.place_due(topic, id, due)
   tools.name(topic)
   tools.commit()
-  return { 2, STATE_CODE[became], due, '' }
+  return { 2, STATE_CODE[became], due }
 end
 
 -- Nothing below throws once a record is written: what it goes to is known to be of the right type.

@@ -3,10 +3,11 @@
 -- Reply per job: state, topic, due time, 1 if it died by this; or refusal, '', 0, 0
 local reply = {}
 
-local function release(id, a, delay, error)
+local function release(id, a, by_id_alone, delay, error)
   local rules = parse_rules(id, a.rules) or (find(id) or {}).rules
   local wait = delay or rules and backoff_delay(rules.backoff, a.attempt, id)
   local topic, state, score = locate(id, rules and rules.topic or a.topic)
+  if by_id_alone and state ~= 'reserved' then return NOT_RESERVED, '', 0, 0 end
   -- A job whose rules cannot be read is set aside, as a pop would do.
   if not rules or not wait then rules, error = rules_aside(id, topic), DAMAGED end
   -- A reserved or dead job's due time is in its record; of another it is where the job stands.
@@ -32,7 +33,7 @@ each_job(4, function(id, text, i)
   local a, refusal = judge(text, id, ARGV[i + 1])
   if a then
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] =
-      release(id, a, tonumber(ARGV[i + 2]), ARGV[i + 3])
+      release(id, a, ARGV[i + 1] == '', tonumber(ARGV[i + 2]), ARGV[i + 3])
   else
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = refusal, '', 0, 0
   end
