@@ -23,7 +23,7 @@ pub(super) struct Problem {
     pub(super) detail: String,
     pub(super) field: Option<String>,
     /// The job that has the id already.
-    pub(super) living: Option<Living>,
+    pub(super) living: Option<Box<Living>>,
     pub(super) applied: Applied,
     /// What it comes from, for the log alone.
     pub(super) cause: Option<String>,
@@ -128,7 +128,7 @@ impl Problem {
     }
 
     fn write(self) -> Written {
-        let (state, topic) = self.living.map(|Living { state, topic }| (state, topic)).unzip();
+        let (state, topic) = self.living.map(|living| (living.state, living.topic)).unzip();
         Written {
             kind: "about:blank",
             title: self.status.canonical_reason().unwrap_or("Error"),
@@ -165,9 +165,10 @@ impl From<Refusal> for Problem {
                     "no living job has this id: it was never put, or is finished or deleted";
                 Self::new(StatusCode::NOT_FOUND, "job_not_found", detail)
             }
-            Refusal::Exists(living) => {
-                Self { living: living.clone(), ..conflict("job_exists", &exists(living.as_ref())) }
-            }
+            Refusal::Exists(living) => Self {
+                living: living.clone().map(Box::new),
+                ..conflict("job_exists", &exists(living.as_ref()))
+            },
             Refusal::NotReserved => conflict(
                 "reservation_lost",
                 "no consumer holds this job any more and no `reservation` is given, so there is \
