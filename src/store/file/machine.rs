@@ -6,6 +6,7 @@
 
 mod acts;
 mod batch;
+mod clock;
 mod restore;
 mod topics;
 
@@ -286,15 +287,6 @@ impl Machine {
 
     fn next_deadline(&self, now: Now) -> Option<Next> {
         self.index.next_deadline().map(|at| Next::seen(at, now.micros))
-    }
-
-    /// The clock was set by so many milliseconds: the ends of all reservations move with it.
-    pub(super) fn move_reservations(&mut self, by: i64, writes: &mut Vec<Write>) {
-        for slot in self.index.reserved() {
-            let until = self.index.entry(slot).at.get().saturating_add_signed(by);
-            self.index.place(slot, State::Reserved, UnixMillis::new(until));
-            self.write_attempt(slot, ErrorText::Keep, writes);
-        }
     }
 
     /// The entry of a job, and its topic.
