@@ -174,6 +174,8 @@ async fn a_client_that_does_not_read_its_answer_is_cut() {
     let server = with_a_large_job(&place, "[server]\nwrite_timeout = \"1s\"\n").await;
     let mut reader = slow_reader(&address(&server.base));
     reader.write_all(LOOK).expect("sent");
+    // Then the server has accepted the connection, and it counts.
+    reader.read_exact(&mut [0; 12]).expect("it has begun");
     let sockets = || {
         let files = std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs");
         let target =
