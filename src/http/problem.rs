@@ -234,7 +234,7 @@ impl From<StoreError> for Problem {
                 "store_full",
                 "the store has no room for more jobs; finishing and deleting still work",
             ),
-            (StoreError::Replaced, _) => Self::new(
+            (StoreError::Replaced { .. }, _) => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "store_replaced",
                 "the store was emptied or replaced since this server began, and jobs are lost; \

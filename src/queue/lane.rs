@@ -14,10 +14,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Change, Job, JobId, NewJob, Nonce, State, Topic, UnixMillis},
-    store::{
-        Applied, Bury, Held, How, Moved, Outcome, Placed, Release, Reply, Store, StoreError, Touch,
-        Want,
-    },
+    store::{Applied, Bury, Held, How, Moved, Outcome, Placed, Release, Reply, Store, Touch, Want},
 };
 
 /// So many bytes of a body count as much as a job: a full batch of 1,000 has about 8 MiB.
@@ -56,7 +53,9 @@ impl Scene {
     fn moved(&self, topic: &Topic, state: State, at: UnixMillis) {
         match state {
             State::Ready => self.ready(topic, 1),
-            State::Delayed | State::Reserved | State::Dead => self.bell.ring(at),
+            State::Delayed => self.bell.ring(at),
+            // A dead job's time is the one that it was due at; the end of its retention is far.
+            State::Reserved | State::Dead => {}
         }
     }
 
@@ -140,14 +139,24 @@ impl Scene {
             delete: self.coalescer(|scene: Self, jobs| async move {
                 scene.store.delete(scene.bucket, jobs).await
             }),
-            reschedule: self.coalescer(|scene: Self, jobs| async move {
-                let replies = scene.store.reschedule(scene.bucket, jobs).await?;
-                for job in replies.iter().flatten() {
-                    scene.moved(&job.topic, job.state, job.due_at);
-                }
-                Ok(replies)
-            }),
+            reschedule: {
+                let scene = self.clone();
+                let weight = |(_, change): &(JobId, Change)| {
+                    1 + change.body.as_ref().map_or(0, |body| body.len()) / PART
+                };
+                Coalescer::weighing(weight, limit, &self.calls, move |jobs| {
+                    scene.clone().reschedule(jobs)
+                })
+            },
         }
+    }
+
+    async fn reschedule(self, jobs: Vec<(JobId, Change)>) -> Outcome<Vec<Reply<Job>>> {
+        let replies = self.store.reschedule(self.bucket, jobs).await?;
+        for job in replies.iter().flatten() {
+            self.moved(&job.topic, job.state, job.due_at);
+        }
+        Ok(replies)
     }
 
     fn count_dead(&self, replies: &[Reply<Moved>]) {
@@ -189,7 +198,7 @@ impl Scene {
             ..same[0].clone()
         });
         let popped = self.store.pop(self.bucket, nonce, together.collect()).await;
-        if let Err(StoreError::Unavailable { applied: Applied::Unknown, .. }) = &popped {
+        if popped.as_ref().is_err_and(|error| error.applied() == Applied::Unknown) {
             unanswered.add(nonce, wants.iter().map(|want| want.topic.clone()).collect());
         }
         let popped = popped?;

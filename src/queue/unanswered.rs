@@ -27,6 +27,8 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long a pop is looked for that has reserved nothing yet: a call that was given up may be
 /// carried out later, by a server that stood still or over a network that did.
 const LOOKED_FOR: Duration = Duration::from_secs(60);
+/// After so long the longest TTR is over.
+const GIVEN_UP: Duration = Duration::from_secs(24 * 3_600);
 
 /// The unanswered pops of one bucket.
 pub(super) struct Unanswered {
@@ -101,13 +103,15 @@ impl Unanswered {
         let mut found = HashSet::new();
         let scanned = self.scan(&pops, &asked, &mut found).await;
         let mut now = self.lock();
-        now.waiting.iter_mut().for_each(|pop| pop.found |= found.contains(&pop.nonce));
         match scanned {
+            // A scan may see a part of a pop that was carried out meanwhile; the one after it sees all.
             Ok(()) => now.waiting.retain(|pop| {
                 let is_over = pop.found || pop.since.elapsed() > LOOKED_FOR;
                 !(is_over && asked.contains(&pop.nonce))
             }),
             Err(error) => {
+                // A topic that can never be read ends the search as well: its TTRs decide.
+                now.waiting.retain(|pop| pop.since.elapsed() <= GIVEN_UP);
                 let (bucket, pops) = (self.scene.bucket.index(), pops.len());
                 match last {
                     false => tracing::debug!(bucket, pops, %error, "failed to give jobs back yet"),
@@ -117,6 +121,7 @@ impl Unanswered {
                 }
             }
         }
+        now.waiting.iter_mut().for_each(|pop| pop.found |= found.contains(&pop.nonce));
         let is_new = |pop: &Pop| !asked.contains(&pop.nonce);
         now.in_hand = now.waiting.iter().any(|pop| !last || is_new(pop));
         now.in_hand
@@ -132,22 +137,33 @@ impl Unanswered {
         let mut topics: Vec<&Topic> = pops.iter().flat_map(|pop| &pop.topics).collect();
         topics.sort_unstable();
         topics.dedup();
+        // A topic that cannot be read does not keep those of the others.
+        let mut scanned = Ok(());
         for topic in topics {
-            let mut cursor = None;
-            loop {
-                let page = self.scene.store.held(self.scene.bucket, topic.clone(), cursor).await?;
-                let nonce = |held: &Held| held.reservation.map(Reservation::nonce);
-                let is_theirs = |held: &Held| nonce(held).is_some_and(|n| asked.contains(&n));
-                let theirs: Vec<Held> = page.held.into_iter().filter(is_theirs).collect();
-                found.extend(theirs.iter().filter_map(nonce));
-                self.give_back(topic, theirs).await?;
-                cursor = page.next;
-                if cursor.is_none() {
-                    break;
-                }
+            scanned = self.scan_topic(topic, asked, found).await.and(scanned);
+        }
+        scanned
+    }
+
+    async fn scan_topic(
+        &self,
+        topic: &Topic,
+        asked: &HashSet<Nonce>,
+        found: &mut HashSet<Nonce>,
+    ) -> Outcome<()> {
+        let mut cursor = None;
+        loop {
+            let page = self.scene.store.held(self.scene.bucket, topic.clone(), cursor).await?;
+            let nonce = |held: &Held| held.reservation.map(Reservation::nonce);
+            let is_theirs = |held: &Held| nonce(held).is_some_and(|n| asked.contains(&n));
+            let theirs: Vec<Held> = page.held.into_iter().filter(is_theirs).collect();
+            found.extend(theirs.iter().filter_map(nonce));
+            self.give_back(topic, theirs).await?;
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     async fn give_back(&self, topic: &Topic, held: Vec<Held>) -> Outcome<()> {

@@ -150,6 +150,14 @@ async fn close(link: &Link, farewell: Option<Farewell>, write_timeout: Duration)
     if !matches!(timeout(write_timeout, written).await, Ok(Ok(()))) {
         return;
     }
+    tokio::select! {
+        _ = timeout(write_timeout, throw_away(link)) => {}
+        () = link.discarded() => {}
+    }
+}
+
+/// Reads on until the client ends its side, pauses, or has sent too much.
+async fn throw_away(link: &Link) {
     let mut most = THROWN_AWAY;
     while let Ok(Ok(())) = timeout(PAUSE, link.stream.readable()).await {
         // Clears the readiness of the runtime, too.

@@ -95,7 +95,10 @@ impl Link {
                 false
             }
             Phase::Handling => {
-                state.phase = Phase::Writing;
+                // "100 Continue" asks for the rest of the request; the answer is still to come.
+                if !bytes.starts_with(b"HTTP/1.1 100") {
+                    state.phase = Phase::Writing;
+                }
                 true
             }
             Phase::Writing | Phase::Flushing => true,

@@ -32,7 +32,10 @@ pub enum StoreError {
     },
     /// The store is not the one it was: it was emptied, or is another one.
     #[error("the store has lost its jobs since this server began: it was emptied or replaced")]
-    Replaced,
+    Replaced {
+        /// Whether the batch may have been carried out.
+        applied: Applied,
+    },
     /// What the store has of the job asked for is damaged; other jobs are fine.
     #[error("failed to read a job: {cause}")]
     Damaged {
@@ -71,8 +74,8 @@ impl StoreError {
     /// Whether the batch may have been carried out.
     pub fn applied(&self) -> Applied {
         match self {
-            Self::Unavailable { applied, .. } => *applied,
-            Self::Full { .. } | Self::Replaced | Self::Damaged { .. } => Applied::No,
+            Self::Unavailable { applied, .. } | Self::Replaced { applied } => *applied,
+            Self::Full { .. } | Self::Damaged { .. } => Applied::No,
             Self::Unreadable { .. } => Applied::Unknown,
         }
     }

@@ -21,7 +21,7 @@ use crate::{
     config::Settings,
     job::{Bucket, Buckets, Job, JobId, Refusal},
     server::open_store,
-    store::{MAX_BATCH, Store},
+    store::Store,
 };
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -155,7 +155,8 @@ async fn fill(store: &dyn Store, source: &Source, content: &Content) -> Outcome<
     }
     let mut reader = source.open()?;
     let mut progress = Progress::new("imported", Some(content.tally.jobs()));
-    let (mut batches, mut taken) = (Batches::new(store.buckets()), Taken::default());
+    let (mut batches, mut taken) =
+        (Batches::new(store.buckets(), store.batch_limit()), Taken::default());
     while let Some(item) = reader.next()? {
         if let Item::Job(job) = item {
             for (bucket, jobs) in batches.add(*job) {
@@ -189,14 +190,16 @@ async fn restore(
 /// Jobs on their way, by the bucket that they have in this store.
 struct Batches {
     buckets: Buckets,
+    /// Most jobs of one.
+    limit: usize,
     of: Vec<(Vec<Job>, usize)>,
     bytes: usize,
 }
 
 impl Batches {
-    fn new(buckets: Buckets) -> Self {
+    fn new(buckets: Buckets, limit: usize) -> Self {
         let of = buckets.all().map(|_| Default::default()).collect();
-        Self { buckets, of, bytes: 0 }
+        Self { buckets, limit, of, bytes: 0 }
     }
 
     /// Adds a job; answers what is to be restored now, in this order.
@@ -207,7 +210,7 @@ impl Batches {
         jobs.push(job);
         *bytes += size;
         self.bytes += size;
-        if jobs.len() >= MAX_BATCH || *bytes >= BATCH_BYTES {
+        if jobs.len() >= self.limit || *bytes >= BATCH_BYTES {
             self.bytes -= std::mem::take(bytes);
             return vec![(bucket, std::mem::take(jobs))];
         }

@@ -18,7 +18,7 @@ use super::{
     records::Records,
     writer::{Deliver, Desk, Work},
 };
-use crate::store::{Outcome, StoreError};
+use crate::store::{Applied, Outcome, StoreError};
 
 /// Most jobs of one batch whose damage is written around; one page has fewer rows.
 const MAX_DAMAGED: usize = 256;
@@ -138,16 +138,18 @@ impl Desk {
         };
         self.records.roll_back();
         let no_room = self.lacks_room(&failure);
-        if !no_room || failure.is_in_doubt() {
+        if failure.is_in_doubt() || (!no_room && needy.is_empty()) {
             return both(Err(self.undo(&failure, no_room)));
         }
+        // What brings jobs is refused, for want of room or for a page that takes no more.
+        let refused = || if no_room { full() } else { failing(&failure.cause) };
         self.take_back(mark);
         match self.write([&mut others, &mut Vec::new()]) {
-            Ok(()) => (self.committed(!others.is_empty()), Err(full())),
+            Ok(()) => (self.committed(!others.is_empty()), Err(refused())),
             Err(failure) => {
                 self.records.roll_back();
                 let no_room = self.lacks_room(&failure);
-                (Err(self.undo(&failure, no_room)), Err(full()))
+                (Err(self.undo(&failure, no_room)), Err(refused()))
             }
         }
     }
@@ -171,7 +173,8 @@ impl Desk {
             self.compare_files();
         }
         match self.health.is_replaced() && written {
-            true => Err(StoreError::Replaced),
+            // It is in the files that are open, wherever those are now.
+            true => Err(StoreError::Replaced { applied: Applied::Unknown }),
             false => Ok(()),
         }
     }
@@ -237,6 +240,8 @@ impl Desk {
     fn try_to_write(&mut self) -> Result<(), Box<dyn Error>> {
         self.compare_files();
         if self.health.is_replaced() {
+            // What is open is read again: it may have the batch or not.
+            self.stale |= mem::take(&mut self.in_doubt);
             return Ok(());
         }
         if self.in_doubt {
@@ -262,7 +267,7 @@ impl Desk {
     fn compare_files(&mut self) {
         self.compared = Instant::now();
         if !self.files.are_in_place() {
-            self.health.fail(StoreError::Replaced);
+            self.health.fail(StoreError::Replaced { applied: Applied::No });
         }
     }
 }

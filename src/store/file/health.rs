@@ -71,10 +71,10 @@ impl Health {
     pub(super) fn fail(&self, error: StoreError) {
         let mut state = self.state();
         // What was replaced stays replaced.
-        if matches!(state.broken, Some(StoreError::Replaced)) {
+        if matches!(state.broken, Some(StoreError::Replaced { .. })) {
             return;
         }
-        if state.broken.is_none() || matches!(error, StoreError::Replaced) {
+        if state.broken.is_none() || matches!(error, StoreError::Replaced { .. }) {
             tracing::error!(%error, "nothing can be written: all changes are refused");
         }
         state.broken = Some(error);
@@ -82,19 +82,25 @@ impl Health {
 
     /// Writing goes well again.
     pub(super) fn mend(&self) {
-        if self.state().broken.take().is_some() {
+        let mut state = self.state();
+        // What was replaced stays replaced.
+        if !matches!(state.broken, None | Some(StoreError::Replaced { .. })) {
+            state.broken = None;
             tracing::info!("writing goes well again: changes are taken");
         }
     }
 
     /// Whether it is worth trying to write again.
     pub(super) fn is_failing(&self) -> bool {
-        self.state().broken.as_ref().is_some_and(|error| !matches!(error, StoreError::Replaced))
+        self.state()
+            .broken
+            .as_ref()
+            .is_some_and(|error| !matches!(error, StoreError::Replaced { .. }))
     }
 
     /// Whether the files are not those that were opened.
     pub(super) fn is_replaced(&self) -> bool {
-        matches!(self.state().broken, Some(StoreError::Replaced))
+        matches!(self.state().broken, Some(StoreError::Replaced { .. }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -52,6 +52,12 @@ use crate::job::{
     TopicSettings, UnixMillis,
 };
 
+/// So many bytes of bodies are enough for one pop: its answer is in memory, and reading holds up
+/// the commit that others wait for.
+const ENOUGH: usize = 4 << 20;
+/// How many jobs a pop reserves before it looks at their bytes.
+const POP_STEP: usize = 16;
+
 /// The store in a directory.
 pub struct FileStore {
     writer: Writer,
@@ -176,14 +182,28 @@ impl Store for FileStore {
 
     async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>> {
         let reserve = move |desk: &mut Desk| {
-            let (now, mut given) = (desk.now(), 0);
+            let (now, mut given, mut bytes) = (desk.now(), 0, 0);
             let mut all = Vec::with_capacity(wants.len());
-            for want in wants {
-                let machine = &mut desk.machines[bucket.index()];
-                let numbers = (nonce, &mut given);
-                let (taken, left) = machine.pop(now, numbers, &want, &mut desk.writes);
-                let jobs = read_taken(desk, bucket, now, &want.topic, taken)?;
-                all.push(Popped { jobs, left });
+            for Want { topic, count, ttr } in wants {
+                let mut popped = Popped::default();
+                loop {
+                    let rest = usize::from(count).saturating_sub(popped.jobs.len());
+                    // After so many bytes the caller sees that there is more, and asks again.
+                    let step = if bytes >= ENOUGH { 0 } else { rest.min(POP_STEP) };
+                    let count = u16::try_from(step).unwrap_or(u16::MAX);
+                    let want = Want { topic: topic.clone(), count, ttr };
+                    let machine = &mut desk.machines[bucket.index()];
+                    let numbers = (nonce, &mut given);
+                    let (taken, left) = machine.pop(now, numbers, &want, &mut desk.writes);
+                    popped.left = left;
+                    if taken.is_empty() {
+                        break;
+                    }
+                    let jobs = read_taken(desk, bucket, now, &want.topic, taken)?;
+                    bytes += jobs.iter().map(|job| job.body.len()).sum::<usize>();
+                    popped.jobs.extend(jobs);
+                }
+                all.push(popped);
             }
             Ok(all)
         };

@@ -188,14 +188,19 @@ impl Reader {
     fn attempts(&mut self) -> Attempts {
         let leaves = self.tree("attempts");
         let mut all = Attempts { rows: HashMap::new(), damaged: Vec::new(), gaps: leaves.gaps };
+        // A leaf of which cells are lost may have had all between its neighbours.
+        let (mut last, mut open) = (i64::MIN, None);
         for leaf in leaves.pages {
             let (cells, wrong) = self.pages.cells(leaf).unwrap_or_default();
-            if wrong != Some(0) {
-                let serials = || cells.iter().map(|cell| cell.serial);
-                let range =
-                    (serials().min().unwrap_or(i64::MIN), serials().max().unwrap_or(i64::MAX));
-                all.gaps.push(range);
+            let serials = || cells.iter().map(|cell| cell.serial);
+            if let (Some(low), Some(first)) = (open, serials().min()) {
+                all.gaps.push((low, first));
+                open = None;
             }
+            if wrong != Some(0) {
+                open = open.or(Some(last));
+            }
+            last = serials().max().unwrap_or(last);
             for cell in cells {
                 match attempt_row(&cell) {
                     Some((row, checksum, error)) if row.checksum() == checksum => {
@@ -213,6 +218,7 @@ impl Reader {
                 }
             }
         }
+        all.gaps.extend(open.map(|low| (low, i64::MAX)));
         all
     }
 

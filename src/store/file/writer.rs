@@ -6,6 +6,7 @@
 
 use std::{
     error::Error,
+    mem,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -188,6 +189,14 @@ impl Desk {
                 machines[buckets.of(&job.id).index()].load_damaged(now, job);
             }
             machines.iter_mut().for_each(Machine::loaded);
+            if mem::take(&mut self.clock_set_by) != 0 {
+                // Whether the file has the ends of reservations as they were moved is not known:
+                // each gets its whole TTR again, which may be late and is never early.
+                for machine in machines {
+                    machine.renew_reservations(now, &mut self.writes);
+                    machine.settle();
+                }
+            }
             self.stale = false;
         }
         Ok(())
@@ -297,6 +306,8 @@ impl Desk {
     /// How long nothing need be done beside what is asked for; none is for ever.
     fn rest(&self) -> Option<Duration> {
         match self.retry_after() {
+            // Nothing is tended any more.
+            None if self.health.is_replaced() => None,
             None => [self.tidier.rest(), self.ballast.rest()].into_iter().flatten().min(),
             failing => failing,
         }

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     job::{Bucket, Buckets},
-    store::StoreError,
+    store::{Applied, StoreError},
 };
 
 /// Losses of a bucket within this are one.
@@ -86,7 +86,9 @@ impl Epochs {
     /// Refuses after a loss that nobody has accepted.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match self.losses() {
-            lost if lost > 0 && !self.accept_data_loss => Err(StoreError::Replaced),
+            lost if lost > 0 && !self.accept_data_loss => {
+                Err(StoreError::Replaced { applied: Applied::No })
+            }
             _ => Ok(()),
         }
     }
@@ -116,6 +118,6 @@ mod tests {
         epochs.remember(0, "b".to_owned());
         assert_eq!(compare(Some("b")), (false, 1));
         assert_eq!(compare(Some("a")), (false, 1), "a look that was under way before");
-        assert!(matches!(epochs.check(), Err(StoreError::Replaced)));
+        assert!(matches!(epochs.check(), Err(StoreError::Replaced { .. })));
     }
 }

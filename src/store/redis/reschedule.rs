@@ -12,6 +12,9 @@ use crate::{
     store::{Applied, Outcome, Reply, StoreError},
 };
 
+/// So many bytes of bodies are enough for one call. Mirrored in `prelude.lua`.
+const ENOUGH: usize = 512 << 10;
+
 impl RedisStore {
     /// The script stops after so many bytes of bodies: the rest is sent again until all are done.
     pub(super) async fn reschedule_parts(
@@ -21,7 +24,7 @@ impl RedisStore {
     ) -> Outcome<Vec<Reply<Job>>> {
         let mut replies = Vec::with_capacity(jobs.len());
         while replies.len() < jobs.len() {
-            let rest = &jobs[replies.len()..];
+            let rest = fitting(&jobs[replies.len()..]);
             let fill = |cmd: &mut Cmd| rest.iter().for_each(|(id, change)| argue(cmd, id, change));
             let done = self.run(&self.scripts.reschedule, bucket, fill).await;
             let mut reply = done.map_err(|error| match error.applied() {
@@ -37,6 +40,17 @@ impl RedisStore {
         }
         Ok(replies)
     }
+}
+
+/// The first of these jobs, as many as one call may have bodies of.
+fn fitting(jobs: &[(JobId, Change)]) -> &[(JobId, Change)] {
+    let mut bytes = 0;
+    let fits = |(_, change): &&(JobId, Change)| {
+        let fits = bytes <= ENOUGH;
+        bytes += change.body.as_ref().map_or(0, |body| body.len());
+        fits
+    };
+    &jobs[..jobs.iter().take_while(fits).count()]
 }
 
 /// The arguments of one job.

@@ -32,12 +32,20 @@ if next(of_topic, (next(of_topic))) then
 end
 
 -- Removes those that are not reserved any more from where they are.
-local function take_others(topic, ids)
-  local tools = tools()
+local function take_others(topic, ids, missing)
+  local tools, rest = tools(), {}
   for _, id in ipairs(ids) do
-    local there, state = topic, tools.state_of(topic, id)
-    -- A topic that is damaged is not where the job is.
-    if not state then there, state = tools.search(id) end
+    local state = tools.state_of(topic, id)
+    if state then
+      tools.take(state, topic, id)
+      missing = missing - 1
+    else
+      rest[#rest + 1] = id
+    end
+  end
+  -- A topic that is damaged is not where the job is.
+  for _, id in ipairs(missing > 0 and rest or {}) do
+    local there, state = tools.search(id)
     tools.take(state, there, id)
     if there then tools.leaves(there) end
   end
@@ -46,9 +54,8 @@ end
 
 for topic, same in pairs(of_topic) do
   -- Nearly always all are still reserved. A set that is none of these has no job of ours.
-  if redis.call('ZREM', key('reserved', topic), unpack(same)) < #same then
-    pcall(take_others, topic, same)
-  end
+  local missing = #same - redis.call('ZREM', key('reserved', topic), unpack(same))
+  if missing > 0 then pcall(take_others, topic, same, missing) end
   leave(topic)
 end
 if #finished > 0 then

@@ -43,6 +43,8 @@ local function reschedule(id, text, schedule, new_crc, ...)
   local due = score or NOW
   if schedule ~= '' then due = due_time(schedule) end
   if not due then return DUE_TOO_FAR end
+  -- A long body that is not here is damaged, or on another node: its record stays as it is.
+  if rules.length > INLINE and new_crc == '' and redis.call('HEXISTS', BODIES, id) == 0 then return NOT_FOUND end
 
   local a, long, rules_now = parse_attempt(text), nil, nil
   record, long, rules_now = changed(id, record, rules, new_crc, ...)
