@@ -145,7 +145,14 @@ impl Desk {
         let refused = || if no_room { full() } else { failing(&failure.cause) };
         self.take_back(mark);
         match self.write([&mut others, &mut Vec::new()]) {
-            Ok(()) => (self.committed(!others.is_empty()), Err(refused())),
+            Ok(()) => {
+                let committed = self.committed(!others.is_empty());
+                if !no_room {
+                    // Was it a page that only they need, or can nothing be written?
+                    self.mend();
+                }
+                (committed, Err(refused()))
+            }
             Err(failure) => {
                 self.records.roll_back();
                 let no_room = self.lacks_room(&failure);
