@@ -185,9 +185,8 @@ impl Store for FileStore {
             let (now, mut given, mut bytes) = (desk.now(), 0, 0);
             let mut all = Vec::with_capacity(wants.len());
             for Want { topic, count, ttr } in wants {
-                let mut popped = Popped::default();
+                let (mut popped, mut rest) = (Popped::default(), usize::from(count));
                 loop {
-                    let rest = usize::from(count).saturating_sub(popped.jobs.len());
                     // After so many bytes the caller sees that there is more, and asks again.
                     let step = if bytes >= ENOUGH { 0 } else { rest.min(POP_STEP) };
                     let count = u16::try_from(step).unwrap_or(u16::MAX);
@@ -199,6 +198,7 @@ impl Store for FileStore {
                     if taken.is_empty() {
                         break;
                     }
+                    rest -= taken.len();
                     let jobs = read_taken(desk, bucket, now, &want.topic, taken)?;
                     bytes += jobs.iter().map(|job| job.body.len()).sum::<usize>();
                     popped.jobs.extend(jobs);
