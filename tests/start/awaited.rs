@@ -1,5 +1,7 @@
 //! A store that is not there yet, or still loads: waited for, with a word about it, unless it is unfit.
 
+use std::time::Duration;
+
 use crate::{
     process::Process,
     resp::ask,
@@ -29,6 +31,10 @@ fn one_that_loads_its_data_is_waited_for_and_judged_then() {
     ask(redis.port(), &["EVAL", fill, "0"]).expect("an answer");
     redis.kill();
     redis.begin();
+    // What is said first is said for some seconds: not that the port is closed.
+    while ask(redis.port(), &["PING"]).is_none() {
+        std::thread::sleep(Duration::from_millis(1)); // a closed port tells no event
+    }
     let server = Logged::begin(&place, &store(&redis.url(), ""));
     let said = server.wait_for("loading its data");
     assert!(!said.contains("maxmemory-policy"), "{said}");
