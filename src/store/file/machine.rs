@@ -7,15 +7,16 @@
 mod acts;
 mod batch;
 mod clock;
+mod promote;
 mod restore;
 mod topics;
 
 use crate::{
     job::{
-        After, Change, Due, Event, JobId, Living, Millis, NewJob, Nonce, OnConflict, Refusal,
-        Reservation, State, Topic, UnixMillis, next,
+        Change, Due, Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State,
+        Topic, UnixMillis, next,
     },
-    store::{Held, How, Look, Moves, Next, Now, Placed, Promoted, Reply, Want},
+    store::{Held, How, Now, Placed, Reply},
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Rules, Slot};
@@ -171,23 +172,21 @@ impl Machine {
         }
     }
 
-    /// Reserves for one want; `given` numbers the reservations of the call. Answers the jobs and
-    /// how many are left.
+    /// Reserves the first ready job of a topic.
     pub(super) fn pop(
         &mut self,
         now: Now,
-        (nonce, given): (Nonce, &mut u16),
-        want: &Want,
+        topic: &Topic,
+        (reservation, ttr): (Reservation, Option<Millis>),
         writes: &mut Vec<Write>,
-    ) -> (Vec<Taken>, u64) {
-        let mut taken = Vec::new();
-        while taken.len() < usize::from(want.count) && *given < Nonce::RESERVATIONS {
-            let Some(slot) = self.index.first(&want.topic, State::Ready) else { break };
-            let reservation = nonce.reservation(*given);
-            *given += 1;
-            taken.push(self.reserve(slot, now, reservation, want.ttr, writes));
-        }
-        (taken, self.index.count(&want.topic, State::Ready))
+    ) -> Option<Taken> {
+        let slot = self.index.first(topic, State::Ready)?;
+        Some(self.reserve(slot, now, reservation, ttr, writes))
+    }
+
+    /// How many jobs of a topic are ready.
+    pub(super) fn ready(&self, topic: &Topic) -> u64 {
+        self.index.count(topic, State::Ready)
     }
 
     fn reserve(
@@ -226,67 +225,6 @@ impl Machine {
         let expired = earlier.is_some_and(|a| a.expired);
         self.write_attempt(slot, error_text(expired), writes);
         taken
-    }
-
-    pub(super) fn promote(&mut self, now: Now, limit: usize, writes: &mut Vec<Write>) -> Promoted {
-        let mut topics: Vec<(Topic, Moves)> = Vec::new();
-        for _ in 0..limit {
-            let Some(slot) = self.index.first_due() else { break };
-            if self.index.entry(slot).at > now.floor {
-                break;
-            }
-            let topic = self.index.topic(slot);
-            let known = topics.iter().position(|(name, _)| name == topic);
-            let index = known.unwrap_or_else(|| {
-                topics.push((topic.clone(), Moves::default()));
-                topics.len() - 1
-            });
-            self.promote_one(now, slot, &mut topics[index].1, writes);
-        }
-        Promoted { topics, next: self.next_deadline(now) }
-    }
-
-    /// The next attempt counts from the end of the TTR, so it does not matter when this runs.
-    fn promote_one(&mut self, now: Now, slot: Slot, moves: &mut Moves, writes: &mut Vec<Write>) {
-        let entry = self.index.entry(slot);
-        let (was, deadline) = (entry.state, entry.at);
-        let (after, due_at) = match (&entry.attempt, was) {
-            (Some(attempt), State::Reserved) => {
-                let due_at = deadline.after(backoff_delay(entry, attempt.number));
-                (after(entry, attempt.number, now.reached(due_at)), due_at)
-            }
-            _ => (After::Now, deadline),
-        };
-        let state = next(Some(was), Event::Promote(after)).expect("a promote is never refused");
-        if was == State::Reserved {
-            moves.expired += 1;
-            self.attempt_mut(slot).expired = true;
-        }
-        match state {
-            None => {
-                moves.gone += 1;
-                self.end(slot, writes);
-            }
-            Some(State::Dead) => {
-                moves.dead += 1;
-                self.die(slot, deadline);
-            }
-            Some(state) => {
-                moves.ready += u64::from(state == State::Ready);
-                self.index.place(slot, state, due_at);
-            }
-        }
-    }
-
-    pub(super) fn look(&self, now: Now, topics: &[Topic]) -> Look {
-        Look {
-            next: self.next_deadline(now),
-            ready: topics.iter().map(|topic| self.index.count(topic, State::Ready)).collect(),
-        }
-    }
-
-    fn next_deadline(&self, now: Now) -> Option<Next> {
-        self.index.next_deadline().map(|at| Next::seen(at, now.micros))
     }
 
     /// The entry of a job, and its topic.
@@ -382,20 +320,5 @@ pub(super) fn due_at_of(entry: &Entry) -> UnixMillis {
     match (&entry.attempt, entry.state) {
         (Some(attempt), State::Reserved | State::Dead) => attempt.due_at,
         _ => entry.at,
-    }
-}
-
-fn backoff_delay(entry: &Entry, attempt: u32) -> Millis {
-    let backoff = entry.rules.backoff.as_ref();
-    backoff.map_or(Millis::ZERO, |backoff| backoff.delay(&entry.id(), attempt))
-}
-
-fn after(entry: &Entry, attempt: u32, due: Due) -> After {
-    let most = entry.rules.max_attempts;
-    let spent = most > 0 && attempt >= most;
-    match (spent, due) {
-        (true, _) => After::Spent,
-        (false, Due::Now) => After::Now,
-        (false, Due::Later) => After::Later,
     }
 }

@@ -12,6 +12,7 @@ mod lock;
 mod machine;
 mod pages;
 mod pending;
+mod pop;
 mod reads;
 mod records;
 mod repair;
@@ -38,25 +39,20 @@ use self::{
     health::Need,
     lock::Lock,
     machine::{Machine, Write},
-    reads::{read_job, read_rest, read_taken, reschedule, without_record},
+    pop::Pop,
+    reads::{list, read_job, reschedule},
     records::Records,
     writer::{Desk, Writer},
 };
 use super::{
-    Bury, ClockJumps, Counts, Damaged, Held, HeldPage, JobPage, Look, Moved, Now, OpenError,
-    Options, Outcome, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError,
-    TopicLook, TopicPage, Touch, Want, steady::ClockWatch,
+    Bury, ClockJumps, Counts, Held, HeldPage, JobPage, Look, Moved, Now, OpenError, Options,
+    Outcome, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook,
+    TopicPage, Touch, Want, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, SettingsNews, State, Topic, TopicDefaults,
     TopicSettings, UnixMillis,
 };
-
-/// So many bytes of bodies are enough for one pop: its answer is in memory, and reading holds up
-/// the commit that others wait for.
-const ENOUGH: usize = 4 << 20;
-/// How many jobs a pop reserves before it looks at their bytes.
-const POP_STEP: usize = 16;
 
 /// The store in a directory.
 pub struct FileStore {
@@ -182,30 +178,8 @@ impl Store for FileStore {
 
     async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>> {
         let reserve = move |desk: &mut Desk| {
-            let (now, mut given, mut bytes) = (desk.now(), 0, 0);
-            let mut all = Vec::with_capacity(wants.len());
-            for Want { topic, count, ttr } in wants {
-                let (mut popped, mut rest) = (Popped::default(), usize::from(count));
-                loop {
-                    // After so many bytes the caller sees that there is more, and asks again.
-                    let step = if bytes >= ENOUGH { 0 } else { rest.min(POP_STEP) };
-                    let count = u16::try_from(step).unwrap_or(u16::MAX);
-                    let want = Want { topic: topic.clone(), count, ttr };
-                    let machine = &mut desk.machines[bucket.index()];
-                    let numbers = (nonce, &mut given);
-                    let (taken, left) = machine.pop(now, numbers, &want, &mut desk.writes);
-                    popped.left = left;
-                    if taken.is_empty() {
-                        break;
-                    }
-                    rest -= taken.len();
-                    let jobs = read_taken(desk, bucket, now, &want.topic, taken)?;
-                    bytes += jobs.iter().map(|job| job.body.len()).sum::<usize>();
-                    popped.jobs.extend(jobs);
-                }
-                all.push(popped);
-            }
-            Ok(all)
+            let mut pop = Pop::new(desk.now(), nonce);
+            wants.into_iter().map(|want| pop.take(desk, bucket, &want)).collect()
         };
         self.writer.call(|desk| desk.all_or_nothing(reserve)).await
     }
@@ -305,28 +279,7 @@ impl Store for FileStore {
         limit: usize,
     ) -> Outcome<JobPage> {
         self.writer
-            .read(move |desk| {
-                let machine = &desk.machines[bucket.index()];
-                let found = machine.list(&topic, state, after.as_ref(), limit);
-                let last = found.last().map(|(_, place)| place.clone());
-                let next = last.filter(|_| found.len() == limit);
-                let found: Vec<(u64, Job)> = found
-                    .into_iter()
-                    .map(|(entry, _)| (entry.serial, without_record(entry, &topic)))
-                    .collect();
-                let mut page = JobPage { next, ..JobPage::default() };
-                for (serial, job) in found {
-                    let id = job.id.clone();
-                    match read_rest(desk, serial, job) {
-                        Ok(job) => page.jobs.push(job),
-                        Err(StoreError::Damaged { cause }) => {
-                            page.damaged.push(Damaged { id, reason: cause.to_string() });
-                        }
-                        Err(error) => return Err(error),
-                    }
-                }
-                Ok(page)
-            })
+            .read(move |desk| list(desk, bucket, (&topic, state), after.as_ref(), limit))
             .await
     }
 

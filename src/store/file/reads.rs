@@ -1,59 +1,18 @@
-//! Jobs with what only the disk knows of them. One that cannot be read is set aside or refused, and
-//! the others go on.
+//! Jobs with what only the disk knows of them. One that cannot be read is refused or told with the
+//! reason, and the others go on.
 
 use bytes::Bytes;
 
 use super::{
     index::Entry,
-    machine::{EXPIRED, Taken, Write, due_at_of},
+    machine::{EXPIRED, due_at_of},
     records::ReadError,
     writer::Desk,
 };
 use crate::{
-    job::{Bucket, Change, Job, JobId, PoppedJob, Refusal, State, Topic, UnixMillis},
-    store::{Bury, Held, Now, Outcome, Reply, StoreError},
+    job::{Bucket, Change, Job, JobId, Refusal, State, Topic, UnixMillis},
+    store::{Damaged, JobPage, Outcome, Place, Reply, StoreError},
 };
-
-/// What a pop took, with what only the disk knows. A job that cannot be read is set aside.
-pub(super) fn read_taken(
-    desk: &mut Desk,
-    bucket: Bucket,
-    now: Now,
-    topic: &Topic,
-    taken: Vec<Taken>,
-) -> Outcome<Vec<PoppedJob>> {
-    let mut jobs = Vec::with_capacity(taken.len());
-    for job in taken {
-        match desk.read(job.serial) {
-            Ok(record) => jobs.push(PoppedJob {
-                id: job.id,
-                topic: topic.clone(),
-                body: record.body,
-                attempt: job.attempt,
-                max_attempts: job.max_attempts,
-                due_at: job.due_at,
-                created_at: record.created_at,
-                ttr: job.ttr,
-                reservation: job.reservation,
-                reserved_until: job.reserved_until,
-            }),
-            Err(ReadError::Engine(cause)) => return Err(StoreError::away(cause)),
-            Err(ReadError::Damaged(damage)) => {
-                tracing::error!(id = %job.id, damage, "set a damaged job aside as dead");
-                let (serial, gone) = (job.serial, false);
-                let held = Held { id: job.id, reservation: Some(job.reservation) };
-                let bury = Bury { held, error: Some(damage) };
-                let machine = &mut desk.machines[bucket.index()];
-                if let Err(refusal) = machine.bury(now, bury, &mut desk.writes) {
-                    tracing::error!(?refusal, "failed to set a damaged job aside");
-                }
-                // Its pages may lead to those of other jobs: they must not be freed with it.
-                desk.writes.push(Write::Aside { serial, gone });
-            }
-        }
-    }
-    Ok(jobs)
-}
 
 /// Reads before it changes: a job that cannot be read is refused, and the others go on.
 pub(super) fn reschedule(
@@ -80,8 +39,35 @@ pub(super) fn read_job(desk: &mut Desk, bucket: Bucket, id: &JobId) -> Outcome<O
     read_rest(desk, serial, job).map(Some)
 }
 
+/// A page of jobs of one topic and state. One that cannot be read is told with the reason.
+pub(super) fn list(
+    desk: &mut Desk,
+    bucket: Bucket,
+    (topic, state): (&Topic, State),
+    after: Option<&Place>,
+    limit: usize,
+) -> Outcome<JobPage> {
+    let found = desk.machines[bucket.index()].list(topic, state, after, limit);
+    let last = found.last().map(|(_, place)| place.clone());
+    let next = last.filter(|_| found.len() == limit);
+    let found: Vec<(u64, Job)> =
+        found.into_iter().map(|(entry, _)| (entry.serial, without_record(entry, topic))).collect();
+    let mut page = JobPage { next, ..JobPage::default() };
+    for (serial, job) in found {
+        let id = job.id.clone();
+        match read_rest(desk, serial, job) {
+            Ok(job) => page.jobs.push(job),
+            Err(StoreError::Damaged { cause }) => {
+                page.damaged.push(Damaged { id, reason: cause.to_string() });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(page)
+}
+
 /// Adds what only the disk knows.
-pub(super) fn read_rest(desk: &mut Desk, serial: u64, job: Job) -> Outcome<Job> {
+fn read_rest(desk: &mut Desk, serial: u64, job: Job) -> Outcome<Job> {
     let record = desk.read(serial).map_err(|error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
         ReadError::Engine(cause) => StoreError::away(cause),
@@ -91,7 +77,7 @@ pub(super) fn read_rest(desk: &mut Desk, serial: u64, job: Job) -> Outcome<Job> 
 }
 
 /// A job as the machine has it.
-pub(super) fn without_record(entry: &Entry, topic: &Topic) -> Job {
+fn without_record(entry: &Entry, topic: &Topic) -> Job {
     let attempt = entry.attempt.as_deref();
     let reserved = attempt.filter(|_| entry.state == State::Reserved);
     let dead = attempt.filter(|_| entry.state == State::Dead);

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{ErrorText, Machine, Write, after, backoff_delay, due_at_of};
+use super::{
+    ErrorText, Machine, Write, due_at_of,
+    promote::{after, backoff_delay},
+};
 use crate::{
     job::{Change, Due, Event, JobId, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{

@@ -1,0 +1,93 @@
+//! What follows from a deadline, and when the next one is.
+
+use super::{Machine, Write};
+use crate::{
+    job::{After, Due, Event, Millis, State, Topic, next},
+    store::{
+        Look, Moves, Next, Now, Promoted,
+        file::index::{Entry, Slot},
+    },
+};
+
+impl Machine {
+    pub(in crate::store::file) fn promote(
+        &mut self,
+        now: Now,
+        limit: usize,
+        writes: &mut Vec<Write>,
+    ) -> Promoted {
+        let mut topics: Vec<(Topic, Moves)> = Vec::new();
+        for _ in 0..limit {
+            let Some(slot) = self.index.first_due() else { break };
+            if self.index.entry(slot).at > now.floor {
+                break;
+            }
+            let topic = self.index.topic(slot);
+            let known = topics.iter().position(|(name, _)| name == topic);
+            let index = known.unwrap_or_else(|| {
+                topics.push((topic.clone(), Moves::default()));
+                topics.len() - 1
+            });
+            self.promote_one(now, slot, &mut topics[index].1, writes);
+        }
+        Promoted { topics, next: self.next_deadline(now) }
+    }
+
+    /// The next attempt counts from the end of the TTR, so it does not matter when this runs.
+    fn promote_one(&mut self, now: Now, slot: Slot, moves: &mut Moves, writes: &mut Vec<Write>) {
+        let entry = self.index.entry(slot);
+        let (was, deadline) = (entry.state, entry.at);
+        let (after, due_at) = match (&entry.attempt, was) {
+            (Some(attempt), State::Reserved) => {
+                let due_at = deadline.after(backoff_delay(entry, attempt.number));
+                (after(entry, attempt.number, now.reached(due_at)), due_at)
+            }
+            _ => (After::Now, deadline),
+        };
+        let state = next(Some(was), Event::Promote(after)).expect("a promote is never refused");
+        if was == State::Reserved {
+            moves.expired += 1;
+            self.attempt_mut(slot).expired = true;
+        }
+        match state {
+            None => {
+                moves.gone += 1;
+                self.end(slot, writes);
+            }
+            Some(State::Dead) => {
+                moves.dead += 1;
+                self.die(slot, deadline);
+            }
+            Some(state) => {
+                moves.ready += u64::from(state == State::Ready);
+                self.index.place(slot, state, due_at);
+            }
+        }
+    }
+
+    pub(in crate::store::file) fn look(&self, now: Now, topics: &[Topic]) -> Look {
+        Look {
+            next: self.next_deadline(now),
+            ready: topics.iter().map(|topic| self.index.count(topic, State::Ready)).collect(),
+        }
+    }
+
+    fn next_deadline(&self, now: Now) -> Option<Next> {
+        self.index.next_deadline().map(|at| Next::seen(at, now.micros))
+    }
+}
+
+pub(super) fn backoff_delay(entry: &Entry, attempt: u32) -> Millis {
+    let backoff = entry.rules.backoff.as_ref();
+    backoff.map_or(Millis::ZERO, |backoff| backoff.delay(&entry.id(), attempt))
+}
+
+pub(super) fn after(entry: &Entry, attempt: u32, due: Due) -> After {
+    let most = entry.rules.max_attempts;
+    let spent = most > 0 && attempt >= most;
+    match (spent, due) {
+        (true, _) => After::Spent,
+        (false, Due::Now) => After::Now,
+        (false, Due::Later) => After::Later,
+    }
+}

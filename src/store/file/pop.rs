@@ -1,0 +1,79 @@
+//! A pop: reserves jobs and reads what only the disk knows of them, one by one, so that what was
+//! read says when it is enough.
+
+use super::{
+    machine::{Taken, Write},
+    records::ReadError,
+    writer::Desk,
+};
+use crate::{
+    job::{Bucket, Nonce, PoppedJob},
+    store::{Bury, Held, Now, Outcome, Popped, StoreError, Want},
+};
+
+/// So many bytes of bodies are enough for one pop: its answer is in memory, and reading holds up
+/// the commit that others wait for. The caller sees that there is more, and asks again.
+const ENOUGH: usize = 4 << 20;
+
+/// One call, with the reservations and bytes that all of its wants share.
+pub(super) struct Pop {
+    now: Now,
+    nonce: Nonce,
+    /// Reservations given.
+    given: u16,
+    bytes: usize,
+}
+
+impl Pop {
+    pub(super) fn new(now: Now, nonce: Nonce) -> Self {
+        Self { now, nonce, given: 0, bytes: 0 }
+    }
+
+    /// What one want gets in a bucket. A job that cannot be read is set aside as dead.
+    pub(super) fn take(&mut self, desk: &mut Desk, bucket: Bucket, want: &Want) -> Outcome<Popped> {
+        let mut popped = Popped::default();
+        for _ in 0..want.count {
+            if self.given == Nonce::RESERVATIONS || self.bytes >= ENOUGH {
+                break;
+            }
+            let hold = (self.nonce.reservation(self.given), want.ttr);
+            let machine = &mut desk.machines[bucket.index()];
+            let taken = machine.pop(self.now, &want.topic, hold, &mut desk.writes);
+            let Some(taken) = taken else { break };
+            self.given += 1;
+            match desk.read(taken.serial) {
+                Ok(record) => {
+                    self.bytes += record.body.len();
+                    popped.jobs.push(PoppedJob {
+                        id: taken.id,
+                        topic: want.topic.clone(),
+                        body: record.body,
+                        attempt: taken.attempt,
+                        max_attempts: taken.max_attempts,
+                        due_at: taken.due_at,
+                        created_at: record.created_at,
+                        ttr: taken.ttr,
+                        reservation: taken.reservation,
+                        reserved_until: taken.reserved_until,
+                    });
+                }
+                Err(ReadError::Engine(cause)) => return Err(StoreError::away(cause)),
+                Err(ReadError::Damaged(damage)) => self.set_aside(desk, bucket, taken, damage),
+            }
+        }
+        popped.left = desk.machines[bucket.index()].ready(&want.topic);
+        Ok(popped)
+    }
+
+    fn set_aside(&self, desk: &mut Desk, bucket: Bucket, taken: Taken, damage: String) {
+        tracing::error!(id = %taken.id, damage, "set a damaged job aside as dead");
+        let held = Held { id: taken.id, reservation: Some(taken.reservation) };
+        let bury = Bury { held, error: Some(damage) };
+        let machine = &mut desk.machines[bucket.index()];
+        if let Err(refusal) = machine.bury(self.now, bury, &mut desk.writes) {
+            tracing::error!(?refusal, "failed to set a damaged job aside");
+        }
+        // Its pages may lead to those of other jobs: they must not be freed with it.
+        desk.writes.push(Write::Aside { serial: taken.serial, gone: false });
+    }
+}
