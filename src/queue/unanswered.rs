@@ -301,4 +301,26 @@ mod tests {
         bench.ended().await; // it does not wait for what may yet be carried out
         assert_eq!(bench.job("a").await, (State::Ready, 0));
     }
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_a_pop_reserves_while_it_is_looked_for_is_found_by_the_next_scan() {
+        let bench = Bench::with_jobs(&["a", "b"]).await;
+        let lost = Nonce::new(1 << 12);
+        let unanswered = &bench.unanswered;
+        // Steps by hand: no task is at it.
+        unanswered.lock().waiting.push(Pop {
+            nonce: lost,
+            topics: vec![topic()],
+            since: Instant::now(),
+            found: false,
+        });
+        bench.pop(lost, 1).await;
+        assert!(unanswered.step().await, "one was found: perhaps not yet all");
+        assert_eq!(bench.job("a").await, (State::Ready, 0));
+        bench.pop(lost, 2).await;
+        assert!(!unanswered.step().await);
+        assert!(unanswered.is_settled());
+        for id in ["a", "b"] {
+            assert_eq!(bench.job(id).await, (State::Ready, 0));
+        }
+    }
 }

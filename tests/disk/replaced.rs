@@ -1,11 +1,11 @@
 //! Files that are taken away under a running server.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
 
 use serde_json::json;
 
 use crate::{
-    disk::{Disk, readiness, until},
+    disk::{Disk, EIO, Field, readiness, until},
     process::Process,
 };
 
@@ -107,4 +107,69 @@ async fn a_lock_file_that_was_removed_lets_no_second_server_in() {
     assert_eq!(second.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&second.stderr).contains("another delay-queue"));
     assert_eq!(put(&server, "b").await.0, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_committed_into_files_that_were_replaced_is_told_as_unknown() {
+    // The files are compared every 100 ms as well: a put that comes after that is refused.
+    for _ in 0..50 {
+        let disk = Disk::new();
+        let server = disk.server().await;
+        assert_eq!(put(&server, "a").await.0, 201);
+        fs::remove_dir_all(data(&disk)).expect("removed");
+        let job = json!({"topic": "t", "id": "b"});
+        let (status, answer) = server.post("/jobs", job).await.expect("an answer");
+        assert_eq!((status, &answer["code"]), (503, &json!("store_replaced")), "{answer}");
+        let is_there = server.get("/jobs/b").await.0 == 200;
+        assert_eq!(answer["applied"], if is_there { "unknown" } else { "no" });
+        if is_there {
+            return;
+        }
+    }
+    panic!("each put came too late to be committed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_replaced_stays_so_though_it_is_tried_again_to_write() {
+    let disk = Disk::new();
+    let server = disk.server().await;
+    assert_eq!(put(&server, "a").await.0, 201);
+    disk.set(Field::SyncError, EIO);
+    assert_eq!(put(&server, "b").await, (503, "store_unavailable".to_owned()));
+    fs::remove_dir_all(data(&disk)).expect("removed");
+    until(|| readiness(&server), |(_, said)| said.contains("store_replaced")).await;
+    disk.set(Field::SyncError, 0);
+    // It is tried every second; that nothing comes of it has no event.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert_eq!(put(&server, "c").await, replaced());
+    assert_eq!(readiness(&server).await.0, 503);
+    assert_eq!(disk.said("writing goes well again"), 0);
+}
+
+/// The processor time of the server's writer, in ticks.
+fn writer_ticks(server: &Process) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{}/task", server.id())).expect("it runs");
+    let read = |path: PathBuf| fs::read_to_string(path).expect("it runs");
+    let mut writers = threads
+        .map(|thread| thread.expect("a thread").path())
+        .filter(|thread| read(thread.join("comm")) == "store-writer\n");
+    let stat = read(writers.next().expect("a writer").join("stat"));
+    let fields = stat.split_whitespace().skip(13).take(2);
+    fields.map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_whose_files_were_replaced_rests() {
+    let disk = Disk::new();
+    let server = disk.server().await;
+    assert_eq!(put(&server, "a").await.0, 201);
+    // In a second there is room to be given back.
+    let deleted = server.post("/batch/delete", json!({"jobs": [{"id": "a"}]})).await;
+    assert_eq!(deleted.expect("an answer").0, 200);
+    fs::remove_dir_all(data(&disk)).expect("removed");
+    assert_eq!(put(&server, "b").await, replaced());
+    let before = writer_ticks(&server);
+    tokio::time::sleep(Duration::from_secs(3)).await; // what it does not do has no event
+    let ticks = writer_ticks(&server) - before;
+    assert!(ticks < 20, "{ticks} ticks without any work");
 }

@@ -227,14 +227,23 @@ async fn a_request_that_is_not_done_when_the_grace_is_over_is_told_so() {
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
     let put = "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{\"topic\":\"t\"}";
     stream.write_all(put.as_bytes()).expect("sent");
-    // The server reads in order of arrival: once this one is answered, that one is being handled.
+    // One that was asked for its body has had no answer yet.
+    let mut asked = TcpStream::connect(address(&server.base)).expect("connected");
+    let head =
+        "POST /jobs HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 13\r\n\r\n";
+    asked.write_all(head.as_bytes()).expect("sent");
+    assert_eq!(read_answer(&mut asked).expect("an answer").status, 100);
+    asked.write_all(b"{\"topic\":\"t\"}").expect("sent");
+    // The server reads in order of arrival: once this one is answered, those are being handled.
     assert_eq!(server.get("/healthz").await.0, 200);
     server.signal("-TERM");
-    let answer = read_answer(&mut stream).expect("an answer");
-    let problem = answer.json();
-    assert_eq!((answer.status, problem["code"].as_str()), (503, Some("shutting_down")));
-    assert_eq!(problem["applied"], "unknown");
-    assert!(answer.head.contains("connection: close"), "{}", answer.head);
+    for mut stream in [stream, asked] {
+        let answer = read_answer(&mut stream).expect("an answer");
+        let problem = answer.json();
+        assert_eq!((answer.status, problem["code"].as_str()), (503, Some("shutting_down")));
+        assert_eq!(problem["applied"], "unknown");
+        assert!(answer.head.contains("connection: close"), "{}", answer.head);
+    }
     assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
 }
 
@@ -353,4 +362,21 @@ async fn a_request_that_says_it_is_too_large_is_refused_at_once() {
     let answer = read_answer(&mut stream).expect("an answer");
     assert_eq!((answer.status, answer.json()["code"].as_str()), (413, Some("body_too_large")));
     assert!(answer.head.contains("connection: close"), "{}", answer.head);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_sends_on_for_ever_after_its_answer_is_cut() {
+    let place = Place::new();
+    let file = place.file("cut.toml", "[server]\nwrite_timeout = \"1s\"\n");
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
+    let head = "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("sent");
+    assert_eq!(read_answer(&mut stream).expect("an answer").status, 413);
+    let begin = Instant::now();
+    // It never pauses for as long as a client may.
+    while stream.write_all(b"x").is_ok() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it is still read");
+        tokio::time::sleep(Duration::from_millis(100)).await; // the client's own pace
+    }
 }

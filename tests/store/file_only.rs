@@ -4,11 +4,11 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use delay_queue::{
     job::{NewJob, State},
-    store::{Clock, OpenError, Options, Store, StoreError, file::FileStore},
+    store::{Applied, Clock, Held, OpenError, Options, Store, StoreError, Want, file::FileStore},
 };
 use rusqlite::Connection;
 
-use crate::bench::{Bench, Home, MINUTE, SECOND, START, delayed, id, job};
+use crate::bench::{Bench, Home, MINUTE, SECOND, START, delayed, id, job, nonce};
 
 fn database(bench: &Bench) -> PathBuf {
     match &bench.home {
@@ -113,7 +113,7 @@ async fn a_batch_that_fails_is_undone_as_a_whole_and_service_goes_on() {
     let bucket = bench.bucket(&id("b"));
     let batch = vec![job("b", "t"), job("poison", "t"), job("c", "t")];
     let failed = bench.store.put(bucket, batch).await.expect_err("the batch fails");
-    assert_eq!(failed.applied(), delay_queue::store::Applied::No);
+    assert_eq!(failed.applied(), Applied::No);
     for name in ["b", "poison", "c"] {
         assert_eq!(bench.get(&id(name)).await, None, "{name}");
     }
@@ -177,4 +177,56 @@ async fn the_file_gets_smaller_when_jobs_have_gone() {
         tokio::time::sleep(Duration::from_millis(50)).await; // nothing tells that it has shrunk
     }
     bench.put(job("a", "t")).await.expect("puts go on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_that_cannot_be_written_fails_no_other_call_of_its_batch() {
+    const ROUNDS: usize = 10;
+    let bench = Bench::file().await;
+    for n in 0..ROUNDS {
+        bench.put(job(&format!("held:{n}"), "t")).await.expect("put");
+    }
+    let trigger = "CREATE TRIGGER fail BEFORE INSERT ON pool WHEN NEW.id = 'poison'
+         BEGIN SELECT RAISE(FAIL, 'poisoned'); END";
+    let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
+    let bucket = bench.bucket(&id("a"));
+    for (n, popped) in bench.pop("t", 100).await.into_iter().enumerate() {
+        // While the writer is at the first, the others come and wait for it together.
+        let first = (0..1_000).map(|m| job(&format!("first:{n}:{m}"), "u")).collect();
+        let held = Held { id: popped.id.clone(), reservation: Some(popped.reservation) };
+        let (_, put, finished) = tokio::join!(
+            bench.store.put(bucket, first),
+            bench.store.put(bucket, vec![job("poison", "t")]),
+            bench.store.finish(bucket, vec![held]),
+        );
+        assert_eq!(put.expect_err("it fails").applied(), Applied::No);
+        assert!(finished.expect("finish")[0].is_ok());
+    }
+    let bench = bench.reopen().await;
+    for n in 0..ROUNDS {
+        assert_eq!(bench.get(&id(&format!("held:{n}"))).await, None, "{n}");
+    }
+    assert_eq!(bench.get(&id("poison")).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pop_of_large_bodies_takes_a_part_and_the_rest_comes_by_the_next() {
+    let bench = Bench::file().await;
+    for n in 0..100 {
+        let body = format!("\"{}\"", "x".repeat(200_000)).into();
+        bench.put(NewJob { body, ..job(&format!("job:{n:02}"), "t") }).await.expect("put");
+    }
+    let bucket = bench.bucket(&id("a"));
+    let mut ids = Vec::new();
+    while ids.len() < 100 {
+        let want = Want { topic: "t".parse().expect("a topic"), count: 100, ttr: None };
+        let popped = bench.store.pop(bucket, nonce(), vec![want]).await.expect("pop").remove(0);
+        let bytes: usize = popped.jobs.iter().map(|job| job.body.len()).sum();
+        assert!((1..8 << 20).contains(&bytes), "{bytes} bytes in one answer");
+        ids.extend(popped.jobs.into_iter().map(|job| job.id.to_string()));
+        assert_eq!(popped.left, 100 - ids.len() as u64, "what is left is ready");
+        assert_eq!(bench.ready("t").await, popped.left);
+    }
+    let all: Vec<String> = (0..100).map(|n| format!("job:{n:02}")).collect();
+    assert_eq!(ids, all);
 }
