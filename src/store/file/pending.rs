@@ -35,22 +35,33 @@ impl Pending {
         serial: u64,
         read: impl FnOnce() -> Result<Record, ReadError>,
     ) -> Result<Record, ReadError> {
+        let changed = self.after(writes, serial);
+        match changed.map(|changed| (changed.created_at, &changed.body)) {
+            Some((Some(created_at), Some(body))) => Ok(Record { body: body.clone(), created_at }),
+            Some((_, Some(body))) => Ok(Record { body: body.clone(), ..read()? }),
+            _ => read(),
+        }
+    }
+
+    /// The same for the error text that pops have left.
+    pub(super) fn read_error(
+        &mut self,
+        writes: &[Write],
+        serial: u64,
+        read: impl FnOnce() -> Result<Option<String>, ReadError>,
+    ) -> Result<Option<String>, ReadError> {
+        match self.after(writes, serial).and_then(|changed| changed.error.clone()) {
+            Some(error) => Ok(error),
+            None => read(),
+        }
+    }
+
+    fn after(&mut self, writes: &[Write], serial: u64) -> Option<&Changed> {
         for write in &writes[self.seen..] {
             self.add(write);
         }
         self.seen = writes.len();
-        let Some(changed) = self.changed.get(&serial) else { return read() };
-        let record = match (changed.created_at, &changed.body) {
-            (Some(created_at), Some(body)) => {
-                Record { body: body.clone(), created_at, error: None }
-            }
-            (_, Some(body)) => Record { body: body.clone(), ..read()? },
-            _ => read()?,
-        };
-        Ok(match &changed.error {
-            Some(error) => Record { error: error.clone(), ..record },
-            None => record,
-        })
+        self.changed.get(&serial)
     }
 
     fn add(&mut self, write: &Write) {

@@ -68,11 +68,15 @@ pub(super) fn list(
 
 /// Adds what only the disk knows.
 fn read_rest(desk: &mut Desk, serial: u64, job: Job) -> Outcome<Job> {
-    let record = desk.read(serial).map_err(|error| match error {
+    let refused = |error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
         ReadError::Engine(cause) => StoreError::away(cause),
-    })?;
-    let error = job.error.or(record.error);
+    };
+    let record = desk.read(serial).map_err(refused)?;
+    let error = match job.error {
+        None => desk.read_error(serial).map_err(refused)?,
+        known => known,
+    };
     Ok(Job { body: record.body, created_at: record.created_at, error, ..job })
 }
 

@@ -169,6 +169,11 @@ impl Desk {
         self.pending.read(&self.writes, serial, || self.records.read(serial))
     }
 
+    /// The error text of a job that was popped, in the same way.
+    pub(super) fn read_error(&mut self, serial: u64) -> Result<Option<String>, ReadError> {
+        self.pending.read_error(&self.writes, serial, || self.records.read_error(serial))
+    }
+
     /// What is set for topics after the work so far.
     pub(super) fn settings(&self) -> rusqlite::Result<TopicSettings> {
         Ok(settings_after(&self.writes, self.records.topics()?))

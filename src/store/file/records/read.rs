@@ -4,7 +4,7 @@
 use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
-use rusqlite::{ErrorCode, Row};
+use rusqlite::{ErrorCode, OptionalExtension, Row};
 
 use super::{
     Records, damage,
@@ -17,7 +17,6 @@ use crate::job::{Topic, TopicSettings, UnixMillis};
 pub(in crate::store::file) struct Record {
     pub(in crate::store::file) body: Bytes,
     pub(in crate::store::file) created_at: UnixMillis,
-    pub(in crate::store::file) error: Option<String>,
 }
 
 /// Why a record has no content.
@@ -53,6 +52,10 @@ impl Damage {
 /// So many pages tell whether the disk can be read.
 const SAMPLE: u64 = 64;
 
+const READ_ROW: &str = "SELECT serial, id, topic, created_at, due_at, ttr, max_attempts, backoff,
+     dead_retention, body_checksum, checksum, body FROM pool WHERE serial = ?";
+const READ_ERROR: &str = "SELECT error, error_checksum FROM attempts WHERE serial = ?";
+
 impl Records {
     /// Whether an error is of what was read, and not of the engine or the disk. The engine calls
     /// it damage as well when the disk fails to read, so that is tried here: then nothing is wrong
@@ -79,40 +82,60 @@ impl Records {
 
     /// The rest of a job; checks its row and its body.
     pub(in crate::store::file) fn read(&self, serial: u64) -> Result<Record, ReadError> {
+        self.sound(serial, Self::read_row)
+    }
+
+    /// What its pops have left of an error on a job; checks the text.
+    pub(in crate::store::file) fn read_error(
+        &self,
+        serial: u64,
+    ) -> Result<Option<String>, ReadError> {
+        self.sound(serial, Self::read_error_text)
+    }
+
+    fn sound<T>(
+        &self,
+        serial: u64,
+        read: impl FnOnce(&Self, u64) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadError> {
         let damaged =
             |what: &dyn std::fmt::Display| ReadError::Damaged(format!("record {serial}: {what}"));
         if let Some(damage) = self.damaged.get(&serial) {
             return Err(damaged(&damage.what()));
         }
-        self.read_rows(serial).map_err(|cause| match self.is_damage(&cause) {
+        read(self, serial).map_err(|cause| match self.is_damage(&cause) {
             true => damaged(&cause),
             false => ReadError::Engine(cause),
         })
     }
 
-    fn read_rows(&self, serial: u64) -> rusqlite::Result<Record> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT serial, id, topic, created_at, p.due_at, p.ttr, max_attempts, backoff,
-             dead_retention, body_checksum, p.checksum, body, error, error_checksum
-             FROM pool p LEFT JOIN attempts a USING (serial) WHERE serial = ?",
-        )?;
+    fn read_row(&self, serial: u64) -> rusqlite::Result<Record> {
+        let mut statement = self.connection.prepare_cached(READ_ROW)?;
         statement.query_row([serial], |row: &Row<'_>| {
             let (pool, checksum) = PoolRow::of(row)?;
-            let body: Vec<u8> = row.get(11)?;
+            let body = row.get_ref(11)?.as_blob()?;
             if pool.checksum(&mut Vec::with_capacity(256)) != checksum {
                 return Err(damage("its row is not what was written"));
             }
-            if i64::from(crc32fast::hash(&body)) != pool.body_checksum {
+            if i64::from(crc32fast::hash(body)) != pool.body_checksum {
                 return Err(damage("its body is damaged"));
             }
-            let error: Option<String> = row.get(12)?;
-            if row.get::<_, Option<i64>>(13)?.unwrap_or_default() != text_checksum(error.as_deref())
-            {
-                return Err(damage("its error text is damaged"));
-            }
             let created_at = UnixMillis::new(row.get(3)?);
-            Ok(Record { body: body.into(), created_at, error })
+            Ok(Record { body: Bytes::copy_from_slice(body), created_at })
         })
+    }
+
+    /// Apart from the row: the engine prepares a join of the two anew for each number it is given.
+    fn read_error_text(&self, serial: u64) -> rusqlite::Result<Option<String>> {
+        let mut statement = self.connection.prepare_cached(READ_ERROR)?;
+        let read = statement.query_row([serial], |row| {
+            let error: Option<String> = row.get(0)?;
+            match row.get::<_, i64>(1)? == text_checksum(error.as_deref()) {
+                true => Ok(error),
+                false => Err(damage("its error text is damaged")),
+            }
+        });
+        Ok(read.optional()?.flatten())
     }
 
     /// What is set for all topics; a row that cannot be read is left aside.
@@ -148,5 +171,26 @@ impl Records {
             settings.defaults.extend(defaults.map(|defaults| (topic, defaults)));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn no_statement_is_prepared_anew_for_another_job() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let (records, _) = Records::open(&dir.path().join("jobs.db"), None).expect("a new store");
+        for serial in 1..5 {
+            assert!(matches!(records.read(serial), Err(ReadError::Damaged(_))), "there is none");
+            assert!(matches!(records.read_error(serial), Ok(None)));
+        }
+        for sql in [READ_ROW, READ_ERROR] {
+            let statement = records.connection.prepare_cached(sql).expect("known");
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
+        }
     }
 }
