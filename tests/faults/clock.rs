@@ -98,6 +98,43 @@ async fn a_jump_there_and_back_changes_nothing_on_redis() {
     a_jump_there_and_back_changes_nothing(Server::on_redis().await).await;
 }
 
+/// How many seconds are left of a job's TTR by the true time, which the server does not have.
+async fn ttr_left(server: &Server, id: &str) -> i64 {
+    let mut job = server.process.get(&format!("/jobs/{id}")).await.1;
+    let until: Value = job["reserved_until"].take();
+    let until = until.as_str().expect("a time").parse::<jiff::Timestamp>().expect("RFC 3339");
+    #[expect(clippy::disallowed_methods, reason = "the test has no store to ask")]
+    until.duration_since(jiff::Timestamp::now()).as_secs()
+}
+
+async fn jobs_are_touched_though_the_clock_jumps(server: Server) {
+    server.post("/jobs", json!({"topic": "t", "id": "before", "ttr": "1h"})).await;
+    let before = server.pop("t", "10s").await[0]["reservation"].take();
+    server.jump(DAY, 1).await;
+    server.post("/jobs", json!({"topic": "t", "id": "during", "ttr": "1h"})).await;
+    let during = server.pop("t", "10s").await[0]["reservation"].take();
+    server.post("/jobs/before/touch", json!({"reservation": before, "ttr": "2h"})).await;
+    server.post("/jobs/during/touch", json!({"reservation": during, "ttr": "2h"})).await;
+    let left = ttr_left(&server, "during").await - DAY;
+    assert!((7_000..=7_200).contains(&left), "{left} s are left of its TTR by the new clock");
+    server.jump(0, 2).await;
+    let left = ttr_left(&server, "before").await;
+    assert!((7_000..=7_203).contains(&left), "{left} s are left of its TTR by the old clock");
+    for (id, reservation) in [("before", before), ("during", during)] {
+        server.post(&format!("/jobs/{id}/finish"), json!({"reservation": reservation})).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_touched_though_the_clock_jumps_on_file() {
+    jobs_are_touched_though_the_clock_jumps(Server::on_file().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_touched_though_the_clock_jumps_on_redis() {
+    jobs_are_touched_though_the_clock_jumps(Server::on_redis().await).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn on_file_a_ttr_ends_in_time_though_the_clock_is_set_back() {
     let server = Server::on_file().await;
@@ -113,12 +150,8 @@ async fn on_file_a_job_keeps_its_holder_though_the_clock_is_set_forward() {
     server.post("/jobs", json!({"topic": "t", "id": "a", "ttr": "1h"})).await;
     assert_eq!(server.pop("t", "10s").await[0]["attempt"], 1);
     server.jump(DAY, 1).await;
-    let (_, mut job) = server.process.get("/jobs/a").await;
-    let until: Value = job["reserved_until"].take();
-    let until = until.as_str().expect("a time").parse::<jiff::Timestamp>().expect("RFC 3339");
     let (_, held) = server.process.get("/topics/t").await;
     assert_eq!(held["reserved"], 1, "{held}");
-    #[expect(clippy::disallowed_methods, reason = "the true time, which the server does not have")]
-    let left = until.duration_since(jiff::Timestamp::now()).as_secs() - DAY;
+    let left = ttr_left(&server, "a").await - DAY;
     assert!((3_000..=3_600).contains(&left), "{left} s are left of the TTR");
 }

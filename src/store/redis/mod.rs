@@ -219,10 +219,11 @@ impl Store for RedisStore {
     }
 
     async fn touch(&self, bucket: Bucket, jobs: Vec<Touch>) -> Outcome<Vec<Reply<UnixMillis>>> {
+        let believed = self.believed(bucket);
         let fill = |cmd: &mut Cmd| {
             for job in &jobs {
                 held(cmd, &job.held);
-                cmd.arg(millis_text(job.ttr));
+                cmd.arg(millis_text(job.ttr)).arg(&believed);
             }
         };
         let mut reply = self.run(&self.scripts.touch, bucket, fill).await?;

@@ -12,9 +12,9 @@ use crate::{
 
 impl RedisStore {
     pub(super) async fn promote_due(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
-        let latest = self.watch.latest(bucket.index()).map(|time| time.get().to_string());
+        let believed = self.believed(bucket);
         let fill = |cmd: &mut Cmd| {
-            cmd.arg(limit).arg(latest.as_deref().unwrap_or_default());
+            cmd.arg(limit).arg(&believed);
         };
         let asked = Instant::now();
         let mut reply = self.run(&self.scripts.promote, bucket, fill).await?;
@@ -61,6 +61,11 @@ impl RedisStore {
         self.saw_clock(bucket, micros, asked);
         let next = if next.left() == 2 { next.text().and(next.text())? } else { String::new() };
         Ok(Look { next: deadline(&next, micros)?, ready })
+    }
+
+    /// The latest time that is believed of the bucket's clock, as scripts take it: empty until it was read.
+    pub(super) fn believed(&self, bucket: Bucket) -> String {
+        self.watch.latest(bucket.index()).map_or_else(String::new, |time| time.get().to_string())
     }
 
     /// Compares the clock of the bucket's server with this process's own, unless a test sets it.
