@@ -198,3 +198,51 @@ async fn jobs_that_are_nowhere_in_two_places_or_without_a_record_are_found_and_m
     drop(all("RENAME TAG:pool elsewhere"));
     place.ill(&settings, &["no pool", "nothing is mended"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_whose_long_bodies_are_lost_are_found_and_set_aside_when_told() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = store(&redis.url(), "buckets = 1");
+    let file = place.file("long.toml", &settings);
+    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let body = "x".repeat(5_000);
+    for (id, delay) in [("held", "0s"), ("tried", "0s"), ("ready", "0s"), ("later", "1h")] {
+        let put = json!({"topic": "t", "id": id, "body": body, "delay": delay});
+        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+    }
+    let (_, popped) = server.get("/topics/t/pop?count=2&ttr=1h").await;
+    assert_eq!(
+        (&popped["jobs"][0]["id"], &popped["jobs"][1]["id"]),
+        (&"held".into(), &"tried".into())
+    );
+    assert_eq!(server.post("/jobs/tried/release", json!({})).await.expect("an answer").0, 200);
+    server.post("/jobs", json!({"topic": "t", "id": "small"})).await.expect("an answer");
+    let bodies = ask(redis.port(), &["KEYS", "*:bodies"]).expect("an answer").texts();
+    drop(ask(redis.port(), &["DEL", &bodies[0]]));
+    assert_eq!(server.get("/topics/t/pop").await.0, 503, "perhaps they are on another node");
+
+    place.ill(&settings, &["4 long bodies are missing", "doctor --repair"]);
+    let output = place.run(&settings, &[], &["doctor", "--repair"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("mended      4 long bodies"), "{said}");
+    place.well(&settings, &["to mend     nothing", "0 delayed, 1 ready, 1 reserved, 3 dead"]);
+
+    let ids = |answer: serde_json::Value, part: &str| -> Vec<String> {
+        let all = answer[part].as_array().expect("a list").clone();
+        all.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    assert_eq!(ids(server.get("/topics/t/pop?count=9").await.1, "jobs"), ["small"]);
+    let dead = server.get("/topics/t/jobs?state=dead").await.1;
+    assert_eq!(dead["damaged"][0]["reason"], "pool record whose body is missing", "{dead}");
+    let mut damaged = ids(dead, "damaged");
+    damaged.sort();
+    assert_eq!(damaged, ["later", "ready", "tried"]);
+    // Who has the body may finish; the others stay dead whatever is tried.
+    let held = json!({"reservation": popped["jobs"][0]["reservation"]});
+    assert_eq!(server.post("/jobs/held/finish", held).await.expect("an answer").0, 204);
+    assert_eq!(server.post("/jobs/ready/kick", json!({})).await.expect("an answer").0, 200);
+    assert_eq!(ids(server.get("/topics/t/pop?count=9").await.1, "jobs"), [""; 0]);
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+    place.well(&settings, &["to mend     nothing", "0 delayed, 0 ready, 1 reserved, 3 dead"]);
+}

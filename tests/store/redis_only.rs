@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use delay_queue::{
-    job::{NewJob, OnConflict, SettingsNews, State, Topic, TopicSettings},
+    job::{Change, NewJob, OnConflict, Refusal, SettingsNews, State, Topic, TopicSettings},
     store::{
         Applied, Clock, Heard, Hint, Options, Store, StoreError, Want,
         redis::{RedisOptions, RedisStore},
@@ -11,7 +11,7 @@ use delay_queue::{
 };
 
 use crate::{
-    bench::{Bench, Home, MINUTE, id, job, nonce},
+    bench::{Bench, HOUR, Home, MINUTE, delayed, id, job, nonce},
     support::Redis,
 };
 
@@ -262,4 +262,34 @@ async fn a_change_of_settings_is_read_without_the_others() {
     let only = crate::topics::a_change_of_settings_tells_the_topics_that_have_changed_and_no_others;
     only(Bench::redis().await).await;
     only(Bench::cluster().await).await;
+}
+
+#[tokio::test]
+async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
+    let bench = Bench::one_bucket_redis().await;
+    let body = format!("\"{}\"", "x".repeat(5_000)).into();
+    bench.put(NewJob { body, ..delayed("long", "t", MINUTE) }).await.expect("put");
+    for name in ["broken", "sound"] {
+        bench.put(delayed(name, "t", MINUTE)).await.expect("put");
+    }
+    let pool = key(&bench, "long", "pool");
+    let bodies = pool.replace(":pool", ":bodies");
+    assert_eq!(command(&bench, &format!("HDEL {bodies} long")), ":1\r\n");
+    assert_eq!(command(&bench, &format!("HSET {pool} broken nonsense")), ":0\r\n");
+    let records = || ["long", "broken"].map(|name| command(&bench, &format!("HGET {pool} {name}")));
+    let before = records();
+
+    let change = Change { ttr: Some(HOUR), ..Change::default() };
+    let jobs = ["long", "broken", "sound", "absent"].map(|name| (id(name), change.clone()));
+    let replies = bench.store.reschedule(bench.bucket(&id("long")), jobs.into()).await;
+    let ttrs = replies.expect("done").into_iter().map(|reply| reply.map(|job| job.own_ttr));
+    let damaged = Err(Refusal::Damaged);
+    assert_eq!(
+        ttrs.collect::<Vec<_>>(),
+        [damaged.clone(), damaged, Ok(HOUR), Err(Refusal::NotFound)]
+    );
+    assert_eq!(records(), before);
+    // Another body makes it whole.
+    let change = Change { body: Some("1".into()), ..Change::default() };
+    assert_eq!(bench.reschedule(&id("long"), change).await.map(|job| job.body), Ok("1".into()));
 }

@@ -151,6 +151,9 @@ impl Record {
             return Err(damaged("header"));
         }
         let body = &text[end + 1..];
+        if body.is_empty() {
+            return Err(StoreError::unreadable("pool record whose body is missing"));
+        }
         if length.parse() != Ok(body.len()) || crc != checksum(body) {
             return Err(damaged("body"));
         }
@@ -182,6 +185,13 @@ fn parse_backoff(text: &str) -> Option<Option<Backoff>> {
         "-" => Some(None),
         text => text.parse().ok().map(Some),
     }
+}
+
+/// Whether a pool record tells of a body that is too long for it.
+pub(super) fn has_long_body(record: &[u8]) -> bool {
+    let length = record.split(|&byte| byte == b' ').nth(5);
+    let length = length.and_then(|text| std::str::from_utf8(text).ok()?.parse::<usize>().ok());
+    length.is_some_and(|length| length > INLINE)
 }
 
 /// An attempt record, as far as a look at the job shows it.

@@ -177,7 +177,7 @@ impl Values {
                 // Damage that the script did not need to see: it is this job's alone.
                 Err(StoreError::Unreadable { cause }) => {
                     tracing::error!(%id, %cause, "failed to reschedule a damaged job");
-                    Ok(Err(Refusal::NotFound))
+                    Ok(Err(Refusal::Damaged))
                 }
                 Err(error) => Err(error),
             },
@@ -240,6 +240,7 @@ fn refusal(code: i64) -> Result<Refusal, StoreError> {
         -6 => Ok(Refusal::Dead),
         -7 => Ok(Refusal::DueTooFar),
         -8 => Ok(Refusal::NotReserved),
+        -9 => Ok(Refusal::Damaged),
         other => Err(StoreError::unreadable(format!("refusal {other}"))),
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::{Cmd, FromRedisValue, RedisError, aio::MultiplexedConnection};
 
 use super::super::{
+    codec::has_long_body,
     keys::Keys,
     scripts::{Scripts, Transition},
 };
@@ -18,11 +19,12 @@ const PAGE: usize = 500;
 const SUSPECTS: usize = 50;
 
 /// What may be wrong with a job, in the order of the script's replies.
-const OF_JOBS: [&str; 4] = [
+const OF_JOBS: [&str; 5] = [
     "jobs are in no set of a topic",
     "jobs are in several sets",
     "jobs are in the set of another topic",
     "ids have no record",
+    "long bodies are missing",
 ];
 /// The same of a set.
 const OF_SETS: [&str; 3] = [
@@ -84,6 +86,15 @@ pub(super) async fn sets(
     }
 }
 
+/// Where a scan has seen an id.
+#[derive(Default)]
+struct Seen<'a> {
+    topics: Vec<&'a Topic>,
+    in_pool: bool,
+    /// Its record tells of a long body that was not seen.
+    lacks_body: bool,
+}
+
 /// One bucket under examination.
 pub(super) struct Contents<'a> {
     pub(super) connection: &'a mut MultiplexedConnection,
@@ -136,12 +147,13 @@ impl Contents<'_> {
         Ok(findings)
     }
 
-    /// Ids that a scan did not find in exactly one set and the pool, with the topics it saw them in.
+    /// Ids that a scan did not find in exactly one set and the pool, or without a body, with the topics it saw
+    /// them in.
     async fn suspects<'b>(
         &mut self,
         sets: &[&'b (State, Topic)],
     ) -> Result<Vec<(String, Vec<&'b Topic>)>, RedisError> {
-        let mut places: BTreeMap<String, (Vec<&Topic>, bool)> = BTreeMap::new();
+        let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
         for (state, topic) in sets {
             let key = self.keys.topic(*state, topic);
             let mut rank = 0;
@@ -151,25 +163,30 @@ impl Contents<'_> {
                 let ids: Vec<String> = self.ask(&range).await?;
                 rank += ids.len();
                 let is_last = ids.len() < PAGE;
-                ids.into_iter().for_each(|id| places.entry(id).or_default().0.push(topic));
+                ids.into_iter().for_each(|id| seen.entry(id).or_default().topics.push(topic));
                 if is_last {
                     break;
                 }
             }
         }
         let mut suspects = Vec::new();
-        for (key, is_pool) in
-            [(&self.keys.pool, true), (&self.keys.attempts, false), (&self.keys.bodies, false)]
-        {
+        // The bodies after the pool: a job that comes between has both.
+        for key in [&self.keys.pool, &self.keys.attempts, &self.keys.bodies] {
             let mut cursor = 0_u64;
             loop {
                 let mut scan = redis::cmd("HSCAN");
                 scan.arg(key).arg(cursor).arg("COUNT").arg(SUSPECTS);
                 let (next, pairs): (u64, Vec<Vec<u8>>) = scan.query_async(self.connection).await?;
-                for id in pairs.chunks(2).map(|pair| String::from_utf8_lossy(&pair[0]).into_owned())
-                {
-                    match places.get_mut(&id) {
-                        Some((_, in_pool)) => *in_pool |= is_pool,
+                for pair in pairs.chunks_exact(2) {
+                    let (id, value) = (&pair[0], &pair[1]);
+                    let id = String::from_utf8_lossy(id).into_owned();
+                    match seen.get_mut(&id) {
+                        Some(seen) if *key == self.keys.pool => {
+                            seen.in_pool = true;
+                            seen.lacks_body = has_long_body(value);
+                        }
+                        Some(seen) if *key == self.keys.bodies => seen.lacks_body = false,
+                        Some(_) => {}
                         None => suspects.push((id, Vec::new())),
                     }
                 }
@@ -179,13 +196,9 @@ impl Contents<'_> {
                 cursor = next;
             }
         }
-        let wrong = |(topics, in_pool): &(Vec<&Topic>, bool)| topics.len() != 1 || !in_pool;
-        suspects.extend(
-            places
-                .into_iter()
-                .filter(|(_, place)| wrong(place))
-                .map(|(id, (topics, _))| (id, topics)),
-        );
+        let wrong = |seen: &Seen| seen.topics.len() != 1 || !seen.in_pool || seen.lacks_body;
+        let found = seen.into_iter().filter(|(_, seen)| wrong(seen));
+        suspects.extend(found.map(|(id, seen)| (id, seen.topics)));
         suspects.sort();
         suspects.dedup_by(|a, b| a.0 == b.0);
         Ok(suspects)

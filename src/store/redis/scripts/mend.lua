@@ -1,7 +1,7 @@
 -- Looks at jobs that a scan found wrong, again and all at once, and mends them if told.
 -- ARGV  2 '1' to mend, '' to tell only; then per job: id, how many topics, the topics it was seen in
 -- Reply per job: 0 if all is well, 1 it is in no set, 2 in several, 3 in that of another topic,
---       4 it has no record
+--       4 it has no record, 5 its long body is missing
 local mend, reply = ARGV[2] == '1', {}
 
 -- Every set that has the job.
@@ -30,6 +30,25 @@ local function put_back(id, job)
   return topic
 end
 
+local function lacks_body(id, rules)
+  return rules and rules.length > INLINE and redis.call('HEXISTS', BODIES, id) == 0
+end
+
+-- A job whose long body is missing: dead, unless a consumer holds it. With an empty body in its place every reader
+-- sees that the record is damaged; without any, a pop takes the bodies to be on another node.
+local function set_aside(id, job, at)
+  note('body', id, '')
+  if at.state == 'reserved' or at.state == 'dead' then return end
+  local _, due = state_of(at.topic, id)
+  take(at.state, at.topic, id)
+  place('dead', at.topic, id, NOW + job.rules.retention)
+  local a = job.attempt
+  if a then
+    a.due, a.died, a.error, a.reservation, a.rules = due, NOW, DAMAGED, '-', job.rules.text
+    note('attempt', id, attempt_text(a))
+  end
+end
+
 local function examine(id, topics)
   local text = redis.call('HGET', ATTEMPTS, id)
   local job = redis.call('HEXISTS', POOL, id) == 1 and find(id, text) or nil
@@ -45,7 +64,11 @@ local function examine(id, topics)
     -- The first in the order of states, reserved before all: a consumer may hold it.
     if not own or at.topic == own then keep = keep or at end
   end
-  if job and #places == 1 and keep then return 0 end
+  if job and #places == 1 and keep then
+    if not lacks_body(id, job.rules) then return 0 end
+    set_aside(id, job, keep)
+    return 5
+  end
   if not job and #places == 0 and not text and redis.call('HEXISTS', BODIES, id) == 0 then return 0 end
   for _, at in ipairs(places) do
     if at ~= keep or not job then

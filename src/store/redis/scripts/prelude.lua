@@ -22,7 +22,7 @@ local TOPICS, BODIES = TAG .. 'topics', TAG .. 'bodies'
 
 -- Refusals, below zero; states, above. Mirrored in reply.rs.
 local NOT_FOUND, EXISTS, RESERVATION_LOST, NEVER_POPPED = -1, -2, -3, -4
-local RESERVED, DEAD, DUE_TOO_FAR, NOT_RESERVED = -5, -6, -7, -8
+local RESERVED, DEAD, DUE_TOO_FAR, NOT_RESERVED, UNREADABLE = -5, -6, -7, -8, -9
 local STATE_CODE = { delayed = 1, ready = 2, reserved = 3, dead = 4 }
 local TEN_YEARS = 315576000000
 -- A longer body is in BODIES. Mirrored in codec.rs.

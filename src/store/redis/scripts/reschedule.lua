@@ -35,8 +35,9 @@ end
 
 local function reschedule(id, text, schedule, new_crc, ...)
   local record = redis.call('HGET', POOL, id)
-  local rules = record and parse_rules(id, rules_text(record))
-  if not rules then return NOT_FOUND end
+  if not record then return NOT_FOUND end
+  local rules = parse_rules(id, rules_text(record))
+  if not rules then return UNREADABLE end
   local topic, state, score = locate(id, rules.topic)
   if state == 'reserved' then return RESERVED end
   if state == 'dead' then return DEAD end
@@ -44,7 +45,7 @@ local function reschedule(id, text, schedule, new_crc, ...)
   if schedule ~= '' then due = due_time(schedule) end
   if not due then return DUE_TOO_FAR end
   -- A long body that is not here is damaged, or on another node: its record stays as it is.
-  if rules.length > INLINE and new_crc == '' and redis.call('HEXISTS', BODIES, id) == 0 then return NOT_FOUND end
+  if rules.length > INLINE and new_crc == '' and redis.call('HEXISTS', BODIES, id) == 0 then return UNREADABLE end
 
   local a, long, rules_now = parse_attempt(text), nil, nil
   record, long, rules_now = changed(id, record, rules, new_crc, ...)
