@@ -5,16 +5,20 @@ use axum::{Json, Router, body::Bytes, http::StatusCode, routing::post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::job::Millis;
+
 #[derive(Deserialize)]
 struct Job<'a> {
     topic: String,
+    id: Option<String>,
+    delay: Option<Millis>,
     #[serde(borrow)]
     body: &'a RawValue,
 }
 
 #[derive(Serialize)]
 struct Answer {
-    id: &'static str,
+    id: String,
     topic: String,
     state: &'static str,
     due_at: &'static str,
@@ -26,10 +30,11 @@ pub fn noop() -> Router {
 }
 
 async fn answer(content: Bytes) -> Result<(StatusCode, Json<Answer>), StatusCode> {
-    let Ok(Job { topic, body }) = serde_json::from_slice(&content) else {
+    let Ok(Job { topic, id, delay, body }) = serde_json::from_slice(&content) else {
         return Err(StatusCode::BAD_REQUEST);
     };
-    std::hint::black_box(body);
-    let (id, due_at) = ("3693000000000000000", "2026-01-01T00:00:00.000Z");
+    std::hint::black_box((delay, body));
+    let id = id.unwrap_or_else(|| "3693000000000000000".to_owned());
+    let due_at = "2026-01-01T00:00:00.000Z";
     Ok((StatusCode::CREATED, Json(Answer { id, topic, state: "ready", due_at })))
 }

@@ -26,11 +26,12 @@ async fn jobs_left(server: &Process) -> usize {
 async fn every_phase_has_figures_and_nothing_is_left_behind() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
-    let window = ["--late-jobs", "50", "--window", "1s"];
-    for (batch, topics) in [("1", "1"), ("7", "3")] {
+    let spans = ["--late-jobs", "50", "--window", "1s", "--flow-time", "3s"];
+    for (batch, topics, ids) in [("1", "1", "own"), ("7", "3", "made")] {
         let mut arguments = vec!["--url", &server.base, "--jobs", "500", "--batch", batch];
         arguments.extend(["--topics", topics, "--pending", "100", "--against", "noop"]);
-        arguments.extend(window);
+        arguments.extend(["--ids", ids]);
+        arguments.extend(spans);
         let (well, report, said) = bench(dir.path(), &arguments);
         assert!(well, "{said}");
         let figures = report["figures"].as_array().expect("figures");
@@ -51,8 +52,17 @@ async fn every_phase_has_figures_and_nothing_is_left_behind() {
                 ["p50_ms", "p99_ms", "p99_9_ms", "max_ms"].map(|name| figures[name].as_f64());
             assert!(spread.is_sorted() && spread[0] > Some(0.0), "{figures}");
         }
-        let late = of("delay-queue", "lateness");
-        assert_eq!((&late["early"], &late["missing"]), (&0.into(), &0.into()));
+        assert_eq!(report["ids"], ids);
+        for phase in ["flow", "lateness"] {
+            let arrivals = of("delay-queue", phase);
+            for wrong in ["early", "lost", "doubled"] {
+                assert_eq!(arrivals[wrong], 0, "{wrong}: {arrivals}");
+            }
+        }
+        let flow = of("delay-queue", "flow");
+        for figure in ["jobs", "jobs_per_second", "puts_per_second", "p50_ms"] {
+            assert!(flow[figure].as_f64().is_some_and(|value| value > 0.0), "{figure}: {flow}");
+        }
         assert_eq!(jobs_left(&server).await, 0);
     }
 }
@@ -61,11 +71,12 @@ async fn every_phase_has_figures_and_nothing_is_left_behind() {
 async fn people_get_a_line_a_phase_with_its_ratio() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
-    let arguments = ["bench", "--url", &server.base, "--jobs", "200", "--phases", "put,pop"];
-    let output = output(dir.path(), &[&arguments[..], &["--against", "noop"]].concat());
+    let arguments = ["bench", "--url", &server.base, "--jobs", "200", "--phases", "put,pop,flow"];
+    let more = ["--against", "noop", "--flow-time", "3s"];
+    let output = output(dir.path(), &[&arguments[..], &more].concat());
     let text = String::from_utf8(output.stdout).expect("text");
     let line = |words: [&str; 2]| text.lines().find(|line| words.iter().all(|w| line.contains(w)));
-    for phase in ["put", "pop"] {
+    for phase in ["put", "pop", "flow"] {
         let line = line(["delay-queue ", phase]).unwrap_or_else(|| panic!("{text}"));
         assert!(
             line.contains("jobs/s") && line.contains("p99.9") && line.contains(" x noop"),
@@ -90,13 +101,78 @@ async fn a_bench_against_nothing_or_a_wrong_address_says_so() {
     }
     for (arguments, words) in [
         (["--against", "redis://x:1"], "noop or beanstalkd://"),
-        (["--phases", "push"], "possible values: put, pop, lateness"),
+        (["--phases", "push"], "possible values: put, pop, flow, lateness"),
         (["--window", "soon"], "must be a duration"),
+        (["--ids", "theirs"], "possible values: own, made"),
+        (["--due-in", "5"], "lacks a unit"),
+        (["--rate", "0"], "0 is not in 1..=1000000"),
+        (["--flow-time", "2s"], "--flow-time must be at least 3s, 2 s more than --due-in"),
+        (["--phases", "put,flow"], "--phases must have a pop between put and flow"),
         (["--batch", "101"], "101 is not in 1..=100"),
         (["--jobs", "0"], "0 is not in 1.."),
     ] {
         let (well, _, said) = bench(dir.path(), &arguments);
         assert!(!well && said.contains(words), "{arguments:?}: {said}");
+    }
+    let stalk = ["--due-in", "500ms", "--against", "beanstalkd://127.0.0.1:1"];
+    let (well, _, said) = bench(dir.path(), &stalk);
+    assert!(!well && said.contains("--due-in must be whole seconds against beanstalkd"), "{said}");
+}
+
+/// A page of the jobs of every topic, until one has `count`.
+async fn jobs_put(server: &Process, count: usize) -> Vec<Value> {
+    loop {
+        for topic in server.get("/topics").await.1["topics"].as_array().expect("topics") {
+            let name = topic["topic"].as_str().expect("its name");
+            let path = format!("/topics/{name}/jobs?state=delayed&limit=1000");
+            let page = server.get(&path).await.1;
+            let jobs = page["jobs"].as_array().cloned().unwrap_or_default();
+            if jobs.len() >= count {
+                return jobs;
+            }
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // nothing tells how far it is
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn own_ids_scatter_and_differ_from_run_to_run() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let mut seen = std::collections::HashSet::new();
+    for batch in ["1", "10"] {
+        let arguments = ["bench", "--url", &server.base, "--jobs", "50", "--batch", batch];
+        let mut command = program(dir.path(), &[&arguments[..], &["--phases", "put,pop"]].concat());
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut child = command.spawn().expect("it runs");
+        let jobs = jobs_put(&server, 50).await;
+        let ids: Vec<String> =
+            jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect();
+        let runs: std::collections::HashSet<&str> = ids.iter().map(|id| &id[..15]).collect();
+        assert_eq!(runs.len(), 1, "one run, one mark: {ids:?}");
+        assert!(ids.iter().all(|id| id.starts_with("order-") && id.len() == 25), "{ids:?}");
+        let first_digits: std::collections::HashSet<&str> =
+            ids.iter().map(|id| &id[15..16]).collect();
+        assert_eq!(first_digits.len(), 10, "spread over all numbers: {ids:?}");
+        assert!(ids.into_iter().all(|id| seen.insert(id)), "an id came twice");
+        assert!(child.wait().expect("it ends").success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pops_begin_when_the_last_put_is_due_and_take_all() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    for due_in in ["0s", "2s"] {
+        let arguments = ["--url", &server.base, "--jobs", "300", "--phases", "put,pop"];
+        let (well, report, said) =
+            bench(dir.path(), &[&arguments[..], &["--due-in", due_in]].concat());
+        assert!(well, "{said}");
+        let pop = &report["figures"][1];
+        assert_eq!((&pop["phase"], &pop["jobs"]), (&"pop".into(), &300.into()));
+        // Whether the wait for the due time is timed, not how fast anything is.
+        let slowest = pop["max_ms"].as_f64().expect("a figure");
+        assert!(due_in == "0s" || slowest < 1_900.0, "a pop waited for its job: {pop}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Failure, client::Wire, peer::Peer};
+use super::{Failure, client::Wire, jobs::Jobs, peer::Peer};
 
 /// A connection to beanstalkd.
 pub(super) struct Beanstalkd {
@@ -42,14 +42,14 @@ impl Beanstalkd {
         Ok(())
     }
 
-    async fn reserve_and_delete(&mut self) -> Result<bool, Failure> {
-        let (line, end) = self.call("reserve-with-timeout 0\r\n").await?;
-        if line == "TIMED_OUT" {
-            return Ok(false);
-        }
+    /// Deletes the job that a command answers; whether it answered one.
+    async fn take(&mut self, command: &str) -> Result<bool, Failure> {
+        let (line, end) = self.call(command).await?;
         let fields: Vec<&str> = line.split(' ').collect();
-        let ["RESERVED", id, bytes] = fields[..] else {
-            return Err(format!("beanstalkd answered {line:?} to a reserve").into());
+        let (id, bytes) = match fields[..] {
+            ["RESERVED" | "FOUND", id, bytes] => (id, bytes),
+            ["TIMED_OUT" | "NOT_FOUND"] => return Ok(false),
+            _ => return Err(format!("beanstalkd answered {line:?} to {command:?}").into()),
         };
         let whole = end + bytes.parse::<usize>()? + 2;
         while self.wire.read.len() < whole {
@@ -65,19 +65,21 @@ impl Peer for Beanstalkd {
         Ok(Self { wire: Wire::connect(address).await?, tube: "default".to_owned() })
     }
 
-    async fn put(&mut self, topic: &str, body: &str, count: u64) -> Result<(), Failure> {
+    async fn put(&mut self, topic: &str, jobs: &Jobs, count: u64) -> Result<(), Failure> {
         self.enter(topic).await?;
-        let command = format!("put 0 0 60 {}\r\n{body}\r\n", body.len());
+        let (body, delay) = (&jobs.body, jobs.due_in.as_secs());
+        let command = format!("put 0 {delay} 60 {}\r\n{body}\r\n", body.len());
         for _ in 0..count {
             self.expect(&command, "INSERTED").await?;
         }
         Ok(())
     }
 
-    async fn pop_and_finish(&mut self, topic: &str, count: u64) -> Result<u64, Failure> {
+    async fn pop_and_finish(&mut self, topic: &str, count: u64, wait: u64) -> Result<u64, Failure> {
         self.enter(topic).await?;
         for done in 0..count {
-            if !self.reserve_and_delete().await? {
+            let wait = if done == 0 { wait } else { 0 };
+            if !self.take(&format!("reserve-with-timeout {wait}\r\n")).await? {
                 return Ok(done);
             }
         }
@@ -87,7 +89,9 @@ impl Peer for Beanstalkd {
     async fn purge(&mut self, topics: &[&str]) -> Result<(), Failure> {
         for topic in topics {
             self.enter(topic).await?;
-            while self.reserve_and_delete().await? {}
+            for command in ["peek-ready\r\n", "peek-delayed\r\n"] {
+                while self.take(command).await? {}
+            }
         }
         Ok(())
     }

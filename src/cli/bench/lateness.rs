@@ -1,71 +1,21 @@
-//! How late due jobs come to consumers that wait for them.
-//!
-//! Late by this machine's clock, from the due time until the answer has been read: a server on
-//! another machine adds the difference of their clocks.
+//! How late due jobs come to consumers that wait for them, with little else to do.
 
-use std::{
-    cell::{Cell, RefCell},
-    net::SocketAddr,
-    rc::Rc,
-    slice,
-    time::{Duration, SystemTime},
-};
+use std::{net::SocketAddr, rc::Rc, slice, time::Duration};
 
-use tokio::{task::JoinSet, time::timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinSet;
 
 use super::{
-    Failure, Phase, Run,
+    Failure, Run,
+    consumers::{Arrivals, now},
     load::{fill, watch},
+    options::Phase,
     peer::{Peer, Server},
-    report::{SERVER, Tally},
 };
 use crate::job::UnixMillis;
 
 /// Jobs are put before the first falls due: so long, and so many a second.
 const LEAD: Duration = Duration::from_secs(2);
 const PUTS_PER_SECOND: u64 = 10_000;
-/// How many seconds a consumer waits in one request.
-const WAIT: u64 = 20;
-/// How long after the last due time what is missing is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// What the consumers share.
-struct Wanted {
-    topic: String,
-    count: u64,
-    /// Jobs that nobody has received yet.
-    left: Cell<u64>,
-    /// All are there: nobody need wait.
-    complete: CancellationToken,
-    tally: RefCell<Tally>,
-    /// When the last of them came, since 1970.
-    last: Cell<Duration>,
-}
-
-impl Wanted {
-    async fn consume(self: Rc<Self>, mut server: Server) -> Result<(), Failure> {
-        loop {
-            let jobs = tokio::select! {
-                jobs = server.pop(&self.topic, self.count, WAIT) => jobs?,
-                () = self.complete.cancelled() => return Ok(()),
-            };
-            if jobs.is_empty() {
-                continue;
-            }
-            let now = now();
-            for job in &jobs {
-                self.tally.borrow_mut().late(now, job.due_at());
-            }
-            self.last.set(now);
-            self.left.set(self.left.get().saturating_sub(jobs.len() as u64));
-            server.finish(&jobs).await?;
-            if self.left.get() == 0 {
-                self.complete.cancel();
-            }
-        }
-    }
-}
 
 /// Measures, and puts what was measured into the report.
 pub(super) async fn measure(run: &Run, address: SocketAddr) -> Result<(), Failure> {
@@ -79,36 +29,21 @@ pub(super) async fn measure(run: &Run, address: SocketAddr) -> Result<(), Failur
         return Err(format!("putting {jobs} jobs took longer than {} s", lead.as_secs()).into());
     }
 
-    let wanted = Rc::new(Wanted {
-        topic: run.late_topic.clone(),
-        count: run.bench.count.into(),
-        left: Cell::new(jobs),
-        complete: CancellationToken::new(),
-        tally: RefCell::new(Tally::new()),
-        last: Cell::default(),
-    });
+    // The rate is that from the first due time on.
+    let first = Duration::from_millis(first);
+    let arrivals = Arrivals::new(run.bench.count, (first, None));
+    arrivals.put(jobs);
+    arrivals.all_put();
     let mut parts = JoinSet::new();
     for _ in 0..run.bench.consumers {
-        parts.spawn_local(Rc::clone(&wanted).consume(Server::connect(address).await?));
+        let consumer = Server::connect(address).await?;
+        parts.spawn_local(Rc::clone(&arrivals).consume(consumer, run.late_topic.clone()));
     }
-    wanted.tally.borrow_mut().start();
-    let all = watch(run, parts, ("lateness", jobs), &wanted.tally);
-    let done = timeout(lead + window + PATIENCE, all).await;
-
-    // The rate is that from the first due time on.
-    let seconds = wanted.last.get().saturating_sub(Duration::from_millis(first)).as_secs_f64();
-    let mut figures = wanted.tally.borrow_mut().figures(SERVER, Phase::Lateness);
-    figures.of_lateness(seconds, wanted.left.get());
-    run.report.borrow_mut().figures.push(figures);
-    done.unwrap_or_else(
-        |_| Err(format!("{} of {jobs} jobs did not come", wanted.left.get()).into()),
-    )
-}
-
-/// The time of this machine, since 1970.
-#[expect(clippy::disallowed_methods, reason = "lateness is what somebody outside sees")]
-fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    parts.spawn_local(Rc::clone(&arrivals).give_up(first + window));
+    arrivals.tally.borrow_mut().start();
+    let done = watch(run, parts, ("lateness", Some(jobs)), &arrivals.tally).await;
+    run.report.borrow_mut().figures.push(arrivals.figures(Phase::Lateness, None));
+    done
 }
 
 fn whole_millis(time: Duration) -> u64 {

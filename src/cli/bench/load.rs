@@ -8,9 +8,13 @@ use std::{
 };
 
 use tokio::{task::JoinSet, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    Failure, Phase, Run,
+    Failure, Run,
+    consumers::PATIENCE,
+    jobs::Jobs,
+    options::Phase,
     peer::{Peer, Server},
     report::{Figures, Tally},
 };
@@ -23,89 +27,145 @@ const FILL_BATCH: u64 = 500;
 const FILL_BYTES: u64 = 2 << 20;
 /// Connections of a fill.
 const FILLERS: usize = 8;
+/// Why a run that the user stopped failed.
+const INTERRUPTED: &str = "interrupted: these are the figures so far";
 /// In milliseconds.
 const DAY: u64 = 24 * 3_600_000;
+
+/// What is measured.
+pub(super) struct Target {
+    name: &'static str,
+    address: SocketAddr,
+    /// Jobs that the phase put has put and the phase pop has not popped.
+    left: u64,
+    /// When the last of them is due.
+    due: Instant,
+}
+
+impl Target {
+    pub(super) fn new(name: &'static str, address: SocketAddr) -> Self {
+        Self { name, address, left: 0, due: Instant::now() }
+    }
+}
 
 /// What the connections of a phase share.
 struct Work {
     phase: Phase,
-    body: String,
+    jobs: Rc<Jobs>,
     batch: u64,
-    /// Jobs that no connection has taken on to put yet.
+    /// Jobs that no connection has taken on to put yet, or that have not been finished yet.
     left: Cell<u64>,
+    /// Nothing is left.
+    done: CancellationToken,
+    /// When a job was last finished.
+    last: Cell<Instant>,
     tally: Rc<RefCell<Tally>>,
 }
 
 impl Work {
-    /// Takes on the next request's puts; 0 ends a connection's part.
-    fn take(&self) -> u64 {
-        let count = self.batch.min(self.left.get());
-        self.left.set(self.left.get() - count);
-        count
-    }
-
-    /// One request, or a pop and its finish; answers how many jobs that were. None is the end.
-    async fn request<P: Peer>(&self, peer: &mut P, topic: &str) -> Result<u64, Failure> {
-        if self.phase == Phase::Put {
-            let count = self.take();
-            if count > 0 {
-                peer.put(topic, &self.body, count).await?;
-            }
-            return Ok(count);
+    async fn part<P: Peer>(self: Rc<Self>, peer: P, topic: String) -> Result<(), Failure> {
+        match self.phase {
+            Phase::Put => self.puts(peer, &topic).await,
+            _ => self.pops(peer, &topic).await,
         }
-        // Until the topic is empty: how many of the jobs went there is not known here.
-        peer.pop_and_finish(topic, self.batch).await
     }
 
-    async fn part<P: Peer>(self: Rc<Self>, mut peer: P, topic: String) -> Result<(), Failure> {
+    async fn puts<P: Peer>(&self, mut peer: P, topic: &str) -> Result<(), Failure> {
         loop {
+            let count = self.batch.min(self.left.get());
+            if count == 0 {
+                return Ok(());
+            }
+            self.left.set(self.left.get() - count);
             let began = Instant::now();
-            match self.request(&mut peer, &topic).await? {
-                0 => return Ok(()),
-                jobs => self.tally.borrow_mut().add(jobs, began.elapsed()),
+            peer.put(topic, &self.jobs, count).await?;
+            self.tally.borrow_mut().add(count, began.elapsed());
+        }
+    }
+
+    /// Until all that was put is finished; what is due but not promoted yet is waited for.
+    async fn pops<P: Peer>(&self, mut peer: P, topic: &str) -> Result<(), Failure> {
+        let mut wait = 0;
+        while self.left.get() > 0 {
+            let began = Instant::now();
+            let popped = tokio::select! {
+                popped = peer.pop_and_finish(topic, self.batch, wait) => popped?,
+                () = self.done.cancelled() => return Ok(()),
+            };
+            wait = u64::from(popped == 0);
+            if popped > 0 {
+                self.tally.borrow_mut().add(popped, began.elapsed());
+                self.last.set(Instant::now());
+                self.left.set(self.left.get().saturating_sub(popped));
+            } else if self.last.get().elapsed() > PATIENCE {
+                return Err(format!("{} jobs did not come", self.left.get()).into());
             }
         }
+        self.done.cancel();
+        Ok(())
     }
 }
 
-/// One phase on one peer: what was measured, and why it ended before it was done.
+/// One phase on one target: what was measured, and why it ended before it was done.
 pub(super) async fn run<P: Peer + 'static>(
     run: &Run,
-    address: SocketAddr,
-    (name, phase): (&'static str, Phase),
+    target: &mut Target,
+    phase: Phase,
 ) -> (Figures, Result<(), Failure>) {
     let tally = Rc::new(RefCell::new(Tally::new()));
+    let mut done = Ok(());
+    let mut peers = Vec::new();
+    while done.is_ok() && peers.len() < run.bench.connections.into() {
+        done = P::connect(target.address).await.map(|peer| peers.push(peer));
+    }
+    if done.is_ok() && phase == Phase::Pop {
+        done = tokio::select! {
+            () = tokio::time::sleep_until(target.due) => Ok(()),
+            () = run.stop.cancelled() => Err(INTERRUPTED.into()),
+        };
+    }
+    if done.is_ok() {
+        done = connections(run, target, phase, (peers, &tally)).await;
+    }
+    let figures = tally.borrow().figures(target.name, phase);
+    (figures, done)
+}
+
+async fn connections<P: Peer + 'static>(
+    run: &Run,
+    target: &mut Target,
+    phase: Phase,
+    (peers, tally): (Vec<P>, &Rc<RefCell<Tally>>),
+) -> Result<(), Failure> {
+    let jobs = if phase == Phase::Put { run.bench.jobs } else { target.left };
     let work = Rc::new(Work {
         phase,
-        body: body(run.bench.body),
+        jobs: Rc::clone(&run.jobs),
         batch: run.bench.batch.into(),
-        left: Cell::new(run.bench.jobs),
-        tally: Rc::clone(&tally),
+        left: Cell::new(jobs),
+        done: CancellationToken::new(),
+        last: Cell::new(Instant::now()),
+        tally: Rc::clone(tally),
     });
-    let mut peers = Vec::new();
-    for _ in 0..run.bench.connections {
-        match P::connect(address).await {
-            Ok(peer) => peers.push(peer),
-            Err(error) => return (tally.borrow_mut().figures(name, phase), Err(error)),
-        }
-    }
     tally.borrow_mut().start();
     let mut parts = JoinSet::new();
     for (peer, topic) in peers.into_iter().zip(run.topics.iter().cycle()) {
         parts.spawn_local(Rc::clone(&work).part(peer, topic.clone()));
     }
-    let done = watch(run, parts, (name, run.bench.jobs), &tally).await;
-    let figures = tally.borrow_mut().figures(name, phase);
-    (figures, done)
+    watch(run, parts, (target.name, Some(jobs)), tally).await?;
+    target.left = if phase == Phase::Put { target.left + jobs } else { 0 };
+    target.due = Instant::now() + run.jobs.due_in;
+    Ok(())
 }
 
 /// Waits for all parts or the first that fails, and says how far they are meanwhile.
 pub(super) async fn watch(
     run: &Run,
     mut parts: JoinSet<Result<(), Failure>>,
-    (what, jobs): (&str, u64),
+    (what, jobs): (&str, Option<u64>),
     tally: &RefCell<Tally>,
 ) -> Result<(), Failure> {
+    let of = jobs.map(|jobs| format!(" of {jobs}")).unwrap_or_default();
     let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS, PROGRESS);
     loop {
         tokio::select! {
@@ -113,8 +173,8 @@ pub(super) async fn watch(
                 None => return Ok(()),
                 Some(done) => done??,
             },
-            () = run.stop.cancelled() => return Err("interrupted: these are the figures so far".into()),
-            _ = progress.tick() => eprintln!("{what}: {} of {jobs} jobs", tally.borrow().jobs),
+            () = run.stop.cancelled() => return Err(INTERRUPTED.into()),
+            _ = progress.tick() => eprintln!("{what}: {}{of} jobs", tally.borrow().jobs),
         }
     }
 }
@@ -130,29 +190,24 @@ pub(super) async fn fill(
     let batch = (FILL_BYTES / u64::from(run.bench.body)).clamp(1, FILL_BATCH);
     let mut parts = JoinSet::new();
     for filler in 0..FILLERS {
-        let (body, tally, topics) = (body(run.bench.body), Rc::clone(&tally), topics.to_vec());
+        let (made, tally, topics) = (Rc::clone(&run.jobs), Rc::clone(&tally), topics.to_vec());
         parts.spawn_local(async move {
             let mut server = Server::connect(address).await?;
             let batches = (0..jobs.div_ceil(batch)).skip(filler).step_by(FILLERS);
             for (number, topic) in batches.zip(topics.iter().cycle()) {
                 let numbers = number * batch..jobs.min((number + 1) * batch);
                 let count = numbers.end - numbers.start;
-                server.put_at(topic, &body, numbers.map(due)).await?;
+                server.put_at(topic, &made, numbers.map(due)).await?;
                 tally.borrow_mut().jobs += count;
             }
             Ok(())
         });
     }
-    watch(run, parts, ("put for later", jobs), &tally).await
+    watch(run, parts, ("put for later", Some(jobs)), &tally).await
 }
 
 /// Due in a day and within another: scattered, as the due times of real jobs are.
 pub(super) fn in_a_day() -> impl Fn(u64) -> UnixMillis + Copy + 'static {
     let now = Clock::Own.now().ceil.get();
     move |n| UnixMillis::new(now + DAY + n.wrapping_mul(7_919_777) % DAY)
-}
-
-/// A JSON text of so many bytes.
-pub(super) fn body(bytes: u32) -> String {
-    format!("\"{}\"", "x".repeat(bytes as usize - 2))
 }

@@ -6,18 +6,25 @@
 
 mod beanstalkd;
 mod client;
+mod consumers;
+mod flow;
+mod jobs;
 mod lateness;
 mod load;
+mod options;
 mod peer;
 mod report;
 
-use std::{cell::RefCell, error::Error, net::SocketAddr, rc::Rc, time::Duration};
+use std::{cell::RefCell, error::Error, net::SocketAddr, rc::Rc};
 
-use clap::ValueEnum;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::options::Bench;
 use self::{
     beanstalkd::Beanstalkd,
+    jobs::Jobs,
+    load::Target,
+    options::{Against, Phase},
     peer::{OneByOne, Peer, Server},
     report::Report,
 };
@@ -26,105 +33,10 @@ use crate::{config::Settings, server::Noop};
 /// Why a phase ended before it was done.
 type Failure = Box<dyn Error>;
 
-/// Measure a running server; removes the jobs it leaves behind.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Bench {
-    /// The server [default: http:// and the configured server.listen]
-    #[arg(long, value_name = "URL")]
-    url: Option<String>,
-
-    /// What to measure, in this order
-    #[arg(long, value_name = "PHASES", value_delimiter = ',', default_value = "put,pop,lateness")]
-    phases: Vec<Phase>,
-
-    /// How many jobs to put, and then to pop and finish
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    jobs: u64,
-
-    /// How many connections at once
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
-    connections: u16,
-
-    /// The size of a job's body in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..))]
-    body: u32,
-
-    /// How many jobs go in one request: 1 for the routes of one job, else those of batches
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
-    batch: u16,
-
-    /// Over how many topics the jobs are spread
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    topics: u16,
-
-    /// Before measuring, put so many jobs in the same topics that are not due for a day
-    #[arg(long, value_name = "JOBS", default_value_t = 0)]
-    pending: u64,
-
-    /// How many jobs the phase lateness puts
-    #[arg(long, value_name = "JOBS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
-    late_jobs: u64,
-
-    /// Over how long a time they fall due, evenly; 0 is all in the same millisecond
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = window)]
-    window: Duration,
-
-    /// How many consumers wait for them, a connection each
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
-    consumers: u16,
-
-    /// How many jobs a waiting consumer takes at once
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
-    count: u16,
-
-    /// Measure these too: `noop` (a handler on the same HTTP stack that parses a job and answers;
-    /// put only) or `beanstalkd://<host>:<port>` (put and pop, one job a command)
-    #[arg(long, value_name = "PEER", value_delimiter = ',')]
-    against: Vec<Against>,
-
-    /// Print the figures as one JSON object
-    #[arg(long)]
-    json: bool,
-}
-
-/// A part of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Phase {
-    /// Put jobs that are due at once
-    Put,
-    /// Pop and finish what was put
-    Pop,
-    /// Put jobs for later, wait for them, and see how late they come
-    Lateness,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Against {
-    Noop,
-    /// Its URL.
-    Beanstalkd(String),
-}
-
-impl std::str::FromStr for Against {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "noop" => Ok(Self::Noop),
-            url if url.starts_with("beanstalkd://") => Ok(Self::Beanstalkd(url.to_owned())),
-            _ => Err("must be noop or beanstalkd://<host>:<port>".to_owned()),
-        }
-    }
-}
-
-fn window(text: &str) -> Result<Duration, String> {
-    text.parse::<crate::job::Millis>().map(Into::into).map_err(|error| error.to_string())
-}
-
 /// What a run has in hand.
 struct Run {
     bench: Bench,
+    jobs: Rc<Jobs>,
     /// Names that nobody else uses.
     topics: Vec<String>,
     /// Another, where nothing that other phases left is taken for a late job.
@@ -134,6 +46,7 @@ struct Run {
 }
 
 pub(super) fn run(bench: Bench, settings: &Settings) -> Result<(), Failure> {
+    bench.check()?;
     let url = bench
         .url
         .clone()
@@ -155,10 +68,11 @@ async fn measure(bench: Bench, url: String) -> Result<(), Failure> {
         }
     });
     let mark = rand::random::<u32>();
+    let jobs = Rc::new(Jobs::new(&bench, mark));
     let topics = (0..bench.topics).map(|n| format!("bench-{mark:08x}-{n}")).collect();
     let late_topic = format!("bench-{mark:08x}-late");
     let report = Rc::new(RefCell::new(Report::new(&bench, &url)));
-    let run = Run { bench, topics, late_topic, stop, report };
+    let run = Run { bench, jobs, topics, late_topic, stop, report };
 
     let measured = run.all(server).await;
     let purged = run.purge(server).await;
@@ -187,12 +101,14 @@ impl Run {
             match against {
                 Against::Noop => {
                     let noop = Noop::start()?;
-                    self.phase::<OneByOne>(noop.address, "noop", Phase::Put).await?;
+                    let mut target = Target::new("noop", noop.address);
+                    self.phase::<OneByOne>(&mut target, Phase::Put).await?;
                 }
                 Against::Beanstalkd(address) => {
                     let address = resolve(address, "beanstalkd").await?;
-                    self.phase::<Beanstalkd>(address, "beanstalkd", Phase::Put).await?;
-                    self.phase::<Beanstalkd>(address, "beanstalkd", Phase::Pop).await?;
+                    let mut target = Target::new("beanstalkd", address);
+                    self.phase::<Beanstalkd>(&mut target, Phase::Put).await?;
+                    self.phase::<Beanstalkd>(&mut target, Phase::Pop).await?;
                 }
             }
         }
@@ -200,10 +116,12 @@ impl Run {
             let pending = (self.topics.as_slice(), self.bench.pending);
             load::fill(self, server, pending, load::in_a_day()).await?;
         }
+        let mut target = Target::new(report::SERVER, server);
         for &phase in &self.bench.phases {
             match phase {
+                Phase::Put | Phase::Pop => self.phase::<Server>(&mut target, phase).await?,
+                Phase::Flow => flow::measure(self, server).await?,
                 Phase::Lateness => lateness::measure(self, server).await?,
-                phase => self.phase::<Server>(server, report::SERVER, phase).await?,
             }
         }
         Ok(())
@@ -212,14 +130,13 @@ impl Run {
     /// Runs one phase of load; what was measured is in the report also if it fails.
     async fn phase<P: Peer + 'static>(
         &self,
-        address: SocketAddr,
-        name: &'static str,
+        target: &mut Target,
         phase: Phase,
     ) -> Result<(), Failure> {
         if !self.bench.phases.contains(&phase) {
             return Ok(());
         }
-        let (figures, done) = load::run::<P>(self, address, (name, phase)).await;
+        let (figures, done) = load::run::<P>(self, target, phase).await;
         self.report.borrow_mut().figures.push(figures);
         done
     }

@@ -1,12 +1,13 @@
 //! What is loaded, as one connection to it: this server here, beanstalkd in its own file.
 
-use std::{fmt::Write, net::SocketAddr};
+use std::net::SocketAddr;
 
 use serde::Deserialize;
 
 use super::{
     Failure,
     client::{Client, NoAnswer},
+    jobs::{self, Due, Jobs},
 };
 use crate::job::UnixMillis;
 
@@ -14,11 +15,12 @@ use crate::job::UnixMillis;
 pub(super) trait Peer: Sized {
     async fn connect(address: SocketAddr) -> Result<Self, Failure>;
 
-    /// Puts jobs that are due at once.
-    async fn put(&mut self, topic: &str, body: &str, count: u64) -> Result<(), Failure>;
+    /// Puts so many jobs, due after [`Jobs::due_in`].
+    async fn put(&mut self, topic: &str, jobs: &Jobs, count: u64) -> Result<(), Failure>;
 
-    /// Pops up to `count` jobs and finishes them; answers how many there were.
-    async fn pop_and_finish(&mut self, topic: &str, count: u64) -> Result<u64, Failure>;
+    /// Pops up to `count` jobs, waiting up to `wait` seconds for the first, and finishes them;
+    /// answers how many there were.
+    async fn pop_and_finish(&mut self, topic: &str, count: u64, wait: u64) -> Result<u64, Failure>;
 
     /// Removes every job of some topics.
     async fn purge(&mut self, topics: &[&str]) -> Result<(), Failure>;
@@ -49,6 +51,11 @@ impl PoppedJob {
     pub(super) fn due_at(&self) -> UnixMillis {
         self.due_at
     }
+
+    /// What tells it from the others of its run.
+    pub(super) fn number(&self) -> Result<u64, Failure> {
+        jobs::number(&self.id)
+    }
 }
 
 impl Server {
@@ -56,13 +63,13 @@ impl Server {
     pub(super) async fn put_at(
         &mut self,
         topic: &str,
-        body: &str,
+        jobs: &Jobs,
         due: impl Iterator<Item = UnixMillis>,
     ) -> Result<(), Failure> {
         self.text.clear();
         for due in due {
-            let due = due.get();
-            self.item(&format!(r#"{{"topic":"{topic}","due_at":{due},"body":{body}}}"#));
+            self.next_item();
+            jobs.write(&mut self.text, topic, Due::At(due))?;
         }
         self.batch("/batch/jobs").await
     }
@@ -84,17 +91,19 @@ impl Server {
             let path = format!("/jobs/{id}/finish?reservation={reservation}");
             return self.client.call("POST", &path, b"").await.map(drop);
         }
+        use std::fmt::Write;
+
         self.text.clear();
         for PoppedJob { id, reservation, .. } in jobs {
-            self.item(&format!(r#"{{"id":"{id}","reservation":"{reservation}"}}"#));
+            self.next_item();
+            write!(self.text, r#"{{"id":"{id}","reservation":"{reservation}"}}"#)?;
         }
         self.batch("/batch/finish").await
     }
 
-    /// Adds a job to the batch that is being written.
-    fn item(&mut self, json: &str) {
+    /// Makes room for another job in the batch that is being written.
+    fn next_item(&mut self) {
         self.text.push_str(if self.text.is_empty() { r#"{"jobs":["# } else { "," });
-        self.text.push_str(json);
     }
 
     async fn batch(&mut self, path: &str) -> Result<(), Failure> {
@@ -116,19 +125,21 @@ impl Peer for Server {
         Ok(Self { client: Client::connect(address).await?, text: String::new() })
     }
 
-    async fn put(&mut self, topic: &str, body: &str, count: u64) -> Result<(), Failure> {
+    async fn put(&mut self, topic: &str, jobs: &Jobs, count: u64) -> Result<(), Failure> {
         self.text.clear();
         if count == 1 {
-            write!(self.text, r#"{{"topic":"{topic}","body":{body}}}"#)?;
+            jobs.write(&mut self.text, topic, Due::In(jobs.due_in))?;
             return self.client.call("POST", "/jobs", self.text.as_bytes()).await.map(drop);
         }
-        let job = format!(r#"{{"topic":"{topic}","body":{body}}}"#);
-        (0..count).for_each(|_| self.item(&job));
+        for _ in 0..count {
+            self.next_item();
+            jobs.write(&mut self.text, topic, Due::In(jobs.due_in))?;
+        }
         self.batch("/batch/jobs").await
     }
 
-    async fn pop_and_finish(&mut self, topic: &str, count: u64) -> Result<u64, Failure> {
-        let jobs = self.pop(topic, count, 0).await?;
+    async fn pop_and_finish(&mut self, topic: &str, count: u64, wait: u64) -> Result<u64, Failure> {
+        let jobs = self.pop(topic, count, wait).await?;
         if !jobs.is_empty() {
             self.finish(&jobs).await?;
         }
@@ -166,15 +177,15 @@ impl Peer for OneByOne {
         Ok(Self(Server::connect(address).await?))
     }
 
-    async fn put(&mut self, topic: &str, body: &str, count: u64) -> Result<(), Failure> {
+    async fn put(&mut self, topic: &str, jobs: &Jobs, count: u64) -> Result<(), Failure> {
         for _ in 0..count {
-            self.0.put(topic, body, 1).await?;
+            self.0.put(topic, jobs, 1).await?;
         }
         Ok(())
     }
 
-    async fn pop_and_finish(&mut self, _: &str, _: u64) -> Result<u64, Failure> {
-        Ok(0)
+    async fn pop_and_finish(&mut self, _: &str, _: u64, _: u64) -> Result<u64, Failure> {
+        Err("a handler that keeps no jobs has none to pop".into())
     }
 
     async fn purge(&mut self, _: &[&str]) -> Result<(), Failure> {

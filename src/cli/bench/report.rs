@@ -5,7 +5,11 @@ use std::{fmt::Write, time::Duration};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::{Bench, Failure, Phase};
+use super::{
+    Failure,
+    jobs::Ids,
+    options::{Bench, Phase},
+};
 use crate::job::UnixMillis;
 
 /// In microseconds; what took longer counts as this.
@@ -17,11 +21,15 @@ pub(super) const SERVER: &str = "delay-queue";
 #[derive(Serialize)]
 pub(super) struct Report {
     url: String,
+    ids: Ids,
+    due_in_seconds: f64,
     connections: u16,
     body_bytes: u32,
     batch: u16,
     topics: u16,
     pending: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<u64>,
     pub(super) figures: Vec<Figures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -35,24 +43,38 @@ pub(super) struct Figures {
     jobs: u64,
     seconds: f64,
     jobs_per_second: f64,
-    /// Of a request (in pop: of a pop and its finish); in lateness: from the due time to the answer.
+    /// Of a request (in pop: of a pop and its finish); in flow and lateness: from the due time to
+    /// the answer.
     p50_ms: f64,
     p99_ms: f64,
     p99_9_ms: f64,
     max_ms: f64,
     /// Processor time of the thread that made the requests, a job.
     generator_us: Option<f64>,
+    /// Of flow and lateness.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    arrivals: Option<Counts>,
+}
+
+/// Jobs that went wrong on their way to waiting consumers.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Counts {
+    /// Came before they were due.
+    pub(super) early: u64,
+    /// Did not come.
+    pub(super) lost: u64,
+    /// Came again.
+    pub(super) doubled: u64,
+    /// Put a second, while jobs were put (flow only).
     #[serde(skip_serializing_if = "Option::is_none")]
-    early: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    missing: Option<u64>,
+    pub(super) puts_per_second: Option<f64>,
 }
 
 /// Counts while a phase runs.
 pub(super) struct Tally {
     pub(super) jobs: u64,
     micros: Histogram<u64>,
-    early: u64,
+    pub(super) early: u64,
     began: std::time::Instant,
     cpu: Option<Duration>,
 }
@@ -97,18 +119,17 @@ impl Tally {
             p99_9_ms: at(0.999),
             max_ms: self.micros.max() as f64 / 1_000.0,
             generator_us: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / self.jobs.max(1) as f64),
-            early: (phase == Phase::Lateness).then_some(self.early),
-            missing: None,
+            arrivals: None,
         }
     }
 }
 
 impl Figures {
-    /// Lateness has another beginning, and may miss jobs.
-    pub(super) fn of_lateness(&mut self, seconds: f64, missing: u64) {
+    /// What comes to consumers that wait is counted over a time of its own.
+    pub(super) fn of_arrivals(&mut self, (jobs, seconds): (u64, f64), counts: Counts) {
         self.seconds = seconds;
-        self.jobs_per_second = rate(self.jobs, seconds);
-        self.missing = Some(missing);
+        self.jobs_per_second = rate(jobs, seconds);
+        self.arrivals = Some(counts);
     }
 
     fn line(&self, all: &[Self]) -> String {
@@ -123,15 +144,20 @@ impl Figures {
             self.p99_9_ms,
             self.max_ms,
         );
-        if let (Some(early), Some(missing)) = (self.early, self.missing) {
-            let _ = write!(line, "   early {early}, missing {missing}");
+        if let Some(Counts { early, lost, doubled, puts_per_second }) = self.arrivals {
+            let _ = write!(line, "   early {early}, lost {lost}, doubled {doubled}");
+            if let Some(puts) = puts_per_second {
+                let _ = write!(line, ", {puts:.0} puts/s");
+            }
         }
         if self.peer == SERVER {
             for other in all.iter().filter(|other| other.peer != SERVER) {
-                // A pop and its finish are two requests, which a no-op would answer one by one.
+                // A no-op would answer the requests of a job one by one: pop and finish, in a flow
+                // the put too.
                 let share = match (other.peer, other.phase, self.phase) {
                     ("noop", Phase::Put, Phase::Put) => 1.0,
                     ("noop", Phase::Put, Phase::Pop) => 0.5,
+                    ("noop", Phase::Put, Phase::Flow) => 1.0 / 3.0,
                     (_, theirs, ours) if theirs == ours => 1.0,
                     _ => continue,
                 };
@@ -145,9 +171,20 @@ impl Figures {
 
 impl Report {
     pub(super) fn new(bench: &Bench, url: &str) -> Self {
-        let Bench { connections, body, batch, topics, pending, .. } = *bench;
-        let (figures, url) = (Vec::new(), url.to_owned());
-        Self { url, connections, body_bytes: body, batch, topics, pending, figures, error: None }
+        let Bench { ids, due_in, connections, body, batch, topics, pending, rate, .. } = *bench;
+        Self {
+            url: url.to_owned(),
+            ids,
+            due_in_seconds: due_in.as_secs_f64(),
+            connections,
+            body_bytes: body,
+            batch,
+            topics,
+            pending,
+            rate,
+            figures: Vec::new(),
+            error: None,
+        }
     }
 
     /// As one JSON object, or as a line a phase.
@@ -156,11 +193,13 @@ impl Report {
             self.error = error.map(ToString::to_string);
             return serde_json::to_string(self).expect("numbers and texts");
         }
-        let Self { connections, body_bytes, batch, topics, pending, .. } = self;
+        let Self { ids, connections, body_bytes, batch, topics, pending, .. } = self;
         let mut text = format!(
-            "{connections} connections, {body_bytes}-byte bodies, {batch} a request, {topics} topics, \
-             {pending} jobs pending"
-        );
+            "{connections} connections, {body_bytes}-byte bodies, {ids:?} ids, {batch} a request, \
+             due in {} s, {topics} topics, {pending} jobs pending",
+            self.due_in_seconds
+        )
+        .to_lowercase();
         for figures in &self.figures {
             text.push('\n');
             text.push_str(&figures.line(&self.figures));

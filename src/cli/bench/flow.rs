@@ -1,0 +1,120 @@
+//! Jobs that are put, promoted, popped and finished at the same time, as in daily use.
+//!
+//! Without a rate, producers put as much as consumers finish and no more: a put costs less than a
+//! pop and a finish, so that the backlog would grow until the end.
+
+use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
+
+use tokio::{
+    task::JoinSet,
+    time::{Instant, Interval, interval_at, sleep, timeout_at},
+};
+
+use super::{
+    Failure, Run,
+    consumers::{Arrivals, now},
+    jobs::Jobs,
+    load::watch,
+    options::{Phase, SETTLING},
+    peer::{Peer, Server},
+};
+
+/// Producers hold back when more jobs are due than are finished in this time.
+const BACKLOG: Duration = Duration::from_millis(500);
+/// How long a producer that holds back sleeps.
+const HOLD: Duration = Duration::from_millis(1);
+
+/// What the producers share.
+struct Producers {
+    jobs: Rc<Jobs>,
+    batch: u64,
+    /// When the first job is due, and when they stop.
+    first_due: Instant,
+    until: Instant,
+    /// How many still put.
+    active: Cell<u16>,
+    arrivals: Rc<Arrivals>,
+}
+
+impl Producers {
+    /// Puts until the time is over: once a tick, or as much as is finished.
+    async fn produce(
+        self: Rc<Self>,
+        mut server: Server,
+        topic: String,
+        mut pace: Option<Interval>,
+    ) -> Result<(), Failure> {
+        while Instant::now() < self.until {
+            let began = Instant::now();
+            if let Some(pace) = &mut pace {
+                if timeout_at(self.until, pace.tick()).await.is_err() {
+                    break;
+                }
+            } else if self.enough() {
+                sleep(HOLD).await;
+                continue;
+            }
+            server.put(&topic, &self.jobs, self.batch).await?;
+            self.arrivals.put(self.batch);
+            // Nothing is finished yet: leave the time that a pop and a finish would take.
+            if pace.is_none() && began < self.first_due {
+                sleep(2 * began.elapsed()).await;
+            }
+        }
+        self.active.set(self.active.get() - 1);
+        if self.active.get() == 0 {
+            self.arrivals.all_put();
+        }
+        Ok(())
+    }
+
+    /// As many jobs are under way as are finished in the time from a put to its finish.
+    fn enough(&self) -> bool {
+        let seconds = self.first_due.elapsed().as_secs_f64();
+        let finished = self.arrivals.finished() as f64;
+        let under_way = self.arrivals.jobs() as f64 - finished;
+        let time = (self.jobs.due_in + BACKLOG).as_secs_f64();
+        seconds > 0.0 && under_way * seconds > finished * time
+    }
+}
+
+/// Measures, and puts what was measured into the report. What was put is drained before the end,
+/// so that what is lost or comes twice is seen.
+pub(super) async fn measure(run: &Run, address: SocketAddr) -> Result<(), Failure> {
+    let half = (run.bench.connections / 2).max(1);
+    let mut servers = Vec::new();
+    for _ in 0..half {
+        servers.push((Server::connect(address).await?, Server::connect(address).await?));
+    }
+    let (due_in, flow_time) = (run.bench.due_in, run.bench.flow_time);
+    let (began, start) = (now(), Instant::now());
+    let end = began + flow_time;
+    let arrivals = Arrivals::new(run.bench.batch, (began + due_in + SETTLING, Some(end)));
+    let producers = Rc::new(Producers {
+        jobs: Rc::clone(&run.jobs),
+        batch: run.bench.batch.into(),
+        first_due: start + due_in,
+        until: start + flow_time,
+        active: Cell::new(half),
+        arrivals: Rc::clone(&arrivals),
+    });
+    let between_puts = run
+        .bench
+        .rate
+        .map(|rate| Duration::from_secs_f64(f64::from(run.bench.batch) / rate as f64));
+    let mut parts = JoinSet::new();
+    for (n, ((producer, consumer), topic)) in
+        (0..).zip(servers.into_iter().zip(run.topics.iter().cycle()))
+    {
+        let pace =
+            between_puts.map(|between| interval_at(start + between * n, between * half.into()));
+        parts.spawn_local(Rc::clone(&producers).produce(producer, topic.clone(), pace));
+        parts.spawn_local(Rc::clone(&arrivals).consume(consumer, topic.clone()));
+    }
+    parts.spawn_local(Rc::clone(&arrivals).give_up(end + due_in));
+    arrivals.tally.borrow_mut().start();
+    let done = watch(run, parts, ("flow", None), &arrivals.tally).await;
+    let puts_per_second = arrivals.jobs() as f64 / flow_time.min(start.elapsed()).as_secs_f64();
+    run.report.borrow_mut().figures.push(arrivals.figures(Phase::Flow, Some(puts_per_second)));
+    done
+}

@@ -1,0 +1,87 @@
+//! The jobs that a run puts: their ids, their body, and when they are due.
+
+use std::{cell::Cell, fmt::Write, time::Duration};
+
+use super::{Failure, options::Bench};
+use crate::job::UnixMillis;
+
+/// Own ids scatter as order numbers do: consecutive multiples of a number without a common factor
+/// with their range, so that none comes twice.
+const ORDERS: u64 = 10_000_000_000;
+const SCATTER: u64 = 6_180_339_887;
+
+/// Where the ids of the jobs come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Ids {
+    /// Each put names its own, order-<run>-<number>
+    Own,
+    /// Puts name none: the server makes them
+    Made,
+}
+
+/// When a job is due.
+#[derive(Clone, Copy)]
+pub(super) enum Due {
+    In(Duration),
+    At(UnixMillis),
+}
+
+/// Makes the jobs of a run.
+pub(super) struct Jobs {
+    ids: Ids,
+    /// Tells the ids of this run from those of others.
+    run: u32,
+    /// How many have been made.
+    made: Cell<u64>,
+    /// A JSON text.
+    pub(super) body: String,
+    /// Jobs of the phases put and flow are due so long after their put.
+    pub(super) due_in: Duration,
+}
+
+impl Jobs {
+    pub(super) fn new(bench: &Bench, run: u32) -> Self {
+        let body = format!("\"{}\"", "x".repeat(bench.body as usize - 2));
+        Self { ids: bench.ids, run, made: Cell::new(0), body, due_in: bench.due_in }
+    }
+
+    /// Adds the next job to a request that is being written.
+    pub(super) fn write(&self, text: &mut String, topic: &str, due: Due) -> Result<(), Failure> {
+        write!(text, r#"{{"topic":"{topic}""#)?;
+        if self.ids == Ids::Own {
+            let order = u128::from(self.made.get()) * u128::from(SCATTER) % u128::from(ORDERS);
+            write!(text, r#","id":"order-{:08x}-{order:010}""#, self.run)?;
+        }
+        self.made.set(self.made.get() + 1);
+        match due {
+            Due::In(Duration::ZERO) => {}
+            Due::In(delay) => write!(text, r#","delay":{}"#, delay.as_secs_f64())?,
+            Due::At(time) => write!(text, r#","due_at":{}"#, time.get())?,
+        }
+        Ok(write!(text, r#","body":{}}}"#, self.body)?)
+    }
+}
+
+/// What tells a job of a run from its others, from its id: the number that it ends with.
+pub(super) fn number(id: &str) -> Result<u64, Failure> {
+    let number = id.rsplit('-').next().and_then(|number| number.parse().ok());
+    number
+        .ok_or_else(|| format!("the server answered a job that this run did not put: {id}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_do_not_repeat_and_scatter() {
+        assert_ne!(SCATTER % 2, 0);
+        assert_ne!(SCATTER % 5, 0); // 2 and 5 are the factors of the range
+        let order = |n: u64| n * SCATTER % ORDERS;
+        assert!(order(1).abs_diff(order(2)) > ORDERS / 10);
+        assert_eq!(number("order-0000002a-0000000017").ok(), Some(17));
+        assert_eq!(number("3693000000000000000").ok(), Some(3_693_000_000_000_000_000));
+        assert!(number("order").is_err());
+    }
+}
