@@ -1,6 +1,6 @@
-"""Private servers for measurements: on free ports of loopback, stopped by their process id."""
+"""Private servers for measurements, on free ports of loopback and stopped by their process id, and runs of `delay-queue bench`."""
 
-import http.client, json, os, pathlib, shutil, socket, subprocess, time
+import http.client, json, os, pathlib, shutil, socket, subprocess, tempfile, time
 
 BINARY = pathlib.Path(__file__).parent.parent / "target/release/delay-queue"
 
@@ -27,13 +27,17 @@ class Running:
         self.port = port
         self.process = subprocess.Popen(arguments, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                return
-            except OSError:
-                assert time.monotonic() < end and self.process.poll() is None, arguments
-                time.sleep(0.01)
+        try:
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    return
+                except OSError:
+                    assert time.monotonic() < end and self.process.poll() is None, arguments
+                    time.sleep(0.01)
+        except BaseException:
+            self.stop()
+            raise
 
     def __enter__(self):
         return self
@@ -54,10 +58,20 @@ class Running:
         return int(pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def redis(cwd):
+def redis(cwd, *options):
     """With an append-only file that is synced every second, its default."""
     port = free_port()
-    return Running(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--appendonly", "yes", "--save", "", "--dir", cwd], port, cwd)
+    return Running(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--appendonly", "yes", "--save", "", "--dir", cwd, *options], port, cwd)
+
+
+def redis_cli(running, *words):
+    return subprocess.run(["redis-cli", "-p", str(running.port), *words], capture_output=True, text=True, check=True).stdout
+
+
+def redis_info(running, section):
+    """The lines of a section of INFO, by name."""
+    lines = redis_cli(running, "info", section).splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def beanstalkd(cwd):
@@ -66,9 +80,72 @@ def beanstalkd(cwd):
     return Running(["beanstalkd", "-l", "127.0.0.1", "-p", str(port), "-b", cwd], port, cwd)
 
 
-def server(cwd, store):
+def server(cwd, store, binary=None):
     port = free_port()
-    return Running([str(BINARY), "--listen", f"127.0.0.1:{port}", "--store", store], port, cwd)
+    return Running([str(binary or BINARY), "--listen", f"127.0.0.1:{port}", "--store", store], port, cwd)
+
+
+class On:
+    """A fresh server on one kind of store (`redis`, `cluster` or `file`), with the Redis that it needs."""
+
+    def __init__(self, store, binary=None):
+        self.folder = tempfile.TemporaryDirectory()
+        self.cwd = self.folder.name
+        self.nodes, self.server = [], None
+        try:
+            self.store = {"redis": self.one, "cluster": self.cluster, "file": lambda: "file:./data"}[store]()
+            self.server = server(self.cwd, self.store, binary)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def one(self):
+        self.nodes = [redis(self.cwd)]
+        return f"redis://127.0.0.1:{self.redis.port}/"
+
+    def cluster(self):
+        """Three masters."""
+        for number in range(3):
+            folder = pathlib.Path(self.cwd, f"node-{number}")
+            folder.mkdir()
+            self.nodes.append(redis(str(folder), "--cluster-enabled", "yes", "--cluster-port", str(free_port())))
+        hosts = [f"127.0.0.1:{node.port}" for node in self.nodes]
+        # Nodes meet by their bus ports, which `redis-cli --cluster create` takes from the nodes only since 7.2.
+        for number, node in enumerate(self.nodes):
+            first, last = 16384 * number // 3, 16384 * (number + 1) // 3 - 1
+            redis_cli(node, "cluster", "addslotsrange", str(first), str(last))
+            redis_cli(node, "config", "set", "cluster-node-timeout", "5000")
+            bus = redis_cli(self.redis, "config", "get", "cluster-port").split()[1]
+            redis_cli(node, "cluster", "meet", "127.0.0.1", str(self.redis.port), bus)
+        end = time.monotonic() + 60
+        while not all("cluster_state:ok" in redis_cli(node, "cluster", "info") and redis_cli(node, "cluster", "nodes").count("connected") == 3 for node in self.nodes):
+            assert time.monotonic() < end, "the cluster does not form"
+            time.sleep(0.1)
+        return "redis+cluster://" + ",".join(hosts)
+
+    @property
+    def redis(self):
+        return self.nodes[0] if self.nodes else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for running in [self.server, *self.nodes]:
+            if running:
+                running.stop()
+        self.folder.cleanup()
+
+    def disk(self):
+        return sum(file.stat().st_size for file in pathlib.Path(self.cwd, "data").iterdir())
+
+
+def bench(running, *options, binary=None):
+    """The figures of one run of `delay-queue bench`, by peer and phase."""
+    command = [str(binary or BINARY), "bench", "--json", "--url", f"http://127.0.0.1:{running.port}", *options]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {(f["peer"], f["phase"]): f for f in json.loads(done.stdout)["figures"]}
 
 
 class Client:

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{
     Failure,
+    consumers::now,
     jobs::Ids,
     options::{Bench, Phase},
 };
@@ -40,6 +41,8 @@ pub(super) struct Report {
 pub(super) struct Figures {
     peer: &'static str,
     phase: Phase,
+    /// When its first request was sent, in seconds since 1970: what others count beside can be told apart.
+    began: f64,
     jobs: u64,
     seconds: f64,
     jobs_per_second: f64,
@@ -76,18 +79,20 @@ pub(super) struct Tally {
     micros: Histogram<u64>,
     pub(super) early: u64,
     began: std::time::Instant,
+    began_at: Duration,
     cpu: Option<Duration>,
 }
 
 impl Tally {
     pub(super) fn new() -> Self {
         let micros = Histogram::new_with_bounds(1, HOUR, 3).expect("bounds that make sense");
-        Self { jobs: 0, micros, early: 0, began: std::time::Instant::now(), cpu: None }
+        let (began, began_at) = (std::time::Instant::now(), now());
+        Self { jobs: 0, micros, early: 0, began, began_at, cpu: None }
     }
 
     /// From now on it counts.
     pub(super) fn start(&mut self) {
-        self.began = std::time::Instant::now();
+        (self.began, self.began_at) = (std::time::Instant::now(), now());
         self.cpu = cpu_time();
     }
 
@@ -111,6 +116,7 @@ impl Tally {
         Figures {
             peer,
             phase,
+            began: self.began_at.as_secs_f64(),
             jobs: self.jobs,
             seconds,
             jobs_per_second: rate(self.jobs, seconds),
