@@ -159,6 +159,19 @@ async fn a_flipped_field_is_never_delivered() {
 }
 
 #[tokio::test]
+async fn a_damaged_row_that_names_another_living_job_is_counted_and_that_job_goes_on() {
+    let bench = Bench::file().await;
+    for name in ["flip:1", "flip:3"] {
+        bench.put(job(name, "t")).await.expect("put");
+    }
+    let bench = damage(bench, |bytes| flip(bytes, b"flip:1t", 5, 2)).await;
+    assert_eq!(bench.store.unreadable(), 1, "one job is missing");
+    let sound = bench.pop_one("t").await;
+    assert_eq!((sound.id, sound.body), (id("flip:3"), job("flip:3", "t").body));
+    assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);
+}
+
+#[tokio::test]
 async fn a_page_that_cannot_be_read_does_not_keep_the_others_from_being_served() {
     let bench = Bench::file().await;
     for n in 0..500 {

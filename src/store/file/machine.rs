@@ -107,11 +107,13 @@ impl Machine {
         self.index.add(Arrival { state, at, ..arrival });
     }
 
-    /// Takes in a damaged job, unless a sound one has the id that it claims.
-    pub(super) fn load_damaged(&mut self, now: Now, arrival: Arrival) {
-        if self.index.find(&arrival.id).is_none() {
+    /// Takes in a damaged job, unless another one has the id that it claims; answers whether it did.
+    pub(super) fn load_damaged(&mut self, now: Now, arrival: Arrival) -> bool {
+        let is_free = self.index.find(&arrival.id).is_none();
+        if is_free {
             self.load(now, arrival);
         }
+        is_free
     }
 
     /// All jobs have been taken in.

@@ -191,7 +191,11 @@ impl Desk {
             self.last_serial = loaded.last_serial;
             self.unreadable = loaded.unreadable;
             for job in loaded.damaged {
-                machines[buckets.of(&job.id).index()].load_damaged(now, job);
+                let serial = job.serial;
+                if !machines[buckets.of(&job.id).index()].load_damaged(now, job) {
+                    tracing::error!(serial, "left a damaged row aside that names another job");
+                    self.unreadable += 1;
+                }
             }
             machines.iter_mut().for_each(Machine::loaded);
             if mem::take(&mut self.clock_set_by) != 0 {
