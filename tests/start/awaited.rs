@@ -44,6 +44,17 @@ fn one_that_loads_its_data_is_waited_for_and_judged_then() {
 }
 
 #[test]
+fn a_replica_that_comes_later_is_waited_for_where_answers_need_one() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let server = Logged::begin(&place, &store(&redis.url(), "ack = \"replica\""));
+    let said = server.wait_for("waiting for the store");
+    assert!(said.contains("needs a connected replica"), "{said}");
+    let of = format!("127.0.0.1 {}", redis.port());
+    let _replica = Redis::with(&[&AOF[..], &["--replicaof", &of]].concat());
+    server.wait_for("serving");
+}
+
+#[test]
 fn when_the_time_is_over_the_last_reason_is_told() {
     let place = Place::new();
     let nowhere = store(&format!("redis://127.0.0.1:{}/", free_port()), "connect_timeout = \"1s\"");

@@ -146,12 +146,7 @@ impl Opening {
             let answer: redis::Value =
                 self.ask(host, connection, &by.command(START_PATIENCE)).await?;
             if !by.is_confirmed(&answer) {
-                let (level, needed) = match by {
-                    By::Replica => ("replica", "a connected replica, and none answers"),
-                    By::Aof => ("fsync", "an AOF that is synced to disk, and it is not"),
-                };
-                let why = format!("store.ack = \"{level}\" needs {needed}");
-                return Err(unfit(host, &why));
+                return Err(not_confirmed(by, host));
             }
         }
         Ok(())
@@ -342,6 +337,20 @@ fn is_forbidden(cause: &RedisError) -> bool {
 /// Whether the server does not know who connects.
 pub fn is_unknown(cause: &RedisError) -> bool {
     cause.kind() == ErrorKind::AuthenticationFailed || cause.code() == Some("NOAUTH")
+}
+
+/// Why a server does not do that does not confirm a write. A replica may come yet.
+fn not_confirmed(by: By, host: &Host) -> OpenError {
+    match by {
+        By::Replica => {
+            let cause = "store.ack = \"replica\" needs a connected replica, and none answers";
+            OpenError::Away { what: redis_at(host), cause: cause.to_owned() }
+        }
+        By::Aof => {
+            let why = "store.ack = \"fsync\" needs an AOF that is synced to disk, and it is not";
+            unfit(host, why)
+        }
+    }
 }
 
 fn unfit(host: &Host, why: &str) -> OpenError {
