@@ -163,17 +163,32 @@ async fn own_ids_scatter_and_differ_from_run_to_run() {
 async fn pops_begin_when_the_last_put_is_due_and_take_all() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
-    for due_in in ["0s", "2s"] {
+    for (due_in, seconds) in [("0s", 0.0), ("2s", 2.0)] {
         let arguments = ["--url", &server.base, "--jobs", "300", "--phases", "put,pop"];
         let (well, report, said) =
             bench(dir.path(), &[&arguments[..], &["--due-in", due_in]].concat());
         assert!(well, "{said}");
-        let pop = &report["figures"][1];
+        let (put, pop) = (&report["figures"][0], &report["figures"][1]);
         assert_eq!((&pop["phase"], &pop["jobs"]), (&"pop".into(), &300.into()));
-        // Whether the wait for the due time is timed, not how fast anything is.
-        let slowest = pop["max_ms"].as_f64().expect("a figure");
-        assert!(due_in == "0s" || slowest < 1_900.0, "a pop waited for its job: {pop}");
+        let [put_began, put_for, pop_began] =
+            [&put["began"], &put["seconds"], &pop["began"]].map(|v| v.as_f64().expect("a time"));
+        let between = pop_began - (put_began + put_for);
+        assert!(between > seconds - 0.1, "the pops began {between} s after the puts: {report}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_bounds_what_a_flow_puts() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let arguments = ["--url", &server.base, "--phases", "flow", "--flow-time", "3s"];
+    let (well, report, said) = bench(dir.path(), &[&arguments[..], &["--rate", "50"]].concat());
+    assert!(well, "{said}");
+    // At most one put a producer more than the rate allows.
+    let jobs = report["figures"][0]["jobs"].as_u64().expect("a number");
+    assert!((1..=150 + 16).contains(&jobs), "{report}");
+    assert_eq!(report["rate"], 50);
+    assert_eq!(jobs_left(&server).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Failure,
     options::Phase,
-    peer::Server,
+    peer::{PoppedJob, Server},
     report::{Counts, Figures, SERVER, Tally},
 };
 
@@ -102,22 +102,29 @@ impl Arrivals {
             if jobs.is_empty() {
                 continue;
             }
-            let popped = now();
-            for job in &jobs {
-                self.tally.borrow_mut().late(popped, job.due_at());
-            }
-            self.last.set(popped);
+            self.note_popped(&jobs, now());
             server.finish(&jobs).await?;
-            let (from, until) = self.measured;
-            let finished = now();
-            if finished >= from && until.is_none_or(|until| finished < until) {
-                self.sustained.set(self.sustained.get() + jobs.len() as u64);
-            }
-            for job in &jobs {
-                self.finished.borrow_mut().insert(job.number()?);
-            }
-            self.look();
+            self.note_finished(&jobs, now())?;
         }
+    }
+
+    fn note_popped(&self, jobs: &[PoppedJob], at: Duration) {
+        for job in jobs {
+            self.tally.borrow_mut().late(at, job.due_at());
+        }
+        self.last.set(at);
+    }
+
+    fn note_finished(&self, jobs: &[PoppedJob], at: Duration) -> Result<(), Failure> {
+        let (from, until) = self.measured;
+        if at >= from && until.is_none_or(|until| at < until) {
+            self.sustained.set(self.sustained.get() + jobs.len() as u64);
+        }
+        for job in jobs {
+            self.finished.borrow_mut().insert(job.number()?);
+        }
+        self.look();
+        Ok(())
     }
 
     /// Gives up what does not come: [`PATIENCE`] after the last job that came, or after `due`.
@@ -159,4 +166,37 @@ impl Arrivals {
 #[expect(clippy::disallowed_methods, reason = "lateness is what somebody outside sees")]
 pub(super) fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(number: u64, due: &str) -> PoppedJob {
+        let id = format!("order-0000002a-{number:010}");
+        let job = serde_json::json!({"id": id, "reservation": "1", "due_at": due});
+        serde_json::from_value(job).expect("a popped job")
+    }
+
+    #[test]
+    fn what_comes_early_again_or_not_at_all_is_counted() {
+        let second = Duration::from_secs;
+        let (early, due) = (job(1, "1970-01-01T00:01:42Z"), job(2, "1970-01-01T00:01:40Z"));
+        let arrivals = Arrivals::new(1, (second(101), Some(second(103))));
+        arrivals.put(3);
+        arrivals.all_put();
+        for (job, at) in [(&due, 100), (&early, 101), (&due, 102), (&due, 103)] {
+            arrivals.note_popped(std::slice::from_ref(job), second(at));
+            arrivals.note_finished(std::slice::from_ref(job), second(at)).expect("a known id");
+        }
+        assert!(!arrivals.complete.is_cancelled(), "one of three did not come");
+        let figures = arrivals.figures(Phase::Flow, None);
+        let figures = serde_json::to_value(figures).expect("figures");
+        assert_eq!((&figures["early"], &figures["lost"]), (&1.into(), &1.into()), "{figures}");
+        assert_eq!(figures["doubled"], 2, "{figures}");
+        // Two were finished from 101 s until 103 s.
+        assert_eq!((&figures["jobs"], &figures["jobs_per_second"]), (&4.into(), &1.0.into()));
+        arrivals.note_finished(&[job(3, "1970-01-01T00:01:40Z")], second(104)).expect("a known id");
+        assert!(arrivals.complete.is_cancelled(), "all came");
+    }
 }
