@@ -29,6 +29,7 @@ pub enum Field {
     CapacityKib,
     FullError,
     Syncs,
+    ReadError,
 }
 
 /// A disk, with what its servers said.

@@ -61,3 +61,35 @@ async fn a_disk_that_cannot_be_written_is_told_and_tried_again() {
 async fn a_sync_that_fails_leaves_its_puts_unknown_and_what_follows_is_on_disk() {
     shows_while_it_fails(Field::SyncError, "unknown").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_cannot_be_read_is_told_and_costs_no_job() {
+    let disk = Disk::new();
+    let server = disk.server().await;
+    // More than the engine holds in memory.
+    let body = "x".repeat(100_000);
+    let job = |n| json!({"topic": "t", "id": format!("job:{n:02}"), "body": body});
+    let jobs: Vec<_> = (0..60).map(job).collect();
+    let put = server.post("/batch/jobs", json!({"jobs": jobs})).await;
+    assert_eq!(put.expect("an answer").0, 200);
+    disk.set(Field::ReadError, EIO);
+    for path in ["/topics/t/jobs?state=ready&limit=1000", "/topics/t/pop?count=60", "/jobs/job:00"]
+    {
+        let (status, answer) = server.get(path).await;
+        assert_eq!(
+            (status, &answer["code"]),
+            (503, &json!("store_unavailable")),
+            "{path}: {answer}"
+        );
+        assert_eq!(answer["applied"], "no", "{path}: {answer}");
+    }
+    disk.set(Field::ReadError, 0);
+    let mut found = ids(&server).await;
+    while found.len() < 60 {
+        let more = ids(&server).await;
+        assert!(!more.is_empty(), "only {found:?}");
+        found.extend(more);
+    }
+    let expected: Vec<String> = (0..60).map(|n| format!("job:{n:02}")).collect();
+    assert_eq!(found, expected);
+}

@@ -2,7 +2,7 @@
  * DISK_ROOT; the test sets what is wrong in the file DISK_CONTROL, as numbers of four bytes:
  *   [0] the error of each write      [1] the error of each sync      (0: none)
  *   [2] bytes that fit onto the disk, in KiB (0: any number)         [3] the error of a full disk
- *   [4] counts the syncs
+ *   [4] counts the syncs             [5] the error of each read      (0: none)
  * What is synced is copied to the directory DISK_SYNCED: the bytes of a file, the names of a
  * directory. That is what a power cut leaves. */
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WRITE_ERROR, SYNC_ERROR, CAPACITY_KIB, FULL_ERROR, SYNCS, FIELDS };
+enum { WRITE_ERROR, SYNC_ERROR, CAPACITY_KIB, FULL_ERROR, SYNCS, READ_ERROR, FIELDS };
 
 static volatile int32_t *control;
 static const char *root, *synced;
@@ -84,8 +84,23 @@ static int write_error(int fd, int64_t end, int64_t more) {
     return error;
 }
 
+static int read_error(int fd) {
+    char relative[PATH_MAX];
+    struct stat stat;
+    if (!control || !control[READ_ERROR] || !below_root(fd, relative)) return 0;
+    return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) ? control[READ_ERROR] : 0;
+}
+
 #define REFUSE(error) do { int e = (error); if (e) { errno = e; return -1; } } while (0)
 
+ssize_t read(int fd, void *bytes, size_t count) {
+    REFUSE(read_error(fd));
+    return REAL(read)(fd, bytes, count);
+}
+ssize_t pread64(int fd, void *bytes, size_t count, off64_t at) {
+    REFUSE(read_error(fd));
+    return REAL(pread64)(fd, bytes, count, at);
+}
 ssize_t write(int fd, const void *bytes, size_t count) {
     REFUSE(write_error(fd, -1, count));
     return REAL(write)(fd, bytes, count);
