@@ -2,7 +2,7 @@
 
 use delay_queue::{
     job::{Change, Living, Millis, NewJob, OnConflict, Refusal, Schedule, State},
-    store::{Held, How, Popped, Release, Want},
+    store::{Bury, Counts, Held, How, Popped, Release, Want},
 };
 
 use crate::bench::{Bench, HOUR, MINUTE, SECOND, delayed, id, job, nonce};
@@ -30,6 +30,76 @@ pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_other
     assert!(finished.expect("finish").iter().all(Result::is_ok));
     let again = bench.store.finish(bucket, names.iter().map(held).collect()).await;
     assert!(again.expect("finish").iter().all(|reply| *reply == Err(Refusal::NotFound)));
+}
+
+/// Puts and pops jobs of two topics in one bucket, such that by now each topic has one in each state.
+async fn popped_in_every_state(bench: &Bench) -> Vec<(Held, State)> {
+    let names = names(bench, 8);
+    let mut held = Vec::new();
+    for (name, state) in names.iter().zip(State::ALL.into_iter().cycle()) {
+        let topic = if held.len() < 4 { "t" } else { "u" };
+        let waits = (state == State::Delayed).then(|| "list:3600000".parse().expect("a backoff"));
+        let job = NewJob {
+            ttr: if state == State::Reserved { HOUR } else { SECOND },
+            max_attempts: if state == State::Dead { 1 } else { 0 },
+            backoff: waits,
+            ..job(name, topic)
+        };
+        bench.put(job).await.expect("put");
+        let popped = bench.pop_one(topic).await;
+        held.push((Held { id: popped.id, reservation: Some(popped.reservation) }, state));
+    }
+    bench.advance(SECOND);
+    bench.promote().await;
+    for (held, state) in &held {
+        assert_eq!(bench.state(&held.id).await, Some(*state));
+    }
+    held
+}
+
+pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
+    let bucket = bench.bucket(&id("0"));
+    for verb in ["finish", "release", "bury", "delete"] {
+        let all = popped_in_every_state(&bench).await;
+        let held = || all.iter().map(|(held, _)| held.clone());
+        let store = &bench.store;
+        let becomes = |before: State| match verb {
+            "release" if before != State::Dead => Some(State::Delayed),
+            "release" | "bury" => Some(State::Dead),
+            _ => None,
+        };
+        let are_done: Vec<bool> = match verb {
+            "finish" => {
+                let replies = store.finish(bucket, held().collect()).await.expect(verb);
+                replies.iter().map(Result::is_ok).collect()
+            }
+            "release" => {
+                let release = |held| Release { held, delay: Some(HOUR), error: None };
+                let replies = store.release(bucket, held().map(release).collect()).await;
+                let states = replies.expect(verb).into_iter().map(|r| r.map(|moved| moved.state));
+                states.zip(&all).map(|(now, (_, before))| now.ok() == becomes(*before)).collect()
+            }
+            "bury" => {
+                let bury = |held| Bury { held, error: None };
+                let replies = store.bury(bucket, held().map(bury).collect()).await.expect(verb);
+                replies.iter().map(Result::is_ok).collect()
+            }
+            _ => {
+                let ids = held().map(|held| held.id).collect();
+                let replies = store.delete(bucket, ids).await.expect(verb);
+                replies.into_iter().zip(&all).map(|(was, (_, before))| was == Ok(*before)).collect()
+            }
+        };
+        assert_eq!(are_done, [true; 8], "{verb}");
+        for (held, before) in &all {
+            assert_eq!(bench.state(&held.id).await, becomes(*before), "{verb} of {before:?}");
+            let _ = bench.delete(&held.id).await;
+        }
+        for topic in ["t", "u"] {
+            let look = store.topic(bucket, topic.parse().expect("a topic")).await.expect("a look");
+            assert_eq!(look.counts, Counts::default(), "{topic} after {verb}");
+        }
+    }
 }
 
 pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {

@@ -80,6 +80,7 @@ conformance! {
         promoting_goes_in_bounded_steps;
     batches:
         replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_others,
+        a_batch_acts_on_jobs_wherever_they_are_by_now,
         the_same_id_twice_in_one_batch_is_one_job,
         a_living_id_is_refused_kept_or_replaced,
         only_a_job_of_the_same_topic_is_kept_or_replaced,
