@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::{
     process::{Process, program},
+    shifted_clock::ShiftedClock,
     support::free_port,
 };
 
@@ -67,10 +68,24 @@ impl Disk {
 
     /// A server whose data are two new directories deep on this disk.
     pub async fn server(&self) -> Process {
+        self.server_with(&[shim().to_owned()], Vec::new()).await
+    }
+
+    /// The same, by this clock.
+    pub async fn server_by(&self, clock: &ShiftedClock) -> Process {
+        self.server_with(&[shim().to_owned(), clock.library()], clock.variables()).await
+    }
+
+    async fn server_with(
+        &self,
+        preloaded: &[PathBuf],
+        variables: Vec<(&'static str, PathBuf)>,
+    ) -> Process {
         let mut command = program(&self.root(), &["--store", "file:./state/data"]);
         let log = File::options().create(true).append(true).open(self.dir.path().join("log"));
         command
-            .env("LD_PRELOAD", shim())
+            .envs(variables)
+            .env("LD_PRELOAD", std::env::join_paths(preloaded).expect("paths"))
             .env("DISK_ROOT", self.root())
             .env("DISK_CONTROL", self.dir.path().join("control"))
             .env("DISK_SYNCED", self.dir.path().join("synced"))

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::{
     disk::{Disk, EIO, Field, readiness, until},
     process::Process,
+    shifted_clock::{ShiftedClock, seconds_until},
 };
 
 async fn put(server: &Process, id: &str) -> (u16, String) {
@@ -92,4 +93,26 @@ async fn a_disk_that_cannot_be_read_is_told_and_costs_no_job() {
     }
     let expected: Vec<String> = (0..60).map(|n| format!("job:{n:02}")).collect();
     assert_eq!(found, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ttr_lasts_though_the_clock_is_set_while_no_sync_goes_well() {
+    const DAY: i64 = 86_400;
+    let (disk, clock) = (Disk::new(), ShiftedClock::new());
+    let server = disk.server_by(&clock).await;
+    server.post("/jobs", json!({"topic": "t", "id": "held", "ttr": "1h"})).await.expect("put");
+    let (_, popped) = server.get("/topics/t/pop").await;
+    for (offset, name) in [(DAY, "forward"), (0, "back")] {
+        // Whether the file has the new end of the reservation is not known after this.
+        disk.set(Field::SyncError, EIO);
+        clock.set(offset);
+        assert_eq!(put(&server, name).await.0, 503);
+        disk.set(Field::SyncError, 0);
+        until(|| readiness(&server), |(status, _)| *status == 200).await;
+        assert_eq!(put(&server, &format!("{name}:after")).await.0, 201);
+        let left = seconds_until(&server.get("/jobs/held").await.1["reserved_until"]) - offset;
+        assert!((3_000..=3_600).contains(&left), "{left} s are left of the TTR: {name}");
+    }
+    let held = json!({"reservation": popped["jobs"][0]["reservation"]});
+    assert_eq!(server.post("/jobs/held/finish", held).await.expect("an answer").0, 204);
 }

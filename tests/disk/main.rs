@@ -8,6 +8,8 @@ mod power;
 #[path = "../support/process.rs"]
 mod process;
 mod replaced;
+#[path = "../support/shifted_clock.rs"]
+mod shifted_clock;
 #[expect(dead_code, reason = "no Redis is needed here")]
 #[path = "../support/mod.rs"]
 mod support;

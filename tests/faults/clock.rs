@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::{
     process::{Process, program},
-    shifted_clock::ShiftedClock,
+    shifted_clock::{ShiftedClock, seconds_until},
     support::{Redis, free_port},
 };
 
@@ -100,11 +100,7 @@ async fn a_jump_there_and_back_changes_nothing_on_redis() {
 
 /// How many seconds are left of a job's TTR by the true time, which the server does not have.
 async fn ttr_left(server: &Server, id: &str) -> i64 {
-    let mut job = server.process.get(&format!("/jobs/{id}")).await.1;
-    let until: Value = job["reserved_until"].take();
-    let until = until.as_str().expect("a time").parse::<jiff::Timestamp>().expect("RFC 3339");
-    #[expect(clippy::disallowed_methods, reason = "the test has no store to ask")]
-    until.duration_since(jiff::Timestamp::now()).as_secs()
+    seconds_until(&server.process.get(&format!("/jobs/{id}")).await.1["reserved_until"])
 }
 
 async fn jobs_are_touched_though_the_clock_jumps(server: Server) {

@@ -2,6 +2,7 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// The clock of the processes that have its [variables](Self::variables).
@@ -34,11 +35,19 @@ impl ShiftedClock {
         vec![("LD_PRELOAD", self.library()), ("CLOCK_OFFSET_FILE", self.offset())]
     }
 
-    fn library(&self) -> PathBuf {
+    /// What is loaded before the C library.
+    pub fn library(&self) -> PathBuf {
         self.dir.path().join("shifted_clock.so")
     }
 
     fn offset(&self) -> PathBuf {
         self.dir.path().join("offset")
     }
+}
+
+/// How many seconds it is until a time of an answer, by the true clock.
+pub fn seconds_until(time: &Value) -> i64 {
+    let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
+    #[expect(clippy::disallowed_methods, reason = "the true time, which no store here has")]
+    time.duration_since(jiff::Timestamp::now()).as_secs()
 }
