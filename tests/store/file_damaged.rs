@@ -62,6 +62,18 @@ fn cut_chain(bytes: &mut [u8], mark: &str) {
     }
 }
 
+/// The row of this job leads to no overflow page of the file.
+fn lose_chain(bytes: &mut [u8], name: &str) {
+    for at in places(bytes, name.as_bytes()) {
+        let Some(body) = bytes[at..].iter().take(PAGE).position(|byte| *byte == b'x') else {
+            continue;
+        };
+        let length = bytes[at + body..].iter().take_while(|byte| **byte == b'x').count();
+        let end = at + body + length;
+        bytes[end..end + 4].copy_from_slice(&0x00ff_ffff_u32.to_be_bytes());
+    }
+}
+
 async fn damaged_ids(bench: &Bench, topic: &str, state: State) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for bucket in bench.store.buckets().all() {
@@ -193,6 +205,35 @@ async fn a_page_that_cannot_be_read_does_not_keep_the_others_from_being_served()
     assert!(!popped.contains(&id("job:250")));
     bench.put(job("new", "t")).await.expect("puts go on");
     assert_eq!(bench.pop_one("t").await.id, id("new"));
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_deleted_keeps_none_of_its_batch() {
+    let bench = Bench::file().await;
+    let bucket = bench.bucket(&id("broken"));
+    let names = (0..200).map(|n| id(&format!("sound:{n}")));
+    let mut ids: Vec<JobId> = names.filter(|id| bench.bucket(id) == bucket).collect();
+    ids.insert(ids.len() / 2, id("broken"));
+    for id in &ids {
+        let new = if id.as_str() == "broken" {
+            large("broken", "t", "MARK")
+        } else {
+            job(id.as_str(), "t")
+        };
+        bench.put(new).await.expect("put");
+    }
+    let bench = damage(bench, |bytes| lose_chain(bytes, "broken")).await;
+    let deleted = bench.store.delete(bucket, ids).await.expect("the batch is done");
+    assert!(deleted.iter().all(|reply| *reply == Ok(State::Ready)), "{deleted:?}");
+    // What the disk still had of them would be back.
+    let bench = bench.reopen().await;
+    let topics = bench.store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() });
+    assert_eq!(topics.await.expect("topics"), []);
+    // Only the rows of the broken one are left, and never touched again.
+    bench.store.close().await;
+    let connection = rusqlite::Connection::open(database(&bench.home)).expect("the file");
+    let left = connection.query_row("SELECT group_concat(id) FROM pool", (), |row| row.get(0));
+    assert_eq!(left, Ok("broken".to_owned()));
 }
 
 #[tokio::test]

@@ -43,6 +43,34 @@ async fn everything_is_the_same_after_it_is_opened_again() {
 }
 
 #[tokio::test]
+async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
+    let bench = Bench::file().await;
+    let mut jobs = 0;
+    for bucket in bench.store.buckets().all() {
+        let new = (0..5_000).map(|n| job(&format!("job:{n}"), &format!("topic-{}", n % 3)));
+        let mut new: Vec<NewJob> = new.filter(|job| bench.bucket(&job.id) == bucket).collect();
+        jobs += new.len();
+        while !new.is_empty() {
+            let batch = new.split_off(new.len().saturating_sub(1_000));
+            bench.store.put(bucket, batch).await.expect("put");
+        }
+    }
+    // One that is far from the others tells nothing of how many there are.
+    let bench = bench.edited(|file| {
+        let moved = "INSERT INTO pool SELECT (1 << 62), id, topic, created_at, due_at, ttr,
+             max_attempts, backoff, dead_retention, body_checksum, checksum, body
+             FROM pool WHERE serial = 1";
+        file.execute(moved, ()).expect("a strange row");
+    });
+    let bench = bench.await;
+    let mut ready = 0;
+    for topic in ["topic-0", "topic-1", "topic-2"] {
+        ready += bench.ready(topic).await;
+    }
+    assert_eq!((jobs, ready), (5_000, 5_000));
+}
+
+#[tokio::test]
 async fn a_directory_has_one_store_until_that_is_closed() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let options = || Options { buckets: None, clock: Clock::set_at(START) };

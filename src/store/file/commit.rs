@@ -287,14 +287,20 @@ fn write_around_damage(
     groups: [&mut Vec<Write>; 2],
 ) -> rusqlite::Result<()> {
     let [first, second] = groups;
-    let mut most = MAX_DAMAGED;
+    let (mut most, mut by_ranges) = (MAX_DAMAGED, true);
     loop {
-        let written =
-            records.write(first).map_err(|(index, cause)| (first[index].changes(), cause));
-        let written = written.and_then(|()| {
-            records.write(second).map_err(|(index, cause)| (second[index].changes(), cause))
-        });
-        let Err((serial, cause)) = written else { return Ok(()) };
+        let mut write = |writes: &[Write]| {
+            let written = records.write(writes, by_ranges);
+            written.map_err(|(index, cause)| (writes[index].changes(), cause))
+        };
+        let Err((serial, cause)) = write(first).and_then(|()| write(second)) else {
+            return Ok(());
+        };
+        if mem::take(&mut by_ranges) && records.is_damage(&cause) {
+            // Which job it is shows one by one.
+            records.roll_back();
+            continue;
+        }
         most -= 1;
         let serial = serial.filter(|_| most > 0 && records.is_damage(&cause));
         let Some(serial) = serial else { return Err(cause) };

@@ -186,6 +186,13 @@ impl Index {
         }
     }
 
+    /// Makes room for so many jobs.
+    pub(super) fn make_room(&mut self, jobs: usize) {
+        self.entries.reserve(jobs);
+        let entries = &self.entries;
+        self.by_id.reserve(jobs, |&slot| hash(entries[slot as usize].id.borrowed()));
+    }
+
     /// Adds a job that is in no set yet.
     pub(super) fn add(&mut self, arrival: Arrival) -> Slot {
         let (topic, rules) = self.shared(arrival.topic, arrival.rules);

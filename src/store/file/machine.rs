@@ -94,6 +94,11 @@ pub(super) struct Machine {
 }
 
 impl Machine {
+    /// Makes room for so many jobs, so that they are not moved while they come.
+    pub(super) fn make_room(&mut self, jobs: usize) {
+        self.index.make_room(jobs);
+    }
+
     /// Takes in a job as the disk has it: what is due is ready at once, not only when a timer
     /// comes by.
     pub(super) fn load(&mut self, now: Now, arrival: Arrival) {

@@ -8,6 +8,7 @@ mod commit;
 mod directory;
 mod health;
 mod index;
+mod loading;
 mod lock;
 mod machine;
 mod pages;

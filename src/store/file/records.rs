@@ -138,6 +138,8 @@ impl Records {
         }
         // An acknowledged write is on disk: every commit syncs the log.
         connection.pragma_update(None, "synchronous", "FULL")?;
+        // In KiB: with the engine's own 2 MiB, pops read what was just written from the system again.
+        connection.pragma_update(None, "cache_size", -16_384)?;
         // More damaged pages are noticed when they are read.
         connection.pragma_update(None, "cell_size_check", true)?;
         let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";

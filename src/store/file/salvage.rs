@@ -75,7 +75,7 @@ pub(super) fn salvage(
     let (mut records, _) = Records::open(into, buckets)?;
     let mut writes = Vec::new();
     let mut take = |batch: &mut Vec<Write>| -> Result<(), OpenError> {
-        let written = records.write(batch).map_err(|(_, cause)| cause);
+        let written = records.write(batch, true).map_err(|(_, cause)| cause);
         batch.clear();
         written.and_then(|()| records.commit()).map_err(|cause| failed(into, &cause))
     };

@@ -6,7 +6,6 @@
 
 use std::{
     error::Error,
-    mem,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -27,7 +26,6 @@ use super::{
     ballast::Ballast,
     directory::Files,
     health::{Health, Need},
-    index::Arrival,
     lock::Lock,
     machine::{Machine, Write},
     pending::{Pending, settings_after},
@@ -43,7 +41,7 @@ pub(super) struct Desk {
     /// One machine a bucket.
     pub(super) machines: Vec<Machine>,
     pub(super) records: Records,
-    clock: Clock,
+    pub(super) clock: Clock,
     pub(super) watch: Arc<ClockWatch>,
     /// By how many microseconds the clock was set since the ends of reservations were last
     /// committed: a batch that is undone takes their move back.
@@ -60,8 +58,8 @@ pub(super) struct Desk {
     pub(super) writes: Vec<Write>,
     /// What reads must see of that.
     pub(super) pending: Pending,
-    buckets: Buckets,
-    last_serial: u64,
+    pub(super) buckets: Buckets,
+    pub(super) last_serial: u64,
     /// Rows and pages that do not tell their jobs.
     pub(super) unreadable: u64,
     /// The machines are not what the file says: they must be loaded again before they are used.
@@ -177,38 +175,6 @@ impl Desk {
     /// What is set for topics after the work so far.
     pub(super) fn settings(&self) -> rusqlite::Result<TopicSettings> {
         Ok(settings_after(&self.writes, self.records.topics()?))
-    }
-
-    /// Builds the machines from the file, if they are stale.
-    pub(super) fn load(&mut self) -> rusqlite::Result<()> {
-        if self.stale {
-            let buckets = self.buckets;
-            self.machines = buckets.all().map(|_| Machine::default()).collect();
-            let machines = &mut self.machines;
-            let now = self.clock.now();
-            let take = |job: Arrival| machines[buckets.of(&job.id).index()].load(now, job);
-            let loaded = self.records.load(now.floor, take)?;
-            self.last_serial = loaded.last_serial;
-            self.unreadable = loaded.unreadable;
-            for job in loaded.damaged {
-                let serial = job.serial;
-                if !machines[buckets.of(&job.id).index()].load_damaged(now, job) {
-                    tracing::error!(serial, "left a damaged row aside that names another job");
-                    self.unreadable += 1;
-                }
-            }
-            machines.iter_mut().for_each(Machine::loaded);
-            if mem::take(&mut self.clock_set_by) != 0 {
-                // Whether the file has the ends of reservations as they were moved is not known:
-                // each gets its whole TTR again, which may be late and is never early.
-                for machine in machines {
-                    machine.renew_reservations(now, &mut self.writes);
-                    machine.settle();
-                }
-            }
-            self.stale = false;
-        }
-        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     row::{AttemptRow, PoolRow},
 };
 use crate::{
-    job::{Backoff, Millis, Reservation, State, UnixMillis},
+    job::{Backoff, Millis, Reservation, State, Topic, UnixMillis},
     store::file::index::{Arrival, Attempt, Rules},
 };
 
@@ -20,6 +20,9 @@ use crate::{
 const NEVER: UnixMillis = UnixMillis::new(253_402_300_799_999);
 /// A row that claims a number so far behind the others is not believed.
 const STRANGE: i64 = 1 << 40;
+
+/// More rows of jobs than a page usually has.
+const ROWS_A_PAGE: u64 = 32;
 
 /// What a file has beside the jobs that were taken.
 #[derive(Debug, Default)]
@@ -52,6 +55,7 @@ impl Records {
             sound: 0,
             strange: 0,
             buffer: Vec::with_capacity(256),
+            topic: None,
         };
         load.all()?;
         let Load { damaged, mut loaded, sound, strange, .. } = load;
@@ -60,6 +64,19 @@ impl Records {
         loaded.last_serial = last.cast_unsigned().max(aside);
         self.damaged = damaged;
         Ok(loaded)
+    }
+
+    /// About how many jobs there are, without reading them: as many as there are numbers, or as fit.
+    pub(in crate::store::file) fn expected_jobs(&self) -> rusqlite::Result<usize> {
+        let sql = "SELECT (SELECT max(serial) FROM pool) - (SELECT min(serial) FROM pool) + 1";
+        let numbers = match self.connection.query_row(sql, (), |row| row.get::<_, Option<i64>>(0)) {
+            Err(cause) if self.is_damage(&cause) => None,
+            numbers => numbers?,
+        };
+        let (free, pages) = self.pages()?;
+        let fit = pages.saturating_sub(free).saturating_mul(ROWS_A_PAGE);
+        let jobs = numbers.and_then(|numbers| u64::try_from(numbers).ok()).unwrap_or_default();
+        Ok(usize::try_from(jobs.min(fit)).unwrap_or_default())
     }
 
     fn read_aside(&self) -> rusqlite::Result<HashMap<u64, bool>> {
@@ -114,6 +131,8 @@ struct Load<'r, T> {
     sound: i64,
     strange: i64,
     buffer: Vec<u8>,
+    /// That of the job before, which most share.
+    topic: Option<Topic>,
 }
 
 impl<T: FnMut(Arrival)> Load<'_, T> {
@@ -155,7 +174,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
         if self.records.aside.get(&number) == Some(&true) {
             return Ok(());
         }
-        let arrival = parsed.ok().and_then(|(row, _)| arrival(&row));
+        let arrival = parsed.ok().and_then(|(row, _)| arrival(&row, &mut self.topic));
         let (Some(mut arrival), true) = (arrival, sound && serial > 0) else {
             return self.damaged_row(row, serial);
         };
@@ -185,7 +204,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
 
     fn damaged_row(&mut self, row: &Row<'_>, serial: i64) -> rusqlite::Result<()> {
         self.strange = self.strange.max(serial);
-        match PoolRow::of(row).ok().and_then(|(row, _)| arrival(&row)) {
+        match PoolRow::of(row).ok().and_then(|(row, _)| arrival(&row, &mut self.topic)) {
             Some(arrival) if serial > 0 => {
                 tracing::error!(serial, id = %arrival.id, "set a job with a damaged row aside");
                 self.damaged.insert(arrival.serial, Damage::Row);
@@ -201,7 +220,10 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
 }
 
 /// A job as the disk has it, before its pops. Whether its due time has come, the machine sees.
-fn arrival(row: &PoolRow<'_>) -> Option<Arrival> {
+fn arrival(row: &PoolRow<'_>, last_topic: &mut Option<Topic>) -> Option<Arrival> {
+    if last_topic.as_ref().is_none_or(|topic| topic.as_str() != row.topic) {
+        *last_topic = Some(row.topic.parse().ok()?);
+    }
     let span = |millis: i64| u64::try_from(millis).ok().map(Millis::new);
     let rules = Rules {
         ttr: span(row.ttr)?,
@@ -211,7 +233,7 @@ fn arrival(row: &PoolRow<'_>) -> Option<Arrival> {
     };
     Some(Arrival {
         id: row.id.parse().ok()?,
-        topic: row.topic.parse().ok()?,
+        topic: last_topic.clone()?,
         serial: row.serial.cast_unsigned(),
         state: State::Delayed,
         at: time(row.due_at)?,

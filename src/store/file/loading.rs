@@ -1,0 +1,80 @@
+//! Builds the machines from the file. Reading rows and taking jobs into the index cost about the same,
+//! so a thread of its own does the second.
+
+use std::{
+    error::Error,
+    mem, panic,
+    sync::mpsc::{Receiver, sync_channel},
+    thread,
+};
+
+use super::{index::Arrival, machine::Machine, writer::Desk};
+use crate::{job::Buckets, store::Now};
+
+/// Jobs that go from one thread to the other at once.
+const CHUNK: usize = 1024;
+/// How many chunks may wait: memory for one of the threads to be ahead for a moment.
+const AHEAD: usize = 8;
+
+impl Desk {
+    /// Builds the machines from the file, if they are stale.
+    pub(super) fn load(&mut self) -> Result<(), Box<dyn Error>> {
+        if !self.stale {
+            return Ok(());
+        }
+        let (buckets, now) = (self.buckets, self.clock.now());
+        self.machines = buckets.all().map(|_| Machine::default()).collect();
+        let machines = &mut self.machines;
+        let room = self.records.expected_jobs()? / machines.len();
+        machines.iter_mut().for_each(|machine| machine.make_room(room));
+        let (records, taking) = (&mut self.records, &mut machines[..]);
+        let loaded = thread::scope(|scope| {
+            let (chunks, arrivals) = sync_channel(AHEAD);
+            let take = move || take_in(taking, (buckets, now), &arrivals);
+            let index = thread::Builder::new().name("store-index".to_owned());
+            let index = index.spawn_scoped(scope, take)?;
+            let mut chunk = Vec::with_capacity(CHUNK);
+            let loaded = records.load(now.floor, |job| {
+                chunk.push(job);
+                if chunk.len() == CHUNK {
+                    // It fails if the other thread has panicked, which shows when that is joined.
+                    let _ = chunks.send(mem::replace(&mut chunk, Vec::with_capacity(CHUNK)));
+                }
+            });
+            let _ = chunks.send(chunk);
+            drop(chunks);
+            index.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+            Ok::<_, Box<dyn Error>>(loaded?)
+        })?;
+        self.last_serial = loaded.last_serial;
+        self.unreadable = loaded.unreadable;
+        for job in loaded.damaged {
+            let serial = job.serial;
+            if !machines[buckets.of(&job.id).index()].load_damaged(now, job) {
+                tracing::error!(serial, "left a damaged row aside that names another job");
+                self.unreadable += 1;
+            }
+        }
+        machines.iter_mut().for_each(Machine::loaded);
+        if mem::take(&mut self.clock_set_by) != 0 {
+            // Whether the file has the ends of reservations as they were moved is not known:
+            // each gets its whole TTR again, which may be late and is never early.
+            for machine in machines {
+                machine.renew_reservations(now, &mut self.writes);
+                machine.settle();
+            }
+        }
+        self.stale = false;
+        Ok(())
+    }
+}
+
+fn take_in(
+    machines: &mut [Machine],
+    (buckets, now): (Buckets, Now),
+    jobs: &Receiver<Vec<Arrival>>,
+) {
+    for job in jobs.iter().flatten() {
+        machines[buckets.of(&job.id).index()].load(now, job);
+    }
+}
