@@ -37,6 +37,10 @@ pub(super) struct Arrivals {
     finished: RefCell<HashSet<u64>>,
     /// How many were finished while the rate is taken.
     sustained: Cell<u64>,
+    /// Those that were finished lately: each counts less, by a factor of e a second.
+    recent: Cell<f64>,
+    /// When that was reckoned.
+    reckoned: Cell<Duration>,
     /// When the last of them came.
     last: Cell<Duration>,
     /// All are there: no consumer need wait.
@@ -53,6 +57,8 @@ impl Arrivals {
             all_put: Cell::new(false),
             finished: RefCell::default(),
             sustained: Cell::new(0),
+            recent: Cell::new(0.0),
+            reckoned: Cell::new(now()),
             last: Cell::new(now()),
             complete: CancellationToken::new(),
             tally: RefCell::new(Tally::new()),
@@ -73,17 +79,23 @@ impl Arrivals {
         self.look();
     }
 
-    /// How many were finished so far.
-    pub(super) fn finished(&self) -> u64 {
-        self.finished.borrow().len() as u64
-    }
-
-    fn lost(&self) -> u64 {
+    /// How many were put and not finished.
+    pub(super) fn under_way(&self) -> u64 {
         self.put.get().saturating_sub(self.finished())
     }
 
+    /// The rate of the last seconds at `at`, if jobs were finished for `seconds`.
+    pub(super) fn finished_a_second(&self, at: Duration, seconds: f64) -> f64 {
+        let since = at.saturating_sub(self.reckoned.get()).as_secs_f64();
+        self.recent.get() * (-since).exp() / (1.0 - (-seconds).exp())
+    }
+
+    fn finished(&self) -> u64 {
+        self.finished.borrow().len() as u64
+    }
+
     fn look(&self) {
-        if self.all_put.get() && self.lost() == 0 {
+        if self.all_put.get() && self.under_way() == 0 {
             self.complete.cancel();
         }
     }
@@ -120,6 +132,8 @@ impl Arrivals {
         if at >= from && until.is_none_or(|until| at < until) {
             self.sustained.set(self.sustained.get() + jobs.len() as u64);
         }
+        let since = at.saturating_sub(self.reckoned.replace(at)).as_secs_f64();
+        self.recent.set(self.recent.get() * (-since).exp() + jobs.len() as f64);
         for job in jobs {
             self.finished.borrow_mut().insert(job.number()?);
         }
@@ -136,7 +150,7 @@ impl Arrivals {
                 () = self.complete.cancelled() => return Ok(()),
             }
             if self.last.get().max(due) + PATIENCE <= now() {
-                let (lost, put) = (self.lost(), self.put.get());
+                let (lost, put) = (self.under_way(), self.put.get());
                 return Err(format!("{lost} of {put} jobs did not come").into());
             }
         }
@@ -153,7 +167,7 @@ impl Arrivals {
             measured,
             Counts {
                 early: tally.early,
-                lost: self.lost(),
+                lost: self.under_way(),
                 doubled: tally.jobs.saturating_sub(self.finished()),
                 puts_per_second,
             },
@@ -176,6 +190,25 @@ mod tests {
         let id = format!("order-0000002a-{number:010}");
         let job = serde_json::json!({"id": id, "reservation": "1", "due_at": due});
         serde_json::from_value(job).expect("a popped job")
+    }
+
+    #[test]
+    fn the_rate_of_the_last_seconds_follows_what_is_finished() {
+        let arrivals = Arrivals::new(1, (Duration::ZERO, None));
+        arrivals.reckoned.set(Duration::ZERO);
+        let jobs = [job(1, "1970-01-01T00:00:00Z"), job(2, "1970-01-01T00:00:00Z")];
+        let rate_after = |millis: std::ops::Range<u64>, step| {
+            let end = Duration::from_millis(millis.end);
+            for at in millis.step_by(step) {
+                arrivals.note_finished(&jobs, Duration::from_millis(at)).expect("known ids");
+            }
+            arrivals.finished_a_second(end, end.as_secs_f64())
+        };
+        // Two jobs each 2 ms are 1,000 a second, from the beginning on; each 8 ms are 250.
+        assert!((rate_after(0..100, 2) - 1_000.0).abs() < 50.0);
+        assert!((rate_after(100..5_000, 2) - 1_000.0).abs() < 50.0);
+        assert!((rate_after(5_000..12_000, 8) - 250.0).abs() < 20.0);
+        assert!(arrivals.finished_a_second(Duration::from_secs(30), 30.0) < 1.0);
     }
 
     #[test]

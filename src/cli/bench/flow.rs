@@ -71,10 +71,12 @@ impl Producers {
     /// As many jobs are under way as are finished in the time from a put to its finish.
     fn enough(&self) -> bool {
         let seconds = self.first_due.elapsed().as_secs_f64();
-        let finished = self.arrivals.finished() as f64;
-        let under_way = self.arrivals.jobs() as f64 - finished;
-        let time = (self.jobs.due_in + BACKLOG).as_secs_f64();
-        seconds > 0.0 && under_way * seconds > finished * time
+        if seconds == 0.0 {
+            return false;
+        }
+        let rate = self.arrivals.finished_a_second(now(), seconds);
+        let time = self.jobs.due_in + BACKLOG;
+        self.arrivals.under_way() as f64 > rate * time.as_secs_f64()
     }
 }
 
