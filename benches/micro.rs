@@ -9,7 +9,7 @@ use std::{
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use delay_queue::{
-    job::{Buckets, IdMaker, Millis, NewJob, Nonce, OnConflict, PoppedJob, Schedule},
+    job::{Bucket, Buckets, IdMaker, Millis, NewJob, Nonce, OnConflict, PoppedJob, Schedule},
     measured::{Coalescer, Record, record, record_rest},
     store::{
         Clock, Held, Options, Store, Want,
@@ -57,8 +57,9 @@ fn coalescer(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("coalescer");
     for callers in [1_usize, 32, 256] {
-        let coalescer =
-            Coalescer::new(&TaskTracker::new(), |jobs: Vec<usize>| async move { Ok(jobs) });
+        let coalescer = Coalescer::new(&TaskTracker::new(), |jobs: Vec<usize>| async move {
+            jobs.into_iter().map(Ok).collect()
+        });
         group.throughput(Throughput::Elements(callers as u64));
         group.bench_function(BenchmarkId::new("submit", callers), |b| {
             b.to_async(&runtime)
@@ -78,25 +79,25 @@ struct Spans {
 
 /// One batch from its put to its finish.
 async fn way(store: &dyn Store, ids: &IdMaker, batch: usize) -> Spans {
-    let bucket = Buckets::ONE.all().next().expect("one bucket");
     let jobs = (0..batch).map(|_| new_job(ids)).collect();
     let count = u16::try_from(batch).expect("a small batch");
     let want = Want { topic: "orders".parse().expect("a topic"), count, ttr: None };
 
     let began = Instant::now();
-    store.put(bucket, jobs).await.expect("put");
+    assert!(store.put(vec![(Bucket::FIRST, jobs)]).await[0].is_ok());
     let put = began.elapsed();
 
     let began = Instant::now();
-    let popped = store.pop(bucket, Nonce::new(began.elapsed().as_nanos() as u64), vec![want]).await;
+    let nonce = Nonce::new(began.elapsed().as_nanos() as u64);
+    let popped = store.pop(vec![(Bucket::FIRST, (nonce, vec![want]))]).await;
     let pop = began.elapsed();
 
-    let popped = popped.expect("popped").remove(0).jobs;
+    let popped = popped.into_iter().next().expect("an outcome").expect("popped").remove(0).jobs;
     assert_eq!(popped.len(), batch);
     let held = |job: PoppedJob| Held { id: job.id, reservation: Some(job.reservation) };
     let held = popped.into_iter().map(held).collect();
     let began = Instant::now();
-    store.finish(bucket, held).await.expect("finish");
+    assert!(store.finish(vec![(Bucket::FIRST, held)]).await[0].is_ok());
     Spans { put, pop, finish: began.elapsed() }
 }
 

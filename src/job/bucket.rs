@@ -22,6 +22,11 @@ pub struct Buckets(NonZeroU16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Bucket(u16);
 
+impl Bucket {
+    /// The first one, which every store has.
+    pub const FIRST: Self = Self(0);
+}
+
 /// A number of buckets outside what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("must be a number of buckets from 1 to {MAX_BUCKETS}, got {0}")]
@@ -43,7 +48,7 @@ impl Buckets {
     }
 
     /// Every bucket, in order.
-    pub fn all(self) -> impl Iterator<Item = Bucket> {
+    pub fn all(self) -> impl ExactSizeIterator<Item = Bucket> + Clone {
         (0..self.get()).map(Bucket)
     }
 

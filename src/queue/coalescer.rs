@@ -1,9 +1,9 @@
 //! What arrives while a call is under way goes into the next call, together.
 //!
-//! One coalescer per bucket and transition. The first to come starts a task that calls until
-//! nobody waits any more; so batches grow with the load by themselves, and a caller that goes away
-//! takes nothing with it: its part is done all the same. One call is under way, and where enough
-//! have gathered a second one, so that the store need not wait between two calls.
+//! One coalescer per server of the store and transition. The first caller starts a task that makes
+//! calls until no caller waits any more; so batches grow with the load by themselves, and a caller
+//! that goes away takes nothing with it: its part is done all the same. One call is under way, and
+//! where enough jobs have gathered a second one, so that the store need not wait between two calls.
 
 use std::{
     collections::VecDeque,
@@ -18,15 +18,15 @@ use futures::{
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::store::{MAX_BATCH, Outcome, StoreError};
+use crate::store::{MAX_BATCH, Outcomes, StoreError};
 
 /// With so many jobs waiting, a second call is worth its own cost.
 const WORTH_A_CALL: usize = 8;
 /// Most calls under way: one that is being done, and one that is next.
 const UNDER_WAY: usize = 2;
 
-/// Makes one call for a batch; answers in the batch's order.
-type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, Outcome<Vec<O>>> + Send + Sync>;
+/// Makes one call for a batch; answers what became of each job, in the batch's order.
+type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, Outcomes<O>> + Send + Sync>;
 
 /// Gathers what concurrent callers submit into calls.
 pub struct Coalescer<I, O> {
@@ -66,7 +66,7 @@ impl<I, O> State<I, O> {
 /// What one caller brought.
 struct Group<I, O> {
     jobs: Vec<I>,
-    reply: oneshot::Sender<Outcome<Vec<O>>>,
+    reply: oneshot::Sender<Outcomes<O>>,
 }
 
 /// What goes in one call: the jobs of all groups, and for each group how many are its own.
@@ -75,7 +75,7 @@ struct Batch<I, O> {
     groups: Groups<O>,
 }
 
-type Groups<O> = Vec<(usize, oneshot::Sender<Outcome<Vec<O>>>)>;
+type Groups<O> = Vec<(usize, oneshot::Sender<Outcomes<O>>)>;
 
 impl<I, O> Clone for Coalescer<I, O> {
     fn clone(&self) -> Self {
@@ -87,7 +87,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     /// Calls are spawned on `calls`.
     pub fn new<F>(calls: &TaskTracker, call: impl Fn(Vec<I>) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
+        F: Future<Output = Outcomes<O>> + Send + 'static,
     {
         Self::weighing(|_| 1, MAX_BATCH, calls, call)
     }
@@ -100,45 +100,49 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         call: impl Fn(Vec<I>) -> F + Send + Sync + 'static,
     ) -> Self
     where
-        F: Future<Output = Outcome<Vec<O>>> + Send + 'static,
+        F: Future<Output = Outcomes<O>> + Send + 'static,
     {
         let call: Call<I, O> = Box::new(move |jobs| call(jobs).boxed());
         let state = Mutex::new(State { waiting: VecDeque::new(), jobs: 0, calling: 0 });
         Self { inner: Arc::new(Inner { call, weight, limit, calls: calls.clone(), state }) }
     }
 
-    /// Has `jobs` done in as many calls as the limit makes of them; answers each by its own call.
-    pub(super) async fn submit_parts(&self, jobs: Vec<I>) -> Vec<Outcome<O>> {
-        let (mut parts, mut part, mut weight) = (Vec::new(), Vec::new(), 0);
-        for job in jobs {
-            let more = (self.inner.weight)(&job);
-            if !part.is_empty() && weight + more > self.inner.limit {
-                parts.push(std::mem::take(&mut part));
-                weight = 0;
-            }
-            part.push(job);
-            weight += more;
+    /// Has `jobs` done, perhaps with those of others, in as few calls as the limit allows. Answers
+    /// what became of each, in their order.
+    pub async fn submit(&self, mut jobs: Vec<I>) -> Outcomes<O> {
+        let parts = self.parts(&jobs);
+        if parts.len() == 1 {
+            return self.submit_one(jobs).await;
         }
-        parts.extend((!part.is_empty()).then_some(part));
-        let calls = parts.into_iter().map(async |part| {
-            let count = part.len();
-            match self.submit(part).await {
-                Ok(replies) => replies.into_iter().map(Ok).collect(),
-                Err(error) => (0..count).map(|_| Err(error.clone())).collect::<Vec<_>>(),
-            }
+        let calls = parts.into_iter().map(|count| {
+            let rest = jobs.split_off(count);
+            self.submit_one(std::mem::replace(&mut jobs, rest))
         });
-        join_all(calls).await.into_iter().flatten().collect()
+        join_all(calls.collect::<Vec<_>>()).await.into_iter().flatten().collect()
     }
 
-    /// Has `jobs` (no more than the limit) done in one call, perhaps with others.
-    ///
-    /// # Errors
-    /// The call's.
-    pub async fn submit(&self, jobs: Vec<I>) -> Outcome<Vec<O>> {
+    /// How many jobs go in each call.
+    fn parts(&self, jobs: &[I]) -> Vec<usize> {
+        let (mut parts, mut weight) = (vec![0], 0);
+        for job in jobs {
+            let more = (self.inner.weight)(job);
+            if weight > 0 && weight + more > self.inner.limit {
+                parts.push(0);
+                weight = 0;
+            }
+            weight += more;
+            *parts.last_mut().expect("it began with one") += 1;
+        }
+        parts
+    }
+
+    /// No more jobs than the limit: they are not divided.
+    fn submit_one(&self, jobs: Vec<I>) -> impl Future<Output = Outcomes<O>> + use<I, O> {
         let (reply, replied) = oneshot::channel();
+        let count = jobs.len();
         let start = {
             let mut state = self.inner.lock();
-            state.jobs += jobs.len();
+            state.jobs += count;
             state.waiting.push_back(Group { jobs, reply });
             let start = state.wants_call();
             state.calling += usize::from(start);
@@ -147,7 +151,11 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         if start {
             self.inner.calls.spawn(Arc::clone(&self.inner).run());
         }
-        replied.await.unwrap_or_else(|_| Err(StoreError::unknown("the call was abandoned")))
+        async move {
+            let abandoned =
+                |_| (0..count).map(|_| Err(StoreError::unknown("the call was abandoned")));
+            replied.await.unwrap_or_else(|error| abandoned(error).collect())
+        }
     }
 }
 
@@ -155,10 +163,12 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
     async fn run(self: Arc<Self>) {
         let mut answered = None;
         while let Some(Batch { jobs, groups }) = self.next_batch() {
+            let count = jobs.len();
             let call = AssertUnwindSafe((self.call)(jobs)).catch_unwind();
             // The next call is on its way before the answers of the last one are given out.
             let (called, ()) = join(call, async { deliver(answered.take()) }).await;
-            let outcome = called.unwrap_or_else(|_| Err(StoreError::unknown("a call panicked")));
+            let panicked = || (0..count).map(|_| Err(StoreError::unknown("a call panicked")));
+            let outcome = called.unwrap_or_else(|_| panicked().collect());
             answered = Some((outcome, groups));
         }
         deliver(answered);
@@ -194,20 +204,12 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
 }
 
 /// Gives a call's answers to those who wait. A receiver that is gone: nobody needs the answer.
-fn deliver<O>(answered: Option<(Outcome<Vec<O>>, Groups<O>)>) {
-    match answered {
-        None => {}
-        Some((Ok(replies), groups)) => {
-            let mut replies = replies.into_iter();
-            for (count, reply) in groups {
-                let _ = reply.send(Ok(replies.by_ref().take(count).collect()));
-            }
-        }
-        Some((Err(error), groups)) => {
-            for (_, reply) in groups {
-                let _ = reply.send(Err(error.clone()));
-            }
-        }
+fn deliver<O>(answered: Option<(Outcomes<O>, Groups<O>)>) {
+    let Some((outcomes, groups)) = answered else { return };
+    let missing = || Err(StoreError::unreadable("fewer replies than jobs"));
+    let mut outcomes = outcomes.into_iter();
+    for (count, reply) in groups {
+        let _ = reply.send((0..count).map(|_| outcomes.next().unwrap_or_else(missing)).collect());
     }
 }
 
@@ -224,12 +226,17 @@ mod tests {
             let gate = Arc::clone(&gate);
             async move {
                 gate.acquire().await.expect("an open gate").forget();
-                match jobs.contains(&0) {
+                let answer = |n: &u32| match jobs.contains(&0) {
                     true => Err(StoreError::away("zero")),
-                    false => Ok(jobs.iter().map(|n| (n * 2, jobs.len())).collect()),
-                }
+                    false => Ok((n * 2, jobs.len())),
+                };
+                jobs.iter().map(answer).collect()
             }
         })
+    }
+
+    fn replies<O>(outcomes: Outcomes<O>) -> Vec<O> {
+        outcomes.into_iter().map(|outcome| outcome.expect("replied")).collect()
     }
 
     async fn waiting(coalescer: &Coalescer<u32, (u32, usize)>, groups: usize) {
@@ -266,8 +273,8 @@ mod tests {
         waiting(&coalescer, 2).await;
         gone.abort();
         gate.add_permits(2);
-        assert_eq!(first.await.expect("joined").expect("replied"), [(2, 1)]);
-        assert_eq!(second.await.expect("joined").expect("replied"), [(4, 3), (6, 3)]);
+        assert_eq!(replies(first.await.expect("joined")), [(2, 1)]);
+        assert_eq!(replies(second.await.expect("joined")), [(4, 3), (6, 3)]);
     }
 
     /// What many callers get whose groups gather while calls are held.
@@ -296,8 +303,7 @@ mod tests {
         gate.add_permits(UNDER_WAY + groups.len());
         let mut sizes = Vec::new();
         for submit in submits {
-            let replies = submit.await.expect("joined").expect("replied");
-            sizes.push(replies[0].1);
+            sizes.push(replies(submit.await.expect("joined"))[0].1);
         }
         sizes
     }
@@ -329,34 +335,36 @@ mod tests {
     #[tokio::test]
     async fn a_large_group_goes_in_calls_of_the_limit_and_each_job_has_the_outcome_of_its_own() {
         let call = |jobs: Vec<u32>| async move {
-            match jobs.contains(&4) {
+            let answer = |n: &u32| match jobs.contains(&4) {
                 true => Err(StoreError::away("four")),
-                false => Ok(jobs.iter().map(|n| (n * 2, jobs.len())).collect()),
-            }
+                false => Ok((n * 2, jobs.len())),
+            };
+            jobs.iter().map(answer).collect()
         };
         let coalescer = Coalescer::weighing(|_| 1, 2, &TaskTracker::new(), call);
-        let outcomes = coalescer.submit_parts(vec![1, 2, 3, 4, 5]).await;
+        let outcomes = coalescer.submit(vec![1, 2, 3, 4, 5]).await;
         let replies: Vec<Option<(u32, usize)>> = outcomes.into_iter().map(Result::ok).collect();
         assert_eq!(replies, [Some((2, 2)), Some((4, 2)), None, None, Some((10, 1))]);
-        assert!(coalescer.submit_parts(Vec::new()).await.is_empty());
+        assert!(coalescer.submit(Vec::new()).await.is_empty());
     }
 
     #[tokio::test]
     async fn an_error_reaches_the_whole_batch_and_the_next_call_goes_well() {
         let gate = Arc::new(tokio::sync::Semaphore::new(9));
         let coalescer = doubling(&gate);
-        coalescer.submit(vec![1, 0]).await.expect_err("zero fails");
-        assert_eq!(coalescer.submit(vec![5]).await.expect("replied"), [(10, 1)]);
+        let failed = coalescer.submit(vec![1, 0]).await;
+        assert!(failed.len() == 2 && failed.iter().all(Result::is_err), "zero fails");
+        assert_eq!(replies(coalescer.submit(vec![5]).await), [(10, 1)]);
     }
 
     #[tokio::test]
     async fn a_panic_in_a_call_does_not_block_those_after_it() {
         let coalescer = Coalescer::new(&TaskTracker::new(), |jobs: Vec<u32>| async move {
             assert!(!jobs.contains(&0), "a call that panics");
-            Ok(jobs)
+            jobs.into_iter().map(Ok).collect()
         });
-        coalescer.submit(vec![0]).await.expect_err("it panicked");
+        assert!(coalescer.submit(vec![0]).await[0].is_err(), "it panicked");
         let next = tokio::time::timeout(Duration::from_secs(5), coalescer.submit(vec![1])).await;
-        assert_eq!(next.expect("in time").expect("replied"), [1]);
+        assert_eq!(replies(next.expect("in time")), [1]);
     }
 }

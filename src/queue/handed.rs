@@ -11,11 +11,11 @@ use tokio::{runtime::Handle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    coalescer::Coalescer,
+    dispatcher::Dispatcher,
     unanswered::{FIRST_PAUSE, LONGEST_PAUSE},
 };
 use crate::{
-    job::{Buckets, PoppedJob, Topic},
+    job::{PoppedJob, Topic},
     store::{Held, Reply},
 };
 
@@ -28,9 +28,7 @@ pub struct Handed {
 
 /// How jobs are given back.
 pub(super) struct WayBack {
-    pub(super) buckets: Buckets,
-    /// By bucket.
-    pub(super) give_back: Vec<Coalescer<Held, Reply<Topic>>>,
+    pub(super) give_back: Dispatcher<Held, Reply<Topic>>,
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
     /// Each is tried once more, and then no more.
@@ -72,22 +70,24 @@ impl Drop for Handed {
 }
 
 impl WayBack {
-    fn give_back(&self, job: PoppedJob) {
-        let coalescer = self.give_back[self.buckets.of(&job.id).index()].clone();
-        let (stop, over) = (self.stop.clone(), Instant::now() + job.ttr.into());
+    fn give_back(self: &Arc<Self>, job: PoppedJob) {
+        let (way_back, stop, over) =
+            (Arc::clone(self), self.stop.clone(), Instant::now() + job.ttr.into());
         let task = async move {
             let held = Held { id: job.id, reservation: Some(job.reservation) };
             let mut pause = FIRST_PAUSE;
             loop {
                 let is_last = stop.is_cancelled() || Instant::now() >= over;
                 let id = &held.id;
-                match coalescer.submit(vec![held.clone()]).await {
-                    Ok(_) => return,
-                    Err(error) if is_last => {
+                match way_back.give_back.submit(vec![held.clone()]).await.pop() {
+                    None | Some(Ok(_)) => return,
+                    Some(Err(error)) if is_last => {
                         tracing::warn!(%id, %error, "failed to give a job back; it returns after its TTR");
                         return;
                     }
-                    Err(error) => tracing::debug!(%id, %error, "failed to give a job back yet"),
+                    Some(Err(error)) => {
+                        tracing::debug!(%id, %error, "failed to give a job back yet")
+                    }
                 }
                 tokio::select! {
                     () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
@@ -109,6 +109,7 @@ mod tests {
     use super::*;
     use crate::{
         job::{Millis, Reservation, UnixMillis},
+        queue::Coalescer,
         store::StoreError,
     };
 
@@ -133,16 +134,14 @@ mod tests {
         let count = Arc::clone(&made);
         let give_back = Coalescer::new(&calls, move |jobs: Vec<Held>| {
             let is_refused = count.fetch_add(1, Ordering::SeqCst) < refusals;
-            async move {
-                match is_refused {
-                    true => Err(StoreError::away("a test")),
-                    false => Ok(jobs.iter().map(|_| Ok("t".parse().expect("a topic"))).collect()),
-                }
-            }
+            let outcome = move |_: &Held| match is_refused {
+                true => Err(StoreError::away("a test")),
+                false => Ok(Ok("t".parse().expect("a topic"))),
+            };
+            async move { jobs.iter().map(outcome).collect() }
         });
         let way_back = WayBack {
-            buckets: Buckets::ONE,
-            give_back: vec![give_back],
+            give_back: Dispatcher::to_one(give_back),
             tasks: calls,
             runtime: Handle::current(),
             stop: CancellationToken::new(),

@@ -1,45 +1,49 @@
 //! The service: what clients may ask for, over any store.
 //!
-//! Everything goes by buckets: a call finds the bucket of each job, joins what else goes there
-//! (`coalescer`), and tells those it concerns (`waiters`, `timer`). Nothing here knows HTTP or a
-//! kind of store, or reads a clock to decide anything.
+//! A transition finds the bucket of each job (`dispatcher`), joins what else goes to the same server of
+//! the store (`coalescer`), and tells what follows from it (`transitions`) to the timer and to waiting
+//! pops. Nothing here knows HTTP or a kind of store, or reads a clock to decide anything.
 
 mod addressed;
 mod coalescer;
+mod dispatcher;
 mod error;
 mod handed;
-mod lane;
 mod news;
 mod pop;
 mod put;
 mod readiness;
 mod stats;
 mod timer;
+mod timer_handle;
 mod topic_settings;
 mod topics;
+mod transitions;
 mod turn;
 mod unanswered;
 mod waiters;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures::future::join_all;
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     addressed::Addressed,
+    dispatcher::Dispatcher,
     handed::WayBack,
-    lane::{Lane, Scene},
     news::Listen,
     stats::Stats,
-    timer::{Bell, Timer},
+    timer::Timer,
+    timer_handle::TimerHandle,
     topic_settings::{Follow, Topics},
+    transitions::{Context, Transitions},
     turn::Turn,
+    unanswered::Unanswered,
     waiters::Waiters,
 };
 use crate::{
-    job::{Bucket, Change, Defaults, IdMaker, Job, JobId, Refusal, State, Topic, UnixMillis},
+    job::{Change, Defaults, IdMaker, Job, JobId, Refusal, State, Topic, UnixMillis},
     store::{Bury, Held, Moved, Outcome, Release, Reply, Store, StoreError, Touch},
 };
 
@@ -70,8 +74,10 @@ pub struct Queue {
     ids: IdMaker,
     /// Whose turn it is to take jobs without an id.
     turn: Turn,
-    lanes: Vec<Lane>,
-    bells: Vec<Arc<Bell>>,
+    transitions: Transitions,
+    /// By bucket.
+    unanswered: Arc<[Arc<Unanswered>]>,
+    timer: Arc<TimerHandle>,
     waiters: Arc<Waiters>,
     topics: Arc<Topics>,
     stats: Arc<Stats>,
@@ -95,35 +101,31 @@ impl Queue {
         let teller = Arc::clone(&store);
         let tell = Box::new(move |hint| teller.tell(hint));
         let waiters = Arc::new(Waiters::new(buckets, tell));
-        let bells: Vec<Arc<Bell>> = buckets.all().map(|_| Arc::new(Bell::new())).collect();
-        let calls = TaskTracker::new();
+        let context = Context {
+            store: Arc::clone(&store),
+            timer: Arc::new(TimerHandle::new(buckets)),
+            waiters: Arc::clone(&waiters),
+            calls: TaskTracker::new(),
+            stats: Arc::default(),
+        };
         let stopping = CancellationToken::new();
-        let stats = Arc::new(Stats::default());
-        let scenes: Vec<Scene> = buckets
-            .all()
-            .map(|bucket| Scene {
-                bucket,
-                store: Arc::clone(&store),
-                bell: Arc::clone(&bells[bucket.index()]),
-                waiters: Arc::clone(&waiters),
-                calls: calls.clone(),
-                stats: Arc::clone(&stats),
-            })
-            .collect();
         let way_back = Arc::new(WayBack {
-            buckets,
-            give_back: scenes.iter().map(Scene::give_back).collect(),
-            tasks: calls.clone(),
+            give_back: context.give_back(),
+            tasks: context.calls.clone(),
             runtime: Handle::current(),
             stop: stopping.clone(),
         });
+        let unanswered = |bucket| Unanswered::new(bucket, context.clone(), stopping.clone());
+        let unanswered = buckets.all().map(unanswered).map(Arc::new).collect();
+        let Context { timer, calls, stats, .. } = context.clone();
         let queue = Self {
-            lanes: scenes.iter().map(|scene| scene.lane(&way_back)).collect(),
+            transitions: context.transitions(&way_back, &unanswered),
+            unanswered,
+            timer,
             store,
             settings,
             ids: IdMaker::default(),
             turn: Turn::default(),
-            bells,
             waiters,
             topics,
             stats,
@@ -137,17 +139,14 @@ impl Queue {
     }
 
     fn start_timers(&self) {
-        for bucket in self.store.buckets().all() {
-            let timer = Timer {
-                bucket,
-                store: Arc::clone(&self.store),
-                bell: Arc::clone(&self.bells[bucket.index()]),
-                waiters: Arc::clone(&self.waiters),
-                stats: Arc::clone(&self.stats),
-                max_sleep: self.settings.max_sleep,
-            };
-            self.timers.spawn(timer.run(self.stopping.clone()));
-        }
+        let timer = Timer {
+            store: Arc::clone(&self.store),
+            handle: Arc::clone(&self.timer),
+            waiters: Arc::clone(&self.waiters),
+            stats: Arc::clone(&self.stats),
+            max_sleep: self.settings.max_sleep,
+        };
+        self.timers.spawn(timer.run(self.stopping.clone()));
         let follow = Follow {
             store: Arc::clone(&self.store),
             topics: Arc::clone(&self.topics),
@@ -159,7 +158,7 @@ impl Queue {
             let listen = Listen {
                 heard,
                 store: Arc::clone(&self.store),
-                bells: self.bells.clone(),
+                timer: Arc::clone(&self.timer),
                 waiters: Arc::clone(&self.waiters),
                 topics: Arc::clone(&self.topics),
             };
@@ -186,37 +185,37 @@ impl Queue {
     /// Finishes jobs; answers their topics. Like all of these: each job has its own outcome, in the
     /// order given.
     pub async fn finish(&self, jobs: Vec<Held>) -> Vec<Result<Topic, QueueError>> {
-        self.each(jobs, |lane| &lane.finish).await
+        self.each(jobs, &self.transitions.finish).await
     }
 
     /// Releases jobs.
     pub async fn release(&self, jobs: Vec<Release>) -> Vec<Result<Moved, QueueError>> {
-        self.each(jobs, |lane| &lane.release).await
+        self.each(jobs, &self.transitions.release).await
     }
 
     /// Stretches reservations; answers when they end.
     pub async fn touch(&self, jobs: Vec<Touch>) -> Vec<Result<UnixMillis, QueueError>> {
-        self.each(jobs, |lane| &lane.touch).await
+        self.each(jobs, &self.transitions.touch).await
     }
 
     /// Buries jobs.
     pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<Moved, QueueError>> {
-        self.each(jobs, |lane| &lane.bury).await
+        self.each(jobs, &self.transitions.bury).await
     }
 
     /// Kicks jobs; answers their topics.
     pub async fn kick(&self, jobs: Vec<JobId>) -> Vec<Result<Topic, QueueError>> {
-        self.each(jobs, |lane| &lane.kick).await
+        self.each(jobs, &self.transitions.kick).await
     }
 
     /// Deletes jobs; answers the states they were in.
     pub async fn delete(&self, jobs: Vec<JobId>) -> Vec<Result<State, QueueError>> {
-        self.each(jobs, |lane| &lane.delete).await
+        self.each(jobs, &self.transitions.delete).await
     }
 
     /// Reschedules jobs; answers them as they are then.
     pub async fn reschedule(&self, jobs: Vec<(JobId, Change)>) -> Vec<Result<Job, QueueError>> {
-        self.each(jobs, |lane| &lane.reschedule).await
+        self.each(jobs, &self.transitions.reschedule).await
     }
 
     /// Reads a job.
@@ -229,41 +228,28 @@ impl Queue {
         job.ok_or(QueueError::Refused(Refusal::NotFound))
     }
 
-    /// Sends each job to its bucket, all buckets at once.
+    /// Has each job done that may be; the others lack a reservation.
     async fn each<I, O>(
         &self,
         jobs: Vec<I>,
-        coalescer: impl Fn(&Lane) -> &Coalescer<I, Reply<O>>,
+        dispatcher: &Dispatcher<I, Reply<O>>,
     ) -> Vec<Result<O, QueueError>>
     where
         I: Addressed + Send + 'static,
         O: Send + 'static,
     {
-        let mut replies: Vec<Option<Result<O, QueueError>>> = Vec::new();
-        replies.resize_with(jobs.len(), || None);
-        let mut by_bucket: BTreeMap<Bucket, (Vec<usize>, Vec<I>)> = BTreeMap::new();
-        for (index, job) in jobs.into_iter().enumerate() {
-            if self.settings.require_reservation && job.lacks_reservation() {
-                replies[index] = Some(Err(QueueError::ReservationRequired));
-                continue;
+        let lacks = |job: &I| self.settings.require_reservation && job.lacks_reservation();
+        let refused: Vec<bool> = jobs.iter().map(lacks).collect();
+        let jobs = jobs.into_iter().zip(&refused).filter(|(_, refused)| !**refused);
+        let mut outcomes = dispatcher.submit(jobs.map(|(job, _)| job).collect()).await.into_iter();
+        let reply = |refused: bool| {
+            if refused {
+                return Err(QueueError::ReservationRequired);
             }
-            let (places, jobs) = by_bucket.entry(self.store.buckets().of(job.id())).or_default();
-            places.push(index);
-            jobs.push(job);
-        }
-        let calls = by_bucket.into_iter().map(|(bucket, (places, jobs))| {
-            let call = coalescer(&self.lanes[bucket.index()]).submit_parts(jobs);
-            async move { (places, call.await) }
-        });
-        for (places, outcomes) in join_all(calls).await {
-            for (index, outcome) in places.into_iter().zip(outcomes) {
-                replies[index] = Some(match outcome {
-                    Ok(reply) => reply.map_err(QueueError::Refused),
-                    Err(error) => Err(QueueError::Store(error)),
-                });
-            }
-        }
-        let missing = || Err(StoreError::unreadable("fewer replies than jobs").into());
-        replies.into_iter().map(|reply| reply.unwrap_or_else(missing)).collect()
+            let missing = || Err(StoreError::unreadable("fewer replies than jobs"));
+            let outcome = outcomes.next().unwrap_or_else(missing);
+            outcome.map_err(QueueError::Store)?.map_err(QueueError::Refused)
+        };
+        refused.into_iter().map(reply).collect()
     }
 }

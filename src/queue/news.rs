@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{timer::Bell, topic_settings::Topics, waiters::Waiters};
-use crate::store::{Heard, Hint, Store};
+use super::{timer_handle::TimerHandle, topic_settings::Topics, waiters::Waiters};
+use crate::{
+    job::Bucket,
+    store::{Heard, Hint, Store},
+};
 
 /// What follows the news of other servers.
 pub(super) struct Listen {
     pub(super) heard: Heard,
     pub(super) store: Arc<dyn Store>,
-    pub(super) bells: Vec<Arc<Bell>>,
+    pub(super) timer: Arc<TimerHandle>,
     pub(super) waiters: Arc<Waiters>,
     pub(super) topics: Arc<Topics>,
 }
@@ -25,7 +28,7 @@ impl Listen {
                 () = stop.cancelled() => None,
             };
             match hint {
-                Some(Hint::Looked(bucket)) => self.bells[bucket.index()].looked_elsewhere(),
+                Some(Hint::Looked(bucket)) => self.looked(bucket),
                 Some(Hint::Ready { bucket, topic, count }) => {
                     self.waiters.mark(&topic, bucket, count);
                 }
@@ -37,5 +40,12 @@ impl Listen {
                 None => return,
             }
         }
+    }
+
+    /// A bucket stands for all that are on the same server of the store.
+    fn looked(&self, bucket: Bucket) {
+        let server = |bucket| self.store.representative(bucket);
+        let buckets = self.store.buckets().all().filter(|&b| server(b) == server(bucket));
+        buckets.for_each(|bucket| self.timer.looked_elsewhere(bucket));
     }
 }

@@ -10,16 +10,16 @@ use std::{collections::BTreeMap, time::Duration};
 use futures::future::join_all;
 use tokio::time::{Instant, timeout};
 
-use super::{Handed, Queue};
+use super::{Handed, Queue, dispatcher::divide, transitions::PopFrom};
 use crate::{
     job::{Bucket, Millis, Topic},
     store::{Applied, Outcome, StoreError, Want},
 };
 
-/// How often a bucket is asked that has jobs and gives fewer than are wanted.
+/// How often buckets are asked that have jobs and give fewer than are wanted, beside once each.
 const CALLS: usize = 8;
 
-/// How long a look into one bucket may hold up what is found in the others.
+/// How long a look at one server may hold up what is found on the others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A pop as a client asks for it.
@@ -88,89 +88,91 @@ impl Queue {
     fn unsure(&self, trouble: &Trouble) -> Option<StoreError> {
         let is_open = |(bucket, error): &(&Bucket, &StoreError)| {
             matches!(error, StoreError::Unreadable { .. })
-                || !self.lanes[bucket.index()].unanswered.is_settled()
+                || !self.unanswered[bucket.index()].is_settled()
         };
         trouble.unanswered.iter().find(is_open).map(|(_, error)| error.clone())
     }
 
-    /// Pops where there may be something.
+    /// Pops where there may be something, one server after another.
     async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<Handed> {
         let mut handed = Handed::default();
-        let mut away: Option<Bucket> = None;
         for topic in pop.topics.iter().filter(|topic| !self.topics.is_paused(topic)) {
-            for mark in self.waiters.marks(topic, pop.count) {
+            // A call whose bodies have become too large leaves the rest to the next.
+            for _ in 0..CALLS + usize::from(self.store.buckets().get()) {
                 let got = u16::try_from(handed.jobs().len()).unwrap_or(u16::MAX);
-                let count = pop.count.saturating_sub(got);
-                // What is in hand must not wait for a server that does not answer.
-                if count == 0 || (got > 0 && away.is_some()) {
+                let rest = pop.count.saturating_sub(got);
+                if rest == 0 {
                     return Some(handed);
                 }
-                if away.is_some_and(|bucket| self.store.are_together(bucket, mark.bucket)) {
-                    self.waiters.unmark(topic, mark);
-                    continue;
+                let server = |bucket| self.store.representative(bucket);
+                let claims = self.waiters.claim(topic, rest, server);
+                if claims.is_empty() {
+                    break;
                 }
-                let want = Want { topic: topic.clone(), count, ttr: pop.ttr };
-                let (more, left) = match self.pop_from(mark.bucket, want).await {
-                    Ok(popped) => popped,
-                    Err(error) => {
-                        // When the bucket is back, its timer looks for who waits without a mark.
-                        self.waiters.unmark(topic, mark);
-                        away = Some(mark.bucket);
-                        trouble.note(mark.bucket, error);
-                        continue;
-                    }
-                };
-                handed.join(more);
-                if left == 0 {
-                    self.waiters.unmark(topic, mark);
-                } else {
-                    self.waiters.mark(topic, mark.bucket, left);
+                let is_away = !self.pop_claimed(pop, topic, claims, &mut handed, trouble).await;
+                // What is in hand must not wait for a server that does not answer.
+                if is_away && !handed.jobs().is_empty() {
+                    return Some(handed);
                 }
             }
         }
         Some(handed).filter(|handed| !handed.jobs().is_empty())
     }
 
-    /// Pops from one bucket; answers also how many are left there.
-    async fn pop_from(&self, bucket: Bucket, want: Want) -> Outcome<(Handed, u64)> {
-        let lane = &self.lanes[bucket.index()];
-        let (mut all, mut left) = (Handed::default(), 0);
-        // A call whose bodies have become too large leaves the rest to the next.
-        for _ in 0..CALLS {
-            let got = u16::try_from(all.jobs().len()).unwrap_or(u16::MAX);
-            let rest = Want { count: want.count.saturating_sub(got), ..want.clone() };
-            match lane.pop.submit(vec![rest]).await {
-                Ok(mut popped) => {
-                    let (handed, more) = popped.pop().unwrap_or_default();
-                    all.join(handed);
-                    left = more;
+    /// Pops what was claimed; answers whether all of it could be asked for.
+    async fn pop_claimed(
+        &self,
+        pop: &Pop,
+        topic: &Topic,
+        claims: Vec<(Bucket, u16)>,
+        handed: &mut Handed,
+        trouble: &mut Trouble,
+    ) -> bool {
+        let want = |&(bucket, count): &(Bucket, u16)| PopFrom {
+            bucket,
+            want: Want { topic: topic.clone(), count, ttr: pop.ttr },
+        };
+        let pops = claims.iter().map(want).collect();
+        let mut all = true;
+        for ((bucket, _), outcome) in
+            claims.into_iter().zip(self.transitions.pop.submit(pops).await)
+        {
+            match outcome {
+                Ok(more) => handed.join(more),
+                Err(error) => {
+                    trouble.note(bucket, error);
+                    all = false;
                 }
-                Err(error) if got == 0 => return Err(error),
-                // What is in hand goes out.
-                Err(_) => break,
-            }
-            if left == 0 || all.jobs().len() >= usize::from(want.count) {
-                break;
             }
         }
-        Ok((all, left))
+        all
     }
 
     /// Looks into every bucket and marks where there is something. The error is that of a bucket
     /// that could not be asked; the others were.
     async fn look(&self, topics: &[Topic]) -> Outcome<()> {
         let buckets = self.store.buckets().all();
-        let looks = buckets.map(async |bucket| {
-            let look = timeout(PATIENCE, self.store.look(bucket, topics.to_vec())).await;
-            let look = look.unwrap_or_else(|_| Err(no_answer())).map_err(unchanged)?;
-            for (topic, ready) in topics.iter().zip(look.ready) {
-                if ready > 0 {
-                    self.waiters.mark(topic, bucket, ready);
+        let (servers, _) = divide(buckets.collect(), |&bucket| self.store.representative(bucket));
+        let looks = servers.into_iter().map(async |(_, buckets)| {
+            let parts = buckets.iter().map(|&bucket| (bucket, topics.to_vec())).collect();
+            let looks = timeout(PATIENCE, self.store.look(parts)).await;
+            let looks = looks.unwrap_or_else(|_| vec![Err(no_answer()); buckets.len()]);
+            let mut all = Ok(());
+            for (bucket, look) in buckets.into_iter().zip(looks) {
+                match look {
+                    Ok(look) => self.found(bucket, topics, &look.ready),
+                    Err(error) => all = Err(unchanged(error)),
                 }
             }
-            Ok::<(), StoreError>(())
+            all
         });
         join_all(looks).await.into_iter().collect()
+    }
+
+    fn found(&self, bucket: Bucket, topics: &[Topic], ready: &[u64]) {
+        for (topic, &ready) in topics.iter().zip(ready).filter(|(_, ready)| **ready > 0) {
+            self.waiters.mark(topic, bucket, ready);
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Queue {
             let topics = self.topics.current();
             puts.into_iter().map(|put| self.fill_in(put, &topics, part)).collect()
         };
-        let mut replies = self.each(jobs.clone(), |lane| &lane.put).await;
+        let mut replies = self.each(jobs.clone(), &self.transitions.put).await;
         let mut away: BTreeSet<Bucket> = BTreeSet::new();
         for _ in 0..ID_ATTEMPTS {
             let again: Vec<usize> = (0..jobs.len())
@@ -56,7 +56,9 @@ impl Queue {
                 if let Err(QueueError::Store(_)) = &replies[index] {
                     let bucket = buckets.of(&jobs[index].id);
                     if !away.contains(&bucket) {
-                        away.extend(buckets.all().filter(|&b| self.store.are_together(bucket, b)));
+                        let server = self.store.representative(bucket);
+                        let beside = |&b: &Bucket| self.store.representative(b) == server;
+                        away.extend(buckets.all().filter(beside));
                     }
                 }
             }
@@ -70,7 +72,7 @@ impl Queue {
                 };
             }
             let puts = again.iter().map(|&index| jobs[index].clone()).collect();
-            let placed = self.each(puts, |lane| &lane.put).await;
+            let placed = self.each(puts, &self.transitions.put).await;
             again.into_iter().zip(placed).for_each(|(index, reply)| replies[index] = reply);
         }
         let ids = jobs.into_iter().map(|job| job.id);

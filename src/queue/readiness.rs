@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Queue, timer::Bell};
+use super::Queue;
 use crate::store::{ClockJumps, Outcome, StoreError};
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.
@@ -27,12 +27,11 @@ impl Queue {
     pub async fn check(&self) -> Outcome<Readiness> {
         self.store.check().await?;
         let limit = self.settings.max_sleep + STUCK_AFTER;
-        let is_stuck = |bell: &Bell| !bell.is_failing() && bell.since_last_pass() > limit;
-        if let Some(bucket) = self.bells.iter().position(|bell| is_stuck(bell)) {
+        if let Some(bucket) = self.timer.stuck(limit) {
             return Err(StoreError::away(format!("the timer of bucket {bucket} is stuck")));
         }
         let away = self.away();
-        if away.len() == self.bells.len() {
+        if away.len() == self.timer.buckets() {
             return Err(StoreError::away("no bucket is within reach"));
         }
         Ok(Readiness {
@@ -44,12 +43,12 @@ impl Queue {
 
     /// Numbers of buckets that are out of reach, as far as their timers know.
     pub fn away(&self) -> Vec<usize> {
-        (0..self.bells.len()).filter(|&bucket| self.bells[bucket].is_failing()).collect()
+        self.timer.failing()
     }
 
     /// How many buckets there are.
     pub fn buckets(&self) -> usize {
-        self.bells.len()
+        self.timer.buckets()
     }
 
     /// How the store's clock behaved; see [`crate::store::Store`].

@@ -1,29 +1,23 @@
-//! One timer a bucket, on every server, no election: promoting is one atomic transition, so a
-//! second timer finds nothing left to do.
+//! One timer on every server, no election: promoting is one atomic transition, so a second timer
+//! finds nothing left to do.
 //!
-//! A timer sleeps until its bucket's next deadline, or until a transition here brings a nearer
-//! one. When nobody has looked for `timer.max_sleep`, it looks what others have brought, and says
-//! so: a look of one server spares the others theirs, and if it dies another one looks in its
-//! place. A timer cannot die: an error is logged, backed off and tried again, for ever.
+//! The timer sleeps until the next deadline of any bucket, or until a transition here brings a nearer
+//! one. What is due at one server of the store is one call. When no server has looked into a bucket
+//! for `timer.max_sleep`, it looks what others have brought, and says so: a look of one server spares
+//! the others theirs, and if it dies another one looks in its place. The timer cannot die: an error
+//! is logged, backed off and tried again, for ever, and holds up no bucket but its own.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use futures_timer::Delay;
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{stats::Stats, waiters::Waiters};
+use super::{dispatcher::divide, stats::Stats, timer_handle::TimerHandle, waiters::Waiters};
 use crate::{
-    job::{Bucket, UnixMillis},
-    store::{Hint, Moves, Next, Outcome, Store, StoreError},
+    job::{Bucket, Topic, UnixMillis},
+    store::{Hint, Look, Moves, Next, Outcomes, Promoted, Store, StoreError},
 };
 
 /// Most deadlines of one promote.
@@ -31,80 +25,12 @@ const STEP: usize = 500;
 /// The pause after a first error, doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
-/// A timer looks for itself after this many times `timer.max_sleep`, whatever others tell.
+/// The timer looks for itself after this many times `timer.max_sleep`, whatever others tell.
 const SKIPPED_LOOKS: u32 = 8;
 
-/// What a bucket's timer shares with the rest of the process.
-pub(super) struct Bell {
-    /// The deadline that the timer sleeps for, in Unix ms; the greatest number while it is awake.
-    sleeps_until: AtomicU64,
-    /// The earliest deadline that it was told of since it last took it, in Unix ms; the greatest
-    /// number if there was none.
-    rung: AtomicU64,
-    nearer: Notify,
-    last_pass: Mutex<Instant>,
-    /// When another server's timer was heard to look.
-    looked_elsewhere: Mutex<Option<Instant>>,
-    /// The last pass ended in an error of the store.
-    failing: AtomicBool,
-}
-
-impl Bell {
-    pub(super) fn new() -> Self {
-        Self {
-            sleeps_until: AtomicU64::new(u64::MAX),
-            rung: AtomicU64::new(u64::MAX),
-            nearer: Notify::new(),
-            last_pass: Mutex::new(Instant::now()),
-            looked_elsewhere: Mutex::default(),
-            failing: AtomicBool::new(false),
-        }
-    }
-
-    /// Tells the timer of a deadline; wakes it if that is nearer than what it sleeps for. A later
-    /// one waits until the timer wakes: what it then meant to do may turn out to be needless, and
-    /// this deadline would be forgotten.
-    pub(super) fn ring(&self, deadline: UnixMillis) {
-        self.rung.fetch_min(deadline.get(), Ordering::SeqCst);
-        if deadline.get() < self.sleeps_until.load(Ordering::SeqCst) {
-            self.nearer.notify_one();
-        }
-    }
-
-    /// The earliest deadline rung since the last call.
-    fn take_rung(&self) -> Option<UnixMillis> {
-        let rung = self.rung.swap(u64::MAX, Ordering::SeqCst);
-        (rung < u64::MAX).then(|| UnixMillis::new(rung))
-    }
-
-    /// Another server's timer has looked into the bucket.
-    pub(super) fn looked_elsewhere(&self) {
-        *self.looked_elsewhere.lock().expect(UNPOISONED) = Some(Instant::now());
-    }
-
-    /// How long ago the timer last went through without an error.
-    pub(super) fn since_last_pass(&self) -> Duration {
-        self.last_pass.lock().expect(UNPOISONED).elapsed()
-    }
-
-    /// Whether the store refused the timer when it last tried.
-    pub(super) fn is_failing(&self) -> bool {
-        self.failing.load(Ordering::Relaxed)
-    }
-
-    fn passed(&self) {
-        self.failing.store(false, Ordering::Relaxed);
-        *self.last_pass.lock().expect(UNPOISONED) = Instant::now();
-    }
-}
-
-const UNPOISONED: &str = "nobody panics while holding this lock";
-
 pub(super) struct Timer {
-    pub(super) bucket: Bucket,
     pub(super) store: Arc<dyn Store>,
-    pub(super) bell: Arc<Bell>,
+    pub(super) handle: Arc<TimerHandle>,
     pub(super) waiters: Arc<Waiters>,
     pub(super) stats: Arc<Stats>,
     pub(super) max_sleep: Duration,
@@ -119,155 +45,299 @@ async fn sleep_exactly(span: Duration) {
     }
 }
 
-/// What a timer knows of its bucket.
-struct Looks {
+/// What the timer knows of a bucket.
+#[derive(Default)]
+struct Known {
     /// The next deadline, and when that is by this process's own clock.
     next: Option<(UnixMillis, Instant)>,
-    last: Option<Instant>,
-    /// A part of 1: servers that look by turns must not all look at once.
-    haste: f64,
+    /// By how many microseconds the clock of the bucket's server is ahead of the time since the
+    /// timer began: of the quickest answer since the last look.
+    ahead: Option<i64>,
+    last_look: Option<Instant>,
+    /// After an error: when to try again, and the pause until then.
+    retry: Option<(Instant, Duration)>,
     /// Where among the topics the next look begins.
     cursor: usize,
+    /// A call is under way that will tell what is next.
+    is_asked: bool,
 }
 
-impl Looks {
-    fn new() -> Self {
-        Self { next: None, last: None, haste: rand::random_range(0.75..1.0), cursor: 0 }
-    }
+/// What a call has brought, by bucket.
+struct Done {
+    /// The bucket that stood for the server when the call began.
+    server: Bucket,
+    buckets: Vec<Bucket>,
+    answers: Answers,
+}
 
-    /// How long until it is time to look: soon after the last look of any server, and now and
-    /// then without regard to others, whose hints may be lost.
-    fn wait(&self, bell: &Bell, max_sleep: Duration) -> Duration {
-        let Some(own) = self.last else { return Duration::ZERO };
-        let elsewhere = *bell.looked_elsewhere.lock().expect(UNPOISONED);
-        let last = elsewhere.map_or(own, |elsewhere| own.max(elsewhere));
-        let due = (last + max_sleep.mul_f64(self.haste))
-            .min(own + (max_sleep * SKIPPED_LOOKS).mul_f64(self.haste));
-        due.saturating_duration_since(Instant::now())
-    }
+enum Answers {
+    Looks(Vec<Vec<Topic>>, Outcomes<Look>),
+    Promoted(Outcomes<Promoted>),
+}
 
-    fn looked(&mut self) {
-        let cursor = self.cursor;
-        *self = Self { last: Some(Instant::now()), cursor, ..Self::new() };
-    }
+/// What a running timer knows, and what it does.
+struct Deadlines {
+    began: Instant,
+    known: Vec<Known>,
+    /// Servers that a call is under way to.
+    busy: HashSet<Bucket>,
+    /// A part of 1: servers that look by turns must not all look at once.
+    haste: f64,
+    /// Counts promotes, so that each bucket is first at times.
+    round: usize,
+}
 
-    /// Whether there may be something to promote: what was next has come, or this process was told
-    /// of a nearer deadline, and only the store can say how far that is.
-    fn wants_promote(&self, rung: Option<UnixMillis>) -> bool {
-        match self.next {
-            None => rung.is_some(),
-            Some((at, when)) => when <= Instant::now() || rung.is_some_and(|rung| rung < at),
+impl Deadlines {
+    fn new(buckets: usize) -> Self {
+        Self {
+            began: Instant::now(),
+            known: (0..buckets).map(|_| Known::default()).collect(),
+            busy: HashSet::new(),
+            haste: haste(),
+            round: 0,
         }
     }
 
-    fn know(&mut self, next: Option<Next>) {
-        self.next = next.map(|next| (next.at, Instant::now() + next.wait));
+    /// A transition here has set a deadline. Where the clock of its server is not known, only the
+    /// store can say how far that is.
+    fn told(&mut self, bucket: Bucket, at: UnixMillis) {
+        let began = self.began;
+        let known = &mut self.known[bucket.index()];
+        if known.next.is_some_and(|(next, _)| next <= at) {
+            return;
+        }
+        let micros = i64::try_from(at.get().saturating_mul(1_000)).unwrap_or(i64::MAX);
+        let when = known.ahead.map_or_else(Instant::now, |ahead| {
+            let wait = u64::try_from(micros.saturating_sub(ahead)).unwrap_or(0);
+            began.checked_add(Duration::from_micros(wait)).unwrap_or_else(Instant::now)
+        });
+        known.next = Some((at, when));
     }
+
+    /// The store has said what is next.
+    fn learn(&mut self, bucket: Bucket, next: Option<Next>) {
+        let now = Instant::now();
+        let since = i64::try_from((now - self.began).as_micros()).unwrap_or(i64::MAX);
+        let known = &mut self.known[bucket.index()];
+        known.retry = None;
+        known.next = next.map(|next| (next.at, now + next.wait));
+        if let Some(next) = next.filter(|next| !next.has_come()) {
+            let wait = i64::try_from(next.wait.as_micros()).unwrap_or(i64::MAX);
+            let at = i64::try_from(next.at.get().saturating_mul(1_000)).unwrap_or(i64::MAX);
+            let ahead = at.saturating_sub(wait).saturating_sub(since);
+            known.ahead = Some(known.ahead.map_or(ahead, |known| known.max(ahead)));
+        }
+    }
+
+    /// It is asked again after a pause, and looked into first.
+    fn failed(&mut self, bucket: Bucket) {
+        let known = &mut self.known[bucket.index()];
+        let pause = known.retry.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+        let retry = Some((Instant::now() + pause, pause));
+        *known = Known { retry, cursor: known.cursor, ..Known::default() };
+    }
+}
+
+fn haste() -> f64 {
+    rand::random_range(0.9..1.0)
 }
 
 impl Timer {
     /// Runs until `stop`.
     pub(super) async fn run(self, stop: CancellationToken) {
-        let mut pause = FIRST_PAUSE;
-        let mut looks = Looks::new();
+        let mut deadlines = Deadlines::new(self.store.buckets().get().into());
+        let mut calls = FuturesUnordered::new();
         while !stop.is_cancelled() {
-            let failed = match self.guarded_pass(&mut looks).await {
-                Ok(()) => {
-                    self.bell.passed();
-                    pause = FIRST_PAUSE;
-                    None
+            self.handle.awake();
+            for bucket in self.store.buckets().all() {
+                // What the store is going to answer may leave out what it is told of meanwhile: that
+                // stays with the handle until then.
+                if !deadlines.known[bucket.index()].is_asked
+                    && let Some(at) = self.handle.take_told(bucket)
+                {
+                    deadlines.told(bucket, at);
                 }
-                Err(error) => {
-                    let bucket = self.bucket.index();
-                    // One line an outage, not one a try.
-                    match self.bell.failing.swap(true, Ordering::Relaxed) {
-                        false => tracing::warn!(bucket, %error, "a timer failed and tries again"),
-                        true => tracing::debug!(bucket, %error, "a timer failed again"),
-                    }
-                    looks = Looks::new();
-                    let sleep = pause;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    Some(sleep)
-                }
-            };
-            let sleep = failed.unwrap_or_else(|| self.sleep_before(&looks));
+            }
+            calls.extend(self.due(&mut deadlines));
+            let sleep = self.sleep_before(&deadlines);
             tokio::select! {
+                Some(done) = calls.next(), if !calls.is_empty() => self.done(&mut deadlines, done),
                 () = sleep_exactly(sleep) => {}
-                // Not after a failure: a store that is away is not asked in a hot loop.
-                () = self.bell.nearer.notified(), if failed.is_none() => {}
+                () = self.handle.woken() => {}
                 () = stop.cancelled() => {}
             }
-            // From here on any deadline rings: what comes while the timer works is not missed.
-            self.bell.sleeps_until.store(u64::MAX, Ordering::SeqCst);
+        }
+        while let Some(done) = calls.next().await {
+            self.done(&mut deadlines, done);
         }
     }
 
-    /// How long to sleep for what is next; tells the bell.
-    fn sleep_before(&self, looks: &Looks) -> Duration {
-        let look = looks.wait(&self.bell, self.max_sleep);
-        let Some((at, when)) = looks.next else { return look };
-        let wait = when.saturating_duration_since(Instant::now());
-        let sleep = wait.min(look);
-        let early = u64::try_from((wait - sleep).as_millis()).unwrap_or(u64::MAX);
-        self.bell.sleeps_until.store(at.get().saturating_sub(early), Ordering::SeqCst);
-        sleep
+    /// When a bucket must be looked into: soon after the last look of any server, and now and then
+    /// without regard to others, whose hints may be lost.
+    fn next_look(&self, bucket: Bucket, deadlines: &Deadlines) -> Instant {
+        let known = &deadlines.known[bucket.index()];
+        let Some(own) = known.last_look else { return deadlines.began };
+        let last = self.handle.last_look_elsewhere(bucket).map_or(own, |other| own.max(other));
+        let at_latest = own + (self.max_sleep * SKIPPED_LOOKS).mul_f64(deadlines.haste);
+        (last + self.max_sleep.mul_f64(deadlines.haste)).min(at_latest)
     }
 
-    async fn guarded_pass(&self, looks: &mut Looks) -> Outcome<()> {
-        let pass = AssertUnwindSafe(self.pass(looks)).catch_unwind().await;
-        pass.unwrap_or_else(|_| Err(StoreError::unknown("a timer's pass panicked")))
-    }
-
-    /// Promotes what is due. Looks first, if it is time to: a look is cheaper than a promote that
-    /// finds nothing, and shows what other servers have made ready.
-    async fn pass(&self, looks: &mut Looks) -> Outcome<()> {
-        // Taken before the store is asked: what it answers then includes this deadline.
-        let rung = self.bell.take_rung();
-        if looks.wait(&self.bell, self.max_sleep).is_zero() {
-            let next = self.look(&mut looks.cursor).await?;
-            self.store.tell(Hint::Looked(self.bucket));
-            looks.looked();
-            looks.know(next);
-            if !next.is_some_and(Next::has_come) {
-                return Ok(());
+    /// The calls that are to be made now, to servers that none is under way to. A bucket is looked
+    /// into first, if it is time to: a look is cheaper than a promote that finds nothing, and shows
+    /// what other servers have made ready.
+    fn due(&self, deadlines: &mut Deadlines) -> Vec<impl Future<Output = Done> + use<>> {
+        let now = Instant::now();
+        let (mut looks, mut promotes) = (Vec::new(), Vec::new());
+        for bucket in self.store.buckets().all() {
+            let known = &deadlines.known[bucket.index()];
+            if known.retry.is_some_and(|(when, _)| when > now) {
+                continue;
             }
-        } else if !looks.wants_promote(rung) {
-            return Ok(()); // it was time to look, and another server has done so
+            if self.next_look(bucket, deadlines) <= now {
+                looks.push(bucket);
+            } else if known.next.is_some_and(|(_, when)| when <= now) {
+                promotes.push(bucket);
+            }
         }
-        loop {
-            let promoted = self.store.promote(self.bucket, STEP).await?;
-            for (topic, moves) in &promoted.topics {
-                if moves.ready > 0 {
-                    self.waiters.ready(topic, self.bucket, moves.ready);
+        let mut calls = Vec::new();
+        for (is_look, buckets) in [(true, looks), (false, promotes)] {
+            let server = |bucket: &Bucket| self.store.representative(*bucket);
+            for (server, mut buckets) in divide(buckets, server).0 {
+                if !deadlines.busy.insert(server) {
+                    continue;
                 }
-                self.stats.count([topic], |since| {
-                    since.expired += moves.expired;
-                    since.dead += moves.dead;
-                    since.gone += moves.gone;
-                });
-                if moves.dead + moves.gone > 0 {
-                    let Moves { dead, gone, .. } = moves;
-                    tracing::info!(%topic, dead, gone, "jobs died or have gone");
+                let first = deadlines.round % buckets.len();
+                deadlines.round = deadlines.round.wrapping_add(1);
+                buckets.rotate_left(first);
+                for &bucket in &buckets {
+                    deadlines.known[bucket.index()].is_asked = true;
+                    self.handle.began(bucket);
+                }
+                let topics = is_look.then(|| self.unknown(deadlines, &buckets));
+                calls.push(call(Arc::clone(&self.store), server, buckets, topics));
+            }
+        }
+        calls
+    }
+
+    /// For each bucket the topics to look for.
+    fn unknown(&self, deadlines: &mut Deadlines, buckets: &[Bucket]) -> Vec<Vec<Topic>> {
+        let known = &mut deadlines.known;
+        let unknown =
+            |&bucket: &Bucket| self.waiters.unknown_in(bucket, &mut known[bucket.index()].cursor);
+        buckets.iter().map(unknown).collect()
+    }
+
+    /// How long to sleep for what is next at servers that no call is under way to; tells the handle.
+    fn sleep_before(&self, deadlines: &Deadlines) -> Duration {
+        let mut end = Instant::now() + self.max_sleep;
+        for bucket in self.store.buckets().all() {
+            let known = &deadlines.known[bucket.index()];
+            if !known.is_asked {
+                self.handle.sleeps_until(bucket, known.next.map(|(at, _)| at));
+            }
+            let next = known.next.map_or(end, |(_, when)| when);
+            let work = next.min(self.next_look(bucket, deadlines));
+            // Not in a hot loop after a failure: a store that is away is not asked before.
+            let work = known.retry.map_or(work, |(when, _)| when);
+            if work < end && !deadlines.busy.contains(&self.store.representative(bucket)) {
+                end = work;
+            }
+        }
+        end.saturating_duration_since(Instant::now())
+    }
+
+    fn done(&self, deadlines: &mut Deadlines, done: Done) {
+        let Done { server, buckets, answers } = done;
+        deadlines.busy.remove(&server);
+        for &bucket in &buckets {
+            deadlines.known[bucket.index()].is_asked = false;
+            self.handle.ended(bucket);
+        }
+        match answers {
+            Answers::Looks(topics, looks) => {
+                deadlines.haste = haste();
+                for ((&bucket, topics), look) in buckets.iter().zip(topics).zip(looks) {
+                    match look {
+                        Ok(look) => self.looked(deadlines, bucket, &topics, &look),
+                        Err(error) => self.failed(deadlines, bucket, &error),
+                    }
+                }
+                // It stands for all that are together with it.
+                self.store.tell(Hint::Looked(server));
+            }
+            Answers::Promoted(all) => {
+                for (&bucket, promoted) in buckets.iter().zip(all) {
+                    match promoted {
+                        Ok(promoted) => self.promoted(deadlines, bucket, &promoted),
+                        Err(error) => self.failed(deadlines, bucket, &error),
+                    }
                 }
             }
-            if !promoted.next.is_some_and(Next::has_come) {
-                looks.know(promoted.next);
-                return Ok(());
-            }
-            self.bell.passed();
         }
     }
 
-    async fn look(&self, cursor: &mut usize) -> Outcome<Option<Next>> {
-        let topics = self.waiters.unknown_in(self.bucket, cursor);
-        let look = self.store.look(self.bucket, topics.clone()).await?;
-        for (topic, ready) in topics.iter().zip(look.ready) {
-            if ready > 0 {
-                self.waiters.mark(topic, self.bucket, ready);
+    fn looked(&self, deadlines: &mut Deadlines, bucket: Bucket, topics: &[Topic], look: &Look) {
+        for (topic, &ready) in topics.iter().zip(&look.ready).filter(|(_, ready)| **ready > 0) {
+            self.waiters.mark(topic, bucket, ready);
+        }
+        let known = &mut deadlines.known[bucket.index()];
+        (known.last_look, known.ahead) = (Some(Instant::now()), None);
+        deadlines.learn(bucket, look.next);
+        self.handle.succeeded(bucket);
+    }
+
+    fn promoted(&self, deadlines: &mut Deadlines, bucket: Bucket, promoted: &Promoted) {
+        for (topic, moves) in &promoted.topics {
+            if moves.ready > 0 {
+                self.waiters.ready(topic, bucket, moves.ready);
+            }
+            self.stats.count([topic], |since| {
+                since.expired += moves.expired;
+                since.dead += moves.dead;
+                since.gone += moves.gone;
+            });
+            if moves.dead + moves.gone > 0 {
+                let Moves { dead, gone, .. } = moves;
+                tracing::info!(%topic, dead, gone, "jobs died or have gone");
             }
         }
-        Ok(look.next)
+        deadlines.learn(bucket, promoted.next);
+        self.handle.succeeded(bucket);
     }
+
+    fn failed(&self, deadlines: &mut Deadlines, bucket: Bucket, error: &StoreError) {
+        deadlines.failed(bucket);
+        let number = bucket.index();
+        // One line an outage, not one a try.
+        match self.handle.failed(bucket) {
+            false => tracing::warn!(bucket = number, %error, "a timer failed and tries again"),
+            true => tracing::debug!(bucket = number, %error, "a timer failed again"),
+        }
+    }
+}
+
+/// A look for these topics, or a promote.
+async fn call(
+    store: Arc<dyn Store>,
+    server: Bucket,
+    buckets: Vec<Bucket>,
+    topics: Option<Vec<Vec<Topic>>>,
+) -> Done {
+    let made = async {
+        match &topics {
+            Some(topics) => {
+                let parts = buckets.iter().copied().zip(topics.iter().cloned()).collect();
+                Answers::Looks(topics.clone(), store.look(parts).await)
+            }
+            None => Answers::Promoted(store.promote(buckets.clone(), STEP).await),
+        }
+    };
+    let answers = AssertUnwindSafe(made).catch_unwind().await.unwrap_or_else(|_| {
+        let panicked = || StoreError::unknown("a call of the timer panicked");
+        Answers::Promoted(buckets.iter().map(|_| Err(panicked())).collect())
+    });
+    Done { server, buckets, answers }
 }
 
 #[cfg(test)]
@@ -275,7 +345,7 @@ mod tests {
     use super::*;
     use crate::{
         job::{Buckets, Millis, NewJob, OnConflict, Schedule, Topic},
-        store::{Clock, Options, file::FileStore},
+        store::{Clock, Options, Placed, Reply, file::FileStore},
     };
 
     const DAY: Millis = Millis::new(86_400_000);
@@ -294,39 +364,41 @@ mod tests {
         }
     }
 
+    async fn put(store: &Arc<FileStore>, name: &str, delay: Millis) -> UnixMillis {
+        let parts = vec![(Bucket::FIRST, vec![job(name, delay)])];
+        let mut outcomes = store.put(parts).await;
+        let reply: Reply<Placed> = outcomes.remove(0).expect("put").remove(0);
+        reply.expect("it was free").due_at
+    }
+
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_deadline_behind_the_next_look_is_met_when_that_look_is_skipped() {
+    async fn a_nearer_deadline_is_met_however_often_other_servers_look() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let buckets = Buckets::ONE;
-        let options = Options { buckets: Some(buckets), clock: Clock::Own };
+        let options = Options { buckets: Some(Buckets::ONE), clock: Clock::Own };
         let store = Arc::new(FileStore::open(dir.path(), options).expect("a new store"));
-        let bucket = buckets.all().next().expect("one bucket");
-        let bell = Arc::new(Bell::new());
+        let handle = Arc::new(TimerHandle::new(Buckets::ONE));
         let timer = Timer {
-            bucket,
             store: Arc::clone(&store) as Arc<dyn Store>,
-            bell: Arc::clone(&bell),
-            waiters: Arc::new(Waiters::new(buckets, Box::new(|_| {}))),
+            handle: Arc::clone(&handle),
+            waiters: Arc::new(Waiters::new(Buckets::ONE, Box::new(|_| {}))),
             stats: Arc::default(),
             max_sleep: Duration::from_secs(1),
         };
-        // A deadline far away, so that the timer sleeps for its next look.
-        store.put(bucket, vec![job("far", DAY)]).await.expect("put");
+        put(&store, "far", DAY).await;
         let stop = CancellationToken::new();
         let running = tokio::spawn(timer.run(stop.clone()));
-        while bell.sleeps_until.load(Ordering::SeqCst) == u64::MAX {
+        while !handle.knows_a_deadline(Bucket::FIRST) {
             tokio::task::yield_now().await;
         }
-        let put = store.put(bucket, vec![job("near", Millis::new(1_500))]).await.expect("put");
-        bell.ring(put[0].as_ref().expect("it was free").due_at);
-        // Others look all the time, so this timer looks for itself after six seconds at the
+        handle.wake_by(Bucket::FIRST, put(&store, "near", Millis::new(1_500)).await);
+        // Others look all the time, so this timer looks for itself after seven seconds at the
         // earliest.
         let begin = Instant::now();
         let topic: Topic = "t".parse().expect("a topic");
         loop {
-            bell.looked_elsewhere();
-            let look = store.look(bucket, vec![topic.clone()]).await.expect("a look");
-            if look.ready == [1] {
+            handle.looked_elsewhere(Bucket::FIRST);
+            let looks = store.look(vec![(Bucket::FIRST, vec![topic.clone()])]).await;
+            if looks[0].as_ref().expect("a look").ready == [1] {
                 break;
             }
             assert!(begin.elapsed() < Duration::from_secs(4), "it waits for a look of its own");
@@ -334,5 +406,37 @@ mod tests {
         }
         stop.cancel();
         running.await.expect("it ends");
+    }
+
+    fn schedule_that_knows(next_in: Duration) -> (Deadlines, UnixMillis) {
+        let mut deadlines = Deadlines::new(1);
+        let at = UnixMillis::new(1_000_000);
+        deadlines.learn(Bucket::FIRST, Some(Next { at, wait: next_in }));
+        (deadlines, at)
+    }
+
+    #[test]
+    fn a_nearer_deadline_is_placed_by_the_clock_of_the_store() {
+        let (mut deadlines, at) = schedule_that_knows(Duration::from_secs(60));
+        let (_, far) = deadlines.known[0].next.expect("known");
+        deadlines.told(Bucket::FIRST, UnixMillis::new(at.get() - 10_000));
+        let (nearer, when) = deadlines.known[0].next.expect("known");
+        assert_eq!(nearer.get(), at.get() - 10_000);
+        let apart = far - when;
+        assert!(apart.abs_diff(Duration::from_secs(10)) < Duration::from_millis(1), "{apart:?}");
+        deadlines.told(Bucket::FIRST, at);
+        assert_eq!(
+            deadlines.known[0].next.expect("known").0,
+            nearer,
+            "a later one changes nothing"
+        );
+    }
+
+    #[test]
+    fn where_the_clock_is_not_known_the_store_is_asked_at_once() {
+        let mut deadlines = Deadlines::new(1);
+        deadlines.told(Bucket::FIRST, UnixMillis::new(1_000_000));
+        let (_, when) = deadlines.known[0].next.expect("known");
+        assert!(when <= Instant::now());
     }
 }

@@ -13,9 +13,9 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::lane::Scene;
+use super::transitions::Context;
 use crate::{
-    job::{Nonce, Reservation, Topic},
+    job::{Bucket, Nonce, Reservation, Topic},
     store::{Held, Outcome},
 };
 
@@ -32,7 +32,8 @@ const GIVEN_UP: Duration = Duration::from_secs(24 * 3_600);
 
 /// The unanswered pops of one bucket.
 pub(super) struct Unanswered {
-    scene: Scene,
+    bucket: Bucket,
+    context: Context,
     /// Each is tried once more, and then no more.
     stop: CancellationToken,
     pops: Mutex<Pops>,
@@ -56,8 +57,8 @@ struct Pop {
 }
 
 impl Unanswered {
-    pub(super) fn new(scene: Scene, stop: CancellationToken) -> Self {
-        Self { scene, stop, pops: Mutex::default(), added: Notify::new() }
+    pub(super) fn new(bucket: Bucket, context: Context, stop: CancellationToken) -> Self {
+        Self { bucket, context, stop, pops: Mutex::default(), added: Notify::new() }
     }
 
     /// Whether everything is answered or given back.
@@ -69,7 +70,7 @@ impl Unanswered {
     pub(super) fn add(self: &Arc<Self>, nonce: Nonce, topics: Vec<Topic>) {
         let mut pops = self.lock();
         if pops.waiting.len() >= MOST {
-            let bucket = self.scene.bucket.index();
+            let bucket = self.bucket.index();
             tracing::warn!(
                 bucket,
                 "too many pops without an answer; their jobs return after their TTR"
@@ -80,7 +81,7 @@ impl Unanswered {
         if std::mem::replace(&mut pops.in_hand, true) {
             self.added.notify_one();
         } else {
-            self.scene.calls.spawn(Arc::clone(self).run());
+            self.context.calls.spawn(Arc::clone(self).run());
         }
     }
 
@@ -112,7 +113,7 @@ impl Unanswered {
             Err(error) => {
                 // A topic that can never be read ends the search as well: its TTRs decide.
                 now.waiting.retain(|pop| pop.since.elapsed() <= GIVEN_UP);
-                let (bucket, pops) = (self.scene.bucket.index(), pops.len());
+                let (bucket, pops) = (self.bucket.index(), pops.len());
                 match last {
                     false => tracing::debug!(bucket, pops, %error, "failed to give jobs back yet"),
                     true => tracing::warn!(
@@ -153,7 +154,7 @@ impl Unanswered {
     ) -> Outcome<()> {
         let mut cursor = None;
         loop {
-            let page = self.scene.store.held(self.scene.bucket, topic.clone(), cursor).await?;
+            let page = self.context.store.held(self.bucket, topic.clone(), cursor).await?;
             let nonce = |held: &Held| held.reservation.map(Reservation::nonce);
             let is_theirs = |held: &Held| nonce(held).is_some_and(|n| asked.contains(&n));
             let theirs: Vec<Held> = page.held.into_iter().filter(is_theirs).collect();
@@ -170,12 +171,13 @@ impl Unanswered {
         if held.is_empty() {
             return Ok(());
         }
-        let replies = self.scene.store.give_back(self.scene.bucket, held).await?;
-        let given = replies.iter().flatten().count() as u64;
-        let bucket = self.scene.bucket.index();
+        let outcomes = self.context.store.give_back(vec![(self.bucket, held)]).await;
+        let replies: Vec<Vec<_>> = outcomes.into_iter().collect::<Outcome<_>>()?;
+        let given = replies.iter().flatten().flatten().count() as u64;
+        let bucket = self.bucket.index();
         tracing::info!(bucket, %topic, given, "gave back what an unanswered pop had reserved");
         if given > 0 {
-            self.scene.ready(topic, given);
+            self.context.waiters.ready(topic, self.bucket, given);
         }
         Ok(())
     }
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
     use crate::{
         job::{Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State},
-        queue::{stats::Stats, timer::Bell, waiters::Waiters},
+        queue::{stats::Stats, timer_handle::TimerHandle, waiters::Waiters},
         store::{Clock, Options, Store, Want, file::FileStore},
     };
 
@@ -217,7 +219,7 @@ mod tests {
     }
 
     struct Bench {
-        scene: Scene,
+        context: Context,
         unanswered: Arc<Unanswered>,
         _dir: tempfile::TempDir,
     }
@@ -227,38 +229,38 @@ mod tests {
             let dir = tempfile::tempdir().expect("a temporary folder");
             let options = Options { buckets: Some(Buckets::ONE), clock: Clock::Own };
             let store = Arc::new(FileStore::open(dir.path(), options).expect("a new store"));
-            let bucket = Buckets::ONE.all().next().expect("one bucket");
-            store.put(bucket, ids.iter().map(|id| job(id)).collect()).await.expect("put");
-            let scene = Scene {
-                bucket,
+            let jobs = ids.iter().map(|id| job(id)).collect();
+            assert!(store.put(vec![(Bucket::FIRST, jobs)]).await[0].is_ok());
+            let context = Context {
                 store,
-                bell: Arc::new(Bell::new()),
+                timer: Arc::new(TimerHandle::new(Buckets::ONE)),
                 waiters: Arc::new(Waiters::new(Buckets::ONE, Box::new(|_| {}))),
                 calls: TaskTracker::new(),
                 stats: Arc::new(Stats::default()),
             };
-            let unanswered = Unanswered::new(scene.clone(), CancellationToken::new());
-            Self { scene, unanswered: Arc::new(unanswered), _dir: dir }
+            let stop = CancellationToken::new();
+            let unanswered = Unanswered::new(Bucket::FIRST, context.clone(), stop);
+            Self { context, unanswered: Arc::new(unanswered), _dir: dir }
         }
 
         async fn pop(&self, nonce: Nonce, count: u16) {
             let want = Want { topic: topic(), count, ttr: None };
-            let popped = self.scene.store.pop(self.scene.bucket, nonce, vec![want]).await;
-            assert_eq!(popped.expect("popped")[0].jobs.len(), usize::from(count));
+            let popped = self.context.store.pop(vec![(Bucket::FIRST, (nonce, vec![want]))]).await;
+            assert_eq!(popped[0].as_ref().expect("popped")[0].jobs.len(), usize::from(count));
         }
 
         async fn job(&self, id: &str) -> (State, u32) {
             let id: JobId = id.parse().expect("an id");
-            let job = self.scene.store.get(self.scene.bucket, id).await.expect("read");
+            let job = self.context.store.get(Bucket::FIRST, id).await.expect("read");
             let job = job.expect("it lives");
             (job.state, job.attempt)
         }
 
         /// Waits until all tasks have ended.
         async fn ended(&self) {
-            self.scene.calls.close();
+            self.context.calls.close();
             let ended =
-                tokio::time::timeout(Duration::from_secs(20), self.scene.calls.wait()).await;
+                tokio::time::timeout(Duration::from_secs(20), self.context.calls.wait()).await;
             ended.expect("it comes to an end");
         }
     }

@@ -1,8 +1,9 @@
 //! Who waits for jobs of a topic, and in which buckets there may be some.
 //!
-//! Both are known to this process alone and are hints: a mark says "look there". Whoever pops in
-//! vain takes the mark away; a mark that was set meanwhile stays. A hint that is lost costs time,
-//! never a job: timers look at every bucket for the topics in here at least every
+//! Both are known to this process alone and are hints: a mark says how many jobs a bucket may have.
+//! A pop claims what it is going to take, so that others look elsewhere; what the store then tells
+//! of the rest becomes the mark, unless it was set meanwhile. A hint that is lost costs time,
+//! never a job: the timer looks at every bucket for the topics in here at least every
 //! `timer.max_sleep`. A topic is in here while a consumer waits for it and for a moment after the
 //! last one has left, so that consumers that ask again and again find their marks; then it is
 //! dropped, and its next pop looks everywhere.
@@ -43,8 +44,8 @@ pub(super) type Tell = Box<dyn Fn(Hint) + Send + Sync>;
 
 /// One topic that somebody pops from, or popped from a moment ago and left something.
 struct Entry {
-    /// By bucket: the number of its last mark, or 0.
-    marks: Box<[u64]>,
+    /// By bucket.
+    marks: Box<[Mark]>,
     /// By bucket: it has jobs that became ready here, for somebody here, and no other server was
     /// told of them.
     untold: Box<[bool]>,
@@ -57,10 +58,12 @@ struct Entry {
     marked: Arc<Notify>,
 }
 
-/// A mark as it was seen; see [`Waiters::unmark`].
-#[derive(Clone, Copy)]
-pub(super) struct Mark {
-    pub(super) bucket: Bucket,
+/// What is known of one bucket.
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    /// How many jobs are ready there that no pop has claimed.
+    count: u64,
+    /// The number of the news that said so last.
     number: u64,
 }
 
@@ -95,42 +98,72 @@ impl Waiters {
     pub(super) fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) -> u64 {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return count };
-        entry.last_mark += 1;
-        entry.marks[bucket.index()] = entry.last_mark;
-        let woken = count.min(entry.waiting as u64);
-        for _ in 0..woken {
-            entry.marked.notify_one();
-        }
-        count - woken
+        entry.add(bucket, count);
+        count - entry.wake(count)
     }
 
-    /// Where to look for `count` jobs of `topic`, beginning with the bucket whose turn it is.
-    pub(super) fn marks(&self, topic: &Topic, count: u16) -> Vec<Mark> {
+    /// Claims up to `count` jobs of `topic`, beginning with the bucket whose turn it is: where, and
+    /// how many. All of them in buckets that `server` says are together.
+    pub(super) fn claim(
+        &self,
+        topic: &Topic,
+        count: u16,
+        server: impl Fn(Bucket) -> Bucket,
+    ) -> Vec<(Bucket, u16)> {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return Vec::new() };
         let all = usize::from(self.buckets.get());
         let turn = stretches(entry.asked) % all;
-        let marks = self.buckets.all().map(|b| Mark { bucket: b, number: entry.marks[b.index()] });
-        let mut marks: Vec<Mark> = marks.filter(|mark| mark.number > 0).collect();
-        let first = marks.iter().position(|mark| mark.bucket.index() >= turn).unwrap_or(0);
-        marks.rotate_left(first);
-        entry.asked += u64::from(count).min(STRETCH);
-        marks
-    }
-
-    /// Takes a mark away that has led to nothing more, unless it was set again since.
-    pub(super) fn unmark(&self, topic: &Topic, mark: Mark) {
-        let mut topics = self.lock();
-        if let Some(entry) = topics.get_mut(topic) {
-            let number = &mut entry.marks[mark.bucket.index()];
-            if *number == mark.number {
-                *number = 0;
-                entry.untold[mark.bucket.index()] = false;
+        let (mut claims, mut rest, mut first) = (Vec::new(), u64::from(count), None);
+        for bucket in self.buckets.all().cycle().skip(turn).take(all) {
+            let mark = &mut entry.marks[bucket.index()];
+            if mark.count == 0 || *first.get_or_insert_with(|| server(bucket)) != server(bucket) {
+                continue;
             }
-            if entry.is_idle() {
-                topics.remove(topic);
+            let own = mark.count.min(rest);
+            mark.count -= own;
+            rest -= own;
+            claims.push((bucket, u16::try_from(own).unwrap_or(u16::MAX)));
+            if rest == 0 {
+                break;
             }
         }
+        entry.asked += u64::from(count).min(STRETCH);
+        claims
+    }
+
+    /// The numbers of the last marks of topics in a bucket; see [`left`](Self::left).
+    pub(super) fn last_marks<'a>(
+        &self,
+        bucket: Bucket,
+        of: impl Iterator<Item = &'a Topic>,
+    ) -> Vec<u64> {
+        let topics = self.lock();
+        let number =
+            |topic| topics.get(topic).map_or(0, |e: &Entry| e.marks[bucket.index()].number);
+        of.map(number).collect()
+    }
+
+    /// A pop has left so many jobs: that is known from now on, unless there were news since that
+    /// mark. Wakes as many who wait.
+    pub(super) fn left(&self, topic: &Topic, bucket: Bucket, since: u64, count: u64) {
+        let mut topics = self.lock();
+        let Some(entry) = topics.get_mut(topic) else { return };
+        let mark = &mut entry.marks[bucket.index()];
+        mark.count = if mark.number == since { count } else { mark.count.max(count) };
+        if mark.count == 0 {
+            entry.untold[bucket.index()] = false;
+        }
+        entry.wake(count);
+        if entry.is_idle() {
+            topics.remove(topic);
+        }
+    }
+
+    /// Nothing is known of a bucket any more.
+    pub(super) fn unmark(&self, topic: &Topic, bucket: Bucket) {
+        let since = self.last_marks(bucket, std::iter::once(topic));
+        since.into_iter().for_each(|since| self.left(topic, bucket, since, 0));
     }
 
     /// Topics for which nothing is known of `bucket`: worth a look. Where there are many, each
@@ -141,7 +174,7 @@ impl Waiters {
         topics.retain(|_, entry| entry.waiting > 0 || entry.left_at.elapsed() < KEPT_FOR);
         let unknown: Vec<&Topic> = topics
             .iter()
-            .filter(|(_, entry)| entry.marks[bucket.index()] == 0)
+            .filter(|(_, entry)| entry.marks[bucket.index()].count == 0)
             .map(|(topic, _)| topic)
             .collect();
         if unknown.is_empty() {
@@ -166,7 +199,7 @@ impl Waiters {
 
     fn entry<'a>(&self, topics: &'a mut HashMap<Topic, Entry>, topic: &Topic) -> &'a mut Entry {
         if !topics.contains_key(topic) {
-            let marks = vec![0; usize::from(self.buckets.get())].into_boxed_slice();
+            let marks = vec![Mark::default(); self.buckets.get().into()].into_boxed_slice();
             let untold = vec![false; usize::from(self.buckets.get())].into_boxed_slice();
             // From any number on: were it always the same, a topic that is popped from now and then
             // would always begin with the same bucket.
@@ -184,12 +217,25 @@ impl Waiters {
 }
 
 impl Entry {
+    fn add(&mut self, bucket: Bucket, count: u64) {
+        self.last_mark += 1;
+        let mark = &mut self.marks[bucket.index()];
+        *mark = Mark { count: mark.count.saturating_add(count), number: self.last_mark };
+    }
+
+    /// Wakes as many who wait as there are jobs; answers how many those are.
+    fn wake(&self, jobs: u64) -> u64 {
+        let woken = jobs.min(self.waiting as u64);
+        (0..woken).for_each(|_| self.marked.notify_one());
+        woken
+    }
+
     fn is_idle(&self) -> bool {
         self.waiting == 0 && !self.has_marks()
     }
 
     fn has_marks(&self) -> bool {
-        self.marks.iter().any(|&number| number > 0)
+        self.marks.iter().any(|mark| mark.count > 0)
     }
 }
 
@@ -253,19 +299,54 @@ mod tests {
         (waiters, "t".parse().expect("a topic"), bucket)
     }
 
+    fn claimed(waiters: &Waiters, topic: &Topic, count: u16) -> Vec<(Bucket, u16)> {
+        waiters.claim(topic, count, |_| Bucket::FIRST)
+    }
+
     #[test]
-    fn a_mark_that_was_set_again_survives_whoever_looked_before() {
+    fn what_is_claimed_is_left_to_others_and_what_the_store_tells_then_counts() {
         let (waiters, topic, bucket) = waiters();
         let places = waiters.register(std::slice::from_ref(&topic));
-        waiters.mark(&topic, bucket, 1);
-        let seen = waiters.marks(&topic, 1)[0];
-        waiters.mark(&topic, bucket, 1);
-        waiters.unmark(&topic, seen);
-        let seen = waiters.marks(&topic, 1)[0];
+        waiters.mark(&topic, bucket, 3);
+        let since = waiters.last_marks(bucket, std::iter::once(&topic))[0];
+        assert_eq!(claimed(&waiters, &topic, 2), [(bucket, 2)]);
+        assert_eq!(claimed(&waiters, &topic, 2), [(bucket, 1)]);
+        assert!(claimed(&waiters, &topic, 2).is_empty());
+        waiters.left(&topic, bucket, since, 5);
+        assert_eq!(claimed(&waiters, &topic, 9), [(bucket, 5)]);
         drop(places);
-        waiters.unmark(&topic, seen);
-        assert!(waiters.marks(&topic, 1).is_empty());
+        waiters.left(&topic, bucket, since, 0);
         assert!(waiters.lock().is_empty(), "nothing is kept of a topic that nobody asks for");
+    }
+
+    #[test]
+    fn a_mark_that_was_set_during_a_pop_survives_it() {
+        let (waiters, topic, bucket) = waiters();
+        let _places = waiters.register(std::slice::from_ref(&topic));
+        waiters.mark(&topic, bucket, 1);
+        let since = waiters.last_marks(bucket, std::iter::once(&topic))[0];
+        claimed(&waiters, &topic, 1);
+        waiters.mark(&topic, bucket, 1);
+        waiters.left(&topic, bucket, since, 0);
+        assert_eq!(claimed(&waiters, &topic, 1), [(bucket, 1)]);
+    }
+
+    #[test]
+    fn a_claim_stays_with_one_server_and_takes_of_all_its_buckets() {
+        let waiters = Waiters::new(Buckets::SIXTEEN, Box::new(|_| {}));
+        let topic: Topic = "t".parse().expect("a topic");
+        let _places = waiters.register(std::slice::from_ref(&topic));
+        let all: Vec<Bucket> = Buckets::SIXTEEN.all().collect();
+        for &bucket in &all {
+            waiters.mark(&topic, bucket, 2);
+        }
+        let server = |bucket: Bucket| all[bucket.index() / 8 * 8];
+        for _ in 0..2 {
+            let claims = waiters.claim(&topic, 100, server);
+            assert_eq!(claims.len(), 8);
+            assert!(claims.iter().all(|&(b, n)| n == 2 && server(b) == server(claims[0].0)));
+        }
+        assert!(waiters.claim(&topic, 100, server).is_empty());
     }
 
     #[test]
@@ -298,13 +379,13 @@ mod tests {
         let _places = waiters.register(&topics);
         for bucket in Buckets::SIXTEEN.all().take(2) {
             for topic in &topics {
-                waiters.mark(topic, bucket, 1);
+                waiters.mark(topic, bucket, 1_000_000);
             }
         }
         let mut first = std::collections::HashSet::new();
         for _ in 0..200 {
-            first.insert(waiters.marks(&topics[0], 10)[0].bucket);
-            waiters.marks(&topics[1], 10);
+            first.insert(claimed(&waiters, &topics[0], 10)[0].0);
+            claimed(&waiters, &topics[1], 10);
         }
         assert_eq!(first.len(), 2);
     }
@@ -317,9 +398,9 @@ mod tests {
             let topic: Topic = "t".parse().expect("a topic");
             let _places = waiters.register(std::slice::from_ref(&topic));
             for bucket in buckets.all() {
-                waiters.mark(&topic, bucket, 1);
+                waiters.mark(&topic, bucket, 1_000_000);
             }
-            let firsts = (0..2_000).map(|_| waiters.marks(&topic, count)[0].bucket);
+            let firsts = (0..2_000).map(|_| claimed(&waiters, &topic, count)[0].0);
             let firsts: std::collections::HashSet<Bucket> = firsts.collect();
             assert_eq!(firsts.len(), usize::from(buckets.get()), "{buckets:?}, {count}");
         }
@@ -383,7 +464,7 @@ mod tests {
         let place = waiters.register(&two[..1]);
         waiters.mark(&topic, bucket, 2); // one is popped here, the other one elsewhere
         drop(place);
-        assert_eq!(waiters.marks(&topic, 1).len(), 1, "kept for whoever asks again");
+        assert_eq!(claimed(&waiters, &topic, 1).len(), 1, "kept for a consumer that asks again");
         assert_eq!(waiters.unknown_in(other, &mut 0).len(), 2);
         let long_ago = Instant::now().checked_sub(KEPT_FOR).expect("this machine is up for longer");
         waiters.lock().get_mut(&topic).expect("kept").left_at = long_ago;

@@ -6,6 +6,10 @@
 //! refused job is as it was and the others go on; a [`StoreError`] speaks for the whole batch and
 //! says whether it was applied. Sending a transition twice is harmless or refused.
 //!
+//! Buckets are how jobs are divided, not how calls are: a call takes the batches of several buckets
+//! ([`Parts`]), best of those on one server ([`Store::representative`]), and each of them has its
+//! own outcome. An error in one bucket leaves the others alone.
+//!
 //! Time is the store's alone: `now` below is its clock (or the one a test passes in).
 
 pub mod file;
@@ -49,6 +53,12 @@ pub struct Options {
     pub clock: Clock,
 }
 
+/// What goes to some buckets in one call; no bucket twice.
+pub type Parts<T> = Vec<(Bucket, T)>;
+
+/// What became of each part of a call, in the order of the parts.
+pub type Outcomes<T> = Vec<Outcome<T>>;
+
 /// What keeps the jobs.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -63,7 +73,7 @@ pub trait Store: Send + Sync + 'static {
     /// absent → delayed or ready. A living id is refused with `Exists`, or kept or replaced, as the
     /// job asks, if the living job has the same topic; a reserved job is never replaced (`Reserved`). A due time beyond ten years from
     /// now is `DueTooFar`.
-    async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>>;
+    async fn put(&self, parts: Parts<Vec<NewJob>>) -> Outcomes<Vec<Reply<Placed>>>;
 
     /// absent → the state that the job says, with its times, attempts, reservation and error: as
     /// [`list`](Self::list) read it in another store. A living id is refused with `Exists`. Jobs
@@ -72,12 +82,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// ready → reserved, for up to `count` jobs of each want, in due order. The attempt is counted
     /// and the reservation written in the same transition. Deadline: now + TTR.
-    async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>>;
+    async fn pop(&self, parts: Parts<(Nonce, Vec<Want>)>) -> Outcomes<Vec<Popped>>;
 
     /// reserved → ready, before what was popped: the reservation and its attempt never were.
     /// Refused with `ReservationLost` unless the reservation still holds the job. Done also while
     /// nothing confirms writes: else attempts would be spent on what reached no consumer.
-    async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>>;
+    async fn give_back(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>>;
 
     /// Reads who holds the reserved jobs of a topic: one step of a scan from `cursor` on, which tells
     /// of every job that is reserved from its beginning to its end, perhaps twice.
@@ -86,43 +96,39 @@ pub trait Store: Send + Sync + 'static {
 
     /// popped → gone. Takes the last reservation also after its TTR ran out, in any state; see
     /// [`Reservation::check`]. Replies the topic it had.
-    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>>;
+    async fn finish(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>>;
 
     /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
     /// attempts are spent. The reservation ends. Dead stays dead. By id alone only what is reserved
     /// (`NotReserved`).
-    async fn release(&self, bucket: Bucket, jobs: Vec<Release>) -> Outcome<Vec<Reply<Moved>>>;
+    async fn release(&self, parts: Parts<Vec<Release>>) -> Outcomes<Vec<Reply<Moved>>>;
 
     /// reserved → reserved, deadline now + TTR. A reservation past its end is `ReservationLost`.
-    async fn touch(&self, bucket: Bucket, jobs: Vec<Touch>) -> Outcome<Vec<Reply<UnixMillis>>>;
+    async fn touch(&self, parts: Parts<Vec<Touch>>) -> Outcomes<Vec<Reply<UnixMillis>>>;
 
     /// popped → dead, with an error text. The reservation ends.
-    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Moved>>>;
+    async fn bury(&self, parts: Parts<Vec<Bury>>) -> Outcomes<Vec<Reply<Moved>>>;
 
     /// delayed, dead → ready now; a dead job's attempts start from zero. `Reserved` is refused.
-    async fn kick(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<Topic>>>;
+    async fn kick(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<Topic>>>;
 
     /// any → gone. Replies the state the job was in.
-    async fn delete(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<State>>>;
+    async fn delete(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<State>>>;
 
     /// delayed, ready → delayed, ready: another time or other contents. `Reserved` and `Dead` are
     /// refused, a due time beyond ten years is `DueTooFar`. `max_attempts` follows another backoff
     /// as [`Change::with_attempts`] says. Replies the job as it is then.
-    async fn reschedule(
-        &self,
-        bucket: Bucket,
-        jobs: Vec<(JobId, Change)>,
-    ) -> Outcome<Vec<Reply<Job>>>;
+    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> Outcomes<Vec<Reply<Job>>>;
 
-    /// Deadlines that have come, at most `limit` of them, from the sets whose earliest is first: delayed → ready;
+    /// Deadlines that have come, at most `limit` of them in each step that is one for the store, from the sets whose earliest is first: delayed → ready;
     /// reserved → ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over).
     /// What follows is computed from the deadline, not from now: it does not matter when, where or
     /// how often this runs. After a jump of the store's clock forward, deadlines are judged by the
     /// clock before it for a while ([`ClockJumps`]).
-    async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted>;
+    async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> Outcomes<Promoted>;
 
     /// Reads how far the next deadline is and how many jobs of each of `topics` are ready.
-    async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look>;
+    async fn look(&self, parts: Parts<Vec<Topic>>) -> Outcomes<Look>;
 
     /// Reads one job.
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>>;
@@ -201,10 +207,11 @@ pub trait Store: Send + Sync + 'static {
         drop(hint);
     }
 
-    /// Whether two buckets are on the same server, so that both are away or none.
-    fn are_together(&self, one: Bucket, other: Bucket) -> bool {
-        let _ = (one, other);
-        true
+    /// The first bucket on the same server as this one, so that both are away or none, and calls for
+    /// them may go together. It may become another one when buckets move.
+    fn representative(&self, bucket: Bucket) -> Bucket {
+        let _ = bucket;
+        Bucket::FIRST
     }
 
     /// How many servers are at work on this store, this process included if it is one.

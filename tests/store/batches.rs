@@ -1,11 +1,16 @@
 //! Many jobs in one call, and what is kept of each.
 
+use std::collections::BTreeSet;
+
 use delay_queue::{
-    job::{Change, Living, Millis, NewJob, OnConflict, Refusal, Schedule, State},
+    job::{
+        Bucket, Change, JobId, Living, Millis, NewJob, OnConflict, PoppedJob, Refusal, Schedule,
+        State, Topic,
+    },
     store::{Bury, Counts, Held, How, Popped, Release, Want},
 };
 
-use crate::bench::{Bench, HOUR, MINUTE, SECOND, delayed, id, job, nonce};
+use crate::bench::{Bench, HOUR, InOneBucket as _, MINUTE, SECOND, delayed, id, job, nonce};
 
 /// The first `count` ids of one bucket.
 fn names(bench: &Bench, count: usize) -> Vec<String> {
@@ -19,16 +24,16 @@ pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_other
     let bucket = bench.bucket(&id("0"));
     bench.put(job(&names[1], "t")).await.expect("put");
     let jobs = names.iter().map(|name| job(name, "t")).collect();
-    let replies = bench.store.put(bucket, jobs).await.expect("put");
+    let replies = bench.store.put_in(bucket, jobs).await.expect("put");
     let refused: Vec<bool> =
         replies.iter().map(|reply| matches!(reply, Err(Refusal::Exists(_)))).collect();
     assert_eq!(refused, [false, true, false, false]);
     assert_eq!(bench.pop("t", 10).await.len(), 4);
 
     let held = |name: &String| Held { id: id(name), reservation: None };
-    let finished = bench.store.finish(bucket, names.iter().map(held).collect()).await;
+    let finished = bench.store.finish_in(bucket, names.iter().map(held).collect()).await;
     assert!(finished.expect("finish").iter().all(Result::is_ok));
-    let again = bench.store.finish(bucket, names.iter().map(held).collect()).await;
+    let again = bench.store.finish_in(bucket, names.iter().map(held).collect()).await;
     assert!(again.expect("finish").iter().all(|reply| *reply == Err(Refusal::NotFound)));
 }
 
@@ -70,23 +75,23 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
         };
         let are_done: Vec<bool> = match verb {
             "finish" => {
-                let replies = store.finish(bucket, held().collect()).await.expect(verb);
+                let replies = store.finish_in(bucket, held().collect()).await.expect(verb);
                 replies.iter().map(Result::is_ok).collect()
             }
             "release" => {
                 let release = |held| Release { held, delay: Some(HOUR), error: None };
-                let replies = store.release(bucket, held().map(release).collect()).await;
+                let replies = store.release_in(bucket, held().map(release).collect()).await;
                 let states = replies.expect(verb).into_iter().map(|r| r.map(|moved| moved.state));
                 states.zip(&all).map(|(now, (_, before))| now.ok() == becomes(*before)).collect()
             }
             "bury" => {
                 let bury = |held| Bury { held, error: None };
-                let replies = store.bury(bucket, held().map(bury).collect()).await.expect(verb);
+                let replies = store.bury_in(bucket, held().map(bury).collect()).await.expect(verb);
                 replies.iter().map(Result::is_ok).collect()
             }
             _ => {
                 let ids = held().map(|held| held.id).collect();
-                let replies = store.delete(bucket, ids).await.expect(verb);
+                let replies = store.delete_in(bucket, ids).await.expect(verb);
                 replies.into_iter().zip(&all).map(|(was, (_, before))| was == Ok(*before)).collect()
             }
         };
@@ -102,18 +107,60 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
     }
 }
 
+pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
+    let ids: Vec<JobId> = (0..60).map(|n| id(&format!("order-{n}"))).collect();
+    let parts = |bench: &Bench| {
+        let mut parts: Vec<(Bucket, Vec<JobId>)> =
+            bench.store.buckets().all().map(|bucket| (bucket, Vec::new())).collect();
+        ids.iter().for_each(|id| parts[bench.bucket(id).index()].1.push(id.clone()));
+        parts.retain(|(_, ids)| !ids.is_empty());
+        parts
+    };
+    let each = |jobs: Vec<JobId>| jobs.into_iter().map(|id| job(id.as_str(), "t")).collect();
+    let put = parts(&bench).into_iter().map(|(bucket, ids)| (bucket, each(ids))).collect();
+    for outcome in bench.store.put(put).await {
+        assert!(outcome.expect("put").iter().all(Result::is_ok));
+    }
+    let topic: Topic = "t".parse().expect("a topic");
+    let asked = parts(&bench);
+    let looks = asked.iter().map(|(bucket, _)| (*bucket, vec![topic.clone()])).collect();
+    for (look, (_, ids)) in bench.store.look(looks).await.into_iter().zip(&asked) {
+        assert_eq!(look.expect("a look").ready, [ids.len() as u64]);
+    }
+    let want = || Want { topic: topic.clone(), count: 100, ttr: None };
+    let pops = asked.iter().map(|(bucket, _)| (*bucket, (nonce(), vec![want()]))).collect();
+    let mut held = Vec::new();
+    for (outcome, (bucket, ids)) in bench.store.pop(pops).await.into_iter().zip(&asked) {
+        let jobs = outcome.expect("popped").remove(0).jobs;
+        let popped: BTreeSet<&JobId> = jobs.iter().map(|job| &job.id).collect();
+        assert_eq!(popped, ids.iter().collect());
+        let hold =
+            |job: &PoppedJob| Held { id: job.id.clone(), reservation: Some(job.reservation) };
+        held.push((*bucket, jobs.iter().map(hold).collect::<Vec<Held>>()));
+    }
+    bench.advance(HOUR); // their TTRs are over
+    let buckets = asked.iter().map(|(bucket, _)| *bucket).collect();
+    let promoted = bench.store.promote(buckets, 20).await.into_iter();
+    let expired: u64 = promoted.map(|p| p.expect("promoted").total().expired).sum();
+    assert!((20..=60).contains(&expired), "{expired} of 60");
+    for outcome in bench.store.finish(held).await {
+        assert!(outcome.expect("finished").iter().all(Result::is_ok));
+    }
+    assert_eq!(bench.records().await, 0);
+}
+
 pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     let bucket = bench.bucket(&id("a"));
     let twice = vec![job("a", "t"), job("a", "t")];
-    let replies = bench.store.put(bucket, twice).await.expect("put");
+    let replies = bench.store.put_in(bucket, twice).await.expect("put");
     assert_eq!(replies[0].clone().map(|placed| placed.how), Ok(How::Created));
     assert_eq!(replies[1], exists(State::Ready, "t"));
     let replace = || NewJob { on_conflict: OnConflict::Replace, ..job("a", "t") };
-    let replies = bench.store.put(bucket, vec![replace(), replace()]).await.expect("put");
+    let replies = bench.store.put_in(bucket, vec![replace(), replace()]).await.expect("put");
     assert!(replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(How::Replaced)));
     assert_eq!(bench.pop("t", 9).await.len(), 1);
     let both = vec![Held { id: id("a"), reservation: None }; 2];
-    let replies = bench.store.finish(bucket, both).await.expect("finish");
+    let replies = bench.store.finish_in(bucket, both).await.expect("finish");
     assert_eq!(replies, [Ok("t".parse().expect("a topic")), Err(Refusal::NotFound)]);
 }
 
@@ -197,7 +244,7 @@ pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
     refused(State::Dead).await;
     let batch =
         vec![Release { held: Held { id: id("a"), reservation: None }, delay: None, error: None }];
-    let replies = bench.store.release(bench.bucket(&id("a")), batch).await.expect("release");
+    let replies = bench.store.release_in(bench.bucket(&id("a")), batch).await.expect("release");
     assert_eq!(replies, [Err(Refusal::NotReserved)]);
 }
 
@@ -253,7 +300,7 @@ pub async fn several_wants_in_one_call_get_different_jobs(bench: Bench) {
     }
     let want = |topic: &str, count| Want { topic: topic.parse().expect("topic"), count, ttr: None };
     let wants = vec![want("t", 3), want("u", 1), want("t", 3), want("none", 1)];
-    let popped = bench.store.pop(bench.bucket(&id("0")), nonce(), wants).await.expect("pop");
+    let popped = bench.store.pop_in(bench.bucket(&id("0")), (nonce(), wants)).await.expect("pop");
     let counts: Vec<usize> = popped.iter().map(|Popped { jobs, .. }| jobs.len()).collect();
     let left: Vec<u64> = popped.iter().map(|Popped { left, .. }| *left).collect();
     assert_eq!((counts, left), (vec![3, 1, 1, 0], vec![1, 1, 0, 0]));

@@ -11,8 +11,8 @@ use delay_queue::{
         Reservation, Schedule, State, Topic, UnixMillis,
     },
     store::{
-        Bury, Clock, Held, Moved, Next, Options, Placed, Popped, Promoted, Release, Reply, Store,
-        Touch, Want,
+        Bury, Clock, Held, Look, Moved, Next, Options, Outcome, Placed, Popped, Promoted, Release,
+        Reply, Store, Touch, Want,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
@@ -31,6 +31,39 @@ pub const SECOND: Millis = Millis::new(1_000);
 pub const MINUTE: Millis = Millis::new(60_000);
 pub const HOUR: Millis = Millis::new(3_600_000);
 pub const RETENTION: Millis = Millis::new(14 * 24 * 3_600_000);
+
+/// The transitions on one bucket.
+macro_rules! in_one_bucket {
+    ($($name:ident: $transition:ident($part:ty) -> $reply:ty;)+) => {
+        pub trait InOneBucket {
+            $(async fn $name(&self, bucket: Bucket, part: $part) -> Outcome<$reply>;)+
+        }
+
+        impl<S: Store + ?Sized> InOneBucket for S {
+            $(async fn $name(&self, bucket: Bucket, part: $part) -> Outcome<$reply> {
+                one(self.$transition(vec![(bucket, part)]).await)
+            })+
+        }
+    };
+}
+
+in_one_bucket! {
+    put_in: put(Vec<NewJob>) -> Vec<Reply<Placed>>;
+    pop_in: pop((Nonce, Vec<Want>)) -> Vec<Popped>;
+    give_back_in: give_back(Vec<Held>) -> Vec<Reply<Topic>>;
+    finish_in: finish(Vec<Held>) -> Vec<Reply<Topic>>;
+    release_in: release(Vec<Release>) -> Vec<Reply<Moved>>;
+    touch_in: touch(Vec<Touch>) -> Vec<Reply<UnixMillis>>;
+    bury_in: bury(Vec<Bury>) -> Vec<Reply<Moved>>;
+    kick_in: kick(Vec<JobId>) -> Vec<Reply<Topic>>;
+    delete_in: delete(Vec<JobId>) -> Vec<Reply<State>>;
+    reschedule_in: reschedule(Vec<(JobId, Change)>) -> Vec<Reply<Job>>;
+    look_in: look(Vec<Topic>) -> Look;
+}
+
+pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
+    one(store.promote(vec![bucket], limit).await)
+}
 
 #[derive(Clone)]
 pub struct Bench {
@@ -133,7 +166,7 @@ impl Bench {
 
     pub async fn put(&self, job: NewJob) -> Reply<Placed> {
         let bucket = self.bucket(&job.id);
-        one(self.store.put(bucket, vec![job]).await.expect("put"))
+        one(self.store.put_in(bucket, vec![job]).await.expect("put"))
     }
 
     pub async fn restore(&self, job: Job) -> Reply<()> {
@@ -152,7 +185,7 @@ impl Bench {
             let left = count - u16::try_from(jobs.len()).expect("at most count");
             if left > 0 {
                 let wants = vec![Want { topic: topic.parse().expect("topic"), count: left, ttr }];
-                let popped = self.store.pop(bucket, nonce(), wants).await.expect("pop");
+                let popped = self.store.pop_in(bucket, (nonce(), wants)).await.expect("pop");
                 jobs.extend(popped.into_iter().flat_map(|Popped { jobs, .. }| jobs));
             }
         }
@@ -169,7 +202,7 @@ impl Bench {
         let mut all = Vec::new();
         for bucket in self.store.buckets().all() {
             loop {
-                let promoted = self.store.promote(bucket, 100).await.expect("promote");
+                let promoted = promote_in(&*self.store, bucket, 100).await.expect("promote");
                 let more = promoted.next.is_some_and(Next::has_come);
                 all.push(promoted);
                 if !more {
@@ -182,7 +215,7 @@ impl Bench {
 
     pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
         let held = Held { id: id.clone(), reservation };
-        one(self.store.finish(self.bucket(id), vec![held]).await.expect("finish")).map(drop)
+        one(self.store.finish_in(self.bucket(id), vec![held]).await.expect("finish")).map(drop)
     }
 
     pub async fn release(
@@ -193,7 +226,7 @@ impl Bench {
     ) -> Reply<Moved> {
         let held = Held { id: id.clone(), reservation };
         let release = Release { held, delay, error: Some("released".to_owned()) };
-        one(self.store.release(self.bucket(id), vec![release]).await.expect("release"))
+        one(self.store.release_in(self.bucket(id), vec![release]).await.expect("release"))
     }
 
     pub async fn touch(
@@ -203,31 +236,31 @@ impl Bench {
         ttr: Option<Millis>,
     ) -> Reply<UnixMillis> {
         let touch = Touch { held: Held { id: id.clone(), reservation }, ttr };
-        one(self.store.touch(self.bucket(id), vec![touch]).await.expect("touch"))
+        one(self.store.touch_in(self.bucket(id), vec![touch]).await.expect("touch"))
     }
 
     pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
         let held = Held { id: id.clone(), reservation };
         let bury = Bury { held, error: Some("buried".to_owned()) };
-        one(self.store.bury(self.bucket(id), vec![bury]).await.expect("bury")).map(drop)
+        one(self.store.bury_in(self.bucket(id), vec![bury]).await.expect("bury")).map(drop)
     }
 
     pub async fn give_back(&self, id: &JobId, reservation: Reservation) -> Reply<Topic> {
         let held = Held { id: id.clone(), reservation: Some(reservation) };
-        one(self.store.give_back(self.bucket(id), vec![held]).await.expect("give back"))
+        one(self.store.give_back_in(self.bucket(id), vec![held]).await.expect("give back"))
     }
 
     pub async fn kick(&self, id: &JobId) -> Reply<Topic> {
-        one(self.store.kick(self.bucket(id), vec![id.clone()]).await.expect("kick"))
+        one(self.store.kick_in(self.bucket(id), vec![id.clone()]).await.expect("kick"))
     }
 
     pub async fn delete(&self, id: &JobId) -> Reply<State> {
-        one(self.store.delete(self.bucket(id), vec![id.clone()]).await.expect("delete"))
+        one(self.store.delete_in(self.bucket(id), vec![id.clone()]).await.expect("delete"))
     }
 
     pub async fn reschedule(&self, id: &JobId, change: Change) -> Reply<Job> {
         let jobs = vec![(id.clone(), change)];
-        one(self.store.reschedule(self.bucket(id), jobs).await.expect("reschedule"))
+        one(self.store.reschedule_in(self.bucket(id), jobs).await.expect("reschedule"))
     }
 
     pub async fn get(&self, id: &JobId) -> Option<Job> {
@@ -285,7 +318,7 @@ impl Bench {
         let topic: Topic = topic.parse().expect("topic");
         let mut sum = 0;
         for bucket in self.store.buckets().all() {
-            sum += self.store.look(bucket, vec![topic.clone()]).await.expect("look").ready[0];
+            sum += self.store.look_in(bucket, vec![topic.clone()]).await.expect("look").ready[0];
         }
         sum
     }

@@ -8,7 +8,7 @@ use delay_queue::{
 };
 use tokio::task::JoinSet;
 
-use crate::bench::{Bench, SECOND, delayed, id, job};
+use crate::bench::{Bench, SECOND, delayed, id, job, promote_in};
 
 pub async fn many_poppers_and_one_job_have_one_winner(bench: Bench) {
     for round in 0..20 {
@@ -115,7 +115,7 @@ async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
         }
         _ => {
             bench.advance(Millis::new(rand::random_range(0..200)));
-            drop(bench.store.promote(bench.bucket(&id(&name)), 50).await.expect("promote"));
+            drop(promote_in(&*bench.store, bench.bucket(&id(&name)), 50).await.expect("promote"));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Damaged records on Redis: whatever field of whichever record is broken, every transition leaves
 //! each job in one place, and other jobs have what they would have had.
 
+use crate::bench::InOneBucket as _;
 use delay_queue::{
     job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State},
     store::{Bury, Held, Release, Touch, Want},
@@ -145,18 +146,18 @@ impl Case {
         match act {
             Act::Pop => {
                 let want = Want { topic: topic(), count: 9, ttr: None };
-                drop(store.pop(bucket, nonce(), vec![want]).await.expect(what));
+                drop(store.pop_in(bucket, (nonce(), vec![want])).await.expect(what));
             }
-            Act::Finish => drop(store.finish(bucket, held()).await.expect(what)),
+            Act::Finish => drop(store.finish_in(bucket, held()).await.expect(what)),
             Act::FinishById => {
                 let held = held().into_iter().map(|held| Held { reservation: None, ..held });
-                drop(store.finish(bucket, held.collect()).await.expect(what));
+                drop(store.finish_in(bucket, held.collect()).await.expect(what));
             }
             Act::Release => {
                 let release = |held| Release { held, delay: None, error: Some("e".to_owned()) };
                 drop(
                     store
-                        .release(bucket, held().into_iter().map(release).collect())
+                        .release_in(bucket, held().into_iter().map(release).collect())
                         .await
                         .expect(what),
                 );
@@ -164,17 +165,25 @@ impl Case {
             Act::Touch => {
                 let touch = |held| Touch { held, ttr: None };
                 drop(
-                    store.touch(bucket, held().into_iter().map(touch).collect()).await.expect(what),
+                    store
+                        .touch_in(bucket, held().into_iter().map(touch).collect())
+                        .await
+                        .expect(what),
                 );
             }
             Act::Bury => {
                 let bury = |held| Bury { held, error: None };
-                drop(store.bury(bucket, held().into_iter().map(bury).collect()).await.expect(what));
+                drop(
+                    store
+                        .bury_in(bucket, held().into_iter().map(bury).collect())
+                        .await
+                        .expect(what),
+                );
             }
-            Act::GiveBack => drop(store.give_back(bucket, held()).await.expect(what)),
-            Act::Kick => drop(store.kick(bucket, ids).await.expect(what)),
+            Act::GiveBack => drop(store.give_back_in(bucket, held()).await.expect(what)),
+            Act::Kick => drop(store.kick_in(bucket, ids).await.expect(what)),
             Act::KickDead => drop(store.kick_dead(bucket, topic(), 9).await.expect(what)),
-            Act::Delete => drop(store.delete(bucket, ids).await.expect(what)),
+            Act::Delete => drop(store.delete_in(bucket, ids).await.expect(what)),
             Act::Purge => {
                 for state in State::ALL {
                     store.purge(bucket, topic(), state, 9).await.expect(what);
@@ -183,13 +192,13 @@ impl Case {
             Act::Reschedule => {
                 let change = Change { schedule: Some(Schedule::In(HOUR)), ..Change::default() };
                 let jobs = ids.into_iter().map(|id| (id, change.clone())).collect();
-                drop(store.reschedule(bucket, jobs).await.expect(what));
+                drop(store.reschedule_in(bucket, jobs).await.expect(what));
             }
             Act::Replace | Act::Keep => {
                 let on_conflict =
                     if act == Act::Keep { OnConflict::Keep } else { OnConflict::Replace };
                 let jobs = names.iter().map(|name| NewJob { on_conflict, ..job(name, "t") });
-                drop(store.put(bucket, jobs.collect()).await.expect(what));
+                drop(store.put_in(bucket, jobs.collect()).await.expect(what));
             }
             Act::Promote => {
                 for span in [MINUTE, HOUR, RETENTION] {

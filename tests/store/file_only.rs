@@ -8,7 +8,7 @@ use delay_queue::{
 };
 use rusqlite::Connection;
 
-use crate::bench::{Bench, Home, MINUTE, SECOND, START, delayed, id, job, nonce};
+use crate::bench::{Bench, Home, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job, nonce};
 
 fn database(bench: &Bench) -> PathBuf {
     match &bench.home {
@@ -52,7 +52,7 @@ async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
         jobs += new.len();
         while !new.is_empty() {
             let batch = new.split_off(new.len().saturating_sub(1_000));
-            bench.store.put(bucket, batch).await.expect("put");
+            bench.store.put_in(bucket, batch).await.expect("put");
         }
     }
     // One that is far from the others tells nothing of how many there are.
@@ -140,7 +140,7 @@ async fn a_batch_that_fails_is_undone_as_a_whole_and_service_goes_on() {
     let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
     let bucket = bench.bucket(&id("b"));
     let batch = vec![job("b", "t"), job("poison", "t"), job("c", "t")];
-    let failed = bench.store.put(bucket, batch).await.expect_err("the batch fails");
+    let failed = bench.store.put_in(bucket, batch).await.expect_err("the batch fails");
     assert_eq!(failed.applied(), Applied::No);
     for name in ["b", "poison", "c"] {
         assert_eq!(bench.get(&id(name)).await, None, "{name}");
@@ -169,14 +169,14 @@ async fn work_that_was_sent_is_done_before_the_directory_is_free() {
         let store = Arc::clone(&bench.store);
         let bucket = bench.bucket(&id("a"));
         puts.push(tokio::spawn(async move {
-            store.put(bucket, vec![job(&format!("job:{number}"), "t")]).await
+            store.put_in(bucket, vec![job(&format!("job:{number}"), "t")]).await
         }));
     }
     for put in puts {
         put.await.expect("joined").expect("put").remove(0).expect("placed");
     }
     bench.store.close().await;
-    let error = bench.store.put(bench.bucket(&id("a")), vec![job("late", "t")]).await;
+    let error = bench.store.put_in(bench.bucket(&id("a")), vec![job("late", "t")]).await;
     assert!(matches!(error, Err(StoreError::Unavailable { .. })), "{error:?}");
     let Home::Dir(dir) = &home else { unreachable!("a file store lives in a directory") };
     let options = Options { buckets: None, clock: Clock::Own };
@@ -223,9 +223,9 @@ async fn a_put_that_cannot_be_written_fails_no_other_call_of_its_batch() {
         let first = (0..1_000).map(|m| job(&format!("first:{n}:{m}"), "u")).collect();
         let held = Held { id: popped.id.clone(), reservation: Some(popped.reservation) };
         let (_, put, finished) = tokio::join!(
-            bench.store.put(bucket, first),
-            bench.store.put(bucket, vec![job("poison", "t")]),
-            bench.store.finish(bucket, vec![held]),
+            bench.store.put_in(bucket, first),
+            bench.store.put_in(bucket, vec![job("poison", "t")]),
+            bench.store.finish_in(bucket, vec![held]),
         );
         assert_eq!(put.expect_err("it fails").applied(), Applied::No);
         assert!(finished.expect("finish")[0].is_ok());
@@ -248,7 +248,8 @@ async fn a_pop_of_large_bodies_takes_a_part_and_the_rest_comes_by_the_next() {
     let mut ids = Vec::new();
     while ids.len() < 100 {
         let want = Want { topic: "t".parse().expect("a topic"), count: 100, ttr: None };
-        let popped = bench.store.pop(bucket, nonce(), vec![want]).await.expect("pop").remove(0);
+        let popped =
+            bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop").remove(0);
         let bytes: usize = popped.jobs.iter().map(|job| job.body.len()).sum();
         assert!((1..8 << 20).contains(&bytes), "{bytes} bytes in one answer");
         ids.extend(popped.jobs.into_iter().map(|job| job.id.to_string()));

@@ -81,6 +81,7 @@ conformance! {
     batches:
         replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_others,
         a_batch_acts_on_jobs_wherever_they_are_by_now,
+        a_call_to_several_buckets_does_its_part_in_each,
         the_same_id_twice_in_one_batch_is_one_job,
         a_living_id_is_refused_kept_or_replaced,
         only_a_job_of_the_same_topic_is_kept_or_replaced,

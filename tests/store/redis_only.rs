@@ -1,9 +1,10 @@
 //! What only the store on Redis has: scripts that are forgotten, damage from outside, two servers.
 
+use crate::bench::InOneBucket as _;
 use std::time::{Duration, Instant};
 
 use delay_queue::{
-    job::{Change, NewJob, OnConflict, Refusal, SettingsNews, State, Topic, TopicSettings},
+    job::{Bucket, Change, NewJob, OnConflict, Refusal, SettingsNews, State, Topic, TopicSettings},
     store::{
         Applied, Clock, Heard, Hint, Options, Store, StoreError, Want,
         redis::{RedisOptions, RedisStore},
@@ -171,11 +172,42 @@ async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
     assert_eq!(command(&bench, &format!("RENAME {pool} elsewhere")), "+OK\r\n");
     let bucket = bench.bucket(&id("a"));
     let want = Want { topic: "t".parse().expect("a topic"), count: 1, ttr: None };
-    let popped = bench.store.pop(bucket, nonce(), vec![want]).await;
+    let popped = bench.store.pop_in(bucket, (nonce(), vec![want])).await;
     let error = popped.expect_err("refused");
     assert_eq!(error.applied(), Applied::No, "{error}");
     assert_eq!(command(&bench, &format!("RENAME elsewhere {pool}")), "+OK\r\n");
     assert_eq!(bench.pop_one("t").await.id, id("a"));
+}
+
+#[tokio::test]
+async fn a_bucket_that_cannot_be_written_leaves_the_others_of_its_call_alone() {
+    let bench = Bench::redis().await;
+    let names: Vec<String> = (0..40).map(|n| format!("order-{n}")).collect();
+    let broken = bench.bucket(&id(&names[0]));
+    bench.put(job(&names[0], "other")).await.expect("put");
+    let pool = key(&bench, &names[0], "pool");
+    bench.delete(&id(&names[0])).await.expect("deleted");
+    let ready = pool.replace(":pool", ":ready:t");
+    command(&bench, &format!("SET {ready} text"));
+    let mut parts: Vec<(Bucket, Vec<NewJob>)> =
+        bench.store.buckets().all().map(|bucket| (bucket, Vec::new())).collect();
+    for name in &names {
+        parts[bench.bucket(&id(name)).index()].1.push(job(name, "t"));
+    }
+    for (bucket, outcome) in bench.store.buckets().all().zip(bench.store.put(parts).await) {
+        assert_eq!(outcome.is_err(), bucket == broken, "{outcome:?}");
+    }
+    for name in &names {
+        let lives = bench.get(&id(name)).await.is_some();
+        assert_eq!(lives, bench.bucket(&id(name)) != broken, "{name}");
+    }
+    // A promote and a look have the others' answers as well.
+    command(&bench, &format!("DEL {ready}"));
+    let bucket = pool.replace(":pool", ":bucket");
+    command(&bench, &format!("SET {bucket} text"));
+    let promoted = bench.store.promote(bench.store.buckets().all().collect(), 100).await;
+    let failed: Vec<usize> = (0..16).filter(|&index| promoted[index].is_err()).collect();
+    assert_eq!(failed, [broken.index()]);
 }
 
 #[tokio::test]
@@ -281,7 +313,7 @@ async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
 
     let change = Change { ttr: Some(HOUR), ..Change::default() };
     let jobs = ["long", "broken", "sound", "absent"].map(|name| (id(name), change.clone()));
-    let replies = bench.store.reschedule(bench.bucket(&id("long")), jobs.into()).await;
+    let replies = bench.store.reschedule_in(bench.bucket(&id("long")), jobs.into()).await;
     let ttrs = replies.expect("done").into_iter().map(|reply| reply.map(|job| job.own_ttr));
     let damaged = Err(Refusal::Damaged);
     assert_eq!(

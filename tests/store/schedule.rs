@@ -5,7 +5,10 @@ use delay_queue::{
     store::{Clock, Moves, Next, Want},
 };
 
-use crate::bench::{Bench, HOUR, MINUTE, RETENTION, SECOND, START, delayed, id, job, nonce};
+use crate::bench::{
+    Bench, HOUR, InOneBucket as _, MINUTE, RETENTION, SECOND, START, delayed, id, job, nonce,
+    promote_in,
+};
 
 pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
     let placed = bench.put(delayed("a", "t", SECOND)).await.expect("put");
@@ -150,8 +153,9 @@ pub async fn a_pop_can_set_another_ttr_for_itself_alone(bench: Bench) {
 pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     let name = id("a");
     let bucket = bench.bucket(&name);
-    let next =
-        async || bench.store.look(bucket, vec![]).await.expect("look").next.map(|next| next.wait);
+    let next = async || {
+        bench.store.look_in(bucket, vec![]).await.expect("look").next.map(|next| next.wait)
+    };
     assert_eq!(next().await, None);
     bench.put(delayed("a", "t", HOUR)).await.expect("put");
     assert_eq!(next().await, Some(HOUR.into()));
@@ -166,7 +170,7 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     assert_eq!(next().await, Some(MINUTE.into()));
     bench.advance(HOUR);
     assert_eq!(next().await, Some(std::time::Duration::ZERO));
-    let promoted = bench.store.promote(bucket, 10).await.expect("promote");
+    let promoted = promote_in(&*bench.store, bucket, 10).await.expect("promote");
     assert_eq!((promoted.total().expired, promoted.next), (1, None));
 }
 
@@ -187,13 +191,13 @@ pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
         (&names[3..6], [60, 80, 100], 50),
         (&names[6..], [40, 10, 20], 10),
     ] {
-        bench.store.put(bucket, batch(names, seconds)).await.expect("put");
-        let next = bench.store.look(bucket, vec![]).await.expect("look").next;
+        bench.store.put_in(bucket, batch(names, seconds)).await.expect("put");
+        let next = bench.store.look_in(bucket, vec![]).await.expect("look").next;
         let wait = next.map(|next| next.wait);
         assert_eq!(wait, Some(std::time::Duration::from_secs(earliest)), "{seconds:?}");
     }
     bench.advance(Millis::new(10_000));
-    let promoted = bench.store.promote(bucket, 100).await.expect("promote");
+    let promoted = promote_in(&*bench.store, bucket, 100).await.expect("promote");
     assert_eq!(promoted.total().ready, 1);
     let wait = promoted.next.map(|next| next.wait);
     assert_eq!(wait, Some(std::time::Duration::from_secs(10)), "to the one that is due at 20 s");
@@ -226,7 +230,8 @@ pub async fn no_time_is_shorter_than_asked_by_a_part_of_a_millisecond(bench: Ben
         bench.put(now.clone()).await.expect("put");
         let before = micros();
         let want = Want { topic: now.topic, count: 1, ttr: Some(span) };
-        let popped = bench.store.pop(bucket, nonce(), vec![want]).await.expect("pop").remove(0);
+        let popped =
+            bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop").remove(0);
         let popped = &popped.jobs[0];
         within(before, popped.reserved_until, "pop");
         let before = micros();
@@ -250,11 +255,11 @@ pub async fn promoting_goes_in_bounded_steps(bench: Bench) {
         .take(25)
         .map(|n| delayed(&n.to_string(), if n % 2 == 0 { "even" } else { "odd" }, SECOND))
         .collect();
-    bench.store.put(bucket, jobs).await.expect("put");
+    bench.store.put_in(bucket, jobs).await.expect("put");
     bench.advance(SECOND);
     let mut steps = Vec::new();
     loop {
-        let promoted = bench.store.promote(bucket, 10).await.expect("promote");
+        let promoted = promote_in(&*bench.store, bucket, 10).await.expect("promote");
         steps.push(promoted.total().ready);
         if promoted.next.is_none() {
             break;

@@ -8,7 +8,7 @@ use delay_queue::{
     store::{Counts, JobPage, Place, TopicPage},
 };
 
-use crate::bench::{Bench, HOUR, MINUTE, SECOND, delayed, id, job};
+use crate::bench::{Bench, HOUR, InOneBucket as _, MINUTE, SECOND, delayed, id, job};
 
 fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")
@@ -205,7 +205,7 @@ pub async fn a_purge_takes_one_state_in_bounded_steps(bench: Bench) {
     }
     assert_eq!(steps, [10, 10, 5, 0]);
     assert_eq!(counts(&bench, "t").await, Counts { ready: 5, ..Counts::default() });
-    let look = bench.store.look(bucket, vec![]).await.expect("look");
+    let look = bench.store.look_in(bucket, vec![]).await.expect("look");
     assert_eq!(look.next, None, "no deadline is left behind");
     bench.put(delayed("0", "t", MINUTE)).await.expect("the id is free");
 }

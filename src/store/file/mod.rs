@@ -32,6 +32,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures::future::join_all;
 use rusqlite::ErrorCode;
 
 pub use self::repair::{Repaired, Salvaged, repair, salvage_into};
@@ -47,8 +48,8 @@ use self::{
 };
 use super::{
     Bury, ClockJumps, Counts, Held, HeldPage, JobPage, Look, Moved, Now, OpenError, Options,
-    Outcome, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError, TopicLook,
-    TopicPage, Touch, Want, steady::ClockWatch,
+    Outcome, Outcomes, Parts, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError,
+    TopicLook, TopicPage, Touch, Want, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, SettingsNews, State, Topic, TopicDefaults,
@@ -134,21 +135,35 @@ impl FileStore {
         self.writer.call(write).await
     }
 
-    /// A transition: `each` does one job of the batch.
+    /// A transition: `each` does one job of a batch. What goes to several buckets is as many pieces
+    /// of work; the writer commits together what has arrived together.
     async fn transition<J: Send + 'static, T: Send + 'static>(
         &self,
-        bucket: Bucket,
-        jobs: Vec<J>,
-        mut each: impl FnMut(&mut Machine, Now, J, &mut Vec<Write>) -> Reply<T> + Send + 'static,
-    ) -> Outcome<Vec<Reply<T>>> {
-        self.writer
-            .call(move |desk| {
+        parts: Parts<Vec<J>>,
+        each: impl Fn(&mut Machine, Now, J, &mut Vec<Write>) -> Reply<T> + Copy + Send + 'static,
+    ) -> Outcomes<Vec<Reply<T>>> {
+        let work = |(bucket, jobs): (Bucket, Vec<J>)| {
+            self.writer.call(move |desk| {
                 let now = desk.now();
                 let machine = &mut desk.machines[bucket.index()];
                 let writes = &mut desk.writes;
                 Ok(jobs.into_iter().map(|job| each(machine, now, job, writes)).collect())
             })
-            .await
+        };
+        join_all(parts.into_iter().map(work)).await
+    }
+
+    async fn reschedule_part(
+        &self,
+        bucket: Bucket,
+        jobs: Vec<(JobId, Change)>,
+    ) -> Outcome<Vec<Reply<Job>>> {
+        let grows = jobs.iter().any(|(_, change)| change.body.is_some());
+        let need = if grows { Need::Room } else { Need::Writing };
+        let change = move |desk: &mut Desk| {
+            jobs.into_iter().map(|(id, change)| reschedule(desk, bucket, &id, change)).collect()
+        };
+        self.writer.call_with(need, |desk| desk.all_or_nothing(change)).await
     }
 }
 
@@ -158,9 +173,9 @@ impl Store for FileStore {
         self.buckets
     }
 
-    async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
-        self.writer
-            .call_with(Need::Room, move |desk| {
+    async fn put(&self, parts: Parts<Vec<NewJob>>) -> Outcomes<Vec<Reply<Placed>>> {
+        let work = |(bucket, jobs): (Bucket, Vec<NewJob>)| {
+            self.writer.call_with(Need::Room, move |desk| {
                 let now = desk.now();
                 let mut replies = Vec::with_capacity(jobs.len());
                 for job in jobs {
@@ -170,24 +185,27 @@ impl Store for FileStore {
                 }
                 Ok(replies)
             })
-            .await
+        };
+        join_all(parts.into_iter().map(work)).await
     }
 
     async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> Outcome<Vec<Reply<()>>> {
         self.writer.call_with(Need::Room, move |desk| Ok(restore::batch(desk, bucket, jobs))).await
     }
 
-    async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>> {
-        let reserve = move |desk: &mut Desk| {
-            let mut pop = Pop::new(desk.now(), nonce);
-            wants.into_iter().map(|want| pop.take(desk, bucket, &want)).collect()
+    async fn pop(&self, parts: Parts<(Nonce, Vec<Want>)>) -> Outcomes<Vec<Popped>> {
+        let work = |(bucket, (nonce, wants)): (Bucket, (Nonce, Vec<Want>))| {
+            let reserve = move |desk: &mut Desk| {
+                let mut pop = Pop::new(desk.now(), nonce);
+                wants.into_iter().map(|want| pop.take(desk, bucket, &want)).collect()
+            };
+            self.writer.call(|desk| desk.all_or_nothing(reserve))
         };
-        self.writer.call(|desk| desk.all_or_nothing(reserve)).await
+        join_all(parts.into_iter().map(work)).await
     }
 
-    async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
-        self.transition(bucket, jobs, |machine, _, job, writes| machine.give_back(&job, writes))
-            .await
+    async fn give_back(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>> {
+        self.transition(parts, |machine, _, job, writes| machine.give_back(&job, writes)).await
     }
 
     async fn held(
@@ -203,58 +221,56 @@ impl Store for FileStore {
             .await
     }
 
-    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
-        self.transition(bucket, jobs, |machine, _, job, writes| machine.finish(&job, writes)).await
+    async fn finish(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>> {
+        self.transition(parts, |machine, _, job, writes| machine.finish(&job, writes)).await
     }
 
-    async fn release(&self, bucket: Bucket, jobs: Vec<Release>) -> Outcome<Vec<Reply<Moved>>> {
-        self.transition(bucket, jobs, Machine::release).await
+    async fn release(&self, parts: Parts<Vec<Release>>) -> Outcomes<Vec<Reply<Moved>>> {
+        self.transition(parts, Machine::release).await
     }
 
-    async fn touch(&self, bucket: Bucket, jobs: Vec<Touch>) -> Outcome<Vec<Reply<UnixMillis>>> {
-        self.transition(bucket, jobs, |machine, now, job, writes| machine.touch(now, &job, writes))
-            .await
+    async fn touch(&self, parts: Parts<Vec<Touch>>) -> Outcomes<Vec<Reply<UnixMillis>>> {
+        self.transition(parts, |machine, now, job, writes| machine.touch(now, &job, writes)).await
     }
 
-    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Moved>>> {
-        self.transition(bucket, jobs, Machine::bury).await
+    async fn bury(&self, parts: Parts<Vec<Bury>>) -> Outcomes<Vec<Reply<Moved>>> {
+        self.transition(parts, Machine::bury).await
     }
 
-    async fn kick(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<Topic>>> {
-        self.transition(bucket, jobs, |machine, now, id, writes| machine.kick(now, &id, writes))
-            .await
+    async fn kick(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<Topic>>> {
+        self.transition(parts, |machine, now, id, writes| machine.kick(now, &id, writes)).await
     }
 
-    async fn delete(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<State>>> {
-        self.transition(bucket, jobs, |machine, _, id, writes| machine.delete(&id, writes)).await
+    async fn delete(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<State>>> {
+        self.transition(parts, |machine, _, id, writes| machine.delete(&id, writes)).await
     }
 
-    async fn reschedule(
-        &self,
-        bucket: Bucket,
-        jobs: Vec<(JobId, Change)>,
-    ) -> Outcome<Vec<Reply<Job>>> {
-        let grows = jobs.iter().any(|(_, change)| change.body.is_some());
-        let need = if grows { Need::Room } else { Need::Writing };
-        let change = move |desk: &mut Desk| {
-            jobs.into_iter().map(|(id, change)| reschedule(desk, bucket, &id, change)).collect()
+    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> Outcomes<Vec<Reply<Job>>> {
+        let work = |(bucket, jobs)| self.reschedule_part(bucket, jobs);
+        join_all(parts.into_iter().map(work)).await
+    }
+
+    async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> Outcomes<Promoted> {
+        let count = buckets.len();
+        let promote = move |desk: &mut Desk| {
+            let (now, mut rest) = (desk.believed_now(), limit);
+            let each = buckets.into_iter().map(|bucket| {
+                desk.machines[bucket.index()].promote(now, &mut rest, &mut desk.writes)
+            });
+            Ok(each.collect::<Vec<_>>())
         };
-        self.writer.call_with(need, |desk| desk.all_or_nothing(change)).await
+        match self.writer.call(promote).await {
+            Ok(promoted) => promoted.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error); count],
+        }
     }
 
-    async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
-        self.writer
-            .call(move |desk| {
-                let now = desk.believed_now();
-                Ok(desk.machines[bucket.index()].promote(now, limit, &mut desk.writes))
-            })
-            .await
-    }
-
-    async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
-        self.writer
-            .read(move |desk| Ok(desk.machines[bucket.index()].look(desk.now(), &topics)))
-            .await
+    async fn look(&self, parts: Parts<Vec<Topic>>) -> Outcomes<Look> {
+        let work = |(bucket, topics): (Bucket, Vec<Topic>)| {
+            self.writer
+                .read(move |desk| Ok(desk.machines[bucket.index()].look(desk.now(), &topics)))
+        };
+        join_all(parts.into_iter().map(work)).await
     }
 
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {

@@ -21,10 +21,11 @@ mod timers;
 mod topics;
 mod url;
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
-use redis::Cmd;
+use futures::future::join_all;
+use redis::{Cmd, Value};
 
 use self::{
     codec::{error_text, long_body, schedule_text},
@@ -33,12 +34,12 @@ use self::{
     keys::Keys,
     reply::Values,
     scripts::{Scripts, Transition, held, ids, millis_text},
-    servers::{Nodes, Opened, opening::Opening},
+    servers::{Nodes, Opened, error::of_bucket, opening::Opening},
 };
 use super::{
     Applied, Bury, Clock, ClockJumps, Counts, Heard, Held, HeldPage, Hint, JobPage, Look, Moved,
-    OpenError, Options, Outcome, Place, Placed, Popped, Promoted, Release, Reply, Store,
-    StoreError, TopicLook, TopicPage, Touch, Want, steady::ClockWatch,
+    OpenError, Options, Outcome, Outcomes, Parts, Place, Placed, Popped, Promoted, Release, Reply,
+    Store, StoreError, TopicLook, TopicPage, Touch, Want, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, SettingsNews, State, Topic,
@@ -57,6 +58,7 @@ const BATCH: usize = 250;
 pub struct RedisStore {
     nodes: Arc<Nodes>,
     keys: Vec<Keys>,
+    by_slot: HashMap<u16, Bucket>,
     scripts: Scripts,
     buckets: Buckets,
     clock: Clock,
@@ -79,6 +81,7 @@ impl RedisStore {
         Ok(Self {
             hints: Hints::new(&nodes, &keys),
             nodes,
+            by_slot: keys.iter().map(|keys| keys.slot).zip(buckets.all()).collect(),
             keys,
             scripts: Scripts::new(),
             buckets,
@@ -95,28 +98,57 @@ impl RedisStore {
         &self,
         transition: &Transition,
         bucket: Bucket,
-        fill: impl Fn(&mut Cmd) + Send,
+        fill: impl Fn(&mut Cmd) + Send + Sync,
     ) -> Result<Values, StoreError> {
-        self.run_as(transition, transition.is_confirmed(), bucket, fill).await
+        let confirmed = transition.is_confirmed();
+        let fill = |cmd: &mut Cmd, _: &()| fill(cmd);
+        only(self.call(transition, confirmed, &[(bucket, ())], &fill).await?)
     }
 
-    /// The same, its answer confirmed or not.
-    async fn run_as(
+    /// Runs a script on each part: `fill` adds its arguments, `read` takes its reply apart. What is
+    /// on one Redis is one call. On a cluster a script has the keys of one slot: there each bucket
+    /// has a call of its own, and those to one node go in one write.
+    async fn each<T: Sync, O>(
+        &self,
+        transition: &Transition,
+        parts: &[(Bucket, T)],
+        fill: impl Fn(&mut Cmd, &T) + Send + Sync,
+        read: impl Fn(&mut Values, &T) -> Outcome<O>,
+    ) -> Outcomes<O> {
+        let confirmed = transition.is_confirmed();
+        let at_once = if self.nodes.is_one() { parts.len().max(1) } else { 1 };
+        let calls = parts.chunks(at_once).map(async |parts| {
+            match self.call(transition, confirmed, parts, &fill).await {
+                Ok(replies) => replies,
+                Err(error) => parts.iter().map(|_| Err(error.clone())).collect(),
+            }
+        });
+        let replies = join_all(calls).await.into_iter().flatten();
+        parts.iter().zip(replies).map(|((_, part), reply)| read(&mut reply?, part)).collect()
+    }
+
+    /// One call of a script; the reply of each part.
+    async fn call<T: Sync>(
         &self,
         transition: &Transition,
         is_confirmed: bool,
-        bucket: Bucket,
-        fill: impl Fn(&mut Cmd) + Send,
-    ) -> Result<Values, StoreError> {
-        let keys = &self.keys[bucket.index()];
+        parts: &[(Bucket, T)],
+        fill: &(impl Fn(&mut Cmd, &T) + Send + Sync),
+    ) -> Outcome<Outcomes<Values>> {
+        let buckets = parts.iter().map(|(bucket, _)| &self.keys[bucket.index()]);
+        let Some(first) = buckets.clone().next() else { return Ok(Vec::new()) };
         let now = self.now();
-        let make = move |as_text| {
-            let mut cmd = transition.call(keys, &now, as_text);
-            fill(&mut cmd);
-            cmd
+        let make = |as_text| {
+            let add = |cmd: &mut Cmd, index: usize| fill(cmd, &parts[index].1);
+            transition.call(buckets.clone(), &now, as_text, add)
         };
-        let confirm = is_confirmed.then_some(keys.confirm.as_str());
-        Values::new(self.nodes.script(keys.slot, confirm, make).await?)
+        let confirm = is_confirmed.then_some(first.confirm.as_str());
+        match self.nodes.script(first.slot, confirm, make).await? {
+            Value::Array(replies) if replies.len() == parts.len() => {
+                Ok(replies.into_iter().map(|reply| Values::new(of_bucket(reply)?)).collect())
+            }
+            _ => Err(StoreError::unreadable("a reply without one of each bucket")),
+        }
     }
 
     /// The time as scripts take it: empty for the clock of Redis.
@@ -135,9 +167,9 @@ impl Store for RedisStore {
         BATCH
     }
 
-    async fn put(&self, bucket: Bucket, jobs: Vec<NewJob>) -> Outcome<Vec<Reply<Placed>>> {
-        let fill = |cmd: &mut Cmd| {
-            for job in &jobs {
+    async fn put(&self, parts: Parts<Vec<NewJob>>) -> Outcomes<Vec<Reply<Placed>>> {
+        let fill = |cmd: &mut Cmd, jobs: &Vec<NewJob>| {
+            for job in jobs {
                 let long = long_body(&job.body);
                 let on_conflict = match (job.on_conflict, long) {
                     (OnConflict::Reject, None) => "reject",
@@ -154,28 +186,44 @@ impl Store for RedisStore {
                 }
             }
         };
-        let mut reply = self.run(&self.scripts.put, bucket, fill).await?;
-        jobs.iter().map(|_| reply.placed()).collect()
+        let read =
+            |reply: &mut Values, jobs: &Vec<NewJob>| jobs.iter().map(|_| reply.placed()).collect();
+        self.each(&self.scripts.put, &parts, fill, read).await
     }
 
     async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> Outcome<Vec<Reply<()>>> {
         self.restore_batch(bucket, jobs).await
     }
 
-    async fn pop(&self, bucket: Bucket, nonce: Nonce, wants: Vec<Want>) -> Outcome<Vec<Popped>> {
-        self.pop_batch(bucket, nonce, &wants).await
+    async fn pop(&self, parts: Parts<(Nonce, Vec<Want>)>) -> Outcomes<Vec<Popped>> {
+        self.pop_parts(&parts).await
     }
 
-    async fn give_back(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
-        let fill = |cmd: &mut Cmd| jobs.iter().for_each(|h| held(cmd, h));
-        let mut reply = match self.run(&self.scripts.give_back, bucket, fill).await {
+    async fn give_back(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>> {
+        let script = &self.scripts.give_back;
+        let outcomes = self
+            .each(
+                script,
+                &parts,
+                |cmd, jobs| all_held(cmd, jobs),
+                |reply, jobs| read_topics(reply, jobs),
+            )
+            .await;
+        let settled = parts.iter().zip(outcomes).map(async |(part, outcome)| match outcome {
             // Nothing was written, perhaps because nothing confirms what was written before.
             Err(StoreError::Unavailable { applied: Applied::No, .. }) => {
-                self.run_as(&self.scripts.give_back, false, bucket, fill).await?
+                let part = std::slice::from_ref(part);
+                let mut reply = only(
+                    self.call(script, false, part, &|cmd: &mut Cmd, jobs: &Vec<Held>| {
+                        all_held(cmd, jobs)
+                    })
+                    .await?,
+                )?;
+                read_topics(&mut reply, &part[0].1)
             }
-            outcome => outcome?,
-        };
-        jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
+            outcome => outcome,
+        });
+        join_all(settled).await
     }
 
     async fn held(
@@ -200,74 +248,78 @@ impl Store for RedisStore {
         Ok(page)
     }
 
-    async fn finish(&self, bucket: Bucket, jobs: Vec<Held>) -> Outcome<Vec<Reply<Topic>>> {
-        let mut reply = self
-            .run(&self.scripts.finish, bucket, |cmd| jobs.iter().for_each(|h| held(cmd, h)))
-            .await?;
-        jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
+    async fn finish(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>> {
+        self.each(
+            &self.scripts.finish,
+            &parts,
+            |cmd, jobs| all_held(cmd, jobs),
+            |reply, jobs| read_topics(reply, jobs),
+        )
+        .await
     }
 
-    async fn release(&self, bucket: Bucket, jobs: Vec<Release>) -> Outcome<Vec<Reply<Moved>>> {
-        let fill = |cmd: &mut Cmd| {
-            for job in &jobs {
+    async fn release(&self, parts: Parts<Vec<Release>>) -> Outcomes<Vec<Reply<Moved>>> {
+        let fill = |cmd: &mut Cmd, jobs: &Vec<Release>| {
+            for job in jobs {
                 held(cmd, &job.held);
                 cmd.arg(millis_text(job.delay)).arg(error_text(job.error.as_deref()));
             }
         };
-        let mut reply = self.run(&self.scripts.release, bucket, fill).await?;
-        jobs.iter().map(|_| moved(&mut reply)).collect()
+        self.each(&self.scripts.release, &parts, fill, |reply, jobs| read_moved(reply, jobs)).await
     }
 
-    async fn touch(&self, bucket: Bucket, jobs: Vec<Touch>) -> Outcome<Vec<Reply<UnixMillis>>> {
-        let believed = self.believed(bucket);
-        let fill = |cmd: &mut Cmd| {
-            for job in &jobs {
+    async fn touch(&self, parts: Parts<Vec<Touch>>) -> Outcomes<Vec<Reply<UnixMillis>>> {
+        let believed = |(bucket, jobs)| (bucket, (self.believed(bucket), jobs));
+        let parts: Parts<(String, Vec<Touch>)> = parts.into_iter().map(believed).collect();
+        let fill = |cmd: &mut Cmd, (believed, jobs): &(String, Vec<Touch>)| {
+            for job in jobs {
                 held(cmd, &job.held);
-                cmd.arg(millis_text(job.ttr)).arg(&believed);
+                cmd.arg(millis_text(job.ttr)).arg(believed);
             }
         };
-        let mut reply = self.run(&self.scripts.touch, bucket, fill).await?;
-        jobs.iter().map(|_| Ok(reply.reply_number()?.map(UnixMillis::new))).collect()
+        let read = |reply: &mut Values, (_, jobs): &(String, Vec<Touch>)| {
+            jobs.iter().map(|_| Ok(reply.reply_number()?.map(UnixMillis::new))).collect()
+        };
+        self.each(&self.scripts.touch, &parts, fill, read).await
     }
 
-    async fn bury(&self, bucket: Bucket, jobs: Vec<Bury>) -> Outcome<Vec<Reply<Moved>>> {
-        let fill = |cmd: &mut Cmd| {
-            for job in &jobs {
+    async fn bury(&self, parts: Parts<Vec<Bury>>) -> Outcomes<Vec<Reply<Moved>>> {
+        let fill = |cmd: &mut Cmd, jobs: &Vec<Bury>| {
+            for job in jobs {
                 held(cmd, &job.held);
                 cmd.arg(error_text(job.error.as_deref()));
             }
         };
-        let mut reply = self.run(&self.scripts.bury, bucket, fill).await?;
-        jobs.iter().map(|_| moved(&mut reply)).collect()
+        self.each(&self.scripts.bury, &parts, fill, |reply, jobs| read_moved(reply, jobs)).await
     }
 
-    async fn kick(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<Topic>>> {
-        let mut reply = self.run(&self.scripts.kick, bucket, |cmd| ids(cmd, &jobs)).await?;
-        jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
+    async fn kick(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<Topic>>> {
+        self.each(
+            &self.scripts.kick,
+            &parts,
+            |cmd, jobs| ids(cmd, jobs),
+            |reply, jobs| read_topics(reply, jobs),
+        )
+        .await
     }
 
-    async fn delete(&self, bucket: Bucket, jobs: Vec<JobId>) -> Outcome<Vec<Reply<State>>> {
-        let mut reply = self.run(&self.scripts.delete, bucket, |cmd| ids(cmd, &jobs)).await?;
-        let state = |code: u64| reply::state_of(i64::try_from(code).unwrap_or(0));
-        jobs.iter()
-            .map(|_| reply.reply_number()?.map(state).map_or_else(|r| Ok(Err(r)), |s| s.map(Ok)))
-            .collect()
+    async fn delete(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<State>>> {
+        let read =
+            |reply: &mut Values, jobs: &Vec<JobId>| jobs.iter().map(|_| deleted(reply)).collect();
+        self.each(&self.scripts.delete, &parts, |cmd, jobs| ids(cmd, jobs), read).await
     }
 
-    async fn reschedule(
-        &self,
-        bucket: Bucket,
-        jobs: Vec<(JobId, Change)>,
-    ) -> Outcome<Vec<Reply<Job>>> {
-        self.reschedule_parts(bucket, jobs).await
+    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> Outcomes<Vec<Reply<Job>>> {
+        let each = |(bucket, jobs)| self.reschedule_part(bucket, jobs);
+        join_all(parts.into_iter().map(each)).await
     }
 
-    async fn promote(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
-        self.promote_due(bucket, limit).await
+    async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> Outcomes<Promoted> {
+        self.promote_due(buckets, limit).await
     }
 
-    async fn look(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
-        self.look_at(bucket, topics).await
+    async fn look(&self, parts: Parts<Vec<Topic>>) -> Outcomes<Look> {
+        self.look_at(&parts).await
     }
 
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {
@@ -350,9 +402,12 @@ impl Store for RedisStore {
         self.hints.tell(hint);
     }
 
-    fn are_together(&self, one: Bucket, other: Bucket) -> bool {
-        let slot = |bucket: Bucket| self.keys[bucket.index()].slot;
-        self.nodes.are_together(slot(one), slot(other))
+    fn representative(&self, bucket: Bucket) -> Bucket {
+        if self.nodes.is_one() {
+            return Bucket::FIRST;
+        }
+        let slot = self.nodes.representative(self.keys[bucket.index()].slot);
+        self.by_slot.get(&slot).copied().unwrap_or(bucket)
     }
 
     async fn servers(&self) -> Outcome<u64> {
@@ -360,6 +415,30 @@ impl Store for RedisStore {
     }
 
     async fn close(&self) {}
+}
+
+/// The reply of a call on one bucket.
+fn only(mut replies: Outcomes<Values>) -> Outcome<Values> {
+    replies.pop().unwrap_or_else(|| Err(StoreError::unreadable("no reply")))
+}
+
+fn all_held(cmd: &mut Cmd, jobs: &[Held]) {
+    jobs.iter().for_each(|job| held(cmd, job));
+}
+
+fn read_topics<T>(reply: &mut Values, jobs: &[T]) -> Outcome<Vec<Reply<Topic>>> {
+    jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
+}
+
+fn read_moved<T>(reply: &mut Values, jobs: &[T]) -> Outcome<Vec<Reply<Moved>>> {
+    jobs.iter().map(|_| moved(reply)).collect()
+}
+
+fn deleted(reply: &mut Values) -> Outcome<Reply<State>> {
+    match reply.reply_number()? {
+        Ok(code) => reply::state_of(i64::try_from(code).unwrap_or(0)).map(Ok),
+        Err(refusal) => Ok(Err(refusal)),
+    }
 }
 
 fn topic(reply: Reply<String>) -> Result<Reply<Topic>, StoreError> {

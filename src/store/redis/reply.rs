@@ -60,6 +60,17 @@ impl Values {
         String::from_utf8(self.bytes()?).map_err(StoreError::unreadable)
     }
 
+    /// A text, or none where there is nothing.
+    pub(super) fn maybe_text(&mut self) -> Result<Option<String>, StoreError> {
+        match self.next()? {
+            Value::Nil => Ok(None),
+            Value::BulkString(bytes) => {
+                String::from_utf8(bytes).map(Some).map_err(StoreError::unreadable)
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
     pub(super) fn parsed<T: std::str::FromStr>(&mut self) -> Result<T, StoreError> {
         let text = self.text()?;
         text.parse().map_err(|_| StoreError::unreadable(format!("reply {text:?}")))

@@ -15,6 +15,7 @@ const PRELUDE: &str = include_str!("scripts/prelude.lua");
 const RECORDS: &str = include_str!("scripts/records.lua");
 const MOVES: &str = include_str!("scripts/moves.lua");
 const TOOLS: &str = include_str!("scripts/tools.lua");
+const EACH_BUCKET: &str = include_str!("scripts/each_bucket.lua");
 const MAKE: &str =
     "local made\nlocal function tools()\n  made = made or make()\n  return made\nend";
 
@@ -52,19 +53,18 @@ pub(super) struct Scripts {
 
 impl Scripts {
     pub(super) fn new() -> Self {
-        let transition = |text: String, confirmed| Transition {
-            hash: Script::new(&text).get_hash().to_owned(),
-            text,
-            confirmed,
+        let transition = |shared: &str, own: &str, confirmed| {
+            let own = format!("local function transition()\n{own}\nend");
+            let text = format!("{PRELUDE}\n{shared}\n{own}\n{EACH_BUCKET}");
+            Transition { hash: Script::new(&text).get_hash().to_owned(), text, confirmed }
         };
-        let script = |own: &str, confirmed| {
-            transition(format!("{PRELUDE}\n{RECORDS}\n{MOVES}\n{own}"), confirmed)
-        };
+        let script =
+            |own: &str, confirmed| transition(&format!("{RECORDS}\n{MOVES}"), own, confirmed);
         // Those that are called most make their tools when they need them: to make some dozens of
         // functions takes as long as some commands.
         let often = |own: &str| {
-            let tools = format!("local function make()\n{RECORDS}\n{MOVES}\n{TOOLS}end");
-            transition(format!("{PRELUDE}\n{tools}\n{MAKE}\n{own}"), true)
+            let tools = format!("local function make()\n{RECORDS}\n{MOVES}\n{TOOLS}end\n{MAKE}");
+            transition(&tools, own, true)
         };
         let write = |own| script(own, true);
         // What only reads, and what follows from the deadlines: if a failover takes it back, the
@@ -98,15 +98,33 @@ impl Scripts {
 
 impl Transition {
     /// The call by hash, or with the whole text for a Redis that does not know the hash (yet, or
-    /// again); up to the script's own arguments.
-    pub(super) fn call(&self, keys: &Keys, now: &str, as_text: bool) -> Cmd {
+    /// again). `fill` adds the arguments of one bucket.
+    pub(super) fn call<'a>(
+        &self,
+        buckets: impl ExactSizeIterator<Item = &'a Keys> + Clone,
+        now: &str,
+        as_text: bool,
+        mut fill: impl FnMut(&mut Cmd, usize),
+    ) -> Cmd {
         let (command, script) = match as_text {
             false => ("EVALSHA", &self.hash),
             true => ("EVAL", &self.text),
         };
         let mut cmd = redis::cmd(command);
-        cmd.arg(script).arg(4).arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket);
-        cmd.arg(&keys.absent).arg(now);
+        cmd.arg(script).arg(4 * buckets.len());
+        for keys in buckets.clone() {
+            cmd.arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket).arg(&keys.absent);
+        }
+        cmd.arg(now);
+        let mut counts = Vec::with_capacity(buckets.len());
+        for index in 0..buckets.len() {
+            let before = cmd.args_iter().len();
+            fill(&mut cmd, index);
+            counts.push(cmd.args_iter().len() - before);
+        }
+        for count in counts {
+            cmd.arg(count);
+        }
         cmd
     }
 

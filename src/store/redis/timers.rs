@@ -2,65 +2,89 @@
 
 use std::time::Instant;
 
+use futures::future::join_all;
 use redis::{Cmd, Pipeline, Value};
 
 use super::{RedisStore, keys, reply::Values};
 use crate::{
     job::{Bucket, State, Topic, UnixMillis},
-    store::{Layout, Look, Moves, Next, Outcome, Promoted, StoreError},
+    store::{Layout, Look, Moves, Next, Outcome, Outcomes, Promoted, StoreError},
 };
 
 impl RedisStore {
-    pub(super) async fn promote_due(&self, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
-        let believed = self.believed(bucket);
-        let fill = |cmd: &mut Cmd| {
-            cmd.arg(limit).arg(&believed);
+    pub(super) async fn promote_due(
+        &self,
+        buckets: Vec<Bucket>,
+        limit: usize,
+    ) -> Outcomes<Promoted> {
+        let believed = |bucket| (bucket, self.believed(bucket));
+        let parts: Vec<(Bucket, String)> = buckets.into_iter().map(believed).collect();
+        let fill = |cmd: &mut Cmd, believed: &String| {
+            cmd.arg(limit).arg(believed);
         };
         let asked = Instant::now();
-        let mut reply = self.run(&self.scripts.promote, bucket, fill).await?;
-        let next = reply.text()?;
-        let micros = reply.number()?;
-        self.saw_clock(bucket, reply.number()?, asked);
-        let mut topics = Vec::with_capacity(reply.left() / 5);
-        while reply.left() > 0 {
-            let topic = reply.parsed()?;
-            let (ready, expired) = (reply.number()?, reply.number()?);
-            let moves = Moves { ready, expired, dead: reply.number()?, gone: reply.number()? };
-            topics.push((topic, moves));
-        }
-        Ok(Promoted { topics, next: deadline(&next, micros)? })
+        let replies =
+            self.each(&self.scripts.promote, &parts, fill, |reply, _| promoted(reply)).await;
+        let read = parts.iter().zip(replies).map(|(&(bucket, _), reply)| {
+            let (promoted, clock) = reply?;
+            self.saw_clock(bucket, clock, asked);
+            Ok(promoted)
+        });
+        read.collect()
     }
 
-    pub(super) async fn look_at(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
-        let keys = &self.keys[bucket.index()];
-        let mut pipeline = Pipeline::with_capacity(topics.len() + 3);
-        pipeline.cmd("ZRANGE").arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
-        pipeline.cmd("GET").arg(&keys.epoch);
-        for topic in &topics {
-            pipeline.cmd("ZCARD").arg(keys.topic(State::Ready, topic));
+    pub(super) async fn look_at(&self, parts: &[(Bucket, Vec<Topic>)]) -> Outcomes<Look> {
+        let at_once = if self.nodes.is_one() { parts.len().max(1) } else { 1 };
+        let looks =
+            parts.chunks(at_once).map(async |parts| match self.look_together(parts).await {
+                Ok(looks) => looks.into_iter().map(Ok).collect(),
+                Err(error) => parts.iter().map(|_| Err(error.clone())).collect::<Vec<_>>(),
+            });
+        join_all(looks).await.into_iter().flatten().collect()
+    }
+
+    /// A look into buckets whose keys may go in one command.
+    async fn look_together(&self, parts: &[(Bucket, Vec<Topic>)]) -> Outcome<Vec<Look>> {
+        let Some((first, _)) = parts.first() else { return Ok(Vec::new()) };
+        let mut pipeline = Pipeline::new();
+        let epochs = pipeline.cmd("MGET");
+        parts.iter().for_each(|(bucket, _)| {
+            epochs.arg(&self.keys[bucket.index()].epoch);
+        });
+        for (bucket, topics) in parts {
+            let keys = &self.keys[bucket.index()];
+            pipeline.cmd("ZRANGE").arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
+            for topic in topics {
+                pipeline.cmd("ZCARD").arg(keys.topic(State::Ready, topic));
+            }
         }
         let given = self.clock.given();
         if given.is_none() {
             pipeline.cmd("TIME");
         }
         let asked = Instant::now();
-        let mut answers = self.nodes.pipeline(keys.slot, &pipeline).await?.into_iter();
-        let mut next = Values::new(answers.next().unwrap_or(Value::Nil))?;
-        let epoch = redis::from_redis_value(answers.next().unwrap_or(Value::Nil));
-        self.compare_epoch(bucket, epoch.map_err(StoreError::unreadable)?).await;
-        let mut counts = Values::new(Value::Array(answers.collect()))?;
-        let ready = topics.iter().map(|_| counts.number()).collect::<Result<_, _>>()?;
+        let slot = self.keys[first.index()].slot;
+        let mut answers = self.nodes.pipeline(slot, &pipeline).await?;
         let micros = match given {
             Some(time) => time.get().saturating_mul(1_000),
             None => {
-                let mut time = counts.inner()?;
+                let mut time = Values::new(answers.pop().unwrap_or(Value::Nil))?;
                 let (seconds, micros): (u64, u64) = (time.parsed()?, time.parsed()?);
                 seconds.saturating_mul(1_000_000).saturating_add(micros)
             }
         };
-        self.saw_clock(bucket, micros, asked);
-        let next = if next.left() == 2 { next.text().and(next.text())? } else { String::new() };
-        Ok(Look { next: deadline(&next, micros)?, ready })
+        let mut answers = Values::new(Value::Array(answers))?;
+        let mut epochs = answers.inner()?;
+        let mut looks = Vec::with_capacity(parts.len());
+        for (bucket, topics) in parts {
+            self.compare_epoch(*bucket, epochs.maybe_text()?).await;
+            self.saw_clock(*bucket, micros, asked);
+            let mut next = answers.inner()?;
+            let next = if next.left() == 2 { next.text().and(next.text())? } else { String::new() };
+            let ready = topics.iter().map(|_| answers.number()).collect::<Result<_, _>>()?;
+            looks.push(Look { next: deadline(&next, micros)?, ready });
+        }
+        Ok(looks)
     }
 
     /// The latest time that is believed of the bucket's clock, as scripts take it: empty until it was read.
@@ -128,6 +152,20 @@ impl RedisStore {
         }
         Err(last)
     }
+}
+
+/// What a promote has done in one bucket, and the clock of its server in microseconds.
+fn promoted(reply: &mut Values) -> Outcome<(Promoted, u64)> {
+    let next = reply.text()?;
+    let (micros, clock) = (reply.number()?, reply.number()?);
+    let mut topics = Vec::with_capacity(reply.left() / 5);
+    while reply.left() > 0 {
+        let topic = reply.parsed()?;
+        let (ready, expired) = (reply.number()?, reply.number()?);
+        let moves = Moves { ready, expired, dead: reply.number()?, gone: reply.number()? };
+        topics.push((topic, moves));
+    }
+    Ok((Promoted { topics, next: deadline(&next, micros)? }, clock))
 }
 
 /// The deadline that a script or command names; empty if there is none.

@@ -13,11 +13,11 @@ impl Machine {
     pub(in crate::store::file) fn promote(
         &mut self,
         now: Now,
-        limit: usize,
+        limit: &mut usize,
         writes: &mut Vec<Write>,
     ) -> Promoted {
         let mut topics: Vec<(Topic, Moves)> = Vec::new();
-        for _ in 0..limit {
+        while *limit > 0 {
             let Some(slot) = self.index.first_due() else { break };
             if self.index.entry(slot).at > now.floor {
                 break;
@@ -29,6 +29,7 @@ impl Machine {
                 topics.len() - 1
             });
             self.promote_one(now, slot, &mut topics[index].1, writes);
+            *limit -= 1;
         }
         Promoted { topics, next: self.next_deadline(now) }
     }

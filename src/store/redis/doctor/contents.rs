@@ -209,10 +209,12 @@ impl Contents<'_> {
         script: &Transition,
         fill: impl Fn(&mut Cmd),
     ) -> Result<Vec<usize>, RedisError> {
-        let mut call = script.call(self.keys, "", true);
-        call.arg(if self.mend { "1" } else { "" });
-        fill(&mut call);
-        self.ask(&call).await
+        let call = script.call(std::iter::once(self.keys), "", true, |call, _| {
+            call.arg(if self.mend { "1" } else { "" });
+            fill(call);
+        });
+        let mut replies: Vec<Vec<usize>> = self.ask(&call).await?;
+        Ok(replies.pop().unwrap_or_default())
     }
 
     async fn ask<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, RedisError> {

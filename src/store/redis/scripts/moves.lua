@@ -8,6 +8,7 @@ local function nothing()
   hashes = { no_attempt = {}, no_record = {}, no_body = {}, attempt = {}, record = {}, body = {} }
 end
 nothing()
+forget = nothing
 
 -- What changes in a hash: `what` is one of the names above.
 local function note(what, id, text)

@@ -5,7 +5,8 @@
 -- The n-th job of the reply has the nonce and n - 1 in three hex digits as its reservation, and is
 -- reserved until now + TTR. A record that cannot be read goes out too: the store, which checks
 -- all of it anyway, sets the job aside.
-local nonce, given, bytes, away, reply = ARGV[2], 0, 0, false, { NOW_UP }
+local nonce, given, away, reply = ARGV[2], 0, false, { NOW_UP }
+local bytes = shared.bytes or 0
 local high, middle = tonumber(string.sub(nonce, 1, 7), 16), tonumber(string.sub(nonce, 8), 16)
 local HEADER = '^2 %d+ %d+ (%x+ %x+ (%d+) (%d+) %d+ %d+ %S+ (%S+))\n'
 local LONGEST_TTR = 86400000
@@ -125,6 +126,7 @@ for i = 3, #ARGV, 3 do
   local n = #reply
   reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
 end
+shared.bytes = bytes
 -- The same of the long bodies.
 if away and given == 0 then return redis.error_reply(ELSEWHERE) end
 return reply

@@ -1,11 +1,16 @@
 -- What every transition shares: prepended to each script, so that it is one text to Redis.
 --
--- KEYS  1 pool, 2 attempts, 3 bucket; the topics' sorted sets are named from their tag, so every
---       key of a script lies in one slot. See keys.rs for what each holds.
---       4 a key that never exists. While a cluster moves the slot to another node, reaching for a
---       key that is there already (or nowhere) fails in the middle of a script, and what was
---       written before stays. With a missing key among its KEYS, Redis refuses to begin it.
--- ARGV  1 now in ms, or '' for the clock of this Redis. The rest is the script's own.
+-- A call does the same transition in some buckets of one server. The script's own part is a
+-- function that each_bucket.lua calls for each of them; a bucket that fails leaves the others alone.
+--
+-- KEYS  of each bucket: pool, attempts, bucket, and a key that never exists. The topics' sorted sets
+--       are named from the pool's tag, so all keys of a bucket lie in one slot. See keys.rs for what each holds.
+--       While a cluster moves the slot to another node, reaching for a key that is there already
+--       (or nowhere) fails in the middle of a script, and what was written before stays. With a
+--       missing key among its KEYS, Redis refuses to begin it.
+-- ARGV  1 now in ms, or '' for the clock of this Redis. Then the arguments of each bucket, and last
+--       of each bucket how many those are. The own part sees now as ARGV[1], and its bucket's behind it.
+-- Reply of each bucket: what the own part answers, or an error; then nothing was written there.
 --
 -- A job is in exactly one of its topic's four sorted sets: that is its state. Scripts read and
 -- check first and write last (`commit`); the first write always frees, so that a full Redis lets
@@ -15,10 +20,14 @@
 -- Records, whose form codec.rs tells, are checked where a script acts on them. One that cannot be
 -- read costs the job its attempts or sets it aside, and the others go on.
 
-local POOL, ATTEMPTS, BUCKET = KEYS[1], KEYS[2], KEYS[3]
-local TAG = string.sub(POOL, 1, -5)
+local CALL, ARGV = ARGV, nil
+local POOL, ATTEMPTS, BUCKET, TAG
 -- The names of topics that have jobs in this bucket; bodies that are too long for their records.
-local TOPICS, BODIES = TAG .. 'topics', TAG .. 'bodies'
+local TOPICS, BODIES
+-- What the buckets of a call have together: budgets.
+local shared = {}
+-- Forgets what a bucket that failed has gathered (moves.lua).
+local forget = function() end
 
 -- Refusals, below zero; states, above. Mirrored in reply.rs.
 local NOT_FOUND, EXISTS, RESERVATION_LOST, NEVER_POPPED = -1, -2, -3, -4
@@ -31,13 +40,14 @@ local INLINE = 4096
 local ENOUGH = 524288
 
 -- What has come is judged by NOW, what is to come is counted from NOW_UP (see clock.rs).
-local NOW_MICROS
-if ARGV[1] == '' then
+local CLOCK_MICROS
+if CALL[1] == '' then
   local time = redis.call('TIME')
-  NOW_MICROS = time[1] * 1000000 + time[2]
+  CLOCK_MICROS = time[1] * 1000000 + time[2]
 else
-  NOW_MICROS = ARGV[1] * 1000
+  CLOCK_MICROS = CALL[1] * 1000
 end
+local NOW_MICROS = CLOCK_MICROS
 local NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
 
 local function key(state, topic)

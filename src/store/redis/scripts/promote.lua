@@ -4,12 +4,11 @@
 --       dead, gone
 --       e.g. {'1763690060000', 1763690059000000, 1763690059000000, 'orders', 12, 1, 0, 0}
 -- After a jump of the clock, now is the time that is believed: see store/steady.rs.
-local CLOCK_MICROS, latest = NOW_MICROS, tonumber(ARGV[3])
-if latest and latest < NOW then
-  NOW, NOW_UP, NOW_MICROS = latest, latest, latest * 1000
-end
+NOW_MICROS = math.min(CLOCK_MICROS, (tonumber(ARGV[3]) or math.huge) * 1000)
+NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
 -- unpack takes a few thousand values. What is more than a move of ids is as much work as four moves.
-local limit, work = math.min(tonumber(ARGV[2]), 1000), 1000
+-- What one bucket of the call leaves of both is for the next.
+local limit, work = shared.limit or math.min(tonumber(ARGV[2]), 1000), shared.work or 1000
 local WORK = { delayed = 1, reserved = 4, dead = 4 }
 local moved, topics = {}, {}
 
@@ -95,6 +94,8 @@ for _, name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', NOW, 'BYSCORE', 'LIMI
     if WORK[state] then redis.call('ZADD', BUCKET, NOW + 60000, name) end
   end
 end
+
+shared.limit, shared.work = limit, work
 
 local head = redis.call('ZRANGE', BUCKET, 0, 0, 'WITHSCORES')
 local reply = { head[2] or '', NOW_MICROS, CLOCK_MICROS }

@@ -5,7 +5,7 @@
 //! and of different views the one with the latest epoch counts.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -166,8 +166,9 @@ struct Shared {
     opening: Opening,
     by: Option<By>,
     seeds: Vec<Host>,
-    /// The slots that have keys of ours.
-    slots: BTreeSet<u16>,
+    /// The slots of the buckets, and of what is set for topics.
+    buckets: BTreeSet<u16>,
+    topics: u16,
     table: RwLock<Arc<Table>>,
     look: Notify,
     /// Counts the looks.
@@ -179,6 +180,8 @@ struct Shared {
 struct Table {
     map: Map,
     nodes: Vec<(Host, Arc<Node>)>,
+    /// By slot of a bucket: the first one with the same master.
+    representatives: BTreeMap<u16, u16>,
 }
 
 impl Table {
@@ -192,13 +195,13 @@ impl Table {
 }
 
 impl Cluster {
-    /// Begins with `map`; connects to the masters of `slots`.
+    /// Begins with `map`; connects to the masters of our slots.
     pub fn start(
         dialer: Dialer,
         opening: Opening,
         by: Option<By>,
         seeds: Vec<Host>,
-        slots: BTreeSet<u16>,
+        (buckets, topics): (BTreeSet<u16>, u16),
         map: Map,
     ) -> Self {
         let shared = Arc::new(Shared {
@@ -206,7 +209,8 @@ impl Cluster {
             opening,
             by,
             seeds,
-            slots,
+            buckets,
+            topics,
             table: RwLock::default(),
             look: Notify::new(),
             looked: watch::Sender::new(0),
@@ -224,10 +228,9 @@ impl Cluster {
         })
     }
 
-    /// Whether two slots have the same master; those that have none are together too.
-    pub fn are_together(&self, one: u16, other: u16) -> bool {
-        let table = self.shared.table();
-        table.map.master(one) == table.map.master(other)
+    /// The first slot of a bucket that has the same master; those that have none are together too.
+    pub fn representative(&self, slot: u16) -> u16 {
+        self.shared.table().representatives.get(&slot).copied().unwrap_or(slot)
     }
 
     pub fn nodes(&self) -> Vec<Arc<Node>> {
@@ -301,12 +304,16 @@ impl Shared {
         if old.map == map {
             return;
         }
-        let masters = distinct(self.slots.iter().filter_map(|&slot| map.master(slot).cloned()));
+        let slots = self.buckets.iter().chain([&self.topics]);
+        let masters = distinct(slots.filter_map(|&slot| map.master(slot).cloned()));
         let nodes = masters.into_iter().map(|host| {
             let node = old.node(&host).unwrap_or_else(|| Arc::new(self.node(host.clone())));
             (host, node)
         });
-        let table = Arc::new(Table { nodes: nodes.collect(), map });
+        let mut first = HashMap::new();
+        let representative = |&slot: &u16| (slot, *first.entry(map.master(slot)).or_insert(slot));
+        let representatives = self.buckets.iter().map(representative).collect();
+        let table = Arc::new(Table { nodes: nodes.collect(), representatives, map });
         if !old.nodes.is_empty() {
             let masters: Vec<&str> =
                 table.nodes.iter().map(|(_, node)| node.name.as_str()).collect();

@@ -61,8 +61,9 @@ impl Connection {
     /// Sends one command and waits for its answer.
     pub async fn command(&self, command: &Cmd) -> Result<Value, Failure> {
         let (number, mut connection) = self.current()?;
-        let answer = connection.send_packed_command(command).await.and_then(Value::extract_error);
-        answer.map_err(|error| self.judge(number, &error)).inspect(|_| self.answered())
+        let answer = connection.send_packed_command(command).await;
+        let answer = answer.map_err(|error| self.judge(number, &error))?;
+        self.judge_value(number, answer).inspect(|_| self.answered())
     }
 
     /// Sends several commands in one write. Answers in order, an error among them as it is; if the
@@ -75,8 +76,7 @@ impl Connection {
         let answers = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
         let answers = answers.map_err(|error| self.judge(number, &error))?;
         self.answered();
-        let judged = |answer: Value| answer.extract_error().map_err(|e| self.judge(number, &e));
-        Ok(answers.into_iter().map(judged).collect())
+        Ok(answers.into_iter().map(|answer| self.judge_value(number, answer)).collect())
     }
 
     /// Which connection this is; another one has another number. None while there is none.
@@ -123,6 +123,23 @@ impl Connection {
 
     fn answered(&self) {
         self.timeouts.store(0, Ordering::Relaxed);
+    }
+
+    /// An answer, unless it is an error as a whole. A script answers for several buckets: an error of
+    /// one of them stays where it is, and tells as much of the connection.
+    fn judge_value(&self, number: u64, answer: Value) -> Result<Value, Failure> {
+        match answer {
+            Value::ServerError(error) => Err(self.judge(number, &error.into())),
+            Value::Array(values) => {
+                for value in &values {
+                    if let Value::ServerError(error) = value {
+                        self.judge(number, &error.clone().into());
+                    }
+                }
+                Ok(Value::Array(values))
+            }
+            other => Ok(other),
+        }
     }
 
     /// Turns an error into what callers need, and gives up a connection that is of no more use.

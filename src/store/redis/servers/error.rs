@@ -1,6 +1,6 @@
 //! What an error of Redis or of its client means here: was the call applied, and what helps.
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 
 use crate::store::{Applied, StoreError};
 
@@ -74,6 +74,17 @@ pub fn store_error(fault: Fault, error: &RedisError) -> StoreError {
         Fault { remedy: Remedy::None, .. } => StoreError::unreadable(error),
         Fault { applied: Applied::Unknown, .. } => StoreError::unknown(error),
         Fault { applied: Applied::No, .. } => StoreError::away(error),
+    }
+}
+
+/// What a script answers for one bucket.
+pub fn of_bucket(answer: Value) -> Result<Value, StoreError> {
+    match answer {
+        Value::ServerError(error) => {
+            let error = error.into();
+            Err(store_error(fault(&error), &error))
+        }
+        answer => Ok(answer),
     }
 }
 

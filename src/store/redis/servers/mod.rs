@@ -4,7 +4,7 @@ pub mod cluster;
 mod confirm;
 mod connection;
 pub mod dial;
-mod error;
+pub mod error;
 mod layout;
 pub mod node;
 pub mod opening;
@@ -236,7 +236,7 @@ impl Nodes {
         let nodes = match map {
             Some(map) => {
                 let topics = keys::slot(&keys::version(&options.prefix));
-                let slots = keys.iter().map(|keys| keys.slot).chain([topics]).collect();
+                let slots = (keys.iter().map(|keys| keys.slot).collect(), topics);
                 let seeds = options.url.hosts.clone();
                 Self::Many(Cluster::start(dialer, opening.clone(), by, seeds, slots, map))
             }
@@ -264,12 +264,18 @@ impl Nodes {
         }
     }
 
-    /// Whether two slots are on one node; those that are on none are together too.
-    pub fn are_together(&self, one: u16, other: u16) -> bool {
+    /// The slot that stands for all of ours that are on the same node; those that are on none are
+    /// together too.
+    pub fn representative(&self, slot: u16) -> u16 {
         match self {
-            Self::One(_) => true,
-            Self::Many(cluster) => cluster.are_together(one, other),
+            Self::One(_) => 0,
+            Self::Many(cluster) => cluster.representative(slot),
         }
+    }
+
+    /// Whether one node has all slots, so that a script may have keys of several.
+    pub fn is_one(&self) -> bool {
+        matches!(self, Self::One(_))
     }
 
     /// Every node that has keys of ours.

@@ -1,0 +1,97 @@
+//! One transition on all buckets: what goes to one server of the store goes together.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use super::coalescer::Coalescer;
+use crate::{
+    job::{Bucket, Buckets},
+    store::{Outcomes, Parts, Store, StoreError},
+};
+
+/// Sends each job to the server that has its bucket.
+pub(super) struct Dispatcher<I, O> {
+    /// The bucket that stands for the server of a job.
+    server_of: Box<dyn Fn(&I) -> Bucket + Send + Sync>,
+    /// By bucket; in use are those of the buckets that stand for a server.
+    coalescers: Vec<Coalescer<I, O>>,
+}
+
+impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
+    /// `make` makes the coalescer of one server.
+    pub(super) fn new(
+        store: &Arc<dyn Store>,
+        bucket_of: fn(&I, Buckets) -> Bucket,
+        make: impl Fn() -> Coalescer<I, O>,
+    ) -> Self {
+        let (store, buckets) = (Arc::clone(store), store.buckets());
+        let server_of = move |job: &I| store.representative(bucket_of(job, buckets));
+        Self { server_of: Box::new(server_of), coalescers: buckets.all().map(|_| make()).collect() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn to_one(coalescer: Coalescer<I, O>) -> Self {
+        Self { server_of: Box::new(|_| Bucket::FIRST), coalescers: vec![coalescer] }
+    }
+
+    /// Has jobs done, all servers at once. Answers what became of each, in their order.
+    pub(super) async fn submit(&self, jobs: Vec<I>) -> Outcomes<O> {
+        if let [job] = &jobs[..] {
+            let server = (self.server_of)(job);
+            return self.coalescers[server.index()].submit(jobs).await;
+        }
+        let (parts, order) = divide(jobs, &self.server_of);
+        let calls =
+            parts.into_iter().map(|(first, jobs)| self.coalescers[first.index()].submit(jobs));
+        order.restore(join_all(calls).await)
+    }
+}
+
+/// To which part each job went.
+pub(super) struct Order(Vec<usize>);
+
+/// Divides jobs by bucket. The order of those that go to the same one stays.
+pub(super) fn divide<I>(jobs: Vec<I>, bucket: impl Fn(&I) -> Bucket) -> (Parts<Vec<I>>, Order) {
+    let mut parts: Parts<Vec<I>> = Vec::new();
+    let mut order = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let bucket = bucket(&job);
+        let known = parts.iter().position(|(known, _)| *known == bucket);
+        let part = known.unwrap_or_else(|| {
+            parts.push((bucket, Vec::new()));
+            parts.len() - 1
+        });
+        parts[part].1.push(job);
+        order.push(part);
+    }
+    (parts, Order(order))
+}
+
+impl Order {
+    /// What became of the jobs of each part, in the order in which the jobs were.
+    pub(super) fn restore<O>(self, parts: Vec<Outcomes<O>>) -> Outcomes<O> {
+        let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
+        let missing = || Err(StoreError::unreadable("fewer replies than jobs"));
+        let next = |part: usize| parts.get_mut(part).and_then(Iterator::next);
+        self.0.into_iter().map(next).map(|outcome| outcome.unwrap_or_else(missing)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_outcome_comes_back_to_its_job_and_a_missing_one_is_an_error() {
+        let buckets: Vec<Bucket> = Buckets::SIXTEEN.all().collect();
+        let (parts, order) = divide(vec![3_usize, 1, 3, 2, 1], |&n| buckets[n]);
+        let of = |n: usize, count: usize| (buckets[n], vec![n; count]);
+        assert_eq!(parts, [of(3, 2), of(1, 2), of(2, 1)]);
+        let outcomes =
+            vec![vec![Ok("3a"), Ok("3b")], vec![Ok("1a"), Err(StoreError::away("gone"))], vec![]];
+        let restored: Vec<Option<&str>> =
+            order.restore(outcomes).into_iter().map(Result::ok).collect();
+        assert_eq!(restored, [Some("3a"), Some("1a"), Some("3b"), None, None]);
+    }
+}

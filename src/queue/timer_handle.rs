@@ -1,0 +1,157 @@
+//! What the timer shares with the rest of the process.
+
+use std::{
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::job::{Bucket, Buckets, UnixMillis};
+
+/// Tells the timer of deadlines, and others how it is.
+pub(super) struct TimerHandle {
+    buckets: Vec<OfBucket>,
+    nearer: Notify,
+    last_round: Mutex<Instant>,
+}
+
+/// The timer knows of no deadline: any one wakes it.
+const ANY: u64 = u64::MAX - 1;
+/// It asks the store. When it has the answer it takes what it was told meanwhile.
+const ASKED: u64 = u64::MAX;
+
+struct OfBucket {
+    /// The next deadline that the timer knows of, in Unix ms; [`ANY`] or [`ASKED`].
+    sleeps_until: AtomicU64,
+    /// The earliest deadline that the timer was told of since it last asked, in Unix ms; the greatest
+    /// number if there was none.
+    told: AtomicU64,
+    /// When another server's timer was heard to look.
+    looked_elsewhere: Mutex<Option<Instant>>,
+    /// Since when a call of the timer is under way.
+    busy_since: Mutex<Option<Instant>>,
+    /// The last call ended in an error of the store.
+    failing: AtomicBool,
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().expect("nobody panics while holding this lock")
+}
+
+impl TimerHandle {
+    pub(super) fn new(buckets: Buckets) -> Self {
+        let of_bucket = |_| OfBucket {
+            sleeps_until: AtomicU64::new(ANY),
+            told: AtomicU64::new(u64::MAX),
+            looked_elsewhere: Mutex::default(),
+            busy_since: Mutex::default(),
+            failing: AtomicBool::new(false),
+        };
+        Self {
+            buckets: buckets.all().map(of_bucket).collect(),
+            nearer: Notify::new(),
+            last_round: Mutex::new(Instant::now()),
+        }
+    }
+
+    fn of(&self, bucket: Bucket) -> &OfBucket {
+        &self.buckets[bucket.index()]
+    }
+
+    /// Tells the timer of a deadline that the store has; wakes it if that is nearer than what it
+    /// knows of.
+    pub(super) fn wake_by(&self, bucket: Bucket, deadline: UnixMillis) {
+        let bucket = self.of(bucket);
+        if deadline.get() < bucket.sleeps_until.load(Ordering::SeqCst) {
+            bucket.told.fetch_min(deadline.get(), Ordering::SeqCst);
+            // Read again: it may have the answer since, and have taken what it was told before this.
+            if bucket.sleeps_until.load(Ordering::SeqCst) != ASKED {
+                self.nearer.notify_one();
+            }
+        }
+    }
+
+    /// The earliest deadline told of since the last call. From here on any deadline wakes.
+    pub(super) fn take_told(&self, bucket: Bucket) -> Option<UnixMillis> {
+        let bucket = self.of(bucket);
+        bucket.sleeps_until.store(ANY, Ordering::SeqCst);
+        let told = bucket.told.swap(u64::MAX, Ordering::SeqCst);
+        (told < u64::MAX).then(|| UnixMillis::new(told))
+    }
+
+    #[cfg(test)]
+    pub(super) fn knows_a_deadline(&self, bucket: Bucket) -> bool {
+        self.of(bucket).sleeps_until.load(Ordering::SeqCst) < ANY
+    }
+
+    /// Another server's timer has looked into the bucket.
+    pub(super) fn looked_elsewhere(&self, bucket: Bucket) {
+        *lock(&self.of(bucket).looked_elsewhere) = Some(Instant::now());
+    }
+
+    pub(super) fn last_look_elsewhere(&self, bucket: Bucket) -> Option<Instant> {
+        *lock(&self.of(bucket).looked_elsewhere)
+    }
+
+    /// The timer works.
+    pub(super) fn awake(&self) {
+        *lock(&self.last_round) = Instant::now();
+    }
+
+    /// The next deadline of the bucket that the timer knows of; a nearer one wakes it.
+    pub(super) fn sleeps_until(&self, bucket: Bucket, deadline: Option<UnixMillis>) {
+        let deadline = deadline.map_or(ANY, UnixMillis::get);
+        self.of(bucket).sleeps_until.store(deadline, Ordering::SeqCst);
+    }
+
+    /// Completes when the timer must be awake.
+    pub(super) async fn woken(&self) {
+        self.nearer.notified().await;
+    }
+
+    /// The timer asks the store what is next.
+    pub(super) fn began(&self, bucket: Bucket) {
+        let bucket = self.of(bucket);
+        *lock(&bucket.busy_since) = Some(Instant::now());
+        bucket.sleeps_until.store(ASKED, Ordering::SeqCst);
+    }
+
+    /// It has the answer.
+    pub(super) fn ended(&self, bucket: Bucket) {
+        *lock(&self.of(bucket).busy_since) = None;
+    }
+
+    pub(super) fn succeeded(&self, bucket: Bucket) {
+        self.of(bucket).failing.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the call before had failed as well.
+    pub(super) fn failed(&self, bucket: Bucket) -> bool {
+        self.of(bucket).failing.swap(true, Ordering::Relaxed)
+    }
+
+    /// How many buckets there are.
+    pub(super) fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// Numbers of buckets where the store refused the timer when it last tried.
+    pub(super) fn failing(&self) -> Vec<usize> {
+        let is_failing = |&bucket: &usize| self.buckets[bucket].failing.load(Ordering::Relaxed);
+        (0..self.buckets.len()).filter(is_failing).collect()
+    }
+
+    /// The number of a bucket where the timer has not moved for so long, though the store did not
+    /// refuse it.
+    pub(super) fn stuck(&self, limit: Duration) -> Option<usize> {
+        let all = lock(&self.last_round).elapsed() > limit;
+        self.buckets.iter().position(|bucket| {
+            let busy = lock(&bucket.busy_since).is_some_and(|since| since.elapsed() > limit);
+            (all || busy) && !bucket.failing.load(Ordering::Relaxed)
+        })
+    }
+}

@@ -1,0 +1,341 @@
+//! Every transition of jobs: its dispatcher, and what it means to the timer and to waiting pops.
+//!
+//! Hints are given here, in the call itself and not by the task that asked for it: a client that
+//! hangs up after its put must not take the news of a ready job with it.
+
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+
+use super::{
+    addressed::Addressed,
+    coalescer::Coalescer,
+    dispatcher::{Dispatcher, divide},
+    handed::{Handed, WayBack},
+    stats::Stats,
+    timer_handle::TimerHandle,
+    unanswered::Unanswered,
+    waiters::Waiters,
+};
+use crate::{
+    job::{Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, State, Topic, UnixMillis},
+    store::{
+        Applied, Bury, Held, How, Moved, Outcome, Outcomes, Parts, Placed, Popped, Release, Reply,
+        Store, StoreError, Touch, Want,
+    },
+};
+
+/// So many bytes of a body count as much as a job: a full batch of 1,000 has about 8 MiB.
+const PART: usize = 8 << 10;
+
+/// A pop from one bucket.
+#[derive(Debug, Clone)]
+pub(super) struct PopFrom {
+    pub(super) bucket: Bucket,
+    pub(super) want: Want,
+}
+
+/// The dispatcher of each transition.
+pub(super) struct Transitions {
+    pub(super) put: Dispatcher<NewJob, Reply<Placed>>,
+    pub(super) pop: Dispatcher<PopFrom, Handed>,
+    pub(super) finish: Dispatcher<Held, Reply<Topic>>,
+    pub(super) release: Dispatcher<Release, Reply<Moved>>,
+    pub(super) touch: Dispatcher<Touch, Reply<UnixMillis>>,
+    pub(super) bury: Dispatcher<Bury, Reply<Moved>>,
+    pub(super) kick: Dispatcher<JobId, Reply<Topic>>,
+    pub(super) delete: Dispatcher<JobId, Reply<State>>,
+    pub(super) reschedule: Dispatcher<(JobId, Change), Reply<Job>>,
+}
+
+/// What transitions work on, and who is told of what they did.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) timer: Arc<TimerHandle>,
+    pub(super) waiters: Arc<Waiters>,
+    pub(super) calls: TaskTracker,
+    pub(super) stats: Arc<Stats>,
+}
+
+/// What transitions do when the store has answered, one job of a bucket after another.
+type After<O> = fn(&Context, Bucket, &[Reply<O>]);
+
+impl Context {
+    /// A job has moved: a consumer that waits may pop it, or the timer must know.
+    fn moved(&self, bucket: Bucket, topic: &Topic, state: State, at: UnixMillis) {
+        match state {
+            State::Ready => self.waiters.ready(topic, bucket, 1),
+            State::Delayed => self.timer.wake_by(bucket, at),
+            // A dead job's time is the one that it was due at; the end of its retention is far.
+            State::Reserved | State::Dead => {}
+        }
+    }
+
+    /// A dispatcher: `call` makes one call to the store, `after` follows for each bucket.
+    fn dispatcher<I, O, F>(
+        &self,
+        weight: fn(&I) -> usize,
+        call: impl Fn(Arc<dyn Store>, Parts<Vec<I>>) -> F + Clone + Send + Sync + 'static,
+        after: After<O>,
+    ) -> Dispatcher<I, Reply<O>>
+    where
+        I: Addressed + Send + 'static,
+        O: Send + 'static,
+        F: Future<Output = Outcomes<Vec<Reply<O>>>> + Send + 'static,
+    {
+        let bucket_of = |job: &I, buckets: Buckets| buckets.of(job.id());
+        Dispatcher::new(&self.store, bucket_of, || {
+            let (context, call) = (self.clone(), call.clone());
+            let limit = self.store.batch_limit();
+            Coalescer::weighing(weight, limit, &self.calls, move |jobs: Vec<I>| {
+                let (context, call) = (context.clone(), call.clone());
+                async move {
+                    let all = context.store.buckets();
+                    let (parts, order) = divide(jobs, |job| all.of(job.id()));
+                    let asked: Vec<(Bucket, usize)> =
+                        parts.iter().map(|(bucket, jobs)| (*bucket, jobs.len())).collect();
+                    let outcomes = call(Arc::clone(&context.store), parts).await;
+                    let each = asked.into_iter().zip(outcomes).map(|((bucket, count), outcome)| {
+                        let replies = outcome.inspect(|replies| after(&context, bucket, replies));
+                        of_each(replies, count)
+                    });
+                    order.restore(each.collect())
+                }
+            })
+        })
+    }
+
+    /// Returns what could not be handed over, for others to pop.
+    pub(super) fn give_back(&self) -> Dispatcher<Held, Reply<Topic>> {
+        let call = |store: Arc<dyn Store>, parts| async move { store.give_back(parts).await };
+        self.dispatcher(
+            |_| 1,
+            call,
+            |context, bucket, replies| {
+                context.stats.count(replies.iter().flatten(), |since| {
+                    since.popped = since.popped.saturating_sub(1)
+                });
+                for topic in replies.iter().flatten() {
+                    context.waiters.ready(topic, bucket, 1);
+                }
+            },
+        )
+    }
+
+    pub(super) fn transitions(
+        &self,
+        way_back: &Arc<WayBack>,
+        unanswered: &Arc<[Arc<Unanswered>]>,
+    ) -> Transitions {
+        Transitions {
+            put: self.put(),
+            pop: self.pop(way_back, unanswered),
+            finish: self.dispatcher(
+                |_| 1,
+                |store: Arc<dyn Store>, parts| async move { store.finish(parts).await },
+                |context, _, replies| {
+                    context.stats.count(replies.iter().flatten(), |since| since.finished += 1)
+                },
+            ),
+            release: self.dispatcher(
+                |_| 1,
+                |store: Arc<dyn Store>, parts| async move { store.release(parts).await },
+                |context, bucket, replies| {
+                    context.count_dead(replies);
+                    for job in replies.iter().flatten() {
+                        context.moved(bucket, &job.topic, job.state, job.due_at);
+                    }
+                },
+            ),
+            touch: self.dispatcher(
+                |_| 1,
+                |store: Arc<dyn Store>, parts| async move { store.touch(parts).await },
+                |context, bucket, replies| {
+                    replies.iter().flatten().for_each(|&at| context.timer.wake_by(bucket, at));
+                },
+            ),
+            bury: self.dispatcher(
+                |_| 1,
+                |store: Arc<dyn Store>, parts| async move { store.bury(parts).await },
+                |context, _, replies| context.count_dead(replies),
+            ),
+            kick: self.dispatcher(
+                |_| 1,
+                |store: Arc<dyn Store>, parts| async move { store.kick(parts).await },
+                |context, bucket, replies| {
+                    for topic in replies.iter().flatten() {
+                        context.waiters.ready(topic, bucket, 1);
+                    }
+                },
+            ),
+            delete: self.dispatcher(
+                |_| 1,
+                |store: Arc<dyn Store>, parts| async move { store.delete(parts).await },
+                |_, _, _| {},
+            ),
+            reschedule: self.dispatcher(
+                |(_, change)| 1 + change.body.as_ref().map_or(0, |body| body.len()) / PART,
+                |store: Arc<dyn Store>, parts| async move { store.reschedule(parts).await },
+                |context, bucket, replies| {
+                    for job in replies.iter().flatten() {
+                        context.moved(bucket, &job.topic, job.state, job.due_at);
+                    }
+                },
+            ),
+        }
+    }
+
+    fn count_dead(&self, replies: &[Reply<Moved>]) {
+        let died = replies.iter().flatten().filter(|moved| moved.died);
+        self.stats.count(died.map(|moved| &moved.topic), |since| since.dead += 1);
+    }
+
+    fn put(&self) -> Dispatcher<NewJob, Reply<Placed>> {
+        let weight = |job: &NewJob| 1 + job.body.len() / PART;
+        let bucket_of = |job: &NewJob, buckets: Buckets| buckets.of(&job.id);
+        Dispatcher::new(&self.store, bucket_of, || {
+            let context = self.clone();
+            let limit = self.store.batch_limit();
+            Coalescer::weighing(weight, limit, &self.calls, move |jobs| {
+                context.clone().put_jobs(jobs)
+            })
+        })
+    }
+
+    async fn put_jobs(self, jobs: Vec<NewJob>) -> Outcomes<Reply<Placed>> {
+        let all = self.store.buckets();
+        let (parts, order) = divide(jobs, |job| all.of(&job.id));
+        let topics = |jobs: &[NewJob]| jobs.iter().map(|job| job.topic.clone()).collect();
+        let asked: Vec<(Bucket, Vec<Topic>)> =
+            parts.iter().map(|(bucket, jobs)| (*bucket, topics(jobs))).collect();
+        let outcomes = self.store.put(parts).await;
+        let each = asked.into_iter().zip(outcomes).map(|((bucket, topics), outcome)| {
+            let outcome = outcome.inspect(|replies| self.placed(bucket, &topics, replies));
+            of_each(outcome, topics.len())
+        });
+        order.restore(each.collect())
+    }
+
+    /// Jobs of one bucket have been put.
+    fn placed(&self, bucket: Bucket, topics: &[Topic], replies: &[Reply<Placed>]) {
+        let placed = |(topic, reply)| match reply {
+            &Ok(Placed { how: How::Created | How::Replaced, state, due_at }) => {
+                Some((topic, state, due_at))
+            }
+            Ok(_) | Err(_) => None,
+        };
+        let placed: Vec<_> = topics.iter().zip(replies).filter_map(placed).collect();
+        self.stats.count(placed.iter().map(|&(topic, ..)| topic), |since| since.put += 1);
+        for same in placed.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            match same[0] {
+                (topic, State::Ready, _) => self.waiters.ready(topic, bucket, same.len() as u64),
+                _ => same.iter().for_each(|&(.., at)| self.timer.wake_by(bucket, at)),
+            }
+        }
+    }
+
+    fn pop(
+        &self,
+        way_back: &Arc<WayBack>,
+        unanswered: &Arc<[Arc<Unanswered>]>,
+    ) -> Dispatcher<PopFrom, Handed> {
+        let weight = |pop: &PopFrom| usize::from(pop.want.count);
+        Dispatcher::new(
+            &self.store,
+            |pop, _| pop.bucket,
+            || {
+                let (context, way_back) = (self.clone(), Arc::clone(way_back));
+                let unanswered = Arc::clone(unanswered);
+                let limit = self.store.batch_limit();
+                Coalescer::weighing(weight, limit, &self.calls, move |pops| {
+                    context.clone().pop_jobs(pops, Arc::clone(&way_back), Arc::clone(&unanswered))
+                })
+            },
+        )
+    }
+
+    async fn pop_jobs(
+        self,
+        pops: Vec<PopFrom>,
+        way_back: Arc<WayBack>,
+        unanswered: Arc<[Arc<Unanswered>]>,
+    ) -> Outcomes<Handed> {
+        let (asked, order) = divide(pops, |pop| pop.bucket);
+        let marks: Vec<Vec<u64>> = asked
+            .iter()
+            .map(|(bucket, pops)| {
+                let topics = pops.iter().map(|pop| &pop.want.topic);
+                self.waiters.last_marks(*bucket, topics)
+            })
+            .collect();
+        let parts = asked.iter().map(|(bucket, pops)| {
+            let nonce = Nonce::new(rand::random());
+            (*bucket, (nonce, pops.chunk_by(alike).map(together).collect()))
+        });
+        let parts: Parts<(Nonce, Vec<Want>)> = parts.collect();
+        let nonces: Vec<Nonce> = parts.iter().map(|(_, (nonce, _))| *nonce).collect();
+        let outcomes = self.store.pop(parts).await;
+        let each = asked.iter().zip(marks).zip(nonces).zip(outcomes).map(
+            |((((bucket, pops), marks), nonce), outcome)| match outcome {
+                Ok(popped) => {
+                    self.popped(*bucket, pops, &marks, &popped);
+                    share(pops, popped, &way_back)
+                }
+                Err(error) => {
+                    let topics = pops.iter().map(|pop| pop.want.topic.clone());
+                    if error.applied() == Applied::Unknown {
+                        unanswered[bucket.index()].add(nonce, topics.clone().collect());
+                    }
+                    // When the bucket is back, the timer looks for consumers without a mark.
+                    topics.for_each(|topic| self.waiters.unmark(&topic, *bucket));
+                    of_each(Err(error), pops.len())
+                }
+            },
+        );
+        order.restore(each.collect())
+    }
+
+    /// Jobs of one bucket have been popped.
+    fn popped(&self, bucket: Bucket, pops: &[PopFrom], marks: &[u64], popped: &[Popped]) {
+        let jobs = || popped.iter().flat_map(|popped| &popped.jobs);
+        jobs().for_each(|job| self.timer.wake_by(bucket, job.reserved_until));
+        self.stats.count(jobs().map(|job| &job.topic), |since| since.popped += 1);
+        let mut index = 0;
+        for (same, popped) in pops.chunk_by(alike).zip(popped) {
+            self.waiters.left(&same[0].want.topic, bucket, marks[index], popped.left);
+            index += same.len();
+        }
+    }
+}
+
+/// Pops that are one to the store.
+fn alike(a: &PopFrom, b: &PopFrom) -> bool {
+    (&a.want.topic, a.want.ttr) == (&b.want.topic, b.want.ttr)
+}
+
+fn together(same: &[PopFrom]) -> Want {
+    let counts = same.iter().map(|pop| pop.want.count);
+    Want { count: counts.fold(0, u16::saturating_add), ..same[0].want.clone() }
+}
+
+/// Gives each pop its part of what they got together.
+fn share(pops: &[PopFrom], popped: Vec<Popped>, way_back: &Arc<WayBack>) -> Outcomes<Handed> {
+    let mut all = Vec::with_capacity(pops.len());
+    for (same, popped) in pops.chunk_by(alike).zip(popped) {
+        let mut jobs = popped.jobs.into_iter();
+        for pop in same {
+            let own = jobs.by_ref().take(pop.want.count.into()).collect();
+            all.push(Ok(Handed::new(own, Arc::clone(way_back))));
+        }
+    }
+    all
+}
+
+/// What became of a part, for each of its jobs.
+fn of_each<O>(outcome: Outcome<Vec<O>>, count: usize) -> Outcomes<O> {
+    match outcome {
+        Ok(replies) => replies.into_iter().map(Ok).collect(),
+        Err(error) => (0..count).map(|_| Err::<O, StoreError>(error.clone())).collect(),
+    }
+}
