@@ -8,8 +8,9 @@ mod id;
 mod journal;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     hash::BuildHasher,
+    iter, mem,
     ops::Bound,
     sync::Arc,
 };
@@ -172,17 +173,21 @@ impl Index {
     /// Puts all jobs that were [added](Self::add) into their sets, which must be empty before:
     /// sorted at once, that is faster than one by one.
     pub(super) fn link_all(&mut self) {
-        let mut places: HashMap<(u32, State), Vec<Place>> = HashMap::new();
+        let topics = self.topics.iter().map(|(number, _)| number + 1).max().unwrap_or_default();
+        let mut sets: Vec<[Vec<Place>; 4]> =
+            iter::repeat_with(Default::default).take(topics).collect();
         for (slot, entry) in &self.entries {
-            let place = entry.place(slot_of(slot));
-            places.entry((entry.topic, entry.state)).or_default().push(place);
+            sets[entry.topic as usize][entry.state as usize].push(entry.place(slot_of(slot)));
         }
-        for ((topic, state), places) in places {
-            let set: BTreeSet<Place> = places.into_iter().collect();
-            if let Some(first) = set.first().filter(|_| state != State::Ready) {
-                self.bucket.insert((first.at, topic, state));
+        for &topic in self.by_name.values() {
+            for state in State::ALL {
+                let places = mem::take(&mut sets[topic as usize][state as usize]);
+                let set: BTreeSet<Place> = places.into_iter().collect();
+                if let Some(first) = set.first().filter(|_| state != State::Ready) {
+                    self.bucket.insert((first.at, topic, state));
+                }
+                self.topics[topic as usize].sets[state as usize] = set;
             }
-            self.topics[topic as usize].sets[state as usize] = set;
         }
     }
 
