@@ -110,6 +110,9 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     /// Has `jobs` done, perhaps with those of others, in as few calls as the limit allows. Answers
     /// what became of each, in their order.
     pub async fn submit(&self, mut jobs: Vec<I>) -> Outcomes<O> {
+        if jobs.len() == 1 {
+            return self.submit_one(jobs).await;
+        }
         let parts = self.parts(&jobs);
         if parts.len() == 1 {
             return self.submit_one(jobs).await;

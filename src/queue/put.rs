@@ -46,6 +46,11 @@ impl Queue {
             let topics = self.topics.current();
             puts.into_iter().map(|put| self.fill_in(put, &topics, part)).collect()
         };
+        if !made.contains(&true) {
+            let ids: Vec<JobId> = jobs.iter().map(|job| job.id.clone()).collect();
+            let replies = self.each(jobs, &self.transitions.put).await;
+            return ids.into_iter().zip(replies).map(|(id, reply)| Ok((id, reply?))).collect();
+        }
         let mut replies = self.each(jobs.clone(), &self.transitions.put).await;
         let mut away: BTreeSet<Bucket> = BTreeSet::new();
         for _ in 0..ID_ATTEMPTS {

@@ -69,8 +69,8 @@ local function prove()
 end
 
 -- Writes what was gathered: what frees, what fills, and last what follows from both.
-local function commit()
-  prove()
+local function commit(is_proved)
+  if not is_proved then prove() end
   for set, ids in pairs(removed) do redis.call('ZREM', TAG .. set, unpack(ids)) end
   hash('HDEL', ATTEMPTS, hashes.no_attempt)
   hash('HDEL', POOL, hashes.no_record)

@@ -5,7 +5,7 @@
 -- The n-th job of the reply has the nonce and n - 1 in three hex digits as its reservation, and is
 -- reserved until now + TTR. A record that cannot be read goes out too: the store, which checks
 -- all of it anyway, sets the job aside.
-local nonce, given, away, reply = ARGV[2], 0, false, { NOW_UP }
+local nonce, given, away, drained, reply = ARGV[2], 0, false, false, { NOW_UP }
 local bytes = shared.bytes or 0
 local high, middle = tonumber(string.sub(nonce, 1, 7), 16), tonumber(string.sub(nonce, 8), 16)
 local HEADER = '^2 %d+ %d+ (%x+ %x+ (%d+) (%d+) %d+ %d+ %S+ (%S+))\n'
@@ -40,10 +40,17 @@ end
 local function step(topic, count, ttr, jobs)
   local ready = key('ready', topic)
   local found = redis.call('ZRANGE', ready, 0, count - 1, 'WITHSCORES')
+  drained = #found < 2 * count
   if #found == 0 then return false end
   local ids = {}
   for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
   local records = redis.call('HMGET', POOL, unpack(ids))
+  -- Ids that are ready without any record: the pool is on another node, where an interrupted move
+  -- of the slot has left it. Nothing is thrown away.
+  if not records[1] and redis.call('EXISTS', POOL) == 0 then
+    away, drained = true, false
+    return false
+  end
   local earlier = redis.call('HMGET', ATTEMPTS, unpack(ids))
 
   local attempts, deadlines, nearest_end, done, gone = {}, {}, math.huge, #ids, false
@@ -78,6 +85,7 @@ local function step(topic, count, ttr, jobs)
     end
   end
 
+  drained = drained and done == #ids
   if done > 0 then redis.call('ZREMRANGEBYRANK', ready, 0, done - 1) end
   if #attempts > 0 then
     redis.call('HSET', ATTEMPTS, unpack(attempts))
@@ -96,6 +104,7 @@ end
 -- sees that there is more, and asks again.
 local function pop(topic, count, ttr)
   local jobs, more = {}, true
+  drained = false
   -- A reservation has three digits for its number.
   count = math.min(count, 4096 - given)
   while more and count > 0 and bytes <= ENOUGH and not away do
@@ -103,7 +112,7 @@ local function pop(topic, count, ttr)
     more = step(topic, size, ttr, jobs)
     count = count - size
   end
-  return redis.call('ZCARD', key('ready', topic)), jobs
+  return drained and 0 or redis.call('ZCARD', key('ready', topic)), jobs
 end
 
 -- Nothing throws between two writes: what jobs go to is known to be of the right type.
@@ -113,20 +122,11 @@ for i = 3, #ARGV, 3 do
   redis.call('ZCARD', key('reserved', ARGV[i]))
 end
 
--- Ids that are ready without any record: the pool is on another node, where an interrupted move of
--- the slot has left it. Nothing is thrown away.
 local ELSEWHERE = 'TRYAGAIN the pool of this bucket is not here'
-if redis.call('EXISTS', POOL) == 0 then
-  for i = 3, #ARGV, 3 do
-    if redis.call('EXISTS', key('ready', ARGV[i])) == 1 then return redis.error_reply(ELSEWHERE) end
-  end
-end
-
 for i = 3, #ARGV, 3 do
   local n = #reply
   reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
 end
 shared.bytes = bytes
--- The same of the long bodies.
 if away and given == 0 then return redis.error_reply(ELSEWHERE) end
 return reply

@@ -78,19 +78,22 @@ for _, name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', NOW, 'BYSCORE', 'LIMI
   if WORK[state] then
     sound, ids, of = pcall(read, state, topic, math.min(limit, math.floor(work / WORK[state])))
   end
-  redis.call('ZREM', BUCKET, name)
   if sound then
+    -- The first write frees.
     if #ids > 0 then
       redis.call('ZREMRANGEBYRANK', key(state, topic), 0, #ids - 1)
       count(topic, of)
+    else
+      redis.call('ZREM', BUCKET, name)
     end
-    commit()
+    commit(true)
     limit, work = limit - #ids, work - #ids * WORK[state]
     local head = redis.call('ZRANGE', key(state, topic), 0, 0, 'WITHSCORES')
-    if head[1] then redis.call('ZADD', BUCKET, head[2], name) end
+    if head[1] then redis.call('ZADD', BUCKET, head[2], name) else redis.call('ZREM', BUCKET, name) end
   else
     -- A key of this topic is no sorted set. The others go on, and this one is tried again.
     nothing()
+    redis.call('ZREM', BUCKET, name)
     if WORK[state] then redis.call('ZADD', BUCKET, NOW + 60000, name) end
   end
 end

@@ -4,7 +4,7 @@
 -- Reply per job: if created, twice the due time, and one more if it is ready; or refusal; or
 --       {1 kept | 2 replaced, state, due time}; or {refusal, state and topic of the living job}
 --       e.g. {3527380120001, -7, {1, 3, 1763690060000}, {-2, 4, 'orders'}}
-local reply, created = {}, {}
+local reply, created, ids = {}, {}, {}
 local version_and_time = string.format('2 %d %d ', NOW, NOW % 65521)
 -- Words behind which a body follows.
 local LONG = { ['reject+'] = 'reject', ['keep+'] = 'keep', ['replace+'] = 'replace' }
@@ -12,23 +12,43 @@ local LONG = { ['reject+'] = 'reject', ['keep+'] = 'keep', ['replace+'] = 'repla
 -- By topic: jobs whose record is written, on their way into its sets, together.
 local function none() return { ready = {}, delayed = {}, earliest = math.huge } end
 
+-- Where a topic has delayed jobs already, the bucket names their set, and its own name is known.
 local function place_created()
   for topic, of in pairs(created) do
-    if #of.ready > 0 then redis.call('ZADD', key('ready', topic), unpack(of.ready)) end
+    local is_new = #of.ready > 0
+    if is_new then redis.call('ZADD', key('ready', topic), unpack(of.ready)) end
     if #of.delayed > 0 then
       redis.call('ZADD', key('delayed', topic), unpack(of.delayed))
-      redis.call('ZADD', BUCKET, 'LT', of.earliest, 'delayed:' .. topic)
+      is_new = redis.call('ZADD', BUCKET, 'LT', of.earliest, 'delayed:' .. topic) == 1 or is_new
     end
-    if #of.ready + #of.delayed > 0 then redis.pcall('ZADD', TOPICS, 0, topic) end
+    if is_new then redis.pcall('ZADD', TOPICS, 0, topic) end
   end
 end
 
 local function create(id, topic, due)
+  if not created[topic] then created[topic] = none() end
   local of, state = created[topic], due <= NOW and 'ready' or 'delayed'
   local set = of[state]
   set[#set + 1], set[#set + 2] = due, id
   if state == 'delayed' and due < of.earliest then of.earliest = due end
   return due * 2 + (state == 'ready' and 1 or 0)
+end
+
+-- The records written since the last time get into their sets. A key of another type may keep them from
+-- it: then they are taken back, as if they had not been put. (A deadline may stay that is too early.)
+local function placed()
+  local sound, problem = pcall(place_created)
+  if not sound then
+    for topic, of in pairs(created) do
+      for state, set in pairs({ ready = of.ready, delayed = of.delayed }) do
+        for n = 2, #set, 2 do redis.pcall('ZREM', key(state, topic), set[n]) end
+      end
+    end
+    redis.call('HDEL', POOL, unpack(ids))
+    redis.pcall('HDEL', BODIES, unpack(ids))
+    error(problem, 0)
+  end
+  created, ids = {}, {}
 end
 
 local function conflict(id, topic, due, record, body, on_conflict)
@@ -56,27 +76,26 @@ local function conflict(id, topic, due, record, body, on_conflict)
   return { 2, STATE_CODE[became], due }
 end
 
--- Nothing below throws once a record is written: what it goes to is known to be of the right type.
-local i = 2
-while i <= #ARGV do
-  local topic, schedule = ARGV[i + 1], ARGV[i + 2]
-  if not created[topic] then
-    created[topic] = none()
+-- What keeps or replaces acts on what lives. It is not taken back, so the keys of all jobs of such a
+-- call are known to be of the right type before anything is written.
+local function prove_all()
+  local proved, i, replaces = {}, 2, false
+  while i <= #ARGV do
+    proved[ARGV[i + 1]] = true
+    replaces = replaces or string.sub(ARGV[i + 4], 1, 6) ~= 'reject'
+    i = i + (LONG[ARGV[i + 4]] and 6 or 5)
+  end
+  if not replaces then return end
+  redis.call('ZCARD', BUCKET)
+  redis.call('HEXISTS', BODIES, '')
+  for topic in pairs(proved) do
     redis.call('ZCARD', key('ready', topic))
-  end
-  if schedule ~= '+0' and not created[topic].proved then
     redis.call('ZCARD', key('delayed', topic))
-    redis.call('ZCARD', BUCKET)
-    created[topic].proved = true
   end
-  if LONG[ARGV[i + 4]] then
-    redis.call('HEXISTS', BODIES, '')
-    i = i + 1
-  end
-  i = i + 5
 end
+prove_all()
 
-i = 2
+local i = 2
 while i <= #ARGV do
   local id, topic, on_conflict, body = ARGV[i], ARGV[i + 1], ARGV[i + 4], nil
   local due = due_time(ARGV[i + 2])
@@ -85,15 +104,18 @@ while i <= #ARGV do
     on_conflict, body, i = LONG[on_conflict], ARGV[i + 5], i + 1
   end
   if due and redis.call('HSETNX', POOL, id, record) == 1 then
-    if body then redis.call('HSET', BODIES, id, body) end
+    ids[#ids + 1] = id
+    if body and not pcall(redis.call, 'HSET', BODIES, id, body) then
+      redis.call('HDEL', POOL, unpack(ids))
+      return redis.error_reply('WRONGTYPE ' .. BODIES .. ' is no hash')
+    end
     answer = create(id, topic, due)
   elseif due then
-    place_created()
-    for each in pairs(created) do created[each] = none() end
+    placed()
     answer = conflict(id, topic, due, record, body, on_conflict)
   end
   reply[#reply + 1] = answer
   i = i + 5
 end
-place_created()
+placed()
 return reply
