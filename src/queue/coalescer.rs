@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::store::{MAX_BATCH, Outcomes, StoreError};
 
 /// With so many jobs waiting, a second call is worth its own cost.
-const WORTH_A_CALL: usize = 8;
+const WORTH_A_CALL: usize = 16;
 /// Most calls under way: one that is being done, and one that is next.
 const UNDER_WAY: usize = 2;
 

@@ -27,6 +27,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The timer looks for itself after this many times `timer.max_sleep`, whatever others tell.
 const SKIPPED_LOOKS: u32 = 8;
+/// The last part of a sleep.
+const EXACTLY: Duration = Duration::from_millis(10);
 
 pub(super) struct Timer {
     pub(super) store: Arc<dyn Store>,
@@ -36,9 +38,13 @@ pub(super) struct Timer {
     pub(super) max_sleep: Duration,
 }
 
-/// The runtime's own sleep is whole milliseconds long, and one more. It serves where the other one
-/// has no thread.
-async fn sleep_exactly(span: Duration) {
+/// Sleeps to the microsecond by a thread of its own, which costs two switches of threads. So of a long
+/// span that is only the end: this may end up to [`EXACTLY`] early. The runtime's own sleep is whole
+/// milliseconds long, and one more; it serves alone where the other one has no thread.
+async fn sleep(span: Duration) {
+    if span > 2 * EXACTLY {
+        return tokio::time::sleep(span - EXACTLY).await;
+    }
     let exact = AssertUnwindSafe(async { Delay::new(span).await }).catch_unwind();
     if exact.await.is_err() {
         tokio::time::sleep(span).await;
@@ -159,10 +165,10 @@ impl Timer {
                 }
             }
             calls.extend(self.due(&mut deadlines));
-            let sleep = self.sleep_before(&deadlines);
+            let span = self.sleep_before(&deadlines);
             tokio::select! {
                 Some(done) = calls.next(), if !calls.is_empty() => self.done(&mut deadlines, done),
-                () = sleep_exactly(sleep) => {}
+                () = sleep(span) => {}
                 () = self.handle.woken() => {}
                 () = stop.cancelled() => {}
             }

@@ -43,27 +43,56 @@ impl RedisStore {
         join_all(looks).await.into_iter().flatten().collect()
     }
 
-    /// A look into buckets whose keys may go in one command.
+    /// A look into buckets whose keys may go in one command. An idle store has no deadlines: then that
+    /// is seen at once, and not asked of each bucket.
     async fn look_together(&self, parts: &[(Bucket, Vec<Topic>)]) -> Outcome<Vec<Look>> {
-        let Some((first, _)) = parts.first() else { return Ok(Vec::new()) };
+        let keys = || parts.iter().map(|(bucket, _)| &self.keys[bucket.index()]);
         let mut pipeline = Pipeline::new();
-        let epochs = pipeline.cmd("MGET");
-        parts.iter().for_each(|(bucket, _)| {
-            epochs.arg(&self.keys[bucket.index()].epoch);
-        });
-        for (bucket, topics) in parts {
-            let keys = &self.keys[bucket.index()];
-            pipeline.cmd("ZRANGE").arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
+        pipeline.cmd("MGET").arg(keys().map(|keys| &keys.epoch).collect::<Vec<_>>());
+        pipeline.cmd("EXISTS").arg(keys().map(|keys| &keys.bucket).collect::<Vec<_>>());
+        for (keys, (_, topics)) in keys().zip(parts) {
             for topic in topics {
                 pipeline.cmd("ZCARD").arg(keys.topic(State::Ready, topic));
             }
         }
+        let (mut answers, mut micros) = self.ask_with_time(parts, pipeline).await?;
+        let mut epochs = answers.inner()?;
+        let mut nexts = Vec::new();
+        if answers.number()? > 0 {
+            let mut pipeline = Pipeline::new();
+            for keys in keys() {
+                pipeline.cmd("ZRANGE").arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
+            }
+            let (mut answers, later) = self.ask_with_time(parts, pipeline).await?;
+            micros = later;
+            for _ in parts {
+                let mut next = answers.inner()?;
+                let has_one = next.left() == 2;
+                nexts.push(if has_one { next.text().and(next.text())? } else { String::new() });
+            }
+        }
+        nexts.resize(parts.len(), String::new());
+        let mut looks = Vec::with_capacity(parts.len());
+        for ((bucket, topics), next) in parts.iter().zip(nexts) {
+            self.compare_epoch(*bucket, epochs.maybe_text()?).await;
+            let ready = topics.iter().map(|_| answers.number()).collect::<Result<_, _>>()?;
+            looks.push(Look { next: deadline(&next, micros)?, ready });
+        }
+        Ok(looks)
+    }
+
+    /// The answers of the server that has these buckets, and its time in microseconds.
+    async fn ask_with_time(
+        &self,
+        parts: &[(Bucket, Vec<Topic>)],
+        mut pipeline: Pipeline,
+    ) -> Outcome<(Values, u64)> {
         let given = self.clock.given();
         if given.is_none() {
             pipeline.cmd("TIME");
         }
         let asked = Instant::now();
-        let slot = self.keys[first.index()].slot;
+        let slot = parts.first().map_or(0, |(first, _)| self.keys[first.index()].slot);
         let mut answers = self.nodes.pipeline(slot, &pipeline).await?;
         let micros = match given {
             Some(time) => time.get().saturating_mul(1_000),
@@ -73,18 +102,8 @@ impl RedisStore {
                 seconds.saturating_mul(1_000_000).saturating_add(micros)
             }
         };
-        let mut answers = Values::new(Value::Array(answers))?;
-        let mut epochs = answers.inner()?;
-        let mut looks = Vec::with_capacity(parts.len());
-        for (bucket, topics) in parts {
-            self.compare_epoch(*bucket, epochs.maybe_text()?).await;
-            self.saw_clock(*bucket, micros, asked);
-            let mut next = answers.inner()?;
-            let next = if next.left() == 2 { next.text().and(next.text())? } else { String::new() };
-            let ready = topics.iter().map(|_| answers.number()).collect::<Result<_, _>>()?;
-            looks.push(Look { next: deadline(&next, micros)?, ready });
-        }
-        Ok(looks)
+        parts.iter().for_each(|(bucket, _)| self.saw_clock(*bucket, micros, asked));
+        Ok((Values::new(Value::Array(answers))?, micros))
     }
 
     /// The latest time that is believed of the bucket's clock, as scripts take it: empty until it was read.
