@@ -22,8 +22,11 @@ use crate::store::{MAX_BATCH, Outcomes, StoreError};
 
 /// With so many jobs waiting, a second call is worth its own cost.
 const WORTH_A_CALL: usize = 16;
-/// Most calls under way: one that is being done, and one that is next.
+/// Calls under way: one that is being done, and one that is next.
 const UNDER_WAY: usize = 2;
+/// Most calls under way: while the store does one, others are written and their answers read. More than
+/// [`UNDER_WAY`] are worth it only when they are full.
+const MOST: usize = 4;
 
 /// Makes one call for a batch; answers what became of each job, in the batch's order.
 type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, Outcomes<O>> + Send + Sync>;
@@ -53,11 +56,12 @@ struct State<I, O> {
 }
 
 impl<I, O> State<I, O> {
-    /// Whether a call should be made now, besides those under way.
-    fn wants_call(&self) -> bool {
+    /// Whether a call should be made now, besides those under way, if a full one has `limit` jobs.
+    fn wants_call(&self, limit: usize) -> bool {
         match self.calling {
             0 => !self.waiting.is_empty(),
-            UNDER_WAY.. => false,
+            MOST.. => false,
+            UNDER_WAY.. => self.jobs >= limit,
             _ => self.jobs >= WORTH_A_CALL,
         }
     }
@@ -147,7 +151,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
             let mut state = self.inner.lock();
             state.jobs += count;
             state.waiting.push_back(Group { jobs, reply });
-            let start = state.wants_call();
+            let start = state.wants_call(self.inner.limit);
             state.calling += usize::from(start);
             start
         };
@@ -181,7 +185,7 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
     fn next_batch(&self) -> Option<Batch<I, O>> {
         let mut state = self.lock();
         state.calling -= 1;
-        if !state.wants_call() {
+        if !state.wants_call(self.limit) {
             return None;
         }
         state.calling += 1;
@@ -286,14 +290,14 @@ mod tests {
         gate: &tokio::sync::Semaphore,
         groups: &[Vec<u32>],
     ) -> Vec<usize> {
-        // Both calls that may be under way at once.
+        // All calls that may be under way at once.
         let mut held = Vec::new();
-        for _ in 0..UNDER_WAY {
+        for _ in 0..MOST {
             let coalescer = coalescer.clone();
-            held.push(tokio::spawn(async move { coalescer.submit(vec![1; WORTH_A_CALL]).await }));
+            held.push(tokio::spawn(async move { coalescer.submit(vec![1; MAX_BATCH]).await }));
             tokio::task::yield_now().await;
         }
-        while coalescer.inner.lock().calling < UNDER_WAY {
+        while coalescer.inner.lock().calling < MOST {
             tokio::task::yield_now().await;
         }
         under_way(coalescer).await;
@@ -303,7 +307,7 @@ mod tests {
         });
         let submits: Vec<_> = submits.collect();
         waiting(coalescer, groups.len()).await;
-        gate.add_permits(UNDER_WAY + groups.len());
+        gate.add_permits(MOST + groups.len());
         let mut sizes = Vec::new();
         for submit in submits {
             sizes.push(replies(submit.await.expect("joined"))[0].1);
