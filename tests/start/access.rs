@@ -16,8 +16,8 @@ const WRONG: &str = "gu3ssed-p4ssword";
 /// What an ACL must allow for a queue with the prefix `dq` on one Redis: as the README says it.
 const KEYS: &str = "~dq:layout ~{dq:*";
 const CHANNELS: &str = "resetchannels &{dq:*";
-const COMMANDS: &str = "-@all +info +scan +get +set +eval +evalsha +time +exists +hsetnx +hset +hget \
-                        +hmget +hexists +hdel +hscan +zadd +zscore +zcard +zcount \
+const COMMANDS: &str = "-@all +info +scan +get +mget +set +eval +evalsha +time +exists \
+                        +hsetnx +hset +hget +hmget +hexists +hdel +hscan +zadd +zscore +zcard +zcount \
                         +zrange +zrem +zremrangebyrank +zscan";
 /// So that servers tell each other; without it they look.
 const HINTS: &str = "+ssubscribe +spublish +pubsub|shardnumsub";

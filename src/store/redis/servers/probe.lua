@@ -3,7 +3,7 @@
 -- Reply the commands that this user may not run, as an ACL names them
 local KEY, forbidden = ARGV[1], {}
 local NEEDED = {
-  { 'TIME' }, { 'EXISTS', KEY }, { 'SET', KEY, '1' }, { 'GET', KEY },
+  { 'TIME' }, { 'EXISTS', KEY }, { 'SET', KEY, '1' }, { 'GET', KEY }, { 'MGET', KEY },
   { 'HSETNX', KEY, 'a', '1' }, { 'HSET', KEY, 'a', '1' }, { 'HGET', KEY, 'a' }, { 'HMGET', KEY, 'a' },
   { 'HEXISTS', KEY, 'a' }, { 'HDEL', KEY, 'a' }, { 'HSCAN', KEY, '0' },
   { 'ZADD', KEY, '0', 'a' }, { 'ZSCORE', KEY, 'a' }, { 'ZCARD', KEY }, { 'ZCOUNT', KEY, '0', '0' },
