@@ -160,19 +160,13 @@ impl Queue {
             let mut all = Ok(());
             for (bucket, look) in buckets.into_iter().zip(looks) {
                 match look {
-                    Ok(look) => self.found(bucket, topics, &look.ready),
+                    Ok(look) => self.waiters.found(bucket, topics, &look.ready),
                     Err(error) => all = Err(unchanged(error)),
                 }
             }
             all
         });
         join_all(looks).await.into_iter().collect()
-    }
-
-    fn found(&self, bucket: Bucket, topics: &[Topic], ready: &[u64]) {
-        for (topic, &ready) in topics.iter().zip(ready).filter(|(_, ready)| **ready > 0) {
-            self.waiters.mark(topic, bucket, ready);
-        }
     }
 }
 

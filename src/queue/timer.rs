@@ -284,9 +284,7 @@ impl Timer {
     }
 
     fn looked(&self, deadlines: &mut Deadlines, bucket: Bucket, topics: &[Topic], look: &Look) {
-        for (topic, &ready) in topics.iter().zip(&look.ready).filter(|(_, ready)| **ready > 0) {
-            self.waiters.mark(topic, bucket, ready);
-        }
+        self.waiters.found(bucket, topics, &look.ready);
         let known = &mut deadlines.known[bucket.index()];
         (known.last_look, known.ahead) = (Some(Instant::now()), None);
         deadlines.learn(bucket, look.next);

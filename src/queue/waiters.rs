@@ -102,6 +102,13 @@ impl Waiters {
         count - entry.wake(count)
     }
 
+    /// A look into `bucket` has found so many ready jobs of each of these topics.
+    pub(super) fn found(&self, bucket: Bucket, topics: &[Topic], ready: &[u64]) {
+        for (topic, &ready) in topics.iter().zip(ready).filter(|(_, ready)| **ready > 0) {
+            self.mark(topic, bucket, ready);
+        }
+    }
+
     /// Claims up to `count` jobs of `topic`, beginning with the bucket whose turn it is: where, and
     /// how many. All of them in buckets that `server` says are together.
     pub(super) fn claim(

@@ -4,6 +4,7 @@
 //! so it is the same on one Redis, under Sentinel, and on a cluster: only the way to the server
 //! that has the bucket differs (`servers/`).
 
+mod calls;
 mod codec;
 mod doctor;
 mod epoch;
@@ -25,16 +26,17 @@ use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use redis::{Cmd, Value};
+use redis::Cmd;
 
 use self::{
+    calls::only,
     codec::{error_text, long_body, schedule_text},
     epoch::Epochs,
     hints::Hints,
     keys::Keys,
     reply::Values,
-    scripts::{Scripts, Transition, held, ids, millis_text},
-    servers::{Nodes, Opened, error::of_bucket, opening::Opening},
+    scripts::{Scripts, held, ids, millis_text},
+    servers::{Nodes, Opened, opening::Opening},
 };
 use super::{
     Applied, Bury, Clock, ClockJumps, Counts, Heard, Held, HeldPage, Hint, JobPage, Look, Moved,
@@ -91,69 +93,6 @@ impl RedisStore {
             watch: ClockWatch::new(buckets.get().into()),
             prefix: redis.prefix,
         })
-    }
-
-    /// Runs a script on a bucket; `fill` adds its arguments.
-    async fn run(
-        &self,
-        transition: &Transition,
-        bucket: Bucket,
-        fill: impl Fn(&mut Cmd) + Send + Sync,
-    ) -> Result<Values, StoreError> {
-        let confirmed = transition.is_confirmed();
-        let fill = |cmd: &mut Cmd, _: &()| fill(cmd);
-        only(self.call(transition, confirmed, &[(bucket, ())], &fill).await?)
-    }
-
-    /// Runs a script on each part: `fill` adds its arguments, `read` takes its reply apart. What is
-    /// on one Redis is one call. On a cluster a script has the keys of one slot: there each bucket
-    /// has a call of its own, and those to one node go in one write.
-    async fn each<T: Sync, O>(
-        &self,
-        transition: &Transition,
-        parts: &[(Bucket, T)],
-        fill: impl Fn(&mut Cmd, &T) + Send + Sync,
-        read: impl Fn(&mut Values, &T) -> Outcome<O>,
-    ) -> Outcomes<O> {
-        let confirmed = transition.is_confirmed();
-        let at_once = if self.nodes.is_one() { parts.len().max(1) } else { 1 };
-        let calls = parts.chunks(at_once).map(async |parts| {
-            match self.call(transition, confirmed, parts, &fill).await {
-                Ok(replies) => replies,
-                Err(error) => parts.iter().map(|_| Err(error.clone())).collect(),
-            }
-        });
-        let replies = join_all(calls).await.into_iter().flatten();
-        parts.iter().zip(replies).map(|((_, part), reply)| read(&mut reply?, part)).collect()
-    }
-
-    /// One call of a script; the reply of each part.
-    async fn call<T: Sync>(
-        &self,
-        transition: &Transition,
-        is_confirmed: bool,
-        parts: &[(Bucket, T)],
-        fill: &(impl Fn(&mut Cmd, &T) + Send + Sync),
-    ) -> Outcome<Outcomes<Values>> {
-        let buckets = parts.iter().map(|(bucket, _)| &self.keys[bucket.index()]);
-        let Some(first) = buckets.clone().next() else { return Ok(Vec::new()) };
-        let now = self.now();
-        let make = |as_text| {
-            let add = |cmd: &mut Cmd, index: usize| fill(cmd, &parts[index].1);
-            transition.call(buckets.clone(), &now, as_text, add)
-        };
-        let confirm = is_confirmed.then_some(first.confirm.as_str());
-        match self.nodes.script(first.slot, confirm, make).await? {
-            Value::Array(replies) if replies.len() == parts.len() => {
-                Ok(replies.into_iter().map(|reply| Values::new(of_bucket(reply)?)).collect())
-            }
-            _ => Err(StoreError::unreadable("a reply without one of each bucket")),
-        }
-    }
-
-    /// The time as scripts take it: empty for the clock of Redis.
-    fn now(&self) -> String {
-        self.clock.given().map_or_else(String::new, |time| time.get().to_string())
     }
 }
 
@@ -415,11 +354,6 @@ impl Store for RedisStore {
     }
 
     async fn close(&self) {}
-}
-
-/// The reply of a call on one bucket.
-fn only(mut replies: Outcomes<Values>) -> Outcome<Values> {
-    replies.pop().unwrap_or_else(|| Err(StoreError::unreadable("no reply")))
 }
 
 fn all_held(cmd: &mut Cmd, jobs: &[Held]) {
