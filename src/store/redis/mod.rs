@@ -108,6 +108,8 @@ impl Store for RedisStore {
 
     async fn put(&self, parts: Parts<Vec<NewJob>>) -> Outcomes<Vec<Reply<Placed>>> {
         let fill = |cmd: &mut Cmd, jobs: &Vec<NewJob>| {
+            let all_new = jobs.iter().all(|job| job.on_conflict == OnConflict::Reject);
+            cmd.arg(if all_new { "new" } else { "" });
             for job in jobs {
                 let long = long_body(&job.body);
                 let on_conflict = match (job.on_conflict, long) {

@@ -54,14 +54,16 @@ pub(super) struct Scripts {
 impl Scripts {
     pub(super) fn new() -> Self {
         let transition = |shared: &str, own: &str, confirmed| {
-            let own = format!("local function transition()\n{own}\nend");
             let text = format!("{PRELUDE}\n{shared}\n{own}\n{EACH_BUCKET}");
             Transition { hash: Script::new(&text).get_hash().to_owned(), text, confirmed }
         };
-        let script =
-            |own: &str, confirmed| transition(&format!("{RECORDS}\n{MOVES}"), own, confirmed);
-        // Those that are called most make their tools when they need them: to make some dozens of
-        // functions takes as long as some commands.
+        let script = |own: &str, confirmed| {
+            let own = format!("local function transition()\n{own}\nend");
+            transition(&format!("{RECORDS}\n{MOVES}"), &own, confirmed)
+        };
+        // To make a function takes a good part of a command's time. So those that are called most
+        // make theirs once a call and not for each bucket, and those of the shared parts when they
+        // need them.
         let often = |own: &str| {
             let tools = format!("local function make()\n{RECORDS}\n{MOVES}\n{TOOLS}end\n{MAKE}");
             transition(&tools, own, true)

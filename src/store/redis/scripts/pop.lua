@@ -5,9 +5,9 @@
 -- The n-th job of the reply has the nonce and n - 1 in three hex digits as its reservation, and is
 -- reserved until now + TTR. A record that cannot be read goes out too: the store, which checks
 -- all of it anyway, sets the job aside.
-local nonce, given, away, drained, reply = ARGV[2], 0, false, false, { NOW_UP }
-local bytes = shared.bytes or 0
-local high, middle = tonumber(string.sub(nonce, 1, 7), 16), tonumber(string.sub(nonce, 8), 16)
+local nonce, high, middle, given, away, drained
+-- So many bytes of bodies the call has given so far, of all its buckets.
+local bytes = 0
 local HEADER = '^2 %d+ %d+ (%x+ %x+ (%d+) (%d+) %d+ %d+ %S+ (%S+))\n'
 local LONGEST_TTR = 86400000
 
@@ -54,6 +54,8 @@ local function step(topic, count, ttr, jobs)
   local earlier = redis.call('HMGET', ATTEMPTS, unpack(ids))
 
   local attempts, deadlines, nearest_end, done, gone = {}, {}, math.huge, #ids, false
+  -- Many jobs are held for as long; Redis takes texts faster than numbers.
+  local held_before, deadline
   for n, id in ipairs(ids) do
     if bytes > ENOUGH then
       done = n - 1
@@ -76,7 +78,10 @@ local function step(topic, count, ttr, jobs)
       attempts[last + 1], attempts[last + 2] = id,
         string.format('%d %d %s %d 0 %d ', sum, count_now, reservation, due, held_for) .. rules .. '\n' ..
         (a and a.error or '')
-      deadlines[last + 1], deadlines[last + 2] = NOW_UP + held_for, id
+      if held_for ~= held_before then
+        held_before, deadline = held_for, string.format('%d', NOW_UP + held_for)
+      end
+      deadlines[last + 1], deadlines[last + 2] = deadline, id
       if NOW_UP + held_for < nearest_end then nearest_end = NOW_UP + held_for end
       jobs[job + 1], jobs[job + 2], jobs[job + 3] = id, record, count_now
       jobs[job + 4], jobs[job + 5] = due, held_for
@@ -115,18 +120,23 @@ local function pop(topic, count, ttr)
   return drained and 0 or redis.call('ZCARD', key('ready', topic)), jobs
 end
 
--- Nothing throws between two writes: what jobs go to is known to be of the right type.
-redis.call('ZCARD', BUCKET)
-for i = 3, #ARGV, 3 do
-  if #ARGV > 5 then redis.call('ZCARD', key('ready', ARGV[i])) end
-  redis.call('ZCARD', key('reserved', ARGV[i]))
-end
-
 local ELSEWHERE = 'TRYAGAIN the pool of this bucket is not here'
-for i = 3, #ARGV, 3 do
-  local n = #reply
-  reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
+
+local function transition()
+  nonce, given, away, drained = ARGV[2], 0, false, false
+  high, middle = tonumber(string.sub(nonce, 1, 7), 16), tonumber(string.sub(nonce, 8), 16)
+  -- Nothing throws between two writes: what jobs go to is known to be of the right type.
+  redis.call('ZCARD', BUCKET)
+  for i = 3, #ARGV, 3 do
+    if #ARGV > 5 then redis.call('ZCARD', key('ready', ARGV[i])) end
+    redis.call('ZCARD', key('reserved', ARGV[i]))
+  end
+
+  local reply = { NOW_UP }
+  for i = 3, #ARGV, 3 do
+    local n = #reply
+    reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
+  end
+  if away and given == 0 then return redis.error_reply(ELSEWHERE) end
+  return reply
 end
-shared.bytes = bytes
-if away and given == 0 then return redis.error_reply(ELSEWHERE) end
-return reply

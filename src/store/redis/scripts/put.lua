@@ -1,17 +1,14 @@
 -- absent -> delayed or ready; a living id is refused, kept or replaced.
--- ARGV  per job: id, topic, schedule (see due_time), rest of its record, 'reject' | 'keep' | 'replace';
---       with a '+' behind that word the body follows: it is too long for the record
+-- ARGV  2 'new' if all are to be refused whose id lives, or ''; then per job: id, topic, schedule (see due_time),
+--       rest of its record, 'reject' | 'keep' | 'replace'; with a '+' behind that word the body follows: it is too
+--       long for the record
 -- Reply per job: if created, twice the due time, and one more if it is ready; or refusal; or
 --       {1 kept | 2 replaced, state, due time}; or {refusal, state and topic of the living job}
 --       e.g. {3527380120001, -7, {1, 3, 1763690060000}, {-2, 4, 'orders'}}
-local reply, created, ids = {}, {}, {}
+local reply, created, ids
 local version_and_time = string.format('2 %d %d ', NOW, NOW % 65521)
--- Words behind which a body follows.
-local LONG = { ['reject+'] = 'reject', ['keep+'] = 'keep', ['replace+'] = 'replace' }
 
--- By topic: jobs whose record is written, on their way into its sets, together.
-local function none() return { ready = {}, delayed = {}, earliest = math.huge } end
-
+-- `created`: by topic, jobs whose record is written, on their way into its sets, together.
 -- Where a topic has delayed jobs already, the bucket names their set, and its own name is known.
 local function place_created()
   for topic, of in pairs(created) do
@@ -25,13 +22,20 @@ local function place_created()
   end
 end
 
-local function create(id, topic, due)
-  if not created[topic] then created[topic] = none() end
-  local of, state = created[topic], due <= NOW and 'ready' or 'delayed'
-  local set = of[state]
-  set[#set + 1], set[#set + 2] = due, id
-  if state == 'delayed' and due < of.earliest then of.earliest = due end
-  return due * 2 + (state == 'ready' and 1 or 0)
+-- `score`: the due time as a text, which Redis takes faster than a number.
+local function create(id, topic, due, score)
+  local of = created[topic]
+  if not of then
+    of = { ready = {}, delayed = {}, earliest = math.huge }
+    created[topic] = of
+  end
+  local is_ready = due <= NOW
+  local set = is_ready and of.ready or of.delayed
+  local last = #set
+  set[last + 1], set[last + 2] = score, id
+  if is_ready then return due * 2 + 1 end
+  if due < of.earliest then of.earliest = due end
+  return due * 2
 end
 
 -- The records written since the last time get into their sets. A key of another type may keep them from
@@ -79,43 +83,47 @@ end
 -- What keeps or replaces acts on what lives. It is not taken back, so the keys of all jobs of such a
 -- call are known to be of the right type before anything is written.
 local function prove_all()
-  local proved, i, replaces = {}, 2, false
-  while i <= #ARGV do
-    proved[ARGV[i + 1]] = true
-    replaces = replaces or string.sub(ARGV[i + 4], 1, 6) ~= 'reject'
-    i = i + (LONG[ARGV[i + 4]] and 6 or 5)
-  end
-  if not replaces then return end
   redis.call('ZCARD', BUCKET)
   redis.call('HEXISTS', BODIES, '')
-  for topic in pairs(proved) do
-    redis.call('ZCARD', key('ready', topic))
-    redis.call('ZCARD', key('delayed', topic))
+  local i = 3
+  while i <= #ARGV do
+    redis.call('ZCARD', key('ready', ARGV[i + 1]))
+    redis.call('ZCARD', key('delayed', ARGV[i + 1]))
+    i = i + (string.find(ARGV[i + 4], '+', 1, true) and 6 or 5)
   end
 end
-prove_all()
+local function transition()
+  reply, created, ids = {}, {}, {}
+  if ARGV[2] ~= 'new' then prove_all() end
 
-local i = 2
-while i <= #ARGV do
-  local id, topic, on_conflict, body = ARGV[i], ARGV[i + 1], ARGV[i + 4], nil
-  local due = due_time(ARGV[i + 2])
-  local record, answer = version_and_time .. ARGV[i + 3], DUE_TOO_FAR
-  if LONG[on_conflict] then
-    on_conflict, body, i = LONG[on_conflict], ARGV[i + 5], i + 1
-  end
-  if due and redis.call('HSETNX', POOL, id, record) == 1 then
-    ids[#ids + 1] = id
-    if body and not pcall(redis.call, 'HSET', BODIES, id, body) then
-      redis.call('HDEL', POOL, unpack(ids))
-      return redis.error_reply('WRONGTYPE ' .. BODIES .. ' is no hash')
+  -- Many jobs have the same schedule.
+  local schedule, due, score
+  local i, last = 3, #ARGV
+  while i <= last do
+    local id, topic, on_conflict, body = ARGV[i], ARGV[i + 1], ARGV[i + 4], nil
+    if ARGV[i + 2] ~= schedule then
+      schedule = ARGV[i + 2]
+      due = due_time(schedule)
+      score = due and string.format('%d', due)
     end
-    answer = create(id, topic, due)
-  elseif due then
-    placed()
-    answer = conflict(id, topic, due, record, body, on_conflict)
+    local record, answer = version_and_time .. ARGV[i + 3], DUE_TOO_FAR
+    if on_conflict ~= 'reject' and string.sub(on_conflict, -1) == '+' then
+      on_conflict, body, i = string.sub(on_conflict, 1, -2), ARGV[i + 5], i + 1
+    end
+    if due and redis.call('HSETNX', POOL, id, record) == 1 then
+      ids[#ids + 1] = id
+      if body and not pcall(redis.call, 'HSET', BODIES, id, body) then
+        redis.call('HDEL', POOL, unpack(ids))
+        return redis.error_reply('WRONGTYPE ' .. BODIES .. ' is no hash')
+      end
+      answer = create(id, topic, due, score)
+    elseif due then
+      placed()
+      answer = conflict(id, topic, due, record, body, on_conflict)
+    end
+    reply[#reply + 1] = answer
+    i = i + 5
   end
-  reply[#reply + 1] = answer
-  i = i + 5
+  placed()
+  return reply
 end
-placed()
-return reply
