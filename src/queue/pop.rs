@@ -155,7 +155,7 @@ impl Queue {
         let (servers, _) = divide(buckets.collect(), |&bucket| self.store.representative(bucket));
         let looks = servers.into_iter().map(async |(_, buckets)| {
             let parts = buckets.iter().map(|&bucket| (bucket, topics.to_vec())).collect();
-            let looks = timeout(PATIENCE, self.store.look(parts)).await;
+            let looks = timeout(PATIENCE, self.store.look(parts, false)).await;
             let looks = looks.unwrap_or_else(|_| vec![Err(no_answer()); buckets.len()]);
             let mut all = Ok(());
             for (bucket, look) in buckets.into_iter().zip(looks) {

@@ -7,7 +7,7 @@
 //! the others theirs, and if it dies another one looks in its place. The timer cannot die: an error
 //! is logged, backed off and tried again, for ever, and holds up no bucket but its own.
 
-use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::HashSet, mem, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use futures_timer::Delay;
@@ -64,6 +64,11 @@ struct Known {
     retry: Option<(Instant, Duration)>,
     /// Where among the topics the next look begins.
     cursor: usize,
+    /// Looks since the last that asked for the deadline.
+    without_deadline: u32,
+    /// At that last look another server was heard of. What one brings before it goes is asked for
+    /// once more.
+    had_others: bool,
     /// A call is under way that will tell what is next.
     is_asked: bool,
 }
@@ -77,7 +82,8 @@ struct Done {
 }
 
 enum Answers {
-    Looks(Vec<Vec<Topic>>, Outcomes<Look>),
+    /// Which topics were looked for, whether deadlines were, and what was found.
+    Looks(Vec<Vec<Topic>>, bool, Outcomes<Look>),
     Promoted(Outcomes<Promoted>),
 }
 
@@ -219,11 +225,30 @@ impl Timer {
                     deadlines.known[bucket.index()].is_asked = true;
                     self.handle.began(bucket);
                 }
-                let topics = is_look.then(|| self.unknown(deadlines, &buckets));
-                calls.push(call(Arc::clone(&self.store), server, buckets, topics));
+                let look = is_look.then(|| {
+                    let with_deadlines = self.wants_deadlines(deadlines, &buckets);
+                    (self.unknown(deadlines, &buckets), with_deadlines)
+                });
+                calls.push(call(Arc::clone(&self.store), server, buckets, look));
             }
         }
         calls
+    }
+
+    /// Whether a look is to ask for deadlines too. They cost a command a bucket, and while no other
+    /// server is heard of all that there are came by this one. Still they are asked for now and then,
+    /// since hints may be lost.
+    fn wants_deadlines(&self, deadlines: &mut Deadlines, buckets: &[Bucket]) -> bool {
+        let mut wants = false;
+        for &bucket in buckets {
+            let known = &mut deadlines.known[bucket.index()];
+            let has_others = self.store.has_others(bucket);
+            wants |= mem::replace(&mut known.had_others, has_others)
+                || has_others
+                || known.last_look.is_none()
+                || known.without_deadline + 1 >= SKIPPED_LOOKS;
+        }
+        wants
     }
 
     /// For each bucket the topics to look for.
@@ -261,11 +286,13 @@ impl Timer {
             self.handle.ended(bucket);
         }
         match answers {
-            Answers::Looks(topics, looks) => {
+            Answers::Looks(topics, with_deadlines, looks) => {
                 deadlines.haste = haste();
                 for ((&bucket, topics), look) in buckets.iter().zip(topics).zip(looks) {
                     match look {
-                        Ok(look) => self.looked(deadlines, bucket, &topics, &look),
+                        Ok(look) => {
+                            self.looked(deadlines, bucket, &topics, &look, with_deadlines);
+                        }
                         Err(error) => self.failed(deadlines, bucket, &error),
                     }
                 }
@@ -283,11 +310,24 @@ impl Timer {
         }
     }
 
-    fn looked(&self, deadlines: &mut Deadlines, bucket: Bucket, topics: &[Topic], look: &Look) {
+    fn looked(
+        &self,
+        deadlines: &mut Deadlines,
+        bucket: Bucket,
+        topics: &[Topic],
+        look: &Look,
+        with_deadline: bool,
+    ) {
         self.waiters.found(bucket, topics, &look.ready);
         let known = &mut deadlines.known[bucket.index()];
-        (known.last_look, known.ahead) = (Some(Instant::now()), None);
-        deadlines.learn(bucket, look.next);
+        known.last_look = Some(Instant::now());
+        known.retry = None;
+        if with_deadline {
+            (known.ahead, known.without_deadline) = (None, 0);
+            deadlines.learn(bucket, look.next);
+        } else {
+            known.without_deadline += 1;
+        }
         self.handle.succeeded(bucket);
     }
 
@@ -321,18 +361,19 @@ impl Timer {
     }
 }
 
-/// A look for these topics, or a promote.
+/// A look for these topics and perhaps the deadlines, or a promote.
 async fn call(
     store: Arc<dyn Store>,
     server: Bucket,
     buckets: Vec<Bucket>,
-    topics: Option<Vec<Vec<Topic>>>,
+    look: Option<(Vec<Vec<Topic>>, bool)>,
 ) -> Done {
     let made = async {
-        match &topics {
-            Some(topics) => {
+        match &look {
+            Some((topics, with_deadlines)) => {
                 let parts = buckets.iter().copied().zip(topics.iter().cloned()).collect();
-                Answers::Looks(topics.clone(), store.look(parts).await)
+                let looks = store.look(parts, *with_deadlines).await;
+                Answers::Looks(topics.clone(), *with_deadlines, looks)
             }
             None => Answers::Promoted(store.promote(buckets.clone(), STEP).await),
         }
@@ -401,7 +442,7 @@ mod tests {
         let topic: Topic = "t".parse().expect("a topic");
         loop {
             handle.looked_elsewhere(Bucket::FIRST);
-            let looks = store.look(vec![(Bucket::FIRST, vec![topic.clone()])]).await;
+            let looks = store.look(vec![(Bucket::FIRST, vec![topic.clone()])], true).await;
             if looks[0].as_ref().expect("a look").ready == [1] {
                 break;
             }

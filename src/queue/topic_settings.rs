@@ -1,6 +1,7 @@
 //! What is set for topics, as this server knows it: pause, and defaults for new jobs.
 //!
-//! The store keeps it; each server asks, at least every `timer.max_sleep`, whether it has changed.
+//! The store keeps it; each server asks, at least every `timer.max_sleep`, whether it has changed; one that
+//! is alone, every 8 times that.
 
 use std::{
     sync::{Arc, RwLock, RwLockReadGuard},
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Queue, waiters::Waiters};
 use crate::{
-    job::{SettingsNews, Topic, TopicDefaults, TopicSettings},
+    job::{Bucket, SettingsNews, Topic, TopicDefaults, TopicSettings},
     store::{Hint, Outcome, Store, StoreError},
 };
 
@@ -54,6 +55,8 @@ impl Topics {
     }
 }
 
+/// How many times longer it is not asked for changes while no other server is heard of.
+const WHEN_ALONE: u32 = 8;
 const UNPOISONED: &str = "nobody panics while holding this lock";
 
 /// What keeps the settings up to date.
@@ -71,8 +74,11 @@ impl Follow {
             if let Err(error) = self.topics.refresh(&*self.store, &self.waiters).await {
                 tracing::debug!(%error, "failed to read the settings of topics");
             }
+            // Alone, it made the changes itself; hints may be lost, so it does ask now and then.
+            let is_alone = !self.store.has_others(Bucket::FIRST);
+            let pause = if is_alone { self.pause * WHEN_ALONE } else { self.pause };
             tokio::select! {
-                () = tokio::time::sleep(self.pause) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = stop.cancelled() => {}
             }
         }

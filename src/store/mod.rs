@@ -127,8 +127,14 @@ pub trait Store: Send + Sync + 'static {
     /// clock before it for a while ([`ClockJumps`]).
     async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> Outcomes<Promoted>;
 
-    /// Reads how far the next deadline is and how many jobs of each of `topics` are ready.
-    async fn look(&self, parts: Parts<Vec<Topic>>) -> Outcomes<Look>;
+    /// Reads how many jobs of each of `topics` are ready and, with `deadlines`, how far the next
+    /// deadline is.
+    async fn look(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> Outcomes<Look>;
+
+    /// Whether another process may work on this bucket, as far as hints tell.
+    fn has_others(&self, _bucket: Bucket) -> bool {
+        false
+    }
 
     /// Reads one job.
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>>;
@@ -356,7 +362,7 @@ impl Promoted {
 /// What a bucket looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// The bucket's next deadline. May be too early, never too late.
+    /// The bucket's next deadline. May be too early, never too late. None if it was not asked for.
     pub next: Option<Next>,
     /// Ready jobs of each topic asked for.
     pub ready: Vec<u64>,

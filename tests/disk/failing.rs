@@ -69,12 +69,15 @@ async fn a_disk_that_cannot_be_read_is_told_and_costs_no_job() {
     let server = disk.server().await;
     // More than the engine holds in memory.
     let body = "x".repeat(100_000);
-    let job = |n| json!({"topic": "t", "id": format!("job:{n:02}"), "body": body});
-    let jobs: Vec<_> = (0..60).map(job).collect();
-    let put = server.post("/batch/jobs", json!({"jobs": jobs})).await;
-    assert_eq!(put.expect("an answer").0, 200);
+    let job = |n| json!({"topic": "t", "id": format!("job:{n:03}"), "body": body});
+    let all = 240;
+    for first in (0..all).step_by(60) {
+        let jobs: Vec<_> = (first..first + 60).map(job).collect();
+        let put = server.post("/batch/jobs", json!({"jobs": jobs})).await;
+        assert_eq!(put.expect("an answer").0, 200);
+    }
     disk.set(Field::ReadError, EIO);
-    for path in ["/topics/t/jobs?state=ready&limit=1000", "/topics/t/pop?count=60", "/jobs/job:00"]
+    for path in ["/topics/t/jobs?state=ready&limit=1000", "/topics/t/pop?count=60", "/jobs/job:000"]
     {
         let (status, answer) = server.get(path).await;
         assert_eq!(
@@ -86,12 +89,12 @@ async fn a_disk_that_cannot_be_read_is_told_and_costs_no_job() {
     }
     disk.set(Field::ReadError, 0);
     let mut found = ids(&server).await;
-    while found.len() < 60 {
+    while found.len() < all {
         let more = ids(&server).await;
         assert!(!more.is_empty(), "only {found:?}");
         found.extend(more);
     }
-    let expected: Vec<String> = (0..60).map(|n| format!("job:{n:02}")).collect();
+    let expected: Vec<String> = (0..all).map(|n| format!("job:{n:03}")).collect();
     assert_eq!(found, expected);
 }
 

@@ -37,12 +37,17 @@ macro_rules! in_one_bucket {
     ($($name:ident: $transition:ident($part:ty) -> $reply:ty;)+) => {
         pub trait InOneBucket {
             $(async fn $name(&self, bucket: Bucket, part: $part) -> Outcome<$reply>;)+
+            async fn look_in(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look>;
         }
 
         impl<S: Store + ?Sized> InOneBucket for S {
             $(async fn $name(&self, bucket: Bucket, part: $part) -> Outcome<$reply> {
                 one(self.$transition(vec![(bucket, part)]).await)
             })+
+
+            async fn look_in(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
+                one(self.look(vec![(bucket, topics)], true).await)
+            }
         }
     };
 }
@@ -58,7 +63,6 @@ in_one_bucket! {
     kick_in: kick(Vec<JobId>) -> Vec<Reply<Topic>>;
     delete_in: delete(Vec<JobId>) -> Vec<Reply<State>>;
     reschedule_in: reschedule(Vec<(JobId, Change)>) -> Vec<Reply<Job>>;
-    look_in: look(Vec<Topic>) -> Look;
 }
 
 pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> Outcome<Promoted> {

@@ -265,7 +265,7 @@ impl Store for FileStore {
         }
     }
 
-    async fn look(&self, parts: Parts<Vec<Topic>>) -> Outcomes<Look> {
+    async fn look(&self, parts: Parts<Vec<Topic>>, _deadlines: bool) -> Outcomes<Look> {
         let work = |(bucket, topics): (Bucket, Vec<Topic>)| {
             self.writer
                 .read(move |desk| Ok(desk.machines[bucket.index()].look(desk.now(), &topics)))

@@ -259,8 +259,12 @@ impl Store for RedisStore {
         self.promote_due(buckets, limit).await
     }
 
-    async fn look(&self, parts: Parts<Vec<Topic>>) -> Outcomes<Look> {
-        self.look_at(&parts).await
+    async fn look(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> Outcomes<Look> {
+        self.look_at(&parts, deadlines).await
+    }
+
+    fn has_others(&self, bucket: Bucket) -> bool {
+        self.hints.has_others(bucket)
     }
 
     async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {

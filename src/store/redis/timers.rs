@@ -33,23 +33,34 @@ impl RedisStore {
         read.collect()
     }
 
-    pub(super) async fn look_at(&self, parts: &[(Bucket, Vec<Topic>)]) -> Outcomes<Look> {
+    pub(super) async fn look_at(
+        &self,
+        parts: &[(Bucket, Vec<Topic>)],
+        deadlines: bool,
+    ) -> Outcomes<Look> {
         let at_once = if self.nodes.is_one() { parts.len().max(1) } else { 1 };
-        let looks =
-            parts.chunks(at_once).map(async |parts| match self.look_together(parts).await {
+        let looks = parts.chunks(at_once).map(async |parts| {
+            match self.look_together(parts, deadlines).await {
                 Ok(looks) => looks.into_iter().map(Ok).collect(),
                 Err(error) => parts.iter().map(|_| Err(error.clone())).collect::<Vec<_>>(),
-            });
+            }
+        });
         join_all(looks).await.into_iter().flatten().collect()
     }
 
     /// A look into buckets whose keys may go in one command. An idle store has no deadlines: then that
     /// is seen at once, and not asked of each bucket.
-    async fn look_together(&self, parts: &[(Bucket, Vec<Topic>)]) -> Outcome<Vec<Look>> {
+    async fn look_together(
+        &self,
+        parts: &[(Bucket, Vec<Topic>)],
+        deadlines: bool,
+    ) -> Outcome<Vec<Look>> {
         let keys = || parts.iter().map(|(bucket, _)| &self.keys[bucket.index()]);
         let mut pipeline = Pipeline::new();
         pipeline.cmd("MGET").arg(keys().map(|keys| &keys.epoch).collect::<Vec<_>>());
-        pipeline.cmd("EXISTS").arg(keys().map(|keys| &keys.bucket).collect::<Vec<_>>());
+        if deadlines {
+            pipeline.cmd("EXISTS").arg(keys().map(|keys| &keys.bucket).collect::<Vec<_>>());
+        }
         for (keys, (_, topics)) in keys().zip(parts) {
             for topic in topics {
                 pipeline.cmd("ZCARD").arg(keys.topic(State::Ready, topic));
@@ -58,7 +69,7 @@ impl RedisStore {
         let (mut answers, mut micros) = self.ask_with_time(parts, pipeline).await?;
         let mut epochs = answers.inner()?;
         let mut nexts = Vec::new();
-        if answers.number()? > 0 {
+        if deadlines && answers.number()? > 0 {
             let mut pipeline = Pipeline::new();
             for keys in keys() {
                 pipeline.cmd("ZRANGE").arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");

@@ -1,6 +1,6 @@
 //! What transitions write, row by row.
 
-use rusqlite::params;
+use rusqlite::{Statement, params};
 
 use super::{
     Records, damage,
@@ -44,6 +44,10 @@ impl Records {
         let mut done = 0;
         while let Some(write) = writes.get(done) {
             debug_assert!(!self.connection.is_autocommit(), "the first error ends it");
+            if matches!(write, Write::Insert { .. }) {
+                done += self.insert_all(&writes[done..]).map_err(|(n, cause)| (done + n, cause))?;
+                continue;
+            }
             let deletes = if by_ranges { self.deletes(&writes[done..]) } else { Vec::new() };
             let written = match deletes.len() {
                 0 => self.write_one(write),
@@ -90,9 +94,7 @@ impl Records {
             return self.set_aside(serial, gone);
         }
         match write {
-            Write::Insert { serial, job, created_at, due_at } => {
-                self.insert(*serial, job, *created_at, *due_at)
-            }
+            Write::Insert { .. } => unreachable!("inserts go together"),
             Write::Due { serial, due_at } => {
                 self.update(*serial, Some(*due_at), &Change::default())
             }
@@ -119,43 +121,17 @@ impl Records {
         }
     }
 
-    fn insert(
-        &self,
-        serial: u64,
-        job: &NewJob,
-        created_at: UnixMillis,
-        due_at: UnixMillis,
-    ) -> Done {
-        let backoff = job.backoff.as_ref().map(Backoff::to_string);
-        let row = PoolRow {
-            serial: signed(serial),
-            id: job.id.as_str(),
-            topic: job.topic.as_str(),
-            created_at: signed(created_at.get()),
-            due_at: signed(due_at.get()),
-            ttr: signed(job.ttr.get()),
-            max_attempts: i64::from(job.max_attempts),
-            backoff: backoff.as_deref(),
-            dead_retention: signed(job.dead_retention.get()),
-            body_checksum: i64::from(crc32fast::hash(&job.body)),
-        };
-        self.run(
-            "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            params![
-                row.serial,
-                row.id,
-                row.topic,
-                row.created_at,
-                row.due_at,
-                row.ttr,
-                row.max_attempts,
-                row.backoff,
-                row.dead_retention,
-                row.body_checksum,
-                row.checksum(&mut Vec::with_capacity(256)),
-                &job.body[..],
-            ],
-        )
+    /// The inserts that these writes begin with, by one statement; answers how many they are.
+    fn insert_all(&self, writes: &[Write]) -> Result<usize, (usize, rusqlite::Error)> {
+        let sql = "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let mut statement = self.connection.prepare_cached(sql).map_err(|cause| (0, cause))?;
+        let mut buffer = Vec::with_capacity(256);
+        for (index, write) in writes.iter().enumerate() {
+            let Write::Insert { serial, job, created_at, due_at } = write else { return Ok(index) };
+            insert(&mut statement, &mut buffer, *serial, job, (*created_at, *due_at))
+                .map_err(|cause| (index, cause))?;
+        }
+        Ok(writes.len())
     }
 
     /// Changes a record, if what is there is sound: a new checksum over a flipped field would make
@@ -282,6 +258,43 @@ impl Records {
             _ => Ok(()),
         }
     }
+}
+
+fn insert(
+    statement: &mut Statement<'_>,
+    buffer: &mut Vec<u8>,
+    serial: u64,
+    job: &NewJob,
+    (created_at, due_at): (UnixMillis, UnixMillis),
+) -> Done {
+    let backoff = job.backoff.as_ref().map(Backoff::to_string);
+    let row = PoolRow {
+        serial: signed(serial),
+        id: job.id.as_str(),
+        topic: job.topic.as_str(),
+        created_at: signed(created_at.get()),
+        due_at: signed(due_at.get()),
+        ttr: signed(job.ttr.get()),
+        max_attempts: i64::from(job.max_attempts),
+        backoff: backoff.as_deref(),
+        dead_retention: signed(job.dead_retention.get()),
+        body_checksum: i64::from(crc32fast::hash(&job.body)),
+    };
+    let inserted = statement.execute(params![
+        row.serial,
+        row.id,
+        row.topic,
+        row.created_at,
+        row.due_at,
+        row.ttr,
+        row.max_attempts,
+        row.backoff,
+        row.dead_retention,
+        row.body_checksum,
+        row.checksum(buffer),
+        &job.body[..],
+    ]);
+    inserted.map(drop)
 }
 
 #[cfg(test)]

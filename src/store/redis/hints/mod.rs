@@ -114,6 +114,11 @@ impl Hints {
         Ok(most)
     }
 
+    /// Whether another process listens, or this one cannot know.
+    pub(super) fn has_others(&self, bucket: Bucket) -> bool {
+        self.outbox.has_others(bucket)
+    }
+
     pub(super) fn tell(&self, hint: Hint) {
         let mut waiting = self.outbox.lock();
         match hint {
