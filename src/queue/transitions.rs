@@ -18,7 +18,9 @@ use super::{
     waiters::Waiters,
 };
 use crate::{
-    job::{Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, State, Topic, UnixMillis},
+    job::{
+        Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, State, Topic, UnixMillis,
+    },
     store::{
         Applied, Bury, Held, How, Moved, Outcome, Outcomes, Parts, Placed, Popped, Release, Reply,
         Store, StoreError, Touch, Want,
@@ -138,8 +140,9 @@ impl Context {
                     context.stats.count(replies.iter().flatten(), |since| since.finished += 1)
                 },
             ),
+            // To write a job's attempt anew takes Redis as long as to put two.
             release: self.dispatcher(
-                |_| 1,
+                |_| 2,
                 |store: Arc<dyn Store>, parts| async move { store.release(parts).await },
                 |context, bucket, replies| {
                     context.count_dead(replies);
@@ -156,7 +159,7 @@ impl Context {
                 },
             ),
             bury: self.dispatcher(
-                |_| 1,
+                |_| 2,
                 |store: Arc<dyn Store>, parts| async move { store.bury(parts).await },
                 |context, _, replies| context.count_dead(replies),
             ),
@@ -192,7 +195,11 @@ impl Context {
     }
 
     fn put(&self) -> Dispatcher<NewJob, Reply<Placed>> {
-        let weight = |job: &NewJob| 1 + job.body.len() / PART;
+        // To replace a job takes Redis as long as to put three.
+        let weight = |job: &NewJob| match job.on_conflict {
+            OnConflict::Replace => 3 + job.body.len() / PART,
+            OnConflict::Reject | OnConflict::Keep => 1 + job.body.len() / PART,
+        };
         let bucket_of = |job: &NewJob, buckets: Buckets| buckets.of(&job.id);
         Dispatcher::new(&self.store, bucket_of, || {
             let context = self.clone();
