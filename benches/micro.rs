@@ -12,7 +12,7 @@ use delay_queue::{
     job::{Bucket, Buckets, IdMaker, Millis, NewJob, Nonce, OnConflict, PoppedJob, Schedule},
     measured::{Coalescer, Record, record, record_rest},
     store::{
-        Clock, Held, Options, Store, Want,
+        Clock, Claim, Options, Store, PopRequest,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
@@ -81,7 +81,7 @@ struct Spans {
 async fn way(store: &dyn Store, ids: &IdMaker, batch: usize) -> Spans {
     let jobs = (0..batch).map(|_| new_job(ids)).collect();
     let count = u16::try_from(batch).expect("a small batch");
-    let want = Want { topic: "orders".parse().expect("a topic"), count, ttr: None };
+    let want = PopRequest { topic: "orders".parse().expect("a topic"), count, ttr: None };
 
     let began = Instant::now();
     assert!(store.put(vec![(Bucket::FIRST, jobs)]).await[0].is_ok());
@@ -94,7 +94,7 @@ async fn way(store: &dyn Store, ids: &IdMaker, batch: usize) -> Spans {
 
     let popped = popped.into_iter().next().expect("an outcome").expect("popped").remove(0).jobs;
     assert_eq!(popped.len(), batch);
-    let held = |job: PoppedJob| Held { id: job.id, reservation: Some(job.reservation) };
+    let held = |job: PoppedJob| Claim { id: job.id, reservation: Some(job.reservation) };
     let held = popped.into_iter().map(held).collect();
     let began = Instant::now();
     assert!(store.finish(vec![(Bucket::FIRST, held)]).await[0].is_ok());

@@ -12,13 +12,13 @@ use crate::{
     },
 };
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type StoreResult<T> = Result<T, Box<dyn Error>>;
 
 /// Most topics of a file store that are counted.
 const TOPICS: usize = 100_000;
 
 /// Prints what it finds; an error if something must be mended.
-pub(super) fn run(settings: &Settings, repair: bool) -> Outcome<()> {
+pub(super) fn run(settings: &Settings, repair: bool) -> StoreResult<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = match settings.store.location()? {
         StoreUrl::File(dir) => runtime.block_on(on_file(&dir, settings, repair))?,
@@ -61,7 +61,7 @@ impl Report {
     }
 }
 
-async fn on_file(dir: &Path, settings: &Settings, repair: bool) -> Outcome<Report> {
+async fn on_file(dir: &Path, settings: &Settings, repair: bool) -> StoreResult<Report> {
     let mut report = Report::default();
     report.line("store", format_args!("file:{}", dir.display()));
     report.line("ack", "on disk: every answer waits for fsync");
@@ -69,7 +69,7 @@ async fn on_file(dir: &Path, settings: &Settings, repair: bool) -> Outcome<Repor
         report.line("layout", "no store there yet: the first start makes it");
         return Ok(report.end(&[], Vec::new()));
     }
-    let options = || -> Outcome<Options> {
+    let options = || -> StoreResult<Options> {
         Ok(Options { buckets: settings.store.buckets()?, clock: Clock::Own })
     };
     let mut opened = examined(dir, options()?).await;
@@ -124,7 +124,7 @@ async fn on_redis(
     options: &RedisOptions,
     settings: &StoreSettings,
     repair: bool,
-) -> Outcome<Report> {
+) -> StoreResult<Report> {
     let mut report = Report::default();
     report.line("store", format_args!("{} (prefix {:?})", options.url, options.prefix));
     let mut found = match examine(options, repair).await {
@@ -170,7 +170,7 @@ async fn on_redis(
 }
 
 /// How evenly numbers of buckets spread over masters.
-fn spread_lines(report: &mut Report, prefix: &str, found: &Examined) -> Outcome<()> {
+fn spread_lines(report: &mut Report, prefix: &str, found: &Examined) -> StoreResult<()> {
     let masters = found.servers.len();
     let counts: BTreeMap<u16, ()> = [16, 64, 256, found.buckets].map(|n| (n, ())).into();
     let mut over: Vec<usize> = vec![3, 6];

@@ -50,7 +50,7 @@ pub struct ServerSettings {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct TimerSettings {
-    pub max_sleep: Millis,
+    pub poll_interval: Millis,
 }
 
 /// `[queue]`
@@ -186,7 +186,7 @@ impl Settings {
             self.store.location().map(drop),
             self.store.buckets().map(drop),
             self.prefix(),
-            between("timer.max_sleep", self.timer.max_sleep, Millis::new(10), minute),
+            between("timer.max_sleep", self.timer.poll_interval, Millis::new(10), minute),
             between("queue.ttr", self.queue.ttr, MIN_TTR, MAX_TTR),
             between("store.connect_timeout", self.store.connect_timeout, Millis::ZERO, day),
             between("server.shutdown_grace", self.server.shutdown_grace, Millis::ZERO, day),

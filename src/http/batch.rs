@@ -13,7 +13,7 @@ use super::{
     log::PartFailed,
     parse::parse,
     problem::{Problem, Written},
-    wire::{self, Bare, Became, Place, Wish},
+    wire::{self, IdOnly, TransitionResponse, Place, ActionRequest},
 };
 use crate::{
     job::JobId,
@@ -30,7 +30,7 @@ pub(super) struct Results {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ResultOfOne {
-    Done(Became),
+    Done(TransitionResponse),
     Refused(Written),
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn put(State(app): State<App>, _: NoQuery, Content(content): Co
         |(id, _)| id.clone(),
         |(_, topic), (id, placed)| {
             let status = placed_status(placed.how);
-            Became::placed(id, topic, placed).with_status(status)
+            TransitionResponse::placed(id, topic, placed).with_status(status)
         },
     )
     .await
@@ -67,7 +67,7 @@ pub(super) async fn finish(
         held,
         call,
         |id| Some(id.clone()),
-        |id, _topic| Became::finished(id).with_status(StatusCode::NO_CONTENT),
+        |id, _topic| TransitionResponse::finished(id).with_status(StatusCode::NO_CONTENT),
     )
     .await
 }
@@ -83,7 +83,7 @@ pub(super) async fn release(
         releases,
         call,
         |id| Some(id.clone()),
-        |id, moved| Became::moved(id, &moved).with_status(StatusCode::OK),
+        |id, moved| TransitionResponse::moved(id, &moved).with_status(StatusCode::OK),
     )
     .await
 }
@@ -95,7 +95,7 @@ pub(super) async fn touch(State(app): State<App>, _: NoQuery, Content(content): 
         touches,
         call,
         |id| Some(id.clone()),
-        |id, until| Became::held_until(id, until).with_status(StatusCode::OK),
+        |id, until| TransitionResponse::held_until(id, until).with_status(StatusCode::OK),
     )
     .await
 }
@@ -105,13 +105,13 @@ pub(super) async fn delete(
     _: NoQuery,
     Content(content): Content,
 ) -> Answer {
-    let ids = wishes::<Bare>(&content, |id| id)?;
+    let ids = wishes::<IdOnly>(&content, |id| id)?;
     let call = async |ids| app.queue.delete(ids).await;
     answer(
         ids,
         call,
         |id| Some(id.clone()),
-        |id, was| Became::in_state(id, was).with_status(StatusCode::OK),
+        |id, was| TransitionResponse::in_state(id, was).with_status(StatusCode::OK),
     )
     .await
 }
@@ -138,17 +138,17 @@ fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
 /// One job of a batch: what is told of it (`T`) and what is asked (`J`), or why it is refused.
 type Item<T, J> = Result<(T, J), Problem>;
 
-fn wishes<W: Wish>(
+fn wishes<W: ActionRequest>(
     content: &Bytes,
     id: impl Fn(&W::Job) -> &JobId,
 ) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
-    let wish = |(index, json): (usize, &RawValue)| {
+    let action = |(index, json): (usize, &RawValue)| {
         let within = format!("jobs[{index}]");
-        let wish: W = parse(json.get().as_bytes(), &within)?;
-        let job = wish.valid(Place::Batch).map_err(|problem| problem.within(&within))?;
+        let action: W = parse(json.get().as_bytes(), &within)?;
+        let job = action.valid(Place::Batch).map_err(|problem| problem.within(&within))?;
         Ok((id(&job).clone(), job))
     };
-    Ok(jobs(content)?.into_iter().enumerate().map(wish).collect())
+    Ok(jobs(content)?.into_iter().enumerate().map(action).collect())
 }
 
 /// Has the valid jobs done, and puts the results together.
@@ -156,7 +156,7 @@ async fn answer<T, J, O>(
     items: Vec<Item<T, J>>,
     call: impl AsyncFnOnce(Vec<J>) -> Vec<Result<O, QueueError>>,
     id: impl Fn(&T) -> Option<JobId>,
-    done: impl Fn(T, O) -> Became,
+    done: impl Fn(T, O) -> TransitionResponse,
 ) -> Answer {
     let mut jobs = Vec::with_capacity(items.len());
     let tags: Vec<Result<T, Problem>> = items

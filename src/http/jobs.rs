@@ -14,32 +14,32 @@ use super::{
     parse::{parse, parse_or_default},
     problem::Problem,
     query::Query,
-    wire::{self, Bare, Became, Place, ShownJob, Wish},
+    wire::{self, IdOnly, TransitionResponse, Place, JobResponse, ActionRequest},
 };
-use crate::{job, queue::QueueError, store::How};
+use crate::{job, queue::QueueError, store::PutOutcome};
 
-type Answer = Result<Json<Became>, Problem>;
+type Answer = Result<Json<TransitionResponse>, Problem>;
 
 pub(super) async fn put(
     State(app): State<App>,
     OriginalUri(uri): OriginalUri,
     _: NoQuery,
     Content(content): Content,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Became>), Problem> {
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<TransitionResponse>), Problem> {
     let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits)?;
     let topic = put.topic.clone();
     let (id, placed) = one(app.queue.put(vec![put]).await)?;
     // Beside the route that was called: at the root, or under /v1.
     let location = [(LOCATION, format!("{}/{id}", uri.path()))];
     let status = placed_status(placed.how);
-    Ok((status, location, Json(Became::placed(id, topic, placed))))
+    Ok((status, location, Json(TransitionResponse::placed(id, topic, placed))))
 }
 
 /// Created, or a job that lived before.
-pub(super) fn placed_status(how: How) -> StatusCode {
+pub(super) fn placed_status(how: PutOutcome) -> StatusCode {
     match how {
-        How::Created => StatusCode::CREATED,
-        How::Kept | How::Replaced => StatusCode::OK,
+        PutOutcome::Created => StatusCode::CREATED,
+        PutOutcome::Kept | PutOutcome::Replaced => StatusCode::OK,
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn get(
     _: NoQuery,
 ) -> Result<Response, Problem> {
     app.memory.has_room()?;
-    app.memory.answer(&ShownJob::from(app.queue.get(id).await?))
+    app.memory.answer(&JobResponse::from(app.queue.get(id).await?))
 }
 
 pub(super) async fn patch(
@@ -57,7 +57,7 @@ pub(super) async fn patch(
     PathId(id): PathId,
     _: NoQuery,
     Content(content): Content,
-) -> Result<Json<ShownJob>, Problem> {
+) -> Result<Json<JobResponse>, Problem> {
     let mut patch = parse::<wire::PatchJob>(&content, "")?;
     if patch.tells() {
         patch = patch.beside(&app.queue.get(id.clone()).await?)?;
@@ -73,9 +73,9 @@ pub(super) async fn delete(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let id = wish::<Bare>(id, &uri, &content)?;
+    let id = action::<IdOnly>(id, &uri, &content)?;
     let was = one(app.queue.delete(vec![id.clone()]).await)?;
-    Ok(Json(Became::in_state(id, was)))
+    Ok(Json(TransitionResponse::in_state(id, was)))
 }
 
 pub(super) async fn finish(
@@ -84,7 +84,7 @@ pub(super) async fn finish(
     uri: Uri,
     Content(content): Content,
 ) -> Result<StatusCode, Problem> {
-    let held = wish::<wire::Finish>(id, &uri, &content)?;
+    let held = action::<wire::Finish>(id, &uri, &content)?;
     one(app.queue.finish(vec![held]).await)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -95,9 +95,9 @@ pub(super) async fn release(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let release = wish::<wire::Release>(id.clone(), &uri, &content)?;
+    let release = action::<wire::Release>(id.clone(), &uri, &content)?;
     let moved = one(app.queue.release(vec![release]).await)?;
-    Ok(Json(Became::moved(id, &moved)))
+    Ok(Json(TransitionResponse::moved(id, &moved)))
 }
 
 pub(super) async fn touch(
@@ -106,9 +106,9 @@ pub(super) async fn touch(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let touch = wish::<wire::Touch>(id.clone(), &uri, &content)?;
+    let touch = action::<wire::Touch>(id.clone(), &uri, &content)?;
     let until = one(app.queue.touch(vec![touch]).await)?;
-    Ok(Json(Became::held_until(id, until)))
+    Ok(Json(TransitionResponse::held_until(id, until)))
 }
 
 pub(super) async fn bury(
@@ -117,9 +117,9 @@ pub(super) async fn bury(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let bury = wish::<wire::Bury>(id.clone(), &uri, &content)?;
+    let bury = action::<wire::Bury>(id.clone(), &uri, &content)?;
     one(app.queue.bury(vec![bury]).await)?;
-    Ok(Json(Became::in_state(id, job::State::Dead)))
+    Ok(Json(TransitionResponse::in_state(id, job::State::Dead)))
 }
 
 pub(super) async fn kick(
@@ -128,13 +128,13 @@ pub(super) async fn kick(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let id = wish::<Bare>(id, &uri, &content)?;
+    let id = action::<IdOnly>(id, &uri, &content)?;
     one(app.queue.kick(vec![id.clone()]).await)?;
-    Ok(Json(Became::in_state(id, job::State::Ready)))
+    Ok(Json(TransitionResponse::in_state(id, job::State::Ready)))
 }
 
 /// What a request asks of the job in its path, by query and body.
-fn wish<W: Wish>(id: job::JobId, uri: &Uri, content: &[u8]) -> Result<W::Job, Problem> {
+fn action<W: ActionRequest>(id: job::JobId, uri: &Uri, content: &[u8]) -> Result<W::Job, Problem> {
     let mut query = Query::new(uri);
     let reservation = query.reservation()?;
     query.finish()?;

@@ -109,18 +109,18 @@ impl Share {
 
     /// The same bytes, which hold this share until the last part of them is dropped.
     pub(super) fn hold(self, bytes: Vec<u8>) -> Bytes {
-        struct Held {
+        struct Claim {
             bytes: Vec<u8>,
             _share: Share,
         }
 
-        impl AsRef<[u8]> for Held {
+        impl AsRef<[u8]> for Claim {
             fn as_ref(&self) -> &[u8] {
                 &self.bytes
             }
         }
 
-        Bytes::from_owner(Held { bytes, _share: self })
+        Bytes::from_owner(Claim { bytes, _share: self })
     }
 }
 

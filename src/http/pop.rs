@@ -27,7 +27,7 @@ use super::{
     query::Query,
     wire::{PopOptions, PoppedJobs},
 };
-use crate::queue::Handed;
+use crate::queue::PendingDelivery;
 
 pub(super) async fn pop(
     State(app): State<App>,
@@ -61,7 +61,7 @@ pub(super) async fn pop(
 /// text; if the client is gone by then, they are given back.
 struct HandedBody {
     json: Option<Bytes>,
-    handed: Option<Handed>,
+    handed: Option<PendingDelivery>,
     peer: Peer,
 }
 
@@ -114,19 +114,19 @@ mod tests {
         let settings = QueueSettings {
             defaults: Defaults { ttr: HOUR, max_attempts: 1, dead_retention: HOUR },
             require_reservation: false,
-            max_sleep: Duration::from_secs(1),
+            poll_interval: Duration::from_secs(1),
         };
         Queue::start(store, settings).await.expect("it starts")
     }
 
-    async fn popped(queue: &Queue) -> Handed {
+    async fn popped(queue: &Queue) -> PendingDelivery {
         let topics = vec!["t".parse().expect("a topic")];
         let wait = Duration::from_secs(10);
         queue.pop(Pop { topics, count: 1, ttr: None, wait }).await.expect("popped")
     }
 
     /// The answer to a pop, and the client's end of its connection.
-    async fn answer(handed: Handed) -> (HandedBody, TcpStream) {
+    async fn answer(handed: PendingDelivery) -> (HandedBody, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let client = TcpStream::connect(address).await.expect("connected");

@@ -12,7 +12,7 @@ use super::{
     parse::{nothing, parse},
     problem::Problem,
     query::Query,
-    wire::{JobsPage, Kicked, Paused, Purged, PutTopic, ShownTopic, TopicsPage},
+    wire::{JobsPage, Kicked, Paused, Purged, PutTopic, TopicResponse, TopicsPage},
 };
 use crate::{
     job::Topic,
@@ -44,7 +44,7 @@ pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Json<Topics
     let cursor = last.filter(|_| more);
     let topics = topics.into_iter().map(|(topic, counts)| {
         let paused = app.queue.is_paused(&topic);
-        ShownTopic::new(topic, counts, paused)
+        TopicResponse::new(topic, counts, paused)
     });
     Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
 }
@@ -53,16 +53,16 @@ pub(super) async fn get(
     State(app): State<App>,
     PathTopic(topic): PathTopic,
     uri: Uri,
-) -> Result<Json<ShownTopic>, Problem> {
+) -> Result<Json<TopicResponse>, Problem> {
     Query::new(&uri).finish()?;
     shown(&app, topic).await
 }
 
-async fn shown(app: &App, topic: Topic) -> Result<Json<ShownTopic>, Problem> {
+async fn shown(app: &App, topic: Topic) -> Result<Json<TopicResponse>, Problem> {
     let look = app.queue.topic(&topic).await?;
     let (paused, defaults) = (app.queue.is_paused(&topic), app.queue.defaults(&topic));
     let since_start = app.queue.since_start(&topic);
-    Ok(Json(ShownTopic::in_full(topic, &look, paused, (defaults, since_start))))
+    Ok(Json(TopicResponse::in_full(topic, &look, paused, (defaults, since_start))))
 }
 
 pub(super) async fn put(
@@ -70,7 +70,7 @@ pub(super) async fn put(
     PathTopic(topic): PathTopic,
     _: NoQuery,
     Content(content): Content,
-) -> Result<(Did, Json<ShownTopic>), Problem> {
+) -> Result<(Did, Json<TopicResponse>), Problem> {
     let defaults = parse::<PutTopic>(&content, "")?.valid(&topic, app.queue.is_paused(&topic))?;
     let did = Did(serde_json::to_string(&defaults).unwrap_or_default());
     app.queue.set_defaults(topic.clone(), defaults).await?;

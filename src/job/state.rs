@@ -68,7 +68,7 @@ pub enum Event {
     /// A consumer takes it.
     Pop,
     /// What a pop reserved could not be handed over.
-    GiveBack,
+    Unpop,
     /// The consumer is done.
     Finish,
     /// The consumer gives it back.
@@ -98,7 +98,7 @@ impl Event {
         Self::Promote(After::Later),
         Self::Promote(After::Spent),
         Self::Pop,
-        Self::GiveBack,
+        Self::Unpop,
         Self::Finish,
         Self::Release(After::Now),
         Self::Release(After::Later),
@@ -190,9 +190,9 @@ pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal
 
         (E::Pop, Ready) => Reserved,
         (E::Pop, _) => return Err(Refusal::NotReady),
-        (E::GiveBack, Reserved) => Ready,
+        (E::Unpop, Reserved) => Ready,
         (E::Touch, Reserved) => Reserved,
-        (E::GiveBack | E::Touch, _) => return Err(Refusal::ReservationLost),
+        (E::Unpop | E::Touch, _) => return Err(Refusal::ReservationLost),
 
         (E::Finish | E::Delete, _) => return Ok(None),
         (E::Release(_), Dead) => Dead,

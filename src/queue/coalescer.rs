@@ -18,7 +18,7 @@ use futures::{
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::store::{MAX_BATCH, Outcomes, StoreError};
+use crate::store::{MAX_BATCH, StoreResults, StoreError};
 
 /// With so many jobs waiting, a second call is worth its own cost.
 const WORTH_A_CALL: usize = 16;
@@ -29,7 +29,7 @@ const UNDER_WAY: usize = 2;
 const MOST: usize = 4;
 
 /// Makes one call for a batch; answers what became of each job, in the batch's order.
-type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, Outcomes<O>> + Send + Sync>;
+type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, StoreResults<O>> + Send + Sync>;
 
 /// Gathers what concurrent callers submit into calls.
 pub struct Coalescer<I, O> {
@@ -70,7 +70,7 @@ impl<I, O> State<I, O> {
 /// What one caller brought.
 struct Group<I, O> {
     jobs: Vec<I>,
-    reply: oneshot::Sender<Outcomes<O>>,
+    reply: oneshot::Sender<StoreResults<O>>,
 }
 
 /// What goes in one call: the jobs of all groups, and for each group how many are its own.
@@ -79,7 +79,7 @@ struct Batch<I, O> {
     groups: Groups<O>,
 }
 
-type Groups<O> = Vec<(usize, oneshot::Sender<Outcomes<O>>)>;
+type Groups<O> = Vec<(usize, oneshot::Sender<StoreResults<O>>)>;
 
 impl<I, O> Clone for Coalescer<I, O> {
     fn clone(&self) -> Self {
@@ -91,7 +91,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     /// Calls are spawned on `calls`.
     pub fn new<F>(calls: &TaskTracker, call: impl Fn(Vec<I>) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Outcomes<O>> + Send + 'static,
+        F: Future<Output = StoreResults<O>> + Send + 'static,
     {
         Self::weighing(|_| 1, MAX_BATCH, calls, call)
     }
@@ -104,7 +104,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         call: impl Fn(Vec<I>) -> F + Send + Sync + 'static,
     ) -> Self
     where
-        F: Future<Output = Outcomes<O>> + Send + 'static,
+        F: Future<Output = StoreResults<O>> + Send + 'static,
     {
         let call: Call<I, O> = Box::new(move |jobs| call(jobs).boxed());
         let state = Mutex::new(State { waiting: VecDeque::new(), jobs: 0, calling: 0 });
@@ -113,7 +113,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
 
     /// Has `jobs` done, perhaps with those of others, in as few calls as the limit allows. Answers
     /// what became of each, in their order.
-    pub async fn submit(&self, mut jobs: Vec<I>) -> Outcomes<O> {
+    pub async fn submit(&self, mut jobs: Vec<I>) -> StoreResults<O> {
         if jobs.len() == 1 {
             return self.submit_one(jobs).await;
         }
@@ -144,7 +144,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     }
 
     /// No more jobs than the limit: they are not divided.
-    fn submit_one(&self, jobs: Vec<I>) -> impl Future<Output = Outcomes<O>> + use<I, O> {
+    fn submit_one(&self, jobs: Vec<I>) -> impl Future<Output = StoreResults<O>> + use<I, O> {
         let (reply, replied) = oneshot::channel();
         let count = jobs.len();
         let start = {
@@ -211,7 +211,7 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
 }
 
 /// Gives a call's answers to those who wait. A receiver that is gone: nobody needs the answer.
-fn deliver<O>(answered: Option<(Outcomes<O>, Groups<O>)>) {
+fn deliver<O>(answered: Option<(StoreResults<O>, Groups<O>)>) {
     let Some((outcomes, groups)) = answered else { return };
     let missing = || Err(StoreError::unreadable("fewer replies than jobs"));
     let mut outcomes = outcomes.into_iter();
@@ -242,7 +242,7 @@ mod tests {
         })
     }
 
-    fn replies<O>(outcomes: Outcomes<O>) -> Vec<O> {
+    fn replies<O>(outcomes: StoreResults<O>) -> Vec<O> {
         outcomes.into_iter().map(|outcome| outcome.expect("replied")).collect()
     }
 

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use super::coalescer::Coalescer;
 use crate::{
     job::{Bucket, Buckets},
-    store::{Outcomes, Parts, Store, StoreError},
+    store::{StoreResults, Parts, Store, StoreError},
 };
 
 /// Sends each job to the server that has its bucket.
@@ -36,7 +36,7 @@ impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
     }
 
     /// Has jobs done, all servers at once. Answers what became of each, in their order.
-    pub(super) async fn submit(&self, jobs: Vec<I>) -> Outcomes<O> {
+    pub(super) async fn submit(&self, jobs: Vec<I>) -> StoreResults<O> {
         if let [job] = &jobs[..] {
             let server = (self.server_of)(job);
             return self.coalescers[server.index()].submit(jobs).await;
@@ -70,7 +70,7 @@ pub(super) fn divide<I>(jobs: Vec<I>, bucket: impl Fn(&I) -> Bucket) -> (Parts<V
 
 impl Order {
     /// What became of the jobs of each part, in the order in which the jobs were.
-    pub(super) fn restore<O>(self, parts: Vec<Outcomes<O>>) -> Outcomes<O> {
+    pub(super) fn restore<O>(self, parts: Vec<StoreResults<O>>) -> StoreResults<O> {
         let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
         let missing = || Err(StoreError::unreadable("fewer replies than jobs"));
         let next = |part: usize| parts.get_mut(part).and_then(Iterator::next);

@@ -4,12 +4,12 @@
 //! the store (`coalescer`), and tells what follows from it (`transitions`) to the timer and to waiting
 //! pops. Nothing here knows HTTP or a kind of store, or reads a clock to decide anything.
 
-mod addressed;
+mod has_job_id;
 mod coalescer;
 mod dispatcher;
 mod error;
-mod handed;
-mod news;
+mod delivery;
+mod hint_listener;
 mod pop;
 mod put;
 mod readiness;
@@ -19,7 +19,7 @@ mod timer_handle;
 mod topic_settings;
 mod topics;
 mod transitions;
-mod turn;
+mod sticky;
 mod unanswered;
 mod waiters;
 
@@ -29,31 +29,31 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    addressed::Addressed,
+    has_job_id::HasJobId,
     dispatcher::Dispatcher,
-    handed::WayBack,
-    news::Listen,
+    delivery::Returner,
+    hint_listener::HintListener,
     stats::Stats,
     timer::Timer,
     timer_handle::TimerHandle,
-    topic_settings::{Follow, Topics},
+    topic_settings::{Refresher, TopicSettingsCache},
     transitions::{Context, Transitions},
-    turn::Turn,
+    sticky::StickyBucket,
     unanswered::Unanswered,
     waiters::Waiters,
 };
 use crate::{
     job::{Change, Defaults, IdMaker, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Bury, Held, Moved, Outcome, Release, Reply, Store, StoreError, Touch},
+    store::{Bury, Claim, Transitioned, StoreResult, Release, Reply, Store, StoreError, Touch},
 };
 
 pub use coalescer::Coalescer;
 pub use error::QueueError;
-pub use handed::Handed;
+pub use delivery::PendingDelivery;
 pub use pop::Pop;
 pub use put::Put;
 pub use readiness::Readiness;
-pub use stats::Since;
+pub use stats::Counters;
 pub use topics::{Listed, Position};
 
 /// How the queue behaves.
@@ -64,7 +64,7 @@ pub struct QueueSettings {
     /// Whether finish, release, touch and bury demand a reservation.
     pub require_reservation: bool,
     /// The longest sleep of a timer.
-    pub max_sleep: Duration,
+    pub poll_interval: Duration,
 }
 
 /// The queue.
@@ -73,13 +73,13 @@ pub struct Queue {
     settings: QueueSettings,
     ids: IdMaker,
     /// Whose turn it is to take jobs without an id.
-    turn: Turn,
+    sticky: StickyBucket,
     transitions: Transitions,
     /// By bucket.
     unanswered: Arc<[Arc<Unanswered>]>,
     timer: Arc<TimerHandle>,
     waiters: Arc<Waiters>,
-    topics: Arc<Topics>,
+    topics: Arc<TopicSettingsCache>,
     stats: Arc<Stats>,
     /// Waiting pops are answered empty from now on.
     no_waiting: CancellationToken,
@@ -95,8 +95,8 @@ impl Queue {
     ///
     /// # Errors
     /// The store's: what is set for topics must be known before the first job is handed out.
-    pub async fn start(store: Arc<dyn Store>, settings: QueueSettings) -> Outcome<Self> {
-        let topics = Arc::new(Topics::new(store.settings(0).await?));
+    pub async fn start(store: Arc<dyn Store>, settings: QueueSettings) -> StoreResult<Self> {
+        let topics = Arc::new(TopicSettingsCache::new(store.settings(0).await?));
         let buckets = store.buckets();
         let teller = Arc::clone(&store);
         let tell = Box::new(move |hint| teller.tell(hint));
@@ -109,8 +109,8 @@ impl Queue {
             stats: Arc::default(),
         };
         let stopping = CancellationToken::new();
-        let way_back = Arc::new(WayBack {
-            give_back: context.give_back(),
+        let returner = Arc::new(Returner {
+            unpop: context.unpop(),
             tasks: context.calls.clone(),
             runtime: Handle::current(),
             stop: stopping.clone(),
@@ -119,13 +119,13 @@ impl Queue {
         let unanswered = buckets.all().map(unanswered).map(Arc::new).collect();
         let Context { timer, calls, stats, .. } = context.clone();
         let queue = Self {
-            transitions: context.transitions(&way_back, &unanswered),
+            transitions: context.transitions(&returner, &unanswered),
             unanswered,
             timer,
             store,
             settings,
             ids: IdMaker::default(),
-            turn: Turn::default(),
+            sticky: StickyBucket::default(),
             waiters,
             topics,
             stats,
@@ -144,18 +144,18 @@ impl Queue {
             handle: Arc::clone(&self.timer),
             waiters: Arc::clone(&self.waiters),
             stats: Arc::clone(&self.stats),
-            max_sleep: self.settings.max_sleep,
+            poll_interval: self.settings.poll_interval,
         };
         self.timers.spawn(timer.run(self.stopping.clone()));
-        let follow = Follow {
+        let follow = Refresher {
             store: Arc::clone(&self.store),
             topics: Arc::clone(&self.topics),
             waiters: Arc::clone(&self.waiters),
-            pause: self.settings.max_sleep,
+            pause: self.settings.poll_interval,
         };
         self.timers.spawn(follow.run(self.stopping.clone()));
         if let Some(heard) = self.store.hear() {
-            let listen = Listen {
+            let listen = HintListener {
                 heard,
                 store: Arc::clone(&self.store),
                 timer: Arc::clone(&self.timer),
@@ -184,12 +184,12 @@ impl Queue {
 
     /// Finishes jobs; answers their topics. Like all of these: each job has its own outcome, in the
     /// order given.
-    pub async fn finish(&self, jobs: Vec<Held>) -> Vec<Result<Topic, QueueError>> {
+    pub async fn finish(&self, jobs: Vec<Claim>) -> Vec<Result<Topic, QueueError>> {
         self.each(jobs, &self.transitions.finish).await
     }
 
     /// Releases jobs.
-    pub async fn release(&self, jobs: Vec<Release>) -> Vec<Result<Moved, QueueError>> {
+    pub async fn release(&self, jobs: Vec<Release>) -> Vec<Result<Transitioned, QueueError>> {
         self.each(jobs, &self.transitions.release).await
     }
 
@@ -199,7 +199,7 @@ impl Queue {
     }
 
     /// Buries jobs.
-    pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<Moved, QueueError>> {
+    pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<Transitioned, QueueError>> {
         self.each(jobs, &self.transitions.bury).await
     }
 
@@ -235,7 +235,7 @@ impl Queue {
         dispatcher: &Dispatcher<I, Reply<O>>,
     ) -> Vec<Result<O, QueueError>>
     where
-        I: Addressed + Send + 'static,
+        I: HasJobId + Send + 'static,
         O: Send + 'static,
     {
         let lacks = |job: &I| self.settings.require_reservation && job.lacks_reservation();

@@ -10,10 +10,10 @@ use std::{collections::BTreeMap, time::Duration};
 use futures::future::join_all;
 use tokio::time::{Instant, timeout};
 
-use super::{Handed, Queue, dispatcher::divide, transitions::PopFrom};
+use super::{PendingDelivery, Queue, dispatcher::divide, transitions::PopFrom};
 use crate::{
     job::{Bucket, Millis, Topic},
-    store::{Applied, Outcome, StoreError, Want},
+    store::{Applied, StoreResult, StoreError, PopRequest},
 };
 
 /// How often buckets are asked that have jobs and give fewer than are wanted, beside once each.
@@ -42,7 +42,7 @@ impl Queue {
     /// # Errors
     /// The store's, if there was nothing and not every bucket could be asked at the end, or a call
     /// had no answer and may still have reserved something.
-    pub async fn pop(&self, pop: Pop) -> Result<Handed, StoreError> {
+    pub async fn pop(&self, pop: Pop) -> Result<PendingDelivery, StoreError> {
         let end = Instant::now() + pop.wait;
         let places = self.waiters.register(&pop.topics);
         let mut trouble = Trouble::default();
@@ -64,14 +64,14 @@ impl Queue {
                 () = marked => {}
                 () = tokio::time::sleep_until(end) => {}
                 () = self.no_waiting.cancelled() => {
-                    return self.unsure(&trouble).map_or(Ok(Handed::default()), Err);
+                    return self.unsure(&trouble).map_or(Ok(PendingDelivery::default()), Err);
                 }
             }
         }
     }
 
     /// What was away may be back by now, if there was a wait.
-    async fn last_try(&self, pop: &Pop, mut trouble: Trouble) -> Result<Handed, StoreError> {
+    async fn last_try(&self, pop: &Pop, mut trouble: Trouble) -> Result<PendingDelivery, StoreError> {
         if trouble.away.is_some() && !pop.wait.is_zero() {
             trouble.away = self.look(&pop.topics).await.err();
             if trouble.away.is_none()
@@ -81,7 +81,7 @@ impl Queue {
             }
         }
         let error = self.unsure(&trouble).or(trouble.away);
-        error.map_or(Ok(Handed::default()), Err)
+        error.map_or(Ok(PendingDelivery::default()), Err)
     }
 
     /// The error of a call that may have reserved something, unless that is given back by now.
@@ -94,8 +94,8 @@ impl Queue {
     }
 
     /// Pops where there may be something, one server after another.
-    async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<Handed> {
-        let mut handed = Handed::default();
+    async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<PendingDelivery> {
+        let mut handed = PendingDelivery::default();
         for topic in pop.topics.iter().filter(|topic| !self.topics.is_paused(topic)) {
             // A call whose bodies have become too large leaves the rest to the next.
             for _ in 0..CALLS + usize::from(self.store.buckets().get()) {
@@ -125,12 +125,12 @@ impl Queue {
         pop: &Pop,
         topic: &Topic,
         claims: Vec<(Bucket, u16)>,
-        handed: &mut Handed,
+        handed: &mut PendingDelivery,
         trouble: &mut Trouble,
     ) -> bool {
         let want = |&(bucket, count): &(Bucket, u16)| PopFrom {
             bucket,
-            want: Want { topic: topic.clone(), count, ttr: pop.ttr },
+            want: PopRequest { topic: topic.clone(), count, ttr: pop.ttr },
         };
         let pops = claims.iter().map(want).collect();
         let mut all = true;
@@ -150,7 +150,7 @@ impl Queue {
 
     /// Looks into every bucket and marks where there is something. The error is that of a bucket
     /// that could not be asked; the others were.
-    async fn look(&self, topics: &[Topic]) -> Outcome<()> {
+    async fn look(&self, topics: &[Topic]) -> StoreResult<()> {
         let buckets = self.store.buckets().all();
         let (servers, _) = divide(buckets.collect(), |&bucket| self.store.representative(bucket));
         let looks = servers.into_iter().map(async |(_, buckets)| {

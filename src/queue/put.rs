@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Queue, QueueError, turn::Part};
+use super::{Queue, QueueError, sticky::Part};
 use crate::{
     job::{
         Backoff, Bucket, Defaults, JobId, NewJob, OnConflict, Refusal, Schedule, Topic,
@@ -41,7 +41,7 @@ impl Queue {
     pub async fn put(&self, puts: Vec<Put>) -> Vec<Result<(JobId, Placed), QueueError>> {
         let made: Vec<bool> = puts.iter().map(|put| put.id.is_none()).collect();
         let buckets = self.store.buckets();
-        let part = self.turn.take(puts.len(), buckets);
+        let part = self.sticky.take(puts.len(), buckets);
         let mut jobs: Vec<NewJob> = {
             let topics = self.topics.current();
             puts.into_iter().map(|put| self.fill_in(put, &topics, part)).collect()

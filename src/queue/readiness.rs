@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Queue;
-use crate::store::{ClockJumps, Outcome, StoreError};
+use crate::store::{ClockJumps, StoreResult, StoreError};
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -24,9 +24,9 @@ impl Queue {
     ///
     /// # Errors
     /// The store's own, or which timer stands still.
-    pub async fn check(&self) -> Outcome<Readiness> {
+    pub async fn check(&self) -> StoreResult<Readiness> {
         self.store.check().await?;
-        let limit = self.settings.max_sleep + STUCK_AFTER;
+        let limit = self.settings.poll_interval + STUCK_AFTER;
         if let Some(bucket) = self.timer.stuck(limit) {
             return Err(StoreError::away(format!("the timer of bucket {bucket} is stuck")));
         }

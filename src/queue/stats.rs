@@ -15,7 +15,7 @@ const MAX_TOPICS: usize = 100_000;
 
 /// The counts of one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Since {
+pub struct Counters {
     /// Jobs taken, new or in the place of a living one.
     pub put: u64,
     /// Jobs handed to consumers.
@@ -32,10 +32,10 @@ pub struct Since {
 
 /// The counts of all topics.
 #[derive(Default)]
-pub(super) struct Stats(Mutex<HashMap<Topic, Since>>);
+pub(super) struct Stats(Mutex<HashMap<Topic, Counters>>);
 
 impl Stats {
-    pub(super) fn of(&self, topic: &Topic) -> Since {
+    pub(super) fn of(&self, topic: &Topic) -> Counters {
         self.lock().get(topic).copied().unwrap_or_default()
     }
 
@@ -43,7 +43,7 @@ impl Stats {
     pub(super) fn count<'a>(
         &self,
         topics: impl IntoIterator<Item = &'a Topic>,
-        mut add: impl FnMut(&mut Since),
+        mut add: impl FnMut(&mut Counters),
     ) {
         let mut all = self.lock();
         for topic in topics {
@@ -55,7 +55,7 @@ impl Stats {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Since>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Counters>> {
         self.0.lock().expect("nobody panics while holding this lock")
     }
 }

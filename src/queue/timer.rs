@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{dispatcher::divide, stats::Stats, timer_handle::TimerHandle, waiters::Waiters};
 use crate::{
     job::{Bucket, Topic, UnixMillis},
-    store::{Hint, Look, Moves, Next, Outcomes, Promoted, Store, StoreError},
+    store::{Hint, Peek, PromoteCounts, Next, StoreResults, Promoted, Store, StoreError},
 };
 
 /// Most deadlines of one promote.
@@ -26,7 +26,7 @@ const STEP: usize = 500;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The timer looks for itself after this many times `timer.max_sleep`, whatever others tell.
-const SKIPPED_LOOKS: u32 = 8;
+const SKIPPED_POLLS: u32 = 8;
 /// The last part of a sleep.
 const EXACTLY: Duration = Duration::from_millis(10);
 
@@ -35,7 +35,7 @@ pub(super) struct Timer {
     pub(super) handle: Arc<TimerHandle>,
     pub(super) waiters: Arc<Waiters>,
     pub(super) stats: Arc<Stats>,
-    pub(super) max_sleep: Duration,
+    pub(super) poll_interval: Duration,
 }
 
 /// Sleeps to the microsecond by a thread of its own, which costs two switches of threads. So of a long
@@ -59,13 +59,13 @@ struct Known {
     /// By how many microseconds the clock of the bucket's server is ahead of the time since the
     /// timer began: of the quickest answer since the last look.
     ahead: Option<i64>,
-    last_look: Option<Instant>,
+    last_poll: Option<Instant>,
     /// After an error: when to try again, and the pause until then.
     retry: Option<(Instant, Duration)>,
     /// Where among the topics the next look begins.
     cursor: usize,
     /// Looks since the last that asked for the deadline.
-    without_deadline: u32,
+    polls_without_deadline: u32,
     /// At that last look another server was heard of. What one brings before it goes is asked for
     /// once more.
     had_others: bool,
@@ -83,8 +83,8 @@ struct Done {
 
 enum Answers {
     /// Which topics were looked for, whether deadlines were, and what was found.
-    Looks(Vec<Vec<Topic>>, bool, Outcomes<Look>),
-    Promoted(Outcomes<Promoted>),
+    Peeks(Vec<Vec<Topic>>, bool, StoreResults<Peek>),
+    Promoted(StoreResults<Promoted>),
 }
 
 /// What a running timer knows, and what it does.
@@ -94,7 +94,7 @@ struct Deadlines {
     /// Servers that a call is under way to.
     busy: HashSet<Bucket>,
     /// A part of 1: servers that look by turns must not all look at once.
-    haste: f64,
+    jitter: f64,
     /// Counts promotes, so that each bucket is first at times.
     round: usize,
 }
@@ -105,7 +105,7 @@ impl Deadlines {
             began: Instant::now(),
             known: (0..buckets).map(|_| Known::default()).collect(),
             busy: HashSet::new(),
-            haste: haste(),
+            jitter: jitter(),
             round: 0,
         }
     }
@@ -150,7 +150,7 @@ impl Deadlines {
     }
 }
 
-fn haste() -> f64 {
+fn jitter() -> f64 {
     rand::random_range(0.9..1.0)
 }
 
@@ -186,12 +186,12 @@ impl Timer {
 
     /// When a bucket must be looked into: soon after the last look of any server, and now and then
     /// without regard to others, whose hints may be lost.
-    fn next_look(&self, bucket: Bucket, deadlines: &Deadlines) -> Instant {
+    fn next_poll(&self, bucket: Bucket, deadlines: &Deadlines) -> Instant {
         let known = &deadlines.known[bucket.index()];
-        let Some(own) = known.last_look else { return deadlines.began };
-        let last = self.handle.last_look_elsewhere(bucket).map_or(own, |other| own.max(other));
-        let at_latest = own + (self.max_sleep * SKIPPED_LOOKS).mul_f64(deadlines.haste);
-        (last + self.max_sleep.mul_f64(deadlines.haste)).min(at_latest)
+        let Some(own) = known.last_poll else { return deadlines.began };
+        let last = self.handle.last_poll_elsewhere(bucket).map_or(own, |other| own.max(other));
+        let at_latest = own + (self.poll_interval * SKIPPED_POLLS).mul_f64(deadlines.jitter);
+        (last + self.poll_interval.mul_f64(deadlines.jitter)).min(at_latest)
     }
 
     /// The calls that are to be made now, to servers that none is under way to. A bucket is looked
@@ -205,7 +205,7 @@ impl Timer {
             if known.retry.is_some_and(|(when, _)| when > now) {
                 continue;
             }
-            if self.next_look(bucket, deadlines) <= now {
+            if self.next_poll(bucket, deadlines) <= now {
                 looks.push(bucket);
             } else if known.next.is_some_and(|(_, when)| when <= now) {
                 promotes.push(bucket);
@@ -245,8 +245,8 @@ impl Timer {
             let has_others = self.store.has_others(self.store.representative(bucket));
             wants |= mem::replace(&mut known.had_others, has_others)
                 || has_others
-                || known.last_look.is_none()
-                || known.without_deadline + 1 >= SKIPPED_LOOKS;
+                || known.last_poll.is_none()
+                || known.polls_without_deadline + 1 >= SKIPPED_POLLS;
         }
         wants
     }
@@ -261,14 +261,14 @@ impl Timer {
 
     /// How long to sleep for what is next at servers that no call is under way to; tells the handle.
     fn sleep_before(&self, deadlines: &Deadlines) -> Duration {
-        let mut end = Instant::now() + self.max_sleep;
+        let mut end = Instant::now() + self.poll_interval;
         for bucket in self.store.buckets().all() {
             let known = &deadlines.known[bucket.index()];
             if !known.is_asked {
                 self.handle.sleeps_until(bucket, known.next.map(|(at, _)| at));
             }
             let next = known.next.map_or(end, |(_, when)| when);
-            let work = next.min(self.next_look(bucket, deadlines));
+            let work = next.min(self.next_poll(bucket, deadlines));
             // Not in a hot loop after a failure: a store that is away is not asked before.
             let work = known.retry.map_or(work, |(when, _)| when);
             if work < end && !deadlines.busy.contains(&self.store.representative(bucket)) {
@@ -286,18 +286,18 @@ impl Timer {
             self.handle.ended(bucket);
         }
         match answers {
-            Answers::Looks(topics, with_deadlines, looks) => {
-                deadlines.haste = haste();
+            Answers::Peeks(topics, with_deadlines, looks) => {
+                deadlines.jitter = jitter();
                 for ((&bucket, topics), look) in buckets.iter().zip(topics).zip(looks) {
                     match look {
                         Ok(look) => {
-                            self.looked(deadlines, bucket, &topics, &look, with_deadlines);
+                            self.polled(deadlines, bucket, &topics, &look, with_deadlines);
                         }
                         Err(error) => self.failed(deadlines, bucket, &error),
                     }
                 }
                 // It stands for all that are together with it.
-                self.store.tell(Hint::Looked(server));
+                self.store.tell(Hint::Polled(server));
             }
             Answers::Promoted(all) => {
                 for (&bucket, promoted) in buckets.iter().zip(all) {
@@ -310,23 +310,23 @@ impl Timer {
         }
     }
 
-    fn looked(
+    fn polled(
         &self,
         deadlines: &mut Deadlines,
         bucket: Bucket,
         topics: &[Topic],
-        look: &Look,
+        look: &Peek,
         with_deadline: bool,
     ) {
         self.waiters.found(bucket, topics, &look.ready);
         let known = &mut deadlines.known[bucket.index()];
-        known.last_look = Some(Instant::now());
+        known.last_poll = Some(Instant::now());
         known.retry = None;
         if with_deadline {
-            (known.ahead, known.without_deadline) = (None, 0);
+            (known.ahead, known.polls_without_deadline) = (None, 0);
             deadlines.learn(bucket, look.next);
         } else {
-            known.without_deadline += 1;
+            known.polls_without_deadline += 1;
         }
         self.handle.succeeded(bucket);
     }
@@ -342,7 +342,7 @@ impl Timer {
                 since.gone += moves.gone;
             });
             if moves.dead + moves.gone > 0 {
-                let Moves { dead, gone, .. } = moves;
+                let PromoteCounts { dead, gone, .. } = moves;
                 tracing::info!(%topic, dead, gone, "jobs died or have gone");
             }
         }
@@ -373,7 +373,7 @@ async fn call(
             Some((topics, with_deadlines)) => {
                 let parts = buckets.iter().copied().zip(topics.iter().cloned()).collect();
                 let looks = store.look(parts, *with_deadlines).await;
-                Answers::Looks(topics.clone(), *with_deadlines, looks)
+                Answers::Peeks(topics.clone(), *with_deadlines, looks)
             }
             None => Answers::Promoted(store.promote(buckets.clone(), STEP).await),
         }
@@ -427,7 +427,7 @@ mod tests {
             handle: Arc::clone(&handle),
             waiters: Arc::new(Waiters::new(Buckets::ONE, Box::new(|_| {}))),
             stats: Arc::default(),
-            max_sleep: Duration::from_secs(1),
+            poll_interval: Duration::from_secs(1),
         };
         put(&store, "far", DAY).await;
         let stop = CancellationToken::new();
@@ -441,7 +441,7 @@ mod tests {
         let begin = Instant::now();
         let topic: Topic = "t".parse().expect("a topic");
         loop {
-            handle.looked_elsewhere(Bucket::FIRST);
+            handle.polled_elsewhere(Bucket::FIRST);
             let looks = store.look(vec![(Bucket::FIRST, vec![topic.clone()])], true).await;
             if looks[0].as_ref().expect("a look").ready == [1] {
                 break;

@@ -31,7 +31,7 @@ struct OfBucket {
     /// number if there was none.
     told: AtomicU64,
     /// When another server's timer was heard to look.
-    looked_elsewhere: Mutex<Option<Instant>>,
+    polled_elsewhere: Mutex<Option<Instant>>,
     /// Since when a call of the timer is under way.
     busy_since: Mutex<Option<Instant>>,
     /// The last call ended in an error of the store.
@@ -47,7 +47,7 @@ impl TimerHandle {
         let of_bucket = |_| OfBucket {
             sleeps_until: AtomicU64::new(ANY),
             told: AtomicU64::new(u64::MAX),
-            looked_elsewhere: Mutex::default(),
+            polled_elsewhere: Mutex::default(),
             busy_since: Mutex::default(),
             failing: AtomicBool::new(false),
         };
@@ -89,12 +89,12 @@ impl TimerHandle {
     }
 
     /// Another server's timer has looked into the bucket.
-    pub(super) fn looked_elsewhere(&self, bucket: Bucket) {
-        *lock(&self.of(bucket).looked_elsewhere) = Some(Instant::now());
+    pub(super) fn polled_elsewhere(&self, bucket: Bucket) {
+        *lock(&self.of(bucket).polled_elsewhere) = Some(Instant::now());
     }
 
-    pub(super) fn last_look_elsewhere(&self, bucket: Bucket) -> Option<Instant> {
-        *lock(&self.of(bucket).looked_elsewhere)
+    pub(super) fn last_poll_elsewhere(&self, bucket: Bucket) -> Option<Instant> {
+        *lock(&self.of(bucket).polled_elsewhere)
     }
 
     /// The timer works.

@@ -13,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 use super::{Queue, waiters::Waiters};
 use crate::{
     job::{Bucket, SettingsNews, Topic, TopicDefaults, TopicSettings},
-    store::{Hint, Outcome, Store, StoreError},
+    store::{Hint, StoreResult, Store, StoreError},
 };
 
 /// The settings in force here.
-pub(super) struct Topics {
+pub(super) struct TopicSettingsCache {
     current: RwLock<TopicSettings>,
     /// Held from reading to replacing: an older reading must not come after a newer one.
     refreshing: tokio::sync::Mutex<()>,
 }
 
-impl Topics {
+impl TopicSettingsCache {
     pub(super) fn new(news: Option<SettingsNews>) -> Self {
         let mut settings = TopicSettings::default();
         news.map(|news| settings.take(news));
@@ -40,7 +40,7 @@ impl Topics {
     }
 
     /// Reads what has changed, and tells who waits for a topic that is resumed.
-    pub(super) async fn refresh(&self, store: &dyn Store, waiters: &Waiters) -> Outcome<()> {
+    pub(super) async fn refresh(&self, store: &dyn Store, waiters: &Waiters) -> StoreResult<()> {
         let _alone = self.refreshing.lock().await;
         let known = self.current().version;
         let Some(news) = store.settings(known).await? else { return Ok(()) };
@@ -60,14 +60,14 @@ const WHEN_ALONE: u32 = 8;
 const UNPOISONED: &str = "nobody panics while holding this lock";
 
 /// What keeps the settings up to date.
-pub(super) struct Follow {
+pub(super) struct Refresher {
     pub(super) store: Arc<dyn Store>,
-    pub(super) topics: Arc<Topics>,
+    pub(super) topics: Arc<TopicSettingsCache>,
     pub(super) waiters: Arc<Waiters>,
     pub(super) pause: Duration,
 }
 
-impl Follow {
+impl Refresher {
     /// Runs until `stop`. An error is tried again at the next turn; until then the old settings hold.
     pub(super) async fn run(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
@@ -91,7 +91,7 @@ impl Queue {
     ///
     /// # Errors
     /// The store's.
-    pub async fn set_paused(&self, topic: Topic, paused: bool) -> Outcome<()> {
+    pub async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
         self.set(|store| async move { store.set_paused(topic, paused).await }).await
     }
 
@@ -99,16 +99,16 @@ impl Queue {
     ///
     /// # Errors
     /// The store's.
-    pub async fn set_defaults(&self, topic: Topic, defaults: TopicDefaults) -> Outcome<()> {
+    pub async fn set_defaults(&self, topic: Topic, defaults: TopicDefaults) -> StoreResult<()> {
         let defaults = Some(defaults).filter(|defaults| *defaults != TopicDefaults::default());
         self.set(|store| async move { store.set_defaults(topic, defaults).await }).await
     }
 
     /// Makes a change and takes it up here, in a task of its own: a client that hangs up must not
-    /// leave it half done. If taking it up fails, the next turn of [`Follow`] does it.
-    async fn set<F>(&self, change: impl FnOnce(Arc<dyn Store>) -> F) -> Outcome<()>
+    /// leave it half done. If taking it up fails, the next turn of [`Refresher`] does it.
+    async fn set<F>(&self, change: impl FnOnce(Arc<dyn Store>) -> F) -> StoreResult<()>
     where
-        F: Future<Output = Outcome<()>> + Send + 'static,
+        F: Future<Output = StoreResult<()>> + Send + 'static,
     {
         let changed = change(Arc::clone(&self.store));
         let (store, topics) = (Arc::clone(&self.store), Arc::clone(&self.topics));

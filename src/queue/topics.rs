@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 
-use super::{Queue, Since};
+use super::{Queue, Counters};
 use crate::{
     job::{Bucket, Job, State, Topic},
-    store::{Applied, Counts, Damaged, Outcome, Place, StoreError, TopicLook, TopicPage},
+    store::{Applied, Counts, Damaged, StoreResult, Place, StoreError, TopicPeek, TopicPage},
 };
 
 /// Jobs of one step of a purge or a kick: few enough that other calls are not held up.
@@ -42,7 +42,7 @@ impl Queue {
     ///
     /// # Errors
     /// The store's.
-    pub async fn topics(&self, page: TopicPage) -> Outcome<(Vec<(Topic, Counts)>, bool)> {
+    pub async fn topics(&self, page: TopicPage) -> StoreResult<(Vec<(Topic, Counts)>, bool)> {
         let buckets = self.store.buckets().all();
         let calls = buckets.map(|bucket| self.store.topics(bucket, page.clone()));
         let mut sums: BTreeMap<Topic, Counts> = BTreeMap::new();
@@ -85,11 +85,11 @@ impl Queue {
     ///
     /// # Errors
     /// The store's.
-    pub async fn topic(&self, topic: &Topic) -> Outcome<TopicLook> {
+    pub async fn topic(&self, topic: &Topic) -> StoreResult<TopicPeek> {
         let buckets = self.store.buckets().all();
         let calls = buckets.map(|bucket| self.store.topic(bucket, topic.clone()));
         let looks = try_join_all(calls).await?;
-        Ok(looks.into_iter().fold(TopicLook::default(), |sum, look| TopicLook {
+        Ok(looks.into_iter().fold(TopicPeek::default(), |sum, look| TopicPeek {
             counts: sum.counts.plus(look.counts),
             next_due_at: [sum.next_due_at, look.next_due_at].into_iter().flatten().min(),
             oldest_ready_age: sum.oldest_ready_age.max(look.oldest_ready_age),
@@ -97,7 +97,7 @@ impl Queue {
     }
 
     /// What this server has done with jobs of a topic since it started.
-    pub fn since_start(&self, topic: &Topic) -> Since {
+    pub fn since_start(&self, topic: &Topic) -> Counters {
         self.stats.of(topic)
     }
 
@@ -111,7 +111,7 @@ impl Queue {
         state: State,
         from: Option<Position>,
         limit: usize,
-    ) -> Outcome<Listed> {
+    ) -> StoreResult<Listed> {
         let first = from.as_ref().map_or(0, |position| position.bucket.index());
         let mut after = from.and_then(|position| position.after);
         let (mut listed, mut bytes) = (Listed::default(), 0);
@@ -146,7 +146,7 @@ impl Queue {
     ///
     /// # Errors
     /// The store's; then a part may be gone.
-    pub async fn purge(&self, topic: &Topic, state: Option<State>) -> Outcome<u64> {
+    pub async fn purge(&self, topic: &Topic, state: Option<State>) -> StoreResult<u64> {
         let mut purged = 0;
         for bucket in self.store.buckets().all() {
             for state in State::ALL.into_iter().filter(|each| state.is_none_or(|one| one == *each))
@@ -170,7 +170,7 @@ impl Queue {
     ///
     /// # Errors
     /// The store's; then a part may be ready.
-    pub async fn kick_topic(&self, topic: &Topic, limit: u64) -> Outcome<u64> {
+    pub async fn kick_topic(&self, topic: &Topic, limit: u64) -> StoreResult<u64> {
         let mut kicked = 0;
         let mut buckets: Vec<Bucket> = self.store.buckets().all().collect();
         // A step from each bucket in turn, so that a small limit takes the oldest of all of them.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use super::{
-    addressed::Addressed,
+    has_job_id::HasJobId,
     coalescer::Coalescer,
     dispatcher::{Dispatcher, divide},
-    handed::{Handed, WayBack},
+    delivery::{PendingDelivery, Returner},
     stats::Stats,
     timer_handle::TimerHandle,
     unanswered::Unanswered,
@@ -22,8 +22,8 @@ use crate::{
         Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, State, Topic, UnixMillis,
     },
     store::{
-        Applied, Bury, Held, How, Moved, Outcome, Outcomes, Parts, Placed, Popped, Release, Reply,
-        Store, StoreError, Touch, Want,
+        Applied, Bury, Claim, PutOutcome, Transitioned, StoreResult, StoreResults, Parts, Placed, Popped, Release, Reply,
+        Store, StoreError, Touch, PopRequest,
     },
 };
 
@@ -34,17 +34,17 @@ const PART: usize = 8 << 10;
 #[derive(Debug, Clone)]
 pub(super) struct PopFrom {
     pub(super) bucket: Bucket,
-    pub(super) want: Want,
+    pub(super) want: PopRequest,
 }
 
 /// The dispatcher of each transition.
 pub(super) struct Transitions {
     pub(super) put: Dispatcher<NewJob, Reply<Placed>>,
-    pub(super) pop: Dispatcher<PopFrom, Handed>,
-    pub(super) finish: Dispatcher<Held, Reply<Topic>>,
-    pub(super) release: Dispatcher<Release, Reply<Moved>>,
+    pub(super) pop: Dispatcher<PopFrom, PendingDelivery>,
+    pub(super) finish: Dispatcher<Claim, Reply<Topic>>,
+    pub(super) release: Dispatcher<Release, Reply<Transitioned>>,
     pub(super) touch: Dispatcher<Touch, Reply<UnixMillis>>,
-    pub(super) bury: Dispatcher<Bury, Reply<Moved>>,
+    pub(super) bury: Dispatcher<Bury, Reply<Transitioned>>,
     pub(super) kick: Dispatcher<JobId, Reply<Topic>>,
     pub(super) delete: Dispatcher<JobId, Reply<State>>,
     pub(super) reschedule: Dispatcher<(JobId, Change), Reply<Job>>,
@@ -82,9 +82,9 @@ impl Context {
         after: After<O>,
     ) -> Dispatcher<I, Reply<O>>
     where
-        I: Addressed + Send + 'static,
+        I: HasJobId + Send + 'static,
         O: Send + 'static,
-        F: Future<Output = Outcomes<Vec<Reply<O>>>> + Send + 'static,
+        F: Future<Output = StoreResults<Vec<Reply<O>>>> + Send + 'static,
     {
         let bucket_of = |job: &I, buckets: Buckets| buckets.of(job.id());
         Dispatcher::new(&self.store, bucket_of, || {
@@ -109,8 +109,8 @@ impl Context {
     }
 
     /// Returns what could not be handed over, for others to pop.
-    pub(super) fn give_back(&self) -> Dispatcher<Held, Reply<Topic>> {
-        let call = |store: Arc<dyn Store>, parts| async move { store.give_back(parts).await };
+    pub(super) fn unpop(&self) -> Dispatcher<Claim, Reply<Topic>> {
+        let call = |store: Arc<dyn Store>, parts| async move { store.unpop(parts).await };
         self.dispatcher(
             |_| 1,
             call,
@@ -127,12 +127,12 @@ impl Context {
 
     pub(super) fn transitions(
         &self,
-        way_back: &Arc<WayBack>,
+        returner: &Arc<Returner>,
         unanswered: &Arc<[Arc<Unanswered>]>,
     ) -> Transitions {
         Transitions {
             put: self.put(),
-            pop: self.pop(way_back, unanswered),
+            pop: self.pop(returner, unanswered),
             finish: self.dispatcher(
                 |_| 1,
                 |store: Arc<dyn Store>, parts| async move { store.finish(parts).await },
@@ -189,7 +189,7 @@ impl Context {
         }
     }
 
-    fn count_dead(&self, replies: &[Reply<Moved>]) {
+    fn count_dead(&self, replies: &[Reply<Transitioned>]) {
         let died = replies.iter().flatten().filter(|moved| moved.died);
         self.stats.count(died.map(|moved| &moved.topic), |since| since.dead += 1);
     }
@@ -210,7 +210,7 @@ impl Context {
         })
     }
 
-    async fn put_jobs(self, jobs: Vec<NewJob>) -> Outcomes<Reply<Placed>> {
+    async fn put_jobs(self, jobs: Vec<NewJob>) -> StoreResults<Reply<Placed>> {
         let all = self.store.buckets();
         let (parts, order) = divide(jobs, |job| all.of(&job.id));
         let topics = |jobs: &[NewJob]| jobs.iter().map(|job| job.topic.clone()).collect();
@@ -227,7 +227,7 @@ impl Context {
     /// Jobs of one bucket have been put.
     fn placed(&self, bucket: Bucket, topics: &[Topic], replies: &[Reply<Placed>]) {
         let placed = |(topic, reply)| match reply {
-            &Ok(Placed { how: How::Created | How::Replaced, state, due_at }) => {
+            &Ok(Placed { how: PutOutcome::Created | PutOutcome::Replaced, state, due_at }) => {
                 Some((topic, state, due_at))
             }
             Ok(_) | Err(_) => None,
@@ -244,19 +244,19 @@ impl Context {
 
     fn pop(
         &self,
-        way_back: &Arc<WayBack>,
+        returner: &Arc<Returner>,
         unanswered: &Arc<[Arc<Unanswered>]>,
-    ) -> Dispatcher<PopFrom, Handed> {
+    ) -> Dispatcher<PopFrom, PendingDelivery> {
         let weight = |pop: &PopFrom| usize::from(pop.want.count);
         Dispatcher::new(
             &self.store,
             |pop, _| pop.bucket,
             || {
-                let (context, way_back) = (self.clone(), Arc::clone(way_back));
+                let (context, returner) = (self.clone(), Arc::clone(returner));
                 let unanswered = Arc::clone(unanswered);
                 let limit = self.store.batch_limit();
                 Coalescer::weighing(weight, limit, &self.calls, move |pops| {
-                    context.clone().pop_jobs(pops, Arc::clone(&way_back), Arc::clone(&unanswered))
+                    context.clone().pop_jobs(pops, Arc::clone(&returner), Arc::clone(&unanswered))
                 })
             },
         )
@@ -265,9 +265,9 @@ impl Context {
     async fn pop_jobs(
         self,
         pops: Vec<PopFrom>,
-        way_back: Arc<WayBack>,
+        returner: Arc<Returner>,
         unanswered: Arc<[Arc<Unanswered>]>,
-    ) -> Outcomes<Handed> {
+    ) -> StoreResults<PendingDelivery> {
         let (asked, order) = divide(pops, |pop| pop.bucket);
         let marks: Vec<Vec<u64>> = asked
             .iter()
@@ -280,14 +280,14 @@ impl Context {
             let nonce = Nonce::new(rand::random());
             (*bucket, (nonce, pops.chunk_by(alike).map(together).collect()))
         });
-        let parts: Parts<(Nonce, Vec<Want>)> = parts.collect();
+        let parts: Parts<(Nonce, Vec<PopRequest>)> = parts.collect();
         let nonces: Vec<Nonce> = parts.iter().map(|(_, (nonce, _))| *nonce).collect();
         let outcomes = self.store.pop(parts).await;
         let each = asked.iter().zip(marks).zip(nonces).zip(outcomes).map(
             |((((bucket, pops), marks), nonce), outcome)| match outcome {
                 Ok(popped) => {
                     self.popped(*bucket, pops, &marks, &popped);
-                    share(pops, popped, &way_back)
+                    share(pops, popped, &returner)
                 }
                 Err(error) => {
                     let topics = pops.iter().map(|pop| pop.want.topic.clone());
@@ -321,26 +321,26 @@ fn alike(a: &PopFrom, b: &PopFrom) -> bool {
     (&a.want.topic, a.want.ttr) == (&b.want.topic, b.want.ttr)
 }
 
-fn together(same: &[PopFrom]) -> Want {
+fn together(same: &[PopFrom]) -> PopRequest {
     let counts = same.iter().map(|pop| pop.want.count);
-    Want { count: counts.fold(0, u16::saturating_add), ..same[0].want.clone() }
+    PopRequest { count: counts.fold(0, u16::saturating_add), ..same[0].want.clone() }
 }
 
 /// Gives each pop its part of what they got together.
-fn share(pops: &[PopFrom], popped: Vec<Popped>, way_back: &Arc<WayBack>) -> Outcomes<Handed> {
+fn share(pops: &[PopFrom], popped: Vec<Popped>, returner: &Arc<Returner>) -> StoreResults<PendingDelivery> {
     let mut all = Vec::with_capacity(pops.len());
     for (same, popped) in pops.chunk_by(alike).zip(popped) {
         let mut jobs = popped.jobs.into_iter();
         for pop in same {
             let own = jobs.by_ref().take(pop.want.count.into()).collect();
-            all.push(Ok(Handed::new(own, Arc::clone(way_back))));
+            all.push(Ok(PendingDelivery::new(own, Arc::clone(returner))));
         }
     }
     all
 }
 
 /// What became of a part, for each of its jobs.
-fn of_each<O>(outcome: Outcome<Vec<O>>, count: usize) -> Outcomes<O> {
+fn of_each<O>(outcome: StoreResult<Vec<O>>, count: usize) -> StoreResults<O> {
     match outcome {
         Ok(replies) => replies.into_iter().map(Ok).collect(),
         Err(error) => (0..count).map(|_| Err::<O, StoreError>(error.clone())).collect(),

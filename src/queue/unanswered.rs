@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::transitions::Context;
 use crate::{
     job::{Bucket, Nonce, Reservation, Topic},
-    store::{Held, Outcome},
+    store::{Claim, StoreResult},
 };
 
 /// Most pops of one bucket that wait for this; the jobs of others come back after their TTR.
@@ -134,7 +134,7 @@ impl Unanswered {
         pops: &[Pop],
         asked: &HashSet<Nonce>,
         found: &mut HashSet<Nonce>,
-    ) -> Outcome<()> {
+    ) -> StoreResult<()> {
         let mut topics: Vec<&Topic> = pops.iter().flat_map(|pop| &pop.topics).collect();
         topics.sort_unstable();
         topics.dedup();
@@ -151,15 +151,15 @@ impl Unanswered {
         topic: &Topic,
         asked: &HashSet<Nonce>,
         found: &mut HashSet<Nonce>,
-    ) -> Outcome<()> {
+    ) -> StoreResult<()> {
         let mut cursor = None;
         loop {
             let page = self.context.store.held(self.bucket, topic.clone(), cursor).await?;
-            let nonce = |held: &Held| held.reservation.map(Reservation::nonce);
-            let is_theirs = |held: &Held| nonce(held).is_some_and(|n| asked.contains(&n));
-            let theirs: Vec<Held> = page.held.into_iter().filter(is_theirs).collect();
+            let nonce = |held: &Claim| held.reservation.map(Reservation::nonce);
+            let is_theirs = |held: &Claim| nonce(held).is_some_and(|n| asked.contains(&n));
+            let theirs: Vec<Claim> = page.held.into_iter().filter(is_theirs).collect();
             found.extend(theirs.iter().filter_map(nonce));
-            self.give_back(topic, theirs).await?;
+            self.unpop(topic, theirs).await?;
             cursor = page.next;
             if cursor.is_none() {
                 return Ok(());
@@ -167,12 +167,12 @@ impl Unanswered {
         }
     }
 
-    async fn give_back(&self, topic: &Topic, held: Vec<Held>) -> Outcome<()> {
+    async fn unpop(&self, topic: &Topic, held: Vec<Claim>) -> StoreResult<()> {
         if held.is_empty() {
             return Ok(());
         }
-        let outcomes = self.context.store.give_back(vec![(self.bucket, held)]).await;
-        let replies: Vec<Vec<_>> = outcomes.into_iter().collect::<Outcome<_>>()?;
+        let outcomes = self.context.store.unpop(vec![(self.bucket, held)]).await;
+        let replies: Vec<Vec<_>> = outcomes.into_iter().collect::<StoreResult<_>>()?;
         let given = replies.iter().flatten().flatten().count() as u64;
         let bucket = self.bucket.index();
         tracing::info!(bucket, %topic, given, "gave back what an unanswered pop had reserved");
@@ -195,7 +195,7 @@ mod tests {
     use crate::{
         job::{Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State},
         queue::{stats::Stats, timer_handle::TimerHandle, waiters::Waiters},
-        store::{Clock, Options, Store, Want, file::FileStore},
+        store::{Clock, Options, Store, PopRequest, file::FileStore},
     };
 
     const HOUR: Millis = Millis::new(3_600_000);
@@ -244,7 +244,7 @@ mod tests {
         }
 
         async fn pop(&self, nonce: Nonce, count: u16) {
-            let want = Want { topic: topic(), count, ttr: None };
+            let want = PopRequest { topic: topic(), count, ttr: None };
             let popped = self.context.store.pop(vec![(Bucket::FIRST, (nonce, vec![want]))]).await;
             assert_eq!(popped[0].as_ref().expect("popped")[0].jobs.len(), usize::from(count));
         }

@@ -20,7 +20,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::turn::{STRETCH, stretches};
+use super::sticky::{JOBS_PER_BUCKET, stretches};
 use crate::{
     job::{Bucket, Buckets, Topic},
     store::Hint,
@@ -48,7 +48,7 @@ struct Entry {
     marks: Box<[Mark]>,
     /// By bucket: it has jobs that became ready here, for somebody here, and no other server was
     /// told of them.
-    untold: Box<[bool]>,
+    unannounced: Box<[bool]>,
     last_mark: u64,
     /// How many jobs were asked for, from any number on, which tells whose turn it is.
     asked: u64,
@@ -68,7 +68,7 @@ struct Mark {
 }
 
 /// One pop's places in the queues of its topics. Dropped with it, wherever that ends.
-pub(super) struct Places<'a> {
+pub(super) struct Registration<'a> {
     waiters: &'a Waiters,
     topics: Vec<(Topic, Arc<Notify>)>,
 }
@@ -88,7 +88,7 @@ impl Waiters {
         if left < count
             && let Some(entry) = self.lock().get_mut(topic)
         {
-            entry.untold[bucket.index()] = true;
+            entry.unannounced[bucket.index()] = true;
         }
     }
 
@@ -120,9 +120,9 @@ impl Waiters {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return Vec::new() };
         let all = usize::from(self.buckets.get());
-        let turn = stretches(entry.asked) % all;
+        let sticky = stretches(entry.asked) % all;
         let (mut claims, mut rest, mut first) = (Vec::new(), u64::from(count), None);
-        for bucket in self.buckets.all().cycle().skip(turn).take(all) {
+        for bucket in self.buckets.all().cycle().skip(sticky).take(all) {
             let mark = &mut entry.marks[bucket.index()];
             if mark.count == 0 || *first.get_or_insert_with(|| server(bucket)) != server(bucket) {
                 continue;
@@ -135,7 +135,7 @@ impl Waiters {
                 break;
             }
         }
-        entry.asked += u64::from(count).min(STRETCH);
+        entry.asked += u64::from(count).min(JOBS_PER_BUCKET);
         claims
     }
 
@@ -159,7 +159,7 @@ impl Waiters {
         let mark = &mut entry.marks[bucket.index()];
         mark.count = if mark.number == since { count } else { mark.count.max(count) };
         if mark.count == 0 {
-            entry.untold[bucket.index()] = false;
+            entry.unannounced[bucket.index()] = false;
         }
         entry.wake(count);
         if entry.is_idle() {
@@ -194,25 +194,25 @@ impl Waiters {
     }
 
     /// Takes a place for every topic of one pop.
-    pub(super) fn register(&self, topics: &[Topic]) -> Places<'_> {
+    pub(super) fn register(&self, topics: &[Topic]) -> Registration<'_> {
         let mut entries = self.lock();
         let mut place = |topic: &Topic| {
             let entry = self.entry(&mut entries, topic);
             entry.waiting += 1;
             (topic.clone(), Arc::clone(&entry.marked))
         };
-        Places { waiters: self, topics: topics.iter().map(&mut place).collect() }
+        Registration { waiters: self, topics: topics.iter().map(&mut place).collect() }
     }
 
     fn entry<'a>(&self, topics: &'a mut HashMap<Topic, Entry>, topic: &Topic) -> &'a mut Entry {
         if !topics.contains_key(topic) {
             let marks = vec![Mark::default(); self.buckets.get().into()].into_boxed_slice();
-            let untold = vec![false; usize::from(self.buckets.get())].into_boxed_slice();
+            let unannounced = vec![false; usize::from(self.buckets.get())].into_boxed_slice();
             // From any number on: were it always the same, a topic that is popped from now and then
             // would always begin with the same bucket.
-            let asked = u64::from(rand::random::<u16>()) * STRETCH;
+            let asked = u64::from(rand::random::<u16>()) * JOBS_PER_BUCKET;
             let (left_at, marked) = (Instant::now(), Arc::default());
-            let entry = Entry { marks, untold, last_mark: 0, asked, waiting: 0, left_at, marked };
+            let entry = Entry { marks, unannounced, last_mark: 0, asked, waiting: 0, left_at, marked };
             topics.insert(topic.clone(), entry);
         }
         topics.get_mut(topic).expect("it was there or has just been inserted")
@@ -246,7 +246,7 @@ impl Entry {
     }
 }
 
-impl Places<'_> {
+impl Registration<'_> {
     /// Completes when one of the topics is marked after this call (not only after the first
     /// poll): so look first, with this in hand, then wait for it.
     pub(super) fn marked(&self) -> impl Future<Output = ()> + use<> {
@@ -261,7 +261,7 @@ impl Places<'_> {
     }
 }
 
-impl Drop for Places<'_> {
+impl Drop for Registration<'_> {
     /// Passes on what this pop may have been woken for and did not take: to others here, or to
     /// other servers if it was the last.
     fn drop(&mut self) {
@@ -278,7 +278,7 @@ impl Drop for Places<'_> {
                 topics.remove(topic);
             } else {
                 for bucket in self.waiters.buckets.all() {
-                    if std::mem::take(&mut entry.untold[bucket.index()]) {
+                    if std::mem::take(&mut entry.unannounced[bucket.index()]) {
                         left.push((topic.clone(), bucket));
                     }
                 }

@@ -124,6 +124,6 @@ fn queue_settings(settings: &Settings) -> QueueSettings {
             dead_retention: settings.queue.dead_retention,
         },
         require_reservation: settings.queue.require_reservation,
-        max_sleep: settings.timer.max_sleep.into(),
+        poll_interval: settings.timer.poll_interval.into(),
     }
 }

@@ -10,7 +10,7 @@ use crate::job::{Bucket, Topic};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
     /// The timer of a bucket has looked there: nobody else need for a while.
-    Looked(Bucket),
+    Polled(Bucket),
     /// Jobs of a topic are ready that nobody waits for where this comes from.
     Ready {
         /// Where.

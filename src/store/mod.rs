@@ -36,7 +36,7 @@ pub use error::{Applied, OpenError, StoreError};
 pub use hint::{Heard, Hint};
 pub use layout::Layout;
 pub use steady::ClockJumps;
-pub use topics::{Counts, Damaged, HeldPage, JobPage, Place, TopicLook, TopicPage};
+pub use topics::{Counts, Damaged, ClaimPage, JobPage, Place, TopicPeek, TopicPage};
 
 /// Most jobs in one batch, and most that one call promotes.
 pub const MAX_BATCH: usize = 1000;
@@ -57,7 +57,7 @@ pub struct Options {
 pub type Parts<T> = Vec<(Bucket, T)>;
 
 /// What became of each part of a call, in the order of the parts.
-pub type Outcomes<T> = Vec<Outcome<T>>;
+pub type StoreResults<T> = Vec<StoreResult<T>>;
 
 /// What keeps the jobs.
 #[async_trait]
@@ -73,63 +73,63 @@ pub trait Store: Send + Sync + 'static {
     /// absent → delayed or ready. A living id is refused with `Exists`, or kept or replaced, as the
     /// job asks, if the living job has the same topic; a reserved job is never replaced (`Reserved`). A due time beyond ten years from
     /// now is `DueTooFar`.
-    async fn put(&self, parts: Parts<Vec<NewJob>>) -> Outcomes<Vec<Reply<Placed>>>;
+    async fn put(&self, parts: Parts<Vec<NewJob>>) -> StoreResults<Vec<Reply<Placed>>>;
 
     /// absent → the state that the job says, with its times, attempts, reservation and error: as
     /// [`list`](Self::list) read it in another store. A living id is refused with `Exists`. Jobs
     /// that are ordered by the order of their arrival arrive in that of the batch.
-    async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> Outcome<Vec<Reply<()>>>;
+    async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> StoreResult<Vec<Reply<()>>>;
 
     /// ready → reserved, for up to `count` jobs of each want, in due order. The attempt is counted
     /// and the reservation written in the same transition. Deadline: now + TTR.
-    async fn pop(&self, parts: Parts<(Nonce, Vec<Want>)>) -> Outcomes<Vec<Popped>>;
+    async fn pop(&self, parts: Parts<(Nonce, Vec<PopRequest>)>) -> StoreResults<Vec<Popped>>;
 
     /// reserved → ready, before what was popped: the reservation and its attempt never were.
     /// Refused with `ReservationLost` unless the reservation still holds the job. Done also while
     /// nothing confirms writes: else attempts would be spent on what reached no consumer.
-    async fn give_back(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>>;
+    async fn unpop(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>>;
 
     /// Reads who holds the reserved jobs of a topic: one step of a scan from `cursor` on, which tells
     /// of every job that is reserved from its beginning to its end, perhaps twice.
     async fn held(&self, bucket: Bucket, topic: Topic, cursor: Option<String>)
-    -> Outcome<HeldPage>;
+    -> StoreResult<ClaimPage>;
 
     /// popped → gone. Takes the last reservation also after its TTR ran out, in any state; see
     /// [`Reservation::check`]. Replies the topic it had.
-    async fn finish(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>>;
+    async fn finish(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>>;
 
     /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
     /// attempts are spent. The reservation ends. Dead stays dead. By id alone only what is reserved
     /// (`NotReserved`).
-    async fn release(&self, parts: Parts<Vec<Release>>) -> Outcomes<Vec<Reply<Moved>>>;
+    async fn release(&self, parts: Parts<Vec<Release>>) -> StoreResults<Vec<Reply<Transitioned>>>;
 
     /// reserved → reserved, deadline now + TTR. A reservation past its end is `ReservationLost`.
-    async fn touch(&self, parts: Parts<Vec<Touch>>) -> Outcomes<Vec<Reply<UnixMillis>>>;
+    async fn touch(&self, parts: Parts<Vec<Touch>>) -> StoreResults<Vec<Reply<UnixMillis>>>;
 
     /// popped → dead, with an error text. The reservation ends.
-    async fn bury(&self, parts: Parts<Vec<Bury>>) -> Outcomes<Vec<Reply<Moved>>>;
+    async fn bury(&self, parts: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>>;
 
     /// delayed, dead → ready now; a dead job's attempts start from zero. `Reserved` is refused.
-    async fn kick(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<Topic>>>;
+    async fn kick(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<Topic>>>;
 
     /// any → gone. Replies the state the job was in.
-    async fn delete(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<State>>>;
+    async fn delete(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<State>>>;
 
     /// delayed, ready → delayed, ready: another time or other contents. `Reserved` and `Dead` are
     /// refused, a due time beyond ten years is `DueTooFar`. `max_attempts` follows another backoff
     /// as [`Change::with_attempts`] says. Replies the job as it is then.
-    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> Outcomes<Vec<Reply<Job>>>;
+    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> StoreResults<Vec<Reply<Job>>>;
 
     /// Deadlines that have come, at most `limit` of them in each step that is one for the store, from the sets whose earliest is first: delayed → ready;
     /// reserved → ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over).
     /// What follows is computed from the deadline, not from now: it does not matter when, where or
     /// how often this runs. After a jump of the store's clock forward, deadlines are judged by the
     /// clock before it for a while ([`ClockJumps`]).
-    async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> Outcomes<Promoted>;
+    async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> StoreResults<Promoted>;
 
     /// Reads how many jobs of each of `topics` are ready and, with `deadlines`, how far the next
     /// deadline is.
-    async fn look(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> Outcomes<Look>;
+    async fn look(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
 
     /// Whether another process may work on this bucket, as far as hints tell.
     fn has_others(&self, _bucket: Bucket) -> bool {
@@ -137,13 +137,13 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Reads one job.
-    async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>>;
+    async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>>;
 
     /// Reads topics that have jobs in this bucket, in the order of their names, with counts.
-    async fn topics(&self, bucket: Bucket, page: TopicPage) -> Outcome<Vec<(Topic, Counts)>>;
+    async fn topics(&self, bucket: Bucket, page: TopicPage) -> StoreResult<Vec<(Topic, Counts)>>;
 
     /// Reads one topic; costs the same however many jobs it has.
-    async fn topic(&self, bucket: Bucket, topic: Topic) -> Outcome<TopicLook>;
+    async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek>;
 
     /// Reads up to `limit` jobs of one topic and state, in order, from after a place on. Jobs that
     /// stay where they are are neither skipped nor repeated, whatever others do meanwhile. A page
@@ -156,30 +156,30 @@ pub trait Store: Send + Sync + 'static {
         state: State,
         after: Option<Place>,
         limit: usize,
-    ) -> Outcome<JobPage>;
+    ) -> StoreResult<JobPage>;
 
     /// any → gone, for the first `limit` jobs of one topic and state. Replies how many.
     async fn purge(&self, bucket: Bucket, topic: Topic, state: State, limit: usize)
-    -> Outcome<u64>;
+    -> StoreResult<u64>;
 
     /// dead → ready now, attempts from zero, for the `limit` jobs of a topic that died first.
     /// Replies how many.
-    async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> Outcome<u64>;
+    async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> StoreResult<u64>;
 
     /// A paused topic hands out nothing; it stays so until it is resumed. Stores only keep this
     /// word: the queue obeys it.
-    async fn set_paused(&self, topic: Topic, paused: bool) -> Outcome<()>;
+    async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()>;
 
     /// Sets, or takes away, what applies to new jobs of a topic that do not say.
-    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> Outcome<()>;
+    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()>;
 
     /// Reads what has changed of the settings of topics since version `known`; none if nothing has.
     /// A store of several servers answers what has changed, unless that is too much or it does not
     /// know that version (0 is known to none): then it is everything.
-    async fn settings(&self, known: u64) -> Outcome<Option<SettingsNews>>;
+    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>>;
 
     /// Is the store reachable and fit to take writes?
-    async fn check(&self) -> Outcome<()>;
+    async fn check(&self) -> StoreResult<()>;
 
     /// Whether there is no room for more jobs, as far as this process knows: puts are refused, and
     /// what frees room goes on.
@@ -221,7 +221,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// How many servers are at work on this store, this process included if it is one.
-    async fn servers(&self) -> Outcome<u64> {
+    async fn servers(&self) -> StoreResult<u64> {
         Ok(0)
     }
 
@@ -230,13 +230,13 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// A whole batch: its replies, or what went wrong for all of it.
-pub type Outcome<T> = Result<T, StoreError>;
+pub type StoreResult<T> = Result<T, StoreError>;
 
 /// Where a put left its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// What became of it.
-    pub how: How,
+    pub how: PutOutcome,
     /// The living job's state.
     pub state: State,
     /// The living job's due time.
@@ -245,7 +245,7 @@ pub struct Placed {
 
 /// What a put did about its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum PutOutcome {
     /// The id was free.
     Created,
     /// The id was alive and is unchanged.
@@ -256,7 +256,7 @@ pub enum How {
 
 /// One consumer's wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Want {
+pub struct PopRequest {
     /// The topic to pop from.
     pub topic: Topic,
     /// At most so many jobs.
@@ -276,7 +276,7 @@ pub struct Popped {
 
 /// A job and by which hold somebody acts on it; no reservation goes by id alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct Claim {
     /// The job.
     pub id: JobId,
     /// The hold.
@@ -287,7 +287,7 @@ pub struct Held {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
     /// Which, and by which hold.
-    pub held: Held,
+    pub held: Claim,
     /// How long until its next attempt; none lets its backoff decide.
     pub delay: Option<Millis>,
     /// Why it was not finished.
@@ -298,7 +298,7 @@ pub struct Release {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touch {
     /// Which, and by which hold.
-    pub held: Held,
+    pub held: Claim,
     /// The TTR from now; none is the one in force.
     pub ttr: Option<Millis>,
 }
@@ -307,14 +307,14 @@ pub struct Touch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bury {
     /// Which, and by which hold.
-    pub held: Held,
+    pub held: Claim,
     /// Why.
     pub error: Option<String>,
 }
 
 /// Where a transition left a living job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moved {
+pub struct Transitioned {
     /// Its topic.
     pub topic: Topic,
     /// Its state.
@@ -329,14 +329,14 @@ pub struct Moved {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Promoted {
     /// By topic.
-    pub topics: Vec<(Topic, Moves)>,
+    pub topics: Vec<(Topic, PromoteCounts)>,
     /// The bucket's next deadline; one that has come means that there is more to promote.
     pub next: Option<Next>,
 }
 
 /// How many jobs a promote has moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Moves {
+pub struct PromoteCounts {
     /// Became ready.
     pub ready: u64,
     /// Reservations whose TTR ran out.
@@ -349,8 +349,8 @@ pub struct Moves {
 
 impl Promoted {
     /// Over all topics.
-    pub fn total(&self) -> Moves {
-        self.topics.iter().fold(Moves::default(), |sum, (_, moves)| Moves {
+    pub fn total(&self) -> PromoteCounts {
+        self.topics.iter().fold(PromoteCounts::default(), |sum, (_, moves)| PromoteCounts {
             ready: sum.ready + moves.ready,
             expired: sum.expired + moves.expired,
             dead: sum.dead + moves.dead,
@@ -361,7 +361,7 @@ impl Promoted {
 
 /// What a bucket looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct Peek {
     /// The bucket's next deadline. May be too early, never too late. None if it was not asked for.
     pub next: Option<Next>,
     /// Ready jobs of each topic asked for.

@@ -1,6 +1,6 @@
 //! What a store tells of topics.
 
-use super::Held;
+use super::Claim;
 use crate::job::{Job, JobId, Millis, State, Topic, UnixMillis};
 
 /// How many jobs of a topic are in each state.
@@ -51,7 +51,7 @@ pub struct TopicPage {
 
 /// One topic in one bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TopicLook {
+pub struct TopicPeek {
     /// Its jobs.
     pub counts: Counts,
     /// The earliest due time of a delayed job.
@@ -82,9 +82,9 @@ pub struct JobPage {
 
 /// Some of the reserved jobs of a topic.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct HeldPage {
+pub struct ClaimPage {
     /// The jobs, each with its reservation.
-    pub held: Vec<Held>,
+    pub held: Vec<Claim>,
     /// Where the next step begins, in the store's own words; none at the end.
     pub next: Option<String>,
 }

@@ -118,7 +118,7 @@ async fn a_pause_holds_within_a_second_for_who_waits_on_another_server_already()
 async fn that_hardly_looks(redis: &Arc<Redis>) -> Arc<Server> {
     let change = |settings: &mut delay_queue::config::Settings| {
         settings.store.url = Secret(redis.url());
-        settings.timer.max_sleep = Millis::new(60_000);
+        settings.timer.poll_interval = Millis::new(60_000);
     };
     Arc::new(Server::with(change).await)
 }

@@ -118,7 +118,7 @@ async fn a_redis_that_comes_back_wakes_other_servers_waiters_by_news_again() {
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let with = |settings: &mut delay_queue::config::Settings, url: String| {
         settings.store.url = delay_queue::store::redis::Secret(url);
-        settings.timer.max_sleep = delay_queue::job::Millis::new(60_000);
+        settings.timer.poll_interval = delay_queue::job::Millis::new(60_000);
     };
     let one = Server::with(|settings| with(settings, redis.url())).await;
     let other = Arc::new(Server::with(|settings| with(settings, redis.url())).await);
@@ -147,7 +147,7 @@ async fn what_nobody_takes_here_is_told_to_others() {
     let redis = Arc::new(Redis::start());
     let with = |settings: &mut delay_queue::config::Settings| {
         settings.store.url = delay_queue::store::redis::Secret(redis.url());
-        settings.timer.max_sleep = delay_queue::job::Millis::new(60_000);
+        settings.timer.poll_interval = delay_queue::job::Millis::new(60_000);
     };
     let (one, other) = (Server::with(with).await, Arc::new(Server::with(with).await));
     let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");

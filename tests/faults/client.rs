@@ -7,7 +7,7 @@ use reqwest::{Method, Response, header::RETRY_AFTER};
 use serde_json::{Value, json};
 
 use crate::{
-    history::{Answer, Ask, Call, Delivery, History, Outcome, Time},
+    history::{Answer, Ask, Call, Delivery, History, StoreResult, Time},
     load::{TRIES, TTR},
 };
 
@@ -44,7 +44,7 @@ impl Client {
         body: String,
         delay: Duration,
         max_attempts: u32,
-    ) -> Outcome {
+    ) -> StoreResult {
         let mut put = json!({"topic": topic, "body": body, "delay": delay.as_secs_f64(),
             "ttr": TTR.as_secs(), "max_attempts": max_attempts});
         if let Some(id) = &id {
@@ -58,7 +58,7 @@ impl Client {
     pub async fn pop(&mut self, topic: &str, options: &str) -> Vec<Delivery> {
         let path = format!("/topics/{topic}/pop?{options}");
         match self.call(Ask::Pop, Method::POST, &path, Value::Null).await {
-            Outcome::Done(Answer::Popped(jobs)) => jobs,
+            StoreResult::Done(Answer::Popped(jobs)) => jobs,
             _ => Vec::new(),
         }
     }
@@ -70,7 +70,7 @@ impl Client {
         for _ in 0..TRIES {
             let ask = Ask::Finish { id: id.clone(), reservation: reservation.clone() };
             let body = json!({"reservation": reservation});
-            if !matches!(self.call(ask, Method::POST, &path, body).await, Outcome::Unknown) {
+            if !matches!(self.call(ask, Method::POST, &path, body).await, StoreResult::Unknown) {
                 return;
             }
         }
@@ -88,14 +88,14 @@ impl Client {
         let path = format!("/jobs/{id}");
         for _ in 0..TRIES {
             let ask = Ask::Delete { id: id.to_owned() };
-            if !matches!(self.call(ask, Method::DELETE, &path, Value::Null).await, Outcome::Unknown)
+            if !matches!(self.call(ask, Method::DELETE, &path, Value::Null).await, StoreResult::Unknown)
             {
                 return;
             }
         }
     }
 
-    async fn call(&mut self, ask: Ask, method: Method, path: &str, body: Value) -> Outcome {
+    async fn call(&mut self, ask: Ask, method: Method, path: &str, body: Value) -> StoreResult {
         let start = self.history.now();
         let outcome = self.send(&ask, method, path, body).await;
         let call = Call { start, end: self.history.now(), ask, outcome: outcome.clone() };
@@ -109,19 +109,19 @@ impl Client {
         outcome
     }
 
-    async fn send(&self, ask: &Ask, method: Method, path: &str, body: Value) -> Outcome {
+    async fn send(&self, ask: &Ask, method: Method, path: &str, body: Value) -> StoreResult {
         let request = self.http.request(method, format!("{}{path}", self.servers[self.current]));
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let failed = |what: &str| {
             self.history.count_failure(format!("{}: {what}", ask.name()));
-            Outcome::Unknown
+            StoreResult::Unknown
         };
         let response = match request.body(body).send().await {
             Ok(response) => response,
             // Nobody listens there: the request was not sent.
             Err(error) if error.is_connect() => {
                 failed("no connection");
-                return Outcome::Refused("not_sent".to_owned());
+                return StoreResult::Refused("not_sent".to_owned());
             }
             Err(error) if error.is_timeout() => return failed("no answer in time"),
             Err(_) => return failed("the connection broke"),
@@ -131,17 +131,17 @@ impl Client {
         if status < 300 {
             let answer = serde_json::from_str(&text).unwrap_or_default();
             return read(ask, &answer)
-                .map_or_else(|| Outcome::Wrong(format!("{status} {text}")), Outcome::Done);
+                .map_or_else(|| StoreResult::Wrong(format!("{status} {text}")), StoreResult::Done);
         }
         let problem: Value = serde_json::from_str(&text).unwrap_or_default();
         let code = problem["code"].as_str().unwrap_or_default();
         let applied = problem["applied"].as_str().unwrap_or_default();
         failed(&format!("{status} {code}, applied {applied:?}"));
         match (status, applied) {
-            (400..500, "no") if REFUSALS.contains(&code) => Outcome::Refused(code.to_owned()),
-            (503, "no") if retry_after => Outcome::Refused(code.to_owned()),
-            (503, "unknown") if retry_after => Outcome::Unknown,
-            _ => Outcome::Wrong(format!("{} {status} {text}", ask.name())),
+            (400..500, "no") if REFUSALS.contains(&code) => StoreResult::Refused(code.to_owned()),
+            (503, "no") if retry_after => StoreResult::Refused(code.to_owned()),
+            (503, "unknown") if retry_after => StoreResult::Unknown,
+            _ => StoreResult::Wrong(format!("{} {status} {text}", ask.name())),
         }
     }
 }

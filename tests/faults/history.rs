@@ -20,7 +20,7 @@ pub struct Call {
     pub start: Time,
     pub end: Time,
     pub ask: Ask,
-    pub outcome: Outcome,
+    pub outcome: StoreResult,
 }
 
 /// What was asked.
@@ -50,7 +50,7 @@ pub enum Ask {
 
 /// What came of it.
 #[derive(Debug, Clone)]
-pub enum Outcome {
+pub enum StoreResult {
     Done(Answer),
     /// Nothing was changed, with the reason as a code.
     Refused(String),
@@ -96,30 +96,30 @@ impl Ask {
 
 impl Call {
     pub fn done(&self) -> bool {
-        matches!(self.outcome, Outcome::Done(_))
+        matches!(self.outcome, StoreResult::Done(_))
     }
 
     /// It failed for want of a server or store.
     pub fn failed(&self) -> bool {
         match &self.outcome {
-            Outcome::Done(_) => false,
-            Outcome::Refused(code) => !code.starts_with("job_") && code != "reservation_lost",
-            Outcome::Unknown | Outcome::Wrong(_) => true,
+            StoreResult::Done(_) => false,
+            StoreResult::Refused(code) => !code.starts_with("job_") && code != "reservation_lost",
+            StoreResult::Unknown | StoreResult::Wrong(_) => true,
         }
     }
 
     /// It was done, or perhaps.
     pub fn may_be_done(&self) -> bool {
-        !matches!(self.outcome, Outcome::Refused(_))
+        !matches!(self.outcome, StoreResult::Refused(_))
     }
 
     pub fn refused(&self, code: &str) -> bool {
-        matches!(&self.outcome, Outcome::Refused(because) if because == code)
+        matches!(&self.outcome, StoreResult::Refused(because) if because == code)
     }
 
     pub fn deliveries(&self) -> &[Delivery] {
         match &self.outcome {
-            Outcome::Done(Answer::Popped(deliveries)) => deliveries,
+            StoreResult::Done(Answer::Popped(deliveries)) => deliveries,
             _ => &[],
         }
     }

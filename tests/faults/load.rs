@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     client::Client,
-    history::{Delivery, History, Outcome, Time},
+    history::{Delivery, History, StoreResult, Time},
 };
 
 /// Where most jobs go, which are all popped and ended.
@@ -89,7 +89,7 @@ async fn put_one(client: &mut Client, name: &str, number: u64) {
             let hour = Duration::from_secs(3600);
             for _ in 0..TRIES {
                 let put = client.put(KEPT, id.clone(), body.clone(), hour, ATTEMPTS).await;
-                if !matches!(put, Outcome::Unknown) {
+                if !matches!(put, StoreResult::Unknown) {
                     return;
                 }
             }

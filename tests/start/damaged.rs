@@ -130,9 +130,9 @@ async fn whatever_byte_is_flipped_there_is_a_way_on_and_no_job_changes() {
         check(&known, &rest, at, true);
         fewest = fewest.min(rest.len());
         poorer += u64::from(rest.len() < known.len());
-        let looked = run(&here, &["doctor"]);
-        assert!(matches!(looked.status.code(), Some(0 | 1)), "byte {at}: {}", text(&looked));
-        noticed += u64::from(!looked.status.success());
+        let polled = run(&here, &["doctor"]);
+        assert!(matches!(polled.status.code(), Some(0 | 1)), "byte {at}: {}", text(&polled));
+        noticed += u64::from(!polled.status.success());
         let repaired = run(&here, &["doctor", "--repair"]);
         assert!(repaired.status.success(), "byte {at}: {}", text(&repaired));
         let again = run(&here, &["export", "again.ndjson"]);

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use delay_queue::{
     job::{Job, JobId, Millis, Reservation, State, Topic, UnixMillis},
-    store::{Counts, Moves, Promoted, TopicPage},
+    store::{Counts, PromoteCounts, Promoted, TopicPage},
 };
 use proptest::{prelude::*, test_runner::Config};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
@@ -53,10 +53,10 @@ impl Side {
                 }
                 format!("{jobs:?}")
             }
-            Call::GiveBack { name: number } => {
+            Call::Unpop { name: number } => {
                 let name = name(number);
                 let token = self.token(&name, Hold::Last).unwrap_or(Reservation::NONE);
-                format!("{:?}", bench.give_back(&name, token).await)
+                format!("{:?}", bench.unpop(&name, token).await)
             }
             Call::Finish { name: number, hold } => {
                 let name = name(number);
@@ -87,7 +87,7 @@ impl Side {
             Call::Promote => {
                 let all = bench.promote().await;
                 let sums = all.iter().map(Promoted::total).fold((0, 0, 0, 0), |sum, moves| {
-                    let Moves { ready, expired, dead, gone } = moves;
+                    let PromoteCounts { ready, expired, dead, gone } = moves;
                     (sum.0 + ready, sum.1 + expired, sum.2 + dead, sum.3 + gone)
                 });
                 format!("{sums:?}")
@@ -171,9 +171,9 @@ impl Reference {
                 let jobs: Vec<_> = popped.into_iter().map(|(job, _)| job).collect();
                 format!("{jobs:?}")
             }
-            Call::GiveBack { name: number } => {
+            Call::Unpop { name: number } => {
                 let token = self.token(&name(number), Hold::Last);
-                format!("{:?}", self.model.give_back(&name(number), token))
+                format!("{:?}", self.model.unpop(&name(number), token))
             }
             Call::Finish { name: number, hold } => {
                 let token = self.token(&name(number), *hold);

@@ -7,7 +7,7 @@ use delay_queue::{
         Bucket, Change, JobId, Living, Millis, NewJob, OnConflict, PoppedJob, Refusal, Schedule,
         State, Topic,
     },
-    store::{Bury, Counts, Held, How, Popped, Release, Want},
+    store::{Bury, Counts, Claim, PutOutcome, Popped, Release, PopRequest},
 };
 
 use crate::bench::{Bench, HOUR, InOneBucket as _, MINUTE, SECOND, delayed, id, job, nonce};
@@ -30,7 +30,7 @@ pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_other
     assert_eq!(refused, [false, true, false, false]);
     assert_eq!(bench.pop("t", 10).await.len(), 4);
 
-    let held = |name: &String| Held { id: id(name), reservation: None };
+    let held = |name: &String| Claim { id: id(name), reservation: None };
     let finished = bench.store.finish_in(bucket, names.iter().map(held).collect()).await;
     assert!(finished.expect("finish").iter().all(Result::is_ok));
     let again = bench.store.finish_in(bucket, names.iter().map(held).collect()).await;
@@ -38,7 +38,7 @@ pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_other
 }
 
 /// Puts and pops jobs of two topics in one bucket, such that by now each topic has one in each state.
-async fn popped_in_every_state(bench: &Bench) -> Vec<(Held, State)> {
+async fn popped_in_every_state(bench: &Bench) -> Vec<(Claim, State)> {
     let names = names(bench, 8);
     let mut held = Vec::new();
     for (name, state) in names.iter().zip(State::ALL.into_iter().cycle()) {
@@ -52,7 +52,7 @@ async fn popped_in_every_state(bench: &Bench) -> Vec<(Held, State)> {
         };
         bench.put(job).await.expect("put");
         let popped = bench.pop_one(topic).await;
-        held.push((Held { id: popped.id, reservation: Some(popped.reservation) }, state));
+        held.push((Claim { id: popped.id, reservation: Some(popped.reservation) }, state));
     }
     bench.advance(SECOND);
     bench.promote().await;
@@ -127,7 +127,7 @@ pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
     for (look, (_, ids)) in bench.store.look(looks, true).await.into_iter().zip(&asked) {
         assert_eq!(look.expect("a look").ready, [ids.len() as u64]);
     }
-    let want = || Want { topic: topic.clone(), count: 100, ttr: None };
+    let want = || PopRequest { topic: topic.clone(), count: 100, ttr: None };
     let pops = asked.iter().map(|(bucket, _)| (*bucket, (nonce(), vec![want()]))).collect();
     let mut held = Vec::new();
     for (outcome, (bucket, ids)) in bench.store.pop(pops).await.into_iter().zip(&asked) {
@@ -135,8 +135,8 @@ pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
         let popped: BTreeSet<&JobId> = jobs.iter().map(|job| &job.id).collect();
         assert_eq!(popped, ids.iter().collect());
         let hold =
-            |job: &PoppedJob| Held { id: job.id.clone(), reservation: Some(job.reservation) };
-        held.push((*bucket, jobs.iter().map(hold).collect::<Vec<Held>>()));
+            |job: &PoppedJob| Claim { id: job.id.clone(), reservation: Some(job.reservation) };
+        held.push((*bucket, jobs.iter().map(hold).collect::<Vec<Claim>>()));
     }
     bench.advance(HOUR); // their TTRs are over
     let buckets = asked.iter().map(|(bucket, _)| *bucket).collect();
@@ -153,13 +153,13 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     let bucket = bench.bucket(&id("a"));
     let twice = vec![job("a", "t"), job("a", "t")];
     let replies = bench.store.put_in(bucket, twice).await.expect("put");
-    assert_eq!(replies[0].clone().map(|placed| placed.how), Ok(How::Created));
+    assert_eq!(replies[0].clone().map(|placed| placed.how), Ok(PutOutcome::Created));
     assert_eq!(replies[1], exists(State::Ready, "t"));
     let replace = || NewJob { on_conflict: OnConflict::Replace, ..job("a", "t") };
     let replies = bench.store.put_in(bucket, vec![replace(), replace()]).await.expect("put");
-    assert!(replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(How::Replaced)));
+    assert!(replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(PutOutcome::Replaced)));
     assert_eq!(bench.pop("t", 9).await.len(), 1);
-    let both = vec![Held { id: id("a"), reservation: None }; 2];
+    let both = vec![Claim { id: id("a"), reservation: None }; 2];
     let replies = bench.store.finish_in(bucket, both).await.expect("finish");
     assert_eq!(replies, [Ok("t".parse().expect("a topic")), Err(Refusal::NotFound)]);
 }
@@ -175,11 +175,11 @@ pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
     let first = bench.get(&id("a")).await.expect("it lives");
     assert_eq!(bench.put(again(OnConflict::Reject)).await, exists(State::Delayed, "t"));
     let kept = bench.put(again(OnConflict::Keep)).await.expect("kept");
-    assert_eq!((kept.how, kept.state, kept.due_at), (How::Kept, State::Delayed, first.due_at));
+    assert_eq!((kept.how, kept.state, kept.due_at), (PutOutcome::Kept, State::Delayed, first.due_at));
     assert_eq!(bench.get(&id("a")).await, Some(first));
 
     let replaced = bench.put(again(OnConflict::Replace)).await.expect("replaced");
-    assert_eq!((replaced.how, replaced.due_at), (How::Replaced, bench.now().after(HOUR)));
+    assert_eq!((replaced.how, replaced.due_at), (PutOutcome::Replaced, bench.now().after(HOUR)));
     let second = bench.get(&id("a")).await.expect("it lives");
     assert_eq!(&second.body[..], b"2");
 
@@ -243,7 +243,7 @@ pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
     bench.bury(&id("a"), Some(popped.reservation)).await.expect("bury");
     refused(State::Dead).await;
     let batch =
-        vec![Release { held: Held { id: id("a"), reservation: None }, delay: None, error: None }];
+        vec![Release { held: Claim { id: id("a"), reservation: None }, delay: None, error: None }];
     let replies = bench.store.release_in(bench.bucket(&id("a")), batch).await.expect("release");
     assert_eq!(replies, [Err(Refusal::NotReserved)]);
 }
@@ -298,7 +298,7 @@ pub async fn several_wants_in_one_call_get_different_jobs(bench: Bench) {
     for (number, name) in names.iter().enumerate() {
         bench.put(job(name, if number < 4 { "t" } else { "u" })).await.expect("put");
     }
-    let want = |topic: &str, count| Want { topic: topic.parse().expect("topic"), count, ttr: None };
+    let want = |topic: &str, count| PopRequest { topic: topic.parse().expect("topic"), count, ttr: None };
     let wants = vec![want("t", 3), want("u", 1), want("t", 3), want("none", 1)];
     let popped = bench.store.pop_in(bench.bucket(&id("0")), (nonce(), wants)).await.expect("pop");
     let counts: Vec<usize> = popped.iter().map(|Popped { jobs, .. }| jobs.len()).collect();

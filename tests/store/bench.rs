@@ -11,8 +11,8 @@ use delay_queue::{
         Reservation, Schedule, State, Topic, UnixMillis,
     },
     store::{
-        Bury, Clock, Held, Look, Moved, Next, Options, Outcome, Placed, Popped, Promoted, Release,
-        Reply, Store, Touch, Want,
+        Bury, Clock, Claim, Peek, Transitioned, Next, Options, StoreResult, Placed, Popped, Promoted, Release,
+        Reply, Store, Touch, PopRequest,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
@@ -36,16 +36,16 @@ pub const RETENTION: Millis = Millis::new(14 * 24 * 3_600_000);
 macro_rules! in_one_bucket {
     ($($name:ident: $transition:ident($part:ty) -> $reply:ty;)+) => {
         pub trait InOneBucket {
-            $(async fn $name(&self, bucket: Bucket, part: $part) -> Outcome<$reply>;)+
-            async fn look_in(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look>;
+            $(async fn $name(&self, bucket: Bucket, part: $part) -> StoreResult<$reply>;)+
+            async fn peek_in(&self, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek>;
         }
 
         impl<S: Store + ?Sized> InOneBucket for S {
-            $(async fn $name(&self, bucket: Bucket, part: $part) -> Outcome<$reply> {
+            $(async fn $name(&self, bucket: Bucket, part: $part) -> StoreResult<$reply> {
                 one(self.$transition(vec![(bucket, part)]).await)
             })+
 
-            async fn look_in(&self, bucket: Bucket, topics: Vec<Topic>) -> Outcome<Look> {
+            async fn peek_in(&self, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek> {
                 one(self.look(vec![(bucket, topics)], true).await)
             }
         }
@@ -54,18 +54,18 @@ macro_rules! in_one_bucket {
 
 in_one_bucket! {
     put_in: put(Vec<NewJob>) -> Vec<Reply<Placed>>;
-    pop_in: pop((Nonce, Vec<Want>)) -> Vec<Popped>;
-    give_back_in: give_back(Vec<Held>) -> Vec<Reply<Topic>>;
-    finish_in: finish(Vec<Held>) -> Vec<Reply<Topic>>;
-    release_in: release(Vec<Release>) -> Vec<Reply<Moved>>;
+    pop_in: pop((Nonce, Vec<PopRequest>)) -> Vec<Popped>;
+    unpop_in: unpop(Vec<Claim>) -> Vec<Reply<Topic>>;
+    finish_in: finish(Vec<Claim>) -> Vec<Reply<Topic>>;
+    release_in: release(Vec<Release>) -> Vec<Reply<Transitioned>>;
     touch_in: touch(Vec<Touch>) -> Vec<Reply<UnixMillis>>;
-    bury_in: bury(Vec<Bury>) -> Vec<Reply<Moved>>;
+    bury_in: bury(Vec<Bury>) -> Vec<Reply<Transitioned>>;
     kick_in: kick(Vec<JobId>) -> Vec<Reply<Topic>>;
     delete_in: delete(Vec<JobId>) -> Vec<Reply<State>>;
     reschedule_in: reschedule(Vec<(JobId, Change)>) -> Vec<Reply<Job>>;
 }
 
-pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> Outcome<Promoted> {
+pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> StoreResult<Promoted> {
     one(store.promote(vec![bucket], limit).await)
 }
 
@@ -188,7 +188,7 @@ impl Bench {
         for bucket in self.store.buckets().all() {
             let left = count - u16::try_from(jobs.len()).expect("at most count");
             if left > 0 {
-                let wants = vec![Want { topic: topic.parse().expect("topic"), count: left, ttr }];
+                let wants = vec![PopRequest { topic: topic.parse().expect("topic"), count: left, ttr }];
                 let popped = self.store.pop_in(bucket, (nonce(), wants)).await.expect("pop");
                 jobs.extend(popped.into_iter().flat_map(|Popped { jobs, .. }| jobs));
             }
@@ -218,7 +218,7 @@ impl Bench {
     }
 
     pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        let held = Held { id: id.clone(), reservation };
+        let held = Claim { id: id.clone(), reservation };
         one(self.store.finish_in(self.bucket(id), vec![held]).await.expect("finish")).map(drop)
     }
 
@@ -227,8 +227,8 @@ impl Bench {
         id: &JobId,
         reservation: Option<Reservation>,
         delay: Option<Millis>,
-    ) -> Reply<Moved> {
-        let held = Held { id: id.clone(), reservation };
+    ) -> Reply<Transitioned> {
+        let held = Claim { id: id.clone(), reservation };
         let release = Release { held, delay, error: Some("released".to_owned()) };
         one(self.store.release_in(self.bucket(id), vec![release]).await.expect("release"))
     }
@@ -239,19 +239,19 @@ impl Bench {
         reservation: Option<Reservation>,
         ttr: Option<Millis>,
     ) -> Reply<UnixMillis> {
-        let touch = Touch { held: Held { id: id.clone(), reservation }, ttr };
+        let touch = Touch { held: Claim { id: id.clone(), reservation }, ttr };
         one(self.store.touch_in(self.bucket(id), vec![touch]).await.expect("touch"))
     }
 
     pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        let held = Held { id: id.clone(), reservation };
+        let held = Claim { id: id.clone(), reservation };
         let bury = Bury { held, error: Some("buried".to_owned()) };
         one(self.store.bury_in(self.bucket(id), vec![bury]).await.expect("bury")).map(drop)
     }
 
-    pub async fn give_back(&self, id: &JobId, reservation: Reservation) -> Reply<Topic> {
-        let held = Held { id: id.clone(), reservation: Some(reservation) };
-        one(self.store.give_back_in(self.bucket(id), vec![held]).await.expect("give back"))
+    pub async fn unpop(&self, id: &JobId, reservation: Reservation) -> Reply<Topic> {
+        let held = Claim { id: id.clone(), reservation: Some(reservation) };
+        one(self.store.unpop_in(self.bucket(id), vec![held]).await.expect("give back"))
     }
 
     pub async fn kick(&self, id: &JobId) -> Reply<Topic> {
@@ -322,7 +322,7 @@ impl Bench {
         let topic: Topic = topic.parse().expect("topic");
         let mut sum = 0;
         for bucket in self.store.buckets().all() {
-            sum += self.store.look_in(bucket, vec![topic.clone()]).await.expect("look").ready[0];
+            sum += self.store.peek_in(bucket, vec![topic.clone()]).await.expect("look").ready[0];
         }
         sum
     }

@@ -21,7 +21,7 @@ pub enum Call {
         topic: u8,
         ttr: Option<u64>,
     },
-    GiveBack {
+    Unpop {
         name: u8,
     },
     Finish {
@@ -100,7 +100,7 @@ pub fn call() -> impl Strategy<Value = Call> {
             }
         ),
         5 => (topic(), ttr()).prop_map(|(topic, ttr)| Call::Pop { topic, ttr }),
-        1 => name().prop_map(|name| Call::GiveBack { name }),
+        1 => name().prop_map(|name| Call::Unpop { name }),
         2 => (name(), hold()).prop_map(|(name, hold)| Call::Finish { name, hold }),
         2 => (name(), hold(), proptest::option::of(delay()))
             .prop_map(|(name, hold, delay)| Call::Release { name, hold, delay }),

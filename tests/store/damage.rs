@@ -4,7 +4,7 @@
 use crate::bench::InOneBucket as _;
 use delay_queue::{
     job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State},
-    store::{Bury, Held, Release, Touch, Want},
+    store::{Bury, Claim, Release, Touch, PopRequest},
 };
 use sha1_smol::Sha1;
 
@@ -51,7 +51,7 @@ enum Act {
     Release,
     Touch,
     Bury,
-    GiveBack,
+    Unpop,
     Kick,
     KickDead,
     Delete,
@@ -60,7 +60,7 @@ enum Act {
     Replace,
     Keep,
     Promote,
-    Look,
+    Peek,
 }
 
 const ACTS: [Act; 16] = [
@@ -70,7 +70,7 @@ const ACTS: [Act; 16] = [
     Act::Release,
     Act::Touch,
     Act::Bury,
-    Act::GiveBack,
+    Act::Unpop,
     Act::Kick,
     Act::KickDead,
     Act::Delete,
@@ -79,7 +79,7 @@ const ACTS: [Act; 16] = [
     Act::Replace,
     Act::Keep,
     Act::Promote,
-    Act::Look,
+    Act::Peek,
 ];
 
 struct Case {
@@ -135,7 +135,7 @@ impl Case {
         let (store, bucket) = (&bench.store, bench.bucket(&id("a")));
         let ids: Vec<JobId> = names.iter().map(|name| id(name)).collect();
         let held = || {
-            let held = |(id, token): (&JobId, &Reservation)| Held {
+            let held = |(id, token): (&JobId, &Reservation)| Claim {
                 id: id.clone(),
                 reservation: Some(*token),
             };
@@ -145,12 +145,12 @@ impl Case {
         let what = &*format!("{act:?} goes well");
         match act {
             Act::Pop => {
-                let want = Want { topic: topic(), count: 9, ttr: None };
+                let want = PopRequest { topic: topic(), count: 9, ttr: None };
                 drop(store.pop_in(bucket, (nonce(), vec![want])).await.expect(what));
             }
             Act::Finish => drop(store.finish_in(bucket, held()).await.expect(what)),
             Act::FinishById => {
-                let held = held().into_iter().map(|held| Held { reservation: None, ..held });
+                let held = held().into_iter().map(|held| Claim { reservation: None, ..held });
                 drop(store.finish_in(bucket, held.collect()).await.expect(what));
             }
             Act::Release => {
@@ -180,7 +180,7 @@ impl Case {
                         .expect(what),
                 );
             }
-            Act::GiveBack => drop(store.give_back_in(bucket, held()).await.expect(what)),
+            Act::Unpop => drop(store.unpop_in(bucket, held()).await.expect(what)),
             Act::Kick => drop(store.kick_in(bucket, ids).await.expect(what)),
             Act::KickDead => drop(store.kick_dead(bucket, topic(), 9).await.expect(what)),
             Act::Delete => drop(store.delete_in(bucket, ids).await.expect(what)),
@@ -206,7 +206,7 @@ impl Case {
                     drop(bench.promote().await);
                 }
             }
-            Act::Look => {
+            Act::Peek => {
                 let _ = store.get(bucket, ids[0].clone()).await;
                 for state in State::ALL {
                     store.list(bucket, topic(), state, None, 9).await.expect(what);

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use delay_queue::{
     job::{NewJob, State},
-    store::{Applied, Clock, Held, OpenError, Options, Store, StoreError, Want, file::FileStore},
+    store::{Applied, Clock, Claim, OpenError, Options, Store, StoreError, PopRequest, file::FileStore},
 };
 use rusqlite::Connection;
 
@@ -221,7 +221,7 @@ async fn a_put_that_cannot_be_written_fails_no_other_call_of_its_batch() {
     for (n, popped) in bench.pop("t", 100).await.into_iter().enumerate() {
         // While the writer is at the first, the others come and wait for it together.
         let first = (0..1_000).map(|m| job(&format!("first:{n}:{m}"), "u")).collect();
-        let held = Held { id: popped.id.clone(), reservation: Some(popped.reservation) };
+        let held = Claim { id: popped.id.clone(), reservation: Some(popped.reservation) };
         let (_, put, finished) = tokio::join!(
             bench.store.put_in(bucket, first),
             bench.store.put_in(bucket, vec![job("poison", "t")]),
@@ -247,7 +247,7 @@ async fn a_pop_of_large_bodies_takes_a_part_and_the_rest_comes_by_the_next() {
     let bucket = bench.bucket(&id("a"));
     let mut ids = Vec::new();
     while ids.len() < 100 {
-        let want = Want { topic: "t".parse().expect("a topic"), count: 100, ttr: None };
+        let want = PopRequest { topic: "t".parse().expect("a topic"), count: 100, ttr: None };
         let popped =
             bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop").remove(0);
         let bytes: usize = popped.jobs.iter().map(|job| job.body.len()).sum();

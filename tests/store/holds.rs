@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use delay_queue::{
     job::{Change, Millis, NewJob, Refusal, Reservation, State},
-    store::Want,
+    store::PopRequest,
 };
 
 use crate::bench::{Bench, InOneBucket as _, LOST, MINUTE, SECOND, delayed, id, job, nonce};
@@ -92,9 +92,9 @@ pub async fn what_is_given_back_was_never_popped(bench: Bench) {
     bench.put(delayed("b", "t", Millis::ZERO)).await.expect("put");
     let before = bench.get(&id("a")).await;
     let popped = bench.pop("t", 2).await.into_iter().find(|job| job.id == id("a")).expect("a");
-    assert!(bench.give_back(&popped.id, popped.reservation).await.is_ok());
+    assert!(bench.unpop(&popped.id, popped.reservation).await.is_ok());
     assert_eq!(bench.get(&id("a")).await, before);
-    assert_eq!(bench.give_back(&popped.id, popped.reservation).await, Err(LOST));
+    assert_eq!(bench.unpop(&popped.id, popped.reservation).await, Err(LOST));
     assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Err(LOST));
     assert_eq!(bench.finish(&popped.id, None).await, Err(Refusal::NeverPopped));
     assert_eq!(bench.pop_one("t").await.attempt, 1);
@@ -104,7 +104,7 @@ pub async fn what_is_given_back_was_never_popped(bench: Bench) {
     bench.promote().await;
     let again = bench.pop("t", 2).await.into_iter().find(|job| job.id == id("a")).expect("a");
     assert_eq!(again.attempt, 2);
-    assert!(bench.give_back(&again.id, again.reservation).await.is_ok());
+    assert!(bench.unpop(&again.id, again.reservation).await.is_ok());
     assert_eq!(bench.get(&id("a")).await.map(|job| job.attempt), Some(1));
 }
 
@@ -140,7 +140,7 @@ pub async fn every_reserved_job_is_told_with_its_holder_in_bounded_steps(bench: 
         let mut reserved = BTreeMap::new();
         while reserved.len() < count - 1 {
             let left = u16::try_from((count - 1 - reserved.len()).min(100)).expect("at most 100");
-            let want = Want { topic: "t".parse().expect("topic"), count: left, ttr: None };
+            let want = PopRequest { topic: "t".parse().expect("topic"), count: left, ttr: None };
             let popped = bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop");
             reserved.extend(
                 popped

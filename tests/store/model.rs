@@ -8,7 +8,7 @@ use delay_queue::{
         self, Backoff, Change, Job, JobId, Millis, NewJob, OnConflict, PoppedJob, Refusal,
         Reservation, Schedule, State, Topic, UnixMillis,
     },
-    store::{Counts, How, Moved, Placed, Reply},
+    store::{Counts, PutOutcome, Transitioned, Placed, Reply},
 };
 
 #[derive(Debug, Clone)]
@@ -76,9 +76,9 @@ impl Living {
         self.job.died_at = Some(at);
     }
 
-    fn moved(&self, died: bool) -> Moved {
+    fn moved(&self, died: bool) -> Transitioned {
         let Job { topic, state, due_at, .. } = &self.job;
-        Moved { topic: topic.clone(), state: *state, due_at: *due_at, died }
+        Transitioned { topic: topic.clone(), state: *state, due_at: *due_at, died }
     }
 }
 
@@ -102,7 +102,7 @@ impl Model {
         let due_at = self.due(new.schedule);
         let state = self.by_due(due_at);
         let how = match (self.jobs.get(&new.id), new.on_conflict) {
-            (None, _) => How::Created,
+            (None, _) => PutOutcome::Created,
             (Some(Living { job, .. }), how)
                 if how == OnConflict::Reject || job.topic != new.topic =>
             {
@@ -110,12 +110,12 @@ impl Model {
                 return Err(Refusal::Exists(Some(living)));
             }
             (Some(Living { job, .. }), OnConflict::Keep) => {
-                return Ok(Placed { how: How::Kept, state: job.state, due_at: job.due_at });
+                return Ok(Placed { how: PutOutcome::Kept, state: job.state, due_at: job.due_at });
             }
             (Some(living), OnConflict::Replace) if living.job.state == State::Reserved => {
                 return Err(Refusal::Reserved);
             }
-            (Some(_), _) => How::Replaced,
+            (Some(_), _) => PutOutcome::Replaced,
         };
         let job = Job {
             id: new.id.clone(),
@@ -188,7 +188,7 @@ impl Model {
         }
     }
 
-    pub fn give_back(&mut self, id: &JobId, token: Option<u64>) -> Reply<Topic> {
+    pub fn unpop(&mut self, id: &JobId, token: Option<u64>) -> Reply<Topic> {
         let living = self.held(id, token.or(Some(0)))?;
         if living.job.state != State::Reserved {
             return Err(Refusal::ReservationLost);
@@ -214,7 +214,7 @@ impl Model {
         id: &JobId,
         token: Option<u64>,
         delay: Option<Millis>,
-    ) -> Reply<Moved> {
+    ) -> Reply<Transitioned> {
         let now = self.now;
         let living = self.held(id, token)?;
         if token.is_none() && living.job.state != State::Reserved {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use delay_queue::{
     job::{Bucket, Change, NewJob, OnConflict, Refusal, SettingsNews, State, Topic, TopicSettings},
     store::{
-        Applied, Clock, Heard, Hint, Options, Store, StoreError, Want,
+        Applied, Clock, Heard, Hint, Options, Store, StoreError, PopRequest,
         redis::{RedisOptions, RedisStore},
     },
 };
@@ -171,7 +171,7 @@ async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
     // As an interrupted move of the slot leaves it.
     assert_eq!(command(&bench, &format!("RENAME {pool} elsewhere")), "+OK\r\n");
     let bucket = bench.bucket(&id("a"));
-    let want = Want { topic: "t".parse().expect("a topic"), count: 1, ttr: None };
+    let want = PopRequest { topic: "t".parse().expect("a topic"), count: 1, ttr: None };
     let popped = bench.store.pop_in(bucket, (nonce(), vec![want])).await;
     let error = popped.expect_err("refused");
     assert_eq!(error.applied(), Applied::No, "{error}");
@@ -248,8 +248,8 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
     assert_eq!(here.servers().await.expect("a count"), 2, "those of the other are not counted");
 
     // In this order: what is told here would come first there too.
-    here.tell(Hint::Looked(bucket));
-    assert_eq!(heard[1].recv().await, Some(Hint::Looked(bucket)));
+    here.tell(Hint::Polled(bucket));
+    assert_eq!(heard[1].recv().await, Some(Hint::Polled(bucket)));
     there.tell(Hint::Settings);
     assert_eq!(heard[3].recv().await, Some(Hint::Settings), "not what was told elsewhere");
     assert!(heard[1].try_recv().is_err(), "nor the other way round");

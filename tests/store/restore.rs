@@ -94,7 +94,7 @@ async fn every_past(bench: &Bench) {
             "given-back" => {
                 bench.release(&popped.id, hold, Some(Millis::ZERO)).await.expect("released");
                 let again = one(bench.pop("t", 1).await);
-                bench.give_back(&again.id, again.reservation).await.expect("given back");
+                bench.unpop(&again.id, again.reservation).await.expect("given back");
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use delay_queue::{
     job::{Backoff, Change, MAX_DURATION, Millis, NewJob, Refusal, Schedule, State, UnixMillis},
-    store::{Clock, Moves, Next, Want},
+    store::{Clock, PromoteCounts, Next, PopRequest},
 };
 
 use crate::bench::{
@@ -20,7 +20,7 @@ pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
     assert!(bench.pop("t", 1).await.is_empty(), "promoting is what makes a job ready");
     let promoted = bench.promote().await;
     let moved: Vec<_> = promoted.into_iter().flat_map(|promoted| promoted.topics).collect();
-    let ready = Moves { ready: 1, ..Moves::default() };
+    let ready = PromoteCounts { ready: 1, ..PromoteCounts::default() };
     assert_eq!(moved, [("t".parse().expect("a topic"), ready)]);
     assert_eq!(bench.pop_one("t").await.due_at, START.after(SECOND));
 }
@@ -154,7 +154,7 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     let name = id("a");
     let bucket = bench.bucket(&name);
     let next = async || {
-        bench.store.look_in(bucket, vec![]).await.expect("look").next.map(|next| next.wait)
+        bench.store.peek_in(bucket, vec![]).await.expect("look").next.map(|next| next.wait)
     };
     assert_eq!(next().await, None);
     bench.put(delayed("a", "t", HOUR)).await.expect("put");
@@ -192,7 +192,7 @@ pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
         (&names[6..], [40, 10, 20], 10),
     ] {
         bench.store.put_in(bucket, batch(names, seconds)).await.expect("put");
-        let next = bench.store.look_in(bucket, vec![]).await.expect("look").next;
+        let next = bench.store.peek_in(bucket, vec![]).await.expect("look").next;
         let wait = next.map(|next| next.wait);
         assert_eq!(wait, Some(std::time::Duration::from_secs(earliest)), "{seconds:?}");
     }
@@ -229,7 +229,7 @@ pub async fn no_time_is_shorter_than_asked_by_a_part_of_a_millisecond(bench: Ben
         let bucket = bench.bucket(&now.id);
         bench.put(now.clone()).await.expect("put");
         let before = micros();
-        let want = Want { topic: now.topic, count: 1, ttr: Some(span) };
+        let want = PopRequest { topic: now.topic, count: 1, ttr: Some(span) };
         let popped =
             bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop").remove(0);
         let popped = &popped.jobs[0];

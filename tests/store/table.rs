@@ -116,7 +116,7 @@ async fn apply(
                 return Err(Refusal::NotReady);
             }
         }
-        Event::GiveBack => drop(bench.give_back(id, reservation).await?),
+        Event::Unpop => drop(bench.unpop(id, reservation).await?),
         Event::Finish => bench.finish(id, hold).await?,
         Event::Release(after) => {
             let delay = if after == After::Later { HOUR } else { Millis::ZERO };

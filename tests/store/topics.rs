@@ -56,7 +56,7 @@ pub async fn a_topic_appears_with_its_first_job_and_goes_with_its_last(bench: Be
                 assert_eq!(purged.await.expect("purge"), 1);
             }
             4 => {
-                bench.give_back(&name, popped.reservation).await.expect("given back");
+                bench.unpop(&name, popped.reservation).await.expect("given back");
                 let replace = delay_queue::job::OnConflict::Replace;
                 bench
                     .put(NewJob { on_conflict: replace, ..job("a", "t") })
@@ -205,7 +205,7 @@ pub async fn a_purge_takes_one_state_in_bounded_steps(bench: Bench) {
     }
     assert_eq!(steps, [10, 10, 5, 0]);
     assert_eq!(counts(&bench, "t").await, Counts { ready: 5, ..Counts::default() });
-    let look = bench.store.look_in(bucket, vec![]).await.expect("look");
+    let look = bench.store.peek_in(bucket, vec![]).await.expect("look");
     assert_eq!(look.next, None, "no deadline is left behind");
     bench.put(delayed("0", "t", MINUTE)).await.expect("the id is free");
 }

@@ -25,14 +25,14 @@ use crate::{
     store::{Damaged, MAX_BATCH, Store},
 };
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type StoreResult<T> = Result<T, Box<dyn Error>>;
 
 /// Fewest jobs of a page; with large bodies it comes down to this.
 const LEAST: usize = 10;
 /// About so many bytes of bodies a page may have.
 const PAGE_BYTES: usize = 4 << 20;
 
-pub(super) async fn run(arguments: &Export, settings: &Settings) -> Outcome<()> {
+pub(super) async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
     let file = Some(arguments.file.as_path()).filter(|file| !is_standard(file));
     if let Some(file) = file.filter(|file| file.exists() && !arguments.force) {
         let advice = "choose another name, or replace it by --force";
@@ -64,7 +64,7 @@ pub(super) async fn run(arguments: &Export, settings: &Settings) -> Outcome<()> 
 }
 
 /// The store as the head names it: no user, no password. One that is not there is not made.
-fn store_name(settings: &Settings) -> Outcome<String> {
+fn store_name(settings: &Settings) -> StoreResult<String> {
     match settings.store.location()? {
         StoreUrl::File(dir) if !dir.join("jobs.db").exists() => {
             let dir = dir.display();
@@ -84,7 +84,7 @@ struct Exporter<'a> {
 }
 
 impl Exporter<'_> {
-    async fn run(mut self, head: &Head) -> Outcome<()> {
+    async fn run(mut self, head: &Head) -> StoreResult<()> {
         if !self.resume(head).await? {
             self.part.go_on(Sums::default())?;
             self.part.write(&Line::Head(head.clone()))?;
@@ -107,7 +107,7 @@ impl Exporter<'_> {
         self.part.finish(&format!("exported {jobs} jobs{left_out}, {set}"))
     }
 
-    async fn bucket(&mut self, bucket: Bucket, progress: &mut Progress) -> Outcome<()> {
+    async fn bucket(&mut self, bucket: Bucket, progress: &mut Progress) -> StoreResult<()> {
         let before = Tally::of_bucket(self.store, bucket).await?;
         let mut written = Tally::default();
         for topic in before.topics() {
@@ -126,7 +126,7 @@ impl Exporter<'_> {
         state: State,
         written: &mut Tally,
         progress: &mut Progress,
-    ) -> Outcome<()> {
+    ) -> StoreResult<()> {
         let (mut after, mut limit) = (None, LEAST);
         loop {
             let page = self.store.list(bucket, topic.clone(), state, after, limit).await?;
@@ -159,7 +159,7 @@ impl Exporter<'_> {
         bucket: Bucket,
         before: Option<&Tally>,
         written: &Tally,
-    ) -> Outcome<()> {
+    ) -> StoreResult<()> {
         let now = Tally::of_bucket(self.store, bucket).await?.settled();
         let written = written.settled();
         let moved = before.is_some_and(|before| before.settled() != now);
@@ -187,7 +187,7 @@ impl Exporter<'_> {
     }
 
     /// Writes what is set for topics; how many there are.
-    async fn topics(&mut self) -> Outcome<u64> {
+    async fn topics(&mut self) -> StoreResult<u64> {
         let mut settings = TopicSettings::default();
         let news = self.store.settings(settings.version).await?;
         news.map(|news| settings.take(news));
@@ -203,7 +203,7 @@ impl Exporter<'_> {
 
     /// Reads what an interrupted export has written, and goes on behind its last section; answers
     /// whether there is anything to go on with.
-    async fn resume(&mut self, head: &Head) -> Outcome<bool> {
+    async fn resume(&mut self, head: &Head) -> StoreResult<bool> {
         let Some(file) = self.part.written()? else { return Ok(false) };
         let shown = self.part.name();
         if is_beginning(&file, head)? {
@@ -235,7 +235,7 @@ impl Exporter<'_> {
 }
 
 /// Whether there is no more in a file than a part of this head.
-fn is_beginning(file: &File, head: &Head) -> Outcome<bool> {
+fn is_beginning(file: &File, head: &Head) -> StoreResult<bool> {
     let line = serde_json::to_vec(&Line::Head(head.clone()))?;
     let mut begun = Vec::new();
     let mut file = file;

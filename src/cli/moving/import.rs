@@ -24,7 +24,7 @@ use crate::{
     store::Store,
 };
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type StoreResult<T> = Result<T, Box<dyn Error>>;
 
 /// About so many bytes a batch may have, and all batches that wait for more.
 const BATCH_BYTES: usize = 8 << 20;
@@ -38,7 +38,7 @@ struct Content {
     topics: Vec<TopicLine>,
 }
 
-pub(super) async fn run(file: &Path, settings: &Settings) -> Outcome<()> {
+pub(super) async fn run(file: &Path, settings: &Settings) -> StoreResult<()> {
     let shown = match super::is_standard(file) {
         true => "standard input".into(),
         false => file.display().to_string(),
@@ -61,7 +61,7 @@ struct Source(File);
 
 impl Source {
     /// Standard input is copied into a file without a name, in the folder for temporary ones.
-    fn of(file: &Path) -> Outcome<Self> {
+    fn of(file: &Path) -> StoreResult<Self> {
         if !super::is_standard(file) {
             return Ok(Self(File::open(file)?));
         }
@@ -75,14 +75,14 @@ impl Source {
     }
 
     /// From its beginning.
-    fn open(&self) -> Outcome<Reader<BufReader<&File>>> {
+    fn open(&self) -> StoreResult<Reader<BufReader<&File>>> {
         (&self.0).rewind()?;
         Ok(Reader::open(BufReader::with_capacity(1 << 20, &self.0))?)
     }
 }
 
 /// Reads it to its end.
-fn check(source: &Source) -> Outcome<Content> {
+fn check(source: &Source) -> StoreResult<Content> {
     let mut reader = source.open()?;
     let mut content = Content { tally: Tally::default(), topics: Vec::new() };
     let (mut ids, mut progress) = (Ids::default(), Progress::new("checked", None));
@@ -128,7 +128,7 @@ impl Ids {
 }
 
 /// Takes a checked file into the store, and compares the two.
-async fn take(store: &dyn Store, source: &Source, content: &Content) -> Outcome<()> {
+async fn take(store: &dyn Store, source: &Source, content: &Content) -> StoreResult<()> {
     let before = Tally::of_store(store).await?;
     let again = |error: Box<dyn Error>| format!("{error}. The same import again goes on");
     let taken = fill(store, source, content).await.map_err(again)?;
@@ -147,7 +147,7 @@ struct Taken {
     there: u64,
 }
 
-async fn fill(store: &dyn Store, source: &Source, content: &Content) -> Outcome<Taken> {
+async fn fill(store: &dyn Store, source: &Source, content: &Content) -> StoreResult<Taken> {
     // First, so that no server hands out what is to be held back.
     for TopicLine { topic, paused, defaults } in &content.topics {
         store.set_paused(topic.clone(), *paused).await?;
@@ -176,7 +176,7 @@ async fn restore(
     bucket: Bucket,
     jobs: Vec<Job>,
     taken: &mut Taken,
-) -> Outcome<()> {
+) -> StoreResult<()> {
     for reply in store.restore(bucket, jobs).await? {
         match reply {
             Ok(()) => taken.created += 1,
@@ -227,7 +227,7 @@ impl Batches {
 
 /// The store must have what it had and what was restored; and what the file has, state by state, if
 /// it had nothing else before.
-fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> Outcome<()> {
+fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> StoreResult<()> {
     let expected = before.jobs() + taken.created;
     if after.jobs() != expected {
         let has = after.jobs();

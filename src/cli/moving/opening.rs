@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type StoreResult<T> = Result<T, Box<dyn Error>>;
 
 /// A copy of a damaged store, and what is in it.
 pub(super) struct Salvage {
@@ -22,7 +22,7 @@ pub(super) struct Salvage {
 
 impl Salvage {
     /// Takes the copy away and says what is missing.
-    pub(super) fn end(self) -> Outcome<()> {
+    pub(super) fn end(self) -> StoreResult<()> {
         eprintln!("the store is damaged: {}", self.found);
         Ok(fs::remove_dir_all(self.dir)?)
     }
@@ -32,7 +32,7 @@ impl Salvage {
 pub(super) async fn open(
     arguments: &Export,
     settings: &Settings,
-) -> Outcome<(Arc<dyn Store>, Option<Salvage>)> {
+) -> StoreResult<(Arc<dyn Store>, Option<Salvage>)> {
     let opened = match open_store(settings).await {
         Ok(store) if store.unreadable() == 0 => return Ok((store, None)),
         opened => opened,

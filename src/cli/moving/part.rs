@@ -10,7 +10,7 @@ use std::{
 
 use super::{line::Line, reader::Sums};
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type StoreResult<T> = Result<T, Box<dyn Error>>;
 
 /// What is written so far.
 pub(super) struct Part {
@@ -26,7 +26,7 @@ enum Target {
 
 impl Part {
     /// Takes FILE.part for this process alone; empty if there was none, or to begin anew.
-    pub(super) fn of(file: &Path, anew: bool) -> Outcome<Self> {
+    pub(super) fn of(file: &Path, anew: bool) -> StoreResult<Self> {
         let mut path = OsString::from(file);
         path.push(".part");
         let path = PathBuf::from(path);
@@ -76,14 +76,14 @@ impl Part {
     }
 
     /// What an export before this one has written, to be read from its beginning.
-    pub(super) fn written(&self) -> Outcome<Option<File>> {
+    pub(super) fn written(&self) -> StoreResult<Option<File>> {
         match &self.target {
             Target::File { part, .. } => Ok(Some(File::open(part)?)),
             Target::StandardOutput(_) => Ok(None),
         }
     }
 
-    pub(super) fn write(&mut self, line: &Line<'_>) -> Outcome<()> {
+    pub(super) fn write(&mut self, line: &Line<'_>) -> StoreResult<()> {
         self.text.clear();
         serde_json::to_writer(&mut self.text, line)?;
         self.text.push(b'\n');
@@ -96,7 +96,7 @@ impl Part {
     }
 
     /// Goes on behind what these are the sums of; what stands there is dropped.
-    pub(super) fn go_on(&mut self, sums: Sums) -> Outcome<()> {
+    pub(super) fn go_on(&mut self, sums: Sums) -> StoreResult<()> {
         let done = match &mut self.target {
             Target::File { out, .. } => {
                 let (file, end) = (out.get_mut(), sums.bytes);
@@ -110,7 +110,7 @@ impl Part {
 
     /// Brings a file to the disk under its final name. Says `done`, with the place, where the
     /// export itself does not go.
-    pub(super) fn finish(mut self, done: &str) -> Outcome<()> {
+    pub(super) fn finish(mut self, done: &str) -> StoreResult<()> {
         match self.flush() {
             Ok(()) => {}
             Err(cause) => return Err(self.failed(&cause)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     job::{Bucket, State, Topic},
-    store::{Counts, Outcome, Store, TopicPage},
+    store::{Counts, StoreResult, Store, TopicPage},
 };
 
 /// Topics with their counts.
@@ -13,7 +13,7 @@ pub(super) struct Tally(BTreeMap<Topic, Counts>);
 
 impl Tally {
     /// Of one bucket.
-    pub(super) async fn of_bucket(store: &dyn Store, bucket: Bucket) -> Outcome<Self> {
+    pub(super) async fn of_bucket(store: &dyn Store, bucket: Bucket) -> StoreResult<Self> {
         let mut tally = Self::default();
         let mut page = TopicPage { limit: 1000, ..TopicPage::default() };
         loop {
@@ -28,7 +28,7 @@ impl Tally {
     }
 
     /// Of all buckets.
-    pub(super) async fn of_store(store: &dyn Store) -> Outcome<Self> {
+    pub(super) async fn of_store(store: &dyn Store) -> StoreResult<Self> {
         let mut sum = Self::default();
         for bucket in store.buckets().all() {
             for (topic, counts) in Self::of_bucket(store, bucket).await?.0 {

@@ -9,14 +9,14 @@ use crate::{
         Backoff, Job, JobId, Millis, PoppedJob, Reservation, State, Topic, TopicDefaults,
         UnixMillis,
     },
-    queue::Since,
-    store::{Counts, Damaged, Moved, Placed, TopicLook},
+    queue::Counters,
+    store::{Counts, Damaged, Transitioned, Placed, TopicPeek},
 };
 
 /// What became of a job: the answer to most transitions, and one result of a batch (which then
 /// has the status that the answer would have had).
 #[derive(Serialize)]
-pub(in crate::http) struct Became {
+pub(in crate::http) struct TransitionResponse {
     pub(in crate::http) id: JobId,
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<Topic>,
@@ -30,7 +30,7 @@ pub(in crate::http) struct Became {
     status: Option<u16>,
 }
 
-impl Became {
+impl TransitionResponse {
     fn of(id: JobId) -> Self {
         Self { id, topic: None, state: None, due_at: None, reserved_until: None, status: None }
     }
@@ -44,7 +44,7 @@ impl Became {
         Self::of(id)
     }
 
-    pub(in crate::http) fn moved(id: JobId, moved: &Moved) -> Self {
+    pub(in crate::http) fn moved(id: JobId, moved: &Transitioned) -> Self {
         Self { due_at: Some(moved.due_at), ..Self::in_state(id, moved.state) }
     }
 
@@ -73,7 +73,7 @@ impl Serialize for Text {
 
 /// A job as a look at it shows.
 #[derive(Serialize)]
-pub(in crate::http) struct ShownJob {
+pub(in crate::http) struct JobResponse {
     id: JobId,
     topic: Topic,
     state: State,
@@ -89,7 +89,7 @@ pub(in crate::http) struct ShownJob {
     error: Option<String>,
 }
 
-impl From<Job> for ShownJob {
+impl From<Job> for JobResponse {
     fn from(job: Job) -> Self {
         Self {
             id: job.id,
@@ -111,7 +111,7 @@ impl From<Job> for ShownJob {
 
 /// A topic, as a list or (with the rest) a look shows it.
 #[derive(Serialize)]
-pub(in crate::http) struct ShownTopic {
+pub(in crate::http) struct TopicResponse {
     topic: Topic,
     delayed: u64,
     ready: u64,
@@ -128,10 +128,10 @@ struct RestOfTopic {
     oldest_ready_age: Option<Millis>,
     /// What applies to new jobs that do not say.
     defaults: TopicDefaults,
-    since_start: Since,
+    since_start: Counters,
 }
 
-impl ShownTopic {
+impl TopicResponse {
     pub(in crate::http) fn new(topic: Topic, counts: Counts, paused: bool) -> Self {
         let Counts { delayed, ready, reserved, dead } = counts;
         Self { topic, delayed, ready, reserved, dead, paused, rest: None }
@@ -139,11 +139,11 @@ impl ShownTopic {
 
     pub(in crate::http) fn in_full(
         topic: Topic,
-        look: &TopicLook,
+        look: &TopicPeek,
         paused: bool,
-        (defaults, since_start): (TopicDefaults, Since),
+        (defaults, since_start): (TopicDefaults, Counters),
     ) -> Self {
-        let TopicLook { counts, next_due_at, oldest_ready_age } = *look;
+        let TopicPeek { counts, next_due_at, oldest_ready_age } = *look;
         let rest = RestOfTopic { next_due_at, oldest_ready_age, defaults, since_start };
         Self { rest: Some(rest), ..Self::new(topic, counts, paused) }
     }
@@ -159,14 +159,14 @@ pub(in crate::http) struct Paused {
 /// Some topics; the cursor asks for those after them.
 #[derive(Serialize)]
 pub(in crate::http) struct TopicsPage {
-    pub(in crate::http) topics: Vec<ShownTopic>,
+    pub(in crate::http) topics: Vec<TopicResponse>,
     pub(in crate::http) cursor: Option<Topic>,
 }
 
 /// Some jobs; the cursor asks for those after them.
 #[derive(Serialize)]
 pub(in crate::http) struct JobsPage {
-    pub(in crate::http) jobs: Vec<ShownJob>,
+    pub(in crate::http) jobs: Vec<JobResponse>,
     /// Jobs that are there and cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::http) damaged: Vec<Damaged>,
@@ -188,12 +188,12 @@ pub(in crate::http) struct Kicked {
 /// The answer to a pop.
 #[derive(Serialize)]
 pub(in crate::http) struct PoppedJobs<'a> {
-    pub(in crate::http) jobs: Vec<ShownPopped<'a>>,
+    pub(in crate::http) jobs: Vec<PoppedResponse<'a>>,
 }
 
 /// A job as a pop hands it out.
 #[derive(Serialize)]
-pub(in crate::http) struct ShownPopped<'a> {
+pub(in crate::http) struct PoppedResponse<'a> {
     id: &'a JobId,
     topic: &'a Topic,
     body: Text,
@@ -206,7 +206,7 @@ pub(in crate::http) struct ShownPopped<'a> {
     reserved_until: UnixMillis,
 }
 
-impl<'a> From<&'a PoppedJob> for ShownPopped<'a> {
+impl<'a> From<&'a PoppedJob> for PoppedResponse<'a> {
     fn from(job: &'a PoppedJob) -> Self {
         Self {
             id: &job.id,

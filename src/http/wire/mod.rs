@@ -6,7 +6,7 @@ mod patch;
 mod pop;
 mod put;
 mod topic;
-mod wish;
+mod action;
 
 use serde::{Deserialize, Deserializer};
 
@@ -15,13 +15,13 @@ use crate::job::{MAX_TTR, MIN_TTR, Millis};
 
 pub(super) use self::{
     answer::{
-        Became, JobsPage, Kicked, Paused, PoppedJobs, Purged, ShownJob, ShownTopic, TopicsPage,
+        TransitionResponse, JobsPage, Kicked, Paused, PoppedJobs, Purged, JobResponse, TopicResponse, TopicsPage,
     },
     patch::PatchJob,
     pop::PopOptions,
     put::PutJob,
     topic::PutTopic,
-    wish::{Bare, Bury, Finish, Place, Release, Touch, Wish},
+    action::{IdOnly, Bury, Finish, Place, Release, Touch, ActionRequest},
 };
 
 /// For fields to which null is a value. To all others it means that they are absent.

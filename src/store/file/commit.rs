@@ -16,9 +16,9 @@ use super::{
     health::{Need, failing, full},
     machine::{Machine, Write},
     records::Records,
-    writer::{Deliver, Desk, Work},
+    writer::{Deliver, WriterState, Work},
 };
-use crate::store::{Applied, Outcome, StoreError};
+use crate::store::{Applied, StoreResult, StoreError};
 
 /// Most jobs of one batch whose damage is written around; one page has fewer rows.
 const MAX_DAMAGED: usize = 256;
@@ -54,7 +54,7 @@ impl Failure {
     }
 }
 
-impl Desk {
+impl WriterState {
     /// Does one batch of work and lets its answers out.
     pub(super) fn batch(&mut self, batch: Vec<Work>) {
         if self.compared.elapsed() >= COMPARE {
@@ -103,8 +103,8 @@ impl Desk {
     /// Work that leaves nothing behind when it fails.
     pub(super) fn all_or_nothing<T>(
         &mut self,
-        work: impl FnOnce(&mut Self) -> Outcome<T>,
-    ) -> Outcome<T> {
+        work: impl FnOnce(&mut Self) -> StoreResult<T>,
+    ) -> StoreResult<T> {
         let mark = self.mark();
         let done = work(self);
         if done.is_err() {
@@ -127,11 +127,11 @@ impl Desk {
 
     /// Commits what was done. Answers what became of it, and of what was done since the mark: that
     /// needs room.
-    fn commit(&mut self, mark: &Mark) -> (Outcome<()>, Outcome<()>) {
+    fn commit(&mut self, mark: &Mark) -> (StoreResult<()>, StoreResult<()>) {
         self.pending = Default::default();
         let mut others = mem::take(&mut self.writes);
         let mut needy = others.split_off(mark.writes);
-        let both = |outcome: Outcome<()>| (outcome.clone(), outcome);
+        let both = |outcome: StoreResult<()>| (outcome.clone(), outcome);
         let failure = match self.write([&mut others, &mut needy]) {
             Ok(()) => return both(self.committed(!others.is_empty() || !needy.is_empty())),
             Err(failure) => failure,
@@ -165,7 +165,7 @@ impl Desk {
     fn write(&mut self, groups: [&mut Vec<Write>; 2]) -> Result<(), Failure> {
         let deletes = |write: &Write| matches!(write, Write::Delete { .. });
         if groups.iter().any(|writes| writes.iter().any(deletes)) {
-            self.tidier.notice();
+            self.vacuum.notice();
         }
         let failed = |committing| move |cause| Failure { cause, committing };
         write_around_damage(&mut self.records, groups).map_err(failed(false))?;
@@ -173,7 +173,7 @@ impl Desk {
     }
 
     /// It is on disk, if the disk's files are still these.
-    fn committed(&mut self, written: bool) -> Outcome<()> {
+    fn committed(&mut self, written: bool) -> StoreResult<()> {
         self.machines.iter_mut().for_each(Machine::settle);
         self.clock_set_by = 0;
         if written {
@@ -195,7 +195,7 @@ impl Desk {
         };
         if lacks {
             self.health.fill(&failure.cause.to_string());
-            self.tidier.notice();
+            self.vacuum.notice();
             if !self.ballast.throw_off()
                 && let Err(error) = self.records.empty_log()
             {

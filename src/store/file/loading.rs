@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use super::{index::Arrival, machine::Machine, writer::Desk};
+use super::{index::Arrival, machine::Machine, writer::WriterState};
 use crate::{job::Buckets, store::Now};
 
 /// Jobs that go from one thread to the other at once.
@@ -16,7 +16,7 @@ const CHUNK: usize = 1024;
 /// How many chunks may wait: memory for one of the threads to be ahead for a moment.
 const AHEAD: usize = 8;
 
-impl Desk {
+impl WriterState {
     /// Builds the machines from the file, if they are stale.
     pub(super) fn load(&mut self) -> Result<(), Box<dyn Error>> {
         if !self.stale {

@@ -4,7 +4,7 @@
 //! or two rows a transition. A promotion writes nothing, as long as the job lives: it follows from
 //! the deadline that is on disk already, and happens again after a restart.
 
-mod acts;
+mod transitions;
 mod batch;
 mod clock;
 mod promote;
@@ -16,7 +16,7 @@ use crate::{
         Change, Due, Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State,
         Topic, UnixMillis, next,
     },
-    store::{Held, How, Now, Placed, Reply},
+    store::{Claim, PutOutcome, Now, Placed, Reply},
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Rules, Slot};
@@ -142,10 +142,10 @@ impl Machine {
         let (how, event) = match (living, job.on_conflict) {
             (Some(slot), OnConflict::Keep) => {
                 let entry = self.index.entry(slot);
-                return Ok(Placed { how: How::Kept, state: entry.state, due_at: due_at_of(entry) });
+                return Ok(Placed { how: PutOutcome::Kept, state: entry.state, due_at: due_at_of(entry) });
             }
-            (Some(_), OnConflict::Replace) => (How::Replaced, Event::Replace(due)),
-            _ => (How::Created, Event::Put(due)),
+            (Some(_), OnConflict::Replace) => (PutOutcome::Replaced, Event::Replace(due)),
+            _ => (PutOutcome::Created, Event::Put(due)),
         };
         let state = next(living.map(|slot| self.index.entry(slot).state), event)?
             .expect("a put never ends a job");
@@ -241,7 +241,7 @@ impl Machine {
     }
 
     /// The job, if whoever sent this reservation may act on it.
-    fn held(&self, held: &Held) -> Reply<Slot> {
+    fn held(&self, held: &Claim) -> Reply<Slot> {
         let slot = self.index.find(&held.id).ok_or(Refusal::NotFound)?;
         let attempt = self.index.entry(slot).attempt.as_deref();
         let last = attempt.and_then(|a| a.reservation);

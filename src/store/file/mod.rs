@@ -19,7 +19,7 @@ mod records;
 mod repair;
 mod restore;
 mod salvage;
-mod tidier;
+mod vacuum;
 mod wal;
 mod writer;
 
@@ -44,12 +44,12 @@ use self::{
     pop::Pop,
     reads::{list, read_job, reschedule},
     records::Records,
-    writer::{Desk, Writer},
+    writer::{WriterState, Writer},
 };
 use super::{
-    Bury, ClockJumps, Counts, Held, HeldPage, JobPage, Look, Moved, Now, OpenError, Options,
-    Outcome, Outcomes, Parts, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError,
-    TopicLook, TopicPage, Touch, Want, steady::ClockWatch,
+    Bury, ClockJumps, Counts, Claim, ClaimPage, JobPage, Peek, Transitioned, Now, OpenError, Options,
+    StoreResult, StoreResults, Parts, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError,
+    TopicPeek, TopicPage, Touch, PopRequest, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, SettingsNews, State, Topic, TopicDefaults,
@@ -86,7 +86,7 @@ impl FileStore {
             dir: dir.to_owned(),
             cause: cause.to_string(),
         };
-        let mut desk = match Desk::open(parts, buckets, options.clock) {
+        let mut desk = match WriterState::open(parts, buckets, options.clock) {
             Err(cause) if is_corrupt(&*cause) => return Err(damaged(&cause)),
             desk => desk.map_err(|cause| engine(&cause))?,
         };
@@ -112,9 +112,9 @@ impl FileStore {
     ///
     /// # Errors
     /// The engine's.
-    pub async fn examine(&self) -> Outcome<Vec<String>> {
+    pub async fn examine(&self) -> StoreResult<Vec<String>> {
         let unreadable = self.unreadable;
-        let examine = move |desk: &mut Desk| {
+        let examine = move |desk: &mut WriterState| {
             let mut wrong = desk.records.examine().map_err(StoreError::away)?;
             if unreadable > 0 {
                 wrong.push(format!("{unreadable} rows or pages with jobs cannot be read"));
@@ -125,9 +125,9 @@ impl FileStore {
     }
 
     /// Changes what is set for a topic. Nobody else can: the version need not be on disk.
-    async fn set(&self, change: Write) -> Outcome<()> {
+    async fn set(&self, change: Write) -> StoreResult<()> {
         let version = Arc::clone(&self.settings_version);
-        let write = move |desk: &mut Desk| {
+        let write = move |desk: &mut WriterState| {
             desk.writes.push(change);
             version.fetch_add(1, Ordering::SeqCst);
             Ok(())
@@ -141,7 +141,7 @@ impl FileStore {
         &self,
         parts: Parts<Vec<J>>,
         each: impl Fn(&mut Machine, Now, J, &mut Vec<Write>) -> Reply<T> + Copy + Send + 'static,
-    ) -> Outcomes<Vec<Reply<T>>> {
+    ) -> StoreResults<Vec<Reply<T>>> {
         let work = |(bucket, jobs): (Bucket, Vec<J>)| {
             self.writer.call(move |desk| {
                 let now = desk.now();
@@ -157,10 +157,10 @@ impl FileStore {
         &self,
         bucket: Bucket,
         jobs: Vec<(JobId, Change)>,
-    ) -> Outcome<Vec<Reply<Job>>> {
+    ) -> StoreResult<Vec<Reply<Job>>> {
         let grows = jobs.iter().any(|(_, change)| change.body.is_some());
         let need = if grows { Need::Room } else { Need::Writing };
-        let change = move |desk: &mut Desk| {
+        let change = move |desk: &mut WriterState| {
             jobs.into_iter().map(|(id, change)| reschedule(desk, bucket, &id, change)).collect()
         };
         self.writer.call_with(need, |desk| desk.all_or_nothing(change)).await
@@ -173,7 +173,7 @@ impl Store for FileStore {
         self.buckets
     }
 
-    async fn put(&self, parts: Parts<Vec<NewJob>>) -> Outcomes<Vec<Reply<Placed>>> {
+    async fn put(&self, parts: Parts<Vec<NewJob>>) -> StoreResults<Vec<Reply<Placed>>> {
         let work = |(bucket, jobs): (Bucket, Vec<NewJob>)| {
             self.writer.call_with(Need::Room, move |desk| {
                 let now = desk.now();
@@ -189,13 +189,13 @@ impl Store for FileStore {
         join_all(parts.into_iter().map(work)).await
     }
 
-    async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> Outcome<Vec<Reply<()>>> {
+    async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> StoreResult<Vec<Reply<()>>> {
         self.writer.call_with(Need::Room, move |desk| Ok(restore::batch(desk, bucket, jobs))).await
     }
 
-    async fn pop(&self, parts: Parts<(Nonce, Vec<Want>)>) -> Outcomes<Vec<Popped>> {
-        let work = |(bucket, (nonce, wants)): (Bucket, (Nonce, Vec<Want>))| {
-            let reserve = move |desk: &mut Desk| {
+    async fn pop(&self, parts: Parts<(Nonce, Vec<PopRequest>)>) -> StoreResults<Vec<Popped>> {
+        let work = |(bucket, (nonce, wants)): (Bucket, (Nonce, Vec<PopRequest>))| {
+            let reserve = move |desk: &mut WriterState| {
                 let mut pop = Pop::new(desk.now(), nonce);
                 wants.into_iter().map(|want| pop.take(desk, bucket, &want)).collect()
             };
@@ -204,8 +204,8 @@ impl Store for FileStore {
         join_all(parts.into_iter().map(work)).await
     }
 
-    async fn give_back(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>> {
-        self.transition(parts, |machine, _, job, writes| machine.give_back(&job, writes)).await
+    async fn unpop(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
+        self.transition(parts, |machine, _, job, writes| machine.unpop(&job, writes)).await
     }
 
     async fn held(
@@ -213,7 +213,7 @@ impl Store for FileStore {
         bucket: Bucket,
         topic: Topic,
         cursor: Option<String>,
-    ) -> Outcome<HeldPage> {
+    ) -> StoreResult<ClaimPage> {
         self.writer
             .call(
                 move |desk| Ok(desk.machines[bucket.index()].held_page(&topic, cursor.as_deref())),
@@ -221,38 +221,38 @@ impl Store for FileStore {
             .await
     }
 
-    async fn finish(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>> {
+    async fn finish(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
         self.transition(parts, |machine, _, job, writes| machine.finish(&job, writes)).await
     }
 
-    async fn release(&self, parts: Parts<Vec<Release>>) -> Outcomes<Vec<Reply<Moved>>> {
+    async fn release(&self, parts: Parts<Vec<Release>>) -> StoreResults<Vec<Reply<Transitioned>>> {
         self.transition(parts, Machine::release).await
     }
 
-    async fn touch(&self, parts: Parts<Vec<Touch>>) -> Outcomes<Vec<Reply<UnixMillis>>> {
+    async fn touch(&self, parts: Parts<Vec<Touch>>) -> StoreResults<Vec<Reply<UnixMillis>>> {
         self.transition(parts, |machine, now, job, writes| machine.touch(now, &job, writes)).await
     }
 
-    async fn bury(&self, parts: Parts<Vec<Bury>>) -> Outcomes<Vec<Reply<Moved>>> {
+    async fn bury(&self, parts: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>> {
         self.transition(parts, Machine::bury).await
     }
 
-    async fn kick(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<Topic>>> {
+    async fn kick(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<Topic>>> {
         self.transition(parts, |machine, now, id, writes| machine.kick(now, &id, writes)).await
     }
 
-    async fn delete(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<State>>> {
+    async fn delete(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<State>>> {
         self.transition(parts, |machine, _, id, writes| machine.delete(&id, writes)).await
     }
 
-    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> Outcomes<Vec<Reply<Job>>> {
+    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> StoreResults<Vec<Reply<Job>>> {
         let work = |(bucket, jobs)| self.reschedule_part(bucket, jobs);
         join_all(parts.into_iter().map(work)).await
     }
 
-    async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> Outcomes<Promoted> {
+    async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> StoreResults<Promoted> {
         let count = buckets.len();
-        let promote = move |desk: &mut Desk| {
+        let promote = move |desk: &mut WriterState| {
             let (now, mut rest) = (desk.believed_now(), limit);
             let each = buckets.into_iter().map(|bucket| {
                 desk.machines[bucket.index()].promote(now, &mut rest, &mut desk.writes)
@@ -265,7 +265,7 @@ impl Store for FileStore {
         }
     }
 
-    async fn look(&self, parts: Parts<Vec<Topic>>, _deadlines: bool) -> Outcomes<Look> {
+    async fn look(&self, parts: Parts<Vec<Topic>>, _deadlines: bool) -> StoreResults<Peek> {
         let work = |(bucket, topics): (Bucket, Vec<Topic>)| {
             self.writer
                 .read(move |desk| Ok(desk.machines[bucket.index()].look(desk.now(), &topics)))
@@ -273,15 +273,15 @@ impl Store for FileStore {
         join_all(parts.into_iter().map(work)).await
     }
 
-    async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {
+    async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>> {
         self.writer.read(move |desk| read_job(desk, bucket, &id)).await
     }
 
-    async fn topics(&self, bucket: Bucket, page: TopicPage) -> Outcome<Vec<(Topic, Counts)>> {
+    async fn topics(&self, bucket: Bucket, page: TopicPage) -> StoreResult<Vec<(Topic, Counts)>> {
         self.writer.read(move |desk| Ok(desk.machines[bucket.index()].topics(&page))).await
     }
 
-    async fn topic(&self, bucket: Bucket, topic: Topic) -> Outcome<TopicLook> {
+    async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek> {
         self.writer
             .read(move |desk| Ok(desk.machines[bucket.index()].topic(desk.now(), &topic)))
             .await
@@ -294,7 +294,7 @@ impl Store for FileStore {
         state: State,
         after: Option<Place>,
         limit: usize,
-    ) -> Outcome<JobPage> {
+    ) -> StoreResult<JobPage> {
         self.writer
             .read(move |desk| list(desk, bucket, (&topic, state), after.as_ref(), limit))
             .await
@@ -306,7 +306,7 @@ impl Store for FileStore {
         topic: Topic,
         state: State,
         limit: usize,
-    ) -> Outcome<u64> {
+    ) -> StoreResult<u64> {
         self.writer
             .call(move |desk| {
                 let machine = &mut desk.machines[bucket.index()];
@@ -315,7 +315,7 @@ impl Store for FileStore {
             .await
     }
 
-    async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> Outcome<u64> {
+    async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> StoreResult<u64> {
         self.writer
             .call(move |desk| {
                 let now = desk.now();
@@ -325,19 +325,19 @@ impl Store for FileStore {
             .await
     }
 
-    async fn set_paused(&self, topic: Topic, paused: bool) -> Outcome<()> {
+    async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
         self.set(Write::Paused { topic, paused }).await
     }
 
-    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> Outcome<()> {
+    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()> {
         let text = defaults.map(|defaults| serde_json::to_string(&defaults));
         let text = text.transpose().map_err(StoreError::away)?;
         self.set(Write::Defaults { topic, text }).await
     }
 
-    async fn settings(&self, known: u64) -> Outcome<Option<SettingsNews>> {
+    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
         let current = Arc::clone(&self.settings_version);
-        let read = move |desk: &mut Desk| {
+        let read = move |desk: &mut WriterState| {
             let version = current.load(Ordering::SeqCst);
             if version == known {
                 return Ok(None);
@@ -349,7 +349,7 @@ impl Store for FileStore {
         self.writer.read(read).await
     }
 
-    async fn check(&self) -> Outcome<()> {
+    async fn check(&self) -> StoreResult<()> {
         self.writer.health.refusal(Need::Writing).map_or(Ok(()), Err)
     }
 

@@ -4,11 +4,11 @@
 use super::{
     machine::{Taken, Write},
     records::ReadError,
-    writer::Desk,
+    writer::WriterState,
 };
 use crate::{
     job::{Bucket, Nonce, PoppedJob},
-    store::{Bury, Held, Now, Outcome, Popped, StoreError, Want},
+    store::{Bury, Claim, Now, StoreResult, Popped, StoreError, PopRequest},
 };
 
 /// So many bytes of bodies are enough for one pop: its answer is in memory, and reading holds up
@@ -30,7 +30,7 @@ impl Pop {
     }
 
     /// What one want gets in a bucket. A job that cannot be read is set aside as dead.
-    pub(super) fn take(&mut self, desk: &mut Desk, bucket: Bucket, want: &Want) -> Outcome<Popped> {
+    pub(super) fn take(&mut self, desk: &mut WriterState, bucket: Bucket, want: &PopRequest) -> StoreResult<Popped> {
         let mut popped = Popped::default();
         for _ in 0..want.count {
             if self.given == Nonce::RESERVATIONS || self.bytes >= ENOUGH {
@@ -65,9 +65,9 @@ impl Pop {
         Ok(popped)
     }
 
-    fn set_aside(&self, desk: &mut Desk, bucket: Bucket, taken: Taken, damage: String) {
+    fn set_aside(&self, desk: &mut WriterState, bucket: Bucket, taken: Taken, damage: String) {
         tracing::error!(id = %taken.id, damage, "set a damaged job aside as dead");
-        let held = Held { id: taken.id, reservation: Some(taken.reservation) };
+        let held = Claim { id: taken.id, reservation: Some(taken.reservation) };
         let bury = Bury { held, error: Some(damage) };
         let machine = &mut desk.machines[bucket.index()];
         if let Err(refusal) = machine.bury(self.now, bury, &mut desk.writes) {

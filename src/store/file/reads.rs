@@ -7,20 +7,20 @@ use super::{
     index::Entry,
     machine::{EXPIRED, due_at_of},
     records::ReadError,
-    writer::Desk,
+    writer::WriterState,
 };
 use crate::{
     job::{Bucket, Change, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Damaged, JobPage, Outcome, Place, Reply, StoreError},
+    store::{Damaged, JobPage, StoreResult, Place, Reply, StoreError},
 };
 
 /// Reads before it changes: a job that cannot be read is refused, and the others go on.
 pub(super) fn reschedule(
-    desk: &mut Desk,
+    desk: &mut WriterState,
     bucket: Bucket,
     id: &JobId,
     change: Change,
-) -> Outcome<Reply<Job>> {
+) -> StoreResult<Reply<Job>> {
     match read_job(desk, bucket, id) {
         Err(StoreError::Damaged { .. }) => return Ok(Err(Refusal::Damaged)),
         read => read?,
@@ -33,7 +33,7 @@ pub(super) fn reschedule(
     }
 }
 
-pub(super) fn read_job(desk: &mut Desk, bucket: Bucket, id: &JobId) -> Outcome<Option<Job>> {
+pub(super) fn read_job(desk: &mut WriterState, bucket: Bucket, id: &JobId) -> StoreResult<Option<Job>> {
     let Some((entry, topic)) = desk.machines[bucket.index()].get(id) else { return Ok(None) };
     let (serial, job) = (entry.serial, without_record(entry, topic));
     read_rest(desk, serial, job).map(Some)
@@ -41,12 +41,12 @@ pub(super) fn read_job(desk: &mut Desk, bucket: Bucket, id: &JobId) -> Outcome<O
 
 /// A page of jobs of one topic and state. One that cannot be read is told with the reason.
 pub(super) fn list(
-    desk: &mut Desk,
+    desk: &mut WriterState,
     bucket: Bucket,
     (topic, state): (&Topic, State),
     after: Option<&Place>,
     limit: usize,
-) -> Outcome<JobPage> {
+) -> StoreResult<JobPage> {
     let found = desk.machines[bucket.index()].list(topic, state, after, limit);
     let last = found.last().map(|(_, place)| place.clone());
     let next = last.filter(|_| found.len() == limit);
@@ -67,7 +67,7 @@ pub(super) fn list(
 }
 
 /// Adds what only the disk knows.
-fn read_rest(desk: &mut Desk, serial: u64, job: Job) -> Outcome<Job> {
+fn read_rest(desk: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job> {
     let refused = |error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
         ReadError::Engine(cause) => StoreError::away(cause),

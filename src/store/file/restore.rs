@@ -1,12 +1,12 @@
 //! A batch of jobs that come from another store.
 
-use super::writer::Desk;
+use super::writer::WriterState;
 use crate::{
     job::{Bucket, Job},
     store::Reply,
 };
 
-pub(super) fn batch(desk: &mut Desk, bucket: Bucket, jobs: Vec<Job>) -> Vec<Reply<()>> {
+pub(super) fn batch(desk: &mut WriterState, bucket: Bucket, jobs: Vec<Job>) -> Vec<Reply<()>> {
     let mut replies = Vec::with_capacity(jobs.len());
     for job in jobs {
         let serial = desk.next_serial();

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     job::{Buckets, TopicSettings},
-    store::{Clock, MAX_BATCH, Now, Outcome, StoreError, steady::ClockWatch},
+    store::{Clock, MAX_BATCH, Now, StoreResult, StoreError, steady::ClockWatch},
 };
 
 use super::{
@@ -30,14 +30,14 @@ use super::{
     machine::{Machine, Write},
     pending::{Pending, settings_after},
     records::{ReadError, Record, Records},
-    tidier::Tidier,
+    vacuum::Vacuum,
 };
 
 /// A step of the clock up to this leaves reservations as they are.
 const STEP_MICROS: u64 = 100_000;
 
 /// What a piece of work is done on.
-pub(super) struct Desk {
+pub(super) struct WriterState {
     /// One machine a bucket.
     pub(super) machines: Vec<Machine>,
     pub(super) records: Records,
@@ -48,7 +48,7 @@ pub(super) struct Desk {
     pub(super) clock_set_by: i64,
     /// Room for finishing and deleting when the disk is full.
     pub(super) ballast: Ballast,
-    pub(super) tidier: Tidier,
+    pub(super) vacuum: Vacuum,
     pub(super) health: Arc<Health>,
     pub(super) dir: PathBuf,
     /// Those that are open, and when they were looked for.
@@ -79,10 +79,10 @@ pub(super) struct Work {
 }
 /// Does its part on the desk; what it answers goes out after the commit. Without a desk it just
 /// carries the error.
-type Job = Box<dyn FnOnce(Outcome<&mut Desk>) -> Deliver + Send>;
-pub(super) type Deliver = Box<dyn FnOnce(Outcome<()>) + Send>;
+type Job = Box<dyn FnOnce(StoreResult<&mut WriterState>) -> Deliver + Send>;
+pub(super) type Deliver = Box<dyn FnOnce(StoreResult<()>) + Send>;
 
-impl Desk {
+impl WriterState {
     pub(super) fn open(
         (dir, lock, records): (&Path, Lock, Records),
         buckets: Buckets,
@@ -95,7 +95,7 @@ impl Desk {
             watch: Arc::new(ClockWatch::new(1)),
             clock_set_by: 0,
             ballast: Ballast::new(dir),
-            tidier: Tidier::new(),
+            vacuum: Vacuum::new(),
             health: Arc::default(),
             dir: dir.to_owned(),
             files: Files::of(dir)?,
@@ -186,7 +186,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(desk: Desk) -> std::io::Result<Self> {
+    pub(super) fn start(desk: WriterState) -> std::io::Result<Self> {
         let (work, arrivals) = channel();
         let health = Arc::clone(&desk.health);
         let thread = thread::Builder::new()
@@ -198,16 +198,16 @@ impl Writer {
     /// Has `work` done, and answers when it is committed.
     pub(super) async fn call<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Desk) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T> {
+        work: impl FnOnce(&mut WriterState) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
         self.call_with(Need::Writing, work).await
     }
 
     /// The same, for work that only reads.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Desk) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T> {
+        work: impl FnOnce(&mut WriterState) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
         self.call_with(Need::Nothing, work).await
     }
 
@@ -215,15 +215,15 @@ impl Writer {
     pub(super) async fn call_with<T: Send + 'static>(
         &self,
         need: Need,
-        work: impl FnOnce(&mut Desk) -> Outcome<T> + Send + 'static,
-    ) -> Outcome<T> {
+        work: impl FnOnce(&mut WriterState) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
         if let Some(refusal) = self.health.refusal(need) {
             return Err(refusal);
         }
         let (answer, answered) = oneshot::channel();
-        let job = Box::new(move |desk: Outcome<&mut Desk>| -> Deliver {
+        let job = Box::new(move |desk: StoreResult<&mut WriterState>| -> Deliver {
             let done = desk.and_then(work);
-            Box::new(move |committed: Outcome<()>| {
+            Box::new(move |committed: StoreResult<()>| {
                 // The caller may have gone: then nobody needs the answer.
                 let _ = answer.send(committed.and(done));
             })
@@ -251,7 +251,7 @@ impl Writer {
 
 const UNPOISONED: &str = "nobody panics while holding this lock";
 
-fn write(mut desk: Desk, arrivals: &Receiver<Work>) {
+fn write(mut desk: WriterState, arrivals: &Receiver<Work>) {
     // Whether there was work since the last step of the tidier.
     let mut busy = false;
     loop {
@@ -265,10 +265,10 @@ fn write(mut desk: Desk, arrivals: &Receiver<Work>) {
                 batch.extend(arrivals.try_iter().take(MAX_BATCH));
                 desk.batch(batch);
                 busy = true;
-                desk.tend(desk.tidier.is_overdue(), busy);
+                desk.tend(desk.vacuum.is_overdue(), busy);
             }
             Err(RecvTimeoutError::Timeout) => {
-                let tidy = desk.tidier.rest().is_some_and(|rest| rest.is_zero());
+                let tidy = desk.vacuum.rest().is_some_and(|rest| rest.is_zero());
                 desk.tend(tidy, busy);
                 busy &= !tidy;
             }
@@ -277,13 +277,13 @@ fn write(mut desk: Desk, arrivals: &Receiver<Work>) {
     }
 }
 
-impl Desk {
+impl WriterState {
     /// How long nothing need be done beside what is asked for; none is for ever.
     fn rest(&self) -> Option<Duration> {
         match self.retry_after() {
             // Nothing is tended any more.
             None if self.health.is_replaced() => None,
-            None => [self.tidier.rest(), self.ballast.rest()].into_iter().flatten().min(),
+            None => [self.vacuum.rest(), self.ballast.rest()].into_iter().flatten().min(),
             failing => failing,
         }
     }
@@ -303,7 +303,7 @@ impl Desk {
             self.health.empty();
         }
         if tidy {
-            self.tidier.step(&self.records, busy, self.health.is_full());
+            self.vacuum.step(&self.records, busy, self.health.is_full());
         }
     }
 }

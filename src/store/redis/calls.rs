@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 use super::{RedisStore, reply::Values, scripts::Transition, servers::error::of_bucket};
 use crate::{
     job::Bucket,
-    store::{Outcome, Outcomes, StoreError},
+    store::{StoreResult, StoreResults, StoreError},
 };
 
 impl RedisStore {
@@ -30,8 +30,8 @@ impl RedisStore {
         transition: &Transition,
         parts: &[(Bucket, T)],
         fill: impl Fn(&mut Cmd, &T) + Send + Sync,
-        read: impl Fn(&mut Values, &T) -> Outcome<O>,
-    ) -> Outcomes<O> {
+        read: impl Fn(&mut Values, &T) -> StoreResult<O>,
+    ) -> StoreResults<O> {
         let confirmed = transition.is_confirmed();
         let at_once = if self.nodes.is_one() { parts.len().max(1) } else { 1 };
         let calls = parts.chunks(at_once).map(async |parts| {
@@ -51,7 +51,7 @@ impl RedisStore {
         is_confirmed: bool,
         parts: &[(Bucket, T)],
         fill: &(impl Fn(&mut Cmd, &T) + Send + Sync),
-    ) -> Outcome<Outcomes<Values>> {
+    ) -> StoreResult<StoreResults<Values>> {
         let buckets = parts.iter().map(|(bucket, _)| &self.keys[bucket.index()]);
         let Some(first) = buckets.clone().next() else { return Ok(Vec::new()) };
         let now = self.now();
@@ -75,6 +75,6 @@ impl RedisStore {
 }
 
 /// The reply of a call on one bucket.
-pub(super) fn only(mut replies: Outcomes<Values>) -> Outcome<Values> {
+pub(super) fn only(mut replies: StoreResults<Values>) -> StoreResult<Values> {
     replies.pop().unwrap_or_else(|| Err(StoreError::unreadable("no reply")))
 }

@@ -15,8 +15,8 @@ use super::{
     servers::{
         cluster, default_buckets,
         dial::Dialer,
-        opening::{Opening, distinct},
-        policy,
+        preflight::{Preflight, distinct},
+        requirements,
         sentinel::Sentinels,
     },
 };
@@ -82,17 +82,17 @@ pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) 
 /// # Errors
 /// There is nothing to look at: no server, no Sentinel that knows the master.
 pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, OpenError> {
-    let opening = Opening::new(options);
+    let preflight = Preflight::new(options);
     let dialer = Dialer::to_redis(options)?;
     let hosts = &options.url.hosts;
     let map = match &options.url.kind {
-        Kind::Cluster => Some(cluster::ask(&dialer, &opening, hosts).await?),
+        Kind::Cluster => Some(cluster::ask(&dialer, &preflight, hosts).await?),
         Kind::Single | Kind::Sentinel { .. } => None,
     };
     let masters = match (&options.url.kind, &map) {
         (Kind::Sentinel { master }, _) => {
             let own = Dialer::to_sentinels(options)?;
-            vec![Sentinels::new(own, hosts.clone(), master.clone()).find().await?]
+            vec![Sentinels::new(own, hosts.clone(), master.clone()).endpoint().await?]
         }
         (_, Some(map)) => map.masters(),
         (_, None) => hosts.clone(),
@@ -104,13 +104,13 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
     for host in masters {
         match dialer.dial(&host).await {
             Ok(connection) => reached.push((host, connection)),
-            Err(cause) => examined.problems.push(opening.engine(&host, &cause).to_string()),
+            Err(cause) => examined.problems.push(preflight.engine(&host, &cause).to_string()),
         }
     }
     let key = keys::layout(&options.prefix);
     for (host, connection) in &mut reached {
         if has(host, keys::slot(&key)) {
-            match opening.layout(host, connection).await {
+            match preflight.layout(host, connection).await {
                 Ok(layout) => examined.layout = layout,
                 Err(error) => examined.problems.push(error.to_string()),
             }
@@ -129,12 +129,12 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
     });
     examined.buckets = buckets.get();
     let all = Keys::all(&options.prefix, buckets, options.url.db);
-    opening.will_use(&all);
+    preflight.will_use(&all);
     let mut findings = Findings::default();
     for (host, mut connection) in reached {
         let own: Vec<(usize, &Keys)> =
             all.iter().enumerate().filter(|(_, keys)| has(&host, keys.slot)).collect();
-        let server = look(&opening, &host, &mut connection, &own, &mut examined).await;
+        let server = look(&preflight, &host, &mut connection, &own, &mut examined).await;
         examined.servers.push(server);
         if examined.layout.is_some() {
             match contents(&options.prefix, &mut connection, &own, mend).await {
@@ -143,7 +143,7 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
                     let advice = "its jobs were not examined: this user may not (+hscan is needed)";
                     examined.advice.push(format!("{host}: {advice}"));
                 }
-                Err(cause) => examined.problems.push(opening.engine(&host, &cause).to_string()),
+                Err(cause) => examined.problems.push(preflight.engine(&host, &cause).to_string()),
             }
         }
     }
@@ -161,7 +161,7 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
 }
 
 async fn look(
-    opening: &Opening,
+    preflight: &Preflight,
     host: &Host,
     connection: &mut MultiplexedConnection,
     own: &[(usize, &Keys)],
@@ -169,14 +169,14 @@ async fn look(
 ) -> Server {
     let mut server = Server { address: host.to_string(), ..Server::default() };
     let info: String = ask(connection, &redis::cmd("INFO")).await.unwrap_or_default();
-    let fields = policy::fields(&info);
+    let fields = requirements::fields(&info);
     let field = |name: &str| fields.get(name).copied().unwrap_or("?").to_owned();
     let mut get = redis::cmd("CONFIG");
     let config: Option<Vec<String>> = ask(connection, get.arg("GET").arg("appendfsync")).await;
     let fsync = config.and_then(|found| found.get(1).cloned()).unwrap_or_else(|| "?".to_owned());
     let clock = clock_difference(connection).await;
     server.facts = vec![
-        ("mode", policy::mode(&fields).unwrap_or("?").to_owned()),
+        ("mode", requirements::mode(&fields).unwrap_or("?").to_owned()),
         ("version", field("redis_version")),
         ("role", field("role")),
         ("aof_enabled", field("aof_enabled")),
@@ -196,11 +196,11 @@ async fn look(
         examined.advice.push(format!("{host}: {advice}"));
     }
     if let Some((_, keys)) = own.first() {
-        if let Err(error) = opening.inspect(host, connection).await {
+        if let Err(error) = preflight.inspect(host, connection).await {
             examined.problems.push(error.to_string());
             return server;
         }
-        if let Err(error) = opening.probe(host, connection, &keys.epoch).await {
+        if let Err(error) = preflight.probe(host, connection, &keys.epoch).await {
             examined.problems.push(error.to_string());
         }
         let mut ask_channel = redis::cmd("PUBSUB");
@@ -214,7 +214,7 @@ async fn look(
         let mut get = redis::cmd("GET");
         match get.arg(&keys.epoch).query_async::<Option<String>>(connection).await {
             Ok(epoch) => without_epoch += usize::from(epoch.is_none()),
-            Err(cause) => examined.problems.push(opening.engine(host, &cause).to_string()),
+            Err(cause) => examined.problems.push(preflight.engine(host, &cause).to_string()),
         }
         count(connection, keys, &mut server).await;
     }
@@ -276,9 +276,9 @@ async fn count(connection: &mut MultiplexedConnection, keys: &Keys, server: &mut
 async fn clock_difference(connection: &mut MultiplexedConnection) -> Option<f64> {
     let began = Instant::now();
     let (seconds, micros): (f64, f64) = ask(connection, &redis::cmd("TIME")).await?;
-    let way_back = began.elapsed().as_secs_f64() / 2.0;
+    let returner = began.elapsed().as_secs_f64() / 2.0;
     #[expect(clippy::disallowed_methods, reason = "two clocks are compared, and nothing decided")]
-    let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64() - way_back;
+    let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64() - returner;
     Some((seconds + micros / 1e6 - here) * 1e3)
 }
 

@@ -36,12 +36,12 @@ use self::{
     keys::Keys,
     reply::Values,
     scripts::{Scripts, held, ids, millis_text},
-    servers::{Nodes, Opened, opening::Opening},
+    servers::{Nodes, Opened, preflight::Preflight},
 };
 use super::{
-    Applied, Bury, Clock, ClockJumps, Counts, Heard, Held, HeldPage, Hint, JobPage, Look, Moved,
-    OpenError, Options, Outcome, Outcomes, Parts, Place, Placed, Popped, Promoted, Release, Reply,
-    Store, StoreError, TopicLook, TopicPage, Touch, Want, steady::ClockWatch,
+    Applied, Bury, Clock, ClockJumps, Counts, Heard, Claim, ClaimPage, Hint, JobPage, Peek, Transitioned,
+    OpenError, Options, StoreResult, StoreResults, Parts, Place, Placed, Popped, Promoted, Release, Reply,
+    Store, StoreError, TopicPeek, TopicPage, Touch, PopRequest, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, SettingsNews, State, Topic,
@@ -64,7 +64,7 @@ pub struct RedisStore {
     scripts: Scripts,
     buckets: Buckets,
     clock: Clock,
-    opening: Opening,
+    preflight: Preflight,
     epochs: Epochs,
     hints: Hints,
     watch: ClockWatch,
@@ -78,7 +78,7 @@ impl RedisStore {
     /// Out of reach, unfit to keep jobs, or made with another layout.
     pub async fn open(redis: RedisOptions, options: Options) -> Result<Self, OpenError> {
         let opened = Nodes::open(&redis, options.buckets).await?;
-        let Opened { nodes, keys, buckets, epochs, opening } = opened;
+        let Opened { nodes, keys, buckets, epochs, preflight } = opened;
         let nodes = Arc::new(nodes);
         Ok(Self {
             hints: Hints::new(&nodes, &keys),
@@ -88,7 +88,7 @@ impl RedisStore {
             scripts: Scripts::new(),
             buckets,
             clock: options.clock,
-            opening,
+            preflight,
             epochs,
             watch: ClockWatch::new(buckets.get().into()),
             prefix: redis.prefix,
@@ -106,7 +106,7 @@ impl Store for RedisStore {
         BATCH
     }
 
-    async fn put(&self, parts: Parts<Vec<NewJob>>) -> Outcomes<Vec<Reply<Placed>>> {
+    async fn put(&self, parts: Parts<Vec<NewJob>>) -> StoreResults<Vec<Reply<Placed>>> {
         let fill = |cmd: &mut Cmd, jobs: &Vec<NewJob>| {
             let all_new = jobs.iter().all(|job| job.on_conflict == OnConflict::Reject);
             cmd.arg(if all_new { "new" } else { "" });
@@ -132,16 +132,16 @@ impl Store for RedisStore {
         self.each(&self.scripts.put, &parts, fill, read).await
     }
 
-    async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> Outcome<Vec<Reply<()>>> {
+    async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> StoreResult<Vec<Reply<()>>> {
         self.restore_batch(bucket, jobs).await
     }
 
-    async fn pop(&self, parts: Parts<(Nonce, Vec<Want>)>) -> Outcomes<Vec<Popped>> {
+    async fn pop(&self, parts: Parts<(Nonce, Vec<PopRequest>)>) -> StoreResults<Vec<Popped>> {
         self.pop_parts(&parts).await
     }
 
-    async fn give_back(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>> {
-        let script = &self.scripts.give_back;
+    async fn unpop(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
+        let script = &self.scripts.unpop;
         let outcomes = self
             .each(
                 script,
@@ -155,7 +155,7 @@ impl Store for RedisStore {
             Err(StoreError::Unavailable { applied: Applied::No, .. }) => {
                 let part = std::slice::from_ref(part);
                 let mut reply = only(
-                    self.call(script, false, part, &|cmd: &mut Cmd, jobs: &Vec<Held>| {
+                    self.call(script, false, part, &|cmd: &mut Cmd, jobs: &Vec<Claim>| {
                         all_held(cmd, jobs)
                     })
                     .await?,
@@ -172,24 +172,24 @@ impl Store for RedisStore {
         bucket: Bucket,
         topic: Topic,
         cursor: Option<String>,
-    ) -> Outcome<HeldPage> {
+    ) -> StoreResult<ClaimPage> {
         let fill = |cmd: &mut Cmd| {
             cmd.arg(topic.as_str()).arg(cursor.as_deref().unwrap_or("0"));
         };
         let mut reply = self.run(&self.scripts.held, bucket, fill).await?;
-        let mut page = HeldPage {
+        let mut page = ClaimPage {
             next: Some(reply.text()?).filter(|next| next != "0"),
-            ..HeldPage::default()
+            ..ClaimPage::default()
         };
         while reply.left() > 0 {
             let id = reply.parsed()?;
             let reservation = reply.text()?.parse().ok();
-            page.held.push(Held { id, reservation });
+            page.held.push(Claim { id, reservation });
         }
         Ok(page)
     }
 
-    async fn finish(&self, parts: Parts<Vec<Held>>) -> Outcomes<Vec<Reply<Topic>>> {
+    async fn finish(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
         self.each(
             &self.scripts.finish,
             &parts,
@@ -199,7 +199,7 @@ impl Store for RedisStore {
         .await
     }
 
-    async fn release(&self, parts: Parts<Vec<Release>>) -> Outcomes<Vec<Reply<Moved>>> {
+    async fn release(&self, parts: Parts<Vec<Release>>) -> StoreResults<Vec<Reply<Transitioned>>> {
         let fill = |cmd: &mut Cmd, jobs: &Vec<Release>| {
             for job in jobs {
                 held(cmd, &job.held);
@@ -209,7 +209,7 @@ impl Store for RedisStore {
         self.each(&self.scripts.release, &parts, fill, |reply, jobs| read_moved(reply, jobs)).await
     }
 
-    async fn touch(&self, parts: Parts<Vec<Touch>>) -> Outcomes<Vec<Reply<UnixMillis>>> {
+    async fn touch(&self, parts: Parts<Vec<Touch>>) -> StoreResults<Vec<Reply<UnixMillis>>> {
         let believed = |(bucket, jobs)| (bucket, (self.believed(bucket), jobs));
         let parts: Parts<(String, Vec<Touch>)> = parts.into_iter().map(believed).collect();
         let fill = |cmd: &mut Cmd, (believed, jobs): &(String, Vec<Touch>)| {
@@ -224,7 +224,7 @@ impl Store for RedisStore {
         self.each(&self.scripts.touch, &parts, fill, read).await
     }
 
-    async fn bury(&self, parts: Parts<Vec<Bury>>) -> Outcomes<Vec<Reply<Moved>>> {
+    async fn bury(&self, parts: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>> {
         let fill = |cmd: &mut Cmd, jobs: &Vec<Bury>| {
             for job in jobs {
                 held(cmd, &job.held);
@@ -234,7 +234,7 @@ impl Store for RedisStore {
         self.each(&self.scripts.bury, &parts, fill, |reply, jobs| read_moved(reply, jobs)).await
     }
 
-    async fn kick(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<Topic>>> {
+    async fn kick(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<Topic>>> {
         self.each(
             &self.scripts.kick,
             &parts,
@@ -244,40 +244,40 @@ impl Store for RedisStore {
         .await
     }
 
-    async fn delete(&self, parts: Parts<Vec<JobId>>) -> Outcomes<Vec<Reply<State>>> {
+    async fn delete(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<State>>> {
         let read =
             |reply: &mut Values, jobs: &Vec<JobId>| jobs.iter().map(|_| deleted(reply)).collect();
         self.each(&self.scripts.delete, &parts, |cmd, jobs| ids(cmd, jobs), read).await
     }
 
-    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> Outcomes<Vec<Reply<Job>>> {
+    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> StoreResults<Vec<Reply<Job>>> {
         let each = |(bucket, jobs)| self.reschedule_part(bucket, jobs);
         join_all(parts.into_iter().map(each)).await
     }
 
-    async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> Outcomes<Promoted> {
+    async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> StoreResults<Promoted> {
         self.promote_due(buckets, limit).await
     }
 
-    async fn look(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> Outcomes<Look> {
-        self.look_at(&parts, deadlines).await
+    async fn look(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek> {
+        self.peek_at(&parts, deadlines).await
     }
 
     fn has_others(&self, bucket: Bucket) -> bool {
         self.hints.has_others(bucket)
     }
 
-    async fn get(&self, bucket: Bucket, id: JobId) -> Outcome<Option<Job>> {
+    async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>> {
         let mut reply =
             self.run(&self.scripts.get, bucket, |cmd| ids(cmd, std::slice::from_ref(&id))).await?;
         reply.job(id)
     }
 
-    async fn topics(&self, bucket: Bucket, page: TopicPage) -> Outcome<Vec<(Topic, Counts)>> {
+    async fn topics(&self, bucket: Bucket, page: TopicPage) -> StoreResult<Vec<(Topic, Counts)>> {
         self.topics_page(bucket, page).await
     }
 
-    async fn topic(&self, bucket: Bucket, topic: Topic) -> Outcome<TopicLook> {
+    async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek> {
         self.topic_look(bucket, topic).await
     }
 
@@ -288,7 +288,7 @@ impl Store for RedisStore {
         state: State,
         after: Option<Place>,
         limit: usize,
-    ) -> Outcome<JobPage> {
+    ) -> StoreResult<JobPage> {
         self.list_page(bucket, topic, state, after, limit).await
     }
 
@@ -298,35 +298,35 @@ impl Store for RedisStore {
         topic: Topic,
         state: State,
         limit: usize,
-    ) -> Outcome<u64> {
+    ) -> StoreResult<u64> {
         let fill = |cmd: &mut Cmd| {
             cmd.arg(topic.as_str()).arg(state.name()).arg(limit);
         };
         self.run(&self.scripts.purge, bucket, fill).await?.number()
     }
 
-    async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> Outcome<u64> {
+    async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> StoreResult<u64> {
         let fill = |cmd: &mut Cmd| {
             cmd.arg(topic.as_str()).arg(limit);
         };
         self.run(&self.scripts.kick_dead, bucket, fill).await?.number()
     }
 
-    async fn set_paused(&self, topic: Topic, paused: bool) -> Outcome<()> {
+    async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
         self.set(keys::paused(&self.prefix), &topic, paused.then(|| "1".to_owned())).await
     }
 
-    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> Outcome<()> {
+    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()> {
         let text = defaults.map(|defaults| serde_json::to_string(&defaults));
         let text = text.transpose().map_err(StoreError::away)?;
         self.set(keys::defaults(&self.prefix), &topic, text).await
     }
 
-    async fn settings(&self, known: u64) -> Outcome<Option<SettingsNews>> {
+    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
         self.read_settings(known).await
     }
 
-    async fn check(&self) -> Outcome<()> {
+    async fn check(&self) -> StoreResult<()> {
         self.epochs.check()?;
         self.check_servers().await
     }
@@ -355,26 +355,26 @@ impl Store for RedisStore {
         self.by_slot.get(&slot).copied().unwrap_or(bucket)
     }
 
-    async fn servers(&self) -> Outcome<u64> {
+    async fn servers(&self) -> StoreResult<u64> {
         self.hints.listeners().await
     }
 
     async fn close(&self) {}
 }
 
-fn all_held(cmd: &mut Cmd, jobs: &[Held]) {
+fn all_held(cmd: &mut Cmd, jobs: &[Claim]) {
     jobs.iter().for_each(|job| held(cmd, job));
 }
 
-fn read_topics<T>(reply: &mut Values, jobs: &[T]) -> Outcome<Vec<Reply<Topic>>> {
+fn read_topics<T>(reply: &mut Values, jobs: &[T]) -> StoreResult<Vec<Reply<Topic>>> {
     jobs.iter().map(|_| topic(reply.reply_text()?)).collect()
 }
 
-fn read_moved<T>(reply: &mut Values, jobs: &[T]) -> Outcome<Vec<Reply<Moved>>> {
+fn read_moved<T>(reply: &mut Values, jobs: &[T]) -> StoreResult<Vec<Reply<Transitioned>>> {
     jobs.iter().map(|_| moved(reply)).collect()
 }
 
-fn deleted(reply: &mut Values) -> Outcome<Reply<State>> {
+fn deleted(reply: &mut Values) -> StoreResult<Reply<State>> {
     match reply.reply_number()? {
         Ok(code) => reply::state_of(i64::try_from(code).unwrap_or(0)).map(Ok),
         Err(refusal) => Ok(Err(refusal)),
@@ -388,12 +388,12 @@ fn topic(reply: Reply<String>) -> Result<Reply<Topic>, StoreError> {
     }
 }
 
-fn moved(reply: &mut Values) -> Result<Reply<Moved>, StoreError> {
+fn moved(reply: &mut Values) -> Result<Reply<Transitioned>, StoreError> {
     let (state, text, due_at) = (reply.reply_number()?, reply.text()?, reply.millis()?);
     let died = reply.int()? == 1;
     let state = match state {
         Ok(code) => reply::state_of(i64::try_from(code).unwrap_or(0))?,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    Ok(Ok(Moved { topic: text.parse().map_err(StoreError::unreadable)?, state, due_at, died }))
+    Ok(Ok(Transitioned { topic: text.parse().map_err(StoreError::unreadable)?, state, due_at, died }))
 }

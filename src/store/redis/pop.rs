@@ -5,23 +5,23 @@ use redis::Cmd;
 use super::{RedisStore, reply::Values, scripts::millis_text};
 use crate::{
     job::{Bucket, Nonce},
-    store::{Bury, Held, Outcome, Outcomes, Popped, Store, StoreError, Want},
+    store::{Bury, Claim, StoreResult, StoreResults, Popped, Store, StoreError, PopRequest},
 };
 
 impl RedisStore {
     /// A job whose record is damaged is set aside as dead, and the others are the consumer's.
     pub(super) async fn pop_parts(
         &self,
-        parts: &[(Bucket, (Nonce, Vec<Want>))],
-    ) -> Outcomes<Vec<Popped>> {
-        let fill = |cmd: &mut Cmd, (nonce, wants): &(Nonce, Vec<Want>)| {
+        parts: &[(Bucket, (Nonce, Vec<PopRequest>))],
+    ) -> StoreResults<Vec<Popped>> {
+        let fill = |cmd: &mut Cmd, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
             cmd.arg(nonce.to_string());
             for want in wants {
                 cmd.arg(want.topic.as_str()).arg(want.count).arg(millis_text(want.ttr));
             }
         };
         let read =
-            |reply: &mut Values, (nonce, wants): &(Nonce, Vec<Want>)| read(reply, *nonce, wants);
+            |reply: &mut Values, (nonce, wants): &(Nonce, Vec<PopRequest>)| read(reply, *nonce, wants);
         let outcomes = self.each(&self.scripts.pop, parts, fill, read).await;
         let mut damaged = Vec::new();
         let outcomes = parts.iter().zip(outcomes).map(|(&(bucket, _), outcome)| {
@@ -39,7 +39,7 @@ impl RedisStore {
 }
 
 /// What each want got, and what of it cannot be read.
-fn read(reply: &mut Values, nonce: Nonce, wants: &[Want]) -> Outcome<(Vec<Popped>, Vec<Bury>)> {
+fn read(reply: &mut Values, nonce: Nonce, wants: &[PopRequest]) -> StoreResult<(Vec<Popped>, Vec<Bury>)> {
     let now = reply.millis()?;
     let mut reservations = (0..Nonce::RESERVATIONS).map(|index| nonce.reservation(index));
     let mut damaged = Vec::new();
@@ -56,7 +56,7 @@ fn read(reply: &mut Values, nonce: Nonce, wants: &[Want]) -> Outcome<(Vec<Popped
                 Ok(job) => jobs.push(job),
                 Err((id, damage)) => {
                     tracing::error!(%id, %damage, "set a damaged job aside as dead");
-                    let held = Held { id, reservation: Some(reservation) };
+                    let held = Claim { id, reservation: Some(reservation) };
                     damaged.push(Bury { held, error: Some(damage.to_string()) });
                 }
             }

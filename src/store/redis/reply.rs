@@ -5,7 +5,7 @@ use redis::Value;
 use super::codec::{Attempt, Record};
 use crate::{
     job::{Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
-    store::{Counts, Damaged, How, Place, Placed, Reply, StoreError},
+    store::{Counts, Damaged, PutOutcome, Place, Placed, Reply, StoreError},
 };
 
 /// The values of one reply, taken one after another.
@@ -102,7 +102,7 @@ impl Values {
         match self.next()? {
             Value::Int(code @ ..0) => refusal(code).map(Err),
             Value::Int(created) => Ok(Ok(Placed {
-                how: How::Created,
+                how: PutOutcome::Created,
                 state: if created % 2 == 1 { State::Ready } else { State::Delayed },
                 due_at: UnixMillis::new(created.unsigned_abs() / 2),
             })),
@@ -113,8 +113,8 @@ impl Values {
     fn placed_on_living(&mut self) -> Result<Reply<Placed>, StoreError> {
         let (how, state) = (self.int()?, state_of(self.int()?)?);
         let how = match how {
-            1 => How::Kept,
-            2 => How::Replaced,
+            1 => PutOutcome::Kept,
+            2 => PutOutcome::Replaced,
             -2 => return Ok(Err(Refusal::Exists(Some(Living { state, topic: self.parsed()? })))),
             other => return Err(StoreError::unreadable(format!("put reply {other}"))),
         };

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Change, Job, JobId},
-    store::{Applied, Outcome, Reply, StoreError},
+    store::{Applied, StoreResult, Reply, StoreError},
 };
 
 /// So many bytes of bodies are enough for one call. Mirrored in `prelude.lua`.
@@ -21,7 +21,7 @@ impl RedisStore {
         &self,
         bucket: Bucket,
         jobs: Vec<(JobId, Change)>,
-    ) -> Outcome<Vec<Reply<Job>>> {
+    ) -> StoreResult<Vec<Reply<Job>>> {
         let mut replies = Vec::with_capacity(jobs.len());
         while replies.len() < jobs.len() {
             let rest = fitting(&jobs[replies.len()..]);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Job},
-    store::{Outcome, Reply},
+    store::{StoreResult, Reply},
 };
 
 impl RedisStore {
@@ -16,7 +16,7 @@ impl RedisStore {
         &self,
         bucket: Bucket,
         jobs: Vec<Job>,
-    ) -> Outcome<Vec<Reply<()>>> {
+    ) -> StoreResult<Vec<Reply<()>>> {
         let fill = |cmd: &mut Cmd| {
             for job in &jobs {
                 cmd.arg(job.id.as_str()).arg(job.topic.as_str()).arg(job.state.name());

@@ -5,7 +5,7 @@ use redis::{Cmd, Script};
 use super::{codec::reservation_text, keys::Keys};
 use crate::{
     job::{JobId, Millis},
-    store::Held,
+    store::Claim,
 };
 
 /// What sets a word about a topic: no transition of a job, so without the prelude.
@@ -31,7 +31,7 @@ pub(super) struct Scripts {
     pub(super) put: Transition,
     pub(super) restore: Transition,
     pub(super) pop: Transition,
-    pub(super) give_back: Transition,
+    pub(super) unpop: Transition,
     pub(super) held: Transition,
     pub(super) finish: Transition,
     pub(super) release: Transition,
@@ -76,7 +76,7 @@ impl Scripts {
             put: often(include_str!("scripts/put.lua")),
             restore: write(include_str!("scripts/restore.lua")),
             pop: often(include_str!("scripts/pop.lua")),
-            give_back: write(include_str!("scripts/give_back.lua")),
+            unpop: write(include_str!("scripts/give_back.lua")),
             held: other(include_str!("scripts/held.lua")),
             finish: often(include_str!("scripts/finish.lua")),
             release: write(include_str!("scripts/release.lua")),
@@ -136,8 +136,8 @@ impl Transition {
     }
 }
 
-/// The arguments of one [`Held`].
-pub(super) fn held(cmd: &mut Cmd, held: &Held) {
+/// The arguments of one [`Claim`].
+pub(super) fn held(cmd: &mut Cmd, held: &Claim) {
     cmd.arg(held.id.as_str()).arg(reservation_text(held.reservation));
 }
 

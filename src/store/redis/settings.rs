@@ -11,7 +11,7 @@ use redis::{Pipeline, Value};
 use super::{RedisStore, StoreError, keys, reply::Values, scripts};
 use crate::{
     job::{SettingsNews, Topic, TopicChange, TopicDefaults, TopicSettings},
-    store::Outcome,
+    store::StoreResult,
 };
 
 /// Changes that the log keeps: whoever has missed more reads everything.
@@ -21,7 +21,7 @@ const PAGE: usize = 500;
 
 impl RedisStore {
     /// See [`Store::settings`](crate::store::Store::settings).
-    pub(super) async fn read_settings(&self, known: u64) -> Outcome<Option<SettingsNews>> {
+    pub(super) async fn read_settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
         let key = keys::version(&self.prefix);
         let version = self.nodes.command(keys::slot(&key), redis::cmd("GET").arg(&key)).await?;
         let version: Option<u64> =
@@ -43,7 +43,7 @@ impl RedisStore {
     /// The topics that have changed after version `known`, up to `version` at least, and the version
     /// of the last change. None if the log does not tell: it must begin with what is known. Else it
     /// was cut since, or a failover has lost changes that this server knows.
-    async fn changes(&self, known: u64, version: u64) -> Outcome<Option<(u64, BTreeSet<Topic>)>> {
+    async fn changes(&self, known: u64, version: u64) -> StoreResult<Option<(u64, BTreeSet<Topic>)>> {
         if version < known {
             return Ok(None);
         }
@@ -74,7 +74,7 @@ impl RedisStore {
     }
 
     /// What is set for these topics now.
-    async fn changed(&self, topics: Vec<Topic>) -> Outcome<Vec<TopicChange>> {
+    async fn changed(&self, topics: Vec<Topic>) -> StoreResult<Vec<TopicChange>> {
         let (paused, defaults) = (keys::paused(&self.prefix), keys::defaults(&self.prefix));
         let mut all = Vec::with_capacity(topics.len());
         for page in topics.chunks(PAGE) {
@@ -101,7 +101,7 @@ impl RedisStore {
         Ok(all)
     }
 
-    async fn all_settings(&self, version: u64) -> Outcome<TopicSettings> {
+    async fn all_settings(&self, version: u64) -> StoreResult<TopicSettings> {
         let mut settings = TopicSettings { version, ..TopicSettings::default() };
         for (topic, _) in self.scan(&keys::paused(&self.prefix)).await? {
             settings.paused.insert(topic);
@@ -115,7 +115,7 @@ impl RedisStore {
     }
 
     /// Reads a hash in pages. What is there all the time comes once, at least.
-    async fn scan(&self, key: &str) -> Outcome<Vec<(Topic, String)>> {
+    async fn scan(&self, key: &str) -> StoreResult<Vec<(Topic, String)>> {
         let (mut cursor, mut all) = (0_u64, Vec::new());
         loop {
             let mut scan = redis::cmd("HSCAN");
@@ -139,7 +139,7 @@ impl RedisStore {
         key: String,
         topic: &Topic,
         value: Option<String>,
-    ) -> Outcome<()> {
+    ) -> StoreResult<()> {
         let (version, value) = (keys::version(&self.prefix), value.unwrap_or_default());
         let changes = keys::changes(&self.prefix);
         let set = |_| {

@@ -8,7 +8,7 @@ use redis::{Cmd, Pipeline, Value};
 use super::{RedisStore, keys, reply::Values};
 use crate::{
     job::{Bucket, State, Topic, UnixMillis},
-    store::{Layout, Look, Moves, Next, Outcome, Outcomes, Promoted, StoreError},
+    store::{Layout, Peek, PromoteCounts, Next, StoreResult, StoreResults, Promoted, StoreError},
 };
 
 impl RedisStore {
@@ -16,7 +16,7 @@ impl RedisStore {
         &self,
         buckets: Vec<Bucket>,
         limit: usize,
-    ) -> Outcomes<Promoted> {
+    ) -> StoreResults<Promoted> {
         let believed = |bucket| (bucket, self.believed(bucket));
         let parts: Vec<(Bucket, String)> = buckets.into_iter().map(believed).collect();
         let fill = |cmd: &mut Cmd, believed: &String| {
@@ -33,14 +33,14 @@ impl RedisStore {
         read.collect()
     }
 
-    pub(super) async fn look_at(
+    pub(super) async fn peek_at(
         &self,
         parts: &[(Bucket, Vec<Topic>)],
         deadlines: bool,
-    ) -> Outcomes<Look> {
+    ) -> StoreResults<Peek> {
         let at_once = if self.nodes.is_one() { parts.len().max(1) } else { 1 };
         let looks = parts.chunks(at_once).map(async |parts| {
-            match self.look_together(parts, deadlines).await {
+            match self.peek_together(parts, deadlines).await {
                 Ok(looks) => looks.into_iter().map(Ok).collect(),
                 Err(error) => parts.iter().map(|_| Err(error.clone())).collect::<Vec<_>>(),
             }
@@ -50,11 +50,11 @@ impl RedisStore {
 
     /// A look into buckets whose keys may go in one command. An idle store has no deadlines: then that
     /// is seen at once, and not asked of each bucket.
-    async fn look_together(
+    async fn peek_together(
         &self,
         parts: &[(Bucket, Vec<Topic>)],
         deadlines: bool,
-    ) -> Outcome<Vec<Look>> {
+    ) -> StoreResult<Vec<Peek>> {
         let keys = || parts.iter().map(|(bucket, _)| &self.keys[bucket.index()]);
         let mut pipeline = Pipeline::new();
         pipeline.cmd("MGET").arg(keys().map(|keys| &keys.epoch).collect::<Vec<_>>());
@@ -87,7 +87,7 @@ impl RedisStore {
         for ((bucket, topics), next) in parts.iter().zip(nexts) {
             self.compare_epoch(*bucket, epochs.maybe_text()?).await;
             let ready = topics.iter().map(|_| answers.number()).collect::<Result<_, _>>()?;
-            looks.push(Look { next: deadline(&next, micros)?, ready });
+            looks.push(Peek { next: deadline(&next, micros)?, ready });
         }
         Ok(looks)
     }
@@ -97,7 +97,7 @@ impl RedisStore {
         &self,
         parts: &[(Bucket, Vec<Topic>)],
         mut pipeline: Pipeline,
-    ) -> Outcome<(Values, u64)> {
+    ) -> StoreResult<(Values, u64)> {
         let given = self.clock.given();
         if given.is_none() {
             pipeline.cmd("TIME");
@@ -165,14 +165,14 @@ impl RedisStore {
 
     /// Whether a server, at least, is there and fit: where there are several, the others' buckets
     /// refuse for themselves.
-    pub(super) async fn check_servers(&self) -> Outcome<()> {
+    pub(super) async fn check_servers(&self) -> StoreResult<()> {
         let mut last = StoreError::away("the store has no server");
         for node in self.nodes.all() {
             match node.command(&redis::cmd("INFO")).await {
                 Ok(info) => {
                     let info: String =
                         redis::from_redis_value(info).map_err(StoreError::unreadable)?;
-                    match self.opening.fitness(&info) {
+                    match self.preflight.fitness(&info) {
                         Ok(_) => return Ok(()),
                         Err(why) => last = StoreError::away(why),
                     }
@@ -185,14 +185,14 @@ impl RedisStore {
 }
 
 /// What a promote has done in one bucket, and the clock of its server in microseconds.
-fn promoted(reply: &mut Values) -> Outcome<(Promoted, u64)> {
+fn promoted(reply: &mut Values) -> StoreResult<(Promoted, u64)> {
     let next = reply.text()?;
     let (micros, clock) = (reply.number()?, reply.number()?);
     let mut topics = Vec::with_capacity(reply.left() / 5);
     while reply.left() > 0 {
         let topic = reply.parsed()?;
         let (ready, expired) = (reply.number()?, reply.number()?);
-        let moves = Moves { ready, expired, dead: reply.number()?, gone: reply.number()? };
+        let moves = PromoteCounts { ready, expired, dead: reply.number()?, gone: reply.number()? };
         topics.push((topic, moves));
     }
     Ok((Promoted { topics, next: deadline(&next, micros)? }, clock))

@@ -5,7 +5,7 @@ use redis::Cmd;
 use super::RedisStore;
 use crate::{
     job::{Bucket, State, Topic},
-    store::{Counts, JobPage, Outcome, Place, TopicLook, TopicPage},
+    store::{Counts, JobPage, StoreResult, Place, TopicPeek, TopicPage},
 };
 
 /// Topics of one script.
@@ -16,7 +16,7 @@ impl RedisStore {
         &self,
         bucket: Bucket,
         page: TopicPage,
-    ) -> Outcome<Vec<(Topic, Counts)>> {
+    ) -> StoreResult<Vec<(Topic, Counts)>> {
         // Names are of letters, digits, dot, line and dash: all before this byte.
         let last =
             if page.prefix.is_empty() { "+".to_owned() } else { format!("[{}\x7f", page.prefix) };
@@ -44,7 +44,7 @@ impl RedisStore {
         Ok(topics)
     }
 
-    pub(super) async fn topic_look(&self, bucket: Bucket, topic: Topic) -> Outcome<TopicLook> {
+    pub(super) async fn topic_look(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek> {
         let fill = |cmd: &mut Cmd| {
             cmd.arg(topic.as_str());
         };
@@ -53,7 +53,7 @@ impl RedisStore {
         let (next_due_at, oldest) = (reply.maybe_millis()?, reply.maybe_millis()?);
         let now = reply.millis()?;
         let oldest_ready_age = oldest.map(|at| now.since(at));
-        Ok(TopicLook { counts, next_due_at, oldest_ready_age })
+        Ok(TopicPeek { counts, next_due_at, oldest_ready_age })
     }
 
     pub(super) async fn list_page(
@@ -63,7 +63,7 @@ impl RedisStore {
         state: State,
         after: Option<Place>,
         limit: usize,
-    ) -> Outcome<JobPage> {
+    ) -> StoreResult<JobPage> {
         let fill = |cmd: &mut Cmd| {
             cmd.arg(topic.as_str()).arg(state.name()).arg(limit);
             match &after {

@@ -11,7 +11,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    history::{Answer, Ask, Call, Delivery, Outcome},
+    history::{Answer, Ask, Call, Delivery, StoreResult},
     scan::{Scan, Stored},
 };
 
@@ -74,7 +74,7 @@ struct Delivered<'a> {
 pub fn judge(calls: &[Call], scan: &Scan) -> Vec<Objection> {
     let mut objections = Vec::new();
     for call in calls {
-        if let Outcome::Wrong(what) = &call.outcome {
+        if let StoreResult::Wrong(what) = &call.outcome {
             objections.push(Objection { rule: Rule::WrongAnswer, what: what.clone() });
         }
     }
@@ -116,7 +116,7 @@ fn jobs<'a>(calls: &'a [Call], scan: &'a Scan) -> BTreeMap<String, Job<'a>> {
     for call in calls {
         let Ask::Put { id, body, .. } = &call.ask else { continue };
         let id = match (&call.outcome, id) {
-            (Outcome::Done(Answer::Put { id, .. }), _) | (_, Some(id)) => id,
+            (StoreResult::Done(Answer::Put { id, .. }), _) | (_, Some(id)) => id,
             _ => {
                 nameless.insert(body, call);
                 continue;

@@ -1,7 +1,7 @@
 //! The rules, each over what is known of one job.
 
 use super::{Delivered, Job, Rule, reservation, text};
-use crate::history::{Answer, Ask, Call, Outcome};
+use crate::history::{Answer, Ask, Call, StoreResult};
 
 /// Takes an objection.
 pub(super) trait Object: FnMut(Rule, String) {}
@@ -39,7 +39,7 @@ pub(super) fn due_times(job: &Job, object: &mut impl Object) {
     });
     let due = earliest.min().unwrap_or_default();
     let told = job.puts.iter().filter_map(|put| match put.outcome {
-        Outcome::Done(Answer::Put { due_at, .. }) => Some(due_at),
+        StoreResult::Done(Answer::Put { due_at, .. }) => Some(due_at),
         _ => None,
     });
     let told = told.min().unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) fn due_times(job: &Job, object: &mut impl Object) {
         }
     }
     for call in &job.ends {
-        let Outcome::Done(Answer::Released { due_at }) = call.outcome else { continue };
+        let StoreResult::Done(Answer::Released { due_at }) = call.outcome else { continue };
         let Ask::Release { delay, reservation, .. } = &call.ask else { continue };
         let Some(held) = job.given(reservation) else { continue };
         let due = call.start + *delay;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{Rule, judge};
 use crate::{
-    history::{Answer, Ask, Call, Delivery, Outcome},
+    history::{Answer, Ask, Call, Delivery, StoreResult},
     scan::{Scan, Stored},
 };
 
@@ -20,18 +20,18 @@ fn at(n: u64) -> i64 {
 }
 
 /// From `start`, for 10 ms.
-fn call(start: u64, ask: Ask, outcome: Outcome) -> Call {
+fn call(start: u64, ask: Ask, outcome: StoreResult) -> Call {
     Call { start: millis(start), end: millis(start + 10), ask, outcome }
 }
 
-fn put_with(start: u64, id: &str, delay: u64, outcome: Outcome) -> Call {
+fn put_with(start: u64, id: &str, delay: u64, outcome: StoreResult) -> Call {
     let (id, body) = (Some(id.to_owned()), format!("body of {id}"));
     call(start, Ask::Put { id, body, delay: millis(delay), max_attempts: 3 }, outcome)
 }
 
 fn put_at(start: u64, delay: u64) -> Call {
     let done = Answer::Put { id: "a".to_owned(), due_at: at(start + 5 + delay) };
-    put_with(start, "a", delay, Outcome::Done(done))
+    put_with(start, "a", delay, StoreResult::Done(done))
 }
 
 fn put() -> Call {
@@ -54,30 +54,30 @@ fn pop_with(start: u64, attempt: u32, change: impl FnOnce(&mut Delivery)) -> Cal
         ttr: millis(1000),
     };
     change(&mut job);
-    call(start, Ask::Pop, Outcome::Done(Answer::Popped(vec![job])))
+    call(start, Ask::Pop, StoreResult::Done(Answer::Popped(vec![job])))
 }
 
-fn finish(start: u64, attempt: u32, outcome: Outcome) -> Call {
+fn finish(start: u64, attempt: u32, outcome: StoreResult) -> Call {
     let (id, reservation) = ("a".to_owned(), format!("r{attempt}"));
     call(start, Ask::Finish { id, reservation }, outcome)
 }
 
 fn finished(start: u64, attempt: u32) -> Call {
-    finish(start, attempt, Outcome::Done(Answer::Finished))
+    finish(start, attempt, StoreResult::Done(Answer::Finished))
 }
 
 fn released(start: u64, attempt: u32, delay: u64) -> Call {
     let (id, reservation) = ("a".to_owned(), format!("r{attempt}"));
-    let done = Outcome::Done(Answer::Released { due_at: at(start + 5 + delay) });
+    let done = StoreResult::Done(Answer::Released { due_at: at(start + 5 + delay) });
     call(start, Ask::Release { id, reservation, delay: millis(delay) }, done)
 }
 
-fn deleted(start: u64, outcome: Outcome) -> Call {
+fn deleted(start: u64, outcome: StoreResult) -> Call {
     call(start, Ask::Delete { id: "a".to_owned() }, outcome)
 }
 
-fn refused(code: &str) -> Outcome {
-    Outcome::Refused(code.to_owned())
+fn refused(code: &str) -> StoreResult {
+    StoreResult::Refused(code.to_owned())
 }
 
 fn stored(sets: &[&str]) -> Scan {
@@ -120,24 +120,24 @@ fn a_clean_history_is_clean() {
     ];
     is_content(&clean, &Scan::new());
     is_content(&[put()], &stored(&["{dq:0}:ready:t"]));
-    is_content(&[put(), deleted(20, Outcome::Done(Answer::Deleted))], &Scan::new());
+    is_content(&[put(), deleted(20, StoreResult::Done(Answer::Deleted))], &Scan::new());
 }
 
 #[test]
 fn what_is_unknown_may_have_gone_either_way() {
-    let unknown_put = put_with(0, "a", 0, Outcome::Unknown);
+    let unknown_put = put_with(0, "a", 0, StoreResult::Unknown);
     is_content(std::slice::from_ref(&unknown_put), &Scan::new());
     is_content(std::slice::from_ref(&unknown_put), &stored(&["{dq:0}:ready:t"]));
     let exists = put_with(30, "a", 0, refused("job_exists"));
     is_content(&[unknown_put.clone(), exists], &stored(&["{dq:0}:ready:t"]));
     is_content(&[unknown_put, pop(20, 1), finished(40, 1)], &Scan::new());
-    let unknown = finish(40, 1, Outcome::Unknown);
+    let unknown = finish(40, 1, StoreResult::Unknown);
     is_content(&[put(), pop(20, 1), unknown.clone()], &Scan::new());
     let again = finish(60, 1, refused("job_not_found"));
     is_content(&[put(), pop(20, 1), unknown.clone(), again], &Scan::new());
     is_content(&[put(), pop(20, 1), unknown, pop(1100, 2), finished(1120, 2)], &Scan::new());
     // A pop without an answer took an attempt.
-    let lost = call(20, Ask::Pop, Outcome::Unknown);
+    let lost = call(20, Ask::Pop, StoreResult::Unknown);
     is_content(&[put(), lost, pop(1100, 2), finished(1120, 2)], &Scan::new());
 }
 
@@ -149,7 +149,7 @@ fn a_job_without_an_id_is_known_by_its_body_and_only_once() {
         delay: Duration::ZERO,
         max_attempts: 3,
     };
-    let unknown = call(0, ask(), Outcome::Unknown);
+    let unknown = call(0, ask(), StoreResult::Unknown);
     is_content(&[unknown.clone(), pop(20, 1), finished(40, 1)], &Scan::new());
     let twin = pop_with(60, 1, |job| {
         job.id = "b".to_owned();
@@ -167,7 +167,7 @@ fn it_objects_to_a_lost_job() {
     objects(&[put(), deleted(20, refused("job_not_found"))], Rule::Lost);
     let away = finish(40, 1, refused("store_unavailable"));
     objects(&[put(), pop(20, 1), away], Rule::Lost);
-    let unknown = put_with(0, "a", 0, Outcome::Unknown);
+    let unknown = put_with(0, "a", 0, StoreResult::Unknown);
     objects(&[unknown, put_with(20, "a", 0, refused("job_exists"))], Rule::Lost);
 }
 
@@ -238,7 +238,7 @@ fn it_objects_to_a_delivery_after_the_end() {
     objects(&[put(), pop(20, 1), finished(40, 1), pop(60, 2)], Rule::AfterTheEnd);
     // While the finish was under way, too: the pop came after it, or it came too late.
     objects(&[put(), pop(20, 1), finished(1100, 1), pop(1105, 2)], Rule::AfterTheEnd);
-    let deleted = || deleted(40, Outcome::Done(Answer::Deleted));
+    let deleted = || deleted(40, StoreResult::Done(Answer::Deleted));
     objects(&[put(), deleted(), pop(60, 1)], Rule::AfterTheEnd);
     objects(&[put(), pop(20, 1), deleted(), finished(60, 1)], Rule::AfterTheEnd);
     assert_eq!(broken(&[put(), deleted()], &stored(&["{dq:0}:ready:t"])), [Rule::AfterTheEnd]);
@@ -265,6 +265,6 @@ fn it_objects_to_a_job_in_two_sets_or_in_none() {
 
 #[test]
 fn it_objects_to_an_error_that_does_not_say_what_it_changed() {
-    let wrong = || Outcome::Wrong("500".to_owned());
+    let wrong = || StoreResult::Wrong("500".to_owned());
     objects(&[put_with(0, "a", 0, wrong())], Rule::WrongAnswer);
 }

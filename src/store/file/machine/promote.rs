@@ -4,7 +4,7 @@ use super::{Machine, Write};
 use crate::{
     job::{After, Due, Event, Millis, State, Topic, next},
     store::{
-        Look, Moves, Next, Now, Promoted,
+        Peek, PromoteCounts, Next, Now, Promoted,
         file::index::{Entry, Slot},
     },
 };
@@ -16,7 +16,7 @@ impl Machine {
         limit: &mut usize,
         writes: &mut Vec<Write>,
     ) -> Promoted {
-        let mut topics: Vec<(Topic, Moves)> = Vec::new();
+        let mut topics: Vec<(Topic, PromoteCounts)> = Vec::new();
         while *limit > 0 {
             let Some(slot) = self.index.first_due() else { break };
             if self.index.entry(slot).at > now.floor {
@@ -25,7 +25,7 @@ impl Machine {
             let topic = self.index.topic(slot);
             let known = topics.iter().position(|(name, _)| name == topic);
             let index = known.unwrap_or_else(|| {
-                topics.push((topic.clone(), Moves::default()));
+                topics.push((topic.clone(), PromoteCounts::default()));
                 topics.len() - 1
             });
             self.promote_one(now, slot, &mut topics[index].1, writes);
@@ -35,7 +35,7 @@ impl Machine {
     }
 
     /// The next attempt counts from the end of the TTR, so it does not matter when this runs.
-    fn promote_one(&mut self, now: Now, slot: Slot, moves: &mut Moves, writes: &mut Vec<Write>) {
+    fn promote_one(&mut self, now: Now, slot: Slot, moves: &mut PromoteCounts, writes: &mut Vec<Write>) {
         let entry = self.index.entry(slot);
         let (was, deadline) = (entry.state, entry.at);
         let (after, due_at) = match (&entry.attempt, was) {
@@ -66,8 +66,8 @@ impl Machine {
         }
     }
 
-    pub(in crate::store::file) fn look(&self, now: Now, topics: &[Topic]) -> Look {
-        Look {
+    pub(in crate::store::file) fn look(&self, now: Now, topics: &[Topic]) -> Peek {
+        Peek {
             next: self.next_deadline(now),
             ready: topics.iter().map(|topic| self.index.count(topic, State::Ready)).collect(),
         }

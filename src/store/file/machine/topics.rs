@@ -4,7 +4,7 @@ use super::{Machine, Write};
 use crate::{
     job::{Event, State, Topic, UnixMillis, next},
     store::{
-        Counts, Held, HeldPage, MAX_BATCH, Now, Place, TopicLook, TopicPage,
+        Counts, Claim, ClaimPage, MAX_BATCH, Now, Place, TopicPeek, TopicPage,
         file::index::{Entry, Slot},
     },
 };
@@ -18,9 +18,9 @@ impl Machine {
         mine.take(page.limit).map(|topic| (topic.clone(), self.counts(topic))).collect()
     }
 
-    pub(in crate::store::file) fn topic(&self, now: Now, topic: &Topic) -> TopicLook {
+    pub(in crate::store::file) fn topic(&self, now: Now, topic: &Topic) -> TopicPeek {
         let first = |state| self.index.first(topic, state).map(|slot| self.index.entry(slot).at);
-        TopicLook {
+        TopicPeek {
             counts: self.counts(topic),
             next_due_at: first(State::Delayed),
             oldest_ready_age: first(State::Ready).map(|at| now.floor.since(at)),
@@ -55,13 +55,13 @@ impl Machine {
         &self,
         topic: &Topic,
         cursor: Option<&str>,
-    ) -> HeldPage {
+    ) -> ClaimPage {
         let after = cursor.and_then(|text| text.split_once(' '));
         let after = after.and_then(|(at, tie)| Some((UnixMillis::new(at.parse().ok()?), tie)));
-        let mut page = HeldPage::default();
+        let mut page = ClaimPage::default();
         for (slot, at, tie) in self.index.after(topic, State::Reserved, after).take(MAX_BATCH) {
             let (entry, reservation) = (self.index.entry(slot), self.attempt(slot).reservation);
-            page.held.push(Held { id: entry.id(), reservation });
+            page.held.push(Claim { id: entry.id(), reservation });
             page.next = Some(format!("{} {tie}", at.get()));
         }
         page.next = page.next.filter(|_| page.held.len() == MAX_BATCH);

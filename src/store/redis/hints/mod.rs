@@ -3,10 +3,10 @@
 //! Each bucket has a channel, on the node that has the bucket; the number of the database is in its
 //! name, since Redis publishes over all databases. One connection a node listens. What
 //! is to be told gathers while the last telling is under way. A message is the sender, then one
-//! of: `looked`, `settings`, `ready <topic> <count> …`. It is not persisted: servers of two
+//! of: `polled`, `settings`, `ready <topic> <count> …`. It is not persisted: servers of two
 //! versions that do not understand each other find out by looking.
 
-mod ear;
+mod subscriber;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -21,7 +21,7 @@ use redis::{Pipeline, Value};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::ear::Ear;
+use self::subscriber::Subscriber;
 use super::{
     keys::Keys,
     servers::{Nodes, node::Node},
@@ -67,7 +67,7 @@ struct Outbox {
 
 #[derive(Default)]
 struct Waiting {
-    looked: BTreeSet<usize>,
+    polled: BTreeSet<usize>,
     ready: BTreeMap<(usize, Topic), u64>,
     settings: bool,
 }
@@ -87,11 +87,11 @@ impl Hints {
 
     /// Begins to listen; none if somebody does already.
     pub(super) fn hear(&self) -> Option<Heard> {
-        let (ears, heard) = mpsc::channel(HEARD);
+        let (subscribers, heard) = mpsc::channel(HEARD);
         let start = || {
             let (nodes, outbox) = (&self.nodes, &self.outbox);
             let telling = tokio::spawn(tell(Arc::clone(nodes), Arc::clone(outbox)));
-            let listening = tokio::spawn(listen(Arc::clone(nodes), Arc::clone(outbox), ears));
+            let listening = tokio::spawn(listen(Arc::clone(nodes), Arc::clone(outbox), subscribers));
             [telling, listening].map(AbortOnDropHandle::new)
         };
         match self.tasks.get() {
@@ -122,11 +122,11 @@ impl Hints {
     pub(super) fn tell(&self, hint: Hint) {
         let mut waiting = self.outbox.lock();
         match hint {
-            Hint::Looked(bucket) => {
+            Hint::Polled(bucket) => {
                 if !self.outbox.has_others(bucket) {
                     return;
                 }
-                waiting.looked.insert(bucket.index());
+                waiting.polled.insert(bucket.index());
             }
             Hint::Settings => waiting.settings = true,
             Hint::Ready { bucket, topic, count } => {
@@ -152,16 +152,16 @@ impl Outbox {
 
     /// Everything that waits, as messages: each with its bucket.
     fn messages(&self) -> Vec<(usize, String)> {
-        let Waiting { looked, ready, settings } = std::mem::take(&mut *self.lock());
+        let Waiting { polled, ready, settings } = std::mem::take(&mut *self.lock());
         let me = &self.me;
         let mut by_bucket: BTreeMap<usize, String> = BTreeMap::new();
         for ((bucket, topic), count) in ready {
             let text = by_bucket.entry(bucket).or_insert_with(|| format!("{me} ready"));
             text.push_str(&format!(" {topic} {count}"));
         }
-        let looked = looked.into_iter().map(|bucket| (bucket, format!("{me} looked")));
+        let polled = polled.into_iter().map(|bucket| (bucket, format!("{me} looked")));
         let settings = settings.then(|| (0, format!("{me} settings")));
-        looked.chain(by_bucket).chain(settings).collect()
+        polled.chain(by_bucket).chain(settings).collect()
     }
 
     /// The news in a message of another server.
@@ -173,7 +173,7 @@ impl Outbox {
         }
         self.others[bucket.index()].store(true, Ordering::Relaxed);
         match words.next() {
-            Some("looked") => vec![Hint::Looked(bucket)],
+            Some("looked") => vec![Hint::Polled(bucket)],
             Some("settings") => vec![Hint::Settings],
             Some("ready") => {
                 let mut hints = Vec::new();
@@ -219,7 +219,7 @@ async fn tell(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
 
 /// Keeps one ear at every node, for the buckets that it has.
 async fn listen(nodes: Arc<Nodes>, outbox: Arc<Outbox>, heard: mpsc::Sender<Hint>) {
-    let mut ears: HashMap<String, (Vec<usize>, AbortOnDropHandle<()>)> = HashMap::new();
+    let mut subscribers: HashMap<String, (Vec<usize>, AbortOnDropHandle<()>)> = HashMap::new();
     loop {
         let mut has: HashMap<String, (Arc<Node>, Vec<usize>)> = HashMap::new();
         for (bucket, (_, slot)) in outbox.channels.iter().enumerate() {
@@ -227,16 +227,16 @@ async fn listen(nodes: Arc<Nodes>, outbox: Arc<Outbox>, heard: mpsc::Sender<Hint
                 has.entry(node.name.clone()).or_insert((node, Vec::new())).1.push(bucket);
             }
         }
-        ears.retain(|name, (buckets, _)| has.get(name).is_some_and(|(_, now)| now == buckets));
+        subscribers.retain(|name, (buckets, _)| has.get(name).is_some_and(|(_, now)| now == buckets));
         for (name, (node, buckets)) in has {
-            ears.entry(name).or_insert_with(|| {
-                let ear = Ear {
-                    way: node.way.clone(),
+            subscribers.entry(name).or_insert_with(|| {
+                let subscriber = Subscriber {
+                    connector: node.connector.clone(),
                     outbox: Arc::clone(&outbox),
                     buckets: buckets.clone(),
                     heard: heard.clone(),
                 };
-                (buckets, AbortOnDropHandle::new(tokio::spawn(ear.run())))
+                (buckets, AbortOnDropHandle::new(tokio::spawn(subscriber.run())))
             });
         }
         tokio::time::sleep(PAUSE).await;

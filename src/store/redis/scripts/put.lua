@@ -92,6 +92,7 @@ local function prove_all()
     i = i + (string.find(ARGV[i + 4], '+', 1, true) and 6 or 5)
   end
 end
+
 local function transition()
   reply, created, ids = {}, {}, {}
   if ARGV[2] ~= 'new' then prove_all() end

@@ -19,12 +19,12 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    confirm::By,
+    confirm::Confirmation,
     connection::Failure,
     dial::Dialer,
-    node::{Find, Node, Way},
-    opening::{Opening, distinct},
-    policy,
+    node::{Endpoint, Node, Connector},
+    preflight::{Preflight, distinct},
+    requirements,
 };
 use crate::store::{
     OpenError, StoreError,
@@ -108,7 +108,7 @@ async fn question(dialer: &Dialer, host: &Host) -> Result<(Value, Value), RedisE
 /// others.
 fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
     let info: String = redis::from_redis_value(info).ok()?;
-    let fields = policy::fields(&info);
+    let fields = requirements::fields(&info);
     if fields.get("cluster_state") != Some(&"ok") {
         return None;
     }
@@ -117,14 +117,14 @@ fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
 }
 
 /// The latest map that these nodes know; of one that is cut off only if there is no other.
-pub async fn ask(dialer: &Dialer, opening: &Opening, seeds: &[Host]) -> Result<Map, OpenError> {
+pub async fn ask(dialer: &Dialer, preflight: &Preflight, seeds: &[Host]) -> Result<Map, OpenError> {
     let asked = seeds.iter().map(async |seed| {
         let unable = |cause: RedisError| match cause.to_string() {
             text if text.contains("cluster support disabled") => OpenError::Unfit(format!(
                 "{seed}: it is no node of a cluster: begin store.url with redis:// \
                  (or redis+sentinel://)"
             )),
-            _ => opening.engine(seed, &cause),
+            _ => preflight.engine(seed, &cause),
         };
         let (info, slots) = question(dialer, seed).await.map_err(unable)?;
         let map = Map::read(&slots, seed).filter(|map| !map.ranges.is_empty());
@@ -163,8 +163,8 @@ pub struct Cluster {
 
 struct Shared {
     dialer: Dialer,
-    opening: Opening,
-    by: Option<By>,
+    preflight: Preflight,
+    by: Option<Confirmation>,
     seeds: Vec<Host>,
     /// The slots of the buckets, and of what is set for topics.
     buckets: BTreeSet<u16>,
@@ -172,7 +172,7 @@ struct Shared {
     table: RwLock<Arc<Table>>,
     look: Notify,
     /// Counts the looks.
-    looked: watch::Sender<u64>,
+    polled: watch::Sender<u64>,
 }
 
 /// A map with connections.
@@ -198,22 +198,22 @@ impl Cluster {
     /// Begins with `map`; connects to the masters of our slots.
     pub fn start(
         dialer: Dialer,
-        opening: Opening,
-        by: Option<By>,
+        preflight: Preflight,
+        by: Option<Confirmation>,
         seeds: Vec<Host>,
         (buckets, topics): (BTreeSet<u16>, u16),
         map: Map,
     ) -> Self {
         let shared = Arc::new(Shared {
             dialer,
-            opening,
+            preflight,
             by,
             seeds,
             buckets,
             topics,
             table: RwLock::default(),
             look: Notify::new(),
-            looked: watch::Sender::new(0),
+            polled: watch::Sender::new(0),
         });
         shared.take_up(map);
         let task = tokio::spawn(Arc::clone(&shared).run());
@@ -244,10 +244,10 @@ impl Cluster {
 
     /// The same, and waits for it.
     pub async fn look_now(&self) {
-        let mut looked = self.shared.looked.subscribe();
-        looked.mark_unchanged();
+        let mut polled = self.shared.polled.subscribe();
+        polled.mark_unchanged();
         self.look();
-        drop(timeout(HOP, looked.changed()).await);
+        drop(timeout(HOP, polled.changed()).await);
     }
 }
 
@@ -261,7 +261,7 @@ impl Shared {
             if let Some(map) = self.ask_anyone().await {
                 self.take_up(map);
             }
-            self.looked.send_modify(|looks| *looks += 1);
+            self.polled.send_modify(|looks| *looks += 1);
             tokio::time::sleep(BREATH).await;
             tokio::select! {
                 () = self.look.notified() => {}
@@ -324,12 +324,12 @@ impl Shared {
 
     fn node(&self, host: Host) -> Node {
         let name = host.to_string();
-        let way = Way {
-            find: Find::At(host),
+        let connector = Connector {
+            endpoint: Endpoint::At(host),
             dialer: self.dialer.clone(),
-            opening: self.opening.clone(),
+            preflight: self.preflight.clone(),
         };
-        Node::new(name, way, None, self.by)
+        Node::new(name, connector, None, self.by)
     }
 }
 

@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     connection::{Connection, Failure},
     error::Remedy,
-    opening::distinct,
+    preflight::distinct,
 };
 use crate::store::StoreError;
 
@@ -33,14 +33,14 @@ const PROPAGATE: &str =
 
 /// What confirms a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum Confirmation {
     /// One replica has it in memory.
     Replica,
     /// The server's own AOF is synced to its disk (Redis 7.2 or newer).
     Aof,
 }
 
-impl By {
+impl Confirmation {
     pub fn command(self, patience: u32) -> Cmd {
         let mut cmd = match self {
             Self::Replica => redis::cmd("WAIT"),
@@ -102,7 +102,7 @@ struct Order {
 
 impl Confirmed {
     /// On a connection that carries nothing else.
-    pub fn new(connection: Arc<Connection>, by: By, is_cluster: bool) -> Self {
+    pub fn new(connection: Arc<Connection>, by: Confirmation, is_cluster: bool) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
         let keys = if is_cluster { MOST } else { 1 };
         let writer = Writer { connection: Arc::clone(&connection), by, keys, sure_of: None };
@@ -130,7 +130,7 @@ impl Confirmed {
 
 struct Writer {
     connection: Arc<Connection>,
-    by: By,
+    by: Confirmation,
     /// Most keys of a batch that are changed for its confirmation. Where there are no slots one will
     /// do; on a cluster, one for each slot of the batch, since any of them may be on the move.
     keys: usize,
@@ -174,7 +174,7 @@ impl Writer {
                 return Err(failure);
             }
         };
-        if matches!(confirmation, Confirmation::Come) {
+        if matches!(confirmation, Waited::Confirmed) {
             self.sure_of = number;
             return Ok(answers);
         }
@@ -194,16 +194,16 @@ impl Writer {
             away(&failure.error)
         })?;
         match confirmation {
-            Confirmation::Come => Ok(()),
-            Confirmation::Missing => {
+            Waited::Confirmed => Ok(()),
+            Waited::Missing => {
                 Err(away(format!("{} confirms what was written before", self.by.who())))
             }
             // The keys of the batch are elsewhere, or nothing may be written: the same would
             // have become of the batch.
-            Confirmation::Refused(Failure { remedy, error }) => {
+            Waited::Refused(Failure { remedy, error }) => {
                 Err(Failure { remedy, ..away(&error) })
             }
-            Confirmation::Failed(failure) => {
+            Waited::Failed(failure) => {
                 // It is no master any more, or its AOF is off: a new connection finds that out.
                 self.connection.renew("the server confirms nothing");
                 Err(away(&failure.error))
@@ -218,7 +218,7 @@ impl Writer {
         commands: Vec<Cmd>,
         keys: &[String],
         patience: u32,
-    ) -> Result<(Vec<Result<Value, Failure>>, Confirmation), Failure> {
+    ) -> Result<(Vec<Result<Value, Failure>>, Waited), Failure> {
         let count = commands.len();
         let mut pipeline = Pipeline::with_capacity(count + keys.len() + 1);
         for command in commands {
@@ -235,19 +235,19 @@ impl Writer {
             marks => marks.into_iter().collect(),
         };
         let confirmation = match (propagated, waited) {
-            (Err(failure), _) => Confirmation::Refused(failure),
-            (Ok(_), Some(Ok(waited))) if self.by.is_confirmed(&waited) => Confirmation::Come,
-            (Ok(_), Some(Err(failure))) => Confirmation::Failed(failure),
-            (Ok(_), _) => Confirmation::Missing,
+            (Err(failure), _) => Waited::Refused(failure),
+            (Ok(_), Some(Ok(waited))) if self.by.is_confirmed(&waited) => Waited::Confirmed,
+            (Ok(_), Some(Err(failure))) => Waited::Failed(failure),
+            (Ok(_), _) => Waited::Missing,
         };
         Ok((answers, confirmation))
     }
 }
 
 /// What became of a WAIT.
-enum Confirmation {
+enum Waited {
     /// One, at least, has everything.
-    Come,
+    Confirmed,
     /// It did not come in time.
     Missing,
     /// The WAIT itself is refused.
@@ -267,12 +267,12 @@ mod tests {
     #[test]
     fn only_a_count_of_one_or_more_confirms() {
         let array = |counts: &[i64]| Value::Array(counts.iter().map(|n| Value::Int(*n)).collect());
-        assert!(By::Replica.is_confirmed(&Value::Int(1)));
-        assert!(By::Replica.is_confirmed(&Value::Int(2)));
-        assert!(!By::Replica.is_confirmed(&Value::Int(0)));
-        assert!(!By::Replica.is_confirmed(&Value::Okay));
-        assert!(By::Aof.is_confirmed(&array(&[1, 0])));
-        assert!(!By::Aof.is_confirmed(&array(&[0, 1])));
-        assert!(!By::Aof.is_confirmed(&Value::Int(1)));
+        assert!(Confirmation::Replica.is_confirmed(&Value::Int(1)));
+        assert!(Confirmation::Replica.is_confirmed(&Value::Int(2)));
+        assert!(!Confirmation::Replica.is_confirmed(&Value::Int(0)));
+        assert!(!Confirmation::Replica.is_confirmed(&Value::Okay));
+        assert!(Confirmation::Aof.is_confirmed(&array(&[1, 0])));
+        assert!(!Confirmation::Aof.is_confirmed(&array(&[0, 1])));
+        assert!(!Confirmation::Aof.is_confirmed(&Value::Int(1)));
     }
 }

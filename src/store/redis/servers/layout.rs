@@ -2,7 +2,7 @@
 
 use redis::aio::MultiplexedConnection;
 
-use super::opening::Opening;
+use super::preflight::Preflight;
 use crate::{
     job::Buckets,
     store::{
@@ -14,7 +14,7 @@ use crate::{
 /// Calls of SCAN, each of about 1,000 keys; beyond that a Redis counts as new.
 const MOST_SCANS: usize = 1_000;
 
-impl Opening {
+impl Preflight {
     /// The layout that is written on this server, if any.
     pub async fn layout(
         &self,

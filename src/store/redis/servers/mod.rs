@@ -7,8 +7,8 @@ pub mod dial;
 pub mod error;
 mod layout;
 pub mod node;
-pub mod opening;
-pub mod policy;
+pub mod preflight;
+pub mod requirements;
 pub mod sentinel;
 
 use std::{
@@ -24,8 +24,8 @@ use self::{
     connection::Failure,
     dial::Dialer,
     error::Remedy,
-    node::{Find, Node, Way},
-    opening::Opening,
+    node::{Endpoint, Node, Connector},
+    preflight::Preflight,
     sentinel::Sentinels,
 };
 use super::{
@@ -70,26 +70,26 @@ pub struct Opened {
     pub keys: Vec<Keys>,
     pub buckets: Buckets,
     pub epochs: Epochs,
-    pub opening: Opening,
+    pub preflight: Preflight,
 }
 
 /// A connected server.
-type Up = (Way, Host, MultiplexedConnection);
+type Up = (Connector, Host, MultiplexedConnection);
 
 /// Where there is no layout: whether there are buckets all the same. Then another server is making
 /// the store, and its layout comes in a moment; or it is lost.
 async fn await_layout(
-    opening: &Opening,
+    preflight: &Preflight,
     up: &mut [Up],
     prefix: &str,
 ) -> Result<Option<String>, OpenError> {
     for _ in 0..LAYOUT_TRIES {
         let mut is_new = true;
         for (_, host, connection) in up.iter_mut() {
-            is_new &= opening.has_no_store(host, connection).await?;
+            is_new &= preflight.has_no_store(host, connection).await?;
         }
         let (_, host, connection) = &mut up[0];
-        let found = opening.layout(host, connection).await?;
+        let found = preflight.layout(host, connection).await?;
         if is_new || found.is_some() {
             return Ok(found);
         }
@@ -104,35 +104,35 @@ async fn await_layout(
 }
 
 /// The way to every master, the one that has the layout first.
-async fn ways(options: &RedisOptions, opening: &Opening) -> Result<Vec<Way>, OpenError> {
+async fn ways(options: &RedisOptions, preflight: &Preflight) -> Result<Vec<Connector>, OpenError> {
     let dialer = Dialer::to_redis(options)?;
     let url = &options.url;
-    let way = |find| Way { find, dialer: dialer.clone(), opening: opening.clone() };
+    let connector = |endpoint| Connector { endpoint, dialer: dialer.clone(), preflight: preflight.clone() };
     Ok(match &url.kind {
-        Kind::Single => vec![way(Find::At(url.hosts[0].clone()))],
+        Kind::Single => vec![connector(Endpoint::At(url.hosts[0].clone()))],
         Kind::Sentinel { master } => {
             let own = Dialer::to_sentinels(options)?;
             let sentinels = Sentinels::new(own, url.hosts.clone(), master.clone());
-            vec![way(Find::By(sentinels))]
+            vec![connector(Endpoint::Sentinels(sentinels))]
         }
         Kind::Cluster => {
-            let map = cluster::ask(&dialer, opening, &url.hosts).await?;
+            let map = cluster::ask(&dialer, preflight, &url.hosts).await?;
             let first = map.master(keys::slot(&keys::layout(&options.prefix))).cloned();
             let mut masters = map.masters();
             masters.sort_by_key(|host| Some(host) != first.as_ref());
-            masters.into_iter().map(|host| way(Find::At(host))).collect()
+            masters.into_iter().map(|host| connector(Endpoint::At(host))).collect()
         }
     })
 }
 
 /// Connects to all that are there, the first of them above all; and why another is not.
-async fn connect(ways: Vec<Way>) -> Result<(Vec<Up>, Option<OpenError>), OpenError> {
+async fn connect(ways: Vec<Connector>) -> Result<(Vec<Up>, Option<OpenError>), OpenError> {
     let mut up: Vec<Up> = Vec::new();
     let mut away = None;
-    for way in ways {
-        match way.connect().await {
-            Ok((host, connection)) => up.push((way, host, connection)),
-            Err(error) if opening::is_refusal(&error) || up.is_empty() => return Err(error),
+    for connector in ways {
+        match connector.connect().await {
+            Ok((host, connection)) => up.push((connector, host, connection)),
+            Err(error) if preflight::is_refusal(&error) || up.is_empty() => return Err(error),
             Err(error) => {
                 tracing::warn!(%error, "began without a node of the cluster");
                 away = Some(error);
@@ -180,14 +180,14 @@ impl Nodes {
         options: &RedisOptions,
         asked: Option<Buckets>,
     ) -> Result<Opened, OpenError> {
-        let opening = Opening::new(options);
-        let (mut up, away) = connect(ways(options, &opening).await?).await?;
+        let preflight = Preflight::new(options);
+        let (mut up, away) = connect(ways(options, &preflight).await?).await?;
         let (_, host, connection) = &mut up[0];
-        let found = match opening.layout(host, connection).await? {
+        let found = match preflight.layout(host, connection).await? {
             Some(found) => Some(found),
             None => match away {
                 Some(error) => return Err(error),
-                None => await_layout(&opening, &mut up, &options.prefix).await?,
+                None => await_layout(&preflight, &mut up, &options.prefix).await?,
             },
         };
         let is_new = found.is_none();
@@ -196,10 +196,10 @@ impl Nodes {
             None => asked.unwrap_or(default_buckets(up.len())),
         };
         let keys = Keys::all(&options.prefix, buckets, options.url.db);
-        opening.will_use(&keys);
+        preflight.will_use(&keys);
         let dialer = Dialer::to_redis(options)?;
         let map = match options.url.kind {
-            Kind::Cluster => Some(cluster::ask(&dialer, &opening, &options.url.hosts).await?),
+            Kind::Cluster => Some(cluster::ask(&dialer, &preflight, &options.url.hosts).await?),
             _ => None,
         };
         if is_new && map.as_ref().is_some_and(|map| !map.has_all(&keys)) {
@@ -213,7 +213,7 @@ impl Nodes {
         let has = |host: &Host, slot| map.as_ref().is_none_or(|map| map.master(slot) == Some(host));
         for (_, host, connection) in &mut up {
             let own = keys.iter().find(|keys| has(host, keys.slot)).unwrap_or(&keys[0]);
-            opening.probe(host, connection, &own.epoch).await?;
+            preflight.probe(host, connection, &own.epoch).await?;
         }
         let epochs = Epochs::new(buckets, options.accept_data_loss);
         for (_, host, connection) in &mut up {
@@ -221,7 +221,7 @@ impl Nodes {
                 .filter(|(_, keys)| has(host, keys.slot))
                 .map(|(bucket, keys)| (bucket, keys.epoch.as_str()))
                 .unzip();
-            let (found, missing) = opening.epochs(host, connection, &names, epochs.made()).await?;
+            let (found, missing) = preflight.epochs(host, connection, &names, epochs.made()).await?;
             own.iter().zip(found).for_each(|(&bucket, epoch)| epochs.remember(bucket, epoch));
             if !is_new {
                 let missing: Vec<usize> = missing.into_iter().map(|index| own[index]).collect();
@@ -230,30 +230,30 @@ impl Nodes {
         }
         // Last of all: a layout says that everything else was written.
         let (_, host, connection) = &mut up[0];
-        opening.agree(host, connection, buckets).await?;
+        preflight.agree(host, connection, buckets).await?;
 
-        let by = opening.chosen();
+        let by = preflight.chosen();
         let nodes = match map {
             Some(map) => {
                 let topics = keys::slot(&keys::version(&options.prefix));
                 let slots = (keys.iter().map(|keys| keys.slot).collect(), topics);
                 let seeds = options.url.hosts.clone();
-                Self::Many(Cluster::start(dialer, opening.clone(), by, seeds, slots, map))
+                Self::Many(Cluster::start(dialer, preflight.clone(), by, seeds, slots, map))
             }
             None => {
-                let (way, host, connection) = up.swap_remove(0);
+                let (connector, host, connection) = up.swap_remove(0);
                 let name = match &options.url.kind {
                     Kind::Sentinel { master } => master.clone(),
                     _ => host.to_string(),
                 };
-                Self::One(Arc::new(Node::new(name, way, Some((host, connection)), by)))
+                Self::One(Arc::new(Node::new(name, connector, Some((host, connection)), by)))
             }
         };
         // Calls fail while there is no connection: give those that can be made a moment.
         let up = nodes.all().into_iter().map(|node| async move { node.up().await });
         let all = futures::future::join_all(up);
         drop(tokio::time::timeout(dial::CONNECT_TIMEOUT, all).await);
-        Ok(Opened { nodes, keys, buckets, epochs, opening })
+        Ok(Opened { nodes, keys, buckets, epochs, preflight })
     }
 
     /// The node that has a slot.

@@ -7,28 +7,28 @@ use redis::{Cmd, Pipeline, Value, aio::MultiplexedConnection};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    confirm::{By, Confirmed, Write},
+    confirm::{Confirmation, Confirmed, Write},
     connection::{Connection, Failure, Make},
     dial::Dialer,
-    opening::Opening,
+    preflight::Preflight,
     sentinel::Sentinels,
 };
 use crate::store::{OpenError, redis::Host};
 
 /// How a server's address is found.
 #[derive(Clone)]
-pub enum Find {
+pub enum Endpoint {
     /// It is known.
     At(Host),
     /// Sentinels know it.
-    By(Sentinels),
+    Sentinels(Sentinels),
 }
 
-impl Find {
+impl Endpoint {
     pub async fn host(&self) -> Result<Host, OpenError> {
         match self {
             Self::At(host) => Ok(host.clone()),
-            Self::By(sentinels) => sentinels.find().await,
+            Self::Sentinels(sentinels) => sentinels.endpoint().await,
         }
     }
 
@@ -36,35 +36,35 @@ impl Find {
     pub fn is_still(&self, host: &Host) -> bool {
         match self {
             Self::At(_) => true,
-            Self::By(sentinels) => sentinels.is_still(host),
+            Self::Sentinels(sentinels) => sentinels.is_still(host),
         }
     }
 }
 
 /// How connections to a server are made.
 #[derive(Clone)]
-pub struct Way {
-    pub find: Find,
+pub struct Connector {
+    pub endpoint: Endpoint,
     pub dialer: Dialer,
-    pub opening: Opening,
+    pub preflight: Preflight,
 }
 
-impl Way {
+impl Connector {
     /// A connection to a server that is fit.
     pub async fn connect(&self) -> Result<(Host, MultiplexedConnection), OpenError> {
-        let host = self.find.host().await?;
+        let host = self.endpoint.host().await?;
         let dialed = self.dialer.dial(&host).await;
-        let mut connection = dialed.map_err(|cause| self.opening.engine(&host, &cause))?;
-        self.opening.inspect(&host, &mut connection).await?;
+        let mut connection = dialed.map_err(|cause| self.preflight.engine(&host, &cause))?;
+        self.preflight.inspect(&host, &mut connection).await?;
         Ok((host, connection))
     }
 
     fn make(&self, current: &Arc<Current>) -> Make {
-        let (way, current) = (self.clone(), Arc::clone(current));
+        let (connector, current) = (self.clone(), Arc::clone(current));
         Arc::new(move || {
-            let (way, current) = (way.clone(), Arc::clone(&current));
+            let (connector, current) = (connector.clone(), Arc::clone(&current));
             let made: BoxFuture<'static, _> = async move {
-                let (host, connection) = way.connect().await?;
+                let (host, connection) = connector.connect().await?;
                 *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
                 Ok(connection)
             }
@@ -81,7 +81,7 @@ type Current = Mutex<Option<Host>>;
 pub struct Node {
     /// For the log, and to tell nodes apart.
     pub name: String,
-    pub way: Way,
+    pub connector: Connector,
     calls: Arc<Connection>,
     confirmed: Option<Confirmed>,
     _watch: Option<AbortOnDropHandle<()>>,
@@ -91,26 +91,26 @@ impl Node {
     /// Begins with `first`, if that is made already.
     pub fn new(
         name: String,
-        way: Way,
+        connector: Connector,
         first: Option<(Host, MultiplexedConnection)>,
-        by: Option<By>,
+        by: Option<Confirmation>,
     ) -> Self {
         let (host, first) = first.unzip();
         let current = Arc::new(Mutex::new(host));
-        let calls = Arc::new(Connection::keep(name.clone(), first, way.make(&current)));
+        let calls = Arc::new(Connection::keep(name.clone(), first, connector.make(&current)));
         let mut all = vec![(Arc::clone(&current), Arc::clone(&calls))];
         let confirmed = by.map(|by| {
             let current = Arc::default();
-            let writes = Connection::keep(format!("{name} (writes)"), None, way.make(&current));
+            let writes = Connection::keep(format!("{name} (writes)"), None, connector.make(&current));
             let writes = Arc::new(writes);
             all.push((current, Arc::clone(&writes)));
-            Confirmed::new(writes, by, way.opening.is_cluster())
+            Confirmed::new(writes, by, connector.preflight.is_cluster())
         });
-        let watch = match &way.find {
-            Find::At(_) => None,
-            Find::By(sentinels) => Some(tokio::spawn(watch(sentinels.clone(), all))),
+        let watch = match &connector.endpoint {
+            Endpoint::At(_) => None,
+            Endpoint::Sentinels(sentinels) => Some(tokio::spawn(watch(sentinels.clone(), all))),
         };
-        Self { name, way, calls, confirmed, _watch: watch.map(AbortOnDropHandle::new) }
+        Self { name, connector, calls, confirmed, _watch: watch.map(AbortOnDropHandle::new) }
     }
 
     /// Sends a write; its answer means what `store.ack` says.

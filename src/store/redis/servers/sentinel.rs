@@ -12,7 +12,7 @@ use redis::{Pipeline, Value};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{dial::Dialer, opening};
+use super::{dial::Dialer, preflight};
 use crate::store::{OpenError, redis::Host};
 
 /// How long the answer of one Sentinel may take.
@@ -43,8 +43,8 @@ impl Sentinels {
     }
 
     /// The master's address.
-    pub async fn find(&self) -> Result<Host, OpenError> {
-        let host = self.asker.find().await?;
+    pub async fn endpoint(&self) -> Result<Host, OpenError> {
+        let host = self.asker.endpoint().await?;
         note(&self.current, &host);
         Ok(host)
     }
@@ -64,7 +64,7 @@ impl Sentinels {
 async fn poll(asker: Arc<Asker>, current: Arc<watch::Sender<Option<Host>>>) {
     loop {
         tokio::time::sleep(PAUSE).await;
-        if let Ok(host) = asker.find().await {
+        if let Ok(host) = asker.endpoint().await {
             note(&current, &host);
         }
     }
@@ -77,16 +77,16 @@ fn note(current: &watch::Sender<Option<Host>>, host: &Host) {
 impl Asker {
     /// The master of the latest configuration that any Sentinel knows. If none knows one, some may
     /// in a moment, unless every one that answers refuses to tell.
-    async fn find(&self) -> Result<Host, OpenError> {
+    async fn endpoint(&self) -> Result<Host, OpenError> {
         let answers = self.hosts.iter().map(async |host| {
             match tokio::time::timeout(PATIENCE, self.ask(host)).await {
                 Ok(Ok(Some(known))) => Ok(known),
                 Ok(Ok(None)) => Err((true, format!("{host} knows no such master"))),
-                Ok(Err(cause)) if opening::is_unknown(&cause) => {
+                Ok(Err(cause)) if preflight::is_unknown(&cause) => {
                     let hint = "(see store.sentinel_user and store.sentinel_password)";
                     Err((false, format!("{host}: {cause} {hint}")))
                 }
-                Ok(Err(cause)) => Err((opening::may_pass(&cause), format!("{host}: {cause}"))),
+                Ok(Err(cause)) => Err((preflight::may_pass(&cause), format!("{host}: {cause}"))),
                 Err(_) => Err((true, format!("{host} did not answer within {PATIENCE:?}"))),
             }
         });

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{timer_handle::TimerHandle, topic_settings::Topics, waiters::Waiters};
+use super::{timer_handle::TimerHandle, topic_settings::TopicSettingsCache, waiters::Waiters};
 use crate::{
     job::Bucket,
     store::{Heard, Hint, Store},
 };
 
 /// What follows the news of other servers.
-pub(super) struct Listen {
+pub(super) struct HintListener {
     pub(super) heard: Heard,
     pub(super) store: Arc<dyn Store>,
     pub(super) timer: Arc<TimerHandle>,
     pub(super) waiters: Arc<Waiters>,
-    pub(super) topics: Arc<Topics>,
+    pub(super) topics: Arc<TopicSettingsCache>,
 }
 
-impl Listen {
+impl HintListener {
     /// Runs until `stop`.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
@@ -28,7 +28,7 @@ impl Listen {
                 () = stop.cancelled() => None,
             };
             match hint {
-                Some(Hint::Looked(bucket)) => self.looked(bucket),
+                Some(Hint::Polled(bucket)) => self.polled(bucket),
                 Some(Hint::Ready { bucket, topic, count }) => {
                     self.waiters.mark(&topic, bucket, count);
                 }
@@ -43,9 +43,9 @@ impl Listen {
     }
 
     /// A bucket stands for all that are on the same server of the store.
-    fn looked(&self, bucket: Bucket) {
+    fn polled(&self, bucket: Bucket) {
         let server = |bucket| self.store.representative(bucket);
         let buckets = self.store.buckets().all().filter(|&b| server(b) == server(bucket));
-        buckets.for_each(|bucket| self.timer.looked_elsewhere(bucket));
+        buckets.for_each(|bucket| self.timer.polled_elsewhere(bucket));
     }
 }

@@ -25,13 +25,13 @@ const SPARE: u64 = 4096;
 const SPARE_PART: u64 = 4;
 
 /// When the next step is, if there is anything to do.
-pub(super) struct Tidier {
+pub(super) struct Vacuum {
     next: Option<Instant>,
     /// Pages of the next step.
     pages: u64,
 }
 
-impl Tidier {
+impl Vacuum {
     /// What an earlier run has left is looked at first.
     pub(super) fn new() -> Self {
         Self { next: Some(Instant::now() + REST), pages: 64 }
@@ -56,7 +56,7 @@ impl Tidier {
     /// nothing is kept for the jobs that come next.
     pub(super) fn step(&mut self, records: &Records, busy: bool, full: bool) {
         let began = Instant::now();
-        let more = self.give_back(records, full);
+        let more = self.unpop(records, full);
         let took = began.elapsed();
         let pages = if took > STEP { self.pages / 2 } else { self.pages * 2 };
         self.pages = pages.clamp(*PAGES.start(), *PAGES.end());
@@ -71,7 +71,7 @@ impl Tidier {
     }
 
     /// Answers whether there is more.
-    fn give_back(&self, records: &Records, full: bool) -> rusqlite::Result<bool> {
+    fn unpop(&self, records: &Records, full: bool) -> rusqlite::Result<bool> {
         let spare = |all: u64| if full { 0 } else { SPARE.max(all / SPARE_PART) };
         let (free, all) = records.pages()?;
         let mut left = free;

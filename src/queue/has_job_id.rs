@@ -2,10 +2,10 @@
 
 use crate::{
     job::{Change, JobId, NewJob},
-    store::{Bury, Held, Release, Touch},
+    store::{Bury, Claim, Release, Touch},
 };
 
-pub(super) trait Addressed {
+pub(super) trait HasJobId {
     fn id(&self) -> &JobId;
 
     /// It needs a hold on the job, and goes by the id alone.
@@ -14,25 +14,25 @@ pub(super) trait Addressed {
     }
 }
 
-impl Addressed for NewJob {
+impl HasJobId for NewJob {
     fn id(&self) -> &JobId {
         &self.id
     }
 }
 
-impl Addressed for JobId {
+impl HasJobId for JobId {
     fn id(&self) -> &JobId {
         self
     }
 }
 
-impl Addressed for (JobId, Change) {
+impl HasJobId for (JobId, Change) {
     fn id(&self) -> &JobId {
         &self.0
     }
 }
 
-impl Addressed for Held {
+impl HasJobId for Claim {
     fn id(&self) -> &JobId {
         &self.id
     }
@@ -42,7 +42,7 @@ impl Addressed for Held {
     }
 }
 
-impl Addressed for Release {
+impl HasJobId for Release {
     fn id(&self) -> &JobId {
         &self.held.id
     }
@@ -52,7 +52,7 @@ impl Addressed for Release {
     }
 }
 
-impl Addressed for Touch {
+impl HasJobId for Touch {
     fn id(&self) -> &JobId {
         &self.held.id
     }
@@ -62,7 +62,7 @@ impl Addressed for Touch {
     }
 }
 
-impl Addressed for Bury {
+impl HasJobId for Bury {
     fn id(&self) -> &JobId {
         &self.held.id
     }

@@ -9,20 +9,20 @@ use super::{
 use crate::{
     job::{Change, Due, Event, JobId, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{
-        Bury, Held, Moved, Now, Release, Reply, Touch,
+        Bury, Claim, Transitioned, Now, Release, Reply, Touch,
         file::index::{Rules, Slot},
     },
 };
 
 impl Machine {
-    pub(in crate::store::file) fn give_back(
+    pub(in crate::store::file) fn unpop(
         &mut self,
-        held: &Held,
+        held: &Claim,
         writes: &mut Vec<Write>,
     ) -> Reply<Topic> {
         let slot = self.held(held)?;
         let entry = self.index.entry(slot);
-        next(Some(entry.state), Event::GiveBack)?;
+        next(Some(entry.state), Event::Unpop)?;
         let due_at = due_at_of(entry);
         let attempt = self.attempt_mut(slot);
         attempt.number -= 1;
@@ -39,7 +39,7 @@ impl Machine {
 
     pub(in crate::store::file) fn finish(
         &mut self,
-        held: &Held,
+        held: &Claim,
         writes: &mut Vec<Write>,
     ) -> Reply<Topic> {
         let slot = self.held(held)?;
@@ -54,7 +54,7 @@ impl Machine {
         now: Now,
         release: Release,
         writes: &mut Vec<Write>,
-    ) -> Reply<Moved> {
+    ) -> Reply<Transitioned> {
         let slot = self.held(&release.held)?;
         let entry = self.index.entry(slot);
         if release.held.reservation.is_none() && entry.state != State::Reserved {
@@ -104,7 +104,7 @@ impl Machine {
         now: Now,
         bury: Bury,
         writes: &mut Vec<Write>,
-    ) -> Reply<Moved> {
+    ) -> Reply<Transitioned> {
         let slot = self.held(&bury.held)?;
         let entry = self.index.entry(slot);
         let was = entry.state;
@@ -184,9 +184,9 @@ impl Machine {
     }
 
     /// Where a job is now that was in this state before.
-    fn moved(&self, slot: Slot, was: State) -> Moved {
+    fn moved(&self, slot: Slot, was: State) -> Transitioned {
         let entry = self.index.entry(slot);
-        Moved {
+        Transitioned {
             topic: self.index.topic(slot).clone(),
             state: entry.state,
             due_at: due_at_of(entry),

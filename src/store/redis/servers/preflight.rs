@@ -13,8 +13,8 @@ use redis::{
 };
 
 use super::{
-    confirm::By,
-    policy::{self, Expected},
+    confirm::Confirmation,
+    requirements::{self, Expected},
 };
 use crate::{
     job::Buckets,
@@ -37,7 +37,7 @@ const WAITAOF_SINCE: (u32, u32) = (7, 2);
 
 /// The questions asked of every new connection.
 #[derive(Clone)]
-pub struct Opening {
+pub struct Preflight {
     pub prefix: String,
     accept_data_loss: bool,
     expected: Expected,
@@ -45,14 +45,14 @@ pub struct Opening {
     are_masters_found: bool,
     ack: Ack,
     /// What confirms that a write is on disk, once the first server was seen.
-    fsync: Arc<OnceLock<Option<By>>>,
+    fsync: Arc<OnceLock<Option<Confirmation>>>,
     /// What was agreed on when the store was opened.
     pub agreed: Arc<OnceLock<Buckets>>,
     /// A key of each bucket, once they are known: every connection from then on is asked for its rights.
     used: Arc<OnceLock<Vec<String>>>,
 }
 
-impl Opening {
+impl Preflight {
     pub fn new(options: &RedisOptions) -> Self {
         let expected = match options.url.kind {
             Kind::Single | Kind::Sentinel { .. } => Expected::Standalone,
@@ -89,7 +89,7 @@ impl Opening {
         let info: String = self.ask(host, connection, &redis::cmd("INFO")).await?;
         self.is_settled(host, &info)?;
         self.fitness(&info).map_err(|why| unfit(host, &why))?;
-        if self.ack == Ack::Fsync && !policy::has_aof(&info) {
+        if self.ack == Ack::Fsync && !requirements::has_aof(&info) {
             // Also where the loss of jobs is accepted: this level promises more.
             let why = "store.ack = \"fsync\" needs an AOF: set appendonly to yes";
             return Err(unfit(host, why));
@@ -106,9 +106,9 @@ impl Opening {
     /// Refuses for now, without a judgement, what is still loading; and what Sentinels, or the other
     /// nodes, call a master and does not know it yet.
     fn is_settled(&self, host: &Host, info: &str) -> Result<(), OpenError> {
-        let cause = if policy::is_loading(info) {
+        let cause = if requirements::is_loading(info) {
             "it is loading its data"
-        } else if self.are_masters_found && !policy::is_master(info) {
+        } else if self.are_masters_found && !requirements::is_master(info) {
             "it is named as the master, and is no master yet"
         } else {
             return Ok(());
@@ -118,7 +118,7 @@ impl Opening {
 
     /// Refuses a server that is not fit, by the text of its `INFO`; answers the risks accepted.
     pub fn fitness(&self, info: &str) -> Result<Vec<String>, String> {
-        let policy::Findings { mut unfit, risks } = policy::judge(info, self.expected);
+        let requirements::Findings { mut unfit, risks } = requirements::judge(info, self.expected);
         if !self.accept_data_loss {
             let hint = "(or accept the loss of jobs by store.accept_data_loss = true)";
             unfit.extend(risks.iter().map(|risk| format!("{risk} {hint}")));
@@ -217,18 +217,18 @@ impl Opening {
 
     /// What confirms writes: by the first server's `INFO`, and then for all, so that no answer is
     /// worth less than another.
-    fn by(&self, info: &str) -> Option<By> {
+    fn by(&self, info: &str) -> Option<Confirmation> {
         match self.ack {
             Ack::Memory => None,
-            Ack::Replica => Some(By::Replica),
+            Ack::Replica => Some(Confirmation::Replica),
             Ack::Fsync => *self
                 .fsync
-                .get_or_init(|| (policy::version(info) >= Some(WAITAOF_SINCE)).then_some(By::Aof)),
+                .get_or_init(|| (requirements::version(info) >= Some(WAITAOF_SINCE)).then_some(Confirmation::Aof)),
         }
     }
 
     /// The same, once a server was inspected.
-    pub fn chosen(&self) -> Option<By> {
+    pub fn chosen(&self) -> Option<Confirmation> {
         self.by("")
     }
 
@@ -242,7 +242,7 @@ impl Opening {
         match (self.ack, self.by(info)) {
             (Ack::Memory | Ack::Replica, _) => Ok(()),
             (Ack::Fsync, None) => self.syncs_always(host, connection).await,
-            (Ack::Fsync, Some(_)) if policy::version(info) >= Some(WAITAOF_SINCE) => Ok(()),
+            (Ack::Fsync, Some(_)) if requirements::version(info) >= Some(WAITAOF_SINCE) => Ok(()),
             (Ack::Fsync, Some(_)) => {
                 let why = "store.ack = \"fsync\" needs Redis 7.2, as the other servers are";
                 Err(unfit(host, why))
@@ -340,13 +340,13 @@ pub fn is_unknown(cause: &RedisError) -> bool {
 }
 
 /// Why a server does not do that does not confirm a write. A replica may come yet.
-fn not_confirmed(by: By, host: &Host) -> OpenError {
+fn not_confirmed(by: Confirmation, host: &Host) -> OpenError {
     match by {
-        By::Replica => {
+        Confirmation::Replica => {
             let cause = "store.ack = \"replica\" needs a connected replica, and none answers";
             OpenError::Away { what: redis_at(host), cause: cause.to_owned() }
         }
-        By::Aof => {
+        Confirmation::Aof => {
             let why = "store.ack = \"fsync\" needs an AOF that is synced to disk, and it is not";
             unfit(host, why)
         }

@@ -6,7 +6,7 @@ use super::ttr;
 use crate::{
     http::problem::Problem,
     job::{JobId, MAX_ERROR_BYTES, Millis, Reservation},
-    store::{self, Held},
+    store::{self, Claim},
 };
 
 /// A reservation as clients send it.
@@ -29,14 +29,14 @@ pub(in crate::http) enum Place {
 }
 
 /// What a consumer or operator may ask of one job; the same on its own and in a batch.
-pub(in crate::http) trait Wish: for<'de> Deserialize<'de> + Default {
+pub(in crate::http) trait ActionRequest: for<'de> Deserialize<'de> + Default {
     /// What the queue takes.
     type Job;
 
     fn valid(self, place: Place) -> Result<Self::Job, Problem>;
 }
 
-macro_rules! wish {
+macro_rules! action {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* } -> $job:ty, $valid:expr) => {
         $(#[$doc])*
         #[derive(Deserialize, Default)]
@@ -47,34 +47,34 @@ macro_rules! wish {
             $($field: Option<$type>,)*
         }
 
-        impl Wish for $name {
+        impl ActionRequest for $name {
             type Job = $job;
 
             fn valid(self, place: Place) -> Result<$job, Problem> {
-                let valid: fn(Held, $(Option<$type>),*) -> Result<$job, Problem> = $valid;
+                let valid: fn(Claim, $(Option<$type>),*) -> Result<$job, Problem> = $valid;
                 valid(held(self.id, self.reservation, place)?, $(self.$field),*)
             }
         }
     };
 }
 
-wish! {
+action! {
     /// A finish.
-    Finish {} -> Held, Ok
+    Finish {} -> Claim, Ok
 }
-wish! {
+action! {
     /// A release.
     Release { delay: Millis, error: String } -> store::Release, |held, delay, text| {
         Ok(store::Release { held, delay, error: error(text)? })
     }
 }
-wish! {
+action! {
     /// A touch.
     Touch { ttr: Millis } -> store::Touch, |held, span| {
         Ok(store::Touch { held, ttr: ttr(span)? })
     }
 }
-wish! {
+action! {
     /// A bury.
     Bury { error: String } -> store::Bury, |held, text| {
         Ok(store::Bury { held, error: error(text)? })
@@ -84,11 +84,11 @@ wish! {
 /// A delete or a kick: the id is all there is to say.
 #[derive(Deserialize, Default, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct Bare {
+pub(in crate::http) struct IdOnly {
     id: Option<JobId>,
 }
 
-impl Wish for Bare {
+impl ActionRequest for IdOnly {
     type Job = JobId;
 
     fn valid(self, place: Place) -> Result<JobId, Problem> {
@@ -99,15 +99,15 @@ impl Wish for Bare {
     }
 }
 
-fn held(id: Option<JobId>, token: Option<Token>, place: Place) -> Result<Held, Problem> {
+fn held(id: Option<JobId>, token: Option<Token>, place: Place) -> Result<Claim, Problem> {
     let token = token.map(|Token(reservation)| reservation);
     match (place, id) {
         (Place::Path(..), Some(_)) => Err(Problem::field("id", "stands in the path already")),
         (Place::Path(_, Some(_)), None) if token.is_some() => {
             Err(Problem::field("reservation", "must be given once: in the query or in the body"))
         }
-        (Place::Path(id, in_query), None) => Ok(Held { id, reservation: token.or(in_query) }),
-        (Place::Batch, Some(id)) => Ok(Held { id, reservation: token }),
+        (Place::Path(id, in_query), None) => Ok(Claim { id, reservation: token.or(in_query) }),
+        (Place::Batch, Some(id)) => Ok(Claim { id, reservation: token }),
         (Place::Batch, None) => Err(Problem::field("id", "is missing")),
     }
 }

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::job::{Bucket, Buckets};
 
 /// How many jobs a bucket's turn lasts.
-pub(super) const STRETCH: u64 = 64;
+pub(super) const JOBS_PER_BUCKET: u64 = 64;
 /// Parts into which the buckets are cut. A made id is found by trying, as many times as there
 /// are parts; so with more buckets than this, a turn is that of some neighbours.
 const PARTS: u16 = 16;
 
 /// Counts jobs.
 #[derive(Debug, Default)]
-pub(super) struct Turn(AtomicU64);
+pub(super) struct StickyBucket(AtomicU64);
 
 /// The buckets whose turn it is.
 #[derive(Debug, Clone, Copy)]
@@ -26,11 +26,11 @@ pub(super) struct Part {
     width: usize,
 }
 
-impl Turn {
+impl StickyBucket {
     /// Where so many jobs should go, together.
     pub(super) fn take(&self, jobs: usize, buckets: Buckets) -> Part {
         // No step is longer than a turn, or some bucket's might be stepped over every time.
-        let before = self.0.fetch_add((jobs as u64).min(STRETCH), Ordering::Relaxed);
+        let before = self.0.fetch_add((jobs as u64).min(JOBS_PER_BUCKET), Ordering::Relaxed);
         let width = usize::from(buckets.get().div_ceil(PARTS));
         let parts = usize::from(buckets.get()).div_ceil(width);
         Part { index: stretches(before) % parts, width }
@@ -45,7 +45,7 @@ impl Part {
 
 /// How many turns so many jobs have taken.
 pub(super) fn stretches(jobs: u64) -> usize {
-    usize::try_from(jobs / STRETCH).unwrap_or_default()
+    usize::try_from(jobs / JOBS_PER_BUCKET).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -56,11 +56,11 @@ mod tests {
     fn every_bucket_has_its_turn_and_none_two() {
         for count in [1, 3, 16, 17, 100, 1024] {
             let buckets = Buckets::try_from(count).expect("a number of buckets");
-            let turn = Turn::default();
+            let sticky = StickyBucket::default();
             let mut turns = vec![0; usize::from(count)];
             let parts = usize::from(count.div_ceil(count.div_ceil(PARTS)));
             for _ in 0..parts {
-                let part = turn.take(STRETCH as usize, buckets);
+                let part = sticky.take(JOBS_PER_BUCKET as usize, buckets);
                 for bucket in buckets.all().filter(|&bucket| part.has(bucket)) {
                     turns[bucket.index()] += 1;
                 }

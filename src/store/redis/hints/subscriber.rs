@@ -8,17 +8,17 @@ use tokio::sync::mpsc;
 use super::{Outbox, PAUSE};
 use crate::{
     job::Bucket,
-    store::{Hint, redis::servers::node::Way},
+    store::{Hint, redis::servers::node::Connector},
 };
 
-pub(super) struct Ear {
-    pub(super) way: Way,
+pub(super) struct Subscriber {
+    pub(super) connector: Connector,
     pub(super) outbox: Arc<Outbox>,
     pub(super) buckets: Vec<usize>,
     pub(super) heard: mpsc::Sender<Hint>,
 }
 
-impl Ear {
+impl Subscriber {
     /// For ever.
     pub(super) async fn run(self) {
         let mut told = String::new();
@@ -38,9 +38,9 @@ impl Ear {
 
     /// Listens until the connection ends, or a channel moves to another node.
     async fn listen(&self) -> Result<(), String> {
-        let host = self.way.find.host().await.map_err(|error| error.to_string())?;
+        let host = self.connector.endpoint.host().await.map_err(|error| error.to_string())?;
         let (pushes, mut pushed) = mpsc::unbounded_channel();
-        let dialed = self.way.dialer.listen(&host, pushes).await;
+        let dialed = self.connector.dialer.listen(&host, pushes).await;
         let mut connection = dialed.map_err(|error| error.to_string())?;
         let mut pipeline = Pipeline::new();
         let channel = |bucket: &usize| self.outbox.channels[*bucket].0.as_str();
@@ -65,7 +65,7 @@ impl Ear {
                     let ping = redis::cmd("PING");
                     let answer = connection.send_packed_command(&ping).await;
                     answer.map_err(|error| error.to_string())?;
-                    match self.way.find.is_still(&host) {
+                    match self.connector.endpoint.is_still(&host) {
                         true => continue,
                         false => return Ok(()),
                     }
