@@ -12,7 +12,7 @@ use delay_queue::{
     job::{Bucket, Buckets, IdMaker, Millis, NewJob, Nonce, OnConflict, PoppedJob, Schedule},
     measured::{Coalescer, Record, record, record_rest},
     store::{
-        Clock, Claim, Options, Store, PopRequest,
+        Claim, Clock, Options, PopRequest, Store,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },

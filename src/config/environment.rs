@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use config::{Value, ValueKind};
 
-use super::{SettingsError, sources::Given};
+use super::{SettingsError, renamed, sources::Given};
 
 /// What every variable of ours begins with.
 const PREFIX: &str = "DELAY_QUEUE_";
@@ -15,7 +15,7 @@ fn variable(key: &str) -> String {
 }
 
 /// Adds what variables say, where everything is text. Text that reads as a number is one, as in a file
-/// (`DELAY_QUEUE__QUEUE__TTR=30`), if the number writes itself the same: so a password `007` stays as
+/// (`DELAY_QUEUE__JOB_DEFAULTS__TTR=30`), if the number writes itself the same: so a password `007` stays as
 /// it is.
 ///
 /// One with our prefix that is no setting is a mistake: it would be
@@ -63,6 +63,9 @@ fn is_of_a_service(name: &str) -> bool {
 
 /// What to say of a variable that is no setting.
 fn no_setting(name: &str, keys: &[String]) -> String {
+    if let Some(new) = renamed::new_name(|old| variable(old) == name) {
+        return format!("is called {} now", variable(new));
+    }
     let plain = |name: &str| name[PREFIX.len()..].replace('_', "");
     let near = |right: &String| strsim::normalized_damerau_levenshtein(&plain(name), &plain(right));
     let rights = keys.iter().map(|key| variable(key));
@@ -86,7 +89,7 @@ mod tests {
     fn told(name: &str) -> Option<String> {
         let (mut given, mut errors) = (Given::new(), Vec::new());
         let keys: Vec<String> =
-            ["server.listen", "store.url", "store.password_file", "timer.max_sleep"]
+            ["server.listen", "store.url", "store.password_file", "timer.poll_interval"]
                 .map(ToOwned::to_owned)
                 .into();
         let variables = [(name.into(), "x".into())];
@@ -102,7 +105,7 @@ mod tests {
             ("DELAY_QUEUE__STORE_URL", "DELAY_QUEUE__STORE__URL"),
             ("DELAY_QUEUE__STOR__URL", "DELAY_QUEUE__STORE__URL"),
             ("DELAY_QUEUE_LISTEN", "DELAY_QUEUE__SERVER__LISTEN"),
-            ("delay_queue_max_sleep", "DELAY_QUEUE__TIMER__MAX_SLEEP"),
+            ("delay_queue_poll_interval", "DELAY_QUEUE__TIMER__POLL_INTERVAL"),
             ("DELAY_QUEUE__STORE__PASSWORDFILE", "DELAY_QUEUE__STORE__PASSWORD_FILE"),
         ] {
             let told = told(wrong).expect(wrong);

@@ -2,6 +2,7 @@
 
 mod environment;
 mod listen;
+mod renamed;
 mod sources;
 mod store;
 
@@ -28,7 +29,8 @@ pub struct Settings {
     pub server: ServerSettings,
     pub store: StoreSettings,
     pub timer: TimerSettings,
-    pub queue: JobSettings,
+    pub queue: QueueSettings,
+    pub job_defaults: JobDefaults,
     pub limits: Limits,
     pub log: LogSettings,
 }
@@ -57,10 +59,17 @@ pub struct TimerSettings {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
-pub struct JobSettings {
+pub struct QueueSettings {
+    pub require_reservation: bool,
+}
+
+/// `[job_defaults]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
+pub struct JobDefaults {
     pub ttr: Millis,
     pub max_attempts: u32,
-    pub require_reservation: bool,
     pub dead_retention: Millis,
 }
 
@@ -69,7 +78,7 @@ pub struct JobSettings {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct Limits {
-    pub body_bytes: usize,
+    pub max_body_bytes: usize,
     pub request_bytes: usize,
     pub memory_bytes: usize,
 }
@@ -138,6 +147,14 @@ pub enum SettingsError {
         /// What is wrong with it, and what may be meant.
         advice: String,
     },
+    /// A setting by the name that it had once.
+    #[error("failed to read the settings: {old} is called {new} now")]
+    Renamed {
+        /// The key that was given.
+        old: String,
+        /// Its name now.
+        new: &'static str,
+    },
     /// A value that is not allowed.
     #[error("failed to use the settings: {key} {allowed}, got {given}")]
     Value {
@@ -186,14 +203,14 @@ impl Settings {
             self.store.location().map(drop),
             self.store.buckets().map(drop),
             self.prefix(),
-            between("timer.max_sleep", self.timer.poll_interval, Millis::new(10), minute),
-            between("queue.ttr", self.queue.ttr, MIN_TTR, MAX_TTR),
+            between("timer.poll_interval", self.timer.poll_interval, Millis::new(10), minute),
+            between("job_defaults.ttr", self.job_defaults.ttr, MIN_TTR, MAX_TTR),
             between("store.connect_timeout", self.store.connect_timeout, Millis::ZERO, day),
             between("server.shutdown_grace", self.server.shutdown_grace, Millis::ZERO, day),
             between("server.header_timeout", self.server.header_timeout, Millis::new(1_000), day),
             between("server.body_timeout", self.server.body_timeout, Millis::new(1_000), day),
             between("server.write_timeout", self.server.write_timeout, Millis::new(1_000), day),
-            self.body_bytes(),
+            self.max_body_bytes(),
             self.request_bytes(),
             self.memory_bytes(),
             self.filter(),
@@ -210,20 +227,20 @@ impl Settings {
         Err(refused("store.prefix", allowed, format!("{prefix:?}")))
     }
 
-    fn body_bytes(&self) -> Result<(), SettingsError> {
-        if (1..=64 << 20).contains(&self.limits.body_bytes) {
+    fn max_body_bytes(&self) -> Result<(), SettingsError> {
+        if (1..=64 << 20).contains(&self.limits.max_body_bytes) {
             return Ok(());
         }
         let allowed = "must be from 1 to 67108864 bytes";
-        Err(refused("limits.body_bytes", allowed, self.limits.body_bytes))
+        Err(refused("limits.max_body_bytes", allowed, self.limits.max_body_bytes))
     }
 
     fn request_bytes(&self) -> Result<(), SettingsError> {
-        let Limits { body_bytes, request_bytes, .. } = self.limits;
-        if (body_bytes.saturating_add(4096)..=1 << 30).contains(&request_bytes) {
+        let Limits { max_body_bytes, request_bytes, .. } = self.limits;
+        if (max_body_bytes.saturating_add(4096)..=1 << 30).contains(&request_bytes) {
             return Ok(());
         }
-        let allowed = "must be from limits.body_bytes + 4096 to 1073741824 bytes";
+        let allowed = "must be from limits.max_body_bytes + 4096 to 1073741824 bytes";
         Err(refused("limits.request_bytes", allowed, request_bytes))
     }
 

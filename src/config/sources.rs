@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use config::{Config, ConfigError, File, FileFormat, Map, Source, Value, ValueKind};
 
-use super::{DEFAULTS, Flags, Settings, SettingsError, environment};
+use super::{DEFAULTS, Flags, Settings, SettingsError, environment, renamed};
 
 /// The strongest value of each key that is given.
 pub(super) type Given = BTreeMap<String, Value>;
@@ -34,6 +34,10 @@ pub(super) fn read(
         }
     }
     given.retain(|key, value| {
+        if let Some(new) = renamed::new_name(|old| old == key) {
+            errors.push(SettingsError::Renamed { old: key.clone(), new });
+            return false;
+        }
         let alone = Given::from([(key.clone(), value.clone())]);
         let cause = with(&defaults, &alone).err();
         let fits = cause.is_none();

@@ -22,10 +22,10 @@ pub struct StoreSettings {
     pub accept_data_loss: bool,
     pub connect_timeout: Millis,
     pub ack: Option<Ack>,
-    pub user: Option<String>,
+    pub username: Option<String>,
     pub password: Option<Secret>,
     pub password_file: Option<PathBuf>,
-    pub sentinel_user: Option<String>,
+    pub sentinel_username: Option<String>,
     pub sentinel_password: Option<Secret>,
     pub sentinel_password_file: Option<PathBuf>,
     pub ca_file: Option<PathBuf>,
@@ -71,23 +71,23 @@ impl StoreSettings {
         let url: RedisUrl =
             text.parse().map_err(|allowed| refused("store.url", allowed, scheme(text)))?;
         let login = Login {
-            user: one_of("store.user", self.user.clone(), url.user.clone())?,
+            user: one_of("store.username", self.username.clone(), url.user.clone())?,
             password: one_of(
                 "store.password",
                 password("store.password_file", &self.password, self.password_file.as_ref())?,
                 url.password.clone(),
             )?,
         };
-        with_password("store.user", &login)?;
+        with_password("store.username", &login)?;
         let sentinel_login = Login {
-            user: self.sentinel_user.clone(),
+            user: self.sentinel_username.clone(),
             password: password(
                 "store.sentinel_password_file",
                 &self.sentinel_password,
                 self.sentinel_password_file.as_ref(),
             )?,
         };
-        with_password("store.sentinel_user", &sentinel_login)?;
+        with_password("store.sentinel_username", &sentinel_login)?;
         let client = match (&self.cert_file, &self.key_file) {
             (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
             (None, None) => None,

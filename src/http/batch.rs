@@ -13,7 +13,7 @@ use super::{
     log::PartFailed,
     parse::parse,
     problem::{Problem, Written},
-    wire::{self, IdOnly, TransitionResponse, Place, ActionRequest},
+    wire::{self, ActionRequest, IdOnly, Place, TransitionResponse},
 };
 use crate::{
     job::JobId,

@@ -24,7 +24,7 @@ impl FromRequestParts<App> for NoQuery {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
-        Query::new(&parts.uri).finish().map(|()| Self)
+        Query::new(&parts.uri).reject_unknown().map(|()| Self)
     }
 }
 

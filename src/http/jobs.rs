@@ -14,7 +14,7 @@ use super::{
     parse::{parse, parse_or_default},
     problem::Problem,
     query::Query,
-    wire::{self, IdOnly, TransitionResponse, Place, JobResponse, ActionRequest},
+    wire::{self, ActionRequest, IdOnly, JobResponse, Place, TransitionResponse},
 };
 use crate::{job, queue::QueueError, store::PutOutcome};
 
@@ -137,7 +137,7 @@ pub(super) async fn kick(
 fn action<W: ActionRequest>(id: job::JobId, uri: &Uri, content: &[u8]) -> Result<W::Job, Problem> {
     let mut query = Query::new(uri);
     let reservation = query.reservation()?;
-    query.finish()?;
+    query.reject_unknown()?;
     parse_or_default::<W>(content)?.valid(Place::Path(id, reservation))
 }
 

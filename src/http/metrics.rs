@@ -22,7 +22,7 @@ pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     };
     let help =
         "How often a bucket was found without the jobs it had: the store was emptied or replaced";
-    counter("store_losses", help, app.queue.losses());
+    counter("data_losses", help, app.queue.data_losses());
     let help = "How often the store's clock jumped by more than three seconds";
     counter("clock_jumps", help, app.queue.clock_jumps().count);
     let mut gauge = |name: &str, help: &str, value: usize| {
@@ -34,7 +34,11 @@ pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     gauge("store_full", help, app.queue.is_full().into());
     gauge("buckets", "Buckets of the store", app.queue.buckets());
     let away = app.queue.away().len();
-    gauge("buckets_away", "Buckets that are out of reach: they refuse, the others go on", away);
+    gauge(
+        "buckets_unavailable",
+        "Buckets that are out of reach: they refuse, the others go on",
+        away,
+    );
     let used = app.memory.used();
     gauge("memory_bytes", "What requests and answers hold of limits.memory_bytes", used);
     let mut text = String::new();

@@ -7,7 +7,8 @@ mod batch;
 mod content;
 mod cursor;
 mod farewell;
-mod finish;
+mod finalize;
+mod health;
 mod input;
 mod jobs;
 mod json;
@@ -15,7 +16,6 @@ mod log;
 mod memory;
 mod metrics;
 mod noop;
-mod ops;
 mod parse;
 mod peer;
 mod pop;
@@ -75,8 +75,8 @@ pub fn router(app: App) -> Router {
         .route("/topics/{topic}/resume", post(topics::resume))
         .route("/topics/{topic}/jobs", get(topics::jobs).delete(topics::purge))
         .route("/topics/{topic}/kick", post(topics::kick))
-        .route("/healthz", get(ops::healthz))
-        .route("/readyz", get(ops::readyz))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics));
     Router::new()
         .nest("/v1", routes.clone())
@@ -85,7 +85,7 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
         .layer(CatchPanicLayer::custom(|_| panicked()))
-        .layer(middleware::from_fn(finish::finish))
+        .layer(middleware::from_fn(finalize::finalize))
 }
 
 async fn no_route() -> Problem {

@@ -42,7 +42,7 @@ pub(super) async fn pop(
         count: query.number("count")?,
         ttr: query.duration("ttr")?,
     };
-    query.finish()?;
+    query.reject_unknown()?;
     let pop = parse_or_default::<PopOptions>(&content)?.or(in_query)?.valid(topics)?;
     // Before it reserves; should there be no room afterwards, the jobs are given back.
     app.memory.has_room()?;

@@ -67,7 +67,7 @@ impl Query {
     }
 
     /// Refuses what nobody has taken.
-    pub(super) fn finish(self) -> Result<(), Problem> {
+    pub(super) fn reject_unknown(self) -> Result<(), Problem> {
         match self.pairs.first() {
             None => Ok(()),
             Some((name, _)) => Err(Problem::field(name, "is not a parameter of this route")),

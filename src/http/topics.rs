@@ -34,7 +34,7 @@ pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Json<Topics
         text.parse::<Topic>().map_err(|_| Problem::field("cursor", "must be one that a page gave"))
     });
     let after = after.transpose()?;
-    query.finish()?;
+    query.reject_unknown()?;
     if !prefix.is_empty() {
         prefix.parse::<Topic>().map_err(|error| Problem::field("prefix", error.to_string()))?;
     }
@@ -54,7 +54,7 @@ pub(super) async fn get(
     PathTopic(topic): PathTopic,
     uri: Uri,
 ) -> Result<Json<TopicResponse>, Problem> {
-    Query::new(&uri).finish()?;
+    Query::new(&uri).reject_unknown()?;
     shown(&app, topic).await
 }
 
@@ -121,7 +121,7 @@ pub(super) async fn jobs(
     })?;
     let limit = query.limit(20, MAX_JOBS)?;
     let from = query.text("cursor")?;
-    query.finish()?;
+    query.reject_unknown()?;
     let cursor = Cursor { topic: &topic, state };
     let from = from.map(|text| cursor.parse(&text, &app.queue)).transpose()?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -140,7 +140,7 @@ pub(super) async fn purge(
 ) -> Result<(Did, Json<Purged>), Problem> {
     let mut query = Query::new(&uri);
     let state = query.state()?;
-    query.finish()?;
+    query.reject_unknown()?;
     nothing(&content)?;
     let purged = app.queue.purge(&topic, state).await?;
     Ok((Did(format!("{purged} jobs purged")), Json(Purged { purged })))
@@ -154,7 +154,7 @@ pub(super) async fn kick(
 ) -> Result<(Did, Json<Kicked>), Problem> {
     let mut query = Query::new(&uri);
     let limit = query.limit(1000, MAX_KICK)?;
-    query.finish()?;
+    query.reject_unknown()?;
     nothing(&content)?;
     let kicked = app.queue.kick_topic(&topic, limit).await?;
     Ok((Did(format!("{kicked} jobs kicked")), Json(Kicked { kicked })))

@@ -18,7 +18,7 @@ use futures::{
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::store::{MAX_BATCH, StoreResults, StoreError};
+use crate::store::{MAX_BATCH, StoreError, StoreResults};
 
 /// With so many jobs waiting, a second call is worth its own cost.
 const WORTH_A_CALL: usize = 16;

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use super::coalescer::Coalescer;
 use crate::{
     job::{Bucket, Buckets},
-    store::{StoreResults, Parts, Store, StoreError},
+    store::{Parts, Store, StoreError, StoreResults},
 };
 
 /// Sends each job to the server that has its bucket.

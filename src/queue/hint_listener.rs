@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 use super::{timer_handle::TimerHandle, topic_settings::TopicSettingsCache, waiters::Waiters};
 use crate::{
     job::Bucket,
-    store::{Heard, Hint, Store},
+    store::{Hint, Store, Subscription},
 };
 
 /// What follows the news of other servers.
 pub(super) struct HintListener {
-    pub(super) heard: Heard,
+    pub(super) heard: Subscription,
     pub(super) store: Arc<dyn Store>,
     pub(super) timer: Arc<TimerHandle>,
     pub(super) waiters: Arc<Waiters>,

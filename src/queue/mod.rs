@@ -4,22 +4,22 @@
 //! the store (`coalescer`), and tells what follows from it (`transitions`) to the timer and to waiting
 //! pops. Nothing here knows HTTP or a kind of store, or reads a clock to decide anything.
 
-mod has_job_id;
 mod coalescer;
+mod delivery;
 mod dispatcher;
 mod error;
-mod delivery;
+mod has_job_id;
 mod hint_listener;
 mod pop;
 mod put;
 mod readiness;
 mod stats;
+mod sticky;
 mod timer;
 mod timer_handle;
 mod topic_settings;
 mod topics;
 mod transitions;
-mod sticky;
 mod unanswered;
 mod waiters;
 
@@ -29,27 +29,27 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    has_job_id::HasJobId,
-    dispatcher::Dispatcher,
     delivery::Returner,
+    dispatcher::Dispatcher,
+    has_job_id::HasJobId,
     hint_listener::HintListener,
     stats::Stats,
+    sticky::StickyBucket,
     timer::Timer,
     timer_handle::TimerHandle,
     topic_settings::{Refresher, TopicSettingsCache},
     transitions::{Context, Transitions},
-    sticky::StickyBucket,
     unanswered::Unanswered,
     waiters::Waiters,
 };
 use crate::{
     job::{Change, Defaults, IdMaker, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Bury, Claim, Transitioned, StoreResult, Release, Reply, Store, StoreError, Touch},
+    store::{Bury, Claim, Release, Reply, Store, StoreError, StoreResult, Touch, Transitioned},
 };
 
 pub use coalescer::Coalescer;
-pub use error::QueueError;
 pub use delivery::PendingDelivery;
+pub use error::QueueError;
 pub use pop::Pop;
 pub use put::Put;
 pub use readiness::Readiness;
@@ -98,9 +98,9 @@ impl Queue {
     pub async fn start(store: Arc<dyn Store>, settings: QueueSettings) -> StoreResult<Self> {
         let topics = Arc::new(TopicSettingsCache::new(store.settings(0).await?));
         let buckets = store.buckets();
-        let teller = Arc::clone(&store);
-        let tell = Box::new(move |hint| teller.tell(hint));
-        let waiters = Arc::new(Waiters::new(buckets, tell));
+        let publisher = Arc::clone(&store);
+        let publish = Box::new(move |hint| publisher.publish(hint));
+        let waiters = Arc::new(Waiters::new(buckets, publish));
         let context = Context {
             store: Arc::clone(&store),
             timer: Arc::new(TimerHandle::new(buckets)),
@@ -154,7 +154,7 @@ impl Queue {
             pause: self.settings.poll_interval,
         };
         self.timers.spawn(follow.run(self.stopping.clone()));
-        if let Some(heard) = self.store.hear() {
+        if let Some(heard) = self.store.subscribe() {
             let listen = HintListener {
                 heard,
                 store: Arc::clone(&self.store),

@@ -13,14 +13,14 @@ use tokio::time::{Instant, timeout};
 use super::{PendingDelivery, Queue, dispatcher::divide, transitions::PopFrom};
 use crate::{
     job::{Bucket, Millis, Topic},
-    store::{Applied, StoreResult, StoreError, PopRequest},
+    store::{Applied, PopRequest, StoreError, StoreResult},
 };
 
 /// How often buckets are asked that have jobs and give fewer than are wanted, beside once each.
-const CALLS: usize = 8;
+const EXTRA_CALLS: usize = 8;
 
 /// How long a look at one server may hold up what is found on the others.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PEEK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A pop as a client asks for it.
 #[derive(Debug, Clone)]
@@ -71,7 +71,11 @@ impl Queue {
     }
 
     /// What was away may be back by now, if there was a wait.
-    async fn last_try(&self, pop: &Pop, mut trouble: Trouble) -> Result<PendingDelivery, StoreError> {
+    async fn last_try(
+        &self,
+        pop: &Pop,
+        mut trouble: Trouble,
+    ) -> Result<PendingDelivery, StoreError> {
         if trouble.away.is_some() && !pop.wait.is_zero() {
             trouble.away = self.look(&pop.topics).await.err();
             if trouble.away.is_none()
@@ -98,7 +102,7 @@ impl Queue {
         let mut handed = PendingDelivery::default();
         for topic in pop.topics.iter().filter(|topic| !self.topics.is_paused(topic)) {
             // A call whose bodies have become too large leaves the rest to the next.
-            for _ in 0..CALLS + usize::from(self.store.buckets().get()) {
+            for _ in 0..EXTRA_CALLS + usize::from(self.store.buckets().get()) {
                 let got = u16::try_from(handed.jobs().len()).unwrap_or(u16::MAX);
                 let rest = pop.count.saturating_sub(got);
                 if rest == 0 {
@@ -155,7 +159,7 @@ impl Queue {
         let (servers, _) = divide(buckets.collect(), |&bucket| self.store.representative(bucket));
         let looks = servers.into_iter().map(async |(_, buckets)| {
             let parts = buckets.iter().map(|&bucket| (bucket, topics.to_vec())).collect();
-            let looks = timeout(PATIENCE, self.store.look(parts, false)).await;
+            let looks = timeout(PEEK_TIMEOUT, self.store.look(parts, false)).await;
             let looks = looks.unwrap_or_else(|_| vec![Err(no_answer()); buckets.len()]);
             let mut all = Ok(());
             for (bucket, look) in buckets.into_iter().zip(looks) {
@@ -179,7 +183,7 @@ fn unchanged(error: StoreError) -> StoreError {
 }
 
 fn no_answer() -> StoreError {
-    StoreError::away(format!("a bucket did not answer within {PATIENCE:?}"))
+    StoreError::away(format!("a bucket did not answer within {PEEK_TIMEOUT:?}"))
 }
 
 /// What went wrong for one pop so far.

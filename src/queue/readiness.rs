@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Queue;
-use crate::store::{ClockJumps, StoreResult, StoreError};
+use crate::store::{ClockJumps, StoreError, StoreResult};
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ impl Queue {
     }
 
     /// How often a bucket was found to have lost its jobs; see [`crate::store::Store`].
-    pub fn losses(&self) -> u64 {
-        self.store.losses()
+    pub fn data_losses(&self) -> u64 {
+        self.store.data_losses()
     }
 }

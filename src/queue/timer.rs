@@ -3,7 +3,7 @@
 //!
 //! The timer sleeps until the next deadline of any bucket, or until a transition here brings a nearer
 //! one. What is due at one server of the store is one call. When no server has looked into a bucket
-//! for `timer.max_sleep`, it looks what others have brought, and says so: a look of one server spares
+//! for `timer.poll_interval`, it looks what others have brought, and says so: a look of one server spares
 //! the others theirs, and if it dies another one looks in its place. The timer cannot die: an error
 //! is logged, backed off and tried again, for ever, and holds up no bucket but its own.
 
@@ -17,15 +17,15 @@ use tokio_util::sync::CancellationToken;
 use super::{dispatcher::divide, stats::Stats, timer_handle::TimerHandle, waiters::Waiters};
 use crate::{
     job::{Bucket, Topic, UnixMillis},
-    store::{Hint, Peek, PromoteCounts, Next, StoreResults, Promoted, Store, StoreError},
+    store::{Hint, Next, Peek, PromoteCounts, Promoted, Store, StoreError, StoreResults},
 };
 
 /// Most deadlines of one promote.
-const STEP: usize = 500;
+const DEADLINES_PER_PROMOTE: usize = 500;
 /// The pause after a first error, doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// The timer looks for itself after this many times `timer.max_sleep`, whatever others tell.
+/// The timer looks for itself after this many times `timer.poll_interval`, whatever others tell.
 const SKIPPED_POLLS: u32 = 8;
 /// The last part of a sleep.
 const EXACTLY: Duration = Duration::from_millis(10);
@@ -297,7 +297,7 @@ impl Timer {
                     }
                 }
                 // It stands for all that are together with it.
-                self.store.tell(Hint::Polled(server));
+                self.store.publish(Hint::Polled(server));
             }
             Answers::Promoted(all) => {
                 for (&bucket, promoted) in buckets.iter().zip(all) {
@@ -375,7 +375,7 @@ async fn call(
                 let looks = store.look(parts, *with_deadlines).await;
                 Answers::Peeks(topics.clone(), *with_deadlines, looks)
             }
-            None => Answers::Promoted(store.promote(buckets.clone(), STEP).await),
+            None => Answers::Promoted(store.promote(buckets.clone(), DEADLINES_PER_PROMOTE).await),
         }
     };
     let answers = AssertUnwindSafe(made).catch_unwind().await.unwrap_or_else(|_| {

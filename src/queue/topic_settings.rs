@@ -1,6 +1,6 @@
 //! What is set for topics, as this server knows it: pause, and defaults for new jobs.
 //!
-//! The store keeps it; each server asks, at least every `timer.max_sleep`, whether it has changed; one that
+//! The store keeps it; each server asks, at least every `timer.poll_interval`, whether it has changed; one that
 //! is alone, every 8 times that.
 
 use std::{
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Queue, waiters::Waiters};
 use crate::{
     job::{Bucket, SettingsNews, Topic, TopicDefaults, TopicSettings},
-    store::{Hint, StoreResult, Store, StoreError},
+    store::{Hint, Store, StoreError, StoreResult},
 };
 
 /// The settings in force here.
@@ -87,7 +87,7 @@ impl Refresher {
 
 impl Queue {
     /// Pauses or resumes a topic: here at once, on other servers as soon as they hear of it, and
-    /// within `timer.max_sleep` if they do not.
+    /// within `timer.poll_interval` if they do not.
     ///
     /// # Errors
     /// The store's.
@@ -115,7 +115,7 @@ impl Queue {
         let waiters = Arc::clone(&self.waiters);
         let task = self.calls.spawn(async move {
             changed.await?;
-            store.tell(Hint::Settings);
+            store.publish(Hint::Settings);
             if let Err(error) = topics.refresh(&*store, &waiters).await {
                 tracing::warn!(%error, "failed to read the settings of topics; trying again");
             }

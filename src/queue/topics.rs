@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 
-use super::{Queue, Counters};
+use super::{Counters, Queue};
 use crate::{
     job::{Bucket, Job, State, Topic},
-    store::{Applied, Counts, Damaged, StoreResult, Place, StoreError, TopicPeek, TopicPage},
+    store::{Applied, Counts, Damaged, Place, StoreError, StoreResult, TopicPage, TopicPeek},
 };
 
 /// Jobs of one step of a purge or a kick: few enough that other calls are not held up.
-const STEP: usize = 200;
+const JOBS_PER_STEP: usize = 200;
 
 /// A page of jobs ends when its bodies have so many bytes.
 const PAGE_BYTES: usize = 8 << 20;
@@ -155,7 +155,7 @@ impl Queue {
                 let there = there.map_err(|error| in_the_middle(error, purged))?.counts.of(state);
                 let mut left = there;
                 while left > 0 {
-                    let step = self.store.purge(bucket, topic.clone(), state, STEP).await;
+                    let step = self.store.purge(bucket, topic.clone(), state, JOBS_PER_STEP).await;
                     let gone = step.map_err(|error| in_the_middle(error, purged))?;
                     purged += gone;
                     left = if gone == 0 { 0 } else { left.saturating_sub(gone) };
@@ -175,10 +175,10 @@ impl Queue {
         let mut buckets: Vec<Bucket> = self.store.buckets().all().collect();
         // A step from each bucket in turn, so that a small limit takes the oldest of all of them.
         while !buckets.is_empty() && kicked < limit {
-            let share = (limit - kicked).div_ceil(buckets.len() as u64).min(STEP as u64);
+            let share = (limit - kicked).div_ceil(buckets.len() as u64).min(JOBS_PER_STEP as u64);
             let mut rest = Vec::new();
             for bucket in buckets {
-                let step = usize::try_from(share.min(limit - kicked)).unwrap_or(STEP);
+                let step = usize::try_from(share.min(limit - kicked)).unwrap_or(JOBS_PER_STEP);
                 if step == 0 {
                     break;
                 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use super::{
-    has_job_id::HasJobId,
     coalescer::Coalescer,
-    dispatcher::{Dispatcher, divide},
     delivery::{PendingDelivery, Returner},
+    dispatcher::{Dispatcher, divide},
+    has_job_id::HasJobId,
     stats::Stats,
     timer_handle::TimerHandle,
     unanswered::Unanswered,
@@ -22,8 +22,8 @@ use crate::{
         Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, State, Topic, UnixMillis,
     },
     store::{
-        Applied, Bury, Claim, PutOutcome, Transitioned, StoreResult, StoreResults, Parts, Placed, Popped, Release, Reply,
-        Store, StoreError, Touch, PopRequest,
+        Applied, Bury, Claim, Parts, Placed, PopRequest, Popped, PutOutcome, Release, Reply, Store,
+        StoreError, StoreResult, StoreResults, Touch, Transitioned,
     },
 };
 
@@ -327,7 +327,11 @@ fn together(same: &[PopFrom]) -> PopRequest {
 }
 
 /// Gives each pop its part of what they got together.
-fn share(pops: &[PopFrom], popped: Vec<Popped>, returner: &Arc<Returner>) -> StoreResults<PendingDelivery> {
+fn share(
+    pops: &[PopFrom],
+    popped: Vec<Popped>,
+    returner: &Arc<Returner>,
+) -> StoreResults<PendingDelivery> {
     let mut all = Vec::with_capacity(pops.len());
     for (same, popped) in pops.chunk_by(alike).zip(popped) {
         let mut jobs = popped.jobs.into_iter();

@@ -195,7 +195,7 @@ mod tests {
     use crate::{
         job::{Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State},
         queue::{stats::Stats, timer_handle::TimerHandle, waiters::Waiters},
-        store::{Clock, Options, Store, PopRequest, file::FileStore},
+        store::{Clock, Options, PopRequest, Store, file::FileStore},
     };
 
     const HOUR: Millis = Millis::new(3_600_000);

@@ -4,7 +4,7 @@
 //! A pop claims what it is going to take, so that others look elsewhere; what the store then tells
 //! of the rest becomes the mark, unless it was set meanwhile. A hint that is lost costs time,
 //! never a job: the timer looks at every bucket for the topics in here at least every
-//! `timer.max_sleep`. A topic is in here while a consumer waits for it and for a moment after the
+//! `timer.poll_interval`. A topic is in here while a consumer waits for it and for a moment after the
 //! last one has left, so that consumers that ask again and again find their marks; then it is
 //! dropped, and its next pop looks everywhere.
 
@@ -36,11 +36,11 @@ pub(super) struct Waiters {
     buckets: Buckets,
     topics: Mutex<HashMap<Topic, Entry>>,
     /// Tells other servers.
-    tell: Tell,
+    publish: Publish,
 }
 
 /// Where news for other servers go.
-pub(super) type Tell = Box<dyn Fn(Hint) + Send + Sync>;
+pub(super) type Publish = Box<dyn Fn(Hint) + Send + Sync>;
 
 /// One topic that somebody pops from, or popped from a moment ago and left something.
 struct Entry {
@@ -74,8 +74,8 @@ pub(super) struct Registration<'a> {
 }
 
 impl Waiters {
-    pub(super) fn new(buckets: Buckets, tell: Tell) -> Self {
-        Self { buckets, topics: Mutex::default(), tell }
+    pub(super) fn new(buckets: Buckets, publish: Publish) -> Self {
+        Self { buckets, topics: Mutex::default(), publish }
     }
 
     /// Jobs have become ready through this server: marks, and tells the others if nobody here
@@ -83,7 +83,7 @@ impl Waiters {
     pub(super) fn ready(&self, topic: &Topic, bucket: Bucket, count: u64) {
         let left = self.mark(topic, bucket, count);
         if left > 0 {
-            (self.tell)(Hint::Ready { bucket, topic: topic.clone(), count: left });
+            (self.publish)(Hint::Ready { bucket, topic: topic.clone(), count: left });
         }
         if left < count
             && let Some(entry) = self.lock().get_mut(topic)
@@ -212,7 +212,8 @@ impl Waiters {
             // would always begin with the same bucket.
             let asked = u64::from(rand::random::<u16>()) * JOBS_PER_BUCKET;
             let (left_at, marked) = (Instant::now(), Arc::default());
-            let entry = Entry { marks, unannounced, last_mark: 0, asked, waiting: 0, left_at, marked };
+            let entry =
+                Entry { marks, unannounced, last_mark: 0, asked, waiting: 0, left_at, marked };
             topics.insert(topic.clone(), entry);
         }
         topics.get_mut(topic).expect("it was there or has just been inserted")
@@ -289,7 +290,7 @@ impl Drop for Registration<'_> {
         }
         drop(topics);
         for (topic, bucket) in left {
-            (self.waiters.tell)(Hint::Ready { bucket, topic, count: 1 });
+            (self.waiters.publish)(Hint::Ready { bucket, topic, count: 1 });
         }
     }
 }

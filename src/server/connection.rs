@@ -42,7 +42,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a client may pause that sends on after its answer, and how much it may send. It is
 /// read and thrown away: closing before would make the kernel reset the connection, and the answer
 /// would be lost on its way.
-const PAUSE: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_secs(1);
 const THROWN_AWAY: usize = 64 << 20;
 
 /// Serves a connection until it is closed, by either side.
@@ -89,7 +89,7 @@ where
     };
     tokio::select! {
         () = close(&link, farewell, all.write_timeout) => {}
-        () = all.aborted_for(PAUSE) => {}
+        () = all.aborted_for(LINGER) => {}
     }
 }
 
@@ -159,7 +159,7 @@ async fn close(link: &Link, farewell: Option<Farewell>, write_timeout: Duration)
 /// Reads on until the client ends its side, pauses, or has sent too much.
 async fn throw_away(link: &Link) {
     let mut most = THROWN_AWAY;
-    while let Ok(Ok(())) = timeout(PAUSE, link.stream.readable()).await {
+    while let Ok(Ok(())) = timeout(LINGER, link.stream.readable()).await {
         // Clears the readiness of the runtime, too.
         let more = link.stream.try_io(tokio::io::Interest::READABLE, || {
             match link.throw_away(&mut most) {

@@ -13,7 +13,7 @@ use crate::{
 const TOPICS: usize = 1_000;
 const PAGES: usize = 10;
 /// Counting must not hold up the start.
-const PATIENCE: Duration = Duration::from_secs(1);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) async fn greet(
     address: SocketAddr,
@@ -24,7 +24,7 @@ pub(super) async fn greet(
         StoreUrl::File(dir) => (format!("file:{}", dir.display()), "fsync"),
         StoreUrl::Redis(redis) => (redis.url.to_string(), redis.ack.name()),
     };
-    let jobs = tokio::time::timeout(PATIENCE, count(queue)).await.ok().flatten();
+    let jobs = tokio::time::timeout(COUNT_TIMEOUT, count(queue)).await.ok().flatten();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         %address,

@@ -119,9 +119,9 @@ pub(crate) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, St
 fn queue_settings(settings: &Settings) -> QueueSettings {
     QueueSettings {
         defaults: Defaults {
-            ttr: settings.queue.ttr,
-            max_attempts: settings.queue.max_attempts,
-            dead_retention: settings.queue.dead_retention,
+            ttr: settings.job_defaults.ttr,
+            max_attempts: settings.job_defaults.max_attempts,
+            dead_retention: settings.job_defaults.dead_retention,
         },
         require_reservation: settings.queue.require_reservation,
         poll_interval: settings.timer.poll_interval.into(),

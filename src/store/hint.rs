@@ -25,4 +25,4 @@ pub enum Hint {
 }
 
 /// The news of others, as they come.
-pub type Heard = mpsc::Receiver<Hint>;
+pub type Subscription = mpsc::Receiver<Hint>;

@@ -33,10 +33,10 @@ use crate::job::{
 
 pub use clock::{Clock, Now};
 pub use error::{Applied, OpenError, StoreError};
-pub use hint::{Heard, Hint};
+pub use hint::{Hint, Subscription};
 pub use layout::Layout;
 pub use steady::ClockJumps;
-pub use topics::{Counts, Damaged, ClaimPage, JobPage, Place, TopicPeek, TopicPage};
+pub use topics::{ClaimPage, Counts, Damaged, JobPage, Place, TopicPage, TopicPeek};
 
 /// Most jobs in one batch, and most that one call promotes.
 pub const MAX_BATCH: usize = 1000;
@@ -91,8 +91,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads who holds the reserved jobs of a topic: one step of a scan from `cursor` on, which tells
     /// of every job that is reserved from its beginning to its end, perhaps twice.
-    async fn held(&self, bucket: Bucket, topic: Topic, cursor: Option<String>)
-    -> StoreResult<ClaimPage>;
+    async fn held(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        cursor: Option<String>,
+    ) -> StoreResult<ClaimPage>;
 
     /// popped → gone. Takes the last reservation also after its TTR ran out, in any state; see
     /// [`Reservation::check`]. Replies the topic it had.
@@ -118,7 +122,8 @@ pub trait Store: Send + Sync + 'static {
     /// delayed, ready → delayed, ready: another time or other contents. `Reserved` and `Dead` are
     /// refused, a due time beyond ten years is `DueTooFar`. `max_attempts` follows another backoff
     /// as [`Change::with_attempts`] says. Replies the job as it is then.
-    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> StoreResults<Vec<Reply<Job>>>;
+    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>)
+    -> StoreResults<Vec<Reply<Job>>>;
 
     /// Deadlines that have come, at most `limit` of them in each step that is one for the store, from the sets whose earliest is first: delayed → ready;
     /// reserved → ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over).
@@ -159,8 +164,13 @@ pub trait Store: Send + Sync + 'static {
     ) -> StoreResult<JobPage>;
 
     /// any → gone, for the first `limit` jobs of one topic and state. Replies how many.
-    async fn purge(&self, bucket: Bucket, topic: Topic, state: State, limit: usize)
-    -> StoreResult<u64>;
+    async fn purge(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        state: State,
+        limit: usize,
+    ) -> StoreResult<u64>;
 
     /// dead → ready now, attempts from zero, for the `limit` jobs of a topic that died first.
     /// Replies how many.
@@ -189,7 +199,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// How often this process has noticed that a bucket had lost its jobs, because the store was
     /// emptied or replaced behind its back.
-    fn losses(&self) -> u64 {
+    fn data_losses(&self) -> u64 {
         0
     }
 
@@ -204,12 +214,12 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// What other servers on this store tell. Once; none if there can be no other.
-    fn hear(&self) -> Option<Heard> {
+    fn subscribe(&self) -> Option<Subscription> {
         None
     }
 
     /// Tells the other servers, if there are any; may be lost.
-    fn tell(&self, hint: Hint) {
+    fn publish(&self, hint: Hint) {
         drop(hint);
     }
 

@@ -34,11 +34,11 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
     }
     let gone = ids_on(&cluster, 0);
     assert!((5..55).contains(&gone.len()), "a third of them: {gone:?}");
-    let buckets = cluster.command(0, &["KEYS", "{*}:epoch"]).texts().len();
+    let buckets = cluster.command(0, &["KEYS", "{*}:incarnation"]).texts().len();
     cluster.kill(3); // the first master's replica
     cluster.kill(0);
     let killed = Instant::now();
-    let away = async || match &server.get("/readyz").await.json()["buckets_away"] {
+    let away = async || match &server.get("/readyz").await.json()["buckets_unavailable"] {
         serde_json::Value::Array(away) => away.len(),
         _ => 0,
     };
@@ -79,7 +79,7 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
     }
     server.get("/topics/nothing/pop").await.problem(503, "store_unavailable");
     let metrics = server.get("/metrics").await.text;
-    let line = format!("delay_queue_buckets_away {buckets}\n");
+    let line = format!("delay_queue_buckets_unavailable {buckets}\n");
     assert!(metrics.contains(&line), "{metrics}");
 
     // A consumer that waits gets the job of a bucket that comes back.

@@ -74,7 +74,7 @@ async fn a_job_put_on_one_server_reaches_who_waits_on_another() {
         one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
         let put_at = Instant::now();
         assert_eq!(waiting.await.expect("joined")["id"], format!("job:{round}"));
-        // timer.max_sleep is half a second.
+        // timer.poll_interval is half a second.
         assert!(put_at.elapsed() < Duration::from_secs(2), "{:?}", put_at.elapsed());
     }
 }

@@ -79,7 +79,7 @@ async fn an_emptied_redis_is_noticed_and_said_and_goes_on_taking_jobs() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
     server.put(r#"{"topic":"t","id":"lost","delay":"1h"}"#).await;
-    assert!(server.get("/metrics").await.text.contains("delay_queue_store_losses_total 0"));
+    assert!(server.get("/metrics").await.text.contains("delay_queue_data_losses_total 0"));
     redis.command("FLUSHALL").expect("an answer");
     let emptied = Instant::now();
     while server.get("/readyz").await.status == 200 {
@@ -89,7 +89,7 @@ async fn an_emptied_redis_is_noticed_and_said_and_goes_on_taking_jobs() {
     server.get("/readyz").await.problem(503, "store_replaced");
     pass(Duration::from_secs(1)).await; // every bucket is looked at within that
     let metrics = server.get("/metrics").await.text;
-    assert!(metrics.contains("delay_queue_store_losses_total 16"), "each bucket once: {metrics}");
+    assert!(metrics.contains("delay_queue_data_losses_total 16"), "each bucket once: {metrics}");
     server.put(r#"{"topic":"t","id":"new"}"#).await;
     assert_eq!(server.pop_one("t").await["id"], "new");
     // Another number of buckets is refused, as before the loss.
@@ -103,7 +103,7 @@ async fn an_emptied_redis_is_noticed_and_said_and_goes_on_taking_jobs() {
 async fn another_redis_in_the_place_of_the_first_is_noticed_even_with_the_same_layout() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
-    redis.command("SET {dq:0fb}:epoch other").expect("an answer");
+    redis.command("SET {dq:0fb}:incarnation other").expect("an answer");
     let changed = Instant::now();
     while server.get("/readyz").await.status == 200 {
         assert!(changed.elapsed() < Duration::from_secs(10), "nobody notices");

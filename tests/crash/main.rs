@@ -213,6 +213,6 @@ async fn another_server_delivers_what_a_killed_one_had_pending() {
     let killed_at = Instant::now();
     let drained = drain(&second, "t", "2s").await;
     assert_eq!(drained.len(), 50);
-    // Due within 0.4 s, found within timer.max_sleep (0.5 s), then 2 s of quiet.
+    // Due within 0.4 s, found within timer.poll_interval (0.5 s), then 2 s of quiet.
     assert!(killed_at.elapsed() < Duration::from_secs(6), "{:?}", killed_at.elapsed());
 }

@@ -88,8 +88,10 @@ impl Client {
         let path = format!("/jobs/{id}");
         for _ in 0..TRIES {
             let ask = Ask::Delete { id: id.to_owned() };
-            if !matches!(self.call(ask, Method::DELETE, &path, Value::Null).await, StoreResult::Unknown)
-            {
+            if !matches!(
+                self.call(ask, Method::DELETE, &path, Value::Null).await,
+                StoreResult::Unknown
+            ) {
                 return;
             }
         }

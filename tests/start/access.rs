@@ -60,7 +60,7 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
         (false, store(&plain, ""), vec![("DELAY_QUEUE__STORE__SENTINEL_PASSWORD", RIGHT)]),
         (true, store(&with(&format!(":{encoded}")), ""), vec![]),
         (true, store(&with(&format!("default:{encoded}")), ""), vec![]),
-        (true, store(&plain, &format!("user = \"default\"\npassword = \"{RIGHT}\"")), vec![]),
+        (true, store(&plain, &format!("username = \"default\"\npassword = \"{RIGHT}\"")), vec![]),
         (true, store(&plain, &format!("password_file = \"{right}\"")), vec![]),
         (true, store(&plain, ""), vec![(env, RIGHT)]),
     ] {
@@ -76,7 +76,7 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
         assert!(run(&["--check-config"]).0.status.success());
         let (output, said) = run(&["doctor"]);
         assert_eq!(output.status.success(), is_right, "{said}");
-        assert!(is_right || said.contains("see store.user and store.password"), "{said}");
+        assert!(is_right || said.contains("see store.username and store.password"), "{said}");
         // A server would go on; a move ends.
         let (output, said) = match is_right {
             true => run(&["export", "--force", "nothing.ndjson"]),
@@ -95,7 +95,7 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
     let said = Logged::start(&place, &settings).wait_for("serving");
     assert!(![RIGHT, WRONG, &encoded].iter().any(|password| said.contains(password)), "{said}");
     let keys = ask_with(&redis, &["KEYS", "*"]);
-    assert_eq!(keys.list().len(), 17, "the layout and 16 epochs, by those who may: {keys:?}");
+    assert_eq!(keys.list().len(), 17, "the layout and 16 incarnations, by those who may: {keys:?}");
 }
 
 /// Asks as the one who knows the password.

@@ -197,7 +197,7 @@ async fn a_server_that_answers_errors_ends_it_with_the_figures_so_far() {
     let server = Process::start(dir.path(), &[]).await;
     let arguments = ["--url", &server.base, "--jobs", "10", "--body", "300000", "--phases", "put"];
     let (well, report, said) = bench(dir.path(), &arguments);
-    assert!(!well && said.contains("413") && said.contains("limits.body_bytes"), "{said}");
+    assert!(!well && said.contains("413") && said.contains("limits.max_body_bytes"), "{said}");
     assert!(report["error"].as_str().is_some_and(|error| error.contains("413")), "{report}");
     assert_eq!(report["figures"][0]["jobs"], 0, "{report}");
 }

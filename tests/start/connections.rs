@@ -136,7 +136,7 @@ async fn no_request_is_left_without_an_answer_when_the_server_stops_under_load()
 }
 
 /// Settings for one large job, whose answer no buffer of the kernel holds.
-const LARGE: &str = "[limits]\nbody_bytes = 33554432\nrequest_bytes = 35651584\n";
+const LARGE: &str = "[limits]\nmax_body_bytes = 33554432\nrequest_bytes = 35651584\n";
 
 /// A server with a job of 32 MB.
 async fn with_a_large_job(place: &Place, more: &str) -> Process {

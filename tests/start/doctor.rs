@@ -45,7 +45,7 @@ async fn a_fit_redis_without_a_store_and_with_one() {
 
     filled(&place, &settings).await;
     let before = dump(&redis);
-    assert_eq!(before.len(), 17 + 4, "layout, epochs; pool, bucket, topics and delayed");
+    assert_eq!(before.len(), 17 + 4, "layout, incarnations; pool, bucket, topics and delayed");
     place.well(
         &settings,
         &["layout      schema=2", "jobs        1 delayed, 0 ready", "servers     0"],
@@ -123,10 +123,10 @@ async fn a_redis_with_something_to_mend() {
     assert!(place.run(&settings, &[], &["doctor", "--repair"]).status.success());
     place.well(&settings, &[]);
 
-    assert!(ask(redis.port(), &["DEL", "{dq:0fb}:epoch", "{dq:15c}:epoch"]).is_some());
-    place.ill(&settings, &["2 buckets have no epoch", "emptied"]);
+    assert!(ask(redis.port(), &["DEL", "{dq:0fb}:incarnation", "{dq:15c}:incarnation"]).is_some());
+    place.ill(&settings, &["2 buckets have no incarnation", "emptied"]);
     assert_eq!(dump(&redis).len(), before.len() - 2, "it makes none");
-    place.ill(&store(&redis.url(), "accept_data_loss = true"), &["no epoch"]);
+    place.ill(&store(&redis.url(), "accept_data_loss = true"), &["no incarnation"]);
 
     let newer = "schema=3 hash=xxh3-64 buckets=16";
     drop(ask(redis.port(), &["SET", "dq:layout", newer]));

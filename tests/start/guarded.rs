@@ -104,7 +104,7 @@ async fn sentinels_and_redis_each_get_their_own_password() {
         (own.clone(), ["failed to open Redis at 127.0.0.1", "NOAUTH"]),
         (
             format!("{own}\npassword = \"{OF_SENTINELS}\""),
-            ["failed to open Redis at 127.0.0.1", "see store.user and store.password"],
+            ["failed to open Redis at 127.0.0.1", "see store.username and store.password"],
         ),
     ] {
         let settings = store(&url, &settings);
@@ -127,7 +127,7 @@ async fn sentinels_and_redis_each_get_their_own_password() {
         store(
             &url,
             &format!(
-                "user = \"default\"\npassword_file = \"{of_redis}\"\nsentinel_user = \"default\"\n\
+                "username = \"default\"\npassword_file = \"{of_redis}\"\nsentinel_username = \"default\"\n\
                  sentinel_password_file = \"{of_sentinels}\""
             ),
         ),

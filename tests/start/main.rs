@@ -1,4 +1,4 @@
-//! Starting, stopping and refusing to start, with the real binary; and what the README promises.
+//! Starting, stopping and refusing to start, with the real binary; and what the documentation shows.
 
 mod access;
 mod awaited;
@@ -8,6 +8,7 @@ mod bench;
 mod cluster_of_redis;
 mod connections;
 mod damaged;
+mod docs;
 mod doctor;
 mod guarded;
 mod kinds;
@@ -17,7 +18,6 @@ mod moving;
 #[expect(dead_code, reason = "here no metrics are read")]
 #[path = "../support/process.rs"]
 mod process;
-mod readme;
 mod refusals;
 #[path = "../support/resp.rs"]
 mod resp;

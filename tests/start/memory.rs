@@ -105,7 +105,7 @@ async fn a_length_that_is_claimed_takes_no_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_their_clients_do_not_read_are_bounded() {
     let place = Place::new();
-    let limits = "[limits]\nbody_bytes = 16000000\nrequest_bytes = 17000000\n\
+    let limits = "[limits]\nmax_body_bytes = 16000000\nrequest_bytes = 17000000\n\
                   memory_bytes = 134217728\n[server]\nwrite_timeout = \"1h\"\n";
     let file = place.file("bounded.toml", limits);
     let server = Process::start(place.path(), &["--config", &file]).await;

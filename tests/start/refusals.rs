@@ -109,11 +109,13 @@ fn settings_that_are_unknown_or_out_of_range() {
     let bad = [
         ("[server]\nlisen = \"x\"\n", "lisen"),
         ("[sevrer]\nlisten = \"x\"\n", "sevrer"),
-        ("[timer]\nmax_sleep = \"1ms\"\n", "timer.max_sleep"),
-        ("[timer]\nmax_sleep = \"soon\"\n", "max_sleep"),
-        ("[queue]\nttr = 0\n", "queue.ttr"),
-        ("[queue]\nttr = \"30\"\n", "lacks a unit"),
-        ("[queue]\ndead_retention = \"1M\"\n", "\"M\" is no unit"),
+        ("[timer]\npoll_interval = \"1ms\"\n", "timer.poll_interval"),
+        ("[timer]\npoll_interval = \"soon\"\n", "poll_interval"),
+        ("[job_defaults]\nttr = 0\n", "job_defaults.ttr"),
+        ("[job_defaults]\nttr = \"30\"\n", "lacks a unit"),
+        ("[job_defaults]\ndead_retention = \"1M\"\n", "\"M\" is no unit"),
+        ("[timer]\nmax_sleep = \"1s\"\n", "timer.max_sleep is called timer.poll_interval now"),
+        ("[queue]\nttr = 30\n", "queue.ttr is called job_defaults.ttr now"),
         ("[store]\nprefix = \"a{b}\"\n", "store.prefix"),
         ("[store]\nbuckets = 0\n", "store.buckets"),
         ("[store]\nurl = \"mysql://x\"\n", "store.url"),
@@ -155,13 +157,13 @@ fn settings_that_are_unknown_or_out_of_range() {
 fn the_environment_is_stronger_than_the_file_and_flags_are_stronger_than_both() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("file.toml");
-    fs::write(&file, "[queue]\nttr = 0\n").expect("written");
+    fs::write(&file, "[job_defaults]\nttr = 0\n").expect("written");
     let file = file.display().to_string();
     let checked = |ttr: &str, store: &str, flags: &[&str]| {
         let mut arguments = vec!["--check-config", "--config", file.as_str()];
         arguments.extend(flags);
         let mut command = program(dir.path(), &arguments);
-        command.env("DELAY_QUEUE__QUEUE__TTR", ttr).env("DELAY_QUEUE__STORE__URL", store);
+        command.env("DELAY_QUEUE__JOB_DEFAULTS__TTR", ttr).env("DELAY_QUEUE__STORE__URL", store);
         command.output().expect("the program runs").status.success()
     };
     assert!(checked("30s", "file:./data", &[]));
@@ -171,7 +173,11 @@ fn the_environment_is_stronger_than_the_file_and_flags_are_stronger_than_both() 
     assert!(!checked("1M", "file:./data", &[]));
     assert!(!checked("30s", "nonsense", &[]));
     assert!(checked("30s", "nonsense", &["--store", "file:./data"]));
-    let unknown =
-        program(dir.path(), &["--check-config"]).env("DELAY_QUEUE__QUEUE__TTL", "1").output();
+    let unknown = program(dir.path(), &["--check-config"])
+        .env("DELAY_QUEUE__JOB_DEFAULTS__TTL", "1")
+        .output();
     assert!(!unknown.expect("the program runs").status.success());
+    let old = program(dir.path(), &["--check-config"]).env("DELAY_QUEUE__QUEUE__TTR", "1").output();
+    let said = String::from_utf8_lossy(&old.expect("the program runs").stderr).into_owned();
+    assert!(said.contains("is called DELAY_QUEUE__JOB_DEFAULTS__TTR now"), "{said}");
 }

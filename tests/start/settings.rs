@@ -17,8 +17,8 @@ fn checked(place: &Place, settings: &str, with: &[(&str, &str)]) -> Output {
 #[test]
 fn all_that_is_wrong_is_named_at_once() {
     let place = Place::new();
-    let settings = "[server]\nlisten = \"nowhere\"\nlisen = 1\n[queue]\nttr = 0\n\
-                    [timer]\nmax_sleep = \"soon\"\n[log]\nformat = \"xml\"\n[sevrer]\n";
+    let settings = "[server]\nlisten = \"nowhere\"\nlisen = 1\n[job_defaults]\nttr = 0\n\
+                    [timer]\npoll_interval = \"soon\"\n[log]\nformat = \"xml\"\n[sevrer]\n";
     let variables =
         [("DELAY_QUEUE_STORE_URL", "redis://:s3cret@h"), ("DELAY_QUEUE__STORE__PREFIX", "{}")];
     let output = checked(&place, settings, &variables);
@@ -28,8 +28,8 @@ fn all_that_is_wrong_is_named_at_once() {
     let named = [
         "server.listen",
         "server.lisen",
-        "queue.ttr",
-        "timer.max_sleep",
+        "job_defaults.ttr",
+        "timer.poll_interval",
         "log.format",
         "sevrer",
         "store.prefix",
@@ -68,10 +68,10 @@ fn the_settings_in_effect_are_shown_without_secrets_and_can_be_used_as_a_file() 
     let settings = format!(
         "[server]\nlisten = \"localhost:1234\"\n[store]\nurl = \"redis://127.0.0.1:{}/3\"\n\
          password = \"s3cret\"\nsentinel_password = \"s3cret\"\nack = \"replica\"\n\
-         [timer]\nmax_sleep = \"250ms\"\n",
+         [timer]\npoll_interval = \"250ms\"\n",
         redis.port()
     );
-    let output = checked(&place, &settings, &[("DELAY_QUEUE__QUEUE__MAX_ATTEMPTS", "3")]);
+    let output = checked(&place, &settings, &[("DELAY_QUEUE__JOB_DEFAULTS__MAX_ATTEMPTS", "3")]);
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     for line in [
@@ -79,7 +79,7 @@ fn the_settings_in_effect_are_shown_without_secrets_and_can_be_used_as_a_file() 
         "listen = \"localhost:1234\"",
         "password = \"(secret)\"",
         "ack = \"replica\"",
-        "max_sleep = 0.25",
+        "poll_interval = 0.25",
         "max_attempts = 3",
         "dead_retention = 1209600",
         "format = \"text\"",

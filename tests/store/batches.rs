@@ -7,7 +7,7 @@ use delay_queue::{
         Bucket, Change, JobId, Living, Millis, NewJob, OnConflict, PoppedJob, Refusal, Schedule,
         State, Topic,
     },
-    store::{Bury, Counts, Claim, PutOutcome, Popped, Release, PopRequest},
+    store::{Bury, Claim, Counts, PopRequest, Popped, PutOutcome, Release},
 };
 
 use crate::bench::{Bench, HOUR, InOneBucket as _, MINUTE, SECOND, delayed, id, job, nonce};
@@ -157,7 +157,9 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     assert_eq!(replies[1], exists(State::Ready, "t"));
     let replace = || NewJob { on_conflict: OnConflict::Replace, ..job("a", "t") };
     let replies = bench.store.put_in(bucket, vec![replace(), replace()]).await.expect("put");
-    assert!(replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(PutOutcome::Replaced)));
+    assert!(
+        replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(PutOutcome::Replaced))
+    );
     assert_eq!(bench.pop("t", 9).await.len(), 1);
     let both = vec![Claim { id: id("a"), reservation: None }; 2];
     let replies = bench.store.finish_in(bucket, both).await.expect("finish");
@@ -175,7 +177,10 @@ pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
     let first = bench.get(&id("a")).await.expect("it lives");
     assert_eq!(bench.put(again(OnConflict::Reject)).await, exists(State::Delayed, "t"));
     let kept = bench.put(again(OnConflict::Keep)).await.expect("kept");
-    assert_eq!((kept.how, kept.state, kept.due_at), (PutOutcome::Kept, State::Delayed, first.due_at));
+    assert_eq!(
+        (kept.how, kept.state, kept.due_at),
+        (PutOutcome::Kept, State::Delayed, first.due_at)
+    );
     assert_eq!(bench.get(&id("a")).await, Some(first));
 
     let replaced = bench.put(again(OnConflict::Replace)).await.expect("replaced");
@@ -298,7 +303,8 @@ pub async fn several_wants_in_one_call_get_different_jobs(bench: Bench) {
     for (number, name) in names.iter().enumerate() {
         bench.put(job(name, if number < 4 { "t" } else { "u" })).await.expect("put");
     }
-    let want = |topic: &str, count| PopRequest { topic: topic.parse().expect("topic"), count, ttr: None };
+    let want =
+        |topic: &str, count| PopRequest { topic: topic.parse().expect("topic"), count, ttr: None };
     let wants = vec![want("t", 3), want("u", 1), want("t", 3), want("none", 1)];
     let popped = bench.store.pop_in(bench.bucket(&id("0")), (nonce(), wants)).await.expect("pop");
     let counts: Vec<usize> = popped.iter().map(|Popped { jobs, .. }| jobs.len()).collect();

@@ -11,8 +11,8 @@ use delay_queue::{
         Reservation, Schedule, State, Topic, UnixMillis,
     },
     store::{
-        Bury, Clock, Claim, Peek, Transitioned, Next, Options, StoreResult, Placed, Popped, Promoted, Release,
-        Reply, Store, Touch, PopRequest,
+        Bury, Claim, Clock, Next, Options, Peek, Placed, PopRequest, Popped, Promoted, Release,
+        Reply, Store, StoreResult, Touch, Transitioned,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
@@ -188,7 +188,8 @@ impl Bench {
         for bucket in self.store.buckets().all() {
             let left = count - u16::try_from(jobs.len()).expect("at most count");
             if left > 0 {
-                let wants = vec![PopRequest { topic: topic.parse().expect("topic"), count: left, ttr }];
+                let wants =
+                    vec![PopRequest { topic: topic.parse().expect("topic"), count: left, ttr }];
                 let popped = self.store.pop_in(bucket, (nonce(), wants)).await.expect("pop");
                 jobs.extend(popped.into_iter().flat_map(|Popped { jobs, .. }| jobs));
             }

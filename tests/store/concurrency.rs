@@ -63,7 +63,10 @@ pub async fn one_of_many_puts_of_the_same_id_wins(bench: Bench) {
     }
     let created = putters.join_all().await.into_iter().filter(Result::is_ok).count();
     assert_eq!(created, 1);
-    assert_eq!(bench.put(job("a", "t")).await.map(|placed| placed.how == PutOutcome::Created).ok(), None);
+    assert_eq!(
+        bench.put(job("a", "t")).await.map(|placed| placed.how == PutOutcome::Created).ok(),
+        None
+    );
     assert_eq!(bench.pop("t", 10).await.len(), 1);
 }
 

@@ -4,7 +4,7 @@
 use crate::bench::InOneBucket as _;
 use delay_queue::{
     job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State},
-    store::{Bury, Claim, Release, Touch, PopRequest},
+    store::{Bury, Claim, PopRequest, Release, Touch},
 };
 use sha1_smol::Sha1;
 
@@ -93,8 +93,8 @@ impl Case {
         let bench = Bench::one_bucket_redis().await;
         let Home::Redis(redis) = &bench.home else { unreachable!("this store is on Redis") };
         let mut connection = Connection::to(redis.port()).expect("a Redis that runs");
-        let keys = connection.ask(&["KEYS", "{fresh:*}:epoch"]).expect("an answer").texts();
-        let tag = keys[0].trim_end_matches(":epoch").to_owned();
+        let keys = connection.ask(&["KEYS", "{fresh:*}:incarnation"]).expect("an answer").texts();
+        let tag = keys[0].trim_end_matches(":incarnation").to_owned();
         Self { bench, connection, tag }
     }
 
@@ -218,7 +218,7 @@ impl Case {
     /// No jobs any more, and no trace of any.
     fn clear(&mut self) {
         let script = "for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':*')) do \
-                      if key ~= ARGV[1] .. ':epoch' then redis.call('DEL', key) end end return 0";
+                      if key ~= ARGV[1] .. ':incarnation' then redis.call('DEL', key) end end return 0";
         let tag = self.tag.clone();
         assert_eq!(self.ask(&["EVAL", script, "0", &tag]), Reply::Number(0));
     }

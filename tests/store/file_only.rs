@@ -4,7 +4,9 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use delay_queue::{
     job::{NewJob, State},
-    store::{Applied, Clock, Claim, OpenError, Options, Store, StoreError, PopRequest, file::FileStore},
+    store::{
+        Applied, Claim, Clock, OpenError, Options, PopRequest, Store, StoreError, file::FileStore,
+    },
 };
 use rusqlite::Connection;
 

@@ -8,7 +8,7 @@ use delay_queue::{
         self, Backoff, Change, Job, JobId, Millis, NewJob, OnConflict, PoppedJob, Refusal,
         Reservation, Schedule, State, Topic, UnixMillis,
     },
-    store::{Counts, PutOutcome, Transitioned, Placed, Reply},
+    store::{Counts, Placed, PutOutcome, Reply, Transitioned},
 };
 
 #[derive(Debug, Clone)]

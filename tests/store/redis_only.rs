@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use delay_queue::{
     job::{Bucket, Change, NewJob, OnConflict, Refusal, SettingsNews, State, Topic, TopicSettings},
     store::{
-        Applied, Clock, Heard, Hint, Options, Store, StoreError, PopRequest,
+        Applied, Clock, Hint, Options, PopRequest, Store, StoreError, Subscription,
         redis::{RedisOptions, RedisStore},
     },
 };
@@ -158,7 +158,8 @@ async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
     bench.promote().await;
     // What stays was made with the store.
     let keys = command(&bench, "KEYS *");
-    let jobs = |key: &&str| key.contains("dq") && !key.ends_with(":epoch") && *key != "dq:layout";
+    let jobs =
+        |key: &&str| key.contains("dq") && !key.ends_with(":incarnation") && *key != "dq:layout";
     assert_eq!(keys.lines().filter(jobs).collect::<Vec<_>>(), Vec::<&str>::new());
     bench.store.check().await.expect("fit");
 }
@@ -237,7 +238,8 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
     let [here, also_here, there, also_there] =
         [open(0).await, open(0).await, open(1).await, open(1).await];
     let all = [&here, &also_here, &there, &also_there];
-    let mut heard: Vec<Heard> = all.iter().map(|store| store.hear().expect("the first")).collect();
+    let mut heard: Vec<Subscription> =
+        all.iter().map(|store| store.subscribe().expect("the first")).collect();
     let bucket = here.buckets().all().next().expect("a bucket");
     let end = Instant::now() + Duration::from_secs(20);
     while here.servers().await.expect("a count") < 2 || there.servers().await.expect("a count") < 2
@@ -248,9 +250,9 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
     assert_eq!(here.servers().await.expect("a count"), 2, "those of the other are not counted");
 
     // In this order: what is told here would come first there too.
-    here.tell(Hint::Polled(bucket));
+    here.publish(Hint::Polled(bucket));
     assert_eq!(heard[1].recv().await, Some(Hint::Polled(bucket)));
-    there.tell(Hint::Settings);
+    there.publish(Hint::Settings);
     assert_eq!(heard[3].recv().await, Some(Hint::Settings), "not what was told elsewhere");
     assert!(heard[1].try_recv().is_err(), "nor the other way round");
 }

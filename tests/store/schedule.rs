@@ -2,7 +2,7 @@
 
 use delay_queue::{
     job::{Backoff, Change, MAX_DURATION, Millis, NewJob, Refusal, Schedule, State, UnixMillis},
-    store::{Clock, PromoteCounts, Next, PopRequest},
+    store::{Clock, Next, PopRequest, PromoteCounts},
 };
 
 use crate::bench::{

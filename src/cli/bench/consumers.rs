@@ -21,7 +21,7 @@ use super::{
 };
 
 /// How long nothing may come until what is left is given up.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many seconds a consumer waits in one request.
 const WAIT: u64 = 20;
 
@@ -141,15 +141,15 @@ impl Arrivals {
         Ok(())
     }
 
-    /// Gives up what does not come: [`PATIENCE`] after the last job that came, or after `due`.
+    /// Gives up what does not come: [`IDLE_TIMEOUT`] after the last job that came, or after `due`.
     pub(super) async fn give_up(self: Rc<Self>, due: Duration) -> Result<(), Failure> {
         loop {
-            let end = self.last.get().max(due) + PATIENCE;
+            let end = self.last.get().max(due) + IDLE_TIMEOUT;
             tokio::select! {
                 () = tokio::time::sleep(end.saturating_sub(now())) => {}
                 () = self.complete.cancelled() => return Ok(()),
             }
-            if self.last.get().max(due) + PATIENCE <= now() {
+            if self.last.get().max(due) + IDLE_TIMEOUT <= now() {
                 let (lost, put) = (self.under_way(), self.put.get());
                 return Err(format!("{lost} of {put} jobs did not come").into());
             }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Failure, Run,
-    consumers::PATIENCE,
+    consumers::IDLE_TIMEOUT,
     jobs::Jobs,
     options::Phase,
     peer::{Peer, Server},
@@ -97,7 +97,7 @@ impl Work {
                 self.tally.borrow_mut().add(popped, began.elapsed());
                 self.last.set(Instant::now());
                 self.left.set(self.left.get().saturating_sub(popped));
-            } else if self.last.get().elapsed() > PATIENCE {
+            } else if self.last.get().elapsed() > IDLE_TIMEOUT {
                 return Err(format!("{} jobs did not come", self.left.get()).into());
             }
         }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PAUSE: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Progress {
     /// What is being done to jobs.
@@ -25,7 +25,7 @@ impl Progress {
 
     /// So many are done.
     pub(super) fn at(&mut self, done: u64) {
-        if self.last.elapsed() < PAUSE {
+        if self.last.elapsed() < REPORT_INTERVAL {
             return;
         }
         self.last = Instant::now();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     job::{Bucket, State, Topic},
-    store::{Counts, StoreResult, Store, TopicPage},
+    store::{Counts, Store, StoreResult, TopicPage},
 };
 
 /// Topics with their counts.

@@ -29,7 +29,9 @@ pub(in crate::http) enum Place {
 }
 
 /// What a consumer or operator may ask of one job; the same on its own and in a batch.
-pub(in crate::http) trait ActionRequest: for<'de> Deserialize<'de> + Default {
+pub(in crate::http) trait ActionRequest:
+    for<'de> Deserialize<'de> + Default
+{
     /// What the queue takes.
     type Job;
 

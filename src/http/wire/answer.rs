@@ -10,7 +10,7 @@ use crate::{
         UnixMillis,
     },
     queue::Counters,
-    store::{Counts, Damaged, Transitioned, Placed, TopicPeek},
+    store::{Counts, Damaged, Placed, TopicPeek, Transitioned},
 };
 
 /// What became of a job: the answer to most transitions, and one result of a batch (which then

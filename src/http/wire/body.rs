@@ -23,10 +23,10 @@ pub(super) fn body(
     limits: Limits,
 ) -> Result<Option<Bytes>, Problem> {
     let Some(raw) = raw else { return Ok(None) };
-    let (length, limit) = (raw.get().len(), limits.body_bytes);
+    let (length, limit) = (raw.get().len(), limits.max_body_bytes);
     if length > limit {
         let detail =
-            format!("`body` must have at most {limit} bytes (limits.body_bytes), got {length}");
+            format!("`body` must have at most {limit} bytes (limits.max_body_bytes), got {length}");
         return Err(Problem { field: Some("body".to_owned()), ..Problem::body_too_large(detail) });
     }
     check(raw.get()).map_err(|fault| {

@@ -1,12 +1,12 @@
 //! What requests and answers look like as JSON: names and shapes of the contract.
 
+mod action;
 mod answer;
 mod body;
 mod patch;
 mod pop;
 mod put;
 mod topic;
-mod action;
 
 use serde::{Deserialize, Deserializer};
 
@@ -14,14 +14,15 @@ use super::problem::Problem;
 use crate::job::{MAX_TTR, MIN_TTR, Millis};
 
 pub(super) use self::{
+    action::{ActionRequest, Bury, Finish, IdOnly, Place, Release, Touch},
     answer::{
-        TransitionResponse, JobsPage, Kicked, Paused, PoppedJobs, Purged, JobResponse, TopicResponse, TopicsPage,
+        JobResponse, JobsPage, Kicked, Paused, PoppedJobs, Purged, TopicResponse, TopicsPage,
+        TransitionResponse,
     },
     patch::PatchJob,
     pop::PopOptions,
     put::PutJob,
     topic::PutTopic,
-    action::{IdOnly, Bury, Finish, Place, Release, Touch, ActionRequest},
 };
 
 /// For fields to which null is a value. To all others it means that they are absent.

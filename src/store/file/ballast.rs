@@ -19,9 +19,9 @@ const BYTES: u64 = 8 << 20;
 /// Room for so much beyond it, or puts would fill the disk again at once.
 const MARGIN: u64 = 8 << 20;
 /// What one step writes and syncs: other work waits for it.
-const STEP: u64 = 512 << 10;
+const STEP_BYTES: u64 = 512 << 10;
 /// How long after a look for room the next one is.
-const PAUSE: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The same after an attempt that has written something, which wears the disk.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
@@ -50,7 +50,7 @@ impl Ballast {
         if let Err(error) = ballast.take_at_once() {
             tracing::debug!(%error, "there is no room for the reserve of the disk");
             let _ = fs::remove_file(ballast.unfinished());
-            ballast.missing = Some(Missing { next: Instant::now() + PAUSE, taken: None });
+            ballast.missing = Some(Missing { next: Instant::now() + CHECK_INTERVAL, taken: None });
         }
         ballast
     }
@@ -60,7 +60,7 @@ impl Ballast {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let mut file = File::create(self.unfinished())?;
-        (0..BYTES / STEP).try_for_each(|_| file.write_all(&block()?))?;
+        (0..BYTES / STEP_BYTES).try_for_each(|_| file.write_all(&block()?))?;
         self.finish(&file)
     }
 
@@ -82,7 +82,7 @@ impl Ballast {
 
     /// The disk is full: gives up what there is of it. Answers whether that was anything.
     pub(super) fn throw_off(&mut self) -> bool {
-        let later = Missing { next: Instant::now() + PAUSE, taken: None };
+        let later = Missing { next: Instant::now() + CHECK_INTERVAL, taken: None };
         let gone = match self.missing.replace(later) {
             None => fs::remove_file(self.file()),
             Some(Missing { taken: None, .. }) => return false,
@@ -114,7 +114,7 @@ impl Ballast {
                 self.missing = Some(Missing { next: Instant::now(), taken });
             }
             Ok(Progress::NoRoom) => {
-                self.missing = Some(Missing { next: Instant::now() + PAUSE, taken: None });
+                self.missing = Some(Missing { next: Instant::now() + CHECK_INTERVAL, taken: None });
             }
             Err(error) => {
                 tracing::debug!(%error, "there is no room yet for the reserve of the disk");
@@ -136,8 +136,8 @@ impl Ballast {
         };
         file.write_all(&block()?)?;
         file.sync_data()?;
-        if bytes + STEP < BYTES + MARGIN {
-            return Ok(Progress::Part(file, bytes + STEP));
+        if bytes + STEP_BYTES < BYTES + MARGIN {
+            return Ok(Progress::Part(file, bytes + STEP_BYTES));
         }
         file.set_len(BYTES)?;
         self.finish(&file)?;
@@ -156,7 +156,7 @@ impl Ballast {
 /// Some file systems keep no room for what they can compress.
 fn block() -> io::Result<Vec<u8>> {
     let mut block = Vec::new();
-    File::open("/dev/urandom")?.take(STEP).read_to_end(&mut block)?;
+    File::open("/dev/urandom")?.take(STEP_BYTES).read_to_end(&mut block)?;
     Ok(block)
 }
 

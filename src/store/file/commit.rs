@@ -16,9 +16,9 @@ use super::{
     health::{Need, failing, full},
     machine::{Machine, Write},
     records::Records,
-    writer::{Deliver, WriterState, Work},
+    writer::{Deliver, Work, WriterState},
 };
-use crate::store::{Applied, StoreResult, StoreError};
+use crate::store::{Applied, StoreError, StoreResult};
 
 /// Most jobs of one batch whose damage is written around; one page has fewer rows.
 const MAX_DAMAGED: usize = 256;

@@ -4,19 +4,19 @@
 //! or two rows a transition. A promotion writes nothing, as long as the job lives: it follows from
 //! the deadline that is on disk already, and happens again after a restart.
 
-mod transitions;
 mod batch;
 mod clock;
 mod promote;
 mod restore;
 mod topics;
+mod transitions;
 
 use crate::{
     job::{
         Change, Due, Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State,
         Topic, UnixMillis, next,
     },
-    store::{Claim, PutOutcome, Now, Placed, Reply},
+    store::{Claim, Now, Placed, PutOutcome, Reply},
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Rules, Slot};
@@ -142,7 +142,11 @@ impl Machine {
         let (how, event) = match (living, job.on_conflict) {
             (Some(slot), OnConflict::Keep) => {
                 let entry = self.index.entry(slot);
-                return Ok(Placed { how: PutOutcome::Kept, state: entry.state, due_at: due_at_of(entry) });
+                return Ok(Placed {
+                    how: PutOutcome::Kept,
+                    state: entry.state,
+                    due_at: due_at_of(entry),
+                });
             }
             (Some(_), OnConflict::Replace) => (PutOutcome::Replaced, Event::Replace(due)),
             _ => (PutOutcome::Created, Event::Put(due)),

@@ -44,12 +44,12 @@ use self::{
     pop::Pop,
     reads::{list, read_job, reschedule},
     records::Records,
-    writer::{WriterState, Writer},
+    writer::{Writer, WriterState},
 };
 use super::{
-    Bury, ClockJumps, Counts, Claim, ClaimPage, JobPage, Peek, Transitioned, Now, OpenError, Options,
-    StoreResult, StoreResults, Parts, Place, Placed, Popped, Promoted, Release, Reply, Store, StoreError,
-    TopicPeek, TopicPage, Touch, PopRequest, steady::ClockWatch,
+    Bury, Claim, ClaimPage, ClockJumps, Counts, JobPage, Now, OpenError, Options, Parts, Peek,
+    Place, Placed, PopRequest, Popped, Promoted, Release, Reply, Store, StoreError, StoreResult,
+    StoreResults, TopicPage, TopicPeek, Touch, Transitioned, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, SettingsNews, State, Topic, TopicDefaults,
@@ -245,7 +245,10 @@ impl Store for FileStore {
         self.transition(parts, |machine, _, id, writes| machine.delete(&id, writes)).await
     }
 
-    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> StoreResults<Vec<Reply<Job>>> {
+    async fn reschedule(
+        &self,
+        parts: Parts<Vec<(JobId, Change)>>,
+    ) -> StoreResults<Vec<Reply<Job>>> {
         let work = |(bucket, jobs)| self.reschedule_part(bucket, jobs);
         join_all(parts.into_iter().map(work)).await
     }
@@ -357,7 +360,7 @@ impl Store for FileStore {
         self.writer.health.is_full()
     }
 
-    fn losses(&self) -> u64 {
+    fn data_losses(&self) -> u64 {
         // All of them lay in the same file.
         if self.writer.health.is_replaced() { self.buckets.get().into() } else { 0 }
     }

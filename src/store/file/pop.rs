@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Nonce, PoppedJob},
-    store::{Bury, Claim, Now, StoreResult, Popped, StoreError, PopRequest},
+    store::{Bury, Claim, Now, PopRequest, Popped, StoreError, StoreResult},
 };
 
 /// So many bytes of bodies are enough for one pop: its answer is in memory, and reading holds up
@@ -30,7 +30,12 @@ impl Pop {
     }
 
     /// What one want gets in a bucket. A job that cannot be read is set aside as dead.
-    pub(super) fn take(&mut self, desk: &mut WriterState, bucket: Bucket, want: &PopRequest) -> StoreResult<Popped> {
+    pub(super) fn take(
+        &mut self,
+        desk: &mut WriterState,
+        bucket: Bucket,
+        want: &PopRequest,
+    ) -> StoreResult<Popped> {
         let mut popped = Popped::default();
         for _ in 0..want.count {
             if self.given == Nonce::RESERVATIONS || self.bytes >= ENOUGH {

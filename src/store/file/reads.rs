@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Change, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Damaged, JobPage, StoreResult, Place, Reply, StoreError},
+    store::{Damaged, JobPage, Place, Reply, StoreError, StoreResult},
 };
 
 /// Reads before it changes: a job that cannot be read is refused, and the others go on.
@@ -33,7 +33,11 @@ pub(super) fn reschedule(
     }
 }
 
-pub(super) fn read_job(desk: &mut WriterState, bucket: Bucket, id: &JobId) -> StoreResult<Option<Job>> {
+pub(super) fn read_job(
+    desk: &mut WriterState,
+    bucket: Bucket,
+    id: &JobId,
+) -> StoreResult<Option<Job>> {
     let Some((entry, topic)) = desk.machines[bucket.index()].get(id) else { return Ok(None) };
     let (serial, job) = (entry.serial, without_record(entry, topic));
     read_rest(desk, serial, job).map(Some)

@@ -10,10 +10,10 @@ use super::records::Records;
 
 /// How long a step should take. What a page costs depends on how many are free (the engine looks
 /// for each in its list of them), so the number of pages follows from the step before.
-const STEP: Duration = Duration::from_millis(2);
+const STEP_DURATION: Duration = Duration::from_millis(2);
 const PAGES: std::ops::RangeInclusive<u64> = 8..=1024;
 /// So many times as long as a step took, the next one stays away where there is other work.
-const PAUSE: u32 = 4;
+const REST_FACTOR: u32 = 4;
 /// How long after a failure the next step is.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long after jobs have gone the first step is; those that follow at once go together.
@@ -58,10 +58,12 @@ impl Vacuum {
         let began = Instant::now();
         let more = self.unpop(records, full);
         let took = began.elapsed();
-        let pages = if took > STEP { self.pages / 2 } else { self.pages * 2 };
+        let pages = if took > STEP_DURATION { self.pages / 2 } else { self.pages * 2 };
         self.pages = pages.clamp(*PAGES.start(), *PAGES.end());
         self.next = match more {
-            Ok(true) => Some(Instant::now() + if busy { took * PAUSE } else { Duration::ZERO }),
+            Ok(true) => {
+                Some(Instant::now() + if busy { took * REST_FACTOR } else { Duration::ZERO })
+            }
             Ok(false) => None,
             Err(error) => {
                 tracing::debug!(%error, "failed to give room back to the disk");

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     job::{Buckets, TopicSettings},
-    store::{Clock, MAX_BATCH, Now, StoreResult, StoreError, steady::ClockWatch},
+    store::{Clock, MAX_BATCH, Now, StoreError, StoreResult, steady::ClockWatch},
 };
 
 use super::{

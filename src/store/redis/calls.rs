@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 use super::{RedisStore, reply::Values, scripts::Transition, servers::error::of_bucket};
 use crate::{
     job::Bucket,
-    store::{StoreResult, StoreResults, StoreError},
+    store::{StoreError, StoreResult, StoreResults},
 };
 
 impl RedisStore {

@@ -200,7 +200,7 @@ async fn look(
             examined.problems.push(error.to_string());
             return server;
         }
-        if let Err(error) = preflight.probe(host, connection, &keys.epoch).await {
+        if let Err(error) = preflight.probe(host, connection, &keys.incarnation).await {
             examined.problems.push(error.to_string());
         }
         let mut ask_channel = redis::cmd("PUBSUB");
@@ -208,19 +208,19 @@ async fn look(
         let heard: Option<(String, u64)> = ask(connection, &ask_channel).await;
         examined.at_work = examined.at_work.max(heard.map_or(0, |(_, count)| count));
     }
-    let mut without_epoch = 0;
+    let mut without_incarnation = 0;
     for &(bucket, keys) in own {
         server.buckets.push(bucket);
         let mut get = redis::cmd("GET");
-        match get.arg(&keys.epoch).query_async::<Option<String>>(connection).await {
-            Ok(epoch) => without_epoch += usize::from(epoch.is_none()),
+        match get.arg(&keys.incarnation).query_async::<Option<String>>(connection).await {
+            Ok(incarnation) => without_incarnation += usize::from(incarnation.is_none()),
             Err(cause) => examined.problems.push(preflight.engine(host, &cause).to_string()),
         }
         count(connection, keys, &mut server).await;
     }
-    if without_epoch > 0 && examined.layout.is_some() {
-        let problem = "buckets have no epoch: they were emptied since the store was made";
-        examined.problems.push(format!("{host}: {without_epoch} {problem}"));
+    if without_incarnation > 0 && examined.layout.is_some() {
+        let problem = "buckets have no incarnation: they were emptied since the store was made";
+        examined.problems.push(format!("{host}: {without_incarnation} {problem}"));
     }
     if server.overdue > OVERDUE_MILLIS {
         let seconds = server.overdue / 1_000.0;
@@ -276,9 +276,9 @@ async fn count(connection: &mut MultiplexedConnection, keys: &Keys, server: &mut
 async fn clock_difference(connection: &mut MultiplexedConnection) -> Option<f64> {
     let began = Instant::now();
     let (seconds, micros): (f64, f64) = ask(connection, &redis::cmd("TIME")).await?;
-    let returner = began.elapsed().as_secs_f64() / 2.0;
+    let half_round_trip = began.elapsed().as_secs_f64() / 2.0;
     #[expect(clippy::disallowed_methods, reason = "two clocks are compared, and nothing decided")]
-    let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64() - returner;
+    let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64() - half_round_trip;
     Some((seconds + micros / 1e6 - here) * 1e3)
 }
 

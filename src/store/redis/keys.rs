@@ -7,7 +7,7 @@
 //! | key | type | holds | bytes a job |
 //! |---|---|---|---|
 //! | `<prefix>:layout` | string | schema, hash and number of buckets | – |
-//! | `<tag>:epoch` | string | made with the store: another one is another store | – |
+//! | `<tag>:incarnation` | string | made with the store: another one is another store | – |
 //! | `{<prefix>:topics}:paused` | hash | topics that hand out nothing | – |
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
 //! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
@@ -45,7 +45,7 @@ pub(super) struct Keys {
     pub(super) attempts: String,
     pub(super) bodies: String,
     pub(super) bucket: String,
-    pub(super) epoch: String,
+    pub(super) incarnation: String,
     /// Never exists.
     pub(super) absent: String,
     /// Changes with each confirmation.
@@ -73,7 +73,7 @@ impl Keys {
             attempts: key("attempts"),
             bodies: key("bodies"),
             bucket: key("bucket"),
-            epoch: key("epoch"),
+            incarnation: key("incarnation"),
             absent: key("absent"),
             confirm: key("confirm"),
             topics: key("topics"),
@@ -98,16 +98,16 @@ pub(super) fn layout(prefix: &str) -> String {
     format!("{prefix}:layout")
 }
 
-/// A pattern for the epochs of every bucket there may be, under any number of buckets, and perhaps
+/// A pattern for the incarnations of every bucket there may be, under any number of buckets, and perhaps
 /// of other prefixes. A prefix has no letter that means something in a pattern.
-pub(super) fn every_epoch(prefix: &str) -> String {
-    format!("{{{prefix}:[0-9]*}}:epoch")
+pub(super) fn every_incarnation(prefix: &str) -> String {
+    format!("{{{prefix}:[0-9]*}}:incarnation")
 }
 
-/// Whether a key that has this pattern is an epoch under this prefix.
-pub(super) fn is_epoch(prefix: &str, key: &str) -> bool {
+/// Whether a key that has this pattern is an incarnation under this prefix.
+pub(super) fn is_incarnation(prefix: &str, key: &str) -> bool {
     let rest = key.strip_prefix(&format!("{{{prefix}:")).unwrap_or_default();
-    let bucket = rest.strip_suffix("}:epoch").unwrap_or_default();
+    let bucket = rest.strip_suffix("}:incarnation").unwrap_or_default();
     !bucket.is_empty() && bucket.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
@@ -197,8 +197,8 @@ mod tests {
         assert_eq!(keys[3].topic(State::Ready, &topic), PINNED[2]);
         assert_eq!(keys[0].hints, "{dq:0fb}:hints:3");
         assert_eq!(layout("dq"), "dq:layout");
-        assert!(is_epoch("dq", &keys[0].epoch) && !is_epoch("dq", &keys[0].pool));
-        assert!(!is_epoch("dq", "{dq:1:0fb}:epoch"), "of the prefix dq:1");
+        assert!(is_incarnation("dq", &keys[0].incarnation) && !is_incarnation("dq", &keys[0].pool));
+        assert!(!is_incarnation("dq", "{dq:1:0fb}:incarnation"), "of the prefix dq:1");
     }
 
     const PINNED: [&str; 3] = ["{dq:0fb}:pool", "{dq:15c}:bucket", "{dq:3da}:ready:orders"];

@@ -7,8 +7,8 @@
 mod calls;
 mod codec;
 mod doctor;
-mod epoch;
 mod hints;
+mod incarnation;
 mod keys;
 mod options;
 mod pop;
@@ -31,17 +31,18 @@ use redis::Cmd;
 use self::{
     calls::only,
     codec::{error_text, long_body, schedule_text},
-    epoch::Epochs,
     hints::Hints,
+    incarnation::Incarnations,
     keys::Keys,
     reply::Values,
     scripts::{Scripts, held, ids, millis_text},
     servers::{Nodes, Opened, preflight::Preflight},
 };
 use super::{
-    Applied, Bury, Clock, ClockJumps, Counts, Heard, Claim, ClaimPage, Hint, JobPage, Peek, Transitioned,
-    OpenError, Options, StoreResult, StoreResults, Parts, Place, Placed, Popped, Promoted, Release, Reply,
-    Store, StoreError, TopicPeek, TopicPage, Touch, PopRequest, steady::ClockWatch,
+    Applied, Bury, Claim, ClaimPage, Clock, ClockJumps, Counts, Hint, JobPage, OpenError, Options,
+    Parts, Peek, Place, Placed, PopRequest, Popped, Promoted, Release, Reply, Store, StoreError,
+    StoreResult, StoreResults, Subscription, TopicPage, TopicPeek, Touch, Transitioned,
+    steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, SettingsNews, State, Topic,
@@ -65,7 +66,7 @@ pub struct RedisStore {
     buckets: Buckets,
     clock: Clock,
     preflight: Preflight,
-    epochs: Epochs,
+    incarnations: Incarnations,
     hints: Hints,
     watch: ClockWatch,
     prefix: String,
@@ -78,7 +79,7 @@ impl RedisStore {
     /// Out of reach, unfit to keep jobs, or made with another layout.
     pub async fn open(redis: RedisOptions, options: Options) -> Result<Self, OpenError> {
         let opened = Nodes::open(&redis, options.buckets).await?;
-        let Opened { nodes, keys, buckets, epochs, preflight } = opened;
+        let Opened { nodes, keys, buckets, incarnations, preflight } = opened;
         let nodes = Arc::new(nodes);
         Ok(Self {
             hints: Hints::new(&nodes, &keys),
@@ -89,7 +90,7 @@ impl RedisStore {
             buckets,
             clock: options.clock,
             preflight,
-            epochs,
+            incarnations,
             watch: ClockWatch::new(buckets.get().into()),
             prefix: redis.prefix,
         })
@@ -250,7 +251,10 @@ impl Store for RedisStore {
         self.each(&self.scripts.delete, &parts, |cmd, jobs| ids(cmd, jobs), read).await
     }
 
-    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>) -> StoreResults<Vec<Reply<Job>>> {
+    async fn reschedule(
+        &self,
+        parts: Parts<Vec<(JobId, Change)>>,
+    ) -> StoreResults<Vec<Reply<Job>>> {
         let each = |(bucket, jobs)| self.reschedule_part(bucket, jobs);
         join_all(parts.into_iter().map(each)).await
     }
@@ -327,7 +331,7 @@ impl Store for RedisStore {
     }
 
     async fn check(&self) -> StoreResult<()> {
-        self.epochs.check()?;
+        self.incarnations.check()?;
         self.check_servers().await
     }
 
@@ -335,16 +339,16 @@ impl Store for RedisStore {
         self.watch.jumps()
     }
 
-    fn losses(&self) -> u64 {
-        self.epochs.losses()
+    fn data_losses(&self) -> u64 {
+        self.incarnations.data_losses()
     }
 
-    fn hear(&self) -> Option<Heard> {
-        self.hints.hear()
+    fn subscribe(&self) -> Option<Subscription> {
+        self.hints.subscribe()
     }
 
-    fn tell(&self, hint: Hint) {
-        self.hints.tell(hint);
+    fn publish(&self, hint: Hint) {
+        self.hints.publish(hint);
     }
 
     fn representative(&self, bucket: Bucket) -> Bucket {
@@ -395,5 +399,10 @@ fn moved(reply: &mut Values) -> Result<Reply<Transitioned>, StoreError> {
         Ok(code) => reply::state_of(i64::try_from(code).unwrap_or(0))?,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    Ok(Ok(Transitioned { topic: text.parse().map_err(StoreError::unreadable)?, state, due_at, died }))
+    Ok(Ok(Transitioned {
+        topic: text.parse().map_err(StoreError::unreadable)?,
+        state,
+        due_at,
+        died,
+    }))
 }

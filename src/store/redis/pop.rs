@@ -5,7 +5,7 @@ use redis::Cmd;
 use super::{RedisStore, reply::Values, scripts::millis_text};
 use crate::{
     job::{Bucket, Nonce},
-    store::{Bury, Claim, StoreResult, StoreResults, Popped, Store, StoreError, PopRequest},
+    store::{Bury, Claim, PopRequest, Popped, Store, StoreError, StoreResult, StoreResults},
 };
 
 impl RedisStore {
@@ -20,8 +20,9 @@ impl RedisStore {
                 cmd.arg(want.topic.as_str()).arg(want.count).arg(millis_text(want.ttr));
             }
         };
-        let read =
-            |reply: &mut Values, (nonce, wants): &(Nonce, Vec<PopRequest>)| read(reply, *nonce, wants);
+        let read = |reply: &mut Values, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
+            read(reply, *nonce, wants)
+        };
         let outcomes = self.each(&self.scripts.pop, parts, fill, read).await;
         let mut damaged = Vec::new();
         let outcomes = parts.iter().zip(outcomes).map(|(&(bucket, _), outcome)| {
@@ -39,7 +40,11 @@ impl RedisStore {
 }
 
 /// What each want got, and what of it cannot be read.
-fn read(reply: &mut Values, nonce: Nonce, wants: &[PopRequest]) -> StoreResult<(Vec<Popped>, Vec<Bury>)> {
+fn read(
+    reply: &mut Values,
+    nonce: Nonce,
+    wants: &[PopRequest],
+) -> StoreResult<(Vec<Popped>, Vec<Bury>)> {
     let now = reply.millis()?;
     let mut reservations = (0..Nonce::RESERVATIONS).map(|index| nonce.reservation(index));
     let mut damaged = Vec::new();

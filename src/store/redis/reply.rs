@@ -5,7 +5,7 @@ use redis::Value;
 use super::codec::{Attempt, Record};
 use crate::{
     job::{Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
-    store::{Counts, Damaged, PutOutcome, Place, Placed, Reply, StoreError},
+    store::{Counts, Damaged, Place, Placed, PutOutcome, Reply, StoreError},
 };
 
 /// The values of one reply, taken one after another.

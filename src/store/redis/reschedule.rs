@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Change, Job, JobId},
-    store::{Applied, StoreResult, Reply, StoreError},
+    store::{Applied, Reply, StoreError, StoreResult},
 };
 
 /// So many bytes of bodies are enough for one call. Mirrored in `prelude.lua`.

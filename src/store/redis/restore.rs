@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Job},
-    store::{StoreResult, Reply},
+    store::{Reply, StoreResult},
 };
 
 impl RedisStore {

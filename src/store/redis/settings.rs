@@ -43,7 +43,11 @@ impl RedisStore {
     /// The topics that have changed after version `known`, up to `version` at least, and the version
     /// of the last change. None if the log does not tell: it must begin with what is known. Else it
     /// was cut since, or a failover has lost changes that this server knows.
-    async fn changes(&self, known: u64, version: u64) -> StoreResult<Option<(u64, BTreeSet<Topic>)>> {
+    async fn changes(
+        &self,
+        known: u64,
+        version: u64,
+    ) -> StoreResult<Option<(u64, BTreeSet<Topic>)>> {
         if version < known {
             return Ok(None);
         }

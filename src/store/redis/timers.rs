@@ -8,7 +8,7 @@ use redis::{Cmd, Pipeline, Value};
 use super::{RedisStore, keys, reply::Values};
 use crate::{
     job::{Bucket, State, Topic, UnixMillis},
-    store::{Layout, Peek, PromoteCounts, Next, StoreResult, StoreResults, Promoted, StoreError},
+    store::{Layout, Next, Peek, PromoteCounts, Promoted, StoreError, StoreResult, StoreResults},
 };
 
 impl RedisStore {
@@ -57,7 +57,7 @@ impl RedisStore {
     ) -> StoreResult<Vec<Peek>> {
         let keys = || parts.iter().map(|(bucket, _)| &self.keys[bucket.index()]);
         let mut pipeline = Pipeline::new();
-        pipeline.cmd("MGET").arg(keys().map(|keys| &keys.epoch).collect::<Vec<_>>());
+        pipeline.cmd("MGET").arg(keys().map(|keys| &keys.incarnation).collect::<Vec<_>>());
         if deadlines {
             pipeline.cmd("EXISTS").arg(keys().map(|keys| &keys.bucket).collect::<Vec<_>>());
         }
@@ -67,7 +67,7 @@ impl RedisStore {
             }
         }
         let (mut answers, mut micros) = self.ask_with_time(parts, pipeline).await?;
-        let mut epochs = answers.inner()?;
+        let mut incarnations = answers.inner()?;
         let mut nexts = Vec::new();
         if deadlines && answers.number()? > 0 {
             let mut pipeline = Pipeline::new();
@@ -85,7 +85,7 @@ impl RedisStore {
         nexts.resize(parts.len(), String::new());
         let mut looks = Vec::with_capacity(parts.len());
         for ((bucket, topics), next) in parts.iter().zip(nexts) {
-            self.compare_epoch(*bucket, epochs.maybe_text()?).await;
+            self.compare_incarnation(*bucket, incarnations.maybe_text()?).await;
             let ready = topics.iter().map(|_| answers.number()).collect::<Result<_, _>>()?;
             looks.push(Peek { next: deadline(&next, micros)?, ready });
         }
@@ -129,23 +129,23 @@ impl RedisStore {
         }
     }
 
-    /// Notices a loss. A bucket without an epoch gets one, so that the next loss is noticed too;
+    /// Notices a loss. A bucket without an incarnation gets one, so that the next loss is noticed too;
     /// if that fails, the next look tries again.
-    async fn compare_epoch(&self, bucket: Bucket, found: Option<String>) {
-        if !self.epochs.compare(bucket, found) {
+    async fn compare_incarnation(&self, bucket: Bucket, found: Option<String>) {
+        if !self.incarnations.compare(bucket, found) {
             return;
         }
         let keys = &self.keys[bucket.index()];
         let mut set = redis::cmd("SET");
-        set.arg(&keys.epoch).arg(self.epochs.made()).arg("NX").arg("GET");
+        set.arg(&keys.incarnation).arg(self.incarnations.made()).arg("NX").arg("GET");
         match self.nodes.command(keys.slot, &set).await {
             Ok(other) => {
                 let other: Option<String> = redis::from_redis_value(other).unwrap_or_default();
-                let epoch = other.unwrap_or_else(|| self.epochs.made().to_owned());
-                self.epochs.remember(bucket.index(), epoch);
+                let incarnation = other.unwrap_or_else(|| self.incarnations.made().to_owned());
+                self.incarnations.remember(bucket.index(), incarnation);
                 self.write_layout().await;
             }
-            Err(error) => tracing::warn!(%error, "failed to write the epoch of a bucket"),
+            Err(error) => tracing::warn!(%error, "failed to write the incarnation of a bucket"),
         }
     }
 

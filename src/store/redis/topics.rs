@@ -5,11 +5,11 @@ use redis::Cmd;
 use super::RedisStore;
 use crate::{
     job::{Bucket, State, Topic},
-    store::{Counts, JobPage, StoreResult, Place, TopicPeek, TopicPage},
+    store::{Counts, JobPage, Place, StoreResult, TopicPage, TopicPeek},
 };
 
 /// Topics of one script.
-const STEP: usize = 200;
+const TOPICS_PER_SCRIPT: usize = 200;
 
 impl RedisStore {
     pub(super) async fn topics_page(
@@ -22,7 +22,7 @@ impl RedisStore {
             if page.prefix.is_empty() { "+".to_owned() } else { format!("[{}\x7f", page.prefix) };
         let (mut topics, mut after) = (Vec::new(), page.after);
         while topics.len() < page.limit {
-            let limit = STEP.min(page.limit - topics.len());
+            let limit = TOPICS_PER_SCRIPT.min(page.limit - topics.len());
             let first = match (&after, page.prefix.as_str()) {
                 (Some(after), prefix) if after.as_str() >= prefix => format!("({after}"),
                 (_, "") => "-".to_owned(),

@@ -4,7 +4,7 @@ use super::{Machine, Write};
 use crate::{
     job::{After, Due, Event, Millis, State, Topic, next},
     store::{
-        Peek, PromoteCounts, Next, Now, Promoted,
+        Next, Now, Peek, PromoteCounts, Promoted,
         file::index::{Entry, Slot},
     },
 };
@@ -35,7 +35,13 @@ impl Machine {
     }
 
     /// The next attempt counts from the end of the TTR, so it does not matter when this runs.
-    fn promote_one(&mut self, now: Now, slot: Slot, moves: &mut PromoteCounts, writes: &mut Vec<Write>) {
+    fn promote_one(
+        &mut self,
+        now: Now,
+        slot: Slot,
+        moves: &mut PromoteCounts,
+        writes: &mut Vec<Write>,
+    ) {
         let entry = self.index.entry(slot);
         let (was, deadline) = (entry.state, entry.at);
         let (after, due_at) = match (&entry.attempt, was) {

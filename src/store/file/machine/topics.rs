@@ -4,7 +4,7 @@ use super::{Machine, Write};
 use crate::{
     job::{Event, State, Topic, UnixMillis, next},
     store::{
-        Counts, Claim, ClaimPage, MAX_BATCH, Now, Place, TopicPeek, TopicPage,
+        Claim, ClaimPage, Counts, MAX_BATCH, Now, Place, TopicPage, TopicPeek,
         file::index::{Entry, Slot},
     },
 };

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     job::{Change, Due, Event, JobId, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{
-        Bury, Claim, Transitioned, Now, Release, Reply, Touch,
+        Bury, Claim, Now, Release, Reply, Touch, Transitioned,
         file::index::{Rules, Slot},
     },
 };

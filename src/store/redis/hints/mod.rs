@@ -28,20 +28,20 @@ use super::{
 };
 use crate::{
     job::{Bucket, Topic},
-    store::{Heard, Hint, StoreError},
+    store::{Hint, StoreError, Subscription},
 };
 
 /// Hints that may wait for the queue; more are dropped.
-const HEARD: usize = 4096;
+const MAX_RECEIVED: usize = 4096;
 /// Topics that may wait to be told of; more are dropped.
-const TOLD: usize = 4096;
+const MAX_UNPUBLISHED: usize = 4096;
 /// How often it is compared which node has which bucket; the pause after a lost connection; and the
 /// silence after which a connection is tried.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a node may take to pass news on.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time between two tellings: what comes meanwhile goes together.
-const BREATH: Duration = Duration::from_millis(1);
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Both directions. Nothing is told or heard before somebody listens: a program that only moves
 /// jobs is no server.
@@ -86,12 +86,13 @@ impl Hints {
     }
 
     /// Begins to listen; none if somebody does already.
-    pub(super) fn hear(&self) -> Option<Heard> {
-        let (subscribers, heard) = mpsc::channel(HEARD);
+    pub(super) fn subscribe(&self) -> Option<Subscription> {
+        let (subscribers, heard) = mpsc::channel(MAX_RECEIVED);
         let start = || {
             let (nodes, outbox) = (&self.nodes, &self.outbox);
-            let telling = tokio::spawn(tell(Arc::clone(nodes), Arc::clone(outbox)));
-            let listening = tokio::spawn(listen(Arc::clone(nodes), Arc::clone(outbox), subscribers));
+            let telling = tokio::spawn(publish_waiting(Arc::clone(nodes), Arc::clone(outbox)));
+            let listening =
+                tokio::spawn(listen(Arc::clone(nodes), Arc::clone(outbox), subscribers));
             [telling, listening].map(AbortOnDropHandle::new)
         };
         match self.tasks.get() {
@@ -119,7 +120,7 @@ impl Hints {
         self.outbox.has_others(bucket)
     }
 
-    pub(super) fn tell(&self, hint: Hint) {
+    pub(super) fn publish(&self, hint: Hint) {
         let mut waiting = self.outbox.lock();
         match hint {
             Hint::Polled(bucket) => {
@@ -130,7 +131,7 @@ impl Hints {
             }
             Hint::Settings => waiting.settings = true,
             Hint::Ready { bucket, topic, count } => {
-                if !self.outbox.has_others(bucket) || waiting.ready.len() >= TOLD {
+                if !self.outbox.has_others(bucket) || waiting.ready.len() >= MAX_UNPUBLISHED {
                     return;
                 }
                 *waiting.ready.entry((bucket.index(), topic)).or_default() += count;
@@ -159,7 +160,7 @@ impl Outbox {
             let text = by_bucket.entry(bucket).or_insert_with(|| format!("{me} ready"));
             text.push_str(&format!(" {topic} {count}"));
         }
-        let polled = polled.into_iter().map(|bucket| (bucket, format!("{me} looked")));
+        let polled = polled.into_iter().map(|bucket| (bucket, format!("{me} polled")));
         let settings = settings.then(|| (0, format!("{me} settings")));
         polled.chain(by_bucket).chain(settings).collect()
     }
@@ -173,7 +174,7 @@ impl Outbox {
         }
         self.others[bucket.index()].store(true, Ordering::Relaxed);
         match words.next() {
-            Some("looked") => vec![Hint::Polled(bucket)],
+            Some("polled") => vec![Hint::Polled(bucket)],
             Some("settings") => vec![Hint::Settings],
             Some("ready") => {
                 let mut hints = Vec::new();
@@ -190,7 +191,7 @@ impl Outbox {
 }
 
 /// Tells what waits, for ever. What cannot be told is dropped.
-async fn tell(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
+async fn publish_waiting(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
     loop {
         outbox.wake.notified().await;
         let mut by_node: HashMap<String, (Arc<Node>, Pipeline, Vec<usize>)> = HashMap::new();
@@ -204,7 +205,7 @@ async fn tell(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
             buckets.push(bucket);
         }
         let all = by_node.into_values().map(async |(node, pipeline, buckets)| {
-            let told = tokio::time::timeout(PATIENCE, node.pipeline(&pipeline)).await;
+            let told = tokio::time::timeout(PUBLISH_TIMEOUT, node.pipeline(&pipeline)).await;
             let Ok(Ok(answers)) = told else { return };
             for (bucket, answer) in buckets.into_iter().zip(answers) {
                 let Ok(Value::Int(listeners)) = answer else { continue };
@@ -213,7 +214,7 @@ async fn tell(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
             }
         });
         futures::future::join_all(all).await;
-        tokio::time::sleep(BREATH).await;
+        tokio::time::sleep(PUBLISH_INTERVAL).await;
     }
 }
 
@@ -227,7 +228,8 @@ async fn listen(nodes: Arc<Nodes>, outbox: Arc<Outbox>, heard: mpsc::Sender<Hint
                 has.entry(node.name.clone()).or_insert((node, Vec::new())).1.push(bucket);
             }
         }
-        subscribers.retain(|name, (buckets, _)| has.get(name).is_some_and(|(_, now)| now == buckets));
+        subscribers
+            .retain(|name, (buckets, _)| has.get(name).is_some_and(|(_, now)| now == buckets));
         for (name, (node, buckets)) in has {
             subscribers.entry(name).or_insert_with(|| {
                 let subscriber = Subscriber {
@@ -239,6 +241,6 @@ async fn listen(nodes: Arc<Nodes>, outbox: Arc<Outbox>, heard: mpsc::Sender<Hint
                 (buckets, AbortOnDropHandle::new(tokio::spawn(subscriber.run())))
             });
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }

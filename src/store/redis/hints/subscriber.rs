@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use redis::{Pipeline, PushInfo, PushKind, Value};
 use tokio::sync::mpsc;
 
-use super::{Outbox, PAUSE};
+use super::{Outbox, RETRY_INTERVAL};
 use crate::{
     job::Bucket,
     store::{Hint, redis::servers::node::Connector},
@@ -32,7 +32,7 @@ impl Subscriber {
                     told = cause;
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 
@@ -60,7 +60,7 @@ impl Subscriber {
         loop {
             let push = tokio::select! {
                 push = pushed.recv() => push,
-                () = tokio::time::sleep(PAUSE) => {
+                () = tokio::time::sleep(RETRY_INTERVAL) => {
                     // An old master, and one that is frozen, would be silent for ever.
                     let ping = redis::cmd("PING");
                     let answer = connection.send_packed_command(&ping).await;

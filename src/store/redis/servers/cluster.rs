@@ -22,7 +22,7 @@ use super::{
     confirm::Confirmation,
     connection::Failure,
     dial::Dialer,
-    node::{Endpoint, Node, Connector},
+    node::{Connector, Endpoint, Node},
     preflight::{Preflight, distinct},
     requirements,
 };
@@ -32,11 +32,11 @@ use crate::store::{
 };
 
 /// The longest time between two looks at the map.
-const PAUSE: Duration = Duration::from_secs(1);
+const MAP_INTERVAL: Duration = Duration::from_secs(1);
 /// The shortest.
-const BREATH: Duration = Duration::from_millis(50);
+const MIN_MAP_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a node may take to tell the map.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a call waits for the map when a node has sent it elsewhere.
 const HOP: Duration = Duration::from_millis(500);
 
@@ -262,10 +262,10 @@ impl Shared {
                 self.take_up(map);
             }
             self.polled.send_modify(|looks| *looks += 1);
-            tokio::time::sleep(BREATH).await;
+            tokio::time::sleep(MIN_MAP_INTERVAL).await;
             tokio::select! {
                 () = self.look.notified() => {}
-                () = tokio::time::sleep(PAUSE) => {}
+                () = tokio::time::sleep(MAP_INTERVAL) => {}
             }
         }
     }
@@ -280,7 +280,7 @@ impl Shared {
                 for question in questions() {
                     pipeline.add_command(question);
                 }
-                let answers = timeout(PATIENCE, node.pipeline(&pipeline)).await.ok()?.ok()?;
+                let answers = timeout(MAP_TIMEOUT, node.pipeline(&pipeline)).await.ok()?.ok()?;
                 let [info, slots]: [Result<Value, Failure>; 2] = answers.try_into().ok()?;
                 judge(info.ok()?, &slots.ok()?, host)
             });
@@ -290,7 +290,8 @@ impl Shared {
         }
         let hosts = distinct(table.map.masters().into_iter().chain(self.seeds.iter().cloned()));
         let asked = hosts.iter().map(async |host| {
-            let (info, slots) = timeout(PATIENCE, question(&self.dialer, host)).await.ok()?.ok()?;
+            let (info, slots) =
+                timeout(MAP_TIMEOUT, question(&self.dialer, host)).await.ok()?.ok()?;
             judge(info, &slots, host)
         });
         let known = join_all(asked).await.into_iter().flatten();

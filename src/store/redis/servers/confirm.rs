@@ -23,7 +23,7 @@ use super::{
 use crate::store::StoreError;
 
 /// How long a confirmation may take, in milliseconds. Shorter than any answer may take.
-const PATIENCE: u32 = 2_000;
+const CONFIRM_TIMEOUT_MS: u32 = 2_000;
 /// Most calls of one batch.
 const MOST: usize = 64;
 /// A write that always propagates: its one field comes and goes. It begins by freeing, so a full
@@ -60,7 +60,7 @@ impl Confirmation {
     fn short_patience(self) -> u32 {
         match self {
             Self::Replica => 1_000,
-            Self::Aof => PATIENCE,
+            Self::Aof => CONFIRM_TIMEOUT_MS,
         }
     }
 
@@ -166,7 +166,7 @@ impl Writer {
             self.confirm_former(&keys).await?;
         }
         self.sure_of = None;
-        let (answers, confirmation) = match self.send(commands, &keys, PATIENCE).await {
+        let (answers, confirmation) = match self.send(commands, &keys, CONFIRM_TIMEOUT_MS).await {
             Ok(sent) => sent,
             Err(failure) => {
                 // WAIT ends by itself long before: the next batch would wait in vain as well.
@@ -200,9 +200,7 @@ impl Writer {
             }
             // The keys of the batch are elsewhere, or nothing may be written: the same would
             // have become of the batch.
-            Waited::Refused(Failure { remedy, error }) => {
-                Err(Failure { remedy, ..away(&error) })
-            }
+            Waited::Refused(Failure { remedy, error }) => Err(Failure { remedy, ..away(&error) }),
             Waited::Failed(failure) => {
                 // It is no master any more, or its AOF is off: a new connection finds that out.
                 self.connection.renew("the server confirms nothing");

@@ -1,4 +1,4 @@
-//! What a store has written of itself on its servers: the layout on one, an epoch in every bucket.
+//! What a store has written of itself on its servers: the layout on one, an incarnation in every bucket.
 
 use redis::aio::MultiplexedConnection;
 
@@ -32,13 +32,13 @@ impl Preflight {
         host: &Host,
         connection: &mut MultiplexedConnection,
     ) -> Result<bool, OpenError> {
-        let pattern = keys::every_epoch(&self.prefix);
+        let pattern = keys::every_incarnation(&self.prefix);
         let mut cursor = 0_u64;
         for _ in 0..MOST_SCANS {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
             let (next, found): (u64, Vec<String>) = self.ask(host, connection, &scan).await?;
-            if found.iter().any(|key| keys::is_epoch(&self.prefix, key)) {
+            if found.iter().any(|key| keys::is_incarnation(&self.prefix, key)) {
                 return Ok(false);
             }
             if next == 0 {
@@ -73,8 +73,8 @@ impl Preflight {
         Ok(())
     }
 
-    /// The epoch of each of these keys, made where there is none; and which were missing.
-    pub async fn epochs(
+    /// The incarnation of each of these keys, made where there is none; and which were missing.
+    pub async fn incarnations(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
@@ -87,11 +87,11 @@ impl Preflight {
             let mut get = redis::cmd("GET");
             all.push(self.ask(host, connection, get.arg(key)).await?);
         }
-        let mut epochs = Vec::with_capacity(keys.len());
+        let mut incarnations = Vec::with_capacity(keys.len());
         let mut missing = Vec::new();
         for (index, (&key, found)) in keys.iter().zip(all).enumerate() {
-            let epoch = match found {
-                Some(epoch) => epoch,
+            let incarnation = match found {
+                Some(incarnation) => incarnation,
                 None => {
                     let mut set = redis::cmd("SET");
                     set.arg(key).arg(made).arg("NX").arg("GET");
@@ -100,8 +100,8 @@ impl Preflight {
                     other.unwrap_or_else(|| made.to_owned())
                 }
             };
-            epochs.push(epoch);
+            incarnations.push(incarnation);
         }
-        Ok((epochs, missing))
+        Ok((incarnations, missing))
     }
 }

@@ -24,13 +24,13 @@ use self::{
     connection::Failure,
     dial::Dialer,
     error::Remedy,
-    node::{Endpoint, Node, Connector},
+    node::{Connector, Endpoint, Node},
     preflight::Preflight,
     sentinel::Sentinels,
 };
 use super::{
     Host, Kind, RedisOptions,
-    epoch::Epochs,
+    incarnation::Incarnations,
     keys::{self, Keys},
 };
 use crate::{
@@ -69,7 +69,7 @@ pub struct Opened {
     pub nodes: Nodes,
     pub keys: Vec<Keys>,
     pub buckets: Buckets,
-    pub epochs: Epochs,
+    pub incarnations: Incarnations,
     pub preflight: Preflight,
 }
 
@@ -99,7 +99,7 @@ async fn await_layout(
     Err(OpenError::Unfit(format!(
         "there are buckets of a store, and its layout ({key}) is lost: set it again, as in SET {key} \
          \"schema=2 hash=xxh3-64 buckets=16\" with the number of buckets it had; or, if it never had a \
-         job, delete the keys that end in :epoch; or use another store.prefix"
+         job, delete the keys that end in :incarnation; or use another store.prefix"
     )))
 }
 
@@ -107,7 +107,8 @@ async fn await_layout(
 async fn ways(options: &RedisOptions, preflight: &Preflight) -> Result<Vec<Connector>, OpenError> {
     let dialer = Dialer::to_redis(options)?;
     let url = &options.url;
-    let connector = |endpoint| Connector { endpoint, dialer: dialer.clone(), preflight: preflight.clone() };
+    let connector =
+        |endpoint| Connector { endpoint, dialer: dialer.clone(), preflight: preflight.clone() };
     Ok(match &url.kind {
         Kind::Single => vec![connector(Endpoint::At(url.hosts[0].clone()))],
         Kind::Sentinel { master } => {
@@ -143,7 +144,7 @@ async fn connect(ways: Vec<Connector>) -> Result<(Vec<Up>, Option<OpenError>), O
 }
 
 impl Nodes {
-    /// Connects, judges every server, records or compares the layout and the epochs.
+    /// Connects, judges every server, records or compares the layout and the incarnations.
     ///
     /// A node of a cluster that is away does not hinder a start, unless it has the layout or what
     /// is set for topics, or the store is new. What is not there, or not ready, is waited for up to
@@ -213,19 +214,23 @@ impl Nodes {
         let has = |host: &Host, slot| map.as_ref().is_none_or(|map| map.master(slot) == Some(host));
         for (_, host, connection) in &mut up {
             let own = keys.iter().find(|keys| has(host, keys.slot)).unwrap_or(&keys[0]);
-            preflight.probe(host, connection, &own.epoch).await?;
+            preflight.probe(host, connection, &own.incarnation).await?;
         }
-        let epochs = Epochs::new(buckets, options.accept_data_loss);
+        let incarnations = Incarnations::new(buckets, options.accept_data_loss);
         for (_, host, connection) in &mut up {
             let (own, names): (Vec<usize>, Vec<&str>) = (keys.iter().enumerate())
                 .filter(|(_, keys)| has(host, keys.slot))
-                .map(|(bucket, keys)| (bucket, keys.epoch.as_str()))
+                .map(|(bucket, keys)| (bucket, keys.incarnation.as_str()))
                 .unzip();
-            let (found, missing) = preflight.epochs(host, connection, &names, epochs.made()).await?;
-            own.iter().zip(found).for_each(|(&bucket, epoch)| epochs.remember(bucket, epoch));
+            let (found, missing) =
+                preflight.incarnations(host, connection, &names, incarnations.made()).await?;
+            own.iter()
+                .zip(found)
+                .for_each(|(&bucket, incarnation)| incarnations.remember(bucket, incarnation));
             if !is_new {
                 let missing: Vec<usize> = missing.into_iter().map(|index| own[index]).collect();
-                epochs.lost(&missing, "it has no epoch: it was emptied while no server ran");
+                incarnations
+                    .lost(&missing, "it has no incarnation: it was emptied while no server ran");
             }
         }
         // Last of all: a layout says that everything else was written.
@@ -253,7 +258,7 @@ impl Nodes {
         let up = nodes.all().into_iter().map(|node| async move { node.up().await });
         let all = futures::future::join_all(up);
         drop(tokio::time::timeout(dial::CONNECT_TIMEOUT, all).await);
-        Ok(Opened { nodes, keys, buckets, epochs, preflight })
+        Ok(Opened { nodes, keys, buckets, incarnations, preflight })
     }
 
     /// The node that has a slot.

@@ -101,7 +101,8 @@ impl Node {
         let mut all = vec![(Arc::clone(&current), Arc::clone(&calls))];
         let confirmed = by.map(|by| {
             let current = Arc::default();
-            let writes = Connection::keep(format!("{name} (writes)"), None, connector.make(&current));
+            let writes =
+                Connection::keep(format!("{name} (writes)"), None, connector.make(&current));
             let writes = Arc::new(writes);
             all.push((current, Arc::clone(&writes)));
             Confirmed::new(writes, by, connector.preflight.is_cluster())

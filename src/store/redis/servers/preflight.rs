@@ -73,7 +73,7 @@ impl Preflight {
 
     /// Says which keys the store has.
     pub fn will_use(&self, keys: &[Keys]) {
-        self.used.get_or_init(|| keys.iter().map(|keys| keys.epoch.clone()).collect());
+        self.used.get_or_init(|| keys.iter().map(|keys| keys.incarnation.clone()).collect());
     }
 
     pub fn is_cluster(&self) -> bool {
@@ -97,7 +97,7 @@ impl Preflight {
         self.is_worth(host, connection, &info).await?;
         self.has_rights(host, connection).await?;
         match (self.agreed.get(), self.expected) {
-            // On a cluster only one node has the layout; there the epochs tell.
+            // On a cluster only one node has the layout; there the incarnations tell.
             (Some(&buckets), Expected::Standalone) => self.agree(host, connection, buckets).await,
             _ => Ok(()),
         }
@@ -221,9 +221,9 @@ impl Preflight {
         match self.ack {
             Ack::Memory => None,
             Ack::Replica => Some(Confirmation::Replica),
-            Ack::Fsync => *self
-                .fsync
-                .get_or_init(|| (requirements::version(info) >= Some(WAITAOF_SINCE)).then_some(Confirmation::Aof)),
+            Ack::Fsync => *self.fsync.get_or_init(|| {
+                (requirements::version(info) >= Some(WAITAOF_SINCE)).then_some(Confirmation::Aof)
+            }),
         }
     }
 
@@ -289,7 +289,7 @@ impl Preflight {
             return unfit(host, &why);
         }
         let hint = match is_unknown(cause) {
-            true => " (see store.user and store.password)",
+            true => " (see store.username and store.password)",
             false => "",
         };
         let (what, said) = (redis_at(host), format!("{cause}{hint}"));

@@ -16,9 +16,9 @@ use super::{dial::Dialer, preflight};
 use crate::store::{OpenError, redis::Host};
 
 /// How long the answer of one Sentinel may take.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time between two questions.
-const PAUSE: Duration = Duration::from_secs(1);
+const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The Sentinels of one master.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ impl Sentinels {
 
 async fn poll(asker: Arc<Asker>, current: Arc<watch::Sender<Option<Host>>>) {
     loop {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(QUESTION_INTERVAL).await;
         if let Ok(host) = asker.endpoint().await {
             note(&current, &host);
         }
@@ -79,15 +79,15 @@ impl Asker {
     /// in a moment, unless every one that answers refuses to tell.
     async fn endpoint(&self) -> Result<Host, OpenError> {
         let answers = self.hosts.iter().map(async |host| {
-            match tokio::time::timeout(PATIENCE, self.ask(host)).await {
+            match tokio::time::timeout(ANSWER_TIMEOUT, self.ask(host)).await {
                 Ok(Ok(Some(known))) => Ok(known),
                 Ok(Ok(None)) => Err((true, format!("{host} knows no such master"))),
                 Ok(Err(cause)) if preflight::is_unknown(&cause) => {
-                    let hint = "(see store.sentinel_user and store.sentinel_password)";
+                    let hint = "(see store.sentinel_username and store.sentinel_password)";
                     Err((false, format!("{host}: {cause} {hint}")))
                 }
                 Ok(Err(cause)) => Err((preflight::may_pass(&cause), format!("{host}: {cause}"))),
-                Err(_) => Err((true, format!("{host} did not answer within {PATIENCE:?}"))),
+                Err(_) => Err((true, format!("{host} did not answer within {ANSWER_TIMEOUT:?}"))),
             }
         });
         let (mut latest, mut causes, mut may_pass) = (None, Vec::new(), false);

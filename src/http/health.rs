@@ -28,7 +28,7 @@ pub(super) struct Ready {
     reasons: Vec<&'static str>,
     /// Buckets that are out of reach, if some are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    buckets_away: Vec<usize>,
+    buckets_unavailable: Vec<usize>,
 }
 
 /// The store is reachable and fit, timers move, and the server is not about to end. What limits it
@@ -43,11 +43,11 @@ pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Proble
     });
     let Readiness { away, store_full, clock_jumped } = checked?;
     let all = [
-        ("buckets_away", !away.is_empty()),
+        ("buckets_unavailable", !away.is_empty()),
         ("store_full", store_full),
         ("clock_jumped", clock_jumped),
     ];
     let reasons: Vec<_> = all.into_iter().filter(|(_, holds)| *holds).map(|(why, _)| why).collect();
     let status = if reasons.is_empty() { "ok" } else { "degraded" };
-    Ok(Json(Ready { status, reasons, buckets_away: away }))
+    Ok(Json(Ready { status, reasons, buckets_unavailable: away }))
 }

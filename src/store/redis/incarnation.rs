@@ -1,7 +1,7 @@
 //! Notices that a Redis was emptied, or is another one.
 //!
-//! Every bucket has an epoch: a text made with the store. This process remembers each. A bucket
-//! without its epoch, or with another, has lost the jobs it had.
+//! Every bucket has an incarnation: a text made with the store. This process remembers each. A bucket
+//! without its incarnation, or with another, has lost the jobs it had.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ const SAME_LOSS: Duration = Duration::from_secs(5);
 /// Noted of a bucket that has none.
 const MISSING: &str = "";
 
-pub(super) struct Epochs {
+pub(super) struct Incarnations {
     /// By bucket; none while its node was never reached.
     known: Mutex<Vec<Option<String>>>,
     made: String,
@@ -33,23 +33,23 @@ pub(super) struct Epochs {
     accept_data_loss: bool,
 }
 
-impl Epochs {
+impl Incarnations {
     pub(super) fn new(buckets: Buckets, accept_data_loss: bool) -> Self {
         let known = Mutex::new(vec![None; buckets.get().into()]);
         let made = format!("{:016x}", rand::random::<u64>());
         Self { known, made, lost: AtomicU64::new(0), reported: Mutex::default(), accept_data_loss }
     }
 
-    /// What a bucket without an epoch gets from this process.
+    /// What a bucket without an incarnation gets from this process.
     pub(super) fn made(&self) -> &str {
         &self.made
     }
 
-    pub(super) fn remember(&self, bucket: usize, epoch: String) {
-        self.lock()[bucket] = Some(epoch);
+    pub(super) fn remember(&self, bucket: usize, incarnation: String) {
+        self.lock()[bucket] = Some(incarnation);
     }
 
-    /// Compares what a bucket has now. Answers whether an epoch must be written there.
+    /// Compares what a bucket has now. Answers whether an incarnation must be written there.
     pub(super) fn compare(&self, bucket: Bucket, found: Option<String>) -> bool {
         let index = bucket.index();
         let noted = found.clone().unwrap_or_default();
@@ -79,13 +79,13 @@ impl Epochs {
     }
 
     /// How often a bucket was found to have lost its jobs.
-    pub(super) fn losses(&self) -> u64 {
+    pub(super) fn data_losses(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
     /// Refuses after a loss that nobody has accepted.
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        match self.losses() {
+        match self.data_losses() {
             lost if lost > 0 && !self.accept_data_loss => {
                 Err(StoreError::Replaced { applied: Applied::No })
             }
@@ -104,20 +104,20 @@ mod tests {
 
     #[test]
     fn each_loss_counts_once() {
-        let epochs = Epochs::new(Buckets::ONE, false);
+        let incarnations = Incarnations::new(Buckets::ONE, false);
         let bucket = Buckets::ONE.all().next().expect("one");
         let compare = |found: Option<&str>| {
-            let write = epochs.compare(bucket, found.map(ToOwned::to_owned));
-            (write, epochs.losses())
+            let write = incarnations.compare(bucket, found.map(ToOwned::to_owned));
+            (write, incarnations.data_losses())
         };
         assert_eq!(compare(Some("a")), (false, 0), "never seen before");
         assert_eq!(compare(Some("a")), (false, 0));
-        assert!(epochs.check().is_ok());
+        assert!(incarnations.check().is_ok());
         assert_eq!(compare(None), (true, 1));
         assert_eq!(compare(None), (true, 1), "not written yet");
-        epochs.remember(0, "b".to_owned());
+        incarnations.remember(0, "b".to_owned());
         assert_eq!(compare(Some("b")), (false, 1));
         assert_eq!(compare(Some("a")), (false, 1), "a look that was under way before");
-        assert!(matches!(epochs.check(), Err(StoreError::Replaced { .. })));
+        assert!(matches!(incarnations.check(), Err(StoreError::Replaced { .. })));
     }
 }

@@ -1,0 +1,18 @@
+//! Settings that had another name once. The old one is refused with the new one: a setting that is
+//! ignored would be worse.
+
+/// The old key and the new one.
+const RENAMED: [(&str, &str); 7] = [
+    ("timer.max_sleep", "timer.poll_interval"),
+    ("limits.body_bytes", "limits.max_body_bytes"),
+    ("store.user", "store.username"),
+    ("store.sentinel_user", "store.sentinel_username"),
+    ("queue.ttr", "job_defaults.ttr"),
+    ("queue.max_attempts", "job_defaults.max_attempts"),
+    ("queue.dead_retention", "job_defaults.dead_retention"),
+];
+
+/// What the setting of this name is called now, if it had another one. `is_it` compares.
+pub(super) fn new_name(is_it: impl Fn(&str) -> bool) -> Option<&'static str> {
+    RENAMED.iter().find(|(old, _)| is_it(old)).map(|(_, new)| *new)
+}
