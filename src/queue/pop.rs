@@ -49,7 +49,7 @@ impl Queue {
         if let Some(handed) = self.take(&pop, &mut trouble).await {
             return Ok(handed);
         }
-        if let Err(error) = self.look(&pop.topics).await {
+        if let Err(error) = self.peek(&pop.topics).await {
             trouble.away = Some(error);
         }
         loop {
@@ -77,7 +77,7 @@ impl Queue {
         mut trouble: Trouble,
     ) -> Result<PendingDelivery, StoreError> {
         if trouble.away.is_some() && !pop.wait.is_zero() {
-            trouble.away = self.look(&pop.topics).await.err();
+            trouble.away = self.peek(&pop.topics).await.err();
             if trouble.away.is_none()
                 && let Some(handed) = self.take(pop, &mut trouble).await
             {
@@ -154,12 +154,12 @@ impl Queue {
 
     /// Looks into every bucket and marks where there is something. The error is that of a bucket
     /// that could not be asked; the others were.
-    async fn look(&self, topics: &[Topic]) -> StoreResult<()> {
+    async fn peek(&self, topics: &[Topic]) -> StoreResult<()> {
         let buckets = self.store.buckets().all();
         let (servers, _) = divide(buckets.collect(), |&bucket| self.store.representative(bucket));
         let looks = servers.into_iter().map(async |(_, buckets)| {
             let parts = buckets.iter().map(|&bucket| (bucket, topics.to_vec())).collect();
-            let looks = timeout(PEEK_TIMEOUT, self.store.look(parts, false)).await;
+            let looks = timeout(PEEK_TIMEOUT, self.store.peek(parts, false)).await;
             let looks = looks.unwrap_or_else(|_| vec![Err(no_answer()); buckets.len()]);
             let mut all = Ok(());
             for (bucket, look) in buckets.into_iter().zip(looks) {

@@ -372,7 +372,7 @@ async fn call(
         match &look {
             Some((topics, with_deadlines)) => {
                 let parts = buckets.iter().copied().zip(topics.iter().cloned()).collect();
-                let looks = store.look(parts, *with_deadlines).await;
+                let looks = store.peek(parts, *with_deadlines).await;
                 Answers::Peeks(topics.clone(), *with_deadlines, looks)
             }
             None => Answers::Promoted(store.promote(buckets.clone(), DEADLINES_PER_PROMOTE).await),
@@ -442,7 +442,7 @@ mod tests {
         let topic: Topic = "t".parse().expect("a topic");
         loop {
             handle.polled_elsewhere(Bucket::FIRST);
-            let looks = store.look(vec![(Bucket::FIRST, vec![topic.clone()])], true).await;
+            let looks = store.peek(vec![(Bucket::FIRST, vec![topic.clone()])], true).await;
             if looks[0].as_ref().expect("a look").ready == [1] {
                 break;
             }

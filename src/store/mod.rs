@@ -134,7 +134,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads how many jobs of each of `topics` are ready and, with `deadlines`, how far the next
     /// deadline is.
-    async fn look(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
+    async fn peek(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
 
     /// Whether another process may work on this bucket, as far as hints tell.
     fn has_others(&self, _bucket: Bucket) -> bool {

@@ -124,7 +124,7 @@ pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
     let topic: Topic = "t".parse().expect("a topic");
     let asked = parts(&bench);
     let looks = asked.iter().map(|(bucket, _)| (*bucket, vec![topic.clone()])).collect();
-    for (look, (_, ids)) in bench.store.look(looks, true).await.into_iter().zip(&asked) {
+    for (look, (_, ids)) in bench.store.peek(looks, true).await.into_iter().zip(&asked) {
         assert_eq!(look.expect("a look").ready, [ids.len() as u64]);
     }
     let want = || PopRequest { topic: topic.clone(), count: 100, ttr: None };

@@ -46,7 +46,7 @@ macro_rules! in_one_bucket {
             })+
 
             async fn peek_in(&self, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek> {
-                one(self.look(vec![(bucket, topics)], true).await)
+                one(self.peek(vec![(bucket, topics)], true).await)
             }
         }
     };

@@ -76,7 +76,7 @@ impl Arrivals {
 
     pub(super) fn all_put(&self) {
         self.all_put.set(true);
-        self.look();
+        self.peek();
     }
 
     /// How many were put and not finished.
@@ -94,7 +94,7 @@ impl Arrivals {
         self.finished.borrow().len() as u64
     }
 
-    fn look(&self) {
+    fn peek(&self) {
         if self.all_put.get() && self.under_way() == 0 {
             self.complete.cancel();
         }
@@ -137,7 +137,7 @@ impl Arrivals {
         for job in jobs {
             self.finished.borrow_mut().insert(job.number()?);
         }
-        self.look();
+        self.peek();
         Ok(())
     }
 

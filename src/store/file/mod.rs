@@ -268,10 +268,10 @@ impl Store for FileStore {
         }
     }
 
-    async fn look(&self, parts: Parts<Vec<Topic>>, _deadlines: bool) -> StoreResults<Peek> {
+    async fn peek(&self, parts: Parts<Vec<Topic>>, _deadlines: bool) -> StoreResults<Peek> {
         let work = |(bucket, topics): (Bucket, Vec<Topic>)| {
             self.writer
-                .read(move |desk| Ok(desk.machines[bucket.index()].look(desk.now(), &topics)))
+                .read(move |desk| Ok(desk.machines[bucket.index()].peek(desk.now(), &topics)))
         };
         join_all(parts.into_iter().map(work)).await
     }

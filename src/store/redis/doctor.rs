@@ -134,7 +134,7 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
     for (host, mut connection) in reached {
         let own: Vec<(usize, &Keys)> =
             all.iter().enumerate().filter(|(_, keys)| has(&host, keys.slot)).collect();
-        let server = look(&preflight, &host, &mut connection, &own, &mut examined).await;
+        let server = inspect(&preflight, &host, &mut connection, &own, &mut examined).await;
         examined.servers.push(server);
         if examined.layout.is_some() {
             match contents(&options.prefix, &mut connection, &own, mend).await {
@@ -160,7 +160,7 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
     Ok(examined)
 }
 
-async fn look(
+async fn inspect(
     preflight: &Preflight,
     host: &Host,
     connection: &mut MultiplexedConnection,

@@ -263,7 +263,7 @@ impl Store for RedisStore {
         self.promote_due(buckets, limit).await
     }
 
-    async fn look(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek> {
+    async fn peek(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek> {
         self.peek_at(&parts, deadlines).await
     }
 

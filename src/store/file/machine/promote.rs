@@ -72,7 +72,7 @@ impl Machine {
         }
     }
 
-    pub(in crate::store::file) fn look(&self, now: Now, topics: &[Topic]) -> Peek {
+    pub(in crate::store::file) fn peek(&self, now: Now, topics: &[Topic]) -> Peek {
         Peek {
             next: self.next_deadline(now),
             ready: topics.iter().map(|topic| self.index.count(topic, State::Ready)).collect(),

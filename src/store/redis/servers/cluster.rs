@@ -238,7 +238,7 @@ impl Cluster {
     }
 
     /// Has the map looked at soon.
-    pub fn look(&self) {
+    pub fn peek(&self) {
         self.shared.look.notify_one();
     }
 
@@ -246,7 +246,7 @@ impl Cluster {
     pub async fn look_now(&self) {
         let mut polled = self.shared.polled.subscribe();
         polled.mark_unchanged();
-        self.look();
+        self.peek();
         drop(timeout(HOP, polled.changed()).await);
     }
 }

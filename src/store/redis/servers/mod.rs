@@ -348,7 +348,7 @@ impl Nodes {
                 Ok(())
             }
             (Remedy::FindMaster, Self::Many(cluster)) => {
-                cluster.look();
+                cluster.peek();
                 Err(failure.error)
             }
             _ => Err(failure.error),
