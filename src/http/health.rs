@@ -1,4 +1,4 @@
-//! The routes for whoever runs the server.
+//! The routes for operators.
 
 use std::sync::atomic::Ordering;
 

@@ -75,7 +75,7 @@ impl hyper::body::Body for HandedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if let Some(handed) = self.handed.take() {
             if self.peer.is_gone() {
-                // Not a byte of it may go out: the jobs will be somebody else's.
+                // Not a byte of it may go out: the jobs go to another consumer.
                 self.json = None;
                 return Poll::Ready(Some(Err(ErrorKind::ConnectionAborted.into())));
             }

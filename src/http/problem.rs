@@ -181,7 +181,7 @@ impl From<Refusal> for Problem {
             ),
             Refusal::NeverPopped => conflict(
                 "never_popped",
-                "nobody has popped this job yet, so nobody can act on it as its consumer; to be \
+                "this job has not been popped yet, so it has no consumer; to be \
                  rid of it, delete it",
             ),
             Refusal::Reserved => {

@@ -66,7 +66,7 @@ impl Query {
         Ok(self.take("reservation")?.map(|text| Reservation::from_client(&text)))
     }
 
-    /// Refuses what nobody has taken.
+    /// Refuses parameters that the route does not know.
     pub(super) fn reject_unknown(self) -> Result<(), Problem> {
         match self.pairs.first() {
             None => Ok(()),

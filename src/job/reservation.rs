@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use super::state::Refusal;
 
-/// The token that a pop gives with each job; whoever lost the job cannot act on it any more.
+/// The token that a pop gives with each job; a consumer that lost the job can no longer act on it.
 ///
 /// 64 bits, written as 16 hexadecimal digits: 52 random ones of the pop call (its [`Nonce`]),
 /// then 12 that number the jobs of the call. A job's tokens differ in every pop and also in every
@@ -63,7 +63,7 @@ impl Reservation {
         Self(bits)
     }
 
-    /// May somebody act on a job whose last pop gave `last` and which was popped `attempt` times?
+    /// Whether a caller may act on a job whose last pop gave `last` and which was popped `attempt` times?
     /// `given` is the token sent, or none to go by id alone.
     ///
     /// # Errors

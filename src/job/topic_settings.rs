@@ -36,7 +36,7 @@ pub struct TopicSettings {
 pub enum SettingsNews {
     /// All that is set; nothing else is.
     All(TopicSettings),
-    /// What is set for these topics now. All others are as they were.
+    /// The settings of these topics now. All others are as they were.
     Changed {
         /// The version after these changes.
         version: u64,
@@ -45,7 +45,7 @@ pub enum SettingsNews {
     },
 }
 
-/// What is set for one topic.
+/// The settings of one topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopicChange {
     /// Which.

@@ -42,7 +42,7 @@ struct Inner<I, O> {
     weight: fn(&I) -> usize,
     /// Most of that in one call.
     limit: usize,
-    /// Where calls run, so that whoever ends the queue can wait for them.
+    /// Where calls run, so that closing the queue can wait for them.
     calls: TaskTracker,
     state: Mutex<State<I, O>>,
 }
@@ -206,11 +206,11 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State<I, O>> {
-        self.state.lock().expect("nobody panics while holding this lock")
+        self.state.lock().expect("no thread panics while holding this lock")
     }
 }
 
-/// Gives a call's answers to those who wait. A receiver that is gone: nobody needs the answer.
+/// Gives a call's answers to the callers. If a receiver is gone, its answer is not needed.
 fn deliver<O>(answered: Option<(StoreResults<O>, Groups<O>)>) {
     let Some((outcomes, groups)) = answered else { return };
     let missing = || Err(StoreError::unreadable("fewer replies than jobs"));

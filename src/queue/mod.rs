@@ -94,7 +94,7 @@ impl Queue {
     /// Starts the queue and its timers on the current runtime.
     ///
     /// # Errors
-    /// The store's: what is set for topics must be known before the first job is handed out.
+    /// The store's: topic settings must be known before the first job is delivered.
     pub async fn start(store: Arc<dyn Store>, settings: QueueSettings) -> StoreResult<Self> {
         let topics = Arc::new(TopicSettingsCache::new(store.settings(0).await?));
         let buckets = store.buckets();

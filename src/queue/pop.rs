@@ -1,7 +1,7 @@
 //! Popping, with and without waiting.
 //!
 //! A pop is served in the task that asked for it: it takes its places, looks, and sleeps until
-//! somebody marks one of its topics. Many who wake at once meet again in the coalescers and share
+//! one of its topics is marked. Many that wake at once meet again in the coalescers and share
 //! one call. If the task is dropped, because its client hung up, its places pass their wake-up on
 //! and whatever was reserved for it is given back.
 

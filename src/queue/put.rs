@@ -89,9 +89,9 @@ impl Queue {
         let Defaults { ttr, max_attempts, dead_retention } = self.settings.defaults;
         let own = topics.defaults.get(&put.topic).cloned().unwrap_or_default();
         let backoff = put.backoff.or(own.backoff);
-        // Whoever asks for a new id does not mean a job that has it by chance.
+        // A client that asks for a new id does not mean a job that has it by chance.
         let on_conflict = if put.id.is_some() { put.on_conflict } else { OnConflict::Reject };
-        // A list says how often, unless somebody says so in words.
+        // A list implies the number of attempts, unless the client gives one.
         let by_backoff = backoff.as_ref().and_then(Backoff::attempts);
         NewJob {
             id: put.id.unwrap_or_else(|| self.new_id(|bucket| part.has(bucket))),

@@ -56,6 +56,6 @@ impl Stats {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Counters>> {
-        self.0.lock().expect("nobody panics while holding this lock")
+        self.0.lock().expect("no thread panics while holding this lock")
     }
 }

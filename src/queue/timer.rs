@@ -242,7 +242,7 @@ impl Timer {
         let mut wants = false;
         for &bucket in buckets {
             let known = &mut deadlines.known[bucket.index()];
-            let has_others = self.store.has_others(self.store.representative(bucket));
+            let has_others = !self.store.is_alone(self.store.representative(bucket));
             wants |= mem::replace(&mut known.had_others, has_others)
                 || has_others
                 || known.last_poll.is_none()

@@ -39,7 +39,7 @@ struct OfBucket {
 }
 
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().expect("nobody panics while holding this lock")
+    value.lock().expect("no thread panics while holding this lock")
 }
 
 impl TimerHandle {

@@ -1,4 +1,4 @@
-//! What is set for topics, as this server knows it: pause, and defaults for new jobs.
+//! Topic settings, as this server knows it: pause, and defaults for new jobs.
 //!
 //! The store keeps it; each server asks, at least every `timer.poll_interval`, whether it has changed; one that
 //! is alone, every 8 times that.
@@ -45,7 +45,7 @@ impl TopicSettingsCache {
         let known = self.current().version;
         let Some(news) = store.settings(known).await? else { return Ok(()) };
         let resumed = self.current.write().expect(UNPOISONED).take(news);
-        // Whoever waits looks everywhere: there may be jobs in any bucket.
+        // Waiting pops check every bucket: there may be jobs in any.
         for topic in &resumed {
             for bucket in store.buckets().all() {
                 waiters.mark(topic, bucket, u64::MAX);
@@ -57,7 +57,7 @@ impl TopicSettingsCache {
 
 /// How many times longer it is not asked for changes while no other server is heard of.
 const WHEN_ALONE: u32 = 8;
-const UNPOISONED: &str = "nobody panics while holding this lock";
+const UNPOISONED: &str = "no thread panics while holding this lock";
 
 /// What keeps the settings up to date.
 pub(super) struct Refresher {
@@ -75,7 +75,7 @@ impl Refresher {
                 tracing::debug!(%error, "failed to read the settings of topics");
             }
             // Alone, it made the changes itself; hints may be lost, so it does ask now and then.
-            let is_alone = !self.store.has_others(Bucket::FIRST);
+            let is_alone = self.store.is_alone(Bucket::FIRST);
             let pause = if is_alone { self.pause * WHEN_ALONE } else { self.pause };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -129,7 +129,7 @@ impl Queue {
         self.topics.is_paused(topic)
     }
 
-    /// What is set for new jobs of a topic, as this server knows it.
+    /// The defaults for new jobs of a topic, as this server knows it.
     pub fn defaults(&self, topic: &Topic) -> TopicDefaults {
         self.topics.current().defaults.get(topic).cloned().unwrap_or_default()
     }

@@ -183,7 +183,7 @@ impl Unanswered {
     }
 
     fn lock(&self) -> MutexGuard<'_, Pops> {
-        self.pops.lock().expect("nobody panics while holding this lock")
+        self.pops.lock().expect("no thread panics while holding this lock")
     }
 }
 

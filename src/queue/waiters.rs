@@ -42,11 +42,11 @@ pub(super) struct Waiters {
 /// Where news for other servers go.
 pub(super) type Publish = Box<dyn Fn(Hint) + Send + Sync>;
 
-/// One topic that somebody pops from, or popped from a moment ago and left something.
+/// A topic with waiting consumers, or one whose consumers left jobs a moment ago.
 struct Entry {
     /// By bucket.
     marks: Box<[Mark]>,
-    /// By bucket: it has jobs that became ready here, for somebody here, and no other server was
+    /// By bucket: it has jobs that became ready here, for consumers here, and no other server was
     /// told of them.
     unannounced: Box<[bool]>,
     last_mark: u64,
@@ -78,7 +78,7 @@ impl Waiters {
         Self { buckets, topics: Mutex::default(), publish }
     }
 
-    /// Jobs have become ready through this server: marks, and tells the others if nobody here
+    /// Jobs have become ready through this server: marks, and tells the others if no consumer here
     /// waits for all of them.
     pub(super) fn ready(&self, topic: &Topic, bucket: Bucket, count: u64) {
         let left = self.mark(topic, bucket, count);
@@ -93,7 +93,7 @@ impl Waiters {
     }
 
     /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many who wait;
-    /// answers for how many nobody does. Of a topic that nobody here pops from, nothing is kept:
+    /// answers for how many no consumer does. Nothing is kept of a topic without consumers here:
     /// its first pop looks everywhere.
     pub(super) fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) -> u64 {
         let mut topics = self.lock();
@@ -220,7 +220,7 @@ impl Waiters {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Entry>> {
-        self.topics.lock().expect("nobody panics while holding this lock")
+        self.topics.lock().expect("no thread panics while holding this lock")
     }
 }
 
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(claimed(&waiters, &topic, 9), [(bucket, 5)]);
         drop(places);
         waiters.left(&topic, bucket, since, 0);
-        assert!(waiters.lock().is_empty(), "nothing is kept of a topic that nobody asks for");
+        assert!(waiters.lock().is_empty(), "nothing is kept of a topic without consumers");
     }
 
     #[test]
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_that_nobody_pops_from_leave_nothing_behind() {
+    fn topics_without_consumers_leave_nothing_behind() {
         let (waiters, topic, bucket) = waiters();
         waiters.mark(&topic, bucket, 1);
         assert!(waiters.lock().is_empty());
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn other_servers_are_told_of_what_nobody_here_takes() {
+    fn other_servers_are_told_of_jobs_without_a_consumer_here() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let tell = Arc::clone(&told);
         let waiters = Waiters::new(
@@ -449,10 +449,10 @@ mod tests {
         let told = || std::mem::take(&mut *told.lock().expect("no panic"));
         let ready = |count| Hint::Ready { bucket, topic: topic.clone(), count };
         waiters.ready(&topic, bucket, 2);
-        assert_eq!(told(), [ready(2)], "nobody waits");
+        assert_eq!(told(), [ready(2)], "no consumer waits");
         let place = waiters.register(std::slice::from_ref(&topic));
         waiters.ready(&topic, bucket, 1);
-        assert_eq!(told(), [], "somebody here has it");
+        assert_eq!(told(), [], "a consumer here has it");
         waiters.ready(&topic, bucket, 3);
         assert_eq!(told(), [ready(2)]);
         waiters.mark(&topic, bucket, 5);
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_pops_from_any_more_is_not_looked_for_and_forgotten() {
+    fn a_topic_without_consumers_is_no_longer_polled_and_is_forgotten() {
         let (waiters, topic, bucket) = waiters();
         let other = Buckets::SIXTEEN.all().next().expect("16 buckets");
         let two = [topic.clone(), "waited-for".parse().expect("a topic")];
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_topics_those_that_nobody_waits_for_are_not_kept() {
+    fn of_too_many_topics_those_without_waiting_consumers_are_dropped() {
         let (waiters, topic, bucket) = waiters();
         let many: Vec<Topic> =
             (0..MAX_KEPT).map(|n| format!("t{n}").parse().expect("a topic")).collect();

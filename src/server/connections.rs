@@ -188,7 +188,7 @@ impl Connections {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Slab<Arc<Link>>> {
-        self.shared.links.lock().expect("nobody panics while holding this lock")
+        self.shared.links.lock().expect("no thread panics while holding this lock")
     }
 }
 

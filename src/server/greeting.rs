@@ -37,7 +37,7 @@ pub(super) async fn greet(
     if !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "other machines can reach this server, and it asks nobody for a password: let a \
+            "other machines can reach this server, and it asks for no password: let a \
              firewall or a proxy with TLS and passwords decide who may, or set server.listen to \
              127.0.0.1"
         );

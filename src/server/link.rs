@@ -160,7 +160,7 @@ impl Link {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics while holding this lock")
+        self.state.lock().expect("no thread panics while holding this lock")
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Clock {
     /// The store's own: this machine's for the file store, the server's `TIME` on Redis.
     #[default]
     Own,
-    /// A time that somebody sets, for tests that do not sleep.
+    /// A time that a test sets, so that it need not sleep.
     Set(Arc<AtomicU64>),
 }
 
@@ -41,7 +41,7 @@ impl Clock {
     /// Moves a set clock by `span`.
     ///
     /// # Panics
-    /// With the store's own clock: nobody moves that one.
+    /// With the store's own clock, which no test moves.
     pub fn advance(&self, span: Millis) {
         match self {
             Self::Set(time) => time.fetch_add(span.get(), Ordering::SeqCst),

@@ -9,9 +9,9 @@ use crate::job::{Bucket, Topic};
 /// A piece of news.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
-    /// The timer of a bucket has looked there: nobody else need for a while.
+    /// A timer has polled the bucket: the others need not for a while.
     Polled(Bucket),
-    /// Jobs of a topic are ready that nobody waits for where this comes from.
+    /// Jobs of a topic are ready, and no consumer waits for them at the sender.
     Ready {
         /// Where.
         bucket: Bucket,
@@ -20,7 +20,7 @@ pub enum Hint {
         /// How many.
         count: u64,
     },
-    /// What is set for topics has changed.
+    /// Topic settings have changed.
     Settings,
 }
 

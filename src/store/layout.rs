@@ -39,7 +39,7 @@ impl Layout {
     }
 
     /// The buckets of a store whose text is `found`, if this program can work on it and `asked`
-    /// (a number that somebody set) agrees.
+    /// (a number that was set) agrees.
     ///
     /// # Errors
     /// [`OpenError::Layout`] names the part that differs and says what to do.

@@ -136,8 +136,9 @@ pub trait Store: Send + Sync + 'static {
     /// deadline is.
     async fn peek(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
 
-    /// Whether another process may work on this bucket, as far as hints tell.
-    fn has_others(&self, _bucket: Bucket) -> bool {
+    /// Whether, as far as hints tell, only this process works on the bucket: then it knows all
+    /// deadlines and settings itself. False where asking the store costs nothing.
+    fn is_alone(&self, _bucket: Bucket) -> bool {
         false
     }
 
@@ -284,7 +285,7 @@ pub struct Popped {
     pub left: u64,
 }
 
-/// A job and by which hold somebody acts on it; no reservation goes by id alone.
+/// A job and the reservation by which a caller acts on it; none goes by id alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The job.

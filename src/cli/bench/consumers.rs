@@ -177,7 +177,7 @@ impl Arrivals {
 }
 
 /// The time of this machine, since 1970.
-#[expect(clippy::disallowed_methods, reason = "lateness is what somebody outside sees")]
+#[expect(clippy::disallowed_methods, reason = "lateness is what a client sees")]
 pub(super) fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -37,7 +37,7 @@ type Failure = Box<dyn Error>;
 struct Run {
     bench: Bench,
     jobs: Rc<Jobs>,
-    /// Names that nobody else uses.
+    /// Names of this run alone.
     topics: Vec<String>,
     /// Another, where nothing that other phases left is taken for a late job.
     late_topic: String,

@@ -49,7 +49,7 @@ pub(super) async fn run(arguments: &Export, settings: &Settings) -> StoreResult<
         buckets: store.buckets().get(),
     };
     let done = async {
-        super::nobody_else_works_on(&*store).await?;
+        super::refuse_if_in_use(&*store).await?;
         let part = match file {
             Some(file) => Part::of(file, arguments.force)?,
             None => Part::standard_output(),
@@ -103,7 +103,7 @@ impl Exporter<'_> {
             0 => String::new(),
             damaged => format!(" (left out {damaged} damaged ones)"),
         };
-        let set = format!("and what is set for {topics} topics,");
+        let set = format!("and the settings of {topics} topics,");
         self.part.finish(&format!("exported {jobs} jobs{left_out}, {set}"))
     }
 
@@ -186,7 +186,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// Writes what is set for topics; how many there are.
+    /// Writes topic settings; how many there are.
     async fn topics(&mut self) -> StoreResult<u64> {
         let mut settings = TopicSettings::default();
         let news = self.store.settings(settings.version).await?;

@@ -48,7 +48,7 @@ pub(super) async fn run(file: &Path, settings: &Settings) -> StoreResult<()> {
         .map_err(|error| format!("failed to import {shown}: {error}; nothing was written"))?;
     let store = open_store(settings).await?;
     let done = async {
-        super::nobody_else_works_on(&*store).await?;
+        super::refuse_if_in_use(&*store).await?;
         take(&*store, &source, &content).await
     };
     let done = done.await;

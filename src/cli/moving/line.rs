@@ -1,7 +1,7 @@
 //! The format of an export: lines of JSON, each an object with one key that tells its kind.
 //!
 //! A head; for each bucket, in order, its jobs and a section line that counts and sums them up;
-//! what is set for topics; a total. Every byte is under a CRC-32 or compared: a cut or a flipped
+//! topic settings; a total. Every byte is under a CRC-32 or compared: a cut or a flipped
 //! bit is found before anything is made of the file. Persisted: another form of any line needs
 //! another [`VERSION`].
 
@@ -51,7 +51,7 @@ pub(super) struct Section {
     pub(super) crc32: String,
 }
 
-/// What is set for a topic.
+/// The settings of a topic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TopicLine {

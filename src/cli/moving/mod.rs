@@ -1,7 +1,7 @@
 //! `delay-queue export` and `import`: all jobs of a store as a file, and back into any store.
 //!
 //! So jobs move between stores, and to another number of buckets. Neither is a part of the server:
-//! they work on the store alone, and want nobody else to.
+//! they work on the store alone, and must be alone there.
 
 mod export;
 mod import;
@@ -68,7 +68,7 @@ fn is_standard(file: &Path) -> bool {
 }
 
 /// Jobs that move meanwhile would be missed or doubled. A file store has a lock for this.
-async fn nobody_else_works_on(store: &dyn Store) -> Result<(), Box<dyn Error>> {
+async fn refuse_if_in_use(store: &dyn Store) -> Result<(), Box<dyn Error>> {
     match store.servers().await? {
         0 => Ok(()),
         1 => Err("a server is at work on this store: stop it first".into()),

@@ -1,5 +1,5 @@
 //! Reads an export line by line and believes none of it: order, counts and sums are checked on the
-//! way, so whoever has come to the end has read what was written.
+//! way, so a reader at the end has read what was written.
 
 #[cfg(test)]
 mod tests;

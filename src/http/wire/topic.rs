@@ -1,4 +1,4 @@
-//! What is set for a topic.
+//! The settings of a topic.
 
 use serde::{Deserialize, de::IgnoredAny};
 

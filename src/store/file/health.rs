@@ -104,7 +104,7 @@ impl Health {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("nobody panics while holding this lock")
+        self.0.lock().expect("no thread panics while holding this lock")
     }
 }
 

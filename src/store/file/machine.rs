@@ -244,7 +244,7 @@ impl Machine {
         Some((self.index.entry(slot), self.index.topic(slot)))
     }
 
-    /// The job, if whoever sent this reservation may act on it.
+    /// The job, if this reservation may act on it.
     fn held(&self, held: &Claim) -> Reply<Slot> {
         let slot = self.index.find(&held.id).ok_or(Refusal::NotFound)?;
         let attempt = self.index.entry(slot).attempt.as_deref();
@@ -273,7 +273,7 @@ impl Machine {
         self.index.place(slot, State::Dead, died_at.after(kept));
     }
 
-    /// Gives a job that nobody holds another due time.
+    /// Gives a job without a holder another due time.
     fn schedule(&mut self, slot: Slot, state: State, due_at: UnixMillis, writes: &mut Vec<Write>) {
         self.index.place(slot, state, due_at);
         let entry = self.index.entry_mut(slot);
@@ -324,7 +324,7 @@ fn error_text(expired: bool) -> ErrorText {
 /// The error text of an attempt whose TTR ran out.
 pub(super) const EXPIRED: &str = "ttr expired";
 
-const POPPED: &str = "whoever holds a job has popped it";
+const POPPED: &str = "a held job has been popped";
 
 /// When a job falls, or fell, due.
 pub(super) fn due_at_of(entry: &Entry) -> UnixMillis {

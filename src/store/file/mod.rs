@@ -124,7 +124,7 @@ impl FileStore {
         self.writer.read(examine).await
     }
 
-    /// Changes what is set for a topic. Nobody else can: the version need not be on disk.
+    /// Changes a topic's settings. No other process can: the version need not be on disk.
     async fn set(&self, change: Write) -> StoreResult<()> {
         let version = Arc::clone(&self.settings_version);
         let write = move |desk: &mut WriterState| {

@@ -86,7 +86,7 @@ impl Pending {
     }
 }
 
-/// What is set for topics after `writes`, where the file has `settings`.
+/// Topic settings after `writes`, where the file has `settings`.
 pub(super) fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSettings {
     let named = |set: &mut TopicSettings, topic: &Topic, paused: bool| match paused {
         true => drop(set.paused.insert(topic.clone())),

@@ -1,7 +1,7 @@
 //! Takes out of a damaged store what can be read, into a new one.
 //!
 //! Every row is confirmed by its checksum before it is taken. A job whose attempts cannot be read
-//! comes as dead, so that nobody gets it who may not; what is missing is counted.
+//! comes as dead, so that it is not delivered by mistake; what is missing is counted.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -172,7 +172,7 @@ impl WriterState {
         self.pending.read_error(&self.writes, serial, || self.records.read_error(serial))
     }
 
-    /// What is set for topics after the work so far.
+    /// Topic settings after the work so far.
     pub(super) fn settings(&self) -> rusqlite::Result<TopicSettings> {
         Ok(settings_after(&self.writes, self.records.topics()?))
     }
@@ -224,7 +224,7 @@ impl Writer {
         let job = Box::new(move |desk: StoreResult<&mut WriterState>| -> Deliver {
             let done = desk.and_then(work);
             Box::new(move |committed: StoreResult<()>| {
-                // The caller may have gone: then nobody needs the answer.
+                // The caller may have gone; then its answer is not needed.
                 let _ = answer.send(committed.and(done));
             })
         });
@@ -249,7 +249,7 @@ impl Writer {
     }
 }
 
-const UNPOISONED: &str = "nobody panics while holding this lock";
+const UNPOISONED: &str = "no thread panics while holding this lock";
 
 fn write(mut desk: WriterState, arrivals: &Receiver<Work>) {
     // Whether there was work since the last step of the tidier.

@@ -62,7 +62,7 @@ pub struct Server {
     pub buckets: Vec<usize>,
     /// Jobs in them.
     pub counts: Counts,
-    /// How long ago the oldest deadline came that nobody has promoted yet, in ms.
+    /// How long ago the oldest deadline came that is not promoted yet, in ms.
     pub overdue: f64,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Incarnations {
     lost: AtomicU64,
     /// When the last loss of a bucket was told.
     reported: Mutex<HashMap<usize, Instant>>,
-    /// Whoever accepts the loss of jobs stays ready after it.
+    /// A server that accepts data loss stays ready after it.
     accept_data_loss: bool,
 }
 
@@ -83,7 +83,7 @@ impl Incarnations {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Refuses after a loss that nobody has accepted.
+    /// Refuses after a data loss that was not accepted.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match self.data_losses() {
             lost if lost > 0 && !self.accept_data_loss => {

@@ -111,7 +111,7 @@ pub(super) fn is_incarnation(prefix: &str, key: &str) -> bool {
     !bucket.is_empty() && bucket.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// What is set for topics has a tag of its own, so that it changes in one transaction.
+/// Topic settings have a tag of their own, so that they change in one transaction.
 fn of_topics(prefix: &str, name: &str) -> String {
     format!("{{{prefix}:topics}}:{name}")
 }

@@ -267,8 +267,8 @@ impl Store for RedisStore {
         self.peek_at(&parts, deadlines).await
     }
 
-    fn has_others(&self, bucket: Bucket) -> bool {
-        self.hints.has_others(bucket)
+    fn is_alone(&self, bucket: Bucket) -> bool {
+        !self.hints.has_others(bucket)
     }
 
     async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>> {

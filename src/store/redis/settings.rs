@@ -1,4 +1,4 @@
-//! What is set for topics: pause, and defaults for new jobs.
+//! Topic settings: pause, and defaults for new jobs.
 //!
 //! Beside the two hashes stands a log of their last changes: a server that knows a version reads the
 //! topics that have changed since, and not all of them. Hashes are read in pages, so neither holds
@@ -14,7 +14,7 @@ use crate::{
     store::StoreResult,
 };
 
-/// Changes that the log keeps: whoever has missed more reads everything.
+/// Changes that the log keeps: a server that missed more reads everything.
 const LOGGED: usize = 10_000;
 /// Entries of a log, or of a hash, that one command reads.
 const PAGE: usize = 500;
@@ -77,7 +77,7 @@ impl RedisStore {
         }
     }
 
-    /// What is set for these topics now.
+    /// The settings of these topics now.
     async fn changed(&self, topics: Vec<Topic>) -> StoreResult<Vec<TopicChange>> {
         let (paused, defaults) = (keys::paused(&self.prefix), keys::defaults(&self.prefix));
         let mut all = Vec::with_capacity(topics.len());
@@ -137,7 +137,7 @@ impl RedisStore {
         }
     }
 
-    /// Changes what is set for a topic, its version, and the log.
+    /// Changes a topic's settings, its version, and the log.
     pub(super) async fn set(
         &self,
         key: String,

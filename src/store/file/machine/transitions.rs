@@ -1,4 +1,4 @@
-//! What is done to one job that is named: by whoever holds it, or by an operator.
+//! What is done to one job that is named: by its consumer or by an operator.
 
 use std::sync::Arc;
 
@@ -176,7 +176,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Lets a job die by somebody's will, in whatever state it is; its due time stays what it was.
+    /// Buries a job in any state; its due time stays.
     fn bury_at(&mut self, slot: Slot, now: Now) {
         let due_at = due_at_of(self.index.entry(slot));
         self.attempt_mut(slot).due_at = due_at;

@@ -1,4 +1,4 @@
-//! Reads one job, and what is set for topics. Never within a transaction that writes: the engine
+//! Reads one job, and topic settings. Never within a transaction that writes: the engine
 //! refuses every further write of one that has met a damaged page.
 
 use std::os::unix::fs::FileExt;
@@ -138,12 +138,12 @@ impl Records {
         Ok(read.optional()?.flatten())
     }
 
-    /// What is set for all topics; a row that cannot be read is left aside.
+    /// The settings of all topics; a row that cannot be read is left aside.
     pub(in crate::store::file) fn topics(&self) -> rusqlite::Result<TopicSettings> {
         let mut settings = TopicSettings::default();
         match self.read_topics(&mut settings) {
             Err(cause) if self.is_damage(&cause) => {
-                tracing::error!(%cause, "left a part of what is set for topics aside: damaged");
+                tracing::error!(%cause, "skipped damaged topic settings");
             }
             done => done?,
         }

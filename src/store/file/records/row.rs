@@ -135,7 +135,7 @@ pub(in crate::store::file) fn text_checksum(text: Option<&str>) -> i64 {
     text.map_or(0, |text| low_half(xxh3_64(text.as_bytes())))
 }
 
-/// What is set for a topic.
+/// The settings of a topic.
 pub(in crate::store::file) fn topic_checksum(
     topic: &str,
     paused: bool,

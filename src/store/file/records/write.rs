@@ -215,7 +215,7 @@ impl Records {
         )
     }
 
-    /// Changes one of what is set for a topic.
+    /// Changes one setting of a topic.
     fn topic(&self, topic: &Topic, paused: Option<bool>, defaults: Option<Option<&str>>) -> Done {
         let mut select = self
             .connection

@@ -43,7 +43,7 @@ const PUBLISH_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time between two tellings: what comes meanwhile goes together.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Both directions. Nothing is told or heard before somebody listens: a program that only moves
+/// Both directions. Nothing is published or received before a subscriber starts: a program that only moves
 /// jobs is no server.
 pub(super) struct Hints {
     nodes: Arc<Nodes>,
@@ -55,8 +55,8 @@ pub(super) struct Hints {
 struct Outbox {
     waiting: Mutex<Waiting>,
     wake: Notify,
-    /// By bucket: somebody else listens, or nobody knows yet. Whoever comes is heard to look, and
-    /// whoever has gone is missing from the next telling's count.
+    /// By bucket: another server subscribes, or that is not known yet. A server that joins announces its polls, and
+    /// one that has gone is missing from the next publish's count.
     others: Vec<AtomicBool>,
     /// By bucket: this process listens too, and counts itself.
     listens: Vec<AtomicBool>,
@@ -85,7 +85,7 @@ impl Hints {
         Self { nodes: Arc::clone(nodes), outbox, tasks: OnceLock::new() }
     }
 
-    /// Begins to listen; none if somebody does already.
+    /// Subscribes; none if this process has done so already.
     pub(super) fn subscribe(&self) -> Option<Subscription> {
         let (subscribers, heard) = mpsc::channel(MAX_RECEIVED);
         let start = || {

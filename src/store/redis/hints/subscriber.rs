@@ -28,7 +28,10 @@ impl Subscriber {
             if let Err(cause) = ended {
                 // For ever is fine: then timers look for themselves.
                 if cause != told {
-                    tracing::warn!(cause, "failed to hear other servers; timers look instead");
+                    tracing::warn!(
+                        cause,
+                        "lost the subscription to hints; falling back to polling"
+                    );
                     told = cause;
                 }
             }
@@ -87,7 +90,7 @@ impl Subscriber {
         }
     }
 
-    /// Whoever begins to listen cannot know yet who else does.
+    /// A new subscriber cannot know yet which others there are.
     fn listens(&self, listens: bool) {
         for &bucket in &self.buckets {
             self.outbox.listens[bucket].store(listens, Ordering::Relaxed);

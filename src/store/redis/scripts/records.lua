@@ -119,7 +119,7 @@ local function find(id, text)
   return { attempt = a, rules = rules, topic = topic }
 end
 
--- The attempt on which somebody may act who sent this reservation ('' goes by id alone); else
+-- The attempt on which this reservation may act ('' goes by id alone); else
 -- nil and the refusal. `text` is its record: there is one exactly when attempt > 0.
 local function judge(text, id, reservation)
   local a = parse_attempt(text)

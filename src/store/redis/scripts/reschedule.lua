@@ -57,7 +57,7 @@ local function reschedule(id, text, schedule, new_crc, ...)
     note('body', id, long)
   end
   if a then
-    -- Whoever let the TTR run out may still release it, by the new rules.
+    -- A consumer whose TTR expired may still release it, by the new rules.
     a.rules = rules_now
     note('attempt', id, attempt_text(a))
   end

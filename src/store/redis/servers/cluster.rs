@@ -166,7 +166,7 @@ struct Shared {
     preflight: Preflight,
     by: Option<Confirmation>,
     seeds: Vec<Host>,
-    /// The slots of the buckets, and of what is set for topics.
+    /// The slots of the buckets and of the topic settings.
     buckets: BTreeSet<u16>,
     topics: u16,
     table: RwLock<Arc<Table>>,

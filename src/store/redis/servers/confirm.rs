@@ -149,7 +149,7 @@ impl Writer {
                 Err(failure) => replies.iter().map(|_| Err(failure.clone())).collect(),
             };
             for (reply, answer) in replies.into_iter().zip(answers) {
-                let _ = reply.send(answer); // whoever is gone needs no answer
+                let _ = reply.send(answer); // the caller may have gone
             }
         }
     }

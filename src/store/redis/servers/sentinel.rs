@@ -1,6 +1,6 @@
 //! Asks Sentinels who the master is: at every connect, and once a second.
 //!
-//! An old master may go on answering OK for seconds after another one was chosen, so somebody
+//! An old master may go on answering OK for seconds after another one was chosen, so a client
 //! watches, and a connection to who is not the master any more is given up. A Sentinel that is cut
 //! off from the others knows an old master: of different answers the latest configuration counts.
 //! Source of the protocol: "Guidelines for Redis clients with support for Redis Sentinel".
