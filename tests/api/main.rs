@@ -6,16 +6,18 @@ mod batches;
 #[expect(dead_code, reason = "no fault is brought about here")]
 #[path = "../support/cluster.rs"]
 mod cluster_of_redis;
-mod holds;
-mod ops;
-mod part_away;
+mod lost_answers;
+mod node_down;
+mod operations;
+mod polling;
 #[expect(dead_code, reason = "few faults are brought about here")]
 #[path = "../support/proxy.rs"]
 mod proxy;
 mod put_and_pop;
+mod reservations;
 #[path = "../support/resp.rs"]
 mod resp;
-mod sent_back;
+mod round_trip;
 mod server;
 mod several_servers;
 #[path = "../support/shared_cluster.rs"]
@@ -24,10 +26,8 @@ mod store_away;
 #[path = "../support/mod.rs"]
 mod support;
 mod topics;
-mod unanswered;
 mod unreadable;
 mod waiting;
-mod watching;
 
 /// Runs each case on each store.
 macro_rules! on_each_store {
@@ -62,7 +62,7 @@ on_each_store! {
         every_route_is_served_under_v1_too,
         a_job_can_be_looked_at_and_deleted_in_any_state,
         a_living_id_is_refused_kept_or_replaced;
-    holds:
+    reservations:
         a_job_that_is_not_finished_in_time_comes_back_and_the_first_consumer_is_fenced,
         spent_attempts_end_in_dead,
         a_release_gives_the_job_back_by_its_delay_or_its_backoff,
@@ -93,7 +93,7 @@ on_each_store! {
         a_bad_batch_is_refused,
         an_unknown_id_or_a_wrong_reservation_is_refused,
         nonsense_never_makes_a_500;
-    sent_back:
+    round_trip:
         null_means_absent_in_every_request,
         a_job_can_be_sent_back_as_a_get_showed_it,
         null_removes_a_backoff_and_nothing_else,
@@ -112,7 +112,7 @@ on_each_store! {
         a_topic_has_defaults_for_jobs_that_do_not_say,
         the_backoff_of_a_payment_callback_ends_in_dead_and_comes_back,
         many_deleted_jobs_do_not_hold_up_a_live_one;
-    ops:
+    operations:
         health_and_readiness_are_told,
         every_answer_has_a_request_id,
         every_json_answer_ends_with_a_newline,

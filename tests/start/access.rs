@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use crate::{
+    outputs::{Logged, Place, store, text, untouched},
     process::Process,
     resp::{Reply, ask},
-    said::{Logged, Place, store, text, untouched},
     shared_cluster,
     support::Redis,
 };

@@ -19,8 +19,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{
     memory::freeze,
+    outputs::{Logged, Place, store},
     process::Process,
-    said::{Logged, Place, store},
     support::Redis,
 };
 

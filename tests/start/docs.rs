@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::{
     access::{smallest, use_all},
+    outputs::{Place, store},
     process::Process,
-    said::{Place, store},
     support::Redis,
 };
 

@@ -5,9 +5,9 @@ use std::fs;
 use serde_json::json;
 
 use crate::{
+    outputs::{Place, store, untouched},
     process::Process,
     resp::ask,
-    said::{Place, store, untouched},
     shared_cluster,
     support::{Redis, free_port},
 };

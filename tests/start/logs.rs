@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    said::{Logged, Place, store},
+    outputs::{Logged, Place, store},
     support::Redis,
 };
 

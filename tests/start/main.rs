@@ -1,7 +1,6 @@
 //! Starting, stopping and refusing to start, with the real binary; and what the documentation shows.
 
 mod access;
-mod awaited;
 mod bench;
 #[expect(dead_code, reason = "no fault is brought about here")]
 #[path = "../support/cluster.rs"]
@@ -10,27 +9,28 @@ mod connections;
 mod damaged;
 mod docs;
 mod doctor;
-mod guarded;
-mod kinds;
 mod logs;
 mod memory;
 mod moving;
+mod outputs;
 #[expect(dead_code, reason = "here no metrics are read")]
 #[path = "../support/process.rs"]
 mod process;
+mod protected_servers;
 mod refusals;
 #[path = "../support/resp.rs"]
 mod resp;
-mod said;
 mod settings;
 #[path = "../support/shared_cluster.rs"]
 mod shared_cluster;
 #[path = "../support/signal.rs"]
 mod signal;
 mod signals;
+mod store_urls;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
+mod waiting_for_redis;
 
 /// Runs the program to its end; it waits for no store.
 fn output(dir: &std::path::Path, arguments: &[&str]) -> std::process::Output {

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::{
     connections::{ask, slow_reader},
+    outputs::{Place, store},
     process::Process,
-    said::{Place, store},
     signal::Frozen,
     support::Redis,
 };

@@ -3,8 +3,8 @@
 use std::process::Output;
 
 use crate::{
+    outputs::{Logged, Place, text},
     process::program,
-    said::{Logged, Place, text},
     support::Redis,
 };
 

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::{
     output,
+    outputs::{Logged, Place},
     process::Process,
-    said::{Logged, Place},
 };
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,9 +12,9 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use serde_json::json;
 
 use crate::{
+    outputs::{Place, store},
     process::Process,
     resp::ask,
-    said::{Place, store},
     support::{Redis, free_port, redis_server},
 };
 

@@ -11,17 +11,17 @@ mod shared_cluster;
 #[path = "../support/mod.rs"]
 mod support;
 
-mod alike;
 mod batches;
 mod bench;
 mod calls;
 mod concurrency;
 mod damage;
+mod equivalence;
 mod file_damaged;
 mod file_only;
-mod holds;
 mod model;
 mod redis_only;
+mod reservations;
 mod restore;
 mod schedule;
 mod table;
@@ -55,7 +55,7 @@ conformance! {
     table:
         every_event_in_every_state_does_what_the_table_says,
         every_event_without_a_job_does_what_the_table_says;
-    holds:
+    reservations:
         going_by_id_alone_needs_a_job_that_was_popped,
         a_second_pop_ends_the_first_hold,
         a_hold_survives_its_ttr_until_somebody_else_pops,

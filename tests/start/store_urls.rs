@@ -8,9 +8,9 @@ use std::{
 };
 
 use crate::{
+    outputs::{Place, one_line, store, untouched},
     process::Process,
     resp::ask,
-    said::{Place, one_line, store, untouched},
     shared_cluster,
     support::{Redis, free_port},
 };

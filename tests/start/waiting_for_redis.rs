@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::{
+    outputs::{Logged, Place, one_line, store},
     process::Process,
     resp::ask,
-    said::{Logged, Place, one_line, store},
     support::{Redis, free_port, redis_server},
 };
 

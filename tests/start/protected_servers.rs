@@ -9,9 +9,9 @@ use std::{
 use serde_json::json;
 
 use crate::{
+    outputs::{Place, store},
     process::Process,
     resp::{Connection, Reply, ask},
-    said::{Place, store},
     support::{Redis, free_port, redis_server},
 };
 
