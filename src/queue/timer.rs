@@ -69,8 +69,21 @@ struct Known {
     /// At that last look another server was heard of. What one brings before it goes is asked for
     /// once more.
     had_others: bool,
+    /// Of [`TimerHandle::doubts`], how many there were then.
+    doubts: u64,
     /// A call is under way that will tell what is next.
     is_asked: bool,
+}
+
+impl Known {
+    /// Whether the next poll is to ask for the deadline. `doubts`: see [`TimerHandle::doubts`].
+    fn wants_deadline(&mut self, is_alone: bool, doubts: u64) -> bool {
+        let had_others = mem::replace(&mut self.had_others, !is_alone);
+        let is_in_doubt = mem::replace(&mut self.doubts, doubts) != doubts;
+        let is_new = self.last_poll.is_none();
+        let is_time = self.polls_without_deadline + 1 >= SKIPPED_POLLS;
+        !is_alone || had_others || is_in_doubt || is_new || is_time
+    }
 }
 
 /// What a call has brought, by bucket.
@@ -239,14 +252,10 @@ impl Timer {
     /// server is heard of all that there are came by this one. Still they are asked for now and then,
     /// since hints may be lost.
     fn wants_deadlines(&self, deadlines: &mut Deadlines, buckets: &[Bucket]) -> bool {
-        let mut wants = false;
+        let (mut wants, doubts) = (false, self.handle.doubts());
         for &bucket in buckets {
-            let known = &mut deadlines.known[bucket.index()];
-            let has_others = !self.store.is_alone(self.store.representative(bucket));
-            wants |= mem::replace(&mut known.had_others, has_others)
-                || has_others
-                || known.last_poll.is_none()
-                || known.polls_without_deadline + 1 >= SKIPPED_POLLS;
+            let is_alone = self.store.is_alone(self.store.representative(bucket));
+            wants |= deadlines.known[bucket.index()].wants_deadline(is_alone, doubts);
         }
         wants
     }
@@ -451,6 +460,20 @@ mod tests {
         }
         stop.cancel();
         running.await.expect("it ends");
+    }
+
+    #[test]
+    fn alone_it_asks_for_deadlines_when_something_may_have_set_one_unheard() {
+        let mut known = Known { last_poll: Some(Instant::now()), ..Known::default() };
+        assert!(!known.wants_deadline(true, 0), "it knows all of them");
+        assert!(known.wants_deadline(true, 1), "a call ended unknown");
+        assert!(!known.wants_deadline(true, 1), "that was asked for");
+        assert!(known.wants_deadline(false, 1), "another server works here");
+        assert!(known.wants_deadline(true, 1), "it has gone, and may have left one");
+        assert!(!known.wants_deadline(true, 1));
+        known.polls_without_deadline = SKIPPED_POLLS - 1;
+        assert!(known.wants_deadline(true, 1), "hints may be lost");
+        assert!(Known::default().wants_deadline(true, 0), "the first one");
     }
 
     fn schedule_that_knows(next_in: Duration) -> (Deadlines, UnixMillis) {

@@ -16,6 +16,8 @@ use crate::job::{Bucket, Buckets, UnixMillis};
 pub(super) struct TimerHandle {
     buckets: Vec<OfBucket>,
     nearer: Notify,
+    /// Calls whose outcome is unknown: each may have set deadlines that nothing tells of.
+    doubts: AtomicU64,
     last_round: Mutex<Instant>,
 }
 
@@ -54,6 +56,7 @@ impl TimerHandle {
         Self {
             buckets: buckets.all().map(of_bucket).collect(),
             nearer: Notify::new(),
+            doubts: AtomicU64::new(0),
             last_round: Mutex::new(Instant::now()),
         }
     }
@@ -73,6 +76,15 @@ impl TimerHandle {
                 self.nearer.notify_one();
             }
         }
+    }
+
+    /// A call has ended, and it is unknown whether it was done: its deadlines must be asked for.
+    pub(super) fn doubt(&self) {
+        self.doubts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn doubts(&self) -> u64 {
+        self.doubts.load(Ordering::SeqCst)
     }
 
     /// The earliest deadline told of since the last call. From here on any deadline wakes.

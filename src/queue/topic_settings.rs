@@ -75,11 +75,14 @@ impl Refresher {
                 tracing::debug!(%error, "failed to read the settings of topics");
             }
             // Alone, it made the changes itself; hints may be lost, so it does ask now and then.
-            let is_alone = self.store.is_alone(Bucket::FIRST);
-            let pause = if is_alone { self.pause * WHEN_ALONE } else { self.pause };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = stop.cancelled() => {}
+            for _ in 0..WHEN_ALONE {
+                tokio::select! {
+                    () = tokio::time::sleep(self.pause) => {}
+                    () = stop.cancelled() => return,
+                }
+                if !self.store.is_alone(self.store.representative(Bucket::FIRST)) {
+                    break;
+                }
             }
         }
     }
@@ -87,7 +90,7 @@ impl Refresher {
 
 impl Queue {
     /// Pauses or resumes a topic: here at once, on other servers as soon as they hear of it, and
-    /// within `timer.poll_interval` if they do not.
+    /// within eight times `timer.poll_interval` if they do not.
     ///
     /// # Errors
     /// The store's.

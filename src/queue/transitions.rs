@@ -100,12 +100,26 @@ impl Context {
                     let outcomes = call(Arc::clone(&context.store), parts).await;
                     let each = asked.into_iter().zip(outcomes).map(|((bucket, count), outcome)| {
                         let replies = outcome.inspect(|replies| after(&context, bucket, replies));
-                        of_each(replies, count)
+                        context.of_each(replies, count)
                     });
                     order.restore(each.collect())
                 }
             })
         })
+    }
+
+    /// What became of a part, for each of its jobs. One that may have been done has perhaps set
+    /// deadlines.
+    fn of_each<O>(&self, outcome: StoreResult<Vec<O>>, count: usize) -> StoreResults<O> {
+        match outcome {
+            Ok(replies) => replies.into_iter().map(Ok).collect(),
+            Err(error) => {
+                if error.applied() == Applied::Unknown {
+                    self.timer.doubt();
+                }
+                (0..count).map(|_| Err::<O, StoreError>(error.clone())).collect()
+            }
+        }
     }
 
     /// Returns what could not be handed over, for others to pop.
@@ -219,7 +233,7 @@ impl Context {
         let outcomes = self.store.put(parts).await;
         let each = asked.into_iter().zip(outcomes).map(|((bucket, topics), outcome)| {
             let outcome = outcome.inspect(|replies| self.placed(bucket, &topics, replies));
-            of_each(outcome, topics.len())
+            self.of_each(outcome, topics.len())
         });
         order.restore(each.collect())
     }
@@ -296,7 +310,7 @@ impl Context {
                     }
                     // When the bucket is back, the timer looks for consumers without a mark.
                     topics.for_each(|topic| self.waiters.unmark(&topic, *bucket));
-                    of_each(Err(error), pops.len())
+                    self.of_each(Err(error), pops.len())
                 }
             },
         );
@@ -341,12 +355,4 @@ fn share(
         }
     }
     all
-}
-
-/// What became of a part, for each of its jobs.
-fn of_each<O>(outcome: StoreResult<Vec<O>>, count: usize) -> StoreResults<O> {
-    match outcome {
-        Ok(replies) => replies.into_iter().map(Ok).collect(),
-        Err(error) => (0..count).map(|_| Err::<O, StoreError>(error.clone())).collect(),
-    }
 }

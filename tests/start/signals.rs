@@ -2,6 +2,7 @@
 
 use std::{
     io::Write,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -10,14 +11,19 @@ use serde_json::json;
 use crate::{
     output,
     outputs::{Logged, Place},
-    process::Process,
+    process::{Process, program},
+    support::free_port,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_the_server_in_order_and_at_once() {
     for signal in ["-TERM", "-INT", "-HUP"] {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let mut server = Process::start(dir.path(), &[]).await;
+        // Under nohup these tests would hand on that SIGHUP is ignored.
+        let (own, mut command) = (program(dir.path(), &[]), Command::new("env"));
+        command.arg("--default-signal=HUP").arg(own.get_program()).args(own.get_args());
+        command.current_dir(dir.path());
+        let mut server = Process::spawned(free_port(), command).await;
         server.post("/jobs", json!({"topic": "other", "id": "a"})).await.expect("an answer");
         let url = format!("{}/topics/t/pop?wait=60s", server.base);
         let waiting = tokio::spawn(reqwest::get(url));

@@ -140,9 +140,6 @@ impl Records {
         connection.pragma_update(None, "synchronous", "FULL")?;
         // In KiB: with the engine's own 2 MiB, pops read what was just written from the system again.
         connection.pragma_update(None, "cache_size", -16_384)?;
-        // In pages: carrying the log over costs syncs and writes, and the same pages change again soon.
-        // On a full disk the log must fit where the ballast was.
-        connection.pragma_update(None, "wal_autocheckpoint", 2000)?;
         // More damaged pages are noticed when they are read.
         connection.pragma_update(None, "cell_size_check", true)?;
         let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";

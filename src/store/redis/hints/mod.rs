@@ -172,7 +172,8 @@ impl Outbox {
         if words.next() == Some(&self.me) {
             return Vec::new();
         }
-        self.others[bucket.index()].store(true, Ordering::Relaxed);
+        // One that speaks here may listen everywhere; each publish corrects its own channel.
+        self.others.iter().for_each(|others| others.store(true, Ordering::Relaxed));
         match words.next() {
             Some("polled") => vec![Hint::Polled(bucket)],
             Some("settings") => vec![Hint::Settings],
@@ -209,8 +210,9 @@ async fn publish_waiting(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
             let Ok(Ok(answers)) = told else { return };
             for (bucket, answer) in buckets.into_iter().zip(answers) {
                 let Ok(Value::Int(listeners)) = answer else { continue };
-                let this = i64::from(outbox.listens[bucket].load(Ordering::Relaxed));
-                outbox.others[bucket].store(listeners > this, Ordering::Relaxed);
+                // One that does not listen itself cannot know who else would.
+                let listens = outbox.listens[bucket].load(Ordering::Relaxed);
+                outbox.others[bucket].store(!listens || listeners > 1, Ordering::Relaxed);
             }
         });
         futures::future::join_all(all).await;
