@@ -284,7 +284,7 @@ async fn without_its_channels_a_server_warns_once_and_looks_instead() {
     assert!(popped.contains("\"id\":\"x\""), "the other server's job: {popped}");
     // It tries again every second, and says it once.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
-    let said = deaf.wait_for("timers look instead");
+    let said = deaf.wait_for("falling back to polling");
     let warnings: Vec<&str> = said.lines().filter(|line| !line.contains(" INFO ")).collect();
     assert_eq!(warnings.len(), 1, "{said}");
 }

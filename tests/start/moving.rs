@@ -137,7 +137,7 @@ async fn everything_moves_from_a_file_to_redis_and_to_a_file_with_other_buckets(
     let before = place.fill(&[]).await;
     assert!(before[0].1.contains(&format!("\"body\":{BODY}")), "{}", before[0].1);
 
-    place.done(&["export", "one.ndjson"], &["exported 305 jobs", "set for 2 topics"]);
+    place.done(&["export", "one.ndjson"], &["exported 305 jobs", "the settings of 2 topics"]);
     place.done(
         &["--store", &url, "import", "one.ndjson"],
         &["imported 305 jobs; 0 of 305 were there already; set 2 topics", "as many jobs"],
