@@ -18,7 +18,7 @@ type StoreResult<T> = Result<T, Box<dyn Error>>;
 const TOPICS: usize = 100_000;
 
 /// Prints what it finds; an error if something must be mended.
-pub(super) fn run(settings: &Settings, repair: bool) -> StoreResult<()> {
+pub fn run(settings: &Settings, repair: bool) -> StoreResult<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = match settings.store.location()? {
         StoreUrl::File(dir) => runtime.block_on(on_file(&dir, settings, repair))?,

@@ -13,7 +13,7 @@ use crate::config::{Listen, Settings};
 /// How long connecting, asking and answering may each take.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(super) fn run(settings: &Settings) -> Result<(), Box<dyn Error>> {
+pub fn run(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let listen = settings.server.listen.reachable();
     let asked = ask(&listen).map_err(|cause| format!("failed to ask {listen}: {cause}"))?;
     if asked.starts_with("HTTP/1.1 200 ") {

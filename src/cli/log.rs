@@ -33,12 +33,12 @@ const DIFFERENT: usize = 10;
 const OF_REQUESTS: [&str; 3] = ["request_id", "path", "ms"];
 
 /// Starts the log of a command: every line is shown.
-pub(super) fn start(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
+pub fn start(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
     start_with(settings, None)
 }
 
 /// Starts the log of a server: what is repeated is counted, and said by [`Repeated::tell`].
-pub(super) fn start_summing(settings: &LogSettings) -> Result<Repeated, Box<dyn Error>> {
+pub fn start_summing(settings: &LogSettings) -> Result<Repeated, Box<dyn Error>> {
     let repeated = Repeated::default();
     start_with(settings, Some(repeated.clone()))?;
     Ok(repeated)
@@ -60,7 +60,7 @@ fn start_with(settings: &LogSettings, sums: Option<Repeated>) -> Result<(), Box<
 /// Warnings and errors that were shown already, by their places in the code. A client in a loop on
 /// a full disk must not fill the disk of the log.
 #[derive(Clone, Default)]
-pub(super) struct Repeated(Arc<Mutex<HashMap<Identifier, Place>>>);
+pub struct Repeated(Arc<Mutex<HashMap<Identifier, Place>>>);
 
 struct Place {
     since: Instant,
@@ -74,7 +74,7 @@ struct Place {
 
 impl Repeated {
     /// Tells every second, until it is dropped, what was repeated.
-    pub(super) async fn tell_for_ever(&self) -> Infallible {
+    pub async fn tell_for_ever(&self) -> Infallible {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         loop {
             ticks.tick().await;
@@ -84,7 +84,7 @@ impl Repeated {
 
     /// Tells what was repeated at places that began to be counted so long ago, and begins anew
     /// there.
-    pub(super) fn tell(&self, age: Duration) {
+    pub fn tell(&self, age: Duration) {
         let over: Vec<Place> = {
             let mut places = self.lock();
             places

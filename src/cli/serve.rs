@@ -12,7 +12,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-pub(super) fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
+pub fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let repeated = log::start_summing(&settings.log)?;
     server::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

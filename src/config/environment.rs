@@ -20,7 +20,7 @@ fn variable(key: &str) -> String {
 ///
 /// One with our prefix that is no setting is a mistake: it would be
 /// ignored without a word.
-pub(super) fn read(
+pub fn read(
     variables: impl Iterator<Item = (OsString, OsString)>,
     keys: &[String],
     given: &mut Given,

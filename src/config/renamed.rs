@@ -13,6 +13,6 @@ const RENAMED: [(&str, &str); 7] = [
 ];
 
 /// What the setting of this name is called now, if it had another one. `is_it` compares.
-pub(super) fn new_name(is_it: impl Fn(&str) -> bool) -> Option<&'static str> {
+pub fn new_name(is_it: impl Fn(&str) -> bool) -> Option<&'static str> {
     RENAMED.iter().find(|(old, _)| is_it(old)).map(|(_, new)| *new)
 }

@@ -8,13 +8,10 @@ use config::{Config, ConfigError, File, FileFormat, Map, Source, Value, ValueKin
 use super::{DEFAULTS, Flags, Settings, SettingsError, environment, renamed};
 
 /// The strongest value of each key that is given.
-pub(super) type Given = BTreeMap<String, Value>;
+pub type Given = BTreeMap<String, Value>;
 
 /// Reads all sources; what cannot be read is left at its default, and told by `errors`.
-pub(super) fn read(
-    flags: &Flags,
-    errors: &mut Vec<SettingsError>,
-) -> Result<Settings, ConfigError> {
+pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, ConfigError> {
     let defaults = File::from_str(DEFAULTS, FileFormat::Toml);
     let defaults = Config::builder().add_source(defaults).build()?;
     let mut given = Given::new();

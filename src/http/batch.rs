@@ -23,7 +23,7 @@ use crate::{
 
 /// The answer.
 #[derive(Serialize)]
-pub(super) struct Results {
+pub struct Results {
     results: Vec<ResultOfOne>,
 }
 
@@ -36,7 +36,7 @@ enum ResultOfOne {
 
 type Answer = Result<(Option<PartFailed>, Json<Results>), Problem>;
 
-pub(super) async fn put(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
+pub async fn put(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
     let puts = jobs(&content)?.into_iter().enumerate().map(|(index, json)| {
         let within = format!("jobs[{index}]");
         let put = parse::<wire::PutJob>(json.get().as_bytes(), &within)?;
@@ -56,11 +56,7 @@ pub(super) async fn put(State(app): State<App>, _: NoQuery, Content(content): Co
     .await
 }
 
-pub(super) async fn finish(
-    State(app): State<App>,
-    _: NoQuery,
-    Content(content): Content,
-) -> Answer {
+pub async fn finish(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
     let held = wishes::<wire::Finish>(&content, |held| &held.id)?;
     let call = async |held| app.queue.finish(held).await;
     answer(
@@ -72,11 +68,7 @@ pub(super) async fn finish(
     .await
 }
 
-pub(super) async fn release(
-    State(app): State<App>,
-    _: NoQuery,
-    Content(content): Content,
-) -> Answer {
+pub async fn release(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
     let releases = wishes::<wire::Release>(&content, |release| &release.held.id)?;
     let call = async |releases| app.queue.release(releases).await;
     answer(
@@ -88,7 +80,7 @@ pub(super) async fn release(
     .await
 }
 
-pub(super) async fn touch(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
+pub async fn touch(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
     let touches = wishes::<wire::Touch>(&content, |touch| &touch.held.id)?;
     let call = async |touches| app.queue.touch(touches).await;
     answer(
@@ -100,11 +92,7 @@ pub(super) async fn touch(State(app): State<App>, _: NoQuery, Content(content): 
     .await
 }
 
-pub(super) async fn delete(
-    State(app): State<App>,
-    _: NoQuery,
-    Content(content): Content,
-) -> Answer {
+pub async fn delete(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
     let ids = wishes::<IdOnly>(&content, |id| id)?;
     let call = async |ids| app.queue.delete(ids).await;
     answer(

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// The whole body of a request, within `limits.request_bytes`.
-pub(super) struct Content(pub(super) Bytes);
+pub struct Content(pub Bytes);
 
 impl FromRequest<App> for Content {
     type Rejection = Problem;

@@ -10,13 +10,13 @@ use super::problem::Problem;
 
 /// The cursors of one list. Each begins with a checksum over the list and the place, so that one
 /// of another list, or one that was changed, is refused instead of skipping jobs.
-pub(super) struct Cursor<'a> {
-    pub(super) topic: &'a Topic,
-    pub(super) state: State,
+pub struct Cursor<'a> {
+    pub topic: &'a Topic,
+    pub state: State,
 }
 
 impl Cursor<'_> {
-    pub(super) fn text(&self, position: &Position) -> String {
+    pub fn text(&self, position: &Position) -> String {
         let (at, tie) = match &position.after {
             Some(Place { at, tie }) => (at.get(), tie.as_str()),
             None => (0, ""),
@@ -25,7 +25,7 @@ impl Cursor<'_> {
         format!("{}-{place}", self.checksum(&place))
     }
 
-    pub(super) fn parse(&self, text: &str, queue: &Queue) -> Result<Position, Problem> {
+    pub fn parse(&self, text: &str, queue: &Queue) -> Result<Position, Problem> {
         let parsed = || {
             let (checksum, place) = text.split_once('-')?;
             if checksum != self.checksum(place) {

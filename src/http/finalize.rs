@@ -18,7 +18,7 @@ use super::{json, log::Asked, problem::Problem};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-pub(super) async fn finalize(request: Request, next: Next) -> Response {
+pub async fn finalize(request: Request, next: Next) -> Response {
     let (id, asked) = (request_id(&request), Asked::new(&request));
     let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
     let mut response = if encoded {

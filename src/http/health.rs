@@ -9,19 +9,19 @@ use super::{App, json::Json, problem::Problem};
 use crate::queue::Readiness;
 
 #[derive(Serialize)]
-pub(super) struct Fine {
+pub struct Fine {
     status: &'static str,
 }
 
 const FINE: Json<Fine> = Json(Fine { status: "ok" });
 
 /// The process lives.
-pub(super) async fn healthz() -> Json<Fine> {
+pub async fn healthz() -> Json<Fine> {
     FINE
 }
 
 #[derive(Serialize)]
-pub(super) struct Ready {
+pub struct Ready {
     status: &'static str,
     /// Why it is degraded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -33,7 +33,7 @@ pub(super) struct Ready {
 
 /// The store is reachable and fit, timers move, and the server is not about to end. What limits it
 /// without making it useless is a reason for "degraded", which is ready.
-pub(super) async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
+pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     if app.draining.load(Ordering::SeqCst) {
         return Err(Problem::shutting_down());
     }

@@ -18,7 +18,7 @@ async fn parameter(parts: &mut Parts, app: &App, field: &str) -> Result<String, 
 }
 
 /// A route that takes no parameters: one that is given is a mistake.
-pub(super) struct NoQuery;
+pub struct NoQuery;
 
 impl FromRequestParts<App> for NoQuery {
     type Rejection = Problem;
@@ -29,7 +29,7 @@ impl FromRequestParts<App> for NoQuery {
 }
 
 /// The job id of a path.
-pub(super) struct PathId(pub(super) JobId);
+pub struct PathId(pub JobId);
 
 impl FromRequestParts<App> for PathId {
     type Rejection = Problem;
@@ -41,7 +41,7 @@ impl FromRequestParts<App> for PathId {
 }
 
 /// The topics of a path: one, or a list with commas.
-pub(super) struct PathTopics(pub(super) Vec<Topic>);
+pub struct PathTopics(pub Vec<Topic>);
 
 impl FromRequestParts<App> for PathTopics {
     type Rejection = Problem;
@@ -65,7 +65,7 @@ impl FromRequestParts<App> for PathTopics {
 }
 
 /// The topic of a path that takes no list.
-pub(super) struct PathTopic(pub(super) Topic);
+pub struct PathTopic(pub Topic);
 
 impl FromRequestParts<App> for PathTopic {
     type Rejection = Problem;

@@ -20,7 +20,7 @@ use crate::{job, queue::QueueError, store::PutOutcome};
 
 type Answer = Result<Json<TransitionResponse>, Problem>;
 
-pub(super) async fn put(
+pub async fn put(
     State(app): State<App>,
     OriginalUri(uri): OriginalUri,
     _: NoQuery,
@@ -36,14 +36,14 @@ pub(super) async fn put(
 }
 
 /// Created, or a job that lived before.
-pub(super) fn placed_status(how: PutOutcome) -> StatusCode {
+pub fn placed_status(how: PutOutcome) -> StatusCode {
     match how {
         PutOutcome::Created => StatusCode::CREATED,
         PutOutcome::Kept | PutOutcome::Replaced => StatusCode::OK,
     }
 }
 
-pub(super) async fn get(
+pub async fn get(
     State(app): State<App>,
     PathId(id): PathId,
     _: NoQuery,
@@ -52,7 +52,7 @@ pub(super) async fn get(
     app.memory.answer(&JobResponse::from(app.queue.get(id).await?))
 }
 
-pub(super) async fn patch(
+pub async fn patch(
     State(app): State<App>,
     PathId(id): PathId,
     _: NoQuery,
@@ -67,7 +67,7 @@ pub(super) async fn patch(
     Ok(Json(job.into()))
 }
 
-pub(super) async fn delete(
+pub async fn delete(
     State(app): State<App>,
     PathId(id): PathId,
     uri: Uri,
@@ -78,7 +78,7 @@ pub(super) async fn delete(
     Ok(Json(TransitionResponse::in_state(id, was)))
 }
 
-pub(super) async fn finish(
+pub async fn finish(
     State(app): State<App>,
     PathId(id): PathId,
     uri: Uri,
@@ -89,7 +89,7 @@ pub(super) async fn finish(
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn release(
+pub async fn release(
     State(app): State<App>,
     PathId(id): PathId,
     uri: Uri,
@@ -100,7 +100,7 @@ pub(super) async fn release(
     Ok(Json(TransitionResponse::moved(id, &moved)))
 }
 
-pub(super) async fn touch(
+pub async fn touch(
     State(app): State<App>,
     PathId(id): PathId,
     uri: Uri,
@@ -111,7 +111,7 @@ pub(super) async fn touch(
     Ok(Json(TransitionResponse::held_until(id, until)))
 }
 
-pub(super) async fn bury(
+pub async fn bury(
     State(app): State<App>,
     PathId(id): PathId,
     uri: Uri,
@@ -122,7 +122,7 @@ pub(super) async fn bury(
     Ok(Json(TransitionResponse::in_state(id, job::State::Dead)))
 }
 
-pub(super) async fn kick(
+pub async fn kick(
     State(app): State<App>,
     PathId(id): PathId,
     uri: Uri,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::problem::Problem;
 
 /// An answer in JSON.
-pub(super) struct Json<T>(pub(super) T);
+pub struct Json<T>(pub T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
@@ -21,7 +21,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
 }
 
 /// A value as JSON, with a newline at the end.
-pub(super) fn line<T: Serialize>(value: &T) -> Result<Vec<u8>, Problem> {
+pub fn line<T: Serialize>(value: &T) -> Result<Vec<u8>, Problem> {
     let mut text = serde_json::to_vec(value).map_err(|error| {
         tracing::error!(%error, "failed to write an answer");
         Problem::internal()

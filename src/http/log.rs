@@ -13,7 +13,7 @@ use axum::{
 use super::{peer::Peer, problem::Problem};
 
 /// A request as the log names it.
-pub(super) struct Asked {
+pub struct Asked {
     method: Method,
     uri: Uri,
     peer: Option<Peer>,
@@ -24,7 +24,7 @@ pub(super) struct Asked {
 
 /// What an act on a whole topic has done, for the log.
 #[derive(Clone)]
-pub(super) struct Did(pub(super) String);
+pub struct Did(pub String);
 
 impl IntoResponseParts for Did {
     type Error = std::convert::Infallible;
@@ -36,14 +36,14 @@ impl IntoResponseParts for Did {
 
 /// How many jobs of a batch the store failed, and the first failure, for the log.
 #[derive(Clone)]
-pub(super) struct PartFailed {
-    pub(super) jobs: usize,
-    pub(super) first: Problem,
+pub struct PartFailed {
+    pub jobs: usize,
+    pub first: Problem,
 }
 
 impl PartFailed {
     /// Counts a job if it is the server that failed it.
-    pub(super) fn add(all: &mut Option<Self>, problem: &Problem) {
+    pub fn add(all: &mut Option<Self>, problem: &Problem) {
         match all {
             _ if !problem.status.is_server_error() => {}
             Some(all) => all.jobs += 1,
@@ -61,7 +61,7 @@ impl IntoResponseParts for PartFailed {
 }
 
 impl Asked {
-    pub(super) fn new(request: &Request) -> Self {
+    pub fn new(request: &Request) -> Self {
         Self {
             method: request.method().clone(),
             uri: request.uri().clone(),
@@ -72,12 +72,7 @@ impl Asked {
     }
 
     /// Logs what has become of it.
-    pub(super) fn answered(
-        &self,
-        response: &Response,
-        problem: Option<&Problem>,
-        id: &HeaderValue,
-    ) {
+    pub fn answered(&self, response: &Response, problem: Option<&Problem>, id: &HeaderValue) {
         let Self { method, uri, .. } = self;
         let (path, request_id) = (uri.path(), id.to_str().unwrap_or_default());
         let status = response.status().as_u16();

@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::{json, problem::Problem};
 
 /// What a byte of a request counts: it is held as it came, and again in what goes to the store.
-pub(super) const COPIES: usize = 2;
+pub const COPIES: usize = 2;
 /// What holds less than this may use the last part of the memory, an eighth: finishing, deleting
 /// and looking go on while large puts wait.
 const SMALL: usize = 16 << 10;
@@ -41,7 +41,7 @@ struct Inner {
 }
 
 /// What one request or answer holds of it. Given back when it is dropped.
-pub(super) struct Share {
+pub struct Share {
     memory: Memory,
     bytes: usize,
 }
@@ -54,17 +54,17 @@ impl Memory {
     }
 
     /// The bytes in use.
-    pub(super) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
 
     /// A share that holds nothing yet.
-    pub(super) fn share(&self) -> Share {
+    pub fn share(&self) -> Share {
         Share { memory: self.clone(), bytes: 0 }
     }
 
     /// Refuses what would read large answers while there is no room for them.
-    pub(super) fn has_room(&self) -> Result<(), Problem> {
+    pub fn has_room(&self) -> Result<(), Problem> {
         match self.used() < self.0.limit / 8 * 7 {
             true => Ok(()),
             false => Err(Problem::overloaded()),
@@ -72,13 +72,13 @@ impl Memory {
     }
 
     /// Waits for the turn to read a page of jobs, of which the size is known when it is read.
-    pub(super) async fn page(&self) -> Result<SemaphorePermit<'_>, Problem> {
+    pub async fn page(&self) -> Result<SemaphorePermit<'_>, Problem> {
         let permit = self.0.pages.acquire().await.map_err(|_| Problem::overloaded())?;
         self.has_room().map(|()| permit)
     }
 
     /// A value as JSON, if there is room for it.
-    pub(super) fn json<T: Serialize>(&self, value: &T) -> Result<Bytes, Problem> {
+    pub fn json<T: Serialize>(&self, value: &T) -> Result<Bytes, Problem> {
         let text = json::line(value)?;
         let mut share = self.share();
         share.grow(text.len())?;
@@ -86,7 +86,7 @@ impl Memory {
     }
 
     /// The answer to a read.
-    pub(super) fn answer<T: Serialize>(&self, value: &T) -> Result<Response, Problem> {
+    pub fn answer<T: Serialize>(&self, value: &T) -> Result<Response, Problem> {
         let kind = HeaderValue::from_static("application/json");
         Ok(([(CONTENT_TYPE, kind)], self.json(value)?).into_response())
     }
@@ -94,7 +94,7 @@ impl Memory {
 
 impl Share {
     /// Takes so many bytes more.
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         let Inner { limit, used, .. } = &*self.memory.0;
         let limit = if self.bytes + bytes <= SMALL { *limit } else { limit / 8 * 7 };
         let fits = |used: usize| Some(used + bytes).filter(|&used| used <= limit);
@@ -108,7 +108,7 @@ impl Share {
     }
 
     /// The same bytes, which hold this share until the last part of them is dropped.
-    pub(super) fn hold(self, bytes: Vec<u8>) -> Bytes {
+    pub fn hold(self, bytes: Vec<u8>) -> Bytes {
         struct Claim {
             bytes: Vec<u8>,
             _share: Share,

@@ -13,7 +13,7 @@ use super::App;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Everything is counted where it happens; here it is only written down.
-pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
+pub async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let mut registry = Registry::with_prefix("delay_queue");
     let mut counter = |name: &str, help: &str, value: u64| {
         let counter = Counter::<u64>::default();

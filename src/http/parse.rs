@@ -10,7 +10,7 @@ use super::problem::Problem;
 const SHOWN: usize = 200;
 
 /// Reads a JSON object. `within` is where in the request this text stands ("" or "jobs[3]").
-pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
+pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
     // Taken as it is, a list would fill the fields in their order.
     if !matches!(json.trim_ascii_start().first(), None | Some(b'{')) {
         return match serde_json::from_slice::<IgnoredAny>(json) {
@@ -31,7 +31,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Res
 }
 
 /// The same, where no body means all defaults.
-pub(super) fn parse_or_default<'a, T>(json: &'a [u8]) -> Result<T, Problem>
+pub fn parse_or_default<'a, T>(json: &'a [u8]) -> Result<T, Problem>
 where
     T: Deserialize<'a> + Default,
 {
@@ -39,7 +39,7 @@ where
 }
 
 /// Checks that the body of a route that takes none says nothing.
-pub(super) fn nothing(json: &[u8]) -> Result<(), Problem> {
+pub fn nothing(json: &[u8]) -> Result<(), Problem> {
     let fields: BTreeMap<String, IgnoredAny> = parse_or_default(json)?;
     match fields.into_keys().next() {
         None => Ok(()),

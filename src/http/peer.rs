@@ -16,13 +16,13 @@ impl Peer {
     }
 
     /// Where the client is.
-    pub(super) fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> Option<SocketAddr> {
         self.0.peer_addr().ok()
     }
 
     /// Asks the socket itself: that the client has hung up may be known there long before the
     /// runtime comes round to reading it.
-    pub(super) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         match SockRef::from(&*self.0).peek(&mut [MaybeUninit::uninit()]) {
             Ok(read) => read == 0,
             Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::queue::PendingDelivery;
 
-pub(super) async fn pop(
+pub async fn pop(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
     PathTopics(topics): PathTopics,

@@ -17,22 +17,22 @@ use crate::{
 
 /// What went wrong, for the client.
 #[derive(Debug, Clone)]
-pub(super) struct Problem {
-    pub(super) status: StatusCode,
-    pub(super) code: &'static str,
-    pub(super) detail: String,
-    pub(super) field: Option<String>,
+pub struct Problem {
+    pub status: StatusCode,
+    pub code: &'static str,
+    pub detail: String,
+    pub field: Option<String>,
     /// The job that has the id already.
-    pub(super) living: Option<Box<Living>>,
-    pub(super) applied: Applied,
+    pub living: Option<Box<Living>>,
+    pub applied: Applied,
     /// What it comes from, for the log alone.
-    pub(super) cause: Option<String>,
+    pub cause: Option<String>,
 }
 
 /// The problem as it is written. `type` is "about:blank" (RFC 9457, section 4.2.1): `title` is the
 /// status in words, and `code` says more.
 #[derive(Debug, Serialize)]
-pub(super) struct Written {
+pub struct Written {
     #[serde(rename = "type")]
     kind: &'static str,
     title: &'static str,
@@ -55,7 +55,7 @@ pub(super) struct Written {
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         Self {
             status,
             code,
@@ -68,7 +68,7 @@ impl Problem {
     }
 
     /// A field whose value is not allowed: `detail` completes "the field …".
-    pub(super) fn field(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
+    pub fn field(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
         let field = field.into();
         let detail = format!("`{field}` {}", detail.as_ref());
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", detail);
@@ -76,36 +76,36 @@ impl Problem {
     }
 
     /// Something is wrong with no field, but with the request: `detail` completes "the request …".
-    pub(super) fn request(detail: impl AsRef<str>) -> Self {
+    pub fn request(detail: impl AsRef<str>) -> Self {
         let detail = format!("the request {}", detail.as_ref());
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", detail)
     }
 
     /// The same of a field within another.
-    pub(super) fn within(self, outer: &str) -> Self {
+    pub fn within(self, outer: &str) -> Self {
         let Some(field) = self.field else { return self };
         let whole = format!("{outer}.{field}");
         let detail = self.detail.replacen(&format!("`{field}`"), &format!("`{whole}`"), 1);
         Self { field: Some(whole), detail, ..self }
     }
 
-    pub(super) fn body_too_large(detail: impl Into<String>) -> Self {
+    pub fn body_too_large(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
     }
 
-    pub(super) fn shutting_down() -> Self {
+    pub fn shutting_down() -> Self {
         let detail = "the server is shutting down: ask another one, or again in a moment";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail)
     }
 
-    pub(super) fn internal() -> Self {
+    pub fn internal() -> Self {
         let detail = "the server failed; its log tells more under this request_id";
         let problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
         Self { applied: Applied::Unknown, ..problem }
     }
 
     /// How long a client should wait before it asks again, in seconds.
-    pub(super) fn retry_after(&self) -> Option<&'static str> {
+    pub fn retry_after(&self) -> Option<&'static str> {
         let retry = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
         retry.contains(&self.status).then_some("1")
     }
@@ -118,12 +118,12 @@ impl Problem {
     }
 
     /// As the answer to a request.
-    pub(super) fn of_request(self, id: &str) -> Written {
+    pub fn of_request(self, id: &str) -> Written {
         Written { request_id: Some(id.to_owned()), ..self.write() }
     }
 
     /// As the result of one job of a batch.
-    pub(super) fn of_job(self, id: Option<JobId>) -> Written {
+    pub fn of_job(self, id: Option<JobId>) -> Written {
         Written { id, ..self.write() }
     }
 

@@ -5,12 +5,12 @@ use axum::http::Uri;
 use super::problem::Problem;
 use crate::job::{Millis, Reservation, State};
 
-pub(super) struct Query {
+pub struct Query {
     pairs: Vec<(String, String)>,
 }
 
 impl Query {
-    pub(super) fn new(uri: &Uri) -> Self {
+    pub fn new(uri: &Uri) -> Self {
         let query = uri.query().unwrap_or_default().as_bytes();
         Self { pairs: form_urlencoded::parse(query).into_owned().collect() }
     }
@@ -26,14 +26,14 @@ impl Query {
         Ok(found)
     }
 
-    pub(super) fn duration(&mut self, name: &str) -> Result<Option<Millis>, Problem> {
+    pub fn duration(&mut self, name: &str) -> Result<Option<Millis>, Problem> {
         let parse = |text: String| {
             Millis::from_query(&text).map_err(|error| Problem::field(name, error.to_string()))
         };
         self.take(name)?.map(parse).transpose()
     }
 
-    pub(super) fn number(&mut self, name: &str) -> Result<Option<u64>, Problem> {
+    pub fn number(&mut self, name: &str) -> Result<Option<u64>, Problem> {
         let parse = |text: String| {
             let refused = |_| Problem::field(name, format!("must be a whole number, got {text:?}"));
             text.parse().map_err(refused)
@@ -41,19 +41,19 @@ impl Query {
         self.take(name)?.map(parse).transpose()
     }
 
-    pub(super) fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
         self.take(name)
     }
 
     /// A number from 1 to `max`.
-    pub(super) fn limit(&mut self, default: u64, max: u64) -> Result<u64, Problem> {
+    pub fn limit(&mut self, default: u64, max: u64) -> Result<u64, Problem> {
         match self.number("limit")?.unwrap_or(default) {
             limit if (1..=max).contains(&limit) => Ok(limit),
             limit => Err(Problem::field("limit", format!("must be from 1 to {max}, got {limit}"))),
         }
     }
 
-    pub(super) fn state(&mut self) -> Result<Option<State>, Problem> {
+    pub fn state(&mut self) -> Result<Option<State>, Problem> {
         let parse = |text: String| {
             let state = State::ALL.into_iter().find(|state| state.name() == text);
             let allowed = "must be delayed, ready, reserved or dead";
@@ -62,12 +62,12 @@ impl Query {
         self.take("state")?.map(parse).transpose()
     }
 
-    pub(super) fn reservation(&mut self) -> Result<Option<Reservation>, Problem> {
+    pub fn reservation(&mut self) -> Result<Option<Reservation>, Problem> {
         Ok(self.take("reservation")?.map(|text| Reservation::from_client(&text)))
     }
 
     /// Refuses parameters that the route does not know.
-    pub(super) fn reject_unknown(self) -> Result<(), Problem> {
+    pub fn reject_unknown(self) -> Result<(), Problem> {
         match self.pairs.first() {
             None => Ok(()),
             Some((name, _)) => Err(Problem::field(name, "is not a parameter of this route")),

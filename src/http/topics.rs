@@ -26,7 +26,7 @@ const MAX_JOBS: u64 = 1000;
 /// Most jobs that one kick moves.
 const MAX_KICK: u64 = 1_000_000;
 
-pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Json<TopicsPage>, Problem> {
+pub async fn list(State(app): State<App>, uri: Uri) -> Result<Json<TopicsPage>, Problem> {
     let mut query = Query::new(&uri);
     let prefix = query.text("prefix")?.unwrap_or_default();
     let limit = query.limit(100, MAX_TOPICS)?;
@@ -49,7 +49,7 @@ pub(super) async fn list(State(app): State<App>, uri: Uri) -> Result<Json<Topics
     Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
 }
 
-pub(super) async fn get(
+pub async fn get(
     State(app): State<App>,
     PathTopic(topic): PathTopic,
     uri: Uri,
@@ -65,7 +65,7 @@ async fn shown(app: &App, topic: Topic) -> Result<Json<TopicResponse>, Problem> 
     Ok(Json(TopicResponse::in_full(topic, &look, paused, (defaults, since_start))))
 }
 
-pub(super) async fn put(
+pub async fn put(
     State(app): State<App>,
     PathTopic(topic): PathTopic,
     _: NoQuery,
@@ -79,7 +79,7 @@ pub(super) async fn put(
     Ok((did, shown(&app, topic).await.map_err(unsure)?))
 }
 
-pub(super) async fn pause(
+pub async fn pause(
     state: State<App>,
     topic: PathTopic,
     query: NoQuery,
@@ -88,7 +88,7 @@ pub(super) async fn pause(
     set_paused(state, topic, query, content, true).await
 }
 
-pub(super) async fn resume(
+pub async fn resume(
     state: State<App>,
     topic: PathTopic,
     query: NoQuery,
@@ -110,7 +110,7 @@ async fn set_paused(
     Ok((did, Json(Paused { topic, paused })))
 }
 
-pub(super) async fn jobs(
+pub async fn jobs(
     State(app): State<App>,
     PathTopic(topic): PathTopic,
     uri: Uri,
@@ -132,7 +132,7 @@ pub(super) async fn jobs(
     app.memory.answer(&JobsPage { jobs, damaged, cursor })
 }
 
-pub(super) async fn purge(
+pub async fn purge(
     State(app): State<App>,
     PathTopic(topic): PathTopic,
     uri: Uri,
@@ -146,7 +146,7 @@ pub(super) async fn purge(
     Ok((Did(format!("{purged} jobs purged")), Json(Purged { purged })))
 }
 
-pub(super) async fn kick(
+pub async fn kick(
     State(app): State<App>,
     PathTopic(topic): PathTopic,
     uri: Uri,

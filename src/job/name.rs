@@ -56,10 +56,10 @@ macro_rules! name {
 pub(super) use name;
 
 /// Reads a name from a text of any kind, without a copy of its own.
-pub(super) struct Parse<T>(PhantomData<T>);
+pub struct Parse<T>(PhantomData<T>);
 
 impl<T> Parse<T> {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self(PhantomData)
     }
 }
@@ -89,7 +89,7 @@ pub struct NameError {
 
 /// Checks `text` against ASCII letters, digits and the `extra` characters; `allowed` says the
 /// same to people.
-pub(super) fn check(text: &str, extra: &[u8], allowed: &'static str) -> Result<(), NameError> {
+pub fn check(text: &str, extra: &[u8], allowed: &'static str) -> Result<(), NameError> {
     let fits = (1..=MAX_LEN).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || extra.contains(&byte))
         && text != "."

@@ -97,7 +97,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     }
 
     /// For calls of at most `limit` jobs, where one of `I` counts as many as `weight` tells.
-    pub(super) fn weighing<F>(
+    pub fn weighing<F>(
         weight: fn(&I) -> usize,
         limit: usize,
         calls: &TaskTracker,

@@ -27,12 +27,12 @@ pub struct PendingDelivery {
 }
 
 /// How jobs are given back.
-pub(super) struct Returner {
-    pub(super) unpop: Dispatcher<Claim, Reply<Topic>>,
-    pub(super) tasks: TaskTracker,
-    pub(super) runtime: Handle,
+pub struct Returner {
+    pub unpop: Dispatcher<Claim, Reply<Topic>>,
+    pub tasks: TaskTracker,
+    pub runtime: Handle,
     /// Each is tried once more, and then no more.
-    pub(super) stop: CancellationToken,
+    pub stop: CancellationToken,
 }
 
 impl PendingDelivery {
@@ -51,7 +51,7 @@ impl PendingDelivery {
     }
 
     /// Takes the jobs of `other` too.
-    pub(super) fn join(&mut self, mut other: Self) {
+    pub fn join(&mut self, mut other: Self) {
         self.jobs.append(&mut other.jobs);
         if self.returner.is_none() {
             self.returner = other.returner.take();

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Sends each job to the server that has its bucket.
-pub(super) struct Dispatcher<I, O> {
+pub struct Dispatcher<I, O> {
     /// The bucket that stands for the server of a job.
     server_of: Box<dyn Fn(&I) -> Bucket + Send + Sync>,
     /// By bucket; in use are those of the buckets that stand for a server.
@@ -20,7 +20,7 @@ pub(super) struct Dispatcher<I, O> {
 
 impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
     /// `make` makes the coalescer of one server.
-    pub(super) fn new(
+    pub fn new(
         store: &Arc<dyn Store>,
         bucket_of: fn(&I, Buckets) -> Bucket,
         make: impl Fn() -> Coalescer<I, O>,
@@ -31,12 +31,12 @@ impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
     }
 
     #[cfg(test)]
-    pub(super) fn to_one(coalescer: Coalescer<I, O>) -> Self {
+    pub fn to_one(coalescer: Coalescer<I, O>) -> Self {
         Self { server_of: Box::new(|_| Bucket::FIRST), coalescers: vec![coalescer] }
     }
 
     /// Has jobs done, all servers at once. Answers what became of each, in their order.
-    pub(super) async fn submit(&self, jobs: Vec<I>) -> StoreResults<O> {
+    pub async fn submit(&self, jobs: Vec<I>) -> StoreResults<O> {
         if let [job] = &jobs[..] {
             let server = (self.server_of)(job);
             return self.coalescers[server.index()].submit(jobs).await;
@@ -49,10 +49,10 @@ impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
 }
 
 /// To which part each job went.
-pub(super) struct Order(Vec<usize>);
+pub struct Order(Vec<usize>);
 
 /// Divides jobs by bucket. The order of those that go to the same one stays.
-pub(super) fn divide<I>(jobs: Vec<I>, bucket: impl Fn(&I) -> Bucket) -> (Parts<Vec<I>>, Order) {
+pub fn divide<I>(jobs: Vec<I>, bucket: impl Fn(&I) -> Bucket) -> (Parts<Vec<I>>, Order) {
     let mut parts: Parts<Vec<I>> = Vec::new();
     let mut order = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -70,7 +70,7 @@ pub(super) fn divide<I>(jobs: Vec<I>, bucket: impl Fn(&I) -> Bucket) -> (Parts<V
 
 impl Order {
     /// What became of the jobs of each part, in the order in which the jobs were.
-    pub(super) fn restore<O>(self, parts: Vec<StoreResults<O>>) -> StoreResults<O> {
+    pub fn restore<O>(self, parts: Vec<StoreResults<O>>) -> StoreResults<O> {
         let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
         let missing = || Err(StoreError::unreadable("fewer replies than jobs"));
         let next = |part: usize| parts.get_mut(part).and_then(Iterator::next);

@@ -5,7 +5,7 @@ use crate::{
     store::{Bury, Claim, Release, Touch},
 };
 
-pub(super) trait HasJobId {
+pub trait HasJobId {
     fn id(&self) -> &JobId;
 
     /// It needs a hold on the job, and goes by the id alone.

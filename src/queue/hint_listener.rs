@@ -11,17 +11,17 @@ use crate::{
 };
 
 /// What follows the news of other servers.
-pub(super) struct HintListener {
-    pub(super) heard: Subscription,
-    pub(super) store: Arc<dyn Store>,
-    pub(super) timer: Arc<TimerHandle>,
-    pub(super) waiters: Arc<Waiters>,
-    pub(super) topics: Arc<TopicSettingsCache>,
+pub struct HintListener {
+    pub heard: Subscription,
+    pub store: Arc<dyn Store>,
+    pub timer: Arc<TimerHandle>,
+    pub waiters: Arc<Waiters>,
+    pub topics: Arc<TopicSettingsCache>,
 }
 
 impl HintListener {
     /// Runs until `stop`.
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    pub async fn run(mut self, stop: CancellationToken) {
         loop {
             let hint = tokio::select! {
                 hint = self.heard.recv() => hint,

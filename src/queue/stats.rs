@@ -32,15 +32,15 @@ pub struct Counters {
 
 /// The counts of all topics.
 #[derive(Default)]
-pub(super) struct Stats(Mutex<HashMap<Topic, Counters>>);
+pub struct Stats(Mutex<HashMap<Topic, Counters>>);
 
 impl Stats {
-    pub(super) fn of(&self, topic: &Topic) -> Counters {
+    pub fn of(&self, topic: &Topic) -> Counters {
         self.lock().get(topic).copied().unwrap_or_default()
     }
 
     /// Counts for each of these topics.
-    pub(super) fn count<'a>(
+    pub fn count<'a>(
         &self,
         topics: impl IntoIterator<Item = &'a Topic>,
         mut add: impl FnMut(&mut Counters),

@@ -10,25 +10,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::job::{Bucket, Buckets};
 
 /// How many jobs a bucket's turn lasts.
-pub(super) const JOBS_PER_BUCKET: u64 = 64;
+pub const JOBS_PER_BUCKET: u64 = 64;
 /// Parts into which the buckets are cut. A made id is found by trying, as many times as there
 /// are parts; so with more buckets than this, a turn is that of some neighbours.
 const PARTS: u16 = 16;
 
 /// Counts jobs.
 #[derive(Debug, Default)]
-pub(super) struct StickyBucket(AtomicU64);
+pub struct StickyBucket(AtomicU64);
 
 /// The buckets whose turn it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub struct Part {
     index: usize,
     width: usize,
 }
 
 impl StickyBucket {
     /// Where so many jobs should go, together.
-    pub(super) fn take(&self, jobs: usize, buckets: Buckets) -> Part {
+    pub fn take(&self, jobs: usize, buckets: Buckets) -> Part {
         // No step is longer than a turn, or some bucket's might be stepped over every time.
         let before = self.0.fetch_add((jobs as u64).min(JOBS_PER_BUCKET), Ordering::Relaxed);
         let width = usize::from(buckets.get().div_ceil(PARTS));
@@ -38,13 +38,13 @@ impl StickyBucket {
 }
 
 impl Part {
-    pub(super) fn has(self, bucket: Bucket) -> bool {
+    pub fn has(self, bucket: Bucket) -> bool {
         bucket.index() / self.width == self.index
     }
 }
 
 /// How many turns so many jobs have taken.
-pub(super) fn stretches(jobs: u64) -> usize {
+pub fn stretches(jobs: u64) -> usize {
     usize::try_from(jobs / JOBS_PER_BUCKET).unwrap_or_default()
 }
 

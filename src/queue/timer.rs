@@ -30,12 +30,12 @@ const SKIPPED_POLLS: u32 = 8;
 /// The last part of a sleep.
 const EXACTLY: Duration = Duration::from_millis(10);
 
-pub(super) struct Timer {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) handle: Arc<TimerHandle>,
-    pub(super) waiters: Arc<Waiters>,
-    pub(super) stats: Arc<Stats>,
-    pub(super) poll_interval: Duration,
+pub struct Timer {
+    pub store: Arc<dyn Store>,
+    pub handle: Arc<TimerHandle>,
+    pub waiters: Arc<Waiters>,
+    pub stats: Arc<Stats>,
+    pub poll_interval: Duration,
 }
 
 /// Sleeps to the microsecond by a thread of its own, which costs two switches of threads. So of a long
@@ -169,7 +169,7 @@ fn jitter() -> f64 {
 
 impl Timer {
     /// Runs until `stop`.
-    pub(super) async fn run(self, stop: CancellationToken) {
+    pub async fn run(self, stop: CancellationToken) {
         let mut deadlines = Deadlines::new(self.store.buckets().get().into());
         let mut calls = FuturesUnordered::new();
         while !stop.is_cancelled() {

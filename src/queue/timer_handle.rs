@@ -13,7 +13,7 @@ use tokio::{sync::Notify, time::Instant};
 use crate::job::{Bucket, Buckets, UnixMillis};
 
 /// Tells the timer of deadlines, and others how it is.
-pub(super) struct TimerHandle {
+pub struct TimerHandle {
     buckets: Vec<OfBucket>,
     nearer: Notify,
     /// Calls whose outcome is unknown: each may have set deadlines that nothing tells of.
@@ -45,7 +45,7 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl TimerHandle {
-    pub(super) fn new(buckets: Buckets) -> Self {
+    pub fn new(buckets: Buckets) -> Self {
         let of_bucket = |_| OfBucket {
             sleeps_until: AtomicU64::new(ANY),
             told: AtomicU64::new(u64::MAX),
@@ -67,7 +67,7 @@ impl TimerHandle {
 
     /// Tells the timer of a deadline that the store has; wakes it if that is nearer than what it
     /// knows of.
-    pub(super) fn wake_by(&self, bucket: Bucket, deadline: UnixMillis) {
+    pub fn wake_by(&self, bucket: Bucket, deadline: UnixMillis) {
         let bucket = self.of(bucket);
         if deadline.get() < bucket.sleeps_until.load(Ordering::SeqCst) {
             bucket.told.fetch_min(deadline.get(), Ordering::SeqCst);
@@ -79,16 +79,16 @@ impl TimerHandle {
     }
 
     /// A call has ended, and it is unknown whether it was done: its deadlines must be asked for.
-    pub(super) fn doubt(&self) {
+    pub fn doubt(&self) {
         self.doubts.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub(super) fn doubts(&self) -> u64 {
+    pub fn doubts(&self) -> u64 {
         self.doubts.load(Ordering::SeqCst)
     }
 
     /// The earliest deadline told of since the last call. From here on any deadline wakes.
-    pub(super) fn take_told(&self, bucket: Bucket) -> Option<UnixMillis> {
+    pub fn take_told(&self, bucket: Bucket) -> Option<UnixMillis> {
         let bucket = self.of(bucket);
         bucket.sleeps_until.store(ANY, Ordering::SeqCst);
         let told = bucket.told.swap(u64::MAX, Ordering::SeqCst);
@@ -96,70 +96,70 @@ impl TimerHandle {
     }
 
     #[cfg(test)]
-    pub(super) fn knows_a_deadline(&self, bucket: Bucket) -> bool {
+    pub fn knows_a_deadline(&self, bucket: Bucket) -> bool {
         self.of(bucket).sleeps_until.load(Ordering::SeqCst) < ANY
     }
 
     /// Another server's timer has looked into the bucket.
-    pub(super) fn polled_elsewhere(&self, bucket: Bucket) {
+    pub fn polled_elsewhere(&self, bucket: Bucket) {
         *lock(&self.of(bucket).polled_elsewhere) = Some(Instant::now());
     }
 
-    pub(super) fn last_poll_elsewhere(&self, bucket: Bucket) -> Option<Instant> {
+    pub fn last_poll_elsewhere(&self, bucket: Bucket) -> Option<Instant> {
         *lock(&self.of(bucket).polled_elsewhere)
     }
 
     /// The timer works.
-    pub(super) fn awake(&self) {
+    pub fn awake(&self) {
         *lock(&self.last_round) = Instant::now();
     }
 
     /// The next deadline of the bucket that the timer knows of; a nearer one wakes it.
-    pub(super) fn sleeps_until(&self, bucket: Bucket, deadline: Option<UnixMillis>) {
+    pub fn sleeps_until(&self, bucket: Bucket, deadline: Option<UnixMillis>) {
         let deadline = deadline.map_or(ANY, UnixMillis::get);
         self.of(bucket).sleeps_until.store(deadline, Ordering::SeqCst);
     }
 
     /// Completes when the timer must be awake.
-    pub(super) async fn woken(&self) {
+    pub async fn woken(&self) {
         self.nearer.notified().await;
     }
 
     /// The timer asks the store what is next.
-    pub(super) fn began(&self, bucket: Bucket) {
+    pub fn began(&self, bucket: Bucket) {
         let bucket = self.of(bucket);
         *lock(&bucket.busy_since) = Some(Instant::now());
         bucket.sleeps_until.store(ASKED, Ordering::SeqCst);
     }
 
     /// It has the answer.
-    pub(super) fn ended(&self, bucket: Bucket) {
+    pub fn ended(&self, bucket: Bucket) {
         *lock(&self.of(bucket).busy_since) = None;
     }
 
-    pub(super) fn succeeded(&self, bucket: Bucket) {
+    pub fn succeeded(&self, bucket: Bucket) {
         self.of(bucket).failing.store(false, Ordering::Relaxed);
     }
 
     /// Whether the call before had failed as well.
-    pub(super) fn failed(&self, bucket: Bucket) -> bool {
+    pub fn failed(&self, bucket: Bucket) -> bool {
         self.of(bucket).failing.swap(true, Ordering::Relaxed)
     }
 
     /// How many buckets there are.
-    pub(super) fn buckets(&self) -> usize {
+    pub fn buckets(&self) -> usize {
         self.buckets.len()
     }
 
     /// Numbers of buckets where the store refused the timer when it last tried.
-    pub(super) fn failing(&self) -> Vec<usize> {
+    pub fn failing(&self) -> Vec<usize> {
         let is_failing = |&bucket: &usize| self.buckets[bucket].failing.load(Ordering::Relaxed);
         (0..self.buckets.len()).filter(is_failing).collect()
     }
 
     /// The number of a bucket where the timer has not moved for so long, though the store did not
     /// refuse it.
-    pub(super) fn stuck(&self, limit: Duration) -> Option<usize> {
+    pub fn stuck(&self, limit: Duration) -> Option<usize> {
         let all = lock(&self.last_round).elapsed() > limit;
         self.buckets.iter().position(|bucket| {
             let busy = lock(&bucket.busy_since).is_some_and(|since| since.elapsed() > limit);

@@ -17,30 +17,30 @@ use crate::{
 };
 
 /// The settings in force here.
-pub(super) struct TopicSettingsCache {
+pub struct TopicSettingsCache {
     current: RwLock<TopicSettings>,
     /// Held from reading to replacing: an older reading must not come after a newer one.
     refreshing: tokio::sync::Mutex<()>,
 }
 
 impl TopicSettingsCache {
-    pub(super) fn new(news: Option<SettingsNews>) -> Self {
+    pub fn new(news: Option<SettingsNews>) -> Self {
         let mut settings = TopicSettings::default();
         news.map(|news| settings.take(news));
         Self { current: RwLock::new(settings), refreshing: tokio::sync::Mutex::default() }
     }
 
     /// What is set now; for a moment, as changes wait meanwhile.
-    pub(super) fn current(&self) -> RwLockReadGuard<'_, TopicSettings> {
+    pub fn current(&self) -> RwLockReadGuard<'_, TopicSettings> {
         self.current.read().expect(UNPOISONED)
     }
 
-    pub(super) fn is_paused(&self, topic: &Topic) -> bool {
+    pub fn is_paused(&self, topic: &Topic) -> bool {
         self.current().paused.contains(topic)
     }
 
     /// Reads what has changed, and tells who waits for a topic that is resumed.
-    pub(super) async fn refresh(&self, store: &dyn Store, waiters: &Waiters) -> StoreResult<()> {
+    pub async fn refresh(&self, store: &dyn Store, waiters: &Waiters) -> StoreResult<()> {
         let _alone = self.refreshing.lock().await;
         let known = self.current().version;
         let Some(news) = store.settings(known).await? else { return Ok(()) };
@@ -60,16 +60,16 @@ const WHEN_ALONE: u32 = 8;
 const UNPOISONED: &str = "no thread panics while holding this lock";
 
 /// What keeps the settings up to date.
-pub(super) struct Refresher {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) topics: Arc<TopicSettingsCache>,
-    pub(super) waiters: Arc<Waiters>,
-    pub(super) pause: Duration,
+pub struct Refresher {
+    pub store: Arc<dyn Store>,
+    pub topics: Arc<TopicSettingsCache>,
+    pub waiters: Arc<Waiters>,
+    pub pause: Duration,
 }
 
 impl Refresher {
     /// Runs until `stop`. An error is tried again at the next turn; until then the old settings hold.
-    pub(super) async fn run(self, stop: CancellationToken) {
+    pub async fn run(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             if let Err(error) = self.topics.refresh(&*self.store, &self.waiters).await {
                 tracing::debug!(%error, "failed to read the settings of topics");

@@ -32,32 +32,32 @@ const PART: usize = 8 << 10;
 
 /// A pop from one bucket.
 #[derive(Debug, Clone)]
-pub(super) struct PopFrom {
-    pub(super) bucket: Bucket,
-    pub(super) want: PopRequest,
+pub struct PopFrom {
+    pub bucket: Bucket,
+    pub want: PopRequest,
 }
 
 /// The dispatcher of each transition.
-pub(super) struct Transitions {
-    pub(super) put: Dispatcher<NewJob, Reply<Placed>>,
-    pub(super) pop: Dispatcher<PopFrom, PendingDelivery>,
-    pub(super) finish: Dispatcher<Claim, Reply<Topic>>,
-    pub(super) release: Dispatcher<Release, Reply<Transitioned>>,
-    pub(super) touch: Dispatcher<Touch, Reply<UnixMillis>>,
-    pub(super) bury: Dispatcher<Bury, Reply<Transitioned>>,
-    pub(super) kick: Dispatcher<JobId, Reply<Topic>>,
-    pub(super) delete: Dispatcher<JobId, Reply<State>>,
-    pub(super) reschedule: Dispatcher<(JobId, Change), Reply<Job>>,
+pub struct Transitions {
+    pub put: Dispatcher<NewJob, Reply<Placed>>,
+    pub pop: Dispatcher<PopFrom, PendingDelivery>,
+    pub finish: Dispatcher<Claim, Reply<Topic>>,
+    pub release: Dispatcher<Release, Reply<Transitioned>>,
+    pub touch: Dispatcher<Touch, Reply<UnixMillis>>,
+    pub bury: Dispatcher<Bury, Reply<Transitioned>>,
+    pub kick: Dispatcher<JobId, Reply<Topic>>,
+    pub delete: Dispatcher<JobId, Reply<State>>,
+    pub reschedule: Dispatcher<(JobId, Change), Reply<Job>>,
 }
 
 /// What transitions work on, and who is told of what they did.
 #[derive(Clone)]
-pub(super) struct Context {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) timer: Arc<TimerHandle>,
-    pub(super) waiters: Arc<Waiters>,
-    pub(super) calls: TaskTracker,
-    pub(super) stats: Arc<Stats>,
+pub struct Context {
+    pub store: Arc<dyn Store>,
+    pub timer: Arc<TimerHandle>,
+    pub waiters: Arc<Waiters>,
+    pub calls: TaskTracker,
+    pub stats: Arc<Stats>,
 }
 
 /// What transitions do when the store has answered, one job of a bucket after another.
@@ -123,7 +123,7 @@ impl Context {
     }
 
     /// Returns what could not be handed over, for others to pop.
-    pub(super) fn unpop(&self) -> Dispatcher<Claim, Reply<Topic>> {
+    pub fn unpop(&self) -> Dispatcher<Claim, Reply<Topic>> {
         let call = |store: Arc<dyn Store>, parts| async move { store.unpop(parts).await };
         self.dispatcher(
             |_| 1,
@@ -139,7 +139,7 @@ impl Context {
         )
     }
 
-    pub(super) fn transitions(
+    pub fn transitions(
         &self,
         returner: &Arc<Returner>,
         unanswered: &Arc<[Arc<Unanswered>]>,

@@ -22,8 +22,8 @@ use crate::{
 /// Most pops of one bucket that wait for this; the jobs of others come back after their TTR.
 const MOST: usize = 1_000;
 /// The pause after the first scan, doubled up to [`LONGEST_PAUSE`].
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+pub const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long a pop is looked for that has reserved nothing yet: a call that was given up may be
 /// carried out later, by a server that stood still or over a network that did.
 const LOOKED_FOR: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ const LOOKED_FOR: Duration = Duration::from_secs(60);
 const GIVEN_UP: Duration = Duration::from_secs(24 * 3_600);
 
 /// The unanswered pops of one bucket.
-pub(super) struct Unanswered {
+pub struct Unanswered {
     bucket: Bucket,
     context: Context,
     /// Each is tried once more, and then no more.
@@ -57,17 +57,17 @@ struct Pop {
 }
 
 impl Unanswered {
-    pub(super) fn new(bucket: Bucket, context: Context, stop: CancellationToken) -> Self {
+    pub fn new(bucket: Bucket, context: Context, stop: CancellationToken) -> Self {
         Self { bucket, context, stop, pops: Mutex::default(), added: Notify::new() }
     }
 
     /// Whether everything is answered or given back.
-    pub(super) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.lock().waiting.is_empty()
     }
 
     /// Sees to it that what this pop has reserved is given back.
-    pub(super) fn add(self: &Arc<Self>, nonce: Nonce, topics: Vec<Topic>) {
+    pub fn add(self: &Arc<Self>, nonce: Nonce, topics: Vec<Topic>) {
         let mut pops = self.lock();
         if pops.waiting.len() >= MOST {
             let bucket = self.bucket.index();

@@ -32,7 +32,7 @@ const MAX_WATCHED: usize = 128;
 const KEPT_FOR: Duration = Duration::from_secs(2);
 const MAX_KEPT: usize = 10_000;
 
-pub(super) struct Waiters {
+pub struct Waiters {
     buckets: Buckets,
     topics: Mutex<HashMap<Topic, Entry>>,
     /// Tells other servers.
@@ -40,7 +40,7 @@ pub(super) struct Waiters {
 }
 
 /// Where news for other servers go.
-pub(super) type Publish = Box<dyn Fn(Hint) + Send + Sync>;
+pub type Publish = Box<dyn Fn(Hint) + Send + Sync>;
 
 /// A topic with waiting consumers, or one whose consumers left jobs a moment ago.
 struct Entry {
@@ -68,19 +68,19 @@ struct Mark {
 }
 
 /// One pop's places in the queues of its topics. Dropped with it, wherever that ends.
-pub(super) struct Registration<'a> {
+pub struct Registration<'a> {
     waiters: &'a Waiters,
     topics: Vec<(Topic, Arc<Notify>)>,
 }
 
 impl Waiters {
-    pub(super) fn new(buckets: Buckets, publish: Publish) -> Self {
+    pub fn new(buckets: Buckets, publish: Publish) -> Self {
         Self { buckets, topics: Mutex::default(), publish }
     }
 
     /// Jobs have become ready through this server: marks, and tells the others if no consumer here
     /// waits for all of them.
-    pub(super) fn ready(&self, topic: &Topic, bucket: Bucket, count: u64) {
+    pub fn ready(&self, topic: &Topic, bucket: Bucket, count: u64) {
         let left = self.mark(topic, bucket, count);
         if left > 0 {
             (self.publish)(Hint::Ready { bucket, topic: topic.clone(), count: left });
@@ -95,7 +95,7 @@ impl Waiters {
     /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many who wait;
     /// answers for how many no consumer does. Nothing is kept of a topic without consumers here:
     /// its first pop looks everywhere.
-    pub(super) fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) -> u64 {
+    pub fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) -> u64 {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return count };
         entry.add(bucket, count);
@@ -103,7 +103,7 @@ impl Waiters {
     }
 
     /// A look into `bucket` has found so many ready jobs of each of these topics.
-    pub(super) fn found(&self, bucket: Bucket, topics: &[Topic], ready: &[u64]) {
+    pub fn found(&self, bucket: Bucket, topics: &[Topic], ready: &[u64]) {
         for (topic, &ready) in topics.iter().zip(ready).filter(|(_, ready)| **ready > 0) {
             self.mark(topic, bucket, ready);
         }
@@ -111,7 +111,7 @@ impl Waiters {
 
     /// Claims up to `count` jobs of `topic`, beginning with the bucket whose turn it is: where, and
     /// how many. All of them in buckets that `server` says are together.
-    pub(super) fn claim(
+    pub fn claim(
         &self,
         topic: &Topic,
         count: u16,
@@ -140,11 +140,7 @@ impl Waiters {
     }
 
     /// The numbers of the last marks of topics in a bucket; see [`left`](Self::left).
-    pub(super) fn last_marks<'a>(
-        &self,
-        bucket: Bucket,
-        of: impl Iterator<Item = &'a Topic>,
-    ) -> Vec<u64> {
+    pub fn last_marks<'a>(&self, bucket: Bucket, of: impl Iterator<Item = &'a Topic>) -> Vec<u64> {
         let topics = self.lock();
         let number =
             |topic| topics.get(topic).map_or(0, |e: &Entry| e.marks[bucket.index()].number);
@@ -153,7 +149,7 @@ impl Waiters {
 
     /// A pop has left so many jobs: that is known from now on, unless there were news since that
     /// mark. Wakes as many who wait.
-    pub(super) fn left(&self, topic: &Topic, bucket: Bucket, since: u64, count: u64) {
+    pub fn left(&self, topic: &Topic, bucket: Bucket, since: u64, count: u64) {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return };
         let mark = &mut entry.marks[bucket.index()];
@@ -168,7 +164,7 @@ impl Waiters {
     }
 
     /// Nothing is known of a bucket any more.
-    pub(super) fn unmark(&self, topic: &Topic, bucket: Bucket) {
+    pub fn unmark(&self, topic: &Topic, bucket: Bucket) {
         let since = self.last_marks(bucket, std::iter::once(topic));
         since.into_iter().for_each(|since| self.left(topic, bucket, since, 0));
     }
@@ -176,7 +172,7 @@ impl Waiters {
     /// Topics for which nothing is known of `bucket`: worth a look. Where there are many, each
     /// call goes on where the last one ended, at `cursor`. Drops topics that are not popped from
     /// any more.
-    pub(super) fn unknown_in(&self, bucket: Bucket, cursor: &mut usize) -> Vec<Topic> {
+    pub fn unknown_in(&self, bucket: Bucket, cursor: &mut usize) -> Vec<Topic> {
         let mut topics = self.lock();
         topics.retain(|_, entry| entry.waiting > 0 || entry.left_at.elapsed() < KEPT_FOR);
         let unknown: Vec<&Topic> = topics
@@ -194,7 +190,7 @@ impl Waiters {
     }
 
     /// Takes a place for every topic of one pop.
-    pub(super) fn register(&self, topics: &[Topic]) -> Registration<'_> {
+    pub fn register(&self, topics: &[Topic]) -> Registration<'_> {
         let mut entries = self.lock();
         let mut place = |topic: &Topic| {
             let entry = self.entry(&mut entries, topic);
@@ -250,7 +246,7 @@ impl Entry {
 impl Registration<'_> {
     /// Completes when one of the topics is marked after this call (not only after the first
     /// poll): so look first, with this in hand, then wait for it.
-    pub(super) fn marked(&self) -> impl Future<Output = ()> + use<> {
+    pub fn marked(&self) -> impl Future<Output = ()> + use<> {
         let enabled = |(_, marked): &(Topic, Arc<Notify>)| {
             let mut notified: std::pin::Pin<Box<OwnedNotified>> =
                 Box::pin(Arc::clone(marked).notified_owned());

@@ -46,7 +46,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const THROWN_AWAY: usize = 64 << 20;
 
 /// Serves a connection until it is closed, by either side.
-pub(super) async fn serve<S>(all: &Connections, link: Arc<Link>, service: S)
+pub async fn serve<S>(all: &Connections, link: Arc<Link>, service: S)
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
     S: Clone + Send + 'static,

@@ -37,16 +37,16 @@ const OVER: Duration = Duration::from_secs(10);
 
 /// All connections of one listener.
 #[derive(Clone)]
-pub(super) struct Connections {
-    pub(super) header_timeout: Duration,
-    pub(super) write_timeout: Duration,
+pub struct Connections {
+    pub header_timeout: Duration,
+    pub write_timeout: Duration,
     /// Most that are open at once.
     most: usize,
     open: TaskTracker,
     /// No new connections, and no more than one request on each that is open.
-    pub(super) stop: CancellationToken,
+    pub stop: CancellationToken,
     /// Whatever is still open is cut.
-    pub(super) abort: CancellationToken,
+    pub abort: CancellationToken,
     shared: Arc<Shared>,
 }
 
@@ -59,7 +59,7 @@ struct Shared {
 }
 
 impl Connections {
-    pub(super) fn new(header_timeout: Duration, write_timeout: Duration) -> Self {
+    pub fn new(header_timeout: Duration, write_timeout: Duration) -> Self {
         Self {
             header_timeout,
             write_timeout,
@@ -73,7 +73,7 @@ impl Connections {
 
     /// Accepts and serves until `stop`, then what has connected by then; completes when all
     /// connections have ended.
-    pub(super) async fn serve<S>(&self, listener: TcpListener, service: S) -> io::Result<()>
+    pub async fn serve<S>(&self, listener: TcpListener, service: S) -> io::Result<()>
     where
         S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
         S: Clone + Send + Sync + 'static,
@@ -108,23 +108,23 @@ impl Connections {
     }
 
     /// Completes when all connections have ended; no more are to come.
-    pub(super) async fn ended(&self) {
+    pub async fn ended(&self) {
         self.open.close();
         self.open.wait().await;
     }
 
     /// How many are open.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.open.len()
     }
 
     /// Answers are the last of their connections: the server stops, or others wait for room.
-    pub(super) fn wants_connections_closed(&self) -> bool {
+    pub fn wants_connections_closed(&self) -> bool {
         self.stop.is_cancelled() || self.shared.crowded.load(Ordering::Relaxed)
     }
 
     /// Completes so long after `abort`.
-    pub(super) async fn aborted_for(&self, span: Duration) {
+    pub async fn aborted_for(&self, span: Duration) {
         self.abort.cancelled().await;
         tokio::time::sleep(span).await;
     }

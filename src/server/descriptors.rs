@@ -23,23 +23,23 @@ pub fn raise_limit() {
 }
 
 /// The limit in force.
-pub(super) fn limit() -> u64 {
+pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// How many connections of clients there may be.
-pub(super) fn for_connections() -> usize {
+pub fn for_connections() -> usize {
     let limit = limit();
     usize::try_from(limit - KEPT.min(limit / 4)).unwrap_or(usize::MAX)
 }
 
 /// What an accept fails with that would be one too many.
-pub(super) fn too_many() -> io::Error {
+pub fn too_many() -> io::Error {
     Errno::MFILE.into()
 }
 
 /// Whether an accept failed for want of something that closing connections gives back.
-pub(super) fn is_shortage(error: &io::Error) -> bool {
+pub fn is_shortage(error: &io::Error) -> bool {
     let short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     Errno::from_io_error(error).is_some_and(|errno| short.contains(&errno))
 }

@@ -15,7 +15,7 @@ const PAGES: usize = 10;
 /// Counting must not hold up the start.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(super) async fn greet(
+pub async fn greet(
     address: SocketAddr,
     settings: &Settings,
     queue: &Queue,

@@ -14,8 +14,8 @@ use socket2::{SockRef, Socket};
 use tokio::{net::TcpStream, sync::Notify, time::Instant};
 
 /// One connection.
-pub(super) struct Link {
-    pub(super) stream: Arc<TcpStream>,
+pub struct Link {
+    pub stream: Arc<TcpStream>,
     state: Mutex<State>,
     /// It was chosen to be closed, as descriptors are short.
     unwanted: AtomicBool,
@@ -32,7 +32,7 @@ struct State {
 
 /// Where a connection stands between two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub enum Phase {
     /// For a request, of which nothing has come.
     Waiting,
     /// A part of a head has come.
@@ -46,7 +46,7 @@ pub(super) enum Phase {
 }
 
 impl Link {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub fn new(stream: TcpStream) -> Self {
         let state = State { phase: Phase::Waiting, since: Instant::now(), refused: None };
         Self {
             stream: Arc::new(stream),
@@ -56,23 +56,23 @@ impl Link {
         }
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub fn phase(&self) -> Phase {
         self.lock().phase
     }
 
     /// How hyper would have answered what it could not read.
-    pub(super) fn refused(&self) -> Option<u16> {
+    pub fn refused(&self) -> Option<u16> {
         self.lock().refused
     }
 
     /// Since when the connection has had no request in flight, if that is so.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
+    pub fn idle_since(&self) -> Option<Instant> {
         let state = self.lock();
         matches!(state.phase, Phase::Waiting | Phase::Reading).then_some(state.since)
     }
 
     /// Bytes have come.
-    pub(super) fn has_read(&self) {
+    pub fn has_read(&self) {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Waiting | Phase::Reading) {
             (state.phase, state.since) = (Phase::Reading, Instant::now());
@@ -80,13 +80,13 @@ impl Link {
     }
 
     /// A request goes to its handler.
-    pub(super) fn begin_request(&self) {
+    pub fn begin_request(&self) {
         self.lock().phase = Phase::Handling;
     }
 
     /// Hyper writes. Without a request in flight that is its own refusal of what it cannot read,
     /// which has no body and is not to go out.
-    pub(super) fn may_write(&self, bytes: &[u8]) -> bool {
+    pub fn may_write(&self, bytes: &[u8]) -> bool {
         let mut state = self.lock();
         match state.phase {
             Phase::Waiting | Phase::Reading => {
@@ -111,7 +111,7 @@ impl Link {
     }
 
     /// Hyper has written everything that it had.
-    pub(super) fn flushed(&self) {
+    pub fn flushed(&self) {
         let mut state = self.lock();
         if state.phase == Phase::Flushing {
             (state.phase, state.since) = (Phase::Waiting, Instant::now());
@@ -119,13 +119,13 @@ impl Link {
     }
 
     /// Asks for the connection to be closed, if no request comes first.
-    pub(super) fn discard(&self) {
+    pub fn discard(&self) {
         self.unwanted.store(true, Ordering::Relaxed);
         self.chosen.notify_one();
     }
 
     /// Completes when the connection was chosen to be closed, and nothing has come meanwhile.
-    pub(super) async fn discarded(&self) {
+    pub async fn discarded(&self) {
         loop {
             self.chosen.notified().await;
             if self.unwanted.swap(false, Ordering::Relaxed) && self.is_quiet() {
@@ -135,7 +135,7 @@ impl Link {
     }
 
     /// Nothing of a request has come, not even into the socket.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         let empty = || match SockRef::from(&*self.stream).peek(&mut [MaybeUninit::uninit()]) {
             Ok(read) => read == 0,
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock),
@@ -144,7 +144,7 @@ impl Link {
     }
 
     /// Throws away what lies in the socket; whether more may come.
-    pub(super) fn throw_away(&self, most: &mut usize) -> bool {
+    pub fn throw_away(&self, most: &mut usize) -> bool {
         let socket = SockRef::from(&*self.stream);
         let mut socket: &Socket = &socket;
         let mut scratch = [0; 8192];
@@ -166,7 +166,7 @@ impl Link {
 
 /// Tells the connection, when it is dropped with the body it belongs to, that hyper has all of an
 /// answer.
-pub(super) struct Answering(pub(super) Arc<Link>);
+pub struct Answering(pub Arc<Link>);
 
 impl Drop for Answering {
     fn drop(&mut self) {

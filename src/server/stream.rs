@@ -19,7 +19,7 @@ use super::link::Link;
 
 /// The reading and writing end. It shares the socket, and leaves it open: how a connection is
 /// closed depends on how it ended.
-pub(super) struct Stream {
+pub struct Stream {
     link: Arc<Link>,
     /// How long a client may leave an answer unread.
     write_timeout: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(link: Arc<Link>, write_timeout: Duration) -> Self {
+    pub fn new(link: Arc<Link>, write_timeout: Duration) -> Self {
         Self { link, write_timeout, stalled: None }
     }
 

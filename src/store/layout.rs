@@ -6,7 +6,7 @@ use super::error::OpenError;
 
 /// The version of keys, tables and records that this program reads and writes. Raise it with
 /// every change of what is persisted.
-pub(super) const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 2;
 
 /// The layout as it is written into a store. Persisted: the text must stay readable.
 #[derive(Debug, Clone, PartialEq, Eq)]

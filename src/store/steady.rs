@@ -21,7 +21,7 @@ const TOLERANCE: Duration = Duration::from_secs(3);
 const STEADY_FOR: Duration = Duration::from_secs(60);
 
 /// Follows the clocks of a store: one source for each that may differ from the others.
-pub(super) struct ClockWatch {
+pub struct ClockWatch {
     state: Mutex<State>,
 }
 
@@ -86,7 +86,7 @@ impl Reading {
 }
 
 impl ClockWatch {
-    pub(super) fn new(sources: usize) -> Self {
+    pub fn new(sources: usize) -> Self {
         let state = State { sources: vec![None; sources], jumps: 0, last_jump: None };
         Self { state: Mutex::new(state) }
     }
@@ -94,7 +94,7 @@ impl ClockWatch {
     /// Takes a reading of a source that was asked at `asked` and has just answered. Answers by how
     /// many microseconds the clock deviates from the reading before; what may be the way's is not
     /// counted.
-    pub(super) fn saw(&self, source: usize, micros: u64, asked: Instant) -> i64 {
+    pub fn saw(&self, source: usize, micros: u64, asked: Instant) -> i64 {
         let at = Instant::now();
         self.take(source, Reading { micros, at, slack: at.saturating_duration_since(asked) })
     }
@@ -126,7 +126,7 @@ impl ClockWatch {
     }
 
     /// The latest time that a source can show without having jumped; none before it was read.
-    pub(super) fn latest(&self, source: usize) -> Option<UnixMillis> {
+    pub fn latest(&self, source: usize) -> Option<UnixMillis> {
         self.latest_at(source, Instant::now())
     }
 
@@ -137,7 +137,7 @@ impl ClockWatch {
     }
 
     /// The time by which to promote: `now`, or an earlier one after a jump.
-    pub(super) fn bounded(&self, source: usize, now: Now) -> Now {
+    pub fn bounded(&self, source: usize, now: Now) -> Now {
         match self.latest(source) {
             Some(latest) if latest < now.floor => {
                 Now { floor: latest, ceil: latest, micros: latest.get().saturating_mul(1_000) }
@@ -146,7 +146,7 @@ impl ClockWatch {
         }
     }
 
-    pub(super) fn jumps(&self) -> ClockJumps {
+    pub fn jumps(&self) -> ClockJumps {
         let state = self.lock();
         let unsteady = state.last_jump.is_some_and(|jump| jump.at.elapsed() < STEADY_FOR);
         ClockJumps { count: state.jumps, unsteady }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::{Failure, client::Wire, jobs::Jobs, peer::Peer};
 
 /// A connection to beanstalkd.
-pub(super) struct Beanstalkd {
+pub struct Beanstalkd {
     wire: Wire,
     /// The tube that is used and watched.
     tube: String,

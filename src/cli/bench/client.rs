@@ -18,16 +18,16 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 /// The server took longer than [`ANSWER_TIMEOUT`].
 #[derive(Debug, thiserror::Error)]
 #[error("no answer within {} s", ANSWER_TIMEOUT.as_secs())]
-pub(super) struct NoAnswer;
+pub struct NoAnswer;
 
 /// Bytes from a server, read as far as they are needed.
-pub(super) struct Wire {
+pub struct Wire {
     stream: TcpStream,
-    pub(super) read: BytesMut,
+    pub read: BytesMut,
 }
 
 impl Wire {
-    pub(super) async fn connect(address: SocketAddr) -> Result<Self, Failure> {
+    pub async fn connect(address: SocketAddr) -> Result<Self, Failure> {
         let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
         let stream = stream
             .map_err(|_| format!("{address} does not answer"))?
@@ -37,13 +37,13 @@ impl Wire {
     }
 
     /// Sends, and forgets what was read before.
-    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.read.clear();
         Ok(self.stream.write_all(bytes).await?)
     }
 
     /// Reads some more.
-    pub(super) async fn more(&mut self) -> Result<(), Failure> {
+    pub async fn more(&mut self) -> Result<(), Failure> {
         match timeout(ANSWER_TIMEOUT, self.stream.read_buf(&mut self.read)).await {
             Err(_) => Err(NoAnswer.into()),
             Ok(Ok(0)) => Err("the server closed the connection".into()),
@@ -53,30 +53,25 @@ impl Wire {
 }
 
 /// An HTTP client on one connection.
-pub(super) struct Client {
+pub struct Client {
     wire: Wire,
     head: Vec<u8>,
     address: SocketAddr,
 }
 
 impl Client {
-    pub(super) async fn connect(address: SocketAddr) -> Result<Self, Failure> {
+    pub async fn connect(address: SocketAddr) -> Result<Self, Failure> {
         Ok(Self { wire: Wire::connect(address).await?, head: Vec::new(), address })
     }
 
     /// Connects again.
-    pub(super) async fn renew(&mut self) -> Result<(), Failure> {
+    pub async fn renew(&mut self) -> Result<(), Failure> {
         self.wire = Wire::connect(self.address).await?;
         Ok(())
     }
 
     /// Sends a request; answers the body of a 2xx.
-    pub(super) async fn call(
-        &mut self,
-        method: &str,
-        path: &str,
-        body: &[u8],
-    ) -> Result<&[u8], Failure> {
+    pub async fn call(&mut self, method: &str, path: &str, body: &[u8]) -> Result<&[u8], Failure> {
         use std::io::Write;
 
         self.head.clear();

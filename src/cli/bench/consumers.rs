@@ -21,12 +21,12 @@ use super::{
 };
 
 /// How long nothing may come until what is left is given up.
-pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many seconds a consumer waits in one request.
 const WAIT: u64 = 20;
 
 /// What the consumers of a phase share. Times are since 1970.
-pub(super) struct Arrivals {
+pub struct Arrivals {
     /// How many jobs a pop takes.
     count: u64,
     /// From when, and until when if not the last job, the rate is taken.
@@ -45,11 +45,11 @@ pub(super) struct Arrivals {
     last: Cell<Duration>,
     /// All are there: no consumer need wait.
     complete: CancellationToken,
-    pub(super) tally: RefCell<Tally>,
+    pub tally: RefCell<Tally>,
 }
 
 impl Arrivals {
-    pub(super) fn new(count: u16, measured: (Duration, Option<Duration>)) -> Rc<Self> {
+    pub fn new(count: u16, measured: (Duration, Option<Duration>)) -> Rc<Self> {
         Rc::new(Self {
             count: count.into(),
             measured,
@@ -65,27 +65,27 @@ impl Arrivals {
         })
     }
 
-    pub(super) fn put(&self, jobs: u64) {
+    pub fn put(&self, jobs: u64) {
         self.put.set(self.put.get() + jobs);
     }
 
     /// How many were put so far.
-    pub(super) fn jobs(&self) -> u64 {
+    pub fn jobs(&self) -> u64 {
         self.put.get()
     }
 
-    pub(super) fn all_put(&self) {
+    pub fn all_put(&self) {
         self.all_put.set(true);
         self.peek();
     }
 
     /// How many were put and not finished.
-    pub(super) fn under_way(&self) -> u64 {
+    pub fn under_way(&self) -> u64 {
         self.put.get().saturating_sub(self.finished())
     }
 
     /// The rate of the last seconds at `at`, if jobs were finished for `seconds`.
-    pub(super) fn finished_a_second(&self, at: Duration, seconds: f64) -> f64 {
+    pub fn finished_a_second(&self, at: Duration, seconds: f64) -> f64 {
         let since = at.saturating_sub(self.reckoned.get()).as_secs_f64();
         self.recent.get() * (-since).exp() / (1.0 - (-seconds).exp())
     }
@@ -101,11 +101,7 @@ impl Arrivals {
     }
 
     /// Pops and finishes until all jobs were.
-    pub(super) async fn consume(
-        self: Rc<Self>,
-        mut server: Server,
-        topic: String,
-    ) -> Result<(), Failure> {
+    pub async fn consume(self: Rc<Self>, mut server: Server, topic: String) -> Result<(), Failure> {
         loop {
             let jobs = tokio::select! {
                 jobs = server.pop(&topic, self.count, WAIT) => jobs?,
@@ -142,7 +138,7 @@ impl Arrivals {
     }
 
     /// Gives up what does not come: [`IDLE_TIMEOUT`] after the last job that came, or after `due`.
-    pub(super) async fn give_up(self: Rc<Self>, due: Duration) -> Result<(), Failure> {
+    pub async fn give_up(self: Rc<Self>, due: Duration) -> Result<(), Failure> {
         loop {
             let end = self.last.get().max(due) + IDLE_TIMEOUT;
             tokio::select! {
@@ -157,7 +153,7 @@ impl Arrivals {
     }
 
     /// What was measured; `puts_per_second` if jobs were put meanwhile.
-    pub(super) fn figures(&self, phase: Phase, puts_per_second: Option<f64>) -> Figures {
+    pub fn figures(&self, phase: Phase, puts_per_second: Option<f64>) -> Figures {
         let tally = self.tally.borrow();
         let (from, until) = self.measured;
         let until = until.map_or(self.last.get(), |until| until.min(now()));
@@ -178,7 +174,7 @@ impl Arrivals {
 
 /// The time of this machine, since 1970.
 #[expect(clippy::disallowed_methods, reason = "lateness is what a client sees")]
-pub(super) fn now() -> Duration {
+pub fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 

@@ -82,7 +82,7 @@ impl Producers {
 
 /// Measures, and puts what was measured into the report. What was put is drained before the end,
 /// so that what is lost or comes twice is seen.
-pub(super) async fn measure(run: &Run, address: SocketAddr) -> Result<(), Failure> {
+pub async fn measure(run: &Run, address: SocketAddr) -> Result<(), Failure> {
     let half = (run.bench.connections / 2).max(1);
     let mut servers = Vec::new();
     for _ in 0..half {

@@ -13,7 +13,7 @@ const SCATTER: u64 = 6_180_339_887;
 /// Where the ids of the jobs come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Ids {
+pub enum Ids {
     /// Each put names its own, order-<run>-<number>
     Own,
     /// Puts name none: the server makes them
@@ -22,32 +22,32 @@ pub(super) enum Ids {
 
 /// When a job is due.
 #[derive(Clone, Copy)]
-pub(super) enum Due {
+pub enum Due {
     In(Duration),
     At(UnixMillis),
 }
 
 /// Makes the jobs of a run.
-pub(super) struct Jobs {
+pub struct Jobs {
     ids: Ids,
     /// Tells the ids of this run from those of others.
     run: u32,
     /// How many have been made.
     made: Cell<u64>,
     /// A JSON text.
-    pub(super) body: String,
+    pub body: String,
     /// Jobs of the phases put and flow are due so long after their put.
-    pub(super) due_in: Duration,
+    pub due_in: Duration,
 }
 
 impl Jobs {
-    pub(super) fn new(bench: &Bench, run: u32) -> Self {
+    pub fn new(bench: &Bench, run: u32) -> Self {
         let body = format!("\"{}\"", "x".repeat(bench.body as usize - 2));
         Self { ids: bench.ids, run, made: Cell::new(0), body, due_in: bench.due_in }
     }
 
     /// Adds the next job to a request that is being written.
-    pub(super) fn write(&self, text: &mut String, topic: &str, due: Due) -> Result<(), Failure> {
+    pub fn write(&self, text: &mut String, topic: &str, due: Due) -> Result<(), Failure> {
         write!(text, r#"{{"topic":"{topic}""#)?;
         if self.ids == Ids::Own {
             let order = u128::from(self.made.get()) * u128::from(SCATTER) % u128::from(ORDERS);
@@ -64,7 +64,7 @@ impl Jobs {
 }
 
 /// What tells a job of a run from its others, from its id: the number that it ends with.
-pub(super) fn number(id: &str) -> Result<u64, Failure> {
+pub fn number(id: &str) -> Result<u64, Failure> {
     let number = id.rsplit('-').next().and_then(|number| number.parse().ok());
     number
         .ok_or_else(|| format!("the server answered a job that this run did not put: {id}").into())

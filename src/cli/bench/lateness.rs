@@ -18,7 +18,7 @@ const LEAD: Duration = Duration::from_secs(2);
 const PUTS_PER_SECOND: u64 = 10_000;
 
 /// Measures, and puts what was measured into the report.
-pub(super) async fn measure(run: &Run, address: SocketAddr) -> Result<(), Failure> {
+pub async fn measure(run: &Run, address: SocketAddr) -> Result<(), Failure> {
     let (jobs, window) = (run.bench.late_jobs, run.bench.window);
     let lead = LEAD + Duration::from_secs(jobs / PUTS_PER_SECOND);
     let first = whole_millis(now() + lead);

@@ -33,7 +33,7 @@ const INTERRUPTED: &str = "interrupted: these are the figures so far";
 const DAY: u64 = 24 * 3_600_000;
 
 /// What is measured.
-pub(super) struct Target {
+pub struct Target {
     name: &'static str,
     address: SocketAddr,
     /// Jobs that the phase put has put and the phase pop has not popped.
@@ -43,7 +43,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn new(name: &'static str, address: SocketAddr) -> Self {
+    pub fn new(name: &'static str, address: SocketAddr) -> Self {
         Self { name, address, left: 0, due: Instant::now() }
     }
 }
@@ -107,7 +107,7 @@ impl Work {
 }
 
 /// One phase on one target: what was measured, and why it ended before it was done.
-pub(super) async fn run<P: Peer + 'static>(
+pub async fn run<P: Peer + 'static>(
     run: &Run,
     target: &mut Target,
     phase: Phase,
@@ -159,7 +159,7 @@ async fn connections<P: Peer + 'static>(
 }
 
 /// Waits for all parts or the first that fails, and says how far they are meanwhile.
-pub(super) async fn watch(
+pub async fn watch(
     run: &Run,
     mut parts: JoinSet<Result<(), Failure>>,
     (what, jobs): (&str, Option<u64>),
@@ -180,7 +180,7 @@ pub(super) async fn watch(
 }
 
 /// Puts jobs that are due at given times, without measuring.
-pub(super) async fn fill(
+pub async fn fill(
     run: &Run,
     address: SocketAddr,
     (topics, jobs): (&[String], u64),
@@ -207,7 +207,7 @@ pub(super) async fn fill(
 }
 
 /// Due in a day and within another: scattered, as the due times of real jobs are.
-pub(super) fn in_a_day() -> impl Fn(u64) -> UnixMillis + Copy + 'static {
+pub fn in_a_day() -> impl Fn(u64) -> UnixMillis + Copy + 'static {
     let now = Clock::Own.now().ceil.get();
     move |n| UnixMillis::new(now + DAY + n.wrapping_mul(7_919_777) % DAY)
 }

@@ -19,7 +19,7 @@ use std::{cell::RefCell, error::Error, net::SocketAddr, rc::Rc};
 
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::options::Bench;
+pub use self::options::Bench;
 use self::{
     beanstalkd::Beanstalkd,
     jobs::Jobs,
@@ -45,7 +45,7 @@ struct Run {
     report: Rc<RefCell<Report>>,
 }
 
-pub(super) fn run(bench: Bench, settings: &Settings) -> Result<(), Failure> {
+pub fn run(bench: Bench, settings: &Settings) -> Result<(), Failure> {
     bench.check()?;
     let url = bench
         .url

@@ -7,16 +7,16 @@ use clap::ValueEnum;
 use super::{Failure, jobs::Ids};
 
 /// A flow is measured from so long after its first due time.
-pub(super) const SETTLING: Duration = Duration::from_secs(1);
+pub const SETTLING: Duration = Duration::from_secs(1);
 /// And for so long at least.
 const MEASURED: Duration = Duration::from_secs(1);
 
 /// Measure a running server; removes the jobs it leaves behind.
 #[derive(Debug, Clone, clap::Args)]
-pub(in crate::cli) struct Bench {
+pub struct Bench {
     /// The server [default: http:// and the configured server.listen]
     #[arg(long, value_name = "URL")]
-    pub(super) url: Option<String>,
+    pub url: Option<String>,
 
     /// What to measure, in this order
     #[arg(
@@ -25,78 +25,78 @@ pub(in crate::cli) struct Bench {
         value_delimiter = ',',
         default_value = "put,pop,flow,lateness"
     )]
-    pub(super) phases: Vec<Phase>,
+    pub phases: Vec<Phase>,
 
     /// How many jobs to put, and then to pop and finish
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) jobs: u64,
+    pub jobs: u64,
 
     /// Where the ids of the jobs come from
     #[arg(long, value_enum, default_value_t = Ids::Own)]
-    pub(super) ids: Ids,
+    pub ids: Ids,
 
     /// How long after their put the jobs of the phases put and flow are due; 0s is at once
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
-    pub(super) due_in: Duration,
+    pub due_in: Duration,
 
     /// How many connections at once; half of them produce and half consume in the phase flow
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) connections: u16,
+    pub connections: u16,
 
     /// The size of a job's body in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..))]
-    pub(super) body: u32,
+    pub body: u32,
 
     /// How many jobs go in one request: 1 for the routes of one job, else those of batches
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
-    pub(super) batch: u16,
+    pub batch: u16,
 
     /// Over how many topics the jobs are spread
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) topics: u16,
+    pub topics: u16,
 
     /// Before measuring, put so many jobs in the same topics that are not due for a day
     #[arg(long, value_name = "JOBS", default_value_t = 0)]
-    pub(super) pending: u64,
+    pub pending: u64,
 
     /// For how long the phase flow puts jobs
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
-    pub(super) flow_time: Duration,
+    pub flow_time: Duration,
 
     /// How many jobs a second the phase flow puts [default: as many as it can]
     #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub(super) rate: Option<u64>,
+    pub rate: Option<u64>,
 
     /// How many jobs the phase lateness puts
     #[arg(long, value_name = "JOBS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) late_jobs: u64,
+    pub late_jobs: u64,
 
     /// Over how long a time they fall due, evenly; 0 is all in the same millisecond
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
-    pub(super) window: Duration,
+    pub window: Duration,
 
     /// How many consumers wait for them, a connection each
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) consumers: u16,
+    pub consumers: u16,
 
     /// How many jobs a waiting consumer takes at once
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
-    pub(super) count: u16,
+    pub count: u16,
 
     /// Measure these too: `noop` (a handler on the same HTTP stack that parses a job and answers;
     /// put only) or `beanstalkd://<host>:<port>` (put and pop, one job a command)
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
-    pub(super) against: Vec<Against>,
+    pub against: Vec<Against>,
 
     /// Print the figures as one JSON object
     #[arg(long)]
-    pub(super) json: bool,
+    pub json: bool,
 }
 
 /// A part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Phase {
+pub enum Phase {
     /// Put jobs
     Put,
     /// Pop and finish what was put, once all of it is due
@@ -108,7 +108,7 @@ pub(super) enum Phase {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Against {
+pub enum Against {
     Noop,
     /// Its URL.
     Beanstalkd(String),
@@ -132,7 +132,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 impl Bench {
     /// Refuses options that do not go together.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), Failure> {
         let Self { phases, due_in, flow_time, .. } = self;
         let least = due_in.saturating_add(SETTLING + MEASURED);
         if phases.contains(&Phase::Flow) && *flow_time < least {

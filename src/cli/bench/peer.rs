@@ -12,7 +12,7 @@ use super::{
 use crate::job::UnixMillis;
 
 /// One connection to something that keeps jobs.
-pub(super) trait Peer: Sized {
+pub trait Peer: Sized {
     async fn connect(address: SocketAddr) -> Result<Self, Failure>;
 
     /// Puts so many jobs, due after [`Jobs::due_in`].
@@ -27,7 +27,7 @@ pub(super) trait Peer: Sized {
 }
 
 /// A connection to delay-queue.
-pub(super) struct Server {
+pub struct Server {
     client: Client,
     /// The request that is being made; kept for its room.
     text: String,
@@ -40,7 +40,7 @@ struct Popped {
 
 /// As much of a popped job as is needed; what it does not name is skipped.
 #[derive(Deserialize)]
-pub(super) struct PoppedJob {
+pub struct PoppedJob {
     id: String,
     reservation: String,
     due_at: UnixMillis,
@@ -48,19 +48,19 @@ pub(super) struct PoppedJob {
 
 impl PoppedJob {
     /// When it fell due.
-    pub(super) fn due_at(&self) -> UnixMillis {
+    pub fn due_at(&self) -> UnixMillis {
         self.due_at
     }
 
     /// What tells it from the others of its run.
-    pub(super) fn number(&self) -> Result<u64, Failure> {
+    pub fn number(&self) -> Result<u64, Failure> {
         jobs::number(&self.id)
     }
 }
 
 impl Server {
     /// Puts jobs that are due at the given times, in one request.
-    pub(super) async fn put_at(
+    pub async fn put_at(
         &mut self,
         topic: &str,
         jobs: &Jobs,
@@ -74,7 +74,7 @@ impl Server {
         self.batch("/batch/jobs").await
     }
 
-    pub(super) async fn pop(
+    pub async fn pop(
         &mut self,
         topic: &str,
         count: u64,
@@ -86,7 +86,7 @@ impl Server {
     }
 
     /// Finishes jobs; one by the route of one job.
-    pub(super) async fn finish(&mut self, jobs: &[PoppedJob]) -> Result<(), Failure> {
+    pub async fn finish(&mut self, jobs: &[PoppedJob]) -> Result<(), Failure> {
         if let [PoppedJob { id, reservation, .. }] = jobs {
             let path = format!("/jobs/{id}/finish?reservation={reservation}");
             return self.client.call("POST", &path, b"").await.map(drop);
@@ -170,7 +170,7 @@ impl Peer for Server {
 }
 
 /// A connection to a handler that knows the route of one put alone.
-pub(super) struct OneByOne(Server);
+pub struct OneByOne(Server);
 
 impl Peer for OneByOne {
     async fn connect(address: SocketAddr) -> Result<Self, Failure> {

@@ -16,11 +16,11 @@ use crate::job::UnixMillis;
 /// In microseconds; what took longer counts as this.
 const HOUR: u64 = 3_600_000_000;
 /// The name of the server under test.
-pub(super) const SERVER: &str = "delay-queue";
+pub const SERVER: &str = "delay-queue";
 
 /// All figures of a run.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub struct Report {
     url: String,
     ids: Ids,
     due_in_seconds: f64,
@@ -31,14 +31,14 @@ pub(super) struct Report {
     pending: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<u64>,
-    pub(super) figures: Vec<Figures>,
+    pub figures: Vec<Figures>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
 /// One phase on one peer.
 #[derive(Serialize)]
-pub(super) struct Figures {
+pub struct Figures {
     peer: &'static str,
     phase: Phase,
     /// When its first request was sent, in seconds since 1970: what others count beside can be told apart.
@@ -61,55 +61,55 @@ pub(super) struct Figures {
 
 /// Jobs that went wrong on their way to waiting consumers.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Counts {
+pub struct Counts {
     /// Came before they were due.
-    pub(super) early: u64,
+    pub early: u64,
     /// Did not come.
-    pub(super) lost: u64,
+    pub lost: u64,
     /// Came again.
-    pub(super) doubled: u64,
+    pub doubled: u64,
     /// Put a second, while jobs were put (flow only).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) puts_per_second: Option<f64>,
+    pub puts_per_second: Option<f64>,
 }
 
 /// Counts while a phase runs.
-pub(super) struct Tally {
-    pub(super) jobs: u64,
+pub struct Tally {
+    pub jobs: u64,
     micros: Histogram<u64>,
-    pub(super) early: u64,
+    pub early: u64,
     began: std::time::Instant,
     began_at: Duration,
     cpu: Option<Duration>,
 }
 
 impl Tally {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let micros = Histogram::new_with_bounds(1, HOUR, 3).expect("bounds that make sense");
         let (began, began_at) = (std::time::Instant::now(), now());
         Self { jobs: 0, micros, early: 0, began, began_at, cpu: None }
     }
 
     /// From now on it counts.
-    pub(super) fn start(&mut self) {
+    pub fn start(&mut self) {
         (self.began, self.began_at) = (std::time::Instant::now(), now());
         self.cpu = cpu_time();
     }
 
     /// A request that concerned so many jobs.
-    pub(super) fn add(&mut self, jobs: u64, took: Duration) {
+    pub fn add(&mut self, jobs: u64, took: Duration) {
         self.jobs += jobs;
         self.micros.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// A job that came at `now`, since 1970.
-    pub(super) fn late(&mut self, now: Duration, due: UnixMillis) {
+    pub fn late(&mut self, now: Duration, due: UnixMillis) {
         let due = Duration::from_millis(due.get());
         self.early += u64::from(now < due);
         self.add(1, now.saturating_sub(due));
     }
 
-    pub(super) fn figures(&self, peer: &'static str, phase: Phase) -> Figures {
+    pub fn figures(&self, peer: &'static str, phase: Phase) -> Figures {
         let seconds = self.began.elapsed().as_secs_f64();
         let at = |quantile| self.micros.value_at_quantile(quantile) as f64 / 1_000.0;
         let cpu = self.cpu.and_then(|before| cpu_time()?.checked_sub(before));
@@ -132,7 +132,7 @@ impl Tally {
 
 impl Figures {
     /// What comes to consumers that wait is counted over a time of its own.
-    pub(super) fn of_arrivals(&mut self, (jobs, seconds): (u64, f64), counts: Counts) {
+    pub fn of_arrivals(&mut self, (jobs, seconds): (u64, f64), counts: Counts) {
         self.seconds = seconds;
         self.jobs_per_second = rate(jobs, seconds);
         self.arrivals = Some(counts);
@@ -176,7 +176,7 @@ impl Figures {
 }
 
 impl Report {
-    pub(super) fn new(bench: &Bench, url: &str) -> Self {
+    pub fn new(bench: &Bench, url: &str) -> Self {
         let Bench { ids, due_in, connections, body, batch, topics, pending, rate, .. } = *bench;
         Self {
             url: url.to_owned(),
@@ -194,7 +194,7 @@ impl Report {
     }
 
     /// As one JSON object, or as a line a phase.
-    pub(super) fn text(&mut self, error: Option<&Failure>, json: bool) -> String {
+    pub fn text(&mut self, error: Option<&Failure>, json: bool) -> String {
         if json {
             self.error = error.map(ToString::to_string);
             return serde_json::to_string(self).expect("numbers and texts");

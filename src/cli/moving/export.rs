@@ -32,7 +32,7 @@ const LEAST: usize = 10;
 /// About so many bytes of bodies a page may have.
 const PAGE_BYTES: usize = 4 << 20;
 
-pub(super) async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
+pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
     let file = Some(arguments.file.as_path()).filter(|file| !is_standard(file));
     if let Some(file) = file.filter(|file| file.exists() && !arguments.force) {
         let advice = "choose another name, or replace it by --force";

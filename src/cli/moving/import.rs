@@ -38,7 +38,7 @@ struct Content {
     topics: Vec<TopicLine>,
 }
 
-pub(super) async fn run(file: &Path, settings: &Settings) -> StoreResult<()> {
+pub async fn run(file: &Path, settings: &Settings) -> StoreResult<()> {
     let shown = match super::is_standard(file) {
         true => "standard input".into(),
         false => file.display().to_string(),

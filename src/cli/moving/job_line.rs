@@ -14,7 +14,7 @@ const LAST_TIME: u64 = 253_402_300_799_999;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct JobLine<'a> {
+pub struct JobLine<'a> {
     id: JobId,
     topic: Topic,
     state: State,
@@ -53,7 +53,7 @@ fn is_zero(number: &u32) -> bool {
 
 impl<'a> JobLine<'a> {
     /// The line of a job; or why no store can have such a job.
-    pub(super) fn of(job: &'a Job) -> Result<Self, String> {
+    pub fn of(job: &'a Job) -> Result<Self, String> {
         let line = Self {
             id: job.id.clone(),
             topic: job.topic.clone(),
@@ -76,7 +76,7 @@ impl<'a> JobLine<'a> {
     }
 
     /// The job of a line.
-    pub(super) fn job(self) -> Result<Job, String> {
+    pub fn job(self) -> Result<Job, String> {
         self.check()?;
         let backoff = self.backoff.as_deref().map(str::parse::<Backoff>).transpose();
         let reservation = self.reservation.as_deref().map(str::parse::<Reservation>).transpose();

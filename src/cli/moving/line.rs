@@ -13,14 +13,14 @@ use super::job_line::JobLine;
 use crate::job::{Topic, TopicDefaults};
 
 /// What the head names, so that no other file is taken for an export.
-pub(super) const FORMAT: &str = "delay-queue export";
+pub const FORMAT: &str = "delay-queue export";
 /// The version of the format that this program writes and reads.
-pub(super) const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Line<'a> {
+pub enum Line<'a> {
     Head(Head),
     #[serde(borrow)]
     Job(JobLine<'a>),
@@ -32,54 +32,54 @@ pub(super) enum Line<'a> {
 /// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Head {
-    pub(super) format: String,
-    pub(super) version: u32,
+pub struct Head {
+    pub format: String,
+    pub version: u32,
     /// Where the jobs come from, without a password: an export that goes on must be of the same.
-    pub(super) store: String,
+    pub store: String,
     /// How many sections follow.
-    pub(super) buckets: u16,
+    pub buckets: u16,
 }
 
 /// After the jobs of a bucket.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Section {
-    pub(super) bucket: u16,
-    pub(super) jobs: u64,
+pub struct Section {
+    pub bucket: u16,
+    pub jobs: u64,
     /// Of their lines, with the line feeds.
-    pub(super) crc32: String,
+    pub crc32: String,
 }
 
 /// The settings of a topic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TopicLine {
-    pub(super) topic: Topic,
-    pub(super) paused: bool,
-    pub(super) defaults: Option<TopicDefaults>,
+pub struct TopicLine {
+    pub topic: Topic,
+    pub paused: bool,
+    pub defaults: Option<TopicDefaults>,
 }
 
 /// The last line.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Total {
-    pub(super) jobs: u64,
-    pub(super) topics: u64,
+pub struct Total {
+    pub jobs: u64,
+    pub topics: u64,
     /// Of all lines before.
-    pub(super) crc32: String,
+    pub crc32: String,
 }
 
 /// What every version of the first line has: enough to refuse others by name.
 #[derive(Deserialize)]
-pub(super) struct AnyHead {
-    pub(super) head: AnyVersion,
+pub struct AnyHead {
+    pub head: AnyVersion,
 }
 
 #[derive(Deserialize)]
-pub(super) struct AnyVersion {
-    pub(super) format: String,
-    pub(super) version: u32,
+pub struct AnyVersion {
+    pub format: String,
+    pub version: u32,
 }
 
 impl fmt::Display for Section {
@@ -97,6 +97,6 @@ impl fmt::Display for Total {
 }
 
 /// A sum as lines have it.
-pub(super) fn sum(of: &crc32fast::Hasher) -> String {
+pub fn sum(of: &crc32fast::Hasher) -> String {
     format!("{:08x}", of.clone().finalize())
 }

@@ -30,7 +30,7 @@ use crate::{
 /// No server may be at work on the store meanwhile. An export that was interrupted goes on when it
 /// is started again.
 #[derive(Debug, clap::Args)]
-pub(super) struct Export {
+pub struct Export {
     /// The file to write, FILE.part until it is complete; or - for standard output
     file: PathBuf,
 
@@ -49,16 +49,16 @@ pub(super) struct Export {
 /// they are: an import that was interrupted goes on when it is started again. No server may be at
 /// work on the store meanwhile.
 #[derive(Debug, clap::Args)]
-pub(super) struct Import {
+pub struct Import {
     /// The file that `export` has written; or - for standard input
     file: PathBuf,
 }
 
-pub(super) fn export(arguments: &Export, settings: &Settings) -> Result<(), Box<dyn Error>> {
+pub fn export(arguments: &Export, settings: &Settings) -> Result<(), Box<dyn Error>> {
     work(settings, export::run(arguments, settings))
 }
 
-pub(super) fn import(arguments: &Import, settings: &Settings) -> Result<(), Box<dyn Error>> {
+pub fn import(arguments: &Import, settings: &Settings) -> Result<(), Box<dyn Error>> {
     work(settings, import::run(&arguments.file, settings))
 }
 

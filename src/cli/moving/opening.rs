@@ -15,21 +15,21 @@ use crate::{
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
 /// A copy of a damaged store, and what is in it.
-pub(super) struct Salvage {
-    pub(super) found: Salvaged,
+pub struct Salvage {
+    pub found: Salvaged,
     dir: PathBuf,
 }
 
 impl Salvage {
     /// Takes the copy away and says what is missing.
-    pub(super) fn end(self) -> StoreResult<()> {
+    pub fn end(self) -> StoreResult<()> {
         eprintln!("the store is damaged: {}", self.found);
         Ok(fs::remove_dir_all(self.dir)?)
     }
 }
 
 /// Opens the store; of one that is damaged, a copy of all that can be read, if that will do.
-pub(super) async fn open(
+pub async fn open(
     arguments: &Export,
     settings: &Settings,
 ) -> StoreResult<(Arc<dyn Store>, Option<Salvage>)> {

@@ -13,9 +13,9 @@ use super::{line::Line, reader::Sums};
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
 /// What is written so far.
-pub(super) struct Part {
+pub struct Part {
     target: Target,
-    pub(super) sums: Sums,
+    pub sums: Sums,
     text: Vec<u8>,
 }
 
@@ -26,7 +26,7 @@ enum Target {
 
 impl Part {
     /// Takes FILE.part for this process alone; empty if there was none, or to begin anew.
-    pub(super) fn of(file: &Path, anew: bool) -> StoreResult<Self> {
+    pub fn of(file: &Path, anew: bool) -> StoreResult<Self> {
         let mut path = OsString::from(file);
         path.push(".part");
         let path = PathBuf::from(path);
@@ -51,7 +51,7 @@ impl Part {
     }
 
     /// Standard output, which always begins anew.
-    pub(super) fn standard_output() -> Self {
+    pub fn standard_output() -> Self {
         Self::new(Target::StandardOutput(BufWriter::new(io::stdout())))
     }
 
@@ -60,7 +60,7 @@ impl Part {
     }
 
     /// The name by which messages call it.
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match &self.target {
             Target::File { part, .. } => part.display().to_string(),
             Target::StandardOutput(_) => "standard output".to_owned(),
@@ -68,7 +68,7 @@ impl Part {
     }
 
     /// How to begin again, for messages.
-    pub(super) fn begin_anew(&self) -> &'static str {
+    pub fn begin_anew(&self) -> &'static str {
         match self.target {
             Target::File { .. } => "begin anew by --force",
             Target::StandardOutput(_) => "begin anew",
@@ -76,14 +76,14 @@ impl Part {
     }
 
     /// What an export before this one has written, to be read from its beginning.
-    pub(super) fn written(&self) -> StoreResult<Option<File>> {
+    pub fn written(&self) -> StoreResult<Option<File>> {
         match &self.target {
             Target::File { part, .. } => Ok(Some(File::open(part)?)),
             Target::StandardOutput(_) => Ok(None),
         }
     }
 
-    pub(super) fn write(&mut self, line: &Line<'_>) -> StoreResult<()> {
+    pub fn write(&mut self, line: &Line<'_>) -> StoreResult<()> {
         self.text.clear();
         serde_json::to_writer(&mut self.text, line)?;
         self.text.push(b'\n');
@@ -96,7 +96,7 @@ impl Part {
     }
 
     /// Goes on behind what these are the sums of; what stands there is dropped.
-    pub(super) fn go_on(&mut self, sums: Sums) -> StoreResult<()> {
+    pub fn go_on(&mut self, sums: Sums) -> StoreResult<()> {
         let done = match &mut self.target {
             Target::File { out, .. } => {
                 let (file, end) = (out.get_mut(), sums.bytes);
@@ -110,7 +110,7 @@ impl Part {
 
     /// Brings a file to the disk under its final name. Says `done`, with the place, where the
     /// export itself does not go.
-    pub(super) fn finish(mut self, done: &str) -> StoreResult<()> {
+    pub fn finish(mut self, done: &str) -> StoreResult<()> {
         match self.flush() {
             Ok(()) => {}
             Err(cause) => return Err(self.failed(&cause)),

@@ -7,7 +7,7 @@ use std::{
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) struct Progress {
+pub struct Progress {
     /// What is being done to jobs.
     verb: &'static str,
     /// How many there are, if that is known.
@@ -18,13 +18,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(verb: &'static str, all: Option<u64>) -> Self {
+    pub fn new(verb: &'static str, all: Option<u64>) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self { verb, all, last: Instant::now(), terminal, shown: false }
     }
 
     /// So many are done.
-    pub(super) fn at(&mut self, done: u64) {
+    pub fn at(&mut self, done: u64) {
         if self.last.elapsed() < REPORT_INTERVAL {
             return;
         }

@@ -19,7 +19,7 @@ const LONGEST: u64 = 160 << 20;
 
 /// What is wrong with a file, and where.
 #[derive(Debug)]
-pub(super) struct Damage {
+pub struct Damage {
     line: u64,
     what: String,
 }
@@ -34,7 +34,7 @@ impl std::error::Error for Damage {}
 
 /// What stands in a line.
 #[derive(Debug)]
-pub(super) enum Item {
+pub enum Item {
     Job(Box<Job>),
     /// All jobs of this bucket have been read, and they are as they were written.
     Section(Bucket),
@@ -45,23 +45,23 @@ pub(super) enum Item {
 
 /// What is known at the end of a section: enough to go on writing behind it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sums {
+pub struct Sums {
     /// Bytes so far.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// Of all lines so far.
-    pub(super) whole: Hasher,
+    pub whole: Hasher,
     /// Of the job lines of this section so far.
-    pub(super) section: Hasher,
-    pub(super) section_jobs: u64,
-    pub(super) jobs: u64,
-    pub(super) topics: u64,
+    pub section: Hasher,
+    pub section_jobs: u64,
+    pub jobs: u64,
+    pub topics: u64,
     /// How many sections are complete.
-    pub(super) sections: u16,
+    pub sections: u16,
 }
 
 impl Sums {
     /// Adds a line to all that it belongs to.
-    pub(super) fn add(&mut self, line: &Line<'_>, text: &[u8]) {
+    pub fn add(&mut self, line: &Line<'_>, text: &[u8]) {
         self.bytes += text.len() as u64;
         self.whole.update(text);
         match line {
@@ -81,19 +81,19 @@ impl Sums {
     }
 
     /// The section line that follows now.
-    pub(super) fn section(&self) -> Section {
+    pub fn section(&self) -> Section {
         let (bucket, jobs) = (self.sections, self.section_jobs);
         Section { bucket, jobs, crc32: sum(&self.section) }
     }
 
     /// The last line, if it follows now.
-    pub(super) fn total(&self) -> Total {
+    pub fn total(&self) -> Total {
         Total { jobs: self.jobs, topics: self.topics, crc32: sum(&self.whole) }
     }
 }
 
 /// A file that is being read.
-pub(super) struct Reader<R> {
+pub struct Reader<R> {
     input: R,
     head: Head,
     buckets: Buckets,
@@ -105,7 +105,7 @@ pub(super) struct Reader<R> {
 
 impl<R: BufRead> Reader<R> {
     /// Reads the first line.
-    pub(super) fn open(input: R) -> Result<Self, Damage> {
+    pub fn open(input: R) -> Result<Self, Damage> {
         let mut reader = Self {
             input,
             head: Head { format: String::new(), version: 0, store: String::new(), buckets: 1 },
@@ -141,21 +141,21 @@ impl<R: BufRead> Reader<R> {
         Ok(reader)
     }
 
-    pub(super) fn head(&self) -> &Head {
+    pub fn head(&self) -> &Head {
         &self.head
     }
 
     /// The number of the line that was read last.
-    pub(super) fn line(&self) -> u64 {
+    pub fn line(&self) -> u64 {
         self.line
     }
 
-    pub(super) fn sums(&self) -> &Sums {
+    pub fn sums(&self) -> &Sums {
         &self.sums
     }
 
     /// The next line; none after the last.
-    pub(super) fn next(&mut self) -> Result<Option<Item>, Damage> {
+    pub fn next(&mut self) -> Result<Option<Item>, Damage> {
         if !self.read_line()? {
             return Ok(None);
         }

@@ -9,11 +9,11 @@ use crate::{
 
 /// Topics with their counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Tally(BTreeMap<Topic, Counts>);
+pub struct Tally(BTreeMap<Topic, Counts>);
 
 impl Tally {
     /// Of one bucket.
-    pub(super) async fn of_bucket(store: &dyn Store, bucket: Bucket) -> StoreResult<Self> {
+    pub async fn of_bucket(store: &dyn Store, bucket: Bucket) -> StoreResult<Self> {
         let mut tally = Self::default();
         let mut page = TopicPage { limit: 1000, ..TopicPage::default() };
         loop {
@@ -28,7 +28,7 @@ impl Tally {
     }
 
     /// Of all buckets.
-    pub(super) async fn of_store(store: &dyn Store) -> StoreResult<Self> {
+    pub async fn of_store(store: &dyn Store) -> StoreResult<Self> {
         let mut sum = Self::default();
         for bucket in store.buckets().all() {
             for (topic, counts) in Self::of_bucket(store, bucket).await?.0 {
@@ -40,7 +40,7 @@ impl Tally {
     }
 
     /// Adds one job.
-    pub(super) fn add(&mut self, topic: &Topic, state: State) {
+    pub fn add(&mut self, topic: &Topic, state: State) {
         // Most jobs are of a topic that is known: without a copy of its name.
         if !self.0.contains_key(topic) {
             self.0.insert(topic.clone(), Counts::default());
@@ -55,16 +55,16 @@ impl Tally {
     }
 
     /// All jobs.
-    pub(super) fn jobs(&self) -> u64 {
+    pub fn jobs(&self) -> u64 {
         self.0.values().map(jobs).sum()
     }
 
-    pub(super) fn topics(&self) -> impl Iterator<Item = &Topic> {
+    pub fn topics(&self) -> impl Iterator<Item = &Topic> {
         self.0.keys()
     }
 
     /// The same with delayed and ready together: opening a file store makes ready what is due.
-    pub(super) fn settled(&self) -> Self {
+    pub fn settled(&self) -> Self {
         let settled = |counts: &Counts| Counts {
             delayed: 0,
             ready: counts.delayed + counts.ready,
@@ -74,7 +74,7 @@ impl Tally {
     }
 
     /// The first topic of which `other` has another number of jobs in any state, with both counts.
-    pub(super) fn differs<'a>(&'a self, other: &'a Self) -> Option<(&'a Topic, Counts, Counts)> {
+    pub fn differs<'a>(&'a self, other: &'a Self) -> Option<(&'a Topic, Counts, Counts)> {
         let of = |tally: &Self, topic| tally.0.get(topic).copied().unwrap_or_default();
         let topics = self.0.keys().chain(other.0.keys());
         let mut pairs = topics.map(|topic| (topic, of(self, topic), of(other, topic)));
@@ -82,7 +82,7 @@ impl Tally {
     }
 
     /// Whether no topic has more jobs in any state here than in `other`.
-    pub(super) fn is_within(&self, other: &Self) -> bool {
+    pub fn is_within(&self, other: &Self) -> bool {
         self.0.iter().all(|(topic, counts)| {
             let most = other.0.get(topic).copied().unwrap_or_default();
             State::ALL.iter().all(|&state| counts.of(state) <= most.of(state))

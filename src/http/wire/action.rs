@@ -12,7 +12,7 @@ use crate::{
 /// A reservation as clients send it.
 #[derive(Deserialize)]
 #[serde(from = "String")]
-pub(in crate::http) struct Token(pub(in crate::http) Reservation);
+pub struct Token(pub Reservation);
 
 impl From<String> for Token {
     fn from(text: String) -> Self {
@@ -21,7 +21,7 @@ impl From<String> for Token {
 }
 
 /// Where the text of a transition stands, and what is known besides.
-pub(in crate::http) enum Place {
+pub enum Place {
     /// A route of one job: its id from the path, its reservation perhaps from the query.
     Path(JobId, Option<Reservation>),
     /// One of a batch.
@@ -29,9 +29,7 @@ pub(in crate::http) enum Place {
 }
 
 /// What a consumer or operator may ask of one job; the same on its own and in a batch.
-pub(in crate::http) trait ActionRequest:
-    for<'de> Deserialize<'de> + Default
-{
+pub trait ActionRequest: for<'de> Deserialize<'de> + Default {
     /// What the queue takes.
     type Job;
 
@@ -43,7 +41,7 @@ macro_rules! action {
         $(#[$doc])*
         #[derive(Deserialize, Default)]
         #[serde(deny_unknown_fields)]
-        pub(in crate::http) struct $name {
+        pub struct $name {
             id: Option<JobId>,
             reservation: Option<Token>,
             $($field: Option<$type>,)*
@@ -86,7 +84,7 @@ action! {
 /// A delete or a kick: the id is all there is to say.
 #[derive(Deserialize, Default, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct IdOnly {
+pub struct IdOnly {
     id: Option<JobId>,
 }
 

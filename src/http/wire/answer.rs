@@ -16,8 +16,8 @@ use crate::{
 /// What became of a job: the answer to most transitions, and one result of a batch (which then
 /// has the status that the answer would have had).
 #[derive(Serialize)]
-pub(in crate::http) struct TransitionResponse {
-    pub(in crate::http) id: JobId,
+pub struct TransitionResponse {
+    pub id: JobId,
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<Topic>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,34 +35,34 @@ impl TransitionResponse {
         Self { id, topic: None, state: None, due_at: None, reserved_until: None, status: None }
     }
 
-    pub(in crate::http) fn placed(id: JobId, topic: Topic, placed: Placed) -> Self {
+    pub fn placed(id: JobId, topic: Topic, placed: Placed) -> Self {
         let (state, due_at) = (Some(placed.state), Some(placed.due_at));
         Self { topic: Some(topic), state, due_at, ..Self::of(id) }
     }
 
-    pub(in crate::http) fn finished(id: JobId) -> Self {
+    pub fn finished(id: JobId) -> Self {
         Self::of(id)
     }
 
-    pub(in crate::http) fn moved(id: JobId, moved: &Transitioned) -> Self {
+    pub fn moved(id: JobId, moved: &Transitioned) -> Self {
         Self { due_at: Some(moved.due_at), ..Self::in_state(id, moved.state) }
     }
 
-    pub(in crate::http) fn held_until(id: JobId, until: UnixMillis) -> Self {
+    pub fn held_until(id: JobId, until: UnixMillis) -> Self {
         Self { reserved_until: Some(until), ..Self::of(id) }
     }
 
-    pub(in crate::http) fn in_state(id: JobId, state: State) -> Self {
+    pub fn in_state(id: JobId, state: State) -> Self {
         Self { state: Some(state), ..Self::of(id) }
     }
 
-    pub(in crate::http) fn with_status(self, status: StatusCode) -> Self {
+    pub fn with_status(self, status: StatusCode) -> Self {
         Self { status: Some(status.as_u16()), ..self }
     }
 }
 
 /// A JSON text, written as it stands.
-pub(in crate::http) struct Text(pub(in crate::http) Bytes);
+pub struct Text(pub Bytes);
 
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -73,7 +73,7 @@ impl Serialize for Text {
 
 /// A job as a look at it shows.
 #[derive(Serialize)]
-pub(in crate::http) struct JobResponse {
+pub struct JobResponse {
     id: JobId,
     topic: Topic,
     state: State,
@@ -111,7 +111,7 @@ impl From<Job> for JobResponse {
 
 /// A topic, as a list or (with the rest) a look shows it.
 #[derive(Serialize)]
-pub(in crate::http) struct TopicResponse {
+pub struct TopicResponse {
     topic: Topic,
     delayed: u64,
     ready: u64,
@@ -132,12 +132,12 @@ struct RestOfTopic {
 }
 
 impl TopicResponse {
-    pub(in crate::http) fn new(topic: Topic, counts: Counts, paused: bool) -> Self {
+    pub fn new(topic: Topic, counts: Counts, paused: bool) -> Self {
         let Counts { delayed, ready, reserved, dead } = counts;
         Self { topic, delayed, ready, reserved, dead, paused, rest: None }
     }
 
-    pub(in crate::http) fn in_full(
+    pub fn in_full(
         topic: Topic,
         look: &TopicPeek,
         paused: bool,
@@ -151,49 +151,49 @@ impl TopicResponse {
 
 /// The answer to a pause or a resume.
 #[derive(Serialize)]
-pub(in crate::http) struct Paused {
-    pub(in crate::http) topic: Topic,
-    pub(in crate::http) paused: bool,
+pub struct Paused {
+    pub topic: Topic,
+    pub paused: bool,
 }
 
 /// Some topics; the cursor asks for those after them.
 #[derive(Serialize)]
-pub(in crate::http) struct TopicsPage {
-    pub(in crate::http) topics: Vec<TopicResponse>,
-    pub(in crate::http) cursor: Option<Topic>,
+pub struct TopicsPage {
+    pub topics: Vec<TopicResponse>,
+    pub cursor: Option<Topic>,
 }
 
 /// Some jobs; the cursor asks for those after them.
 #[derive(Serialize)]
-pub(in crate::http) struct JobsPage {
-    pub(in crate::http) jobs: Vec<JobResponse>,
+pub struct JobsPage {
+    pub jobs: Vec<JobResponse>,
     /// Jobs that are there and cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::http) damaged: Vec<Damaged>,
-    pub(in crate::http) cursor: Option<String>,
+    pub damaged: Vec<Damaged>,
+    pub cursor: Option<String>,
 }
 
 /// The answer to a purge.
 #[derive(Serialize)]
-pub(in crate::http) struct Purged {
-    pub(in crate::http) purged: u64,
+pub struct Purged {
+    pub purged: u64,
 }
 
 /// The answer to a kick of many.
 #[derive(Serialize)]
-pub(in crate::http) struct Kicked {
-    pub(in crate::http) kicked: u64,
+pub struct Kicked {
+    pub kicked: u64,
 }
 
 /// The answer to a pop.
 #[derive(Serialize)]
-pub(in crate::http) struct PoppedJobs<'a> {
-    pub(in crate::http) jobs: Vec<PoppedResponse<'a>>,
+pub struct PoppedJobs<'a> {
+    pub jobs: Vec<PoppedResponse<'a>>,
 }
 
 /// A job as a pop hands it out.
 #[derive(Serialize)]
-pub(in crate::http) struct PoppedResponse<'a> {
+pub struct PoppedResponse<'a> {
     id: &'a JobId,
     topic: &'a Topic,
     body: Text,

@@ -17,7 +17,7 @@ const SURELY_FINITE: usize = 308;
 const SHOWN: usize = 100;
 
 /// Checks a body; `content` is where its text lies.
-pub(super) fn body(
+pub fn body(
     raw: Option<&RawValue>,
     content: &Bytes,
     limits: Limits,

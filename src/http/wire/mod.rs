@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use super::problem::Problem;
 use crate::job::{MAX_TTR, MIN_TTR, Millis};
 
-pub(super) use self::{
+pub use self::{
     action::{ActionRequest, Bury, Finish, IdOnly, Place, Release, Touch},
     answer::{
         JobResponse, JobsPage, Kicked, Paused, PoppedJobs, Purged, TopicResponse, TopicsPage,

@@ -20,7 +20,7 @@ use crate::{
 /// sent back.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct PatchJob<'a> {
+pub struct PatchJob<'a> {
     // A body may be null, and no backoff is one, too.
     #[serde(default, borrow, deserialize_with = "given")]
     body: Option<&'a RawValue>,
@@ -43,7 +43,7 @@ pub(in crate::http) struct PatchJob<'a> {
 
 impl PatchJob<'_> {
     /// Does it say anything that it cannot change?
-    pub(in crate::http) fn tells(&self) -> bool {
+    pub fn tells(&self) -> bool {
         let Self { id, topic, state, attempt, created_at, reserved_until, died_at, error, .. } =
             self;
         let names = id.is_some() || topic.is_some() || error.is_some();
@@ -53,7 +53,7 @@ impl PatchJob<'_> {
 
     /// Takes out what is so already. What cannot be changed must be: to ask for another topic is a
     /// mistake.
-    pub(in crate::http) fn beside(mut self, job: &Job) -> Result<Self, Problem> {
+    pub fn beside(mut self, job: &Job) -> Result<Self, Problem> {
         if matches!(job.state, State::Reserved | State::Dead) {
             // It is refused for that.
             return Ok(self);
@@ -80,7 +80,7 @@ impl PatchJob<'_> {
         Ok(self)
     }
 
-    pub(in crate::http) fn valid(self, content: &Bytes, limits: Limits) -> Result<Change, Problem> {
+    pub fn valid(self, content: &Bytes, limits: Limits) -> Result<Change, Problem> {
         let change = Change {
             schedule: schedule(self.delay, self.due_at)?,
             body: body(self.body, content, limits)?,

@@ -17,15 +17,15 @@ const MAX_COUNT: u64 = 100;
 /// How to pop; in the query or in the body.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct PopOptions {
-    pub(in crate::http) wait: Option<Millis>,
-    pub(in crate::http) count: Option<u64>,
-    pub(in crate::http) ttr: Option<Millis>,
+pub struct PopOptions {
+    pub wait: Option<Millis>,
+    pub count: Option<u64>,
+    pub ttr: Option<Millis>,
 }
 
 impl PopOptions {
     /// Both together; nothing may be said twice.
-    pub(in crate::http) fn or(self, other: Self) -> Result<Self, Problem> {
+    pub fn or(self, other: Self) -> Result<Self, Problem> {
         fn either<T>(name: &str, one: Option<T>, other: Option<T>) -> Result<Option<T>, Problem> {
             match (one, other) {
                 (Some(_), Some(_)) => {
@@ -41,7 +41,7 @@ impl PopOptions {
         })
     }
 
-    pub(in crate::http) fn valid(self, topics: Vec<Topic>) -> Result<Pop, Problem> {
+    pub fn valid(self, topics: Vec<Topic>) -> Result<Pop, Problem> {
         let wait = self.wait.unwrap_or(Millis::ZERO);
         if wait > MAX_WAIT {
             let given = wait.as_seconds();

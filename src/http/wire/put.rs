@@ -15,7 +15,7 @@ use crate::{
 /// A put.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct PutJob<'a> {
+pub struct PutJob<'a> {
     topic: Option<Topic>,
     id: Option<JobId>,
     #[serde(borrow)]
@@ -29,7 +29,7 @@ pub(in crate::http) struct PutJob<'a> {
 }
 
 /// A number of attempts.
-pub(super) struct Count(pub(super) u32);
+pub struct Count(pub u32);
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Count {
 
 impl PutJob<'_> {
     /// Checks what concerns several fields; `content` is where the body text lies.
-    pub(in crate::http) fn valid(self, content: &Bytes, limits: Limits) -> Result<Put, Problem> {
+    pub fn valid(self, content: &Bytes, limits: Limits) -> Result<Put, Problem> {
         Ok(Put {
             id: self.id,
             topic: self.topic.ok_or_else(|| Problem::field("topic", "is missing"))?,
@@ -67,7 +67,7 @@ impl PutJob<'_> {
     }
 }
 
-pub(super) fn schedule(
+pub fn schedule(
     delay: Option<Millis>,
     due_at: Option<UnixMillis>,
 ) -> Result<Option<Schedule>, Problem> {

@@ -12,7 +12,7 @@ use crate::{
 /// whole answer can be sent back.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http) struct PutTopic {
+pub struct PutTopic {
     ttr: Option<Millis>,
     max_attempts: Option<Count>,
     backoff: Option<Backoff>,
@@ -52,11 +52,7 @@ impl Defaults {
 
 impl PutTopic {
     /// Checks it for the topic of the path, which is paused or not.
-    pub(in crate::http) fn valid(
-        self,
-        topic: &Topic,
-        paused: bool,
-    ) -> Result<TopicDefaults, Problem> {
+    pub fn valid(self, topic: &Topic, paused: bool) -> Result<TopicDefaults, Problem> {
         let shows_a_topic = self.shows_a_topic();
         if self.topic.is_some_and(|given| given != *topic) {
             return Err(Problem::field("topic", format!("must be the one of the path, {topic:?}")));

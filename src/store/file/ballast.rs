@@ -25,7 +25,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The same after an attempt that has written something, which wears the disk.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
-pub(super) struct Ballast {
+pub struct Ballast {
     dir: PathBuf,
     missing: Option<Missing>,
 }
@@ -40,7 +40,7 @@ struct Missing {
 
 impl Ballast {
     /// Takes it in, if there is room.
-    pub(super) fn new(dir: &Path) -> Self {
+    pub fn new(dir: &Path) -> Self {
         let mut ballast = Self { dir: dir.to_owned(), missing: None };
         let file = ballast.file();
         if fs::metadata(file).is_ok_and(|file| file.len() == BYTES) {
@@ -76,12 +76,12 @@ impl Ballast {
     }
 
     /// Is there room for puts?
-    pub(super) fn is_there(&self) -> bool {
+    pub fn is_there(&self) -> bool {
         self.missing.is_none()
     }
 
     /// The disk is full: gives up what there is of it. Answers whether that was anything.
-    pub(super) fn throw_off(&mut self) -> bool {
+    pub fn throw_off(&mut self) -> bool {
         let later = Missing { next: Instant::now() + CHECK_INTERVAL, taken: None };
         let gone = match self.missing.replace(later) {
             None => fs::remove_file(self.file()),
@@ -92,7 +92,7 @@ impl Ballast {
     }
 
     /// How long until the next [`step`](Self::step); none while it is there.
-    pub(super) fn rest(&self) -> Option<Duration> {
+    pub fn rest(&self) -> Option<Duration> {
         let missing = self.missing.as_ref()?;
         Some(missing.next.saturating_duration_since(Instant::now()))
     }
@@ -102,7 +102,7 @@ impl Ballast {
     }
 
     /// Looks for room, or takes a part of it in. Answers whether that was the last part.
-    pub(super) fn step(&mut self) -> bool {
+    pub fn step(&mut self) -> bool {
         if !self.is_due() {
             return false;
         }
@@ -168,7 +168,7 @@ enum Progress {
 
 /// Whether a small file can be written there. SQLite tells of some full disks (a quota, a sync that
 /// finds no room) only that something went wrong.
-pub(super) fn has_room(dir: &Path) -> bool {
+pub fn has_room(dir: &Path) -> bool {
     let file = dir.join("room");
     let written = File::create(&file).and_then(|mut file| {
         file.write_all(&block()?)?;

@@ -56,7 +56,7 @@ impl Failure {
 
 impl WriterState {
     /// Does one batch of work and lets its answers out.
-    pub(super) fn batch(&mut self, batch: Vec<Work>) {
+    pub fn batch(&mut self, batch: Vec<Work>) {
         if self.compared.elapsed() >= COMPARE {
             self.compare_files();
         }
@@ -101,7 +101,7 @@ impl WriterState {
     }
 
     /// Work that leaves nothing behind when it fails.
-    pub(super) fn all_or_nothing<T>(
+    pub fn all_or_nothing<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> StoreResult<T>,
     ) -> StoreResult<T> {
@@ -227,7 +227,7 @@ impl WriterState {
     }
 
     /// Tries to write, so that it shows whether anything can be written.
-    pub(super) fn mend(&mut self) {
+    pub fn mend(&mut self) {
         self.next_try = Instant::now() + RETRY;
         match self.try_to_write() {
             Ok(()) => self.health.mend(),
@@ -236,7 +236,7 @@ impl WriterState {
     }
 
     /// How long until it is worth trying again, while nothing can be written.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
+    pub fn retry_after(&self) -> Option<Duration> {
         let failing = self.health.is_failing() || self.in_doubt;
         failing.then(|| self.next_try.saturating_duration_since(Instant::now()))
     }

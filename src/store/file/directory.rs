@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Makes `dir` and what is missing above it, durably.
-pub(super) fn make(dir: &Path) -> io::Result<()> {
+pub fn make(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
     let missing = dir.ancestors().take_while(|dir| !dir.exists()).count();
     fs::create_dir_all(&dir)?;
@@ -25,16 +25,16 @@ pub(super) fn make(dir: &Path) -> io::Result<()> {
 }
 
 /// Has the disk keep the names in `dir`.
-pub(super) fn sync(dir: &Path) -> io::Result<()> {
+pub fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
 /// The files that are open, by device and inode.
-pub(super) struct Files(Vec<(PathBuf, (u64, u64))>);
+pub struct Files(Vec<(PathBuf, (u64, u64))>);
 
 impl Files {
     /// Those of a store that was just opened.
-    pub(super) fn of(dir: &Path) -> io::Result<Self> {
+    pub fn of(dir: &Path) -> io::Result<Self> {
         let name = |name| {
             let path = dir.join(name);
             identity(&path).map(|identity| (path, identity))
@@ -44,7 +44,7 @@ impl Files {
 
     /// Whether they lie where they were opened. What is written into others is lost with the
     /// process.
-    pub(super) fn are_in_place(&self) -> bool {
+    pub fn are_in_place(&self) -> bool {
         self.0.iter().all(|(path, opened)| match identity(path) {
             Ok(found) => found == *opened,
             Err(error) => error.kind() != io::ErrorKind::NotFound,

@@ -9,7 +9,7 @@ use crate::store::{Applied, StoreError};
 
 /// What a piece of work needs of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub enum Need {
     /// It only reads.
     Nothing,
     /// It changes what is there, or frees room.
@@ -20,7 +20,7 @@ pub(super) enum Need {
 
 /// The writer finds out, everybody may know.
 #[derive(Debug, Default)]
-pub(super) struct Health(Mutex<State>);
+pub struct Health(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -33,7 +33,7 @@ struct State {
 
 impl Health {
     /// Why such work is refused before it is begun, if it is.
-    pub(super) fn refusal(&self, need: Need) -> Option<StoreError> {
+    pub fn refusal(&self, need: Need) -> Option<StoreError> {
         let mut state = self.state();
         match need {
             Need::Nothing => None,
@@ -46,19 +46,19 @@ impl Health {
         }
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.state().full
     }
 
     /// There is no room. Logged once, until there is again.
-    pub(super) fn fill(&self, cause: &str) {
+    pub fn fill(&self, cause: &str) {
         if !mem::replace(&mut self.state().full, true) {
             tracing::error!(cause, "the disk is full: puts are refused until there is room again");
         }
     }
 
     /// There is room again.
-    pub(super) fn empty(&self) {
+    pub fn empty(&self) {
         let State { refused, .. } = {
             let mut state = self.state();
             let broken = state.broken.clone();
@@ -68,7 +68,7 @@ impl Health {
     }
 
     /// Nothing can be written, for this reason. Logged once, until something can.
-    pub(super) fn fail(&self, error: StoreError) {
+    pub fn fail(&self, error: StoreError) {
         let mut state = self.state();
         // What was replaced stays replaced.
         if matches!(state.broken, Some(StoreError::Replaced { .. })) {
@@ -81,7 +81,7 @@ impl Health {
     }
 
     /// Writing goes well again.
-    pub(super) fn mend(&self) {
+    pub fn mend(&self) {
         let mut state = self.state();
         // What was replaced stays replaced.
         if !matches!(state.broken, None | Some(StoreError::Replaced { .. })) {
@@ -91,7 +91,7 @@ impl Health {
     }
 
     /// Whether it is worth trying to write again.
-    pub(super) fn is_failing(&self) -> bool {
+    pub fn is_failing(&self) -> bool {
         self.state()
             .broken
             .as_ref()
@@ -99,7 +99,7 @@ impl Health {
     }
 
     /// Whether the files are not those that were opened.
-    pub(super) fn is_replaced(&self) -> bool {
+    pub fn is_replaced(&self) -> bool {
         matches!(self.state().broken, Some(StoreError::Replaced { .. }))
     }
 
@@ -109,11 +109,11 @@ impl Health {
 }
 
 /// A put without room.
-pub(super) fn full() -> StoreError {
+pub fn full() -> StoreError {
     StoreError::Full { cause: "the disk is full".into() }
 }
 
 /// Nothing was changed, and nothing can be.
-pub(super) fn failing(cause: impl ToString) -> StoreError {
+pub fn failing(cause: impl ToString) -> StoreError {
     StoreError::Unavailable { applied: Applied::No, cause: cause.to_string().into() }
 }

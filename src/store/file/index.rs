@@ -26,25 +26,25 @@ use self::{
 use crate::job::{Backoff, JobId, Millis, Reservation, State, Topic, UnixMillis};
 
 /// A job's place in the index.
-pub(super) type Slot = u32;
+pub type Slot = u32;
 
 /// What memory holds of a job; its body stays on disk.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub struct Entry {
     id: SmallId,
     /// The row of its record.
-    pub(super) serial: u64,
+    pub serial: u64,
     /// Its place in the set of its state: the due time, or the deadline if reserved or dead.
-    pub(super) at: UnixMillis,
-    pub(super) rules: Arc<Rules>,
+    pub at: UnixMillis,
+    pub rules: Arc<Rules>,
     /// From the first pop on.
-    pub(super) attempt: Option<Box<Attempt>>,
+    pub attempt: Option<Box<Attempt>>,
     topic: u32,
-    pub(super) state: State,
+    pub state: State,
 }
 
 impl Entry {
-    pub(super) fn id(&self) -> JobId {
+    pub fn id(&self) -> JobId {
         self.id.full()
     }
 
@@ -57,38 +57,38 @@ impl Entry {
 
 /// What a put says of a job's attempts. Jobs of a topic mostly come with the same, and share it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Rules {
-    pub(super) ttr: Millis,
-    pub(super) max_attempts: u32,
-    pub(super) backoff: Option<Backoff>,
-    pub(super) dead_retention: Millis,
+pub struct Rules {
+    pub ttr: Millis,
+    pub max_attempts: u32,
+    pub backoff: Option<Backoff>,
+    pub dead_retention: Millis,
 }
 
 /// What pops have left on a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Attempt {
-    pub(super) number: u32,
+pub struct Attempt {
+    pub number: u32,
     /// The last pop's, until it is released or buried.
-    pub(super) reservation: Option<Reservation>,
+    pub reservation: Option<Reservation>,
     /// The due time before the pop.
-    pub(super) due_at: UnixMillis,
-    pub(super) died_at: UnixMillis,
+    pub due_at: UnixMillis,
+    pub died_at: UnixMillis,
     /// The TTR in force.
-    pub(super) ttr: Millis,
+    pub ttr: Millis,
     /// Its TTR ran out since; not written, since it follows from the deadline.
-    pub(super) expired: bool,
+    pub expired: bool,
 }
 
 /// A new or loaded job, on its way in.
 #[derive(Debug)]
-pub(super) struct Arrival {
-    pub(super) id: JobId,
-    pub(super) topic: Topic,
-    pub(super) serial: u64,
-    pub(super) state: State,
-    pub(super) at: UnixMillis,
-    pub(super) rules: Rules,
-    pub(super) attempt: Option<Attempt>,
+pub struct Arrival {
+    pub id: JobId,
+    pub topic: Topic,
+    pub serial: u64,
+    pub state: State,
+    pub at: UnixMillis,
+    pub rules: Rules,
+    pub attempt: Option<Attempt>,
 }
 
 /// The place of a job in a sorted set: by time, then in the order of arrival.
@@ -122,7 +122,7 @@ struct TopicSets {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub struct Index {
     entries: Slab<Entry>,
     by_id: HashTable<Slot>,
     topics: Slab<TopicSets>,
@@ -138,33 +138,33 @@ impl TopicSets {
 }
 
 impl Index {
-    pub(super) fn find(&self, id: &JobId) -> Option<Slot> {
+    pub fn find(&self, id: &JobId) -> Option<Slot> {
         let id = IdRef::from(id);
         self.by_id.find(hash(id), |&slot| self.entry(slot).id.borrowed() == id).copied()
     }
 
-    pub(super) fn entry(&self, slot: Slot) -> &Entry {
+    pub fn entry(&self, slot: Slot) -> &Entry {
         &self.entries[slot as usize]
     }
 
     /// The entry, to change anything but its place.
-    pub(super) fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
+    pub fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
         self.note(slot);
         &mut self.entries[slot as usize]
     }
 
     /// All reserved jobs.
-    pub(super) fn reserved(&self) -> Vec<Slot> {
+    pub fn reserved(&self) -> Vec<Slot> {
         let sets = self.topics.iter().map(|(_, topic)| &topic.sets[State::Reserved as usize]);
         sets.flatten().map(|place| place.slot).collect()
     }
 
-    pub(super) fn topic(&self, slot: Slot) -> &Topic {
+    pub fn topic(&self, slot: Slot) -> &Topic {
         &self.topics[self.entry(slot).topic as usize].name
     }
 
     /// Takes a job in. Its id must be free.
-    pub(super) fn insert(&mut self, arrival: Arrival) {
+    pub fn insert(&mut self, arrival: Arrival) {
         let slot = self.add(arrival);
         self.link(slot);
         self.journal.inserted(slot);
@@ -172,7 +172,7 @@ impl Index {
 
     /// Puts all jobs that were [added](Self::add) into their sets, which must be empty before:
     /// sorted at once, that is faster than one by one.
-    pub(super) fn link_all(&mut self) {
+    pub fn link_all(&mut self) {
         let topics = self.topics.iter().map(|(number, _)| number + 1).max().unwrap_or_default();
         let mut sets: Vec<[Vec<Place>; 4]> =
             iter::repeat_with(Default::default).take(topics).collect();
@@ -192,14 +192,14 @@ impl Index {
     }
 
     /// Makes room for so many jobs.
-    pub(super) fn make_room(&mut self, jobs: usize) {
+    pub fn make_room(&mut self, jobs: usize) {
         self.entries.reserve(jobs);
         let entries = &self.entries;
         self.by_id.reserve(jobs, |&slot| hash(entries[slot as usize].id.borrowed()));
     }
 
     /// Adds a job that is in no set yet.
-    pub(super) fn add(&mut self, arrival: Arrival) -> Slot {
+    pub fn add(&mut self, arrival: Arrival) -> Slot {
         let (topic, rules) = self.shared(arrival.topic, arrival.rules);
         let slot = self.entries.insert(Entry {
             id: IdRef::from(&arrival.id).into(),
@@ -216,7 +216,7 @@ impl Index {
     }
 
     /// Forgets a job.
-    pub(super) fn remove(&mut self, slot: Slot) {
+    pub fn remove(&mut self, slot: Slot) {
         self.unlink(slot);
         self.forget_id(slot);
         self.journal.removed(slot);
@@ -236,7 +236,7 @@ impl Index {
     }
 
     /// Moves a job to another set or another time.
-    pub(super) fn place(&mut self, slot: Slot, state: State, at: UnixMillis) {
+    pub fn place(&mut self, slot: Slot, state: State, at: UnixMillis) {
         let entry = self.entry_mut(slot); // notes how it was
         if (entry.state, entry.at) == (state, at) {
             return;
@@ -249,18 +249,18 @@ impl Index {
     }
 
     /// The earliest deadline of all.
-    pub(super) fn next_deadline(&self) -> Option<UnixMillis> {
+    pub fn next_deadline(&self) -> Option<UnixMillis> {
         self.bucket.first().map(|&(at, _, _)| at)
     }
 
     /// The job with the earliest deadline.
-    pub(super) fn first_due(&self) -> Option<Slot> {
+    pub fn first_due(&self) -> Option<Slot> {
         let &(_, topic, state) = self.bucket.first()?;
         self.topics[topic as usize].sets[state as usize].first().map(|place| place.slot)
     }
 
     /// Topics in order: from `first` on, and after `after`.
-    pub(super) fn topics_from(
+    pub fn topics_from(
         &self,
         first: Option<&Topic>,
         after: Option<&Topic>,
@@ -280,17 +280,17 @@ impl Index {
     }
 
     /// How many jobs of a topic are in a state.
-    pub(super) fn count(&self, topic: &Topic, state: State) -> u64 {
+    pub fn count(&self, topic: &Topic, state: State) -> u64 {
         self.set(topic, state).map_or(0, |set| set.len() as u64)
     }
 
     /// The first job of a topic and state.
-    pub(super) fn first(&self, topic: &Topic, state: State) -> Option<Slot> {
+    pub fn first(&self, topic: &Topic, state: State) -> Option<Slot> {
         self.set(topic, state)?.first().map(|place| place.slot)
     }
 
     /// Jobs of a topic and state in order, from after a place on; with the text of each place.
-    pub(super) fn after(
+    pub fn after(
         &self,
         topic: &Topic,
         state: State,

@@ -18,7 +18,7 @@ const AHEAD: usize = 8;
 
 impl WriterState {
     /// Builds the machines from the file, if they are stale.
-    pub(super) fn load(&mut self) -> Result<(), Box<dyn Error>> {
+    pub fn load(&mut self) -> Result<(), Box<dyn Error>> {
         if !self.stale {
             return Ok(());
         }

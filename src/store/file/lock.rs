@@ -8,11 +8,11 @@ use std::{
 use crate::store::OpenError;
 
 /// The lock on a data directory, held until it is dropped.
-pub(super) struct Lock(File);
+pub struct Lock(File);
 
 impl Lock {
     /// Takes the lock, or says who is in the way.
-    pub(super) fn take(dir: &Path) -> Result<Self, OpenError> {
+    pub fn take(dir: &Path) -> Result<Self, OpenError> {
         let engine = |cause: std::io::Error| OpenError::Engine {
             what: dir.display().to_string(),
             cause: cause.to_string(),

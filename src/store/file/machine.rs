@@ -23,7 +23,7 @@ use super::index::{Arrival, Attempt, Entry, Index, Rules, Slot};
 
 /// What a transition changes on disk; applied in order.
 #[derive(Debug, PartialEq)]
-pub(super) enum Write {
+pub enum Write {
     /// A new record.
     Insert { serial: u64, job: NewJob, created_at: UnixMillis, due_at: UnixMillis },
     /// Another due time of a job that was never popped.
@@ -46,7 +46,7 @@ pub(super) enum Write {
 
 impl Write {
     /// Which job's rows it writes.
-    pub(super) fn serial(&self) -> Option<u64> {
+    pub fn serial(&self) -> Option<u64> {
         match self {
             Self::Insert { serial, .. } => Some(*serial),
             _ => self.changes(),
@@ -54,7 +54,7 @@ impl Write {
     }
 
     /// Which job's rows it changes that were there before.
-    pub(super) fn changes(&self) -> Option<u64> {
+    pub fn changes(&self) -> Option<u64> {
         match self {
             Self::Due { serial, .. }
             | Self::Change { serial, .. }
@@ -69,39 +69,39 @@ impl Write {
 
 /// What becomes of the error text on disk.
 #[derive(Debug, PartialEq)]
-pub(super) enum ErrorText {
+pub enum ErrorText {
     Keep,
     Set(Option<String>),
 }
 
 /// A job that a pop reserved; the rest of it is on disk.
 #[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) id: JobId,
-    pub(super) serial: u64,
-    pub(super) max_attempts: u32,
-    pub(super) attempt: u32,
-    pub(super) due_at: UnixMillis,
-    pub(super) ttr: Millis,
-    pub(super) reservation: Reservation,
-    pub(super) reserved_until: UnixMillis,
+pub struct Taken {
+    pub id: JobId,
+    pub serial: u64,
+    pub max_attempts: u32,
+    pub attempt: u32,
+    pub due_at: UnixMillis,
+    pub ttr: Millis,
+    pub reservation: Reservation,
+    pub reserved_until: UnixMillis,
 }
 
 /// The jobs of one bucket.
 #[derive(Debug, Default)]
-pub(super) struct Machine {
+pub struct Machine {
     index: Index,
 }
 
 impl Machine {
     /// Makes room for so many jobs, so that they are not moved while they come.
-    pub(super) fn make_room(&mut self, jobs: usize) {
+    pub fn make_room(&mut self, jobs: usize) {
         self.index.make_room(jobs);
     }
 
     /// Takes in a job as the disk has it: what is due is ready at once, not only when a timer
     /// comes by.
-    pub(super) fn load(&mut self, now: Now, arrival: Arrival) {
+    pub fn load(&mut self, now: Now, arrival: Arrival) {
         let due = arrival.state == State::Delayed && now.reached(arrival.at) == Due::Now;
         let state = if due { State::Ready } else { arrival.state };
         // The clock may have been set back since: no reservation lasts longer than its TTR.
@@ -113,7 +113,7 @@ impl Machine {
     }
 
     /// Takes in a damaged job, unless another one has the id that it claims; answers whether it did.
-    pub(super) fn load_damaged(&mut self, now: Now, arrival: Arrival) -> bool {
+    pub fn load_damaged(&mut self, now: Now, arrival: Arrival) -> bool {
         let is_free = self.index.find(&arrival.id).is_none();
         if is_free {
             self.load(now, arrival);
@@ -122,11 +122,11 @@ impl Machine {
     }
 
     /// All jobs have been taken in.
-    pub(super) fn loaded(&mut self) {
+    pub fn loaded(&mut self) {
         self.index.link_all();
     }
 
-    pub(super) fn put(
+    pub fn put(
         &mut self,
         now: Now,
         serial: u64,
@@ -184,7 +184,7 @@ impl Machine {
     }
 
     /// Reserves the first ready job of a topic.
-    pub(super) fn pop(
+    pub fn pop(
         &mut self,
         now: Now,
         topic: &Topic,
@@ -196,7 +196,7 @@ impl Machine {
     }
 
     /// How many jobs of a topic are ready.
-    pub(super) fn ready(&self, topic: &Topic) -> u64 {
+    pub fn ready(&self, topic: &Topic) -> u64 {
         self.index.count(topic, State::Ready)
     }
 
@@ -239,7 +239,7 @@ impl Machine {
     }
 
     /// The entry of a job, and its topic.
-    pub(super) fn get(&self, id: &JobId) -> Option<(&Entry, &Topic)> {
+    pub fn get(&self, id: &JobId) -> Option<(&Entry, &Topic)> {
         let slot = self.index.find(id)?;
         Some((self.index.entry(slot), self.index.topic(slot)))
     }
@@ -322,12 +322,12 @@ fn error_text(expired: bool) -> ErrorText {
 }
 
 /// The error text of an attempt whose TTR ran out.
-pub(super) const EXPIRED: &str = "ttr expired";
+pub const EXPIRED: &str = "ttr expired";
 
 const POPPED: &str = "a held job has been popped";
 
 /// When a job falls, or fell, due.
-pub(super) fn due_at_of(entry: &Entry) -> UnixMillis {
+pub fn due_at_of(entry: &Entry) -> UnixMillis {
     match (&entry.attempt, entry.state) {
         (Some(attempt), State::Reserved | State::Dead) => attempt.due_at,
         _ => entry.at,

@@ -24,7 +24,7 @@ const LEAF: u8 = 0x0d;
 const DEEPEST: usize = 20;
 
 /// A database file and its log.
-pub(super) struct Pages {
+pub struct Pages {
     file: File,
     log: Option<File>,
     logged: HashMap<u32, Version>,
@@ -35,32 +35,32 @@ pub(super) struct Pages {
 
 /// The leaves of a table.
 #[derive(Debug, Default)]
-pub(super) struct Leaves {
+pub struct Leaves {
     /// In order, as far as that can be told.
-    pub(super) pages: Vec<u32>,
+    pub pages: Vec<u32>,
     /// Serial numbers, from behind the first up to the second, whose page cannot be read.
-    pub(super) gaps: Vec<(i64, i64)>,
+    pub gaps: Vec<(i64, i64)>,
 }
 
 /// A row as it lies in a leaf.
 #[derive(Debug, Clone)]
-pub(super) struct Cell {
-    pub(super) serial: i64,
-    pub(super) payload: Vec<u8>,
+pub struct Cell {
+    pub serial: i64,
+    pub payload: Vec<u8>,
     /// Its overflow pages lead nowhere: only a part of it is there.
-    pub(super) is_cut: bool,
+    pub is_cut: bool,
 }
 
 /// A field of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Field<'a> {
+pub enum Field<'a> {
     Null,
     Number(i64),
     Bytes(&'a [u8]),
 }
 
 impl Pages {
-    pub(super) fn open(file: &Path) -> io::Result<Self> {
+    pub fn open(file: &Path) -> io::Result<Self> {
         let mut wal = file.as_os_str().to_owned();
         wal.push("-wal");
         let (logged, count) = match Log::read(wal.as_ref())? {
@@ -87,7 +87,7 @@ impl Pages {
     }
 
     /// The leaves of the table whose tree begins at this page.
-    pub(super) fn leaves(&mut self, root: u32) -> Leaves {
+    pub fn leaves(&mut self, root: u32) -> Leaves {
         let mut leaves = Leaves::default();
         let mut seen = HashSet::from([root]);
         self.visit(root, (i64::MIN, i64::MAX), 0, &mut seen, &mut leaves);
@@ -163,7 +163,7 @@ impl Pages {
 
     /// The rows of a leaf, and how many of its places tell none; none if it does not add up, so
     /// that there may have been more.
-    pub(super) fn cells(&self, number: u32) -> Option<(Vec<Cell>, Option<usize>)> {
+    pub fn cells(&self, number: u32) -> Option<(Vec<Cell>, Option<usize>)> {
         let page = self.page(number)?;
         let places: Vec<usize> = pointers(&page, 8)?;
         let mut cells = Vec::with_capacity(places.len());
@@ -206,7 +206,7 @@ impl Pages {
 
 impl Cell {
     /// The fields that are there; those behind a cut are not.
-    pub(super) fn fields(&self) -> Option<Vec<Field<'_>>> {
+    pub fn fields(&self) -> Option<Vec<Field<'_>>> {
         let (header, mut at) = varint(&self.payload, 0)?;
         let header = usize::try_from(header).ok().filter(|end| *end <= self.payload.len())?;
         let (mut fields, mut data) = (Vec::new(), header);

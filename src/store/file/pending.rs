@@ -12,7 +12,7 @@ use crate::job::{Change, Topic, TopicSettings, UnixMillis};
 
 /// By serial number; made only when something is read.
 #[derive(Default)]
-pub(super) struct Pending {
+pub struct Pending {
     changed: HashMap<u64, Changed>,
     /// So many writes of the batch are in it.
     seen: usize,
@@ -29,7 +29,7 @@ struct Changed {
 
 impl Pending {
     /// A record as it is after `writes`; `read` reads it as the file has it.
-    pub(super) fn read(
+    pub fn read(
         &mut self,
         writes: &[Write],
         serial: u64,
@@ -44,7 +44,7 @@ impl Pending {
     }
 
     /// The same for the error text that pops have left.
-    pub(super) fn read_error(
+    pub fn read_error(
         &mut self,
         writes: &[Write],
         serial: u64,
@@ -87,7 +87,7 @@ impl Pending {
 }
 
 /// Topic settings after `writes`, where the file has `settings`.
-pub(super) fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSettings {
+pub fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSettings {
     let named = |set: &mut TopicSettings, topic: &Topic, paused: bool| match paused {
         true => drop(set.paused.insert(topic.clone())),
         false => drop(set.paused.remove(topic)),

@@ -16,7 +16,7 @@ use crate::{
 const ENOUGH: usize = 4 << 20;
 
 /// One call, with the reservations and bytes that all of its wants share.
-pub(super) struct Pop {
+pub struct Pop {
     now: Now,
     nonce: Nonce,
     /// Reservations given.
@@ -25,12 +25,12 @@ pub(super) struct Pop {
 }
 
 impl Pop {
-    pub(super) fn new(now: Now, nonce: Nonce) -> Self {
+    pub fn new(now: Now, nonce: Nonce) -> Self {
         Self { now, nonce, given: 0, bytes: 0 }
     }
 
     /// What one want gets in a bucket. A job that cannot be read is set aside as dead.
-    pub(super) fn take(
+    pub fn take(
         &mut self,
         desk: &mut WriterState,
         bucket: Bucket,

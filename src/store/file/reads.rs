@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Reads before it changes: a job that cannot be read is refused, and the others go on.
-pub(super) fn reschedule(
+pub fn reschedule(
     desk: &mut WriterState,
     bucket: Bucket,
     id: &JobId,
@@ -33,18 +33,14 @@ pub(super) fn reschedule(
     }
 }
 
-pub(super) fn read_job(
-    desk: &mut WriterState,
-    bucket: Bucket,
-    id: &JobId,
-) -> StoreResult<Option<Job>> {
+pub fn read_job(desk: &mut WriterState, bucket: Bucket, id: &JobId) -> StoreResult<Option<Job>> {
     let Some((entry, topic)) = desk.machines[bucket.index()].get(id) else { return Ok(None) };
     let (serial, job) = (entry.serial, without_record(entry, topic));
     read_rest(desk, serial, job).map(Some)
 }
 
 /// A page of jobs of one topic and state. One that cannot be read is told with the reason.
-pub(super) fn list(
+pub fn list(
     desk: &mut WriterState,
     bucket: Bucket,
     (topic, state): (&Topic, State),

@@ -23,7 +23,7 @@ use crate::{
 };
 
 use self::read::Damage;
-pub(super) use self::{
+pub use self::{
     load::attempt,
     read::{ReadError, Record},
     row::{AttemptRow, PoolRow, state, text_checksum, topic_checksum},
@@ -70,7 +70,7 @@ const TABLES: &str = "
     ) STRICT;";
 
 /// The open file.
-pub(super) struct Records {
+pub struct Records {
     connection: Connection,
     in_transaction: bool,
     /// Damaged jobs, whose rows are not touched any more; whether they are gone.
@@ -84,7 +84,7 @@ pub(super) struct Records {
 
 impl Records {
     /// Opens the file, makes the tables if it is new, and compares the layout.
-    pub(super) fn open(file: &Path, asked: Option<Buckets>) -> Result<(Self, Buckets), OpenError> {
+    pub fn open(file: &Path, asked: Option<Buckets>) -> Result<(Self, Buckets), OpenError> {
         let engine = |cause: rusqlite::Error| OpenError::Engine {
             what: file.display().to_string(),
             cause: cause.to_string(),
@@ -157,7 +157,7 @@ impl Records {
     }
 
     /// Makes everything written since the last commit durable, or undoes it.
-    pub(super) fn commit(&mut self) -> rusqlite::Result<()> {
+    pub fn commit(&mut self) -> rusqlite::Result<()> {
         if !self.in_transaction {
             return Ok(());
         }
@@ -167,19 +167,19 @@ impl Records {
     }
 
     /// How many pages of the file are free, and how many there are.
-    pub(super) fn pages(&self) -> rusqlite::Result<(u64, u64)> {
+    pub fn pages(&self) -> rusqlite::Result<(u64, u64)> {
         let read = |sql| self.connection.prepare_cached(sql)?.query_row((), |row| row.get(0));
         Ok((read("PRAGMA freelist_count")?, read("PRAGMA page_count")?))
     }
 
     /// Takes up to so many free pages out of the file. Not within a transaction.
-    pub(super) fn vacuum(&self, pages: u64) -> rusqlite::Result<()> {
+    pub fn vacuum(&self, pages: u64) -> rusqlite::Result<()> {
         self.all_rows(&format!("PRAGMA incremental_vacuum({pages})"))
     }
 
     /// Carries the log over into the file, which gets its size then, as far as no reader of the
     /// file is in the way: this waits for none. Not within a transaction.
-    pub(super) fn carry_over(&self) -> rusqlite::Result<()> {
+    pub fn carry_over(&self) -> rusqlite::Result<()> {
         self.all_rows("PRAGMA wal_checkpoint(PASSIVE)")
     }
 
@@ -192,12 +192,12 @@ impl Records {
     }
 
     /// Carries the log over into the file and cuts it to nothing: on a full disk its room counts.
-    pub(super) fn empty_log(&self) -> rusqlite::Result<()> {
+    pub fn empty_log(&self) -> rusqlite::Result<()> {
         self.all_rows("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
     /// Commits something that means nothing.
-    pub(super) fn try_to_write(&self) -> rusqlite::Result<()> {
+    pub fn try_to_write(&self) -> rusqlite::Result<()> {
         let read = "PRAGMA user_version";
         let number: i32 = self.connection.query_row(read, (), |row| row.get(0))?;
         self.connection.pragma_update(None, "user_version", number ^ 1)
@@ -205,7 +205,7 @@ impl Records {
 
     /// Opens the file again, as it is, after writing its log once more: what the system has of the
     /// log may not be on disk although it says so.
-    pub(super) fn reopen(&mut self, file: &Path) -> Result<(), Box<dyn Error>> {
+    pub fn reopen(&mut self, file: &Path) -> Result<(), Box<dyn Error>> {
         self.leave_log();
         let log = file.with_file_name("jobs.db-wal");
         let log = File::options().read(true).write(true).open(log)?;
@@ -234,7 +234,7 @@ impl Records {
     }
 
     /// What is wrong with the file, after reading all of it; nothing if it is sound.
-    pub(super) fn examine(&self) -> rusqlite::Result<Vec<String>> {
+    pub fn examine(&self) -> rusqlite::Result<Vec<String>> {
         let mut statement = self.connection.prepare("PRAGMA quick_check(5)")?;
         let lines: rusqlite::Result<Vec<String>> =
             statement.query_map((), |row| row.get(0))?.collect();
@@ -269,7 +269,7 @@ impl Records {
     }
 
     /// Whether a row of this number can be written; nothing stays of it.
-    pub(super) fn try_insert(&mut self, serial: u64) -> rusqlite::Result<()> {
+    pub fn try_insert(&mut self, serial: u64) -> rusqlite::Result<()> {
         let tried = self.connection.execute_batch(&format!(
             "BEGIN IMMEDIATE;
              INSERT INTO pool VALUES ({serial}, '', '', 0, 0, 0, 0, NULL, 0, 0, 0, x'');"
@@ -279,7 +279,7 @@ impl Records {
     }
 
     /// Undoes everything written since the last commit.
-    pub(super) fn roll_back(&mut self) {
+    pub fn roll_back(&mut self) {
         self.in_transaction = false;
         if self.connection.is_autocommit() {
             return; // the engine has rolled back by itself

@@ -30,7 +30,7 @@ pub struct Repaired {
 
 /// Refuses what the engine would take without a word: a log that is damaged in its middle, a
 /// repair that did not come to its end.
-pub(super) fn check(dir: &Path) -> Result<(), OpenError> {
+pub fn check(dir: &Path) -> Result<(), OpenError> {
     if dir.join(MARK).exists() {
         return Err(OpenError::Damaged {
             dir: dir.to_owned(),

@@ -6,7 +6,7 @@ use crate::{
     store::Reply,
 };
 
-pub(super) fn batch(desk: &mut WriterState, bucket: Bucket, jobs: Vec<Job>) -> Vec<Reply<()>> {
+pub fn batch(desk: &mut WriterState, bucket: Bucket, jobs: Vec<Job>) -> Vec<Reply<()>> {
     let mut replies = Vec::with_capacity(jobs.len());
     for job in jobs {
         let serial = desk.next_serial();

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The first pages of the tables: a new file is always made in the same order.
-pub(super) const ROOTS: [(&str, u32); 5] =
+pub const ROOTS: [(&str, u32); 5] =
     [("layout", 3), ("pool", 4), ("attempts", 5), ("topics", 6), ("aside", 8)];
 /// Writes of one transaction, about.
 const BATCH: usize = 1000;
@@ -58,7 +58,7 @@ impl fmt::Display for Salvaged {
 ///
 /// # Errors
 /// `from` cannot be opened at all, or `into` cannot be written.
-pub(super) fn salvage(
+pub fn salvage(
     from: &Path,
     into: &Path,
     asked: Option<Buckets>,

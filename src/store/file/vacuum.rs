@@ -25,7 +25,7 @@ const SPARE: u64 = 4096;
 const SPARE_PART: u64 = 4;
 
 /// When the next step is, if there is anything to do.
-pub(super) struct Vacuum {
+pub struct Vacuum {
     next: Option<Instant>,
     /// Pages of the next step.
     pages: u64,
@@ -33,28 +33,28 @@ pub(super) struct Vacuum {
 
 impl Vacuum {
     /// What an earlier run has left is looked at first.
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self { next: Some(Instant::now() + REST), pages: 64 }
     }
 
     /// Jobs have gone.
-    pub(super) fn notice(&mut self) {
+    pub fn notice(&mut self) {
         self.next.get_or_insert_with(|| Instant::now() + REST);
     }
 
     /// How long nothing need be done; none is for ever.
-    pub(super) fn rest(&self) -> Option<Duration> {
+    pub fn rest(&self) -> Option<Duration> {
         self.next.map(|next| next.saturating_duration_since(Instant::now()))
     }
 
     /// Whether a step has waited too long for an idle moment.
-    pub(super) fn is_overdue(&self) -> bool {
+    pub fn is_overdue(&self) -> bool {
         self.next.is_some_and(|next| next.elapsed() >= OVERDUE)
     }
 
     /// Takes one step, outside of any transaction; `busy` if there is other work. On a `full` disk
     /// nothing is kept for the jobs that come next.
-    pub(super) fn step(&mut self, records: &Records, busy: bool, full: bool) {
+    pub fn step(&mut self, records: &Records, busy: bool, full: bool) {
         let began = Instant::now();
         let more = self.unpop(records, full);
         let took = began.elapsed();

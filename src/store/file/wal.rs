@@ -35,10 +35,10 @@ type Sum = (u32, u32);
 
 /// One frame: a page as a transaction has left it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Frame {
-    pub(super) page: u32,
+pub struct Frame {
+    pub page: u32,
     /// The last of its transaction: how many pages the database has then; else 0.
-    pub(super) commit: u32,
+    pub commit: u32,
     /// Written into this log, not left from the one before.
     current: bool,
     /// Its checksum follows from the frame before it.
@@ -53,20 +53,20 @@ impl Frame {
 
 /// A log.
 #[derive(Debug)]
-pub(super) struct Log {
-    pub(super) page_size: usize,
+pub struct Log {
+    pub page_size: usize,
     header_is_sound: bool,
     frames: Vec<Frame>,
 }
 
 /// What is wrong with a log in which more follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Damage {
+pub struct Damage {
     /// The first byte of what is not as it was written.
-    pub(super) offset: u64,
+    pub offset: u64,
     /// How many frames are there from it on, and commits among them.
-    pub(super) frames: usize,
-    pub(super) commits: usize,
+    pub frames: usize,
+    pub commits: usize,
 }
 
 impl fmt::Display for Damage {
@@ -82,7 +82,7 @@ impl fmt::Display for Damage {
 
 /// Where a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
+pub enum Version {
     /// At this byte of the log.
     At(u64),
     /// The log had a later one than the database, and it is damaged.
@@ -91,7 +91,7 @@ pub(super) enum Version {
 
 impl Log {
     /// Reads and checks all of it; none if there is no log, or nothing in it.
-    pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
+    pub fn read(path: &Path) -> io::Result<Option<Self>> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
@@ -149,7 +149,7 @@ impl Log {
     }
 
     /// What is wrong with it, if that is damage for certain.
-    pub(super) fn damage(&self) -> Option<Damage> {
+    pub fn damage(&self) -> Option<Damage> {
         let (wrong, end) = (self.first_wrong(), self.end()?);
         self.last_certain()?;
         let lost = &self.frames[wrong..=end];
@@ -159,7 +159,7 @@ impl Log {
     }
 
     /// How many frames a crash has left of a commit that did not come to its end.
-    pub(super) fn torn(&self) -> usize {
+    pub fn torn(&self) -> usize {
         let end = self.end().map_or(0, |end| end + 1);
         self.frames[end..].iter().take_while(|frame| frame.current).count()
     }
@@ -180,7 +180,7 @@ impl Log {
 
     /// Where the pages are that the log has, and how many pages the database has with them. Damage
     /// in the middle costs the page of that frame, unless a later frame has it again.
-    pub(super) fn pages(&self) -> (HashMap<u32, Version>, Option<u32>) {
+    pub fn pages(&self) -> (HashMap<u32, Version>, Option<u32>) {
         let Some(end) = self.end() else { return (HashMap::new(), None) };
         let mut pages = HashMap::new();
         for (index, frame) in self.frames[..=end].iter().enumerate() {

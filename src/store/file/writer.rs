@@ -37,53 +37,53 @@ use super::{
 const STEP_MICROS: u64 = 100_000;
 
 /// What a piece of work is done on.
-pub(super) struct WriterState {
+pub struct WriterState {
     /// One machine a bucket.
-    pub(super) machines: Vec<Machine>,
-    pub(super) records: Records,
-    pub(super) clock: Clock,
-    pub(super) watch: Arc<ClockWatch>,
+    pub machines: Vec<Machine>,
+    pub records: Records,
+    pub clock: Clock,
+    pub watch: Arc<ClockWatch>,
     /// By how many microseconds the clock was set since the ends of reservations were last
     /// committed: a batch that is undone takes their move back.
-    pub(super) clock_set_by: i64,
+    pub clock_set_by: i64,
     /// Room for finishing and deleting when the disk is full.
-    pub(super) ballast: Ballast,
-    pub(super) vacuum: Vacuum,
-    pub(super) health: Arc<Health>,
-    pub(super) dir: PathBuf,
+    pub ballast: Ballast,
+    pub vacuum: Vacuum,
+    pub health: Arc<Health>,
+    pub dir: PathBuf,
     /// Those that are open, and when they were looked for.
-    pub(super) files: Files,
-    pub(super) compared: Instant,
+    pub files: Files,
+    pub compared: Instant,
     /// What the work so far has to write; all of it is written at the commit.
-    pub(super) writes: Vec<Write>,
+    pub writes: Vec<Write>,
     /// What reads must see of that.
-    pub(super) pending: Pending,
-    pub(super) buckets: Buckets,
-    pub(super) last_serial: u64,
+    pub pending: Pending,
+    pub buckets: Buckets,
+    pub last_serial: u64,
     /// Rows and pages that do not tell their jobs.
-    pub(super) unreadable: u64,
+    pub unreadable: u64,
     /// The machines are not what the file says: they must be loaded again before they are used.
-    pub(super) stale: bool,
+    pub stale: bool,
     /// What the file says is not known either: it must be opened again.
-    pub(super) in_doubt: bool,
+    pub in_doubt: bool,
     /// While nothing can be written: when that is tried again.
-    pub(super) next_try: Instant,
+    pub next_try: Instant,
     /// Held as long as anything here may write: so it is dropped last.
     _lock: Lock,
 }
 
 /// A piece of work, and what it needs of the disk.
-pub(super) struct Work {
-    pub(super) need: Need,
-    pub(super) job: Job,
+pub struct Work {
+    pub need: Need,
+    pub job: Job,
 }
 /// Does its part on the desk; what it answers goes out after the commit. Without a desk it just
 /// carries the error.
 type Job = Box<dyn FnOnce(StoreResult<&mut WriterState>) -> Deliver + Send>;
-pub(super) type Deliver = Box<dyn FnOnce(StoreResult<()>) + Send>;
+pub type Deliver = Box<dyn FnOnce(StoreResult<()>) + Send>;
 
 impl WriterState {
-    pub(super) fn open(
+    pub fn open(
         (dir, lock, records): (&Path, Lock, Records),
         buckets: Buckets,
         clock: Clock,
@@ -118,22 +118,22 @@ impl WriterState {
     }
 
     /// The number of the next new record.
-    pub(super) fn next_serial(&mut self) -> u64 {
+    pub fn next_serial(&mut self) -> u64 {
         self.last_serial += 1;
         self.last_serial
     }
 
     /// Whether the next new record could be written.
-    pub(super) fn try_insert(&mut self) -> rusqlite::Result<()> {
+    pub fn try_insert(&mut self) -> rusqlite::Result<()> {
         self.records.try_insert(self.last_serial + 1)
     }
 
-    pub(super) fn now(&self) -> Now {
+    pub fn now(&self) -> Now {
         self.clock.now()
     }
 
     /// The time by which deadlines are judged: an earlier one after a jump of the clock.
-    pub(super) fn believed_now(&self) -> Now {
+    pub fn believed_now(&self) -> Now {
         let now = self.now();
         match self.clock.given() {
             Some(_) => now,
@@ -143,7 +143,7 @@ impl WriterState {
 
     /// Compares the clock with this process's own. TTRs go by the latter: when the clock was set,
     /// the ends of all reservations move with it.
-    pub(super) fn follow_clock(&mut self) {
+    pub fn follow_clock(&mut self) {
         if self.clock.given().is_some() {
             return;
         }
@@ -163,30 +163,30 @@ impl WriterState {
     /// The rest of a job as it is after the work so far. What is not committed yet is in memory:
     /// the file is read outside of any transaction, where meeting a damaged page harms nothing.
     /// Within one, the engine would refuse every further write.
-    pub(super) fn read(&mut self, serial: u64) -> Result<Record, ReadError> {
+    pub fn read(&mut self, serial: u64) -> Result<Record, ReadError> {
         self.pending.read(&self.writes, serial, || self.records.read(serial))
     }
 
     /// The error text of a job that was popped, in the same way.
-    pub(super) fn read_error(&mut self, serial: u64) -> Result<Option<String>, ReadError> {
+    pub fn read_error(&mut self, serial: u64) -> Result<Option<String>, ReadError> {
         self.pending.read_error(&self.writes, serial, || self.records.read_error(serial))
     }
 
     /// Topic settings after the work so far.
-    pub(super) fn settings(&self) -> rusqlite::Result<TopicSettings> {
+    pub fn settings(&self) -> rusqlite::Result<TopicSettings> {
         Ok(settings_after(&self.writes, self.records.topics()?))
     }
 }
 
 /// The way to the thread; without it (after [`Writer::close`]) there is no more work.
-pub(super) struct Writer {
-    pub(super) health: Arc<Health>,
+pub struct Writer {
+    pub health: Arc<Health>,
     work: Mutex<Option<Sender<Work>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Writer {
-    pub(super) fn start(desk: WriterState) -> std::io::Result<Self> {
+    pub fn start(desk: WriterState) -> std::io::Result<Self> {
         let (work, arrivals) = channel();
         let health = Arc::clone(&desk.health);
         let thread = thread::Builder::new()
@@ -196,7 +196,7 @@ impl Writer {
     }
 
     /// Has `work` done, and answers when it is committed.
-    pub(super) async fn call<T: Send + 'static>(
+    pub async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut WriterState) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
@@ -204,7 +204,7 @@ impl Writer {
     }
 
     /// The same, for work that only reads.
-    pub(super) async fn read<T: Send + 'static>(
+    pub async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut WriterState) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
@@ -212,7 +212,7 @@ impl Writer {
     }
 
     /// The same, for work of some need. What cannot be done now is refused at once.
-    pub(super) async fn call_with<T: Send + 'static>(
+    pub async fn call_with<T: Send + 'static>(
         &self,
         need: Need,
         work: impl FnOnce(&mut WriterState) -> StoreResult<T> + Send + 'static,
@@ -240,7 +240,7 @@ impl Writer {
     }
 
     /// Lets the thread finish what has arrived, and waits for it.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.work.lock().expect(UNPOISONED).take();
         let thread = self.thread.lock().expect(UNPOISONED).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {

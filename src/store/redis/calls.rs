@@ -11,7 +11,7 @@ use crate::{
 
 impl RedisStore {
     /// Runs a script on a bucket; `fill` adds its arguments.
-    pub(super) async fn run(
+    pub async fn run(
         &self,
         transition: &Transition,
         bucket: Bucket,
@@ -25,7 +25,7 @@ impl RedisStore {
     /// Runs a script on each part: `fill` adds its arguments, `read` takes its reply apart. What is
     /// on one Redis is one call. On a cluster a script has the keys of one slot: there each bucket
     /// has a call of its own, and those to one node go in one write.
-    pub(super) async fn each<T: Sync, O>(
+    pub async fn each<T: Sync, O>(
         &self,
         transition: &Transition,
         parts: &[(Bucket, T)],
@@ -45,7 +45,7 @@ impl RedisStore {
     }
 
     /// One call of a script; the reply of each part.
-    pub(super) async fn call<T: Sync>(
+    pub async fn call<T: Sync>(
         &self,
         transition: &Transition,
         is_confirmed: bool,
@@ -75,6 +75,6 @@ impl RedisStore {
 }
 
 /// The reply of a call on one bucket.
-pub(super) fn only(mut replies: StoreResults<Values>) -> StoreResult<Values> {
+pub fn only(mut replies: StoreResults<Values>) -> StoreResult<Values> {
     replies.pop().unwrap_or_else(|| Err(StoreError::unreadable("no reply")))
 }

@@ -27,7 +27,7 @@ use crate::{
 use bytes::Bytes;
 
 /// The longest body that is kept in its record. Mirrored in `prelude.lua`.
-pub(super) const INLINE: usize = 4096;
+pub const INLINE: usize = 4096;
 
 /// The check of a time is the remainder by this prime, which a script has at once.
 const TIME_CHECK: u64 = 65_521;
@@ -51,7 +51,7 @@ pub fn record(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
 }
 
 /// The body, if it is too long for the record.
-pub(super) fn long_body(body: &Bytes) -> Option<&Bytes> {
+pub fn long_body(body: &Bytes) -> Option<&Bytes> {
     (body.len() > INLINE).then_some(body)
 }
 
@@ -73,12 +73,12 @@ fn sum(texts: &[&str]) -> String {
 }
 
 /// The CRC-32 of a body, in hexadecimal.
-pub(super) fn checksum(body: &[u8]) -> String {
+pub fn checksum(body: &[u8]) -> String {
     format!("{:08x}", crc32fast::hash(body))
 }
 
 /// An error as attempt records have it.
-pub(super) fn error_text(error: Option<&str>) -> String {
+pub fn error_text(error: Option<&str>) -> String {
     match error {
         None | Some("") => String::new(),
         Some(error) => format!("{} {error}", checksum(error.as_bytes())),
@@ -86,12 +86,12 @@ pub(super) fn error_text(error: Option<&str>) -> String {
 }
 
 /// A backoff as records have it.
-pub(super) fn backoff_text(backoff: Option<&Backoff>) -> String {
+pub fn backoff_text(backoff: Option<&Backoff>) -> String {
     backoff.map_or_else(|| "-".to_owned(), Backoff::to_string)
 }
 
 /// A schedule as scripts take it.
-pub(super) fn schedule_text(schedule: Schedule) -> String {
+pub fn schedule_text(schedule: Schedule) -> String {
     match schedule {
         Schedule::In(delay) => format!("+{}", delay.get()),
         Schedule::At(time) => format!("@{}", time.get()),
@@ -99,7 +99,7 @@ pub(super) fn schedule_text(schedule: Schedule) -> String {
 }
 
 /// A reservation as scripts take it.
-pub(super) fn reservation_text(reservation: Option<Reservation>) -> String {
+pub fn reservation_text(reservation: Option<Reservation>) -> String {
     reservation.map_or_else(String::new, |token| token.to_string())
 }
 
@@ -188,20 +188,20 @@ fn parse_backoff(text: &str) -> Option<Option<Backoff>> {
 }
 
 /// Whether a pool record tells of a body that is too long for it.
-pub(super) fn has_long_body(record: &[u8]) -> bool {
+pub fn has_long_body(record: &[u8]) -> bool {
     let length = record.split(|&byte| byte == b' ').nth(5);
     let length = length.and_then(|text| std::str::from_utf8(text).ok()?.parse::<usize>().ok());
     length.is_some_and(|length| length > INLINE)
 }
 
 /// An attempt record, as far as a look at the job shows it.
-pub(super) struct Attempt {
-    pub(super) attempt: u32,
-    pub(super) reservation: Option<Reservation>,
-    pub(super) due_at: UnixMillis,
-    pub(super) died_at: UnixMillis,
-    pub(super) ttr: Millis,
-    pub(super) error: Option<String>,
+pub struct Attempt {
+    pub attempt: u32,
+    pub reservation: Option<Reservation>,
+    pub due_at: UnixMillis,
+    pub died_at: UnixMillis,
+    pub ttr: Millis,
+    pub error: Option<String>,
 }
 
 impl Attempt {
@@ -209,7 +209,7 @@ impl Attempt {
     ///
     /// # Errors
     /// It is damaged.
-    pub(super) fn parse(id: &JobId, text: &str) -> Result<Option<Self>, StoreError> {
+    pub fn parse(id: &JobId, text: &str) -> Result<Option<Self>, StoreError> {
         if text.is_empty() {
             return Ok(None);
         }
@@ -245,7 +245,7 @@ impl Attempt {
     }
 
     /// The attempt of a job as another store had it; none before its first pop.
-    pub(super) fn of(job: &Job) -> Option<Self> {
+    pub fn of(job: &Job) -> Option<Self> {
         (job.attempt > 0).then(|| Self {
             attempt: job.attempt,
             reservation: job.reservation,
@@ -257,7 +257,7 @@ impl Attempt {
     }
 
     /// Its record.
-    pub(super) fn text(&self, job: &NewJob) -> String {
+    pub fn text(&self, job: &NewJob) -> String {
         let reservation =
             self.reservation.map_or_else(|| "-".to_owned(), |token| token.to_string());
         let (due_at, died_at, ttr) = (self.due_at.get(), self.died_at.get(), self.ttr.get());

@@ -22,7 +22,7 @@ const SAME_LOSS: Duration = Duration::from_secs(5);
 /// Noted of a bucket that has none.
 const MISSING: &str = "";
 
-pub(super) struct Incarnations {
+pub struct Incarnations {
     /// By bucket; none while its node was never reached.
     known: Mutex<Vec<Option<String>>>,
     made: String,
@@ -34,23 +34,23 @@ pub(super) struct Incarnations {
 }
 
 impl Incarnations {
-    pub(super) fn new(buckets: Buckets, accept_data_loss: bool) -> Self {
+    pub fn new(buckets: Buckets, accept_data_loss: bool) -> Self {
         let known = Mutex::new(vec![None; buckets.get().into()]);
         let made = format!("{:016x}", rand::random::<u64>());
         Self { known, made, lost: AtomicU64::new(0), reported: Mutex::default(), accept_data_loss }
     }
 
     /// What a bucket without an incarnation gets from this process.
-    pub(super) fn made(&self) -> &str {
+    pub fn made(&self) -> &str {
         &self.made
     }
 
-    pub(super) fn remember(&self, bucket: usize, incarnation: String) {
+    pub fn remember(&self, bucket: usize, incarnation: String) {
         self.lock()[bucket] = Some(incarnation);
     }
 
     /// Compares what a bucket has now. Answers whether an incarnation must be written there.
-    pub(super) fn compare(&self, bucket: Bucket, found: Option<String>) -> bool {
+    pub fn compare(&self, bucket: Bucket, found: Option<String>) -> bool {
         let index = bucket.index();
         let noted = found.clone().unwrap_or_default();
         let known = self.lock()[index].replace(noted.clone());
@@ -66,7 +66,7 @@ impl Incarnations {
     }
 
     /// Says that jobs are lost. Looks that were under way at the same time may tell the same again.
-    pub(super) fn lost(&self, buckets: &[usize], what: &str) {
+    pub fn lost(&self, buckets: &[usize], what: &str) {
         let mut last = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         for &bucket in buckets {
             let again = last.get(&bucket).is_some_and(|at| at.elapsed() < SAME_LOSS);
@@ -79,12 +79,12 @@ impl Incarnations {
     }
 
     /// How often a bucket was found to have lost its jobs.
-    pub(super) fn data_losses(&self) -> u64 {
+    pub fn data_losses(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
     /// Refuses after a data loss that was not accepted.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    pub fn check(&self) -> Result<(), StoreError> {
         match self.data_losses() {
             lost if lost > 0 && !self.accept_data_loss => {
                 Err(StoreError::Replaced { applied: Applied::No })

@@ -39,29 +39,29 @@ const SLOTS: u32 = 16_384;
 
 /// The keys of one bucket.
 #[derive(Debug, Clone)]
-pub(super) struct Keys {
+pub struct Keys {
     tag: String,
-    pub(super) pool: String,
-    pub(super) attempts: String,
-    pub(super) bodies: String,
-    pub(super) bucket: String,
-    pub(super) incarnation: String,
+    pub pool: String,
+    pub attempts: String,
+    pub bodies: String,
+    pub bucket: String,
+    pub incarnation: String,
     /// Never exists.
-    pub(super) absent: String,
+    pub absent: String,
     /// Changes with each confirmation.
-    pub(super) confirm: String,
+    pub confirm: String,
     /// The names of topics.
-    pub(super) topics: String,
+    pub topics: String,
     /// The channel.
-    pub(super) hints: String,
+    pub hints: String,
     /// The cluster slot of all of them.
-    pub(super) slot: u16,
+    pub slot: u16,
 }
 
 impl Keys {
     /// For every bucket of a store with this prefix in this database. Keys of two databases are
     /// different anyhow, channels are not: publishing knows no databases.
-    pub(super) fn all(prefix: &str, buckets: Buckets, db: u32) -> Vec<Self> {
+    pub fn all(prefix: &str, buckets: Buckets, db: u32) -> Vec<Self> {
         buckets.all().map(|bucket| Self::new(&tag(prefix, bucket, buckets), db)).collect()
     }
 
@@ -83,29 +83,29 @@ impl Keys {
     }
 
     /// What all of them begin with.
-    pub(super) fn tag(&self) -> &str {
+    pub fn tag(&self) -> &str {
         &self.tag
     }
 
     /// A topic's sorted set of one state.
-    pub(super) fn topic(&self, state: State, topic: &Topic) -> String {
+    pub fn topic(&self, state: State, topic: &Topic) -> String {
         format!("{}:{}:{topic}", self.tag, state.name())
     }
 }
 
 /// The key of the layout.
-pub(super) fn layout(prefix: &str) -> String {
+pub fn layout(prefix: &str) -> String {
     format!("{prefix}:layout")
 }
 
 /// A pattern for the incarnations of every bucket there may be, under any number of buckets, and perhaps
 /// of other prefixes. A prefix has no letter that means something in a pattern.
-pub(super) fn every_incarnation(prefix: &str) -> String {
+pub fn every_incarnation(prefix: &str) -> String {
     format!("{{{prefix}:[0-9]*}}:incarnation")
 }
 
 /// Whether a key that has this pattern is an incarnation under this prefix.
-pub(super) fn is_incarnation(prefix: &str, key: &str) -> bool {
+pub fn is_incarnation(prefix: &str, key: &str) -> bool {
     let rest = key.strip_prefix(&format!("{{{prefix}:")).unwrap_or_default();
     let bucket = rest.strip_suffix("}:incarnation").unwrap_or_default();
     !bucket.is_empty() && bucket.bytes().all(|b| b.is_ascii_alphanumeric())
@@ -117,27 +117,27 @@ fn of_topics(prefix: &str, name: &str) -> String {
 }
 
 /// The key of the paused topics.
-pub(super) fn paused(prefix: &str) -> String {
+pub fn paused(prefix: &str) -> String {
     of_topics(prefix, "paused")
 }
 
 /// The key of the topics' defaults.
-pub(super) fn defaults(prefix: &str) -> String {
+pub fn defaults(prefix: &str) -> String {
     of_topics(prefix, "defaults")
 }
 
 /// The key of the number that grows with every change of both.
-pub(super) fn version(prefix: &str) -> String {
+pub fn version(prefix: &str) -> String {
     of_topics(prefix, "version")
 }
 
 /// The key of the last changes of both.
-pub(super) fn changes(prefix: &str) -> String {
+pub fn changes(prefix: &str) -> String {
     of_topics(prefix, "changes")
 }
 
 /// The key that changes with each confirmation of a change of these.
-pub(super) fn confirm_topics(prefix: &str) -> String {
+pub fn confirm_topics(prefix: &str) -> String {
     of_topics(prefix, "confirm")
 }
 
@@ -166,7 +166,7 @@ fn letters(mut n: u32) -> String {
 
 /// The cluster slot of a key: CRC16 (XMODEM) of what stands between the first braces, or of all
 /// of it. Source: Redis Cluster specification, "Key distribution model".
-pub(super) fn slot(key: &str) -> u16 {
+pub fn slot(key: &str) -> u16 {
     let tagged = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
     let hashed = tagged.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key);
     CRC.checksum(hashed.as_bytes()) % 16_384

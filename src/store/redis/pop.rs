@@ -10,7 +10,7 @@ use crate::{
 
 impl RedisStore {
     /// A job whose record is damaged is set aside as dead, and the others are the consumer's.
-    pub(super) async fn pop_parts(
+    pub async fn pop_parts(
         &self,
         parts: &[(Bucket, (Nonce, Vec<PopRequest>))],
     ) -> StoreResults<Vec<Popped>> {

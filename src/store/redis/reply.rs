@@ -9,10 +9,10 @@ use crate::{
 };
 
 /// The values of one reply, taken one after another.
-pub(super) struct Values(std::vec::IntoIter<Value>);
+pub struct Values(std::vec::IntoIter<Value>);
 
 impl Values {
-    pub(super) fn new(reply: Value) -> Result<Self, StoreError> {
+    pub fn new(reply: Value) -> Result<Self, StoreError> {
         match reply {
             Value::Array(values) => Ok(Self(values.into_iter())),
             other => Err(unexpected(&other)),
@@ -20,7 +20,7 @@ impl Values {
     }
 
     /// How many are left.
-    pub(super) fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         self.0.len()
     }
 
@@ -28,19 +28,19 @@ impl Values {
         self.0.next().ok_or_else(|| StoreError::unreadable("a reply with too few values"))
     }
 
-    pub(super) fn int(&mut self) -> Result<i64, StoreError> {
+    pub fn int(&mut self) -> Result<i64, StoreError> {
         match self.next()? {
             Value::Int(number) => Ok(number),
             other => Err(unexpected(&other)),
         }
     }
 
-    pub(super) fn number(&mut self) -> Result<u64, StoreError> {
+    pub fn number(&mut self) -> Result<u64, StoreError> {
         let number = self.int()?;
         u64::try_from(number).map_err(|_| unexpected(&Value::Int(number)))
     }
 
-    pub(super) fn millis(&mut self) -> Result<UnixMillis, StoreError> {
+    pub fn millis(&mut self) -> Result<UnixMillis, StoreError> {
         self.number().map(UnixMillis::new)
     }
 
@@ -56,12 +56,12 @@ impl Values {
         }
     }
 
-    pub(super) fn text(&mut self) -> Result<String, StoreError> {
+    pub fn text(&mut self) -> Result<String, StoreError> {
         String::from_utf8(self.bytes()?).map_err(StoreError::unreadable)
     }
 
     /// A text, or none where there is nothing.
-    pub(super) fn maybe_text(&mut self) -> Result<Option<String>, StoreError> {
+    pub fn maybe_text(&mut self) -> Result<Option<String>, StoreError> {
         match self.next()? {
             Value::Nil => Ok(None),
             Value::BulkString(bytes) => {
@@ -71,17 +71,17 @@ impl Values {
         }
     }
 
-    pub(super) fn parsed<T: std::str::FromStr>(&mut self) -> Result<T, StoreError> {
+    pub fn parsed<T: std::str::FromStr>(&mut self) -> Result<T, StoreError> {
         let text = self.text()?;
         text.parse().map_err(|_| StoreError::unreadable(format!("reply {text:?}")))
     }
 
-    pub(super) fn inner(&mut self) -> Result<Self, StoreError> {
+    pub fn inner(&mut self) -> Result<Self, StoreError> {
         Self::new(self.next()?)
     }
 
     /// A text, or a refusal in its place.
-    pub(super) fn reply_text(&mut self) -> Result<Reply<String>, StoreError> {
+    pub fn reply_text(&mut self) -> Result<Reply<String>, StoreError> {
         match self.next()? {
             Value::Int(code) => refusal(code).map(Err),
             Value::BulkString(bytes) => {
@@ -92,13 +92,13 @@ impl Values {
     }
 
     /// A number, or a refusal in its place.
-    pub(super) fn reply_number(&mut self) -> Result<Reply<u64>, StoreError> {
+    pub fn reply_number(&mut self) -> Result<Reply<u64>, StoreError> {
         let code = self.int()?;
         u64::try_from(code).map_or_else(|_| refusal(code).map(Err), |number| Ok(Ok(number)))
     }
 
     /// What `put.lua` says of one job.
-    pub(super) fn placed(&mut self) -> Result<Reply<Placed>, StoreError> {
+    pub fn placed(&mut self) -> Result<Reply<Placed>, StoreError> {
         match self.next()? {
             Value::Int(code @ ..0) => refusal(code).map(Err),
             Value::Int(created) => Ok(Ok(Placed {
@@ -123,7 +123,7 @@ impl Values {
 
     /// What `pop.lua` says of one job, which has this reservation since `now`. Damage of its
     /// record is the inner error.
-    pub(super) fn popped(
+    pub fn popped(
         &mut self,
         reservation: Reservation,
         now: UnixMillis,
@@ -150,7 +150,7 @@ impl Values {
     }
 
     /// What `list.lua` says of one job: where it is, and the job, or why it cannot be read.
-    pub(super) fn listed(&mut self) -> Result<(Place, Result<Job, Damaged>), StoreError> {
+    pub fn listed(&mut self) -> Result<(Place, Result<Job, Damaged>), StoreError> {
         let id: JobId = self.parsed()?;
         let mut job = Self(self.0.by_ref().take(4).collect::<Vec<_>>().into_iter());
         let at = match job.0.as_slice().last() {
@@ -169,18 +169,18 @@ impl Values {
     }
 
     /// Four counts.
-    pub(super) fn counts(&mut self) -> Result<Counts, StoreError> {
+    pub fn counts(&mut self) -> Result<Counts, StoreError> {
         let (delayed, ready) = (self.number()?, self.number()?);
         Ok(Counts { delayed, ready, reserved: self.number()?, dead: self.number()? })
     }
 
     /// A time, or 0 for none.
-    pub(super) fn maybe_millis(&mut self) -> Result<Option<UnixMillis>, StoreError> {
+    pub fn maybe_millis(&mut self) -> Result<Option<UnixMillis>, StoreError> {
         Ok(Some(self.millis()?).filter(|at| at.get() > 0))
     }
 
     /// What `reschedule.lua` says of one job.
-    pub(super) fn rescheduled(&mut self, id: JobId) -> Result<Reply<Job>, StoreError> {
+    pub fn rescheduled(&mut self, id: JobId) -> Result<Reply<Job>, StoreError> {
         match self.next()? {
             Value::Int(code) => refusal(code).map(Err),
             job => match Self::new(job)?.job(id.clone()) {
@@ -196,7 +196,7 @@ impl Values {
     }
 
     /// What `get.lua` says.
-    pub(super) fn job(&mut self, id: JobId) -> Result<Option<Job>, StoreError> {
+    pub fn job(&mut self, id: JobId) -> Result<Option<Job>, StoreError> {
         if self.left() == 0 {
             return Ok(None);
         }
@@ -230,7 +230,7 @@ impl Values {
 }
 
 /// The code of a state, as in `prelude.lua`.
-pub(super) fn state_of(code: i64) -> Result<State, StoreError> {
+pub fn state_of(code: i64) -> Result<State, StoreError> {
     match code {
         1 => Ok(State::Delayed),
         2 => Ok(State::Ready),

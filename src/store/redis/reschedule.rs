@@ -17,7 +17,7 @@ const ENOUGH: usize = 512 << 10;
 
 impl RedisStore {
     /// The script stops after so many bytes of bodies: the rest is sent again until all are done.
-    pub(super) async fn reschedule_part(
+    pub async fn reschedule_part(
         &self,
         bucket: Bucket,
         jobs: Vec<(JobId, Change)>,

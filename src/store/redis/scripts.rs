@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What sets a word about a topic: no transition of a job, so without the prelude.
-pub(super) const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
+pub const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
 
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 const RECORDS: &str = include_str!("scripts/records.lua");
@@ -20,39 +20,39 @@ const MAKE: &str =
     "local made\nlocal function tools()\n  made = made or make()\n  return made\nend";
 
 /// One script: its text, and the hash by which Redis knows it.
-pub(super) struct Transition {
+pub struct Transition {
     text: String,
     hash: String,
     confirmed: bool,
 }
 
 /// All of them.
-pub(super) struct Scripts {
-    pub(super) put: Transition,
-    pub(super) restore: Transition,
-    pub(super) pop: Transition,
-    pub(super) unpop: Transition,
-    pub(super) held: Transition,
-    pub(super) finish: Transition,
-    pub(super) release: Transition,
-    pub(super) touch: Transition,
-    pub(super) bury: Transition,
-    pub(super) kick: Transition,
-    pub(super) delete: Transition,
-    pub(super) reschedule: Transition,
-    pub(super) promote: Transition,
-    pub(super) get: Transition,
-    pub(super) kick_dead: Transition,
-    pub(super) purge: Transition,
-    pub(super) list: Transition,
-    pub(super) topic: Transition,
-    pub(super) topics: Transition,
-    pub(super) mend: Transition,
-    pub(super) mend_sets: Transition,
+pub struct Scripts {
+    pub put: Transition,
+    pub restore: Transition,
+    pub pop: Transition,
+    pub unpop: Transition,
+    pub held: Transition,
+    pub finish: Transition,
+    pub release: Transition,
+    pub touch: Transition,
+    pub bury: Transition,
+    pub kick: Transition,
+    pub delete: Transition,
+    pub reschedule: Transition,
+    pub promote: Transition,
+    pub get: Transition,
+    pub kick_dead: Transition,
+    pub purge: Transition,
+    pub list: Transition,
+    pub topic: Transition,
+    pub topics: Transition,
+    pub mend: Transition,
+    pub mend_sets: Transition,
 }
 
 impl Scripts {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let transition = |shared: &str, own: &str, confirmed| {
             let text = format!("{PRELUDE}\n{shared}\n{own}\n{EACH_BUCKET}");
             Transition { hash: Script::new(&text).get_hash().to_owned(), text, confirmed }
@@ -101,7 +101,7 @@ impl Scripts {
 impl Transition {
     /// The call by hash, or with the whole text for a Redis that does not know the hash (yet, or
     /// again). `fill` adds the arguments of one bucket.
-    pub(super) fn call<'a>(
+    pub fn call<'a>(
         &self,
         buckets: impl ExactSizeIterator<Item = &'a Keys> + Clone,
         now: &str,
@@ -131,24 +131,24 @@ impl Transition {
     }
 
     /// Whether its answer must mean what `store.ack` says.
-    pub(super) fn is_confirmed(&self) -> bool {
+    pub fn is_confirmed(&self) -> bool {
         self.confirmed
     }
 }
 
 /// The arguments of one [`Claim`].
-pub(super) fn held(cmd: &mut Cmd, held: &Claim) {
+pub fn held(cmd: &mut Cmd, held: &Claim) {
     cmd.arg(held.id.as_str()).arg(reservation_text(held.reservation));
 }
 
 /// The arguments of transitions that need the ids alone.
-pub(super) fn ids(cmd: &mut Cmd, ids: &[JobId]) {
+pub fn ids(cmd: &mut Cmd, ids: &[JobId]) {
     for id in ids {
         cmd.arg(id.as_str());
     }
 }
 
 /// A span in milliseconds; empty if there is none.
-pub(super) fn millis_text(span: Option<Millis>) -> String {
+pub fn millis_text(span: Option<Millis>) -> String {
     span.map_or_else(String::new, |span| span.get().to_string())
 }

@@ -21,7 +21,7 @@ const PAGE: usize = 500;
 
 impl RedisStore {
     /// See [`Store::settings`](crate::store::Store::settings).
-    pub(super) async fn read_settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
+    pub async fn read_settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
         let key = keys::version(&self.prefix);
         let version = self.nodes.command(keys::slot(&key), redis::cmd("GET").arg(&key)).await?;
         let version: Option<u64> =
@@ -138,12 +138,7 @@ impl RedisStore {
     }
 
     /// Changes a topic's settings, its version, and the log.
-    pub(super) async fn set(
-        &self,
-        key: String,
-        topic: &Topic,
-        value: Option<String>,
-    ) -> StoreResult<()> {
+    pub async fn set(&self, key: String, topic: &Topic, value: Option<String>) -> StoreResult<()> {
         let (version, value) = (keys::version(&self.prefix), value.unwrap_or_default());
         let changes = keys::changes(&self.prefix);
         let set = |_| {

@@ -118,7 +118,7 @@ impl RedisStore {
     }
 
     /// The latest time that is believed of the bucket's clock, as scripts take it: empty until it was read.
-    pub(super) fn believed(&self, bucket: Bucket) -> String {
+    pub fn believed(&self, bucket: Bucket) -> String {
         self.watch.latest(bucket.index()).map_or_else(String::new, |time| time.get().to_string())
     }
 
@@ -165,7 +165,7 @@ impl RedisStore {
 
     /// Whether a server, at least, is there and fit: where there are several, the others' buckets
     /// refuse for themselves.
-    pub(super) async fn check_servers(&self) -> StoreResult<()> {
+    pub async fn check_servers(&self) -> StoreResult<()> {
         let mut last = StoreError::away("the store has no server");
         for node in self.nodes.all() {
             match node.command(&redis::cmd("INFO")).await {

@@ -4,14 +4,14 @@ use crate::job::JobId;
 
 /// A job's id as the index keeps it: 16 bytes, and nothing else for a number.
 #[derive(Debug)]
-pub(super) enum SmallId {
+pub enum SmallId {
     Number(u64),
     Text(Box<str>),
 }
 
 /// The same, borrowed: what ids are found and compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum IdRef<'a> {
+pub enum IdRef<'a> {
     Number(u64),
     Text(&'a str),
 }
@@ -38,7 +38,7 @@ impl From<IdRef<'_>> for SmallId {
 }
 
 impl SmallId {
-    pub(super) fn borrowed(&self) -> IdRef<'_> {
+    pub fn borrowed(&self) -> IdRef<'_> {
         match self {
             Self::Number(number) => IdRef::Number(*number),
             Self::Text(text) => IdRef::Text(text),
@@ -46,7 +46,7 @@ impl SmallId {
     }
 
     /// The id in full.
-    pub(super) fn full(&self) -> JobId {
+    pub fn full(&self) -> JobId {
         let mut digits = itoa::Buffer::new();
         let text = match self {
             Self::Number(number) => digits.format(*number),

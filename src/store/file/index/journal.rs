@@ -10,7 +10,7 @@ use super::{Attempt, Index, Rules, Slot, TopicSets};
 use crate::job::{State, UnixMillis};
 
 #[derive(Debug, Default)]
-pub(super) struct Journal {
+pub struct Journal {
     steps: Vec<Step>,
     /// The last mark: what comes after it is noted anew.
     marked: usize,
@@ -35,18 +35,18 @@ struct Before {
 }
 
 impl Journal {
-    pub(super) fn inserted(&mut self, slot: Slot) {
+    pub fn inserted(&mut self, slot: Slot) {
         self.steps.push(Step::Inserted(slot));
     }
 
-    pub(super) fn removed(&mut self, slot: Slot) {
+    pub fn removed(&mut self, slot: Slot) {
         self.steps.push(Step::Removed(slot));
     }
 }
 
 impl Index {
     /// To be called before an entry changes.
-    pub(super) fn note(&mut self, slot: Slot) {
+    pub fn note(&mut self, slot: Slot) {
         let own = self.journal.steps[self.journal.marked..].last();
         if let Some(Step::Changed(last, _) | Step::Inserted(last)) = own
             && *last == slot
@@ -64,13 +64,13 @@ impl Index {
     }
 
     /// A place in the journal, for [`take_back`](Self::take_back).
-    pub(in crate::store::file) fn mark(&mut self) -> usize {
+    pub fn mark(&mut self) -> usize {
         self.journal.marked = self.journal.steps.len();
         self.journal.marked
     }
 
     /// Takes back what was changed since the mark.
-    pub(in crate::store::file) fn take_back(&mut self, mark: usize) {
+    pub fn take_back(&mut self, mark: usize) {
         self.journal.marked = mark.min(self.journal.marked);
         while self.journal.steps.len() > mark {
             match self.journal.steps.pop() {
@@ -98,7 +98,7 @@ impl Index {
     }
 
     /// What was changed stays.
-    pub(in crate::store::file) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.journal.marked = 0;
         while let Some(step) = self.journal.steps.pop() {
             if let Step::Removed(slot) = step {

@@ -4,17 +4,17 @@ use super::Machine;
 
 impl Machine {
     /// A point in the batch, for [`take_back`](Self::take_back).
-    pub(in crate::store::file) fn mark(&mut self) -> usize {
+    pub fn mark(&mut self) -> usize {
         self.index.mark()
     }
 
     /// Takes back what was done since the mark; all of the batch since 0.
-    pub(in crate::store::file) fn take_back(&mut self, mark: usize) {
+    pub fn take_back(&mut self, mark: usize) {
         self.index.take_back(mark);
     }
 
     /// What was done stays. Ends the batch.
-    pub(in crate::store::file) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.index.settle();
     }
 }

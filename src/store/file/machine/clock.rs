@@ -8,7 +8,7 @@ use crate::{
 
 impl Machine {
     /// The clock was set by so many milliseconds: the ends of all reservations move with it.
-    pub(in crate::store::file) fn move_reservations(&mut self, by: i64, writes: &mut Vec<Write>) {
+    pub fn move_reservations(&mut self, by: i64, writes: &mut Vec<Write>) {
         for slot in self.index.reserved() {
             let until = self.index.entry(slot).at.get().saturating_add_signed(by);
             self.index.place(slot, State::Reserved, UnixMillis::new(until));
@@ -17,7 +17,7 @@ impl Machine {
     }
 
     /// All reservations begin their TTR now.
-    pub(in crate::store::file) fn renew_reservations(&mut self, now: Now, writes: &mut Vec<Write>) {
+    pub fn renew_reservations(&mut self, now: Now, writes: &mut Vec<Write>) {
         for slot in self.index.reserved() {
             let until = now.ceil.after(self.attempt(slot).ttr);
             self.index.place(slot, State::Reserved, until);

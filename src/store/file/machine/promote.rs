@@ -10,12 +10,7 @@ use crate::{
 };
 
 impl Machine {
-    pub(in crate::store::file) fn promote(
-        &mut self,
-        now: Now,
-        limit: &mut usize,
-        writes: &mut Vec<Write>,
-    ) -> Promoted {
+    pub fn promote(&mut self, now: Now, limit: &mut usize, writes: &mut Vec<Write>) -> Promoted {
         let mut topics: Vec<(Topic, PromoteCounts)> = Vec::new();
         while *limit > 0 {
             let Some(slot) = self.index.first_due() else { break };
@@ -72,7 +67,7 @@ impl Machine {
         }
     }
 
-    pub(in crate::store::file) fn peek(&self, now: Now, topics: &[Topic]) -> Peek {
+    pub fn peek(&self, now: Now, topics: &[Topic]) -> Peek {
         Peek {
             next: self.next_deadline(now),
             ready: topics.iter().map(|topic| self.index.count(topic, State::Ready)).collect(),
@@ -84,12 +79,12 @@ impl Machine {
     }
 }
 
-pub(super) fn backoff_delay(entry: &Entry, attempt: u32) -> Millis {
+pub fn backoff_delay(entry: &Entry, attempt: u32) -> Millis {
     let backoff = entry.rules.backoff.as_ref();
     backoff.map_or(Millis::ZERO, |backoff| backoff.delay(&entry.id(), attempt))
 }
 
-pub(super) fn after(entry: &Entry, attempt: u32, due: Due) -> After {
+pub fn after(entry: &Entry, attempt: u32, due: Due) -> After {
     let most = entry.rules.max_attempts;
     let spent = most > 0 && attempt >= most;
     match (spent, due) {

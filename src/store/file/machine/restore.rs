@@ -10,12 +10,7 @@ use crate::{
 };
 
 impl Machine {
-    pub(in crate::store::file) fn restore(
-        &mut self,
-        serial: u64,
-        job: Job,
-        writes: &mut Vec<Write>,
-    ) -> Reply<()> {
+    pub fn restore(&mut self, serial: u64, job: Job, writes: &mut Vec<Write>) -> Reply<()> {
         let living = self.index.find(&job.id).map(|slot| self.index.entry(slot).state);
         let state = next(living, Event::Restore(job.state))?.expect("a restore never ends a job");
         let (at, attempt) = (job.at(), attempt(&job));

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Machine {
-    pub(in crate::store::file) fn topics(&self, page: &TopicPage) -> Vec<(Topic, Counts)> {
+    pub fn topics(&self, page: &TopicPage) -> Vec<(Topic, Counts)> {
         let first = page.prefix.parse::<Topic>().ok();
         let from = self.index.topics_from(first.as_ref(), page.after.as_ref());
         let from = from.skip_while(|topic| topic.as_str() < page.prefix.as_str());
@@ -18,7 +18,7 @@ impl Machine {
         mine.take(page.limit).map(|topic| (topic.clone(), self.counts(topic))).collect()
     }
 
-    pub(in crate::store::file) fn topic(&self, now: Now, topic: &Topic) -> TopicPeek {
+    pub fn topic(&self, now: Now, topic: &Topic) -> TopicPeek {
         let first = |state| self.index.first(topic, state).map(|slot| self.index.entry(slot).at);
         TopicPeek {
             counts: self.counts(topic),
@@ -38,7 +38,7 @@ impl Machine {
     }
 
     /// Jobs of one state in order, each with its place.
-    pub(in crate::store::file) fn list(
+    pub fn list(
         &self,
         topic: &Topic,
         state: State,
@@ -51,11 +51,7 @@ impl Machine {
     }
 
     /// Reserved jobs, from behind a place that was told with those before it.
-    pub(in crate::store::file) fn held_page(
-        &self,
-        topic: &Topic,
-        cursor: Option<&str>,
-    ) -> ClaimPage {
+    pub fn held_page(&self, topic: &Topic, cursor: Option<&str>) -> ClaimPage {
         let after = cursor.and_then(|text| text.split_once(' '));
         let after = after.and_then(|(at, tie)| Some((UnixMillis::new(at.parse().ok()?), tie)));
         let mut page = ClaimPage::default();
@@ -68,7 +64,7 @@ impl Machine {
         page
     }
 
-    pub(in crate::store::file) fn purge(
+    pub fn purge(
         &mut self,
         topic: &Topic,
         state: State,
@@ -81,7 +77,7 @@ impl Machine {
         })
     }
 
-    pub(in crate::store::file) fn kick_dead(
+    pub fn kick_dead(
         &mut self,
         now: Now,
         topic: &Topic,

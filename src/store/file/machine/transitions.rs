@@ -15,11 +15,7 @@ use crate::{
 };
 
 impl Machine {
-    pub(in crate::store::file) fn unpop(
-        &mut self,
-        held: &Claim,
-        writes: &mut Vec<Write>,
-    ) -> Reply<Topic> {
+    pub fn unpop(&mut self, held: &Claim, writes: &mut Vec<Write>) -> Reply<Topic> {
         let slot = self.held(held)?;
         let entry = self.index.entry(slot);
         next(Some(entry.state), Event::Unpop)?;
@@ -37,11 +33,7 @@ impl Machine {
         Ok(self.index.topic(slot).clone())
     }
 
-    pub(in crate::store::file) fn finish(
-        &mut self,
-        held: &Claim,
-        writes: &mut Vec<Write>,
-    ) -> Reply<Topic> {
+    pub fn finish(&mut self, held: &Claim, writes: &mut Vec<Write>) -> Reply<Topic> {
         let slot = self.held(held)?;
         next(Some(self.index.entry(slot).state), Event::Finish)?;
         let topic = self.index.topic(slot).clone();
@@ -49,7 +41,7 @@ impl Machine {
         Ok(topic)
     }
 
-    pub(in crate::store::file) fn release(
+    pub fn release(
         &mut self,
         now: Now,
         release: Release,
@@ -79,12 +71,7 @@ impl Machine {
         Ok(self.moved(slot, was))
     }
 
-    pub(in crate::store::file) fn touch(
-        &mut self,
-        now: Now,
-        touch: &Touch,
-        writes: &mut Vec<Write>,
-    ) -> Reply<UnixMillis> {
+    pub fn touch(&mut self, now: Now, touch: &Touch, writes: &mut Vec<Write>) -> Reply<UnixMillis> {
         let slot = self.held(&touch.held)?;
         let entry = self.index.entry(slot);
         next(Some(entry.state), Event::Touch)?;
@@ -99,12 +86,7 @@ impl Machine {
         Ok(reserved_until)
     }
 
-    pub(in crate::store::file) fn bury(
-        &mut self,
-        now: Now,
-        bury: Bury,
-        writes: &mut Vec<Write>,
-    ) -> Reply<Transitioned> {
+    pub fn bury(&mut self, now: Now, bury: Bury, writes: &mut Vec<Write>) -> Reply<Transitioned> {
         let slot = self.held(&bury.held)?;
         let entry = self.index.entry(slot);
         let was = entry.state;
@@ -117,12 +99,7 @@ impl Machine {
         Ok(self.moved(slot, was))
     }
 
-    pub(in crate::store::file) fn kick(
-        &mut self,
-        now: Now,
-        id: &JobId,
-        writes: &mut Vec<Write>,
-    ) -> Reply<Topic> {
+    pub fn kick(&mut self, now: Now, id: &JobId, writes: &mut Vec<Write>) -> Reply<Topic> {
         let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
         let was = self.index.entry(slot).state;
         next(Some(was), Event::Kick)?;
@@ -135,11 +112,7 @@ impl Machine {
         Ok(self.index.topic(slot).clone())
     }
 
-    pub(in crate::store::file) fn delete(
-        &mut self,
-        id: &JobId,
-        writes: &mut Vec<Write>,
-    ) -> Reply<State> {
+    pub fn delete(&mut self, id: &JobId, writes: &mut Vec<Write>) -> Reply<State> {
         let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
         let state = self.index.entry(slot).state;
         next(Some(state), Event::Delete)?;
@@ -147,7 +120,7 @@ impl Machine {
         Ok(state)
     }
 
-    pub(in crate::store::file) fn reschedule(
+    pub fn reschedule(
         &mut self,
         now: Now,
         id: &JobId,

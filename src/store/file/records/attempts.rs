@@ -9,7 +9,7 @@ use super::{Records, row::AttemptRow};
 const CHUNK: usize = 1000;
 
 /// What the pops have left on one job.
-pub(super) enum Popped {
+pub enum Popped {
     No,
     Yes(AttemptRow),
     /// Its row is not what was written.
@@ -26,7 +26,7 @@ enum Found {
     Gap,
 }
 
-pub(super) struct Attempts<'r> {
+pub struct Attempts<'r> {
     records: &'r Records,
     chunk: VecDeque<Found>,
     /// Behind this row the next chunk is read; none when there are no more.
@@ -39,7 +39,7 @@ pub(super) struct Attempts<'r> {
 }
 
 impl<'r> Attempts<'r> {
-    pub(super) fn new(records: &'r Records) -> Self {
+    pub fn new(records: &'r Records) -> Self {
         Self {
             records,
             chunk: VecDeque::new(),
@@ -51,7 +51,7 @@ impl<'r> Attempts<'r> {
     }
 
     /// Of the job with this number; numbers must come in order.
-    pub(super) fn of(&mut self, serial: i64) -> rusqlite::Result<Popped> {
+    pub fn of(&mut self, serial: i64) -> rusqlite::Result<Popped> {
         while self.ahead.is_none_or(|row| row.serial < serial) {
             if self.ahead.take().is_some() {
                 self.suspects.clear();

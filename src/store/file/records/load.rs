@@ -26,23 +26,19 @@ const ROWS_A_PAGE: u64 = 32;
 
 /// What a file has beside the jobs that were taken.
 #[derive(Debug, Default)]
-pub(in crate::store::file) struct Loaded {
+pub struct Loaded {
     /// The greatest serial number.
-    pub(in crate::store::file) last_serial: u64,
+    pub last_serial: u64,
     /// Jobs whose own row is damaged, as it names them; another job may have that id.
-    pub(in crate::store::file) damaged: Vec<Arrival>,
+    pub damaged: Vec<Arrival>,
     /// Rows and ranges of rows that do not even tell a name.
-    pub(in crate::store::file) unreadable: u64,
+    pub unreadable: u64,
 }
 
 impl Records {
     /// Gives every job to `take`, in order of arrival. A job that is damaged comes as dead, and
     /// reading it tells the reason; a row that does not tell its job is counted and logged.
-    pub(in crate::store::file) fn load(
-        &mut self,
-        now: UnixMillis,
-        take: impl FnMut(Arrival),
-    ) -> rusqlite::Result<Loaded> {
+    pub fn load(&mut self, now: UnixMillis, take: impl FnMut(Arrival)) -> rusqlite::Result<Loaded> {
         self.damaged.clear();
         self.aside = self.read_aside()?;
         let mut load = Load {
@@ -67,7 +63,7 @@ impl Records {
     }
 
     /// About how many jobs there are, without reading them: as many as there are numbers, or as fit.
-    pub(in crate::store::file) fn expected_jobs(&self) -> rusqlite::Result<usize> {
+    pub fn expected_jobs(&self) -> rusqlite::Result<usize> {
         let sql = "SELECT (SELECT max(serial) FROM pool) - (SELECT min(serial) FROM pool) + 1";
         let numbers = match self.connection.query_row(sql, (), |row| row.get::<_, Option<i64>>(0)) {
             Err(cause) if self.is_damage(&cause) => None,
@@ -87,7 +83,7 @@ impl Records {
 
     /// Where reading can go on behind `after`, where it met damage: the first row found, by
     /// ever longer steps and then back by halves.
-    pub(super) fn readable_behind(&self, table: &str, after: i64) -> rusqlite::Result<Option<i64>> {
+    pub fn readable_behind(&self, table: &str, after: i64) -> rusqlite::Result<Option<i64>> {
         let sql = format!("SELECT serial FROM {table} WHERE serial >= ? ORDER BY serial LIMIT 1");
         let mut statement = self.connection.prepare_cached(&sql)?;
         // None: that place cannot be read. Some(None): it can, and there is nothing behind it.
@@ -247,7 +243,7 @@ fn time(millis: i64) -> Option<UnixMillis> {
 }
 
 /// State, place and attempt of a job that was popped. Whether it is ready, the machine sees.
-pub(in crate::store::file) fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
+pub fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
     let state = match row.state {
         State::Delayed | State::Ready => State::Delayed,
         state => state,

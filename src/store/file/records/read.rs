@@ -14,14 +14,14 @@ use crate::job::{Topic, TopicSettings, UnixMillis};
 
 /// What only the disk knows of a job.
 #[derive(Debug, Clone)]
-pub(in crate::store::file) struct Record {
-    pub(in crate::store::file) body: Bytes,
-    pub(in crate::store::file) created_at: UnixMillis,
+pub struct Record {
+    pub body: Bytes,
+    pub created_at: UnixMillis,
 }
 
 /// Why a record has no content.
 #[derive(Debug)]
-pub(in crate::store::file) enum ReadError {
+pub enum ReadError {
     /// This one cannot be read, now or later.
     Damaged(String),
     /// The engine failed, or the disk; the record may be fine.
@@ -30,7 +30,7 @@ pub(in crate::store::file) enum ReadError {
 
 /// What was found damaged of a job when the file was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store::file) enum Damage {
+pub enum Damage {
     /// Its row in `pool` is not what was written.
     Row,
     /// Its row in `attempts` is not what was written, or cannot be read.
@@ -60,7 +60,7 @@ impl Records {
     /// Whether an error is of what was read, and not of the engine or the disk. The engine calls
     /// it damage as well when the disk fails to read, so that is tried here: then nothing is wrong
     /// with the jobs, and none of them may be set aside.
-    pub(in crate::store::file) fn is_damage(&self, cause: &rusqlite::Error) -> bool {
+    pub fn is_damage(&self, cause: &rusqlite::Error) -> bool {
         match cause {
             rusqlite::Error::SqliteFailure(failure, _) => {
                 failure.code == ErrorCode::DatabaseCorrupt && !self.disk_fails()
@@ -81,15 +81,12 @@ impl Records {
     }
 
     /// The rest of a job; checks its row and its body.
-    pub(in crate::store::file) fn read(&self, serial: u64) -> Result<Record, ReadError> {
+    pub fn read(&self, serial: u64) -> Result<Record, ReadError> {
         self.sound(serial, Self::read_row)
     }
 
     /// What its pops have left of an error on a job; checks the text.
-    pub(in crate::store::file) fn read_error(
-        &self,
-        serial: u64,
-    ) -> Result<Option<String>, ReadError> {
+    pub fn read_error(&self, serial: u64) -> Result<Option<String>, ReadError> {
         self.sound(serial, Self::read_error_text)
     }
 
@@ -139,7 +136,7 @@ impl Records {
     }
 
     /// The settings of all topics; a row that cannot be read is left aside.
-    pub(in crate::store::file) fn topics(&self) -> rusqlite::Result<TopicSettings> {
+    pub fn topics(&self) -> rusqlite::Result<TopicSettings> {
         let mut settings = TopicSettings::default();
         match self.read_topics(&mut settings) {
             Err(cause) if self.is_damage(&cause) => {

@@ -12,36 +12,36 @@ use crate::job::State;
 
 /// A row of `pool` without its body.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::store::file) struct PoolRow<'a> {
-    pub(in crate::store::file) serial: i64,
-    pub(in crate::store::file) id: &'a str,
-    pub(in crate::store::file) topic: &'a str,
-    pub(in crate::store::file) created_at: i64,
-    pub(in crate::store::file) due_at: i64,
-    pub(in crate::store::file) ttr: i64,
-    pub(in crate::store::file) max_attempts: i64,
-    pub(in crate::store::file) backoff: Option<&'a str>,
-    pub(in crate::store::file) dead_retention: i64,
+pub struct PoolRow<'a> {
+    pub serial: i64,
+    pub id: &'a str,
+    pub topic: &'a str,
+    pub created_at: i64,
+    pub due_at: i64,
+    pub ttr: i64,
+    pub max_attempts: i64,
+    pub backoff: Option<&'a str>,
+    pub dead_retention: i64,
     /// CRC-32 of the body.
-    pub(in crate::store::file) body_checksum: i64,
+    pub body_checksum: i64,
 }
 
 /// A row of `attempts` without its error text.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::store::file) struct AttemptRow {
-    pub(in crate::store::file) serial: i64,
-    pub(in crate::store::file) state: State,
-    pub(in crate::store::file) at: i64,
-    pub(in crate::store::file) number: i64,
-    pub(in crate::store::file) reservation: Option<i64>,
-    pub(in crate::store::file) due_at: i64,
-    pub(in crate::store::file) died_at: i64,
-    pub(in crate::store::file) ttr: i64,
+pub struct AttemptRow {
+    pub serial: i64,
+    pub state: State,
+    pub at: i64,
+    pub number: i64,
+    pub reservation: Option<i64>,
+    pub due_at: i64,
+    pub died_at: i64,
+    pub ttr: i64,
 }
 
 impl<'a> PoolRow<'a> {
     /// The columns as [`COLUMNS`](Self::COLUMNS) names them, and the checksum.
-    pub(super) fn of(row: &'a Row<'_>) -> rusqlite::Result<(Self, i64)> {
+    pub fn of(row: &'a Row<'_>) -> rusqlite::Result<(Self, i64)> {
         let number = |column| row.get::<_, i64>(column);
         let text = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
         let backoff = match row.get_ref(7)? {
@@ -64,11 +64,11 @@ impl<'a> PoolRow<'a> {
     }
 
     /// In the order of the table.
-    pub(super) const COLUMNS: &'static str = "serial, id, topic, created_at, due_at, ttr, \
+    pub const COLUMNS: &'static str = "serial, id, topic, created_at, due_at, ttr, \
          max_attempts, backoff, dead_retention, body_checksum, checksum";
 
     /// The checksum that the row must have; `buffer` is only kept from one to the next.
-    pub(in crate::store::file) fn checksum(&self, buffer: &mut Vec<u8>) -> i64 {
+    pub fn checksum(&self, buffer: &mut Vec<u8>) -> i64 {
         let numbers = [
             self.serial,
             self.created_at,
@@ -90,7 +90,7 @@ impl<'a> PoolRow<'a> {
 
 impl AttemptRow {
     /// The columns as [`COLUMNS`](Self::COLUMNS) names them, and the checksum.
-    pub(super) fn of(row: &Row<'_>) -> rusqlite::Result<(Self, i64)> {
+    pub fn of(row: &Row<'_>) -> rusqlite::Result<(Self, i64)> {
         let number = |column| row.get::<_, i64>(column);
         let row = Self {
             serial: number(0)?,
@@ -106,11 +106,11 @@ impl AttemptRow {
     }
 
     /// In the order of the table.
-    pub(super) const COLUMNS: &'static str =
+    pub const COLUMNS: &'static str =
         "serial, state, at, number, reservation, due_at, died_at, ttr, checksum";
 
     /// The checksum that the row must have.
-    pub(in crate::store::file) fn checksum(&self) -> i64 {
+    pub fn checksum(&self) -> i64 {
         let numbers = [
             self.serial,
             self.state as i64,
@@ -131,22 +131,18 @@ impl AttemptRow {
 }
 
 /// The checksum of one text that may be missing, or changes apart from the row around it.
-pub(in crate::store::file) fn text_checksum(text: Option<&str>) -> i64 {
+pub fn text_checksum(text: Option<&str>) -> i64 {
     text.map_or(0, |text| low_half(xxh3_64(text.as_bytes())))
 }
 
 /// The settings of a topic.
-pub(in crate::store::file) fn topic_checksum(
-    topic: &str,
-    paused: bool,
-    defaults: Option<&str>,
-) -> i64 {
+pub fn topic_checksum(topic: &str, paused: bool, defaults: Option<&str>) -> i64 {
     let text = format!("{topic} {} {}", u8::from(paused), defaults.unwrap_or("-"));
     low_half(xxh3_64(text.as_bytes()))
 }
 
 /// By its name.
-pub(in crate::store::file) fn state(name: &str) -> Option<State> {
+pub fn state(name: &str) -> Option<State> {
     State::ALL.into_iter().find(|state| state.name() == name)
 }
 

@@ -31,7 +31,7 @@ impl Records {
     /// Adds to the open transaction, or begins one; stops at the first write that fails, and
     /// answers which one that was. Deletes go `by_ranges`, as long as none of them meets damage: which
     /// job it is then shows one by one.
-    pub(in crate::store::file) fn write(
+    pub fn write(
         &mut self,
         writes: &[Write],
         by_ranges: bool,

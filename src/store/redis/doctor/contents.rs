@@ -35,7 +35,7 @@ const OF_SETS: [&str; 3] = [
 
 /// How many of each kind were found.
 #[derive(Debug, Default)]
-pub(super) struct Findings(BTreeMap<&'static str, usize>);
+pub struct Findings(BTreeMap<&'static str, usize>);
 
 impl Findings {
     fn add(&mut self, kinds: &[&'static str], codes: &[usize]) {
@@ -45,12 +45,12 @@ impl Findings {
         }
     }
 
-    pub(super) fn join(&mut self, other: Self) {
+    pub fn join(&mut self, other: Self) {
         other.0.into_iter().for_each(|(kind, count)| *self.0.entry(kind).or_default() += count);
     }
 
     /// What was mended, if that was asked for; and what is left to mend.
-    pub(super) fn told(self, is_mended: bool) -> (Vec<String>, Vec<String>) {
+    pub fn told(self, is_mended: bool) -> (Vec<String>, Vec<String>) {
         let told = |(kind, count): (&'static str, usize)| (kind, format!("{count} {kind}"));
         let (mended, left): (Vec<_>, Vec<_>) =
             self.0.into_iter().map(told).partition(|(kind, _)| is_mended && *kind != OF_SETS[2]);
@@ -61,7 +61,7 @@ impl Findings {
 }
 
 /// Every key of a topic's set on this server, by the bucket's tag.
-pub(super) async fn sets(
+pub async fn sets(
     connection: &mut MultiplexedConnection,
     prefix: &str,
 ) -> Result<BTreeMap<String, BTreeSet<(State, Topic)>>, RedisError> {
@@ -96,16 +96,16 @@ struct Seen<'a> {
 }
 
 /// One bucket under examination.
-pub(super) struct Contents<'a> {
-    pub(super) connection: &'a mut MultiplexedConnection,
-    pub(super) keys: &'a Keys,
-    pub(super) scripts: &'a Scripts,
-    pub(super) mend: bool,
+pub struct Contents<'a> {
+    pub connection: &'a mut MultiplexedConnection,
+    pub keys: &'a Keys,
+    pub scripts: &'a Scripts,
+    pub mend: bool,
 }
 
 impl Contents<'_> {
     /// What is wrong in it. `sets` are those of its topics.
-    pub(super) async fn examine(
+    pub async fn examine(
         &mut self,
         sets: &BTreeSet<(State, Topic)>,
     ) -> Result<Findings, RedisError> {

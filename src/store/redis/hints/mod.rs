@@ -45,7 +45,7 @@ const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Both directions. Nothing is published or received before a subscriber starts: a program that only moves
 /// jobs is no server.
-pub(super) struct Hints {
+pub struct Hints {
     nodes: Arc<Nodes>,
     outbox: Arc<Outbox>,
     tasks: OnceLock<[AbortOnDropHandle<()>; 2]>,
@@ -73,7 +73,7 @@ struct Waiting {
 }
 
 impl Hints {
-    pub(super) fn new(nodes: &Arc<Nodes>, keys: &[Keys]) -> Self {
+    pub fn new(nodes: &Arc<Nodes>, keys: &[Keys]) -> Self {
         let outbox = Arc::new(Outbox {
             waiting: Mutex::default(),
             wake: Notify::new(),
@@ -86,7 +86,7 @@ impl Hints {
     }
 
     /// Subscribes; none if this process has done so already.
-    pub(super) fn subscribe(&self) -> Option<Subscription> {
+    pub fn subscribe(&self) -> Option<Subscription> {
         let (subscribers, heard) = mpsc::channel(MAX_RECEIVED);
         let start = || {
             let (nodes, outbox) = (&self.nodes, &self.outbox);
@@ -102,7 +102,7 @@ impl Hints {
     }
 
     /// How many processes listen, this one included if it does.
-    pub(super) async fn listeners(&self) -> Result<u64, StoreError> {
+    pub async fn listeners(&self) -> Result<u64, StoreError> {
         let mut most = 0;
         for (channel, slot) in &self.outbox.channels {
             let mut ask = redis::cmd("PUBSUB");
@@ -116,11 +116,11 @@ impl Hints {
     }
 
     /// Whether another process listens, or this one cannot know.
-    pub(super) fn has_others(&self, bucket: Bucket) -> bool {
+    pub fn has_others(&self, bucket: Bucket) -> bool {
         self.outbox.has_others(bucket)
     }
 
-    pub(super) fn publish(&self, hint: Hint) {
+    pub fn publish(&self, hint: Hint) {
         let mut waiting = self.outbox.lock();
         match hint {
             Hint::Polled(bucket) => {

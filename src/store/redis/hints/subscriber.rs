@@ -11,16 +11,16 @@ use crate::{
     store::{Hint, redis::servers::node::Connector},
 };
 
-pub(super) struct Subscriber {
-    pub(super) connector: Connector,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) buckets: Vec<usize>,
-    pub(super) heard: mpsc::Sender<Hint>,
+pub struct Subscriber {
+    pub connector: Connector,
+    pub outbox: Arc<Outbox>,
+    pub buckets: Vec<usize>,
+    pub heard: mpsc::Sender<Hint>,
 }
 
 impl Subscriber {
     /// For ever.
-    pub(super) async fn run(self) {
+    pub async fn run(self) {
         let mut told = String::new();
         loop {
             let ended = self.listen().await;
