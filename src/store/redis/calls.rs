@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use redis::{Cmd, Value};
 
-use super::{RedisStore, reply::Values, scripts::Transition, servers::error::of_bucket};
+use super::{RedisStore, reply::Values, scripts::Transition, transport::error::of_bucket};
 use crate::{
     job::Bucket,
     store::{StoreError, StoreResult, StoreResults},

@@ -11,14 +11,10 @@ use self::contents::{Contents, Findings};
 use super::{
     Host, Kind, RedisOptions,
     keys::{self, Keys},
+    preflight::{Preflight, default_buckets, requirements},
     scripts::Scripts,
-    servers::{
-        cluster, default_buckets,
-        dial::Dialer,
-        preflight::{Preflight, distinct},
-        requirements,
-        sentinel::Sentinels,
-    },
+    topology::{distinct, map, sentinel::Sentinels},
+    transport::Dialer,
 };
 use crate::{
     job::{Buckets, State},
@@ -86,7 +82,7 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
     let dialer = Dialer::to_redis(options)?;
     let hosts = &options.url.hosts;
     let map = match &options.url.kind {
-        Kind::Cluster => Some(cluster::ask(&dialer, &preflight, hosts).await?),
+        Kind::Cluster => Some(map::ask(&dialer, &preflight, hosts).await?),
         Kind::Single | Kind::Sentinel { .. } => None,
     };
     let masters = match (&options.url.kind, &map) {

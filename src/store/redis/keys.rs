@@ -12,7 +12,7 @@
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
 //! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
 //! | `{<prefix>:topics}:changes` | sorted set | `<version> <t>` → version, for the last 10,000 changes | – |
-//! | `<tag>:confirm`, `{<prefix>:topics}:confirm` | hash | a field that comes and goes with each confirmation (`servers/confirm.rs`) | – |
+//! | `<tag>:confirm`, `{<prefix>:topics}:confirm` | hash | a field that comes and goes with each confirmation (`transport/confirmation.rs`) | – |
 //! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
 //! | `<tag>:bodies` | hash | id → the body, if it is longer than 4,096 bytes | – |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |

@@ -2,24 +2,25 @@
 //!
 //! The scripts hold all that matters; here are only their calls. A bucket's keys lie in one slot,
 //! so it is the same on one Redis, under Sentinel, and on a cluster: only the way to the server
-//! that has the bucket differs (`servers/`).
+//! that has the bucket differs (`topology/`).
 
 mod calls;
 mod codec;
 mod doctor;
 mod hints;
-mod incarnation;
 mod keys;
 mod options;
 mod pop;
+mod preflight;
 mod reply;
 mod reschedule;
 mod restore;
 mod scripts;
-mod servers;
 mod settings;
 mod timers;
 mod topics;
+mod topology;
+mod transport;
 mod url;
 
 use std::{collections::HashMap, sync::Arc};
@@ -32,11 +33,11 @@ use self::{
     calls::only,
     codec::{error_text, long_body, schedule_text},
     hints::Hints,
-    incarnation::Incarnations,
     keys::Keys,
+    preflight::{Preflight, incarnation::Incarnations},
     reply::Values,
     scripts::{Scripts, held, ids, millis_text},
-    servers::{Nodes, Opened, preflight::Preflight},
+    topology::{Nodes, Opened},
 };
 use super::{
     Applied, Bury, Claim, ClaimPage, Clock, ClockJumps, Counts, Hint, JobPage, OpenError, Options,

@@ -167,8 +167,8 @@ impl RedisStore {
     /// refuse for themselves.
     pub async fn check_servers(&self) -> StoreResult<()> {
         let mut last = StoreError::away("the store has no server");
-        for node in self.nodes.all() {
-            match node.command(&redis::cmd("INFO")).await {
+        for master in self.nodes.all() {
+            match master.node.command(&redis::cmd("INFO")).await {
                 Ok(info) => {
                     let info: String =
                         redis::from_redis_value(info).map_err(StoreError::unreadable)?;

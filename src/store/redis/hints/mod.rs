@@ -24,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::subscriber::Subscriber;
 use super::{
     keys::Keys,
-    servers::{Nodes, node::Node},
+    topology::{Master, Nodes},
 };
 use crate::{
     job::{Bucket, Topic},
@@ -195,18 +195,18 @@ impl Outbox {
 async fn publish_waiting(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
     loop {
         outbox.wake.notified().await;
-        let mut by_node: HashMap<String, (Arc<Node>, Pipeline, Vec<usize>)> = HashMap::new();
+        let mut by_node: HashMap<String, (Arc<Master>, Pipeline, Vec<usize>)> = HashMap::new();
         for (bucket, message) in outbox.messages() {
             let (channel, slot) = &outbox.channels[bucket];
-            let Ok(node) = nodes.of(*slot) else { continue };
-            let entry = by_node.entry(node.name.clone());
+            let Ok(master) = nodes.of(*slot) else { continue };
+            let entry = by_node.entry(master.node.name.clone());
             let (_, pipeline, buckets) =
-                entry.or_insert_with(|| (node, Pipeline::new(), Vec::new()));
+                entry.or_insert_with(|| (master, Pipeline::new(), Vec::new()));
             pipeline.cmd("SPUBLISH").arg(channel).arg(message);
             buckets.push(bucket);
         }
-        let all = by_node.into_values().map(async |(node, pipeline, buckets)| {
-            let told = tokio::time::timeout(PUBLISH_TIMEOUT, node.pipeline(&pipeline)).await;
+        let all = by_node.into_values().map(async |(master, pipeline, buckets)| {
+            let told = tokio::time::timeout(PUBLISH_TIMEOUT, master.node.pipeline(&pipeline)).await;
             let Ok(Ok(answers)) = told else { return };
             for (bucket, answer) in buckets.into_iter().zip(answers) {
                 let Ok(Value::Int(listeners)) = answer else { continue };
@@ -220,22 +220,23 @@ async fn publish_waiting(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
     }
 }
 
-/// Keeps one ear at every node, for the buckets that it has.
+/// Keeps a subscriber at every node, for the buckets that it has.
 async fn listen(nodes: Arc<Nodes>, outbox: Arc<Outbox>, heard: mpsc::Sender<Hint>) {
     let mut subscribers: HashMap<String, (Vec<usize>, AbortOnDropHandle<()>)> = HashMap::new();
     loop {
-        let mut has: HashMap<String, (Arc<Node>, Vec<usize>)> = HashMap::new();
+        let mut has: HashMap<String, (Arc<Master>, Vec<usize>)> = HashMap::new();
         for (bucket, (_, slot)) in outbox.channels.iter().enumerate() {
-            if let Ok(node) = nodes.of(*slot) {
-                has.entry(node.name.clone()).or_insert((node, Vec::new())).1.push(bucket);
+            if let Ok(master) = nodes.of(*slot) {
+                let name = master.node.name.clone();
+                has.entry(name).or_insert((master, Vec::new())).1.push(bucket);
             }
         }
         subscribers
             .retain(|name, (buckets, _)| has.get(name).is_some_and(|(_, now)| now == buckets));
-        for (name, (node, buckets)) in has {
+        for (name, (master, buckets)) in has {
             subscribers.entry(name).or_insert_with(|| {
                 let subscriber = Subscriber {
-                    connector: node.connector.clone(),
+                    connector: master.connector.clone(),
                     outbox: Arc::clone(&outbox),
                     buckets: buckets.clone(),
                     heard: heard.clone(),

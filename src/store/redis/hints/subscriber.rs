@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::{Outbox, RETRY_INTERVAL};
 use crate::{
     job::Bucket,
-    store::{Hint, redis::servers::node::Connector},
+    store::{Hint, redis::topology::Connector},
 };
 
 pub struct Subscriber {

@@ -1,9 +1,9 @@
-//! One connection to one server, kept up by a task of its own.
+//! One connection to one server; a background task reconnects.
 //!
-//! A call never waits for a connection: while there is none it fails at once, surely not
+//! A call never waits for a connection: while there is none it fails at once, with nothing
 //! applied. A connection that failed, or let several answers in a row time out (a half-open
-//! socket does that for ever), is dropped and made anew: the address is found again, and what
-//! answers there is inspected before use.
+//! socket does that for ever), is dropped. Reconnecting finds the address again and inspects the
+//! server before use.
 
 use std::{
     sync::{
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::error::{self, Fault, Remedy};
-use crate::store::{Applied, OpenError, StoreError};
+use crate::store::{Applied, OpenError, StoreError, redis::Host};
 
 /// Answers that may time out in a row before the connection is given up.
 const TIMEOUTS_IN_A_ROW: u32 = 3;
@@ -27,9 +27,10 @@ const TIMEOUTS_IN_A_ROW: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Finds the server, connects, and inspects what answers.
-pub type Make =
-    Arc<dyn Fn() -> BoxFuture<'static, Result<MultiplexedConnection, OpenError>> + Send + Sync>;
+/// A server's address and a connection to it.
+pub type Connected = (Host, MultiplexedConnection);
+/// Finds the server, connects, and inspects it.
+pub type Connect = Arc<dyn Fn() -> BoxFuture<'static, Result<Connected, OpenError>> + Send + Sync>;
 
 /// The connection as its users see it.
 pub struct Connection {
@@ -40,20 +41,20 @@ pub struct Connection {
 
 #[derive(Clone)]
 enum Link {
-    Up { number: u64, connection: MultiplexedConnection },
+    Up { number: u64, host: Host, connection: MultiplexedConnection },
     Down { cause: Arc<str> },
 }
 
 impl Connection {
     /// Keeps a connection up, beginning with `first` if there is one. `name` is for the log.
-    pub fn keep(name: String, first: Option<MultiplexedConnection>, make: Make) -> Self {
+    pub fn keep(name: String, first: Option<Connected>, connect: Connect) -> Self {
         let had_one = first.is_some();
         let link = match first {
-            Some(connection) => Link::Up { number: 0, connection },
+            Some((host, connection)) => Link::Up { number: 0, host, connection },
             None => Link::Down { cause: "not connected yet".into() },
         };
         let state = Arc::new(watch::Sender::new(link));
-        let keeper = Keeper { name, make, state: Arc::clone(&state), had_one };
+        let keeper = Keeper { name, connect, state: Arc::clone(&state), had_one };
         let task = AbortOnDropHandle::new(tokio::spawn(keeper.run()));
         Self { state, timeouts: AtomicU32::new(0), _keeper: task }
     }
@@ -89,8 +90,19 @@ impl Connection {
 
     /// Completes when there is a connection.
     pub async fn up(&self) {
-        let up = |link: &Link| matches!(link, Link::Up { .. });
-        drop(self.state.subscribe().wait_for(up).await);
+        self.connected_to().await;
+    }
+
+    /// Completes when there is a connection, with its number and where it leads.
+    pub async fn connected_to(&self) -> (u64, Host) {
+        let mut state = self.state.subscribe();
+        loop {
+            if let Link::Up { number, host, .. } = &*state.borrow_and_update() {
+                return (*number, host.clone());
+            }
+            // The sender is this connection's own, so a change comes.
+            drop(state.changed().await);
+        }
     }
 
     /// No call uses the present connection from now on; the keeper makes another one.
@@ -100,7 +112,8 @@ impl Connection {
         }
     }
 
-    fn give_up(&self, number: u64, cause: &str) {
+    /// The same, unless it was replaced meanwhile.
+    pub fn give_up(&self, number: u64, cause: &str) {
         let lost = |link: &mut Link| match link {
             Link::Up { number: current, .. } if *current == number => {
                 *link = Link::Down { cause: cause.into() };
@@ -114,7 +127,7 @@ impl Connection {
 
     fn current(&self) -> Result<(u64, MultiplexedConnection), Failure> {
         match &*self.state.borrow() {
-            Link::Up { number, connection } => Ok((*number, connection.clone())),
+            Link::Up { number, connection, .. } => Ok((*number, connection.clone())),
             Link::Down { cause } => {
                 Err(Failure { remedy: Remedy::FindMaster, error: StoreError::away(cause) })
             }
@@ -175,7 +188,7 @@ impl From<Failure> for StoreError {
 /// What makes new connections.
 struct Keeper {
     name: String,
-    make: Make,
+    connect: Connect,
     state: Arc<watch::Sender<Link>>,
     /// There was a connection that can be lost.
     had_one: bool,
@@ -191,8 +204,8 @@ impl Keeper {
             }
             self.had_one = true;
             number += 1;
-            let connection = self.reconnect().await;
-            self.state.send_replace(Link::Up { number, connection });
+            let (host, connection) = self.reconnect().await;
+            self.state.send_replace(Link::Up { number, host, connection });
             tracing::info!(server = self.name, "connected to redis");
             // One that passes inspection and fails in use is not made anew in a hot loop.
             tokio::time::sleep(FIRST_PAUSE).await;
@@ -200,12 +213,12 @@ impl Keeper {
     }
 
     /// Tries until there is a connection that passes inspection.
-    async fn reconnect(&self) -> MultiplexedConnection {
+    async fn reconnect(&self) -> Connected {
         let mut pause = FIRST_PAUSE;
         let mut last_cause = String::new();
         loop {
-            let cause = match (self.make)().await {
-                Ok(connection) => return connection,
+            let cause = match (self.connect)().await {
+                Ok(connected) => return connected,
                 Err(error) => error.to_string(),
             };
             if cause != last_cause {

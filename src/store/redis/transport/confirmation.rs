@@ -18,7 +18,6 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     connection::{Connection, Failure},
     error::Remedy,
-    preflight::distinct,
 };
 use crate::store::StoreError;
 
@@ -102,16 +101,15 @@ struct Order {
 
 impl Confirmed {
     /// On a connection that carries nothing else.
-    pub fn new(connection: Arc<Connection>, by: Confirmation, is_cluster: bool) -> Self {
+    pub fn new(connection: Arc<Connection>, by: Confirmation, has_one_slot: bool) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
-        let keys = if is_cluster { MOST } else { 1 };
+        let keys = if has_one_slot { 1 } else { MOST };
         let writer = Writer { connection: Arc::clone(&connection), by, keys, sure_of: None };
         Self { connection, queue, _task: AbortOnDropHandle::new(tokio::spawn(writer.run(orders))) }
     }
 
-    /// Completes when there is a connection.
-    pub async fn up(&self) {
-        self.connection.up().await;
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
     }
 
     /// Has a write done and confirmed.
@@ -158,9 +156,10 @@ impl Writer {
     /// written: so an outage of the replica leaves one batch unknown, and refuses all others.
     async fn write(&mut self, writes: Vec<Write>) -> Result<Vec<Result<Value, Failure>>, Failure> {
         let number = self.connection.number();
-        let (commands, keys): (Vec<Cmd>, Vec<String>) =
+        let (commands, mut keys): (Vec<Cmd>, Vec<String>) =
             writes.into_iter().map(|write| (write.command, write.key)).unzip();
-        let mut keys = distinct(keys.into_iter());
+        keys.sort_unstable();
+        keys.dedup();
         keys.truncate(self.keys);
         if self.sure_of != number {
             self.confirm_former(&keys).await?;

@@ -12,9 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use redis::aio::MultiplexedConnection;
+
+use super::Preflight;
 use crate::{
     job::{Bucket, Buckets},
-    store::{Applied, StoreError},
+    store::{Applied, OpenError, StoreError, redis::Host},
 };
 
 /// Losses of a bucket within this are one.
@@ -95,6 +98,40 @@ impl Incarnations {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<String>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Preflight {
+    /// The incarnation of each of these keys, made where there is none; and which were missing.
+    pub async fn incarnations(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+        keys: &[&str],
+        made: &str,
+    ) -> Result<(Vec<String>, Vec<usize>), OpenError> {
+        // All are read before one is written: what is forbidden leaves nothing half done.
+        let mut all: Vec<Option<String>> = Vec::with_capacity(keys.len());
+        for &key in keys {
+            let mut get = redis::cmd("GET");
+            all.push(self.ask(host, connection, get.arg(key)).await?);
+        }
+        let mut incarnations = Vec::with_capacity(keys.len());
+        let mut missing = Vec::new();
+        for (index, (&key, found)) in keys.iter().zip(all).enumerate() {
+            let incarnation = match found {
+                Some(incarnation) => incarnation,
+                None => {
+                    let mut set = redis::cmd("SET");
+                    set.arg(key).arg(made).arg("NX").arg("GET");
+                    let other: Option<String> = self.ask(host, connection, &set).await?;
+                    missing.extend(other.is_none().then_some(index));
+                    other.unwrap_or_else(|| made.to_owned())
+                }
+            };
+            incarnations.push(incarnation);
+        }
+        Ok((incarnations, missing))
     }
 }
 

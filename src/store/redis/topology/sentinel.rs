@@ -12,8 +12,13 @@ use redis::{Pipeline, Value};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{dial::Dialer, preflight};
-use crate::store::{OpenError, redis::Host};
+use crate::store::{
+    OpenError,
+    redis::{
+        Host,
+        transport::{Connection, Dialer, error},
+    },
+};
 
 /// How long the answer of one Sentinel may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -54,8 +59,20 @@ impl Sentinels {
         self.current.borrow().as_ref().is_none_or(|current| current == host)
     }
 
+    /// Gives up each connection whose server is not the master any more.
+    pub async fn watch(self, connections: Vec<Arc<Connection>>) {
+        let each = connections.iter().map(async |connection| {
+            loop {
+                let (number, host) = connection.connected_to().await;
+                self.moved_from(&host).await;
+                connection.give_up(number, "the Sentinels name another master");
+            }
+        });
+        join_all(each).await;
+    }
+
     /// Completes when the Sentinels name another master than `host`.
-    pub async fn moved_from(&self, host: &Host) {
+    async fn moved_from(&self, host: &Host) {
         let other = |current: &Option<Host>| current.as_ref().is_some_and(|c| c != host);
         drop(self.current.subscribe().wait_for(other).await);
     }
@@ -82,11 +99,11 @@ impl Asker {
             match tokio::time::timeout(ANSWER_TIMEOUT, self.ask(host)).await {
                 Ok(Ok(Some(known))) => Ok(known),
                 Ok(Ok(None)) => Err((true, format!("{host} knows no such master"))),
-                Ok(Err(cause)) if preflight::is_unknown(&cause) => {
+                Ok(Err(cause)) if error::is_unknown(&cause) => {
                     let hint = "(see store.sentinel_username and store.sentinel_password)";
                     Err((false, format!("{host}: {cause} {hint}")))
                 }
-                Ok(Err(cause)) => Err((preflight::may_pass(&cause), format!("{host}: {cause}"))),
+                Ok(Err(cause)) => Err((error::may_pass(&cause), format!("{host}: {cause}"))),
                 Err(_) => Err((true, format!("{host} did not answer within {ANSWER_TIMEOUT:?}"))),
             }
         });

@@ -1,5 +1,7 @@
 //! What an error of Redis or of its client means here: was the call applied, and what helps.
 
+use std::{error::Error, io, sync::Arc};
+
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 
 use crate::store::{Applied, StoreError};
@@ -86,6 +88,41 @@ pub fn of_bucket(answer: Value) -> Result<Value, StoreError> {
         }
         answer => Ok(answer),
     }
+}
+
+/// Whether an error is one of a server that is not there, or not ready: it may be in a moment.
+pub fn may_pass(cause: &RedisError) -> bool {
+    match cause.kind() {
+        // A name that is not known yet is such an error too; a certificate that is not trusted is not.
+        ErrorKind::Io => !is_of_tls(cause),
+        ErrorKind::Server(kind) => matches!(
+            kind,
+            ServerErrorKind::BusyLoading
+                | ServerErrorKind::ClusterDown
+                | ServerErrorKind::MasterDown
+                | ServerErrorKind::ReadOnly
+                | ServerErrorKind::TryAgain
+        ),
+        _ => false,
+    }
+}
+
+/// Whether the two ends do not agree on TLS.
+fn is_of_tls(cause: &RedisError) -> bool {
+    let io =
+        cause.source().and_then(|source| source.downcast_ref::<Arc<dyn Error + Send + Sync>>());
+    let io = io.and_then(|error| error.downcast_ref::<io::Error>());
+    io.and_then(io::Error::get_ref).is_some_and(|error| error.is::<rustls::Error>())
+}
+
+/// Whether the ACL says no.
+pub fn is_forbidden(cause: &RedisError) -> bool {
+    cause.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+}
+
+/// Whether the server does not know who connects.
+pub fn is_unknown(cause: &RedisError) -> bool {
+    cause.kind() == ErrorKind::AuthenticationFailed || cause.code() == Some("NOAUTH")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! What a store has written of itself on its servers: the layout on one, an incarnation in every bucket.
+//! The layout of the store: written on one server, compared at every start.
 
 use redis::aio::MultiplexedConnection;
 
-use super::preflight::Preflight;
+use super::Preflight;
 use crate::{
     job::Buckets,
     store::{
@@ -13,6 +13,16 @@ use crate::{
 
 /// Calls of SCAN, each of about 1,000 keys; beyond that a Redis counts as new.
 const MOST_SCANS: usize = 1_000;
+
+/// How many buckets a new store gets: enough that the fullest of so many masters has little more
+/// than its share, and no more, since every timer costs (see ARCHITECTURE.md).
+pub fn default_buckets(masters: usize) -> Buckets {
+    match masters {
+        0..=3 => Buckets::SIXTEEN,
+        4..=12 => Buckets::SIXTY_FOUR,
+        _ => Buckets::TWO_HUNDRED_FIFTY_SIX,
+    }
+}
 
 impl Preflight {
     /// The layout that is written on this server, if any.
@@ -71,37 +81,5 @@ impl Preflight {
         }
         self.agreed.get_or_init(|| buckets);
         Ok(())
-    }
-
-    /// The incarnation of each of these keys, made where there is none; and which were missing.
-    pub async fn incarnations(
-        &self,
-        host: &Host,
-        connection: &mut MultiplexedConnection,
-        keys: &[&str],
-        made: &str,
-    ) -> Result<(Vec<String>, Vec<usize>), OpenError> {
-        // All are read before one is written: what is forbidden leaves nothing half done.
-        let mut all: Vec<Option<String>> = Vec::with_capacity(keys.len());
-        for &key in keys {
-            let mut get = redis::cmd("GET");
-            all.push(self.ask(host, connection, get.arg(key)).await?);
-        }
-        let mut incarnations = Vec::with_capacity(keys.len());
-        let mut missing = Vec::new();
-        for (index, (&key, found)) in keys.iter().zip(all).enumerate() {
-            let incarnation = match found {
-                Some(incarnation) => incarnation,
-                None => {
-                    let mut set = redis::cmd("SET");
-                    set.arg(key).arg(made).arg("NX").arg("GET");
-                    let other: Option<String> = self.ask(host, connection, &set).await?;
-                    missing.extend(other.is_none().then_some(index));
-                    other.unwrap_or_else(|| made.to_owned())
-                }
-            };
-            incarnations.push(incarnation);
-        }
-        Ok((incarnations, missing))
     }
 }

@@ -1,0 +1,174 @@
+//! What must hold of a server before it is used: it is fit, this user may do what the queue needs,
+//! it can give what `store.ack` promises, and it has the store that was opened.
+
+pub mod incarnation;
+pub mod requirements;
+
+mod confirmation;
+mod layout;
+mod permissions;
+
+use std::sync::{Arc, OnceLock};
+
+use redis::{FromRedisValue, RedisError, aio::MultiplexedConnection};
+
+use self::requirements::Expected;
+use super::{
+    Ack, Host, Kind, RedisOptions,
+    keys::Keys,
+    transport::{
+        Confirmation,
+        error::{is_forbidden, is_unknown, may_pass},
+    },
+};
+use crate::{job::Buckets, store::OpenError};
+
+pub use self::layout::default_buckets;
+
+/// The questions asked of every new connection.
+#[derive(Clone)]
+pub struct Preflight {
+    prefix: String,
+    accept_data_loss: bool,
+    expected: Expected,
+    /// Others tell who is a master: Sentinels, or the nodes of a cluster.
+    are_masters_found: bool,
+    ack: Ack,
+    /// What confirms that a write is on disk, once the first server was seen.
+    fsync: Arc<OnceLock<Option<Confirmation>>>,
+    /// What was agreed on when the store was opened.
+    agreed: Arc<OnceLock<Buckets>>,
+    /// A key of each bucket, once they are known: every connection from then on is asked for its rights.
+    used: Arc<OnceLock<Vec<String>>>,
+}
+
+impl Preflight {
+    pub fn new(options: &RedisOptions) -> Self {
+        let expected = match options.url.kind {
+            Kind::Single | Kind::Sentinel { .. } => Expected::Standalone,
+            Kind::Cluster => Expected::ClusterNode,
+        };
+        let RedisOptions { prefix, accept_data_loss, ack, .. } = options;
+        Self {
+            prefix: prefix.clone(),
+            accept_data_loss: *accept_data_loss,
+            expected,
+            are_masters_found: options.url.kind != Kind::Single,
+            ack: *ack,
+            fsync: Arc::default(),
+            agreed: Arc::default(),
+            used: Arc::default(),
+        }
+    }
+
+    /// Says which keys the store has.
+    pub fn will_use(&self, keys: &[Keys]) {
+        self.used.get_or_init(|| keys.iter().map(|keys| keys.incarnation.clone()).collect());
+    }
+
+    /// Whether all keys of the store share one slot: a server on its own has no slots.
+    pub fn has_one_slot(&self) -> bool {
+        self.expected == Expected::Standalone
+    }
+
+    /// What every connection must pass, the first and those after an outage.
+    pub async fn inspect(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<(), OpenError> {
+        let info: String = self.ask(host, connection, &redis::cmd("INFO")).await?;
+        self.check_settled(host, &info)?;
+        self.fitness(&info).map_err(|why| unfit(host, &why))?;
+        if self.ack == Ack::Fsync && !requirements::has_aof(&info) {
+            // Also where the loss of jobs is accepted: this level promises more.
+            let why = "store.ack = \"fsync\" needs an AOF: set appendonly to yes";
+            return Err(unfit(host, why));
+        }
+        self.can_confirm(host, connection, &info).await?;
+        self.check_permissions(host, connection).await?;
+        match (self.agreed.get(), self.expected) {
+            // On a cluster only one node has the layout; there the incarnations tell.
+            (Some(&buckets), Expected::Standalone) => self.agree(host, connection, buckets).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses for now, without a judgement, what is still loading; and what Sentinels, or the other
+    /// nodes, call a master and does not know it yet.
+    fn check_settled(&self, host: &Host, info: &str) -> Result<(), OpenError> {
+        let cause = if requirements::is_loading(info) {
+            "it is loading its data"
+        } else if self.are_masters_found && !requirements::is_master(info) {
+            "it is named as the master, and is no master yet"
+        } else {
+            return Ok(());
+        };
+        Err(OpenError::Away { what: redis_at(host), cause: cause.to_owned() })
+    }
+
+    /// Refuses a server that is not fit, by the text of its `INFO`; answers the risks accepted.
+    pub fn fitness(&self, info: &str) -> Result<Vec<String>, String> {
+        let requirements::Findings { mut unfit, risks } = requirements::judge(info, self.expected);
+        if !self.accept_data_loss {
+            let hint = "(or accept the loss of jobs by store.accept_data_loss = true)";
+            unfit.extend(risks.iter().map(|risk| format!("{risk} {hint}")));
+        }
+        if unfit.is_empty() { Ok(risks) } else { Err(unfit.join("; ")) }
+    }
+
+    /// At the start: warns of accepted risks, and asks for every permission, whether scripts may
+    /// name keys, and whether there is what confirms writes. Writes nothing. `key` is one of the
+    /// store's, on this server if it has any.
+    pub async fn probe(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+        key: &str,
+    ) -> Result<(), OpenError> {
+        let info: String = self.ask(host, connection, &redis::cmd("INFO")).await?;
+        for risk in self.fitness(&info).map_err(|why| unfit(host, &why))? {
+            tracing::warn!(%host, risk, "accepted that jobs may be lost");
+        }
+        self.check_permissions(host, connection).await?;
+        self.takes_undeclared_keys(host, connection, key).await?;
+        self.can_confirm(host, connection, &info).await?;
+        self.confirms(host, connection, &info).await
+    }
+
+    pub async fn ask<T: FromRedisValue>(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+        command: &redis::Cmd,
+    ) -> Result<T, OpenError> {
+        command.query_async(connection).await.map_err(|cause| self.engine(host, &cause))
+    }
+
+    /// The address of a server and what it, or the way to it, said.
+    pub fn engine(&self, host: &Host, cause: &RedisError) -> OpenError {
+        if is_forbidden(cause) {
+            let (prefix, said) = (&self.prefix, cause.detail().unwrap_or("no permission"));
+            let needs = format!("on the keys ~{prefix}:layout ~{{{prefix}:*");
+            let why = format!("its ACL forbids this user what the queue needs {needs}: {said}");
+            return unfit(host, &why);
+        }
+        let hint = match is_unknown(cause) {
+            true => " (see store.username and store.password)",
+            false => "",
+        };
+        let (what, said) = (redis_at(host), format!("{cause}{hint}"));
+        match may_pass(cause) {
+            true => OpenError::Away { what, cause: said },
+            false => OpenError::Engine { what, cause: said },
+        }
+    }
+}
+
+fn redis_at(host: &Host) -> String {
+    format!("Redis at {host}")
+}
+
+fn unfit(host: &Host, why: &str) -> OpenError {
+    OpenError::Unfit(format!("{host}: {why}"))
+}

@@ -1,0 +1,80 @@
+//! What this user may do on a server, asked before anything is written.
+
+use redis::{Pipeline, aio::MultiplexedConnection};
+
+use super::{Preflight, unfit};
+use crate::store::{
+    OpenError,
+    redis::{
+        Host, keys,
+        transport::error::{is_forbidden, may_pass},
+    },
+};
+
+/// Asks whether the user may do what the store needs.
+const PROBE: &str = include_str!("permissions.lua");
+
+impl Preflight {
+    /// Refuses where the ACL forbids a key or a command that the store needs: a script that met that
+    /// would stop in its middle. Rights may change at any time, so every new connection is asked.
+    pub async fn check_permissions(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<(), OpenError> {
+        let Some(used) = self.used.get() else { return Ok(()) };
+        // Redis asks its ACL before it looks where a key is, so every node of a cluster can tell.
+        let of_all = [keys::layout(&self.prefix), keys::version(&self.prefix)];
+        let mut all = Pipeline::new();
+        for key in of_all.iter().chain(used) {
+            all.cmd("EVAL").arg("return 0").arg(1).arg(key);
+        }
+        let tried = connection.send_packed_commands(&all, 0, all.len()).await;
+        for answer in tried.map_err(|cause| self.engine(host, &cause))? {
+            match answer.extract_error() {
+                Err(cause) if is_forbidden(&cause) => return Err(self.engine(host, &cause)),
+                _ => {}
+            }
+        }
+        let key = &used[0];
+        let mut probe = redis::cmd("EVAL");
+        let mut forbidden: Vec<String> =
+            self.ask(host, connection, probe.arg(PROBE).arg(0).arg(key)).await?;
+        let mut by_hash = redis::cmd("EVALSHA");
+        by_hash.arg("0".repeat(40)).arg(1).arg(key);
+        // Any other answer is fine: no script has this hash.
+        if by_hash.exec_async(connection).await.is_err_and(|cause| is_forbidden(&cause)) {
+            forbidden.push("+evalsha".to_owned());
+        }
+        if forbidden.is_empty() {
+            return Ok(());
+        }
+        let all = forbidden.join(" ");
+        let why = format!("its ACL forbids this user what the queue needs: allow {all}");
+        Err(unfit(host, &why))
+    }
+
+    /// Scripts name the sets of topics from the bucket's tag, which a server that wants every key
+    /// declared refuses: it is found out by a script that reads, with its key declared and not.
+    pub async fn takes_undeclared_keys(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+        key: &str,
+    ) -> Result<(), OpenError> {
+        const READ: &str = "return redis.call('EXISTS', KEYS[2] or ARGV[1])";
+        let (mut declared, mut undeclared) = (redis::cmd("EVAL"), redis::cmd("EVAL"));
+        declared.arg(READ).arg(2).arg(key).arg(key);
+        // Another key of the same slot.
+        undeclared.arg(READ).arg(1).arg(key).arg(format!("{key}:other"));
+        let is_fine = declared.exec_async(connection).await.is_ok();
+        match undeclared.exec_async(connection).await {
+            Err(cause) if is_fine && !may_pass(&cause) => {
+                let why = "it wants every key of a script declared, and those of the queue name \
+                           some from others: use a server that leaves that to them, as Redis does";
+                Err(unfit(host, &format!("{why} ({cause})")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The masters of a cluster that have our slots.
+//!
+//! The map is read once a second, and at once when a node says that a slot is elsewhere or fails.
+//! A node whose own view is "fail" (it may be cut off from the others) is not believed, and of
+//! different views the one with the latest epoch counts.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use futures::future::join_all;
+use redis::{Pipeline, Value};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    connector::{Connector, Endpoint},
+    distinct,
+    map::{Map, judge, question, questions},
+    master::Master,
+};
+use crate::store::{
+    StoreError,
+    redis::{
+        Host,
+        preflight::Preflight,
+        transport::{Confirmation, Dialer, Failure, error::Remedy},
+    },
+};
+
+/// The longest time between two reads of the map.
+const MAP_INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest.
+const MIN_MAP_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a node may take to tell the map.
+const MAP_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a call waits for the map when a node has sent it elsewhere.
+const HOP: Duration = Duration::from_millis(500);
+
+/// The cluster, kept up to date by a background task.
+pub struct Cluster {
+    shared: Arc<Shared>,
+    _task: AbortOnDropHandle<()>,
+}
+
+struct Shared {
+    dialer: Dialer,
+    preflight: Preflight,
+    by: Option<Confirmation>,
+    seeds: Vec<Host>,
+    /// The slots of the buckets and of the topic settings.
+    buckets: BTreeSet<u16>,
+    topics: u16,
+    table: RwLock<Arc<Table>>,
+    refresh: Notify,
+    /// Counts the reads of the map.
+    reads: watch::Sender<u64>,
+}
+
+/// A map with connections.
+#[derive(Default)]
+struct Table {
+    map: Map,
+    masters: Vec<(Host, Arc<Master>)>,
+    /// By slot of a bucket: the first one with the same master.
+    representatives: BTreeMap<u16, u16>,
+}
+
+impl Table {
+    fn of(&self, slot: u16) -> Option<Arc<Master>> {
+        self.at(self.map.master(slot)?)
+    }
+
+    fn at(&self, host: &Host) -> Option<Arc<Master>> {
+        self.masters.iter().find(|(at, _)| at == host).map(|(_, master)| Arc::clone(master))
+    }
+}
+
+impl Cluster {
+    /// Begins with `map`; connects to the masters of our slots.
+    pub fn start(
+        dialer: Dialer,
+        preflight: Preflight,
+        by: Option<Confirmation>,
+        seeds: Vec<Host>,
+        (buckets, topics): (BTreeSet<u16>, u16),
+        map: Map,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            dialer,
+            preflight,
+            by,
+            seeds,
+            buckets,
+            topics,
+            table: RwLock::default(),
+            refresh: Notify::new(),
+            reads: watch::Sender::new(0),
+        });
+        shared.take_up(map);
+        let task = tokio::spawn(Arc::clone(&shared).run());
+        Self { shared, _task: AbortOnDropHandle::new(task) }
+    }
+
+    /// The master of a slot.
+    pub fn of(&self, slot: u16) -> Result<Arc<Master>, Failure> {
+        self.shared.table().of(slot).ok_or_else(|| Failure {
+            remedy: Remedy::FindMaster,
+            error: StoreError::away(format!("no node of the cluster has slot {slot}")),
+        })
+    }
+
+    /// The first slot of a bucket with the same master; slots without a master count as one.
+    pub fn representative(&self, slot: u16) -> u16 {
+        self.shared.table().representatives.get(&slot).copied().unwrap_or(slot)
+    }
+
+    pub fn masters(&self) -> Vec<Arc<Master>> {
+        self.shared.table().masters.iter().map(|(_, master)| Arc::clone(master)).collect()
+    }
+
+    /// Has the map read soon.
+    pub fn refresh_soon(&self) {
+        self.shared.refresh.notify_one();
+    }
+
+    /// Has the map read, and waits for it.
+    pub async fn refresh(&self) {
+        let mut reads = self.shared.reads.subscribe();
+        reads.mark_unchanged();
+        self.refresh_soon();
+        drop(timeout(HOP, reads.changed()).await);
+    }
+}
+
+impl Shared {
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn run(self: Arc<Self>) {
+        loop {
+            if let Some(map) = self.ask_anyone().await {
+                self.take_up(map);
+            }
+            self.reads.send_modify(|reads| *reads += 1);
+            tokio::time::sleep(MIN_MAP_INTERVAL).await;
+            tokio::select! {
+                () = self.refresh.notified() => {}
+                () = tokio::time::sleep(MAP_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// The map of the latest configuration that a node knows which is not cut off: of those that
+    /// are connected, else of any that answers.
+    async fn ask_anyone(&self) -> Option<Map> {
+        let table = self.table();
+        let asked =
+            table.masters.iter().filter(|(_, m)| m.node.is_up()).map(async |(host, master)| {
+                let mut pipeline = Pipeline::new();
+                for question in questions() {
+                    pipeline.add_command(question);
+                }
+                let answers =
+                    timeout(MAP_TIMEOUT, master.node.pipeline(&pipeline)).await.ok()?.ok()?;
+                let [info, slots]: [Result<Value, Failure>; 2] = answers.try_into().ok()?;
+                judge(info.ok()?, &slots.ok()?, host)
+            });
+        let known = join_all(asked).await.into_iter().flatten();
+        if let Some((_, map)) = known.max_by_key(|(epoch, _)| *epoch) {
+            return Some(map);
+        }
+        let hosts = distinct(table.map.masters().into_iter().chain(self.seeds.iter().cloned()));
+        let asked = hosts.iter().map(async |host| {
+            let (info, slots) =
+                timeout(MAP_TIMEOUT, question(&self.dialer, host)).await.ok()?.ok()?;
+            judge(info, &slots, host)
+        });
+        let known = join_all(asked).await.into_iter().flatten();
+        known.max_by_key(|(epoch, _)| *epoch).map(|(_, map)| map)
+    }
+
+    /// Keeps the masters that stay, with their connections; drops those without a slot of ours once
+    /// their last call has ended.
+    fn take_up(&self, map: Map) {
+        let old = self.table();
+        if old.map == map {
+            return;
+        }
+        let slots = self.buckets.iter().chain([&self.topics]);
+        let hosts = distinct(slots.filter_map(|&slot| map.master(slot).cloned()));
+        let masters = hosts.into_iter().map(|host| {
+            let master = old.at(&host).unwrap_or_else(|| Arc::new(self.start(host.clone())));
+            (host, master)
+        });
+        let mut first = HashMap::new();
+        let representative = |&slot: &u16| (slot, *first.entry(map.master(slot)).or_insert(slot));
+        let representatives = self.buckets.iter().map(representative).collect();
+        let table = Arc::new(Table { masters: masters.collect(), representatives, map });
+        if !old.masters.is_empty() {
+            let names: Vec<&str> =
+                table.masters.iter().map(|(_, master)| master.node.name.as_str()).collect();
+            tracing::info!(masters = names.join(" "), "the cluster's slots have moved");
+        }
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
+    }
+
+    fn start(&self, host: Host) -> Master {
+        let name = host.to_string();
+        let connector = Connector {
+            endpoint: Endpoint::At(host),
+            dialer: self.dialer.clone(),
+            preflight: self.preflight.clone(),
+        };
+        Master::start(name, connector, None, self.by)
+    }
+}

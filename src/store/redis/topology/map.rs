@@ -1,0 +1,161 @@
+//! The map of a cluster: which master has which slots, as its nodes tell it.
+
+use futures::future::join_all;
+use redis::{Cmd, RedisError, Value};
+
+use super::distinct;
+use crate::store::{
+    OpenError,
+    redis::{
+        Host,
+        keys::Keys,
+        preflight::{Preflight, requirements},
+        transport::Dialer,
+    },
+};
+
+/// Who is the master of which slots.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Map {
+    /// First and last slot, and their master; in order.
+    ranges: Vec<(u16, u16, Host)>,
+}
+
+impl Map {
+    pub fn master(&self, slot: u16) -> Option<&Host> {
+        let index = self.ranges.partition_point(|&(_, last, _)| last < slot);
+        self.ranges.get(index).filter(|&&(first, ..)| first <= slot).map(|(.., host)| host)
+    }
+
+    /// Whether every bucket has a master.
+    pub fn has_all(&self, keys: &[Keys]) -> bool {
+        keys.iter().all(|keys| self.master(keys.slot).is_some())
+    }
+
+    /// Every master once.
+    pub fn masters(&self) -> Vec<Host> {
+        distinct(self.ranges.iter().map(|(.., host)| host.clone()))
+    }
+
+    /// From the answer to `CLUSTER SLOTS`. A node that does not know its own address leaves it
+    /// empty: then it is the one that was asked.
+    pub fn read(answer: &Value, asked: &Host) -> Option<Self> {
+        let Value::Array(entries) = answer else { return None };
+        let mut ranges = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Value::Array(parts) = entry else { return None };
+            let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &parts[..] else {
+                return None;
+            };
+            let [name, Value::Int(port), ..] = &master[..] else { return None };
+            let name = match name {
+                Value::BulkString(name) if !name.is_empty() => {
+                    String::from_utf8(name.clone()).ok()?
+                }
+                _ => asked.name.clone(),
+            };
+            let host = Host { name, port: u16::try_from(*port).ok()? };
+            ranges.push((u16::try_from(*first).ok()?, u16::try_from(*last).ok()?, host));
+        }
+        ranges.sort_by_key(|&(first, ..)| first);
+        Some(Self { ranges })
+    }
+}
+
+pub fn questions() -> [Cmd; 2] {
+    let question = |name| {
+        let mut cmd = redis::cmd("CLUSTER");
+        cmd.arg(name);
+        cmd
+    };
+    [question("INFO"), question("SLOTS")]
+}
+
+/// What a node answers that there is no connection to.
+pub async fn question(dialer: &Dialer, host: &Host) -> Result<(Value, Value), RedisError> {
+    let mut connection = dialer.dial(host).await?;
+    let [info, slots] = questions();
+    Ok((info.query_async(&mut connection).await?, slots.query_async(&mut connection).await?))
+}
+
+/// The epoch of a node's configuration and its map, by its answers; none if it is cut off from the
+/// others.
+pub fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
+    let info: String = redis::from_redis_value(info).ok()?;
+    let fields = requirements::fields(&info);
+    if fields.get("cluster_state") != Some(&"ok") {
+        return None;
+    }
+    let epoch = fields.get("cluster_current_epoch").and_then(|epoch| epoch.parse().ok());
+    Some((epoch.unwrap_or_default(), Map::read(slots, host)?))
+}
+
+/// The latest map that these nodes know; of one that is cut off only if there is no other.
+pub async fn ask(dialer: &Dialer, preflight: &Preflight, seeds: &[Host]) -> Result<Map, OpenError> {
+    let asked = seeds.iter().map(async |seed| {
+        let unable = |cause: RedisError| match cause.to_string() {
+            text if text.contains("cluster support disabled") => OpenError::Unfit(format!(
+                "{seed}: it is no node of a cluster: begin store.url with redis:// \
+                 (or redis+sentinel://)"
+            )),
+            _ => preflight.engine(seed, &cause),
+        };
+        let (info, slots) = question(dialer, seed).await.map_err(unable)?;
+        let map = Map::read(&slots, seed).filter(|map| !map.ranges.is_empty());
+        let known = judge(info, &slots, seed).map(|(epoch, _)| epoch);
+        map.map(|map| (known, map)).ok_or_else(|| OpenError::Away {
+            what: format!("the cluster by {seed}"),
+            cause: "it knows of no master".to_owned(),
+        })
+    });
+    let (mut latest, mut causes, mut may_pass) = (None, Vec::new(), false);
+    for answer in join_all(asked).await {
+        match answer {
+            Ok((epoch, map)) => {
+                if latest.as_ref().is_none_or(|(known, _)| epoch > *known) {
+                    latest = Some((epoch, map));
+                }
+            }
+            Err(error @ OpenError::Unfit(_)) => return Err(error),
+            Err(error) => {
+                may_pass |= matches!(error, OpenError::Away { .. });
+                causes.push(error.to_string());
+            }
+        }
+    }
+    latest.map(|(_, map)| map).ok_or_else(|| {
+        let (what, cause) = ("the cluster".to_owned(), causes.join("; "));
+        if may_pass { OpenError::Away { what, cause } } else { OpenError::Engine { what, cause } }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn entry(first: i64, last: i64, name: Value, port: i64) -> Value {
+        let master = Value::Array(vec![name, Value::Int(port), text("id"), Value::Array(vec![])]);
+        Value::Array(vec![Value::Int(first), Value::Int(last), master])
+    }
+
+    #[test]
+    fn the_map_names_the_master_of_every_slot_and_none_where_there_is_none() {
+        let asked = Host { name: "asked".to_owned(), port: 1 };
+        let answer =
+            Value::Array(vec![entry(200, 16_383, text("b"), 7001), entry(0, 99, Value::Nil, 7000)]);
+        let map = Map::read(&answer, &asked).expect("a map");
+        let named = |slot| map.master(slot).map(Host::to_string);
+        assert_eq!(named(0).as_deref(), Some("asked:7000"));
+        assert_eq!(named(99).as_deref(), Some("asked:7000"));
+        assert_eq!(named(100), None);
+        assert_eq!(named(199), None);
+        assert_eq!(named(200).as_deref(), Some("b:7001"));
+        assert_eq!(named(16_383).as_deref(), Some("b:7001"));
+        assert_eq!(Map::read(&Value::Int(1), &asked), None);
+        assert_eq!(Map::read(&Value::Array(vec![Value::Int(1)]), &asked), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! The servers of a store, one or many: which of them has which keys, and calls routed to it.
+
+pub mod map;
+pub mod sentinel;
+
+mod cluster;
+mod connector;
+mod master;
+mod open;
+
+use std::{collections::HashSet, hash::Hash, sync::Arc};
+
+use redis::{Cmd, Pipeline, Value};
+
+use self::cluster::Cluster;
+use super::transport::{Failure, Write, error::Remedy};
+use crate::store::StoreError;
+
+pub use self::{connector::Connector, master::Master, open::Opened};
+
+/// How often a call follows its slot from node to node.
+const MOST_HOPS: usize = 3;
+
+pub enum Nodes {
+    One(Arc<Master>),
+    Many(Cluster),
+}
+
+impl Nodes {
+    /// The master that has a slot.
+    pub fn of(&self, slot: u16) -> Result<Arc<Master>, Failure> {
+        match self {
+            Self::One(master) => Ok(Arc::clone(master)),
+            Self::Many(cluster) => cluster.of(slot),
+        }
+    }
+
+    /// The first of our slots on the same master; slots without a master count as one.
+    pub fn representative(&self, slot: u16) -> u16 {
+        match self {
+            Self::One(_) => 0,
+            Self::Many(cluster) => cluster.representative(slot),
+        }
+    }
+
+    /// Whether one node has all slots, so that a script may have keys of several.
+    pub fn is_one(&self) -> bool {
+        matches!(self, Self::One(_))
+    }
+
+    /// Every master that has keys of ours.
+    pub fn all(&self) -> Vec<Arc<Master>> {
+        match self {
+            Self::One(master) => vec![Arc::clone(master)],
+            Self::Many(cluster) => cluster.masters(),
+        }
+    }
+
+    /// Calls a script; `make` builds the command, with the script's text or with its hash. What has to
+    /// be confirmed says which key in its slot may change with that.
+    pub async fn script(
+        &self,
+        slot: u16,
+        confirm: Option<&str>,
+        make: impl Fn(bool) -> Cmd + Send,
+    ) -> Result<Value, StoreError> {
+        let mut hops = 0;
+        let mut as_text = false;
+        loop {
+            let node = &self.of(slot)?.node;
+            let command = make(as_text);
+            let answer = match confirm {
+                Some(key) => node.write(Write { command, key: key.to_owned() }).await,
+                None => node.command(&command).await,
+            };
+            match answer {
+                Ok(value) => return Ok(value),
+                Err(Failure { remedy: Remedy::SendText, .. }) if !as_text => as_text = true,
+                Err(failure) => self.follow(failure, &mut hops).await?,
+            }
+        }
+    }
+
+    /// One command that needs no confirmation.
+    pub async fn command(&self, slot: u16, command: &Cmd) -> Result<Value, StoreError> {
+        let mut hops = 0;
+        loop {
+            match self.of(slot)?.node.command(command).await {
+                Ok(value) => return Ok(value),
+                Err(failure) => self.follow(failure, &mut hops).await?,
+            }
+        }
+    }
+
+    /// Several of them; the first error is that of all.
+    pub async fn pipeline(&self, slot: u16, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        let mut hops = 0;
+        loop {
+            let answers = self.of(slot)?.node.pipeline(pipeline).await;
+            match answers.and_then(|all| all.into_iter().collect()) {
+                Ok(values) => return Ok(values),
+                Err(failure) => self.follow(failure, &mut hops).await?,
+            }
+        }
+    }
+
+    /// After a failed call: whether it should be made again, where the map says now.
+    async fn follow(&self, failure: Failure, hops: &mut usize) -> Result<(), StoreError> {
+        match (failure.remedy, self) {
+            (Remedy::Follow, Self::Many(cluster)) if *hops < MOST_HOPS => {
+                *hops += 1;
+                cluster.refresh().await;
+                Ok(())
+            }
+            (Remedy::FindMaster, Self::Many(cluster)) => {
+                cluster.refresh_soon();
+                Err(failure.error)
+            }
+            _ => Err(failure.error),
+        }
+    }
+}
+
+/// Every value of `all` once, in its first place.
+pub fn distinct<T: Hash + Eq + Clone>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    all.filter(|one| seen.insert(one.clone())).collect()
+}

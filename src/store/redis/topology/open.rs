@@ -1,0 +1,285 @@
+//! Opens a store: connects to its servers, judges them, agrees on the layout and the incarnations.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+
+use super::{
+    Nodes,
+    cluster::Cluster,
+    connector::{Connector, Endpoint},
+    map::{self, Map},
+    master::Master,
+    sentinel::Sentinels,
+};
+use crate::{
+    job::Buckets,
+    store::{
+        Layout, OpenError,
+        redis::{
+            Host, Kind, RedisOptions,
+            keys::{self, Keys},
+            preflight::{Preflight, default_buckets, incarnation::Incarnations},
+            transport::{CONNECT_TIMEOUT, Connected, Dialer},
+        },
+    },
+};
+
+/// How often, and how long apart, a layout is read that another server is about to write.
+const LAYOUT_TRIES: usize = 20;
+const LAYOUT_PAUSE: Duration = Duration::from_millis(100);
+/// The pause before the second attempt to open an unavailable store, doubled up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often the log says what the start waits for.
+const LOG_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A store, opened.
+pub struct Opened {
+    pub nodes: Nodes,
+    pub keys: Vec<Keys>,
+    pub buckets: Buckets,
+    pub incarnations: Incarnations,
+    pub preflight: Preflight,
+}
+
+impl Nodes {
+    /// Connects, judges every server, records or compares the layout and the incarnations.
+    ///
+    /// A start goes on without an unreachable node of a cluster, unless that node has the layout or
+    /// the topic settings, or the store is new. It waits up to `connect_timeout` for a store that is
+    /// unreachable or not ready, and fails at once on an unfit one.
+    pub async fn open(options: &RedisOptions, asked: Option<Buckets>) -> Result<Opened, OpenError> {
+        let end = Instant::now() + options.connect_timeout;
+        let (mut pause, mut logged) = (FIRST_PAUSE, None::<Instant>);
+        let mut is_again = false;
+        loop {
+            let cause = match open_once(options, asked).await {
+                Err(cause @ OpenError::Away { .. }) => cause,
+                // Another server has just made the store, with a number that it was told.
+                Err(OpenError::Layout { .. }) if asked.is_none() && !is_again => {
+                    is_again = true;
+                    continue;
+                }
+                opened => return opened,
+            };
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(cause);
+            }
+            if logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+                logged = Some(Instant::now());
+                let seconds_left = left.as_secs();
+                tracing::warn!(%cause, seconds_left, "waiting for the store (store.connect_timeout)");
+            }
+            tokio::time::sleep(pause.min(left)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+async fn open_once(options: &RedisOptions, asked: Option<Buckets>) -> Result<Opened, OpenError> {
+    let (mut opening, unreachable) = Opening::connect(options).await?;
+    let found = opening.find_layout(unreachable).await?;
+    let is_new = found.is_none();
+    let buckets = match &found {
+        Some(found) => Layout::agree(found, asked)?,
+        None => asked.unwrap_or(default_buckets(opening.servers.len())),
+    };
+    let keys = Keys::all(&options.prefix, buckets, options.url.db);
+    opening.preflight.will_use(&keys);
+    let map = opening.map().await?;
+    if is_new && map.as_ref().is_some_and(|map| !map.has_all(&keys)) {
+        return Err(OpenError::Away {
+            what: "the cluster".to_owned(),
+            cause: "it has slots without a master: a new store wants all of them".to_owned(),
+        });
+    }
+    // Everything is asked before anything is written, on every node.
+    opening.probe(&keys, map.as_ref()).await?;
+    let incarnations = Incarnations::new(buckets, options.accept_data_loss);
+    opening.read_incarnations(&keys, map.as_ref(), &incarnations, is_new).await?;
+    // Last of all: a layout says that everything else was written.
+    let (_, (host, connection)) = &mut opening.servers[0];
+    opening.preflight.agree(host, connection, buckets).await?;
+    let preflight = opening.preflight.clone();
+    let nodes = opening.start(&keys, map);
+    // Calls fail while there is no connection: give those that can be made a moment.
+    let all = nodes.all();
+    let up = join_all(all.iter().map(|master| master.node.up()));
+    drop(tokio::time::timeout(CONNECT_TIMEOUT, up).await);
+    Ok(Opened { nodes, keys, buckets, incarnations, preflight })
+}
+
+/// An attempt to open a store.
+struct Opening<'a> {
+    options: &'a RedisOptions,
+    preflight: Preflight,
+    dialer: Dialer,
+    /// The servers that are connected; first the one that has the layout.
+    servers: Vec<(Connector, Connected)>,
+}
+
+impl<'a> Opening<'a> {
+    /// Connects to every server that answers, the one with the layout at least; and why another
+    /// does not.
+    async fn connect(options: &'a RedisOptions) -> Result<(Self, Option<OpenError>), OpenError> {
+        let preflight = Preflight::new(options);
+        let dialer = Dialer::to_redis(options)?;
+        let mut opening = Self { options, preflight, dialer, servers: Vec::new() };
+        let mut unreachable = None;
+        for connector in opening.connectors().await? {
+            match connector.connect().await {
+                Ok(connected) => opening.servers.push((connector, connected)),
+                Err(error) if !may_start_without(&error) || opening.servers.is_empty() => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "began without a node of the cluster");
+                    unreachable = Some(error);
+                }
+            }
+        }
+        Ok((opening, unreachable))
+    }
+
+    /// Of every master, the one that has the layout first.
+    async fn connectors(&self) -> Result<Vec<Connector>, OpenError> {
+        let url = &self.options.url;
+        let connector = |endpoint| Connector {
+            endpoint,
+            dialer: self.dialer.clone(),
+            preflight: self.preflight.clone(),
+        };
+        Ok(match &url.kind {
+            Kind::Single => vec![connector(Endpoint::At(url.hosts[0].clone()))],
+            Kind::Sentinel { master } => {
+                let dialer = Dialer::to_sentinels(self.options)?;
+                let sentinels = Sentinels::new(dialer, url.hosts.clone(), master.clone());
+                vec![connector(Endpoint::Sentinels(sentinels))]
+            }
+            Kind::Cluster => {
+                let map = map::ask(&self.dialer, &self.preflight, &url.hosts).await?;
+                let first = map.master(keys::slot(&keys::layout(&self.options.prefix))).cloned();
+                let mut masters = map.masters();
+                masters.sort_by_key(|host| Some(host) != first.as_ref());
+                masters.into_iter().map(|host| connector(Endpoint::At(host))).collect()
+            }
+        })
+    }
+
+    /// The map of a cluster; none elsewhere.
+    async fn map(&self) -> Result<Option<Map>, OpenError> {
+        let url = &self.options.url;
+        match url.kind {
+            Kind::Cluster => map::ask(&self.dialer, &self.preflight, &url.hosts).await.map(Some),
+            Kind::Single | Kind::Sentinel { .. } => Ok(None),
+        }
+    }
+
+    /// The layout of the store; none of a new one. A store is new only if every server answers.
+    async fn find_layout(
+        &mut self,
+        unreachable: Option<OpenError>,
+    ) -> Result<Option<String>, OpenError> {
+        let (_, (host, connection)) = &mut self.servers[0];
+        match (self.preflight.layout(host, connection).await?, unreachable) {
+            (Some(found), _) => Ok(Some(found)),
+            (None, Some(error)) => Err(error),
+            (None, None) => self.await_layout().await,
+        }
+    }
+
+    /// Without a layout, buckets mean that another server is making the store, and its layout comes
+    /// in a moment; or that the layout is lost.
+    async fn await_layout(&mut self) -> Result<Option<String>, OpenError> {
+        for _ in 0..LAYOUT_TRIES {
+            let mut is_new = true;
+            for (_, (host, connection)) in &mut self.servers {
+                is_new &= self.preflight.has_no_store(host, connection).await?;
+            }
+            let (_, (host, connection)) = &mut self.servers[0];
+            let found = self.preflight.layout(host, connection).await?;
+            if is_new || found.is_some() {
+                return Ok(found);
+            }
+            tokio::time::sleep(LAYOUT_PAUSE).await;
+        }
+        let key = keys::layout(&self.options.prefix);
+        Err(OpenError::Unfit(format!(
+            "there are buckets of a store, and its layout ({key}) is lost: set it again, as in SET {key} \
+             \"schema=2 hash=xxh3-64 buckets=16\" with the number of buckets it had; or, if it never had a \
+             job, delete the keys that end in :incarnation; or use another store.prefix"
+        )))
+    }
+
+    async fn probe(&mut self, keys: &[Keys], map: Option<&Map>) -> Result<(), OpenError> {
+        for (_, (host, connection)) in &mut self.servers {
+            let own = keys.iter().find(|keys| has(map, host, keys)).unwrap_or(&keys[0]);
+            self.preflight.probe(host, connection, &own.incarnation).await?;
+        }
+        Ok(())
+    }
+
+    /// Remembers the incarnation of every bucket, and makes those that are missing: in an old store
+    /// these buckets have lost their jobs.
+    async fn read_incarnations(
+        &mut self,
+        keys: &[Keys],
+        map: Option<&Map>,
+        incarnations: &Incarnations,
+        is_new: bool,
+    ) -> Result<(), OpenError> {
+        for (_, (host, connection)) in &mut self.servers {
+            let (own, names): (Vec<usize>, Vec<&str>) = (keys.iter().enumerate())
+                .filter(|(_, keys)| has(map, host, keys))
+                .map(|(bucket, keys)| (bucket, keys.incarnation.as_str()))
+                .unzip();
+            let made = incarnations.made();
+            let (found, missing) =
+                self.preflight.incarnations(host, connection, &names, made).await?;
+            for (&bucket, incarnation) in own.iter().zip(found) {
+                incarnations.remember(bucket, incarnation);
+            }
+            if !is_new {
+                let missing: Vec<usize> = missing.into_iter().map(|index| own[index]).collect();
+                incarnations
+                    .lost(&missing, "it has no incarnation: it was emptied while no server ran");
+            }
+        }
+        Ok(())
+    }
+
+    fn start(mut self, keys: &[Keys], map: Option<Map>) -> Nodes {
+        let by = self.preflight.chosen();
+        match map {
+            Some(map) => {
+                let topics = keys::slot(&keys::version(&self.options.prefix));
+                let slots = (keys.iter().map(|keys| keys.slot).collect(), topics);
+                let seeds = self.options.url.hosts.clone();
+                Nodes::Many(Cluster::start(self.dialer, self.preflight, by, seeds, slots, map))
+            }
+            None => {
+                let (connector, connected) = self.servers.swap_remove(0);
+                let name = match &self.options.url.kind {
+                    Kind::Sentinel { master } => master.clone(),
+                    Kind::Single | Kind::Cluster => connected.0.to_string(),
+                };
+                Nodes::One(Arc::new(Master::start(name, connector, Some(connected), by)))
+            }
+        }
+    }
+}
+
+/// Whether the server has this bucket.
+fn has(map: Option<&Map>, host: &Host, keys: &Keys) -> bool {
+    map.is_none_or(|map| map.master(keys.slot) == Some(host))
+}
+
+/// Whether a cluster's node is only unreachable, and not unfit.
+fn may_start_without(error: &OpenError) -> bool {
+    matches!(error, OpenError::Away { .. } | OpenError::Engine { .. })
+}

@@ -1,0 +1,77 @@
+//! One server with its connections: one for everything, one for confirmed writes.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Pipeline, Value};
+
+use super::{
+    confirmation::{Confirmation, Confirmed, Write},
+    connection::{Connect, Connected, Connection, Failure},
+};
+
+/// A server.
+pub struct Node {
+    /// For the log, and to tell nodes apart.
+    pub name: String,
+    calls: Arc<Connection>,
+    confirmed: Option<Confirmed>,
+}
+
+impl Node {
+    /// Begins with the connection `first`, if there is one. `by` confirms writes; `has_one_slot` says
+    /// that all keys share one slot.
+    pub fn new(
+        name: String,
+        connect: Connect,
+        first: Option<Connected>,
+        by: Option<Confirmation>,
+        has_one_slot: bool,
+    ) -> Self {
+        let confirmed = by.map(|by| {
+            let name = format!("{name} (writes)");
+            let writes = Connection::keep(name, None, Arc::clone(&connect));
+            Confirmed::new(Arc::new(writes), by, has_one_slot)
+        });
+        let calls = Arc::new(Connection::keep(name.clone(), first, connect));
+        Self { name, calls, confirmed }
+    }
+
+    /// Sends a write; its answer means what `store.ack` says.
+    pub async fn write(&self, write: Write) -> Result<Value, Failure> {
+        match &self.confirmed {
+            Some(confirmed) => confirmed.write(write).await,
+            None => self.calls.command(&write.command).await,
+        }
+    }
+
+    /// Sends a command that needs no confirmation.
+    pub async fn command(&self, command: &Cmd) -> Result<Value, Failure> {
+        self.calls.command(command).await
+    }
+
+    /// Sends several of these; see [`Connection::pipeline`].
+    pub async fn pipeline(
+        &self,
+        pipeline: &Pipeline,
+    ) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        self.calls.pipeline(pipeline).await
+    }
+
+    /// Its connections, each for as long as it is used.
+    pub fn connections(&self) -> impl Iterator<Item = Arc<Connection>> {
+        let writes = self.confirmed.as_ref().map(Confirmed::connection);
+        [&self.calls].into_iter().chain(writes).map(Arc::clone)
+    }
+
+    /// Whether calls can be made now.
+    pub fn is_up(&self) -> bool {
+        self.calls.number().is_some()
+    }
+
+    /// Completes when there is every connection.
+    pub async fn up(&self) {
+        for connection in self.connections() {
+            connection.up().await;
+        }
+    }
+}
