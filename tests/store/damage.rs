@@ -239,14 +239,14 @@ fn damaged(record: &str) -> Vec<String> {
         vec![String::new(), "nonsense".to_owned(), header.to_owned(), record.replace(' ', "  ")];
     all.push(format!("{header}\n{body}{body}x"));
     for at in 0..fields.len() {
-        for wrong in WRONG {
+        for wrong in wrong_fields(fields[at]) {
             let mut fields = fields.clone();
-            fields[at] = wrong;
+            fields[at] = &wrong;
             let record = format!("{}\n{body}", fields.join(" "));
             // Once as damage leaves it, once as if the sum had been made of it.
             all.push(record.clone());
             // A long body that is nowhere at all is not damage, but on another node.
-            let is_length = at == fields.len() - 6;
+            let is_length = at == fields.len() - 3;
             all.extend(
                 sealed(&fields).filter(|_| !is_length).map(|header| format!("{header}\n{body}")),
             );
@@ -257,14 +257,25 @@ fn damaged(record: &str) -> Vec<String> {
 
 /// A header with the sum that its rules would have, if it may have one.
 fn sealed(fields: &[&str]) -> Option<String> {
-    let rest = fields[fields.len() - 7..].join(" ");
+    let place = fields.len() - 4;
+    let crc = fields[place].get(8..).unwrap_or(fields[place]);
+    let rest = format!("{crc} {}", fields[place + 1..].join(" "));
     let sum = Sha1::from(format!("a {rest}")).digest().to_string()[..8].to_owned();
-    let mut fields = fields.to_vec();
-    let place = fields.len() - 8;
-    (fields[place] != sum).then(|| {
-        fields[place] = &sum;
-        fields.join(" ")
-    })
+    (!fields[place].starts_with(&sum)).then(|| format!("{} {sum}{rest}", fields[..place].join(" ")))
+}
+
+/// A field as each of the wrong ones; and one that is a list, with each of its parts so.
+fn wrong_fields(field: &str) -> Vec<String> {
+    let mut all: Vec<String> = WRONG.map(str::to_owned).to_vec();
+    let parts: Vec<&str> = field.split(',').collect();
+    for at in 0..parts.len() {
+        for wrong in WRONG.iter().filter(|_| parts.len() > 1) {
+            let mut parts = parts.clone();
+            parts[at] = wrong;
+            all.push(parts.join(","));
+        }
+    }
+    all
 }
 
 /// Each act on each damage in turn; a third of the damages for each, and all of them by three.

@@ -1,22 +1,26 @@
 //! Records: what is kept of a job, and how arguments are written.
 //!
-//! A pool record is `2 <created at> <check> <rules>`, a line feed, and the body if it has at most
+//! A pool record is `3 <created at><check> <rules>`, a line feed, and the body if it has at most
 //! [`INLINE`] bytes; a longer body is in a hash of its own, so that scripts can read what they
-//! decide by without it. The check is that of the time alone, which the script writes.
+//! decide by without it. The time has 11 hexadecimal digits; the check, 4 more, is that of the time
+//! alone, which the script writes.
 //!
-//! The rules are `<sum> <CRC-32 of the body> <length of the body> <TTR> <max attempts> <retention
-//! when dead> <backoff or -> <topic>`, where the sum is that of the job's id, a blank, and what
+//! The rules are `<sum><CRC-32 of the body> <length of the body> <TTR>,<max attempts>,<retention
+//! when dead>,<backoff> <topic>`, where the sum is that of the job's id, a blank, and what
 //! follows the sum. So a record that is damaged, or under another id, is noticed: a damaged AOF
-//! loads without a word.
+//! loads without a word. What a job has like most jobs (see [`STANDARD_TTR`] and its neighbours) is
+//! left out: records are what a store's memory goes to.
 //!
 //! An attempt record is `<check> <attempt> <reservation or -> <due at> <died at> <TTR> <rules>`, a
 //! line feed, and the last error as `<its CRC-32> <text>`, or nothing. Its check is a weighted sum
 //! of the numbers before the rules, which a script computes faster than a hash.
 //!
-//! Numbers are decimal, times in milliseconds, checksums in 8 hexadecimal digits; a sum is the
+//! Other numbers are decimal, times in milliseconds, checksums in 8 hexadecimal digits; a sum is the
 //! beginning of a SHA-1, the one hash that scripts have. All of this is persisted: must stay
 //! stable. Scripts check what they act on; here all of it is checked before a
 //! job is handed out or shown.
+
+use std::str::FromStr;
 
 use sha1_smol::Sha1;
 
@@ -28,6 +32,15 @@ use bytes::Bytes;
 
 /// The longest body that is kept in its record. Mirrored in `prelude.lua`.
 pub const INLINE: usize = 4096;
+
+/// The rules that records leave out. Mirrored in `records.lua` and `pop.lua`. They happen to be the
+/// defaults of the settings, and must stay what they are when those change.
+const STANDARD_TTR: Millis = Millis::new(60_000);
+const STANDARD_MAX_ATTEMPTS: u32 = 20;
+const STANDARD_RETENTION: Millis = Millis::new(14 * 86_400_000);
+
+/// How many characters of a checksum are kept.
+const SUM: usize = 8;
 
 /// The check of a time is the remainder by this prime, which a script has at once.
 const TIME_CHECK: u64 = 65_521;
@@ -44,8 +57,7 @@ pub fn record_rest(job: &NewJob) -> Vec<u8> {
 
 /// The whole pool record of a job that was put at this time.
 pub fn record(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
-    let time = created_at.get();
-    let mut record = format!("2 {time} {} ", time % TIME_CHECK).into_bytes();
+    let mut record = format!("3 {} ", time_text(created_at)).into_bytes();
     record.extend(record_rest(job));
     record
 }
@@ -58,10 +70,33 @@ pub fn long_body(body: &Bytes) -> Option<&Bytes> {
 fn rules(job: &NewJob) -> String {
     let NewJob { id, topic, body, ttr, max_attempts, .. } = job;
     let (crc, length) = (checksum(body), body.len());
-    let backoff = backoff_text(job.backoff.as_ref());
-    let (ttr, retention) = (ttr.get(), job.dead_retention.get());
-    let rest = format!("{crc} {length} {ttr} {max_attempts} {retention} {backoff} {topic}");
-    format!("{} {rest}", sum(&[id.as_str(), " ", &rest]))
+    let ttr = unless(*ttr == STANDARD_TTR, ttr.get());
+    let max = unless(*max_attempts == STANDARD_MAX_ATTEMPTS, max_attempts);
+    let retention = unless(job.dead_retention == STANDARD_RETENTION, job.dead_retention.get());
+    let backoff = job.backoff.as_ref().map_or_else(String::new, Backoff::to_string);
+    let rest = format!("{crc} {length} {ttr},{max},{retention},{backoff} {topic}");
+    format!("{}{rest}", sum(&[id.as_str(), " ", &rest]))
+}
+
+/// The text of a value, or nothing.
+fn unless(left_out: bool, value: impl ToString) -> String {
+    if left_out { String::new() } else { value.to_string() }
+}
+
+/// A value, or what stands for its being left out.
+fn parse_or<T: FromStr>(text: &str, standard: T) -> Option<T> {
+    if text.is_empty() { Some(standard) } else { text.parse().ok() }
+}
+
+/// A time with its check.
+fn time_text(time: UnixMillis) -> String {
+    format!("{:011x}{:04x}", time.get(), time.get() % TIME_CHECK)
+}
+
+/// The inverse of `time_text`.
+fn parse_time(text: &str) -> Option<UnixMillis> {
+    let time = UnixMillis::new(u64::from_str_radix(text.get(..11)?, 16).ok()?);
+    (time_text(time) == text).then_some(time)
 }
 
 /// The beginning of the SHA-1 of these texts together.
@@ -125,53 +160,66 @@ impl Record {
         let bad = || StoreError::unreadable(format!("pool record {:?}", shown(&text)));
         let end = text.iter().position(|&byte| byte == b'\n').ok_or_else(bad)?;
         let header = std::str::from_utf8(&text[..end]).map_err(|_| bad())?;
-        let fields: Vec<&str> = header.split(' ').collect();
-        let [
-            "2",
-            created_at,
-            check,
-            own,
-            crc,
-            length,
-            ttr,
-            max_attempts,
-            retention,
-            backoff,
-            topic,
-        ] = fields[..]
+        let damaged = |what| StoreError::unreadable(format!("pool record whose {what} is damaged"));
+        let mut fields = header.splitn(3, ' ');
+        let (Some("3"), Some(time), Some(rules)) = (fields.next(), fields.next(), fields.next())
         else {
             return Err(bad());
         };
-        let damaged = |what| StoreError::unreadable(format!("pool record whose {what} is damaged"));
-        let created_at: u64 = created_at.parse().map_err(|_| bad())?;
-        if check.parse() != Ok(created_at % TIME_CHECK) {
-            return Err(damaged("time"));
-        }
-        if !is_sound(id, own, header) {
-            return Err(damaged("header"));
-        }
+        let created_at = parse_time(time).ok_or_else(|| damaged("time"))?;
+        let sound = is_sound(id, rules).then(|| Rules::parse(rules)).flatten();
+        let rules = sound.ok_or_else(|| damaged("header"))?;
         let body = &text[end + 1..];
-        if body.is_empty() && length != "0" {
+        if body.is_empty() && rules.length > 0 {
             return Err(StoreError::unreadable("pool record whose body is missing"));
         }
-        if length.parse() != Ok(body.len()) || crc != checksum(body) {
+        if rules.length != body.len() || rules.crc != checksum(body) {
             return Err(damaged("body"));
         }
-        Ok(Self {
-            created_at: UnixMillis::new(created_at),
-            ttr: ttr.parse().map(Millis::new).map_err(|_| bad())?,
-            max_attempts: max_attempts.parse().map_err(|_| bad())?,
-            dead_retention: retention.parse().map(Millis::new).map_err(|_| bad())?,
-            backoff: parse_backoff(backoff).ok_or_else(bad)?,
-            topic: topic.parse().map_err(|_| bad())?,
-            body: Bytes::from(text).slice(end + 1..),
-        })
+        let Rules { ttr, max_attempts, dead_retention, backoff, topic, .. } = rules;
+        let body = Bytes::from(text).slice(end + 1..);
+        Ok(Self { created_at, ttr, max_attempts, dead_retention, backoff, topic, body })
     }
 }
 
-/// Whether the rules that end this header have this sum.
-fn is_sound(id: &JobId, own: &str, header: &str) -> bool {
-    let rest = header.split_once(&format!(" {own} ")).map_or("", |(_, rest)| rest);
+/// What a pool record says of a job beside its body.
+struct Rules {
+    crc: String,
+    length: usize,
+    ttr: Millis,
+    max_attempts: u32,
+    dead_retention: Millis,
+    backoff: Option<Backoff>,
+    topic: Topic,
+}
+
+impl Rules {
+    /// Takes apart rules whose sum is sound.
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.get(SUM..)?.split(' ');
+        let (crc, length) = (fields.next()?, fields.next()?);
+        let (varying, topic) = (fields.next()?, fields.next()?);
+        let mut varying = varying.splitn(4, ',');
+        let (ttr, max, retention) = (varying.next()?, varying.next()?, varying.next()?);
+        Some(Self {
+            crc: crc.to_owned(),
+            length: length.parse().ok()?,
+            ttr: Millis::new(parse_or(ttr, STANDARD_TTR.get())?),
+            max_attempts: parse_or(max, STANDARD_MAX_ATTEMPTS)?,
+            dead_retention: Millis::new(parse_or(retention, STANDARD_RETENTION.get())?),
+            backoff: match varying.next()? {
+                "" => None,
+                text => Some(text.parse().ok()?),
+            },
+            topic: topic.parse().ok()?,
+        })
+        .filter(|_| fields.next().is_none())
+    }
+}
+
+/// Whether rules begin with the sum of this id and what follows.
+fn is_sound(id: &JobId, rules: &str) -> bool {
+    let (own, rest) = rules.split_at_checked(SUM).unwrap_or_default();
     own == sum(&[id.as_str(), " ", rest])
 }
 
@@ -180,16 +228,9 @@ fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(&text[..text.len().min(100)]).into_owned()
 }
 
-fn parse_backoff(text: &str) -> Option<Option<Backoff>> {
-    match text {
-        "-" => Some(None),
-        text => text.parse().ok().map(Some),
-    }
-}
-
 /// Whether a pool record tells of a body that is too long for it.
 pub fn has_long_body(record: &[u8]) -> bool {
-    let length = record.split(|&byte| byte == b' ').nth(5);
+    let length = record.split(|&byte| byte == b' ').nth(3);
     let length = length.and_then(|text| std::str::from_utf8(text).ok()?.parse::<usize>().ok());
     length.is_some_and(|length| length > INLINE)
 }
@@ -219,11 +260,11 @@ impl Attempt {
 
     fn sound(id: &JobId, text: &str) -> Option<Self> {
         let (header, error) = text.split_once('\n')?;
-        let mut fields = header.splitn(8, ' ');
+        let mut fields = header.splitn(7, ' ');
         let mut field = || fields.next();
         let (own, attempt, reservation) = (field()?, field()?, field()?);
         let (due_at, died_at, ttr, rules) = (field()?, field()?, field()?, field()?);
-        if !is_sound(id, rules, header) {
+        if !is_sound(id, rules) {
             return None;
         }
         let found = Self {
@@ -326,11 +367,18 @@ mod tests {
         let job = new_job(b"{}".to_vec(), 60_000, 20, None);
         assert_eq!(String::from_utf8_lossy(&stored(&job)), PINNED[0]);
         assert_eq!(attempt().text(&job), PINNED[1]);
+        let mut job = new_job(b"{}".to_vec(), 5000, 3, Some("list:0,120000".parse().expect("one")));
+        assert_eq!(String::from_utf8_lossy(&stored(&job)), PINNED[2]);
+        (job.ttr, job.max_attempts, job.backoff) = (STANDARD_TTR, STANDARD_MAX_ATTEMPTS, None);
+        job.dead_retention = STANDARD_RETENTION;
+        assert_eq!(String::from_utf8_lossy(&stored(&job)), PINNED[3]);
     }
 
-    const PINNED: [&str; 2] = [
-        "2 1763690000000 46386 07530bb3 a3a6bf43 2 60000 20 0 - t\n{}",
-        "1594367304 2 123456789abcdef0 1763690000000 0 60000 07530bb3 a3a6bf43 2 60000 20 0 - t\ndfc12e95 no answer",
+    const PINNED: [&str; 4] = [
+        "3 19aa41dae80b532 0fbba40da3a6bf43 2 ,,0, t\n{}",
+        "1594367304 2 123456789abcdef0 1763690000000 0 60000 0fbba40da3a6bf43 2 ,,0, t\ndfc12e95 no answer",
+        "3 19aa41dae80b532 9615c658a3a6bf43 2 5000,3,0,list:0,120000 t\n{}",
+        "3 19aa41dae80b532 98267a3ba3a6bf43 2 ,,, t\n{}",
     ];
 
     #[test]
@@ -362,7 +410,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_record_survives_its_text(body in proptest::collection::vec(any::<u8>(), 1..300), ttr in 0..u64::MAX / 2, max: u32, list: bool, long: bool) {
+        fn a_record_survives_its_text(body in proptest::collection::vec(any::<u8>(), 1..300), ttr in prop_oneof![Just(60_000), 0..u64::MAX / 2], max in prop_oneof![Just(20), any::<u32>()], list: bool, long: bool) {
             let backoff = list.then(|| "list:0,120000".parse().expect("a backoff"));
             let body = if long { [body, vec![b'1'; INLINE]].concat() } else { body };
             let job = new_job(body, ttr, max, backoff);

@@ -2,6 +2,8 @@
 -- ARGV  per job: id, reservation ('' goes by id alone)
 -- Reply per job: its topic, or refusal
 
+local HEADER = '^%d+ %d+ (%S+) %d+ %d+ %d+ ' .. RULES
+
 -- Removes those that are not reserved any more from where they are.
 local function take_others(topic, ids, missing)
   local tools, rest = tools(), {}
@@ -30,8 +32,7 @@ local function transition()
   for n, id in ipairs(ids) do
     -- No field is believed that could do harm: a reservation that was not given matches none, and
     -- a wrong topic does not have the job.
-    local own, length, topic =
-      string.match(texts[n] or '', '^%d+ %d+ (%S+) %d+ %d+ %d+ %x+ %x+ (%d+) %d+ %d+ %d+ %S+ (%S+)\n')
+    local own, length, _, topic = string.match(texts[n] or '', HEADER)
     local given, refusal = ARGV[2 * n + 1], nil
     if finished[id] then
       refusal = NOT_FOUND

@@ -25,7 +25,7 @@ local function put_back(id, job)
   if rules and not (a and a.died > 0) then
     place('ready', topic, id, a and a.due or NOW)
   else
-    place('dead', topic, id, NOW + (rules and rules.retention or RETENTION))
+    place('dead', topic, id, NOW + (rules and rules.retention or STANDARD.retention))
   end
   return topic
 end

@@ -1,22 +1,25 @@
 -- ready -> reserved, for up to `count` jobs of each want.
 -- ARGV  2 nonce (13 hex digits), then per want: topic, count, TTR in ms ('' is each job's own)
 -- Reply now (rounded up), then per want: how many are left ready, {id, record, attempt, due, TTR, …}
---       e.g. {1763690060000, 0, {'7', '2 1763690000000 …', 1, 1763690060000, 60000}}
+--       e.g. {1763690060000, 0, {'7', '3 019aa424e480b532 …', 1, 1763690060000, 60000}}
 -- The n-th job of the reply has the nonce and n - 1 in three hex digits as its reservation, and is
 -- reserved until now + TTR. A record that cannot be read goes out too: the store, which checks
 -- all of it anyway, sets the job aside.
 local nonce, high, middle, given, away, drained
 -- So many bytes of bodies the call has given so far, of all its buckets.
 local bytes = 0
-local HEADER = '^2 %d+ %d+ (%x+ %x+ (%d+) (%d+) %d+ %d+ %S+ (%S+))\n'
+local HEADER = '^3 %x+ ()' .. RULES .. '()'
 local LONGEST_TTR = 86400000
+-- That of records that leave it out (see records.lua).
+local STANDARD_TTR = 60000
 
 -- The record with its body, the job's rules and its own TTR; nil if the job does not belong here.
 local function read(id, record, topic)
-  local rules, length, own, named = string.match(record, HEADER)
+  local first, length, own, named, last = string.match(record, HEADER)
+  local rules = first and string.sub(record, first, last - 2)
   if named ~= topic then
     local sound = rules and tools().parse_rules(id, rules)
-    if not sound then return record, tools().rules_aside(id, topic).text, 60000 end
+    if not sound then return record, tools().rules_aside(id, topic).text, STANDARD_TTR end
     -- The id stands here by mistake: its job is of another topic, and perhaps in no set there.
     if not tools().state_of(named, id) then
       tools().place('ready', named, id, NOW)
@@ -32,7 +35,7 @@ local function read(id, record, topic)
       away = true
     end
   end
-  own = tonumber(own)
+  own = own == '' and STANDARD_TTR or tonumber(own)
   return record, rules, own < LONGEST_TTR and own or LONGEST_TTR
 end
 

@@ -3,8 +3,8 @@
 local STATES = { 'reserved', 'ready', 'delayed', 'dead' }
 -- Errors as attempt records have them, each with its checksum.
 local TTR_EXPIRED, DAMAGED = '79de0e4f ttr expired', 'ce00c1e2 its record is damaged'
--- How long a job is kept that is set aside and whose record does not tell.
-local RETENTION = 1209600000
+-- The rules that most jobs have: a record leaves them out. Mirrored in codec.rs.
+local STANDARD = { ttr = 60000, max = 20, retention = 1209600000, backoff = '-' }
 
 local function checksum(text)
   return string.sub(redis.sha1hex(text), 1, 8)
@@ -12,33 +12,57 @@ end
 
 -- What a pool record says of a job beside its body, as one text; nil if it has not that form.
 local function rules_text(record)
-  return string.match(record, '^2 %d+ %d+ ([^\n]+)\n')
+  return string.match(record, '^3 %x+ ([^\n]+)\n')
 end
 
 -- A pool record with its body, wherever that is. If it is nowhere, the reader misses it.
 local function whole(id, record)
-  local length = number(string.match(record, '^2 %d+ %d+ %x+ %x+ (%d+) '))
+  local length = number(string.match(record, '^3 %x+ %x+ (%d+) '))
   if length and length > INLINE then return record .. (redis.call('HGET', BODIES, id) or '') end
   return record
 end
 
+local function or_standard(name, text)
+  if text == '' then return STANDARD[name] end
+  return name == 'backoff' and text or number(text)
+end
+
 -- That text taken apart; nil if it is damaged.
 local function parse_rules(id, text)
-  local sum, rest = string.match(text or '', '^(%x+) (.+)$')
+  local sum, rest = string.match(text or '', '^(%x%x%x%x%x%x%x%x)(.+)$')
   if not sum or checksum(id .. ' ' .. rest) ~= sum then return nil end
-  local length, ttr, max, retention, backoff, topic =
-    string.match(rest, '^%x+ (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)$')
+  local crc, length, ttr, max, retention, backoff, topic =
+    string.match(rest, '^(%x+) (%d+) (%d*),(%d*),(%d*),(%S*) (%S+)$')
+  if not crc then return nil end
   local rules = {
-    length = number(length), ttr = number(ttr), max = number(max), retention = number(retention),
-    backoff = backoff, topic = topic, text = text
+    crc = crc, length = number(length), ttr = or_standard('ttr', ttr), max = or_standard('max', max),
+    retention = or_standard('retention', retention), backoff = or_standard('backoff', backoff),
+    topic = topic, text = text
   }
   return rules.length and rules.ttr and rules.max and rules.retention and rules or nil
 end
 
+local function unless_standard(name, value)
+  if value == STANDARD[name] then return '' end
+  return name == 'backoff' and value or string.format('%d', value)
+end
+
+-- Rules as a text: the inverse of parse_rules.
+local function format_rules(id, rules)
+  local rest = string.format('%s %d %s,%s,%s,%s %s', rules.crc, rules.length, unless_standard('ttr', rules.ttr),
+    unless_standard('max', rules.max), unless_standard('retention', rules.retention),
+    unless_standard('backoff', rules.backoff), rules.topic)
+  return checksum(id .. ' ' .. rest) .. rest
+end
+
 -- The rules by which a job whose record is damaged is set aside.
 local function rules_aside(id, topic)
-  local rest = string.format('0 0 60000 1 %d - %s', RETENTION, topic)
-  return parse_rules(id, checksum(id .. ' ' .. rest) .. ' ' .. rest)
+  local rules = {
+    crc = '00000000', length = 0, ttr = STANDARD.ttr, max = 1, retention = STANDARD.retention,
+    backoff = STANDARD.backoff, topic = topic
+  }
+  rules.text = format_rules(id, rules)
+  return rules
 end
 
 -- A reservation as three numbers.

@@ -4,7 +4,7 @@
 -- Reply per job: {record, attempt record (''), state, due time}; or refusal. Fewer than there are
 --       jobs once their bodies are enough: the rest is as it was, and to be sent again.
 local reply, bytes = {}, 0
-local RECORD = '^(2 %d+ %d+) ([^\n]+)\n(.*)$'
+local RECORD = '^(3 %x+) [^\n]+\n(.*)$'
 
 local function or_else(given, old)
   return given ~= '' and given or old
@@ -18,17 +18,18 @@ end
 
 -- The record and the long body (nil if it has none) that the job is to have.
 local function changed(id, record, rules, new_crc, new_body, new_ttr, new_max, new_backoff)
-  local head, text, body = string.match(record, RECORD)
+  local head, body = string.match(record, RECORD)
   -- Another list takes along the limit that followed from the list before it.
   if new_max == '' and rules.max == list_attempts(rules.backoff) then
     new_max = list_attempts(new_backoff) or ''
   end
-  local crc = string.match(text, '^%x+ (%x+) ')
   local old_body = rules.length > INLINE and redis.call('HGET', BODIES, id) or body
   body = new_crc ~= '' and new_body or old_body
-  local rest = string.format('%s %d %s %s %d %s %s', or_else(new_crc, crc), #body, or_else(new_ttr, rules.ttr),
-    or_else(new_max, rules.max), rules.retention, or_else(new_backoff, rules.backoff), rules.topic)
-  text = checksum(id .. ' ' .. rest) .. ' ' .. rest
+  local text = format_rules(id, {
+    crc = or_else(new_crc, rules.crc), length = #body, ttr = tonumber(or_else(new_ttr, rules.ttr)),
+    max = tonumber(or_else(new_max, rules.max)), retention = rules.retention,
+    backoff = or_else(new_backoff, rules.backoff), topic = rules.topic
+  })
   local long = #body > INLINE
   return head .. ' ' .. text .. '\n' .. (long and '' or body), long and body, text
 end
