@@ -7,10 +7,10 @@ COPY Cargo.toml Cargo.lock ./
 COPY benches benches
 COPY config config
 COPY src src
-RUN cargo build --release --locked && mkdir /empty
+RUN cargo build --profile dist --locked && mkdir /empty
 
 FROM gcr.io/distroless/cc-debian12:nonroot
-COPY --from=build /src/target/release/delay-queue /usr/local/bin/delay-queue
+COPY --from=build /src/target/dist/delay-queue /usr/local/bin/delay-queue
 # A directory of the unprivileged user, for the embedded store.
 COPY --from=build --chown=65532:65532 /empty /data
 ENV DELAY_QUEUE__SERVER__LISTEN=0.0.0.0:9277 \

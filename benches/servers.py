@@ -2,7 +2,10 @@
 
 import http.client, json, os, pathlib, shutil, socket, subprocess, tempfile, time
 
-BINARY = pathlib.Path(__file__).parent.parent / "target/release/delay-queue"
+ROOT = pathlib.Path(__file__).parent.parent
+BINARY = ROOT / "target/release/delay-queue"
+# What delay-queue is compared with: benches/peers.
+PEERS = ROOT / "target/dist/examples/peers"
 
 
 def need(program, package):
@@ -141,11 +144,30 @@ class On:
 
 
 def bench(running, *options, binary=None):
-    """The figures of one run of `delay-queue bench`, by peer and phase."""
-    command = [str(binary or BINARY), "bench", "--json", "--url", f"http://127.0.0.1:{running.port}", *options]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """The figures of one run of `delay-queue bench`, by phase."""
+    return figures(binary or BINARY, "bench", "--url", f"http://127.0.0.1:{running.port}", *options)
+
+
+def bench_noop(*options):
+    """Requests per second to a handler that does nothing."""
+    port = free_port()
+    with Running([str(PEERS), "noop", "--listen", f"127.0.0.1:{port}"], port, cwd=".") as noop:
+        return rate(bench(noop, *options, "--phases", "put"), "put")
+
+
+def bench_beanstalkd(running, *options):
+    """The figures of the phases put and pop, by phase."""
+    return figures(PEERS, "beanstalkd", "--url", f"beanstalkd://127.0.0.1:{running.port}", *options)
+
+
+def figures(program, *arguments):
+    done = subprocess.run([str(program), *arguments, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return {(f["peer"], f["phase"]): f for f in json.loads(done.stdout)["figures"]}
+    return {f["phase"]: f for f in json.loads(done.stdout)["figures"]}
+
+
+def rate(figures, phase):
+    return figures[phase]["jobs_per_second"]
 
 
 class Client:

@@ -17,11 +17,21 @@ pub mod queue;
 pub mod server;
 pub mod store;
 
-/// Inner parts that `benches/micro.rs` measures. No part of what this crate promises.
+/// Inner parts that `benches` measures, or measures others with. No part of what this crate promises.
 #[doc(hidden)]
 pub mod measured {
+    use std::{io, time::Duration};
+
+    use crate::server::Connections;
     pub use crate::{
+        cli::bench::{Bench, Failure, Jobs, Peer, Wire, run_peer},
         queue::Coalescer,
         store::redis::{Record, record, record_rest},
     };
+
+    /// Serves routes on the connections that the server's own are served on.
+    pub async fn serve(listener: tokio::net::TcpListener, routes: axum::Router) -> io::Result<()> {
+        let connections = Connections::new(Duration::from_secs(60), Duration::from_secs(30));
+        connections.serve(listener, routes).await
+    }
 }

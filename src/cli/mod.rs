@@ -1,6 +1,6 @@
 //! The command line.
 
-mod bench;
+pub(crate) mod bench;
 mod doctor;
 mod health;
 mod log;

@@ -15,7 +15,6 @@ mod json;
 mod log;
 mod memory;
 mod metrics;
-mod noop;
 mod parse;
 mod peer;
 mod pop;
@@ -37,7 +36,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use self::problem::Problem;
 
-pub use self::{farewell::Farewell, memory::Memory, noop::noop, peer::Peer};
+pub use self::{farewell::Farewell, memory::Memory, peer::Peer};
 use crate::{config::Limits, queue::Queue};
 
 /// What handlers share.

@@ -5,7 +5,6 @@ mod connections;
 mod descriptors;
 mod greeting;
 mod link;
-mod noop;
 mod stream;
 
 use std::{
@@ -20,9 +19,9 @@ use tokio::net::TcpListener;
 use tower::Layer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
 
-pub use self::{descriptors::raise_limit, noop::Noop};
+pub use self::descriptors::raise_limit;
 
-use self::connections::Connections;
+pub(crate) use self::connections::Connections;
 use crate::{
     config::{Settings, SettingsError, StoreUrl},
     http::{App, Memory, router},

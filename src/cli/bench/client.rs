@@ -23,10 +23,12 @@ pub struct NoAnswer;
 /// Bytes from a server, read as far as they are needed.
 pub struct Wire {
     stream: TcpStream,
+    /// What was read since something was last sent.
     pub read: BytesMut,
 }
 
 impl Wire {
+    /// Connects, within a time.
     pub async fn connect(address: SocketAddr) -> Result<Self, Failure> {
         let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
         let stream = stream

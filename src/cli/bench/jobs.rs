@@ -41,6 +41,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
+    /// `run` is the mark of this run.
     pub fn new(bench: &Bench, run: u32) -> Self {
         let body = format!("\"{}\"", "x".repeat(bench.body as usize - 2));
         Self { ids: bench.ids, run, made: Cell::new(0), body, due_in: bench.due_in }

@@ -1,10 +1,8 @@
 //! `delay-queue bench`: load on a running server, and figures that can be compared.
 //!
-//! One thread makes all requests, each connection one at a time. What else is measured in the
-//! same run ([`Against`]) goes through the same phases, so that every figure has a ratio that the
-//! machine's mood leaves alone. Jobs go to topics of their own, which are purged at the end.
+//! One thread makes all requests, each connection one at a time. Jobs go to topics of their own,
+//! which are purged at the end. `benches/peers` puts the same load on other programs ([`run_peer`]).
 
-mod beanstalkd;
 mod client;
 mod consumers;
 mod flow;
@@ -15,23 +13,16 @@ mod options;
 mod peer;
 mod report;
 
-use std::{cell::RefCell, error::Error, net::SocketAddr, rc::Rc};
+use std::{cell::RefCell, error::Error, future::Future, net::SocketAddr, rc::Rc};
 
 use tokio_util::sync::CancellationToken;
 
-pub use self::options::Bench;
-use self::{
-    beanstalkd::Beanstalkd,
-    jobs::Jobs,
-    load::Target,
-    options::{Against, Phase},
-    peer::{OneByOne, Peer, Server},
-    report::Report,
-};
-use crate::{config::Settings, server::Noop};
+pub use self::{client::Wire, jobs::Jobs, options::Bench, peer::Peer};
+use self::{load::Target, options::Phase, peer::Server, report::Report};
+use crate::config::Settings;
 
 /// Why a phase ended before it was done.
-type Failure = Box<dyn Error>;
+pub type Failure = Box<dyn Error>;
 
 /// What a run has in hand.
 struct Run {
@@ -45,40 +36,39 @@ struct Run {
     report: Rc<RefCell<Report>>,
 }
 
+/// Measures a running server: the one at `--url`, or else the configured one.
 pub fn run(bench: Bench, settings: &Settings) -> Result<(), Failure> {
-    bench.check()?;
-    let url = bench
-        .url
-        .clone()
-        .unwrap_or_else(|| format!("http://{}", settings.server.listen.reachable()));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let tasks = tokio::task::LocalSet::new();
-    tasks.block_on(&runtime, measure(bench, url))
+    let listen = || format!("http://{}", settings.server.listen.reachable());
+    let url = bench.url.clone().unwrap_or_else(listen);
+    on_one_thread(async {
+        let server = resolve(&url, "http").await?;
+        let run = Run::start::<Server>(bench, &url, server).await?;
+        let measured = run.all_phases(server).await;
+        run.end::<Server>(server, measured).await
+    })
 }
 
-async fn measure(bench: Bench, url: String) -> Result<(), Failure> {
-    let server = resolve(&url, "http").await?;
-    // The server first: what is not there is told before anything else is measured.
-    drop(Server::connect(server).await?);
-    let stop = CancellationToken::new();
-    let interrupted = stop.clone();
-    tokio::task::spawn_local(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            interrupted.cancel();
-        }
-    });
-    let mark = rand::random::<u32>();
-    let jobs = Rc::new(Jobs::new(&bench, mark));
-    let topics = (0..bench.topics).map(|n| format!("bench-{mark:08x}-{n}")).collect();
-    let late_topic = format!("bench-{mark:08x}-late");
-    let report = Rc::new(RefCell::new(Report::new(&bench, &url)));
-    let run = Run { bench, jobs, topics, late_topic, stop, report };
+/// Puts the load of the phases put and pop on something else than a delay-queue server: at `url`,
+/// whose scheme is `name`.
+///
+/// # Errors
+/// Nothing answers there, or not as it should; options that do not go together.
+pub fn run_peer<P: Peer + 'static>(
+    bench: Bench,
+    name: &'static str,
+    url: &str,
+) -> Result<(), Failure> {
+    on_one_thread(async {
+        let address = resolve(url, name).await?;
+        let run = Run::start::<P>(bench, url, address).await?;
+        let measured = run.puts_and_pops::<P>(Target::new(name, address)).await;
+        run.end::<P>(address, measured).await
+    })
+}
 
-    let measured = run.all(server).await;
-    let purged = run.purge(server).await;
-    let text = run.report.borrow_mut().text(measured.as_ref().err(), run.bench.json);
-    println!("{text}");
-    measured.and(purged)
+fn on_one_thread(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, work)
 }
 
 /// The address in `<scheme>://<host>:<port>`.
@@ -96,22 +86,25 @@ async fn resolve(url: &str, scheme: &str) -> Result<SocketAddr, Failure> {
 }
 
 impl Run {
-    async fn all(&self, server: SocketAddr) -> Result<(), Failure> {
-        for against in &self.bench.against {
-            match against {
-                Against::Noop => {
-                    let noop = Noop::start()?;
-                    let mut target = Target::new("noop", noop.address);
-                    self.phase::<OneByOne>(&mut target, Phase::Put).await?;
-                }
-                Against::Beanstalkd(address) => {
-                    let address = resolve(address, "beanstalkd").await?;
-                    let mut target = Target::new("beanstalkd", address);
-                    self.phase::<Beanstalkd>(&mut target, Phase::Put).await?;
-                    self.phase::<Beanstalkd>(&mut target, Phase::Pop).await?;
-                }
+    async fn start<P: Peer>(bench: Bench, url: &str, address: SocketAddr) -> Result<Self, Failure> {
+        bench.check()?;
+        drop(P::connect(address).await?); // what is not there is told before anything is measured
+        let stop = CancellationToken::new();
+        let interrupted = stop.clone();
+        tokio::task::spawn_local(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                interrupted.cancel();
             }
-        }
+        });
+        let mark = rand::random::<u32>();
+        let jobs = Rc::new(Jobs::new(&bench, mark));
+        let topics = (0..bench.topics).map(|n| format!("bench-{mark:08x}-{n}")).collect();
+        let late_topic = format!("bench-{mark:08x}-late");
+        let report = Rc::new(RefCell::new(Report::new(&bench, url)));
+        Ok(Self { bench, jobs, topics, late_topic, stop, report })
+    }
+
+    async fn all_phases(&self, server: SocketAddr) -> Result<(), Failure> {
         if self.bench.pending > 0 {
             let pending = (self.topics.as_slice(), self.bench.pending);
             load::fill(self, server, pending, load::in_a_day()).await?;
@@ -127,33 +120,44 @@ impl Run {
         Ok(())
     }
 
+    async fn puts_and_pops<P: Peer + 'static>(&self, mut target: Target) -> Result<(), Failure> {
+        for &phase in &self.bench.phases {
+            if matches!(phase, Phase::Put | Phase::Pop) {
+                self.phase::<P>(&mut target, phase).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Runs one phase of load; what was measured is in the report also if it fails.
     async fn phase<P: Peer + 'static>(
         &self,
         target: &mut Target,
         phase: Phase,
     ) -> Result<(), Failure> {
-        if !self.bench.phases.contains(&phase) {
-            return Ok(());
-        }
         let (figures, done) = load::run::<P>(self, target, phase).await;
         self.report.borrow_mut().figures.push(figures);
         done
     }
 
+    /// Prints what was measured, and leaves nothing behind.
+    async fn end<P: Peer>(
+        &self,
+        address: SocketAddr,
+        measured: Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let purged = self.purge::<P>(address).await;
+        let text = self.report.borrow_mut().text(measured.as_ref().err(), self.bench.json);
+        println!("{text}");
+        measured.and(purged)
+    }
+
     /// Removes what is left, as long as the user has patience: a second Ctrl-C ends it.
-    async fn purge(&self, server: SocketAddr) -> Result<(), Failure> {
+    async fn purge<P: Peer>(&self, address: SocketAddr) -> Result<(), Failure> {
         let purge = async {
             let topics: Vec<&str> =
                 self.topics.iter().chain([&self.late_topic]).map(String::as_str).collect();
-            Server::connect(server).await?.purge(&topics).await?;
-            for against in &self.bench.against {
-                if let Against::Beanstalkd(address) = against {
-                    let address = resolve(address, "beanstalkd").await?;
-                    Beanstalkd::connect(address).await?.purge(&topics).await?;
-                }
-            }
-            Ok::<(), Failure>(())
+            P::connect(address).await?.purge(&topics).await
         };
         let purged = tokio::select! {
             purged = purge => purged,

@@ -83,11 +83,6 @@ pub struct Bench {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub count: u16,
 
-    /// Measure these too: `noop` (a handler on the same HTTP stack that parses a job and answers;
-    /// put only) or `beanstalkd://<host>:<port>` (put and pop, one job a command)
-    #[arg(long, value_name = "PEER", value_delimiter = ',')]
-    pub against: Vec<Against>,
-
     /// Print the figures as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -105,25 +100,6 @@ pub enum Phase {
     Flow,
     /// Put jobs for later, wait for them, and see how late they come
     Lateness,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Against {
-    Noop,
-    /// Its URL.
-    Beanstalkd(String),
-}
-
-impl std::str::FromStr for Against {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "noop" => Ok(Self::Noop),
-            url if url.starts_with("beanstalkd://") => Ok(Self::Beanstalkd(url.to_owned())),
-            _ => Err("must be noop or beanstalkd://<host>:<port>".to_owned()),
-        }
-    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -151,14 +127,6 @@ impl Bench {
                         would get what put left"
                     .into(),
             );
-        }
-        let whole_seconds = due_in.subsec_nanos() == 0;
-        let beanstalkd = |against: &Against| matches!(against, Against::Beanstalkd(_));
-        if !whole_seconds && self.against.iter().any(beanstalkd) {
-            return Err(format!(
-                "--due-in must be whole seconds against beanstalkd, whose delays are; got {due_in:?}"
-            )
-            .into());
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What is loaded, as one connection to it: this server here, beanstalkd in its own file.
+//! What is loaded, as one connection to it: a delay-queue server here, other programs in `benches/peers`.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,9 @@ use super::{
 use crate::job::UnixMillis;
 
 /// One connection to something that keeps jobs.
+#[expect(async_fn_in_trait, reason = "one thread runs all of a bench: no future need be Send")]
 pub trait Peer: Sized {
+    /// Connects.
     async fn connect(address: SocketAddr) -> Result<Self, Failure>;
 
     /// Puts so many jobs, due after [`Jobs::due_in`].
@@ -165,30 +167,6 @@ impl Peer for Server {
                 }
             }
         }
-        Ok(())
-    }
-}
-
-/// A connection to a handler that knows the route of one put alone.
-pub struct OneByOne(Server);
-
-impl Peer for OneByOne {
-    async fn connect(address: SocketAddr) -> Result<Self, Failure> {
-        Ok(Self(Server::connect(address).await?))
-    }
-
-    async fn put(&mut self, topic: &str, jobs: &Jobs, count: u64) -> Result<(), Failure> {
-        for _ in 0..count {
-            self.0.put(topic, jobs, 1).await?;
-        }
-        Ok(())
-    }
-
-    async fn pop_and_finish(&mut self, _: &str, _: u64, _: u64) -> Result<u64, Failure> {
-        Err("a handler that keeps no jobs has none to pop".into())
-    }
-
-    async fn purge(&mut self, _: &[&str]) -> Result<(), Failure> {
         Ok(())
     }
 }

@@ -138,7 +138,7 @@ impl Figures {
         self.arrivals = Some(counts);
     }
 
-    fn line(&self, all: &[Self]) -> String {
+    fn line(&self) -> String {
         let mut line = format!(
             "{:<12} {:<9} {:>9} jobs  {:>9.0} jobs/s   p50 {:>8.2} ms   p99 {:>8.2}   p99.9 {:>8.2}   max {:>8.2}",
             self.peer,
@@ -154,21 +154,6 @@ impl Figures {
             let _ = write!(line, "   early {early}, lost {lost}, doubled {doubled}");
             if let Some(puts) = puts_per_second {
                 let _ = write!(line, ", {puts:.0} puts/s");
-            }
-        }
-        if self.peer == SERVER {
-            for other in all.iter().filter(|other| other.peer != SERVER) {
-                // A no-op would answer the requests of a job one by one: pop and finish, in a flow
-                // the put too.
-                let share = match (other.peer, other.phase, self.phase) {
-                    ("noop", Phase::Put, Phase::Put) => 1.0,
-                    ("noop", Phase::Put, Phase::Pop) => 0.5,
-                    ("noop", Phase::Put, Phase::Flow) => 1.0 / 3.0,
-                    (_, theirs, ours) if theirs == ours => 1.0,
-                    _ => continue,
-                };
-                let ratio = self.jobs_per_second / (other.jobs_per_second * share);
-                let _ = write!(line, "   {ratio:.2} x {}", other.peer);
             }
         }
         line
@@ -208,7 +193,7 @@ impl Report {
         .to_lowercase();
         for figures in &self.figures {
             text.push('\n');
-            text.push_str(&figures.line(&self.figures));
+            text.push_str(&figures.line());
         }
         let costs: Vec<f64> = self.figures.iter().filter_map(|f| f.generator_us).collect();
         if let Some(cost) = costs.into_iter().reduce(f64::max) {

@@ -1,11 +1,18 @@
 //! A handler that parses a job and answers, and does nothing in between: what this HTTP stack can
-//! do at most. `delay-queue bench --against noop` measures it.
+//! do at most.
 
-use axum::{Json, Router, body::Bytes, http::StatusCode, routing::post};
+use axum::{
+    Json, Router,
+    body::Bytes,
+    http::StatusCode,
+    routing::{delete, post},
+};
+use delay_queue::{
+    job::Millis,
+    measured::{self, Failure},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-
-use crate::job::Millis;
 
 #[derive(Deserialize)]
 struct Job<'a> {
@@ -24,9 +31,21 @@ struct Answer {
     due_at: &'static str,
 }
 
-/// `POST /jobs`, without a queue and without the layers that every answer of the server goes through.
-pub fn noop() -> Router {
-    Router::new().route("/jobs", post(answer))
+/// Serves until it is killed, on the same kind of runtime as `delay-queue`.
+pub fn run(listen: &str) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind(listen).await?;
+        Ok(measured::serve(listener, routes()).await?)
+    })
+}
+
+/// `POST /jobs`, without a queue and without the layers that every answer of the server goes
+/// through; and a purge that finds nothing, which ends every bench.
+fn routes() -> Router {
+    Router::new()
+        .route("/jobs", post(answer))
+        .route("/topics/{topic}/jobs", delete(|| async { r#"{"purged":0}"# }))
 }
 
 async fn answer(content: Bytes) -> Result<(StatusCode, Json<Answer>), StatusCode> {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Failure, client::Wire, jobs::Jobs, peer::Peer};
+use delay_queue::measured::{Failure, Jobs, Peer, Wire};
 
 /// A connection to beanstalkd.
 pub struct Beanstalkd {
