@@ -21,8 +21,8 @@ use futures::future::join_all;
 use tokio::runtime::Runtime;
 use tokio_util::task::TaskTracker;
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+#[path = "../tests/it/support/redis.rs"]
+mod redis;
 
 /// Jobs in one call.
 const BATCHES: [usize; 3] = [1, 10, 100];
@@ -135,7 +135,7 @@ fn stores(criterion: &mut Criterion) {
     let file = FileStore::open(dir.path(), options.clone()).expect("a file store");
     transitions(criterion, "file", &(Arc::new(file) as Arc<dyn Store>));
 
-    let server = support::Redis::start();
+    let server = redis::Redis::start();
     let redis = RedisOptions::new(server.url().parse().expect("a URL"), "micro");
     let redis = runtime.block_on(RedisStore::open(redis, options)).expect("a store on Redis");
     transitions(criterion, "redis", &(Arc::new(redis) as Arc<dyn Store>));

@@ -1,0 +1,201 @@
+//! What `store.ack` promises, and what clients are told when it cannot be kept.
+
+use delay_queue::store::redis::{Ack, Secret};
+
+use crate::{
+    api::server::Server,
+    support::{
+        Redis,
+        proxy::{Mode, Proxy},
+    },
+};
+
+/// A master that has its replica's data sent at once.
+fn master() -> Redis {
+    Redis::with(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"])
+}
+
+/// A replica of the master at this port.
+fn replica_of(port: u16) -> Redis {
+    let replica =
+        Redis::with(&["--appendonly", "yes", "--replicaof", &format!("127.0.0.1 {port}")]);
+    follows(&replica);
+    replica
+}
+
+/// A master, and a replica of it.
+pub fn pair() -> (Redis, Redis) {
+    let master = master();
+    let replica = replica_of(master.port());
+    (master, replica)
+}
+
+pub fn follows(replica: &Redis) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let info = || replica.command("INFO replication").expect("an answer");
+    while !info().contains("master_link_status:up") {
+        assert!(std::time::Instant::now() < end, "the replica does not follow: {}", info());
+        std::thread::sleep(std::time::Duration::from_millis(20)); // no event tells that it does
+    }
+}
+
+async fn server(redis: &Redis, ack: Ack) -> Server {
+    Server::with(|settings| {
+        settings.store.url = Secret(redis.url());
+        settings.store.ack = Some(ack);
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_replica_one_batch_is_unknown_and_then_nothing_is_written() {
+    let (master, mut replica) = pair();
+    let server = server(&master, Ack::Replica).await;
+    server.put(r#"{"topic":"t","id":"held"}"#).await;
+    let held = server.pop_one("t").await;
+    server.put(r#"{"topic":"t","id":"before"}"#).await;
+    replica.kill();
+
+    // Written on the master, and nobody has confirmed it.
+    let first = server.post("/jobs", r#"{"topic":"t","id":"first"}"#).await;
+    assert_eq!(first.problem(503, "store_unavailable")["applied"], "unknown");
+    assert!(first.headers.contains_key("retry-after"));
+    server.get("/jobs/first").await.ok(200);
+    // From then on it is refused before anything is written.
+    for (path, body) in [
+        ("/jobs", r#"{"topic":"t","id":"second"}"#),
+        ("/jobs", r#"{"topic":"t"}"#),
+        ("/jobs/held/finish", ""),
+        ("/jobs/held/touch", ""),
+        ("/jobs/before/kick", ""),
+        ("/topics/t/pause", ""),
+        ("/batch/delete", r#"{"jobs":[{"id":"before"}]}"#),
+    ] {
+        let problem = server.post(path, body).await.problem(503, "store_unavailable");
+        assert_eq!(problem["applied"], "no", "{path}: {problem}");
+    }
+    server.get("/topics/t/pop").await.problem(503, "store_unavailable");
+    server.get("/jobs/second").await.problem(404, "job_not_found");
+    // What reads needs no replica.
+    assert_eq!(server.get("/jobs/held").await.ok(200)["attempt"], 1);
+    assert_eq!(server.get("/jobs/before").await.ok(200)["state"], "ready");
+
+    replica.resume();
+    follows(&replica);
+    server.put(r#"{"topic":"t","id":"second"}"#).await;
+    let body = format!(r#"{{"reservation":{}}}"#, held["reservation"]);
+    assert_eq!(server.post("/jobs/held/finish", body).await.status, 204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_acknowledged_write_is_on_the_replica() {
+    let (mut master, replica) = pair();
+    let one = server(&master, Ack::Replica).await;
+    for number in 0..50 {
+        one.put(&format!(r#"{{"topic":"t","id":"job:{number}"}}"#)).await;
+    }
+    let popped = one.pop("t/pop?count=10").await;
+    assert_eq!(popped.len(), 10);
+    for job in &popped[..5] {
+        let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
+        assert_eq!(one.post(&path, "").await.status, 204);
+    }
+    // Killed in the very moment of the last answer: the replica has everything.
+    master.kill();
+    replica.command("REPLICAOF NO ONE").expect("an answer");
+    let other = server(&replica, Ack::Memory).await;
+    let counts = other.get("/topics/t").await.ok(200);
+    assert_eq!((&counts["ready"], &counts["reserved"]), (&40.into(), &5.into()), "{counts}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_syncs_every_write_is_worth_fsync() {
+    let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let server = server(&redis, Ack::Fsync).await;
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    let job = server.pop_one("t").await;
+    assert_eq!(server.post("/jobs/a/finish", "").await.status, 204, "{job}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_becomes_a_replica_acknowledges_nothing_more() {
+    let (master, _replica) = pair();
+    let server = server(&master, Ack::Replica).await;
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    master.command("REPLICAOF 127.0.0.1 1").expect("an answer");
+    for number in 0..5 {
+        let put = format!(r#"{{"topic":"t","id":"job:{number}"}}"#);
+        server.post("/jobs", put).await.problem(503, "store_unavailable");
+    }
+    master.command("REPLICAOF NO ONE").expect("an answer");
+    let back = std::time::Instant::now();
+    // Its replica follows it again, within a second or so.
+    while server.post("/jobs", r#"{"topic":"t","id":"b"}"#).await.status != 201 {
+        assert!(back.elapsed() < std::time::Duration::from_secs(20), "it does not go on");
+        crate::api::server::pass(std::time::Duration::from_millis(50)).await;
+        server.delete("/jobs/b").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_master_that_does_not_know_it_yet_acknowledges_with_memory_alone() {
+    let (old, new) = pair();
+    let (weak, strong) = (server(&old, Ack::Memory).await, server(&old, Ack::Replica).await);
+    strong.put(r#"{"topic":"t","id":"before"}"#).await;
+    // The replica takes over; the old master answers on, as one that is cut off does.
+    new.command("REPLICAOF NO ONE").expect("an answer");
+    weak.put(r#"{"topic":"t","id":"weak"}"#).await;
+    let put = strong.post("/jobs", r#"{"topic":"t","id":"strong"}"#).await;
+    assert_eq!(put.problem(503, "store_unavailable")["applied"], "unknown");
+    let strong_pop = strong.get("/topics/t/pop").await;
+    strong_pop.problem(503, "store_unavailable");
+    let there = server(&new, Ack::Memory).await;
+    there.get("/jobs/weak").await.problem(404, "job_not_found"); // acknowledged, and lost
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_changes_nothing_is_not_confirmed_while_nothing_else_is() {
+    let mut master = master();
+    let link = Proxy::start(master.port()).await;
+    let replica = replica_of(link.port);
+    let (one, other) = (server(&master, Ack::Replica).await, server(&master, Ack::Replica).await);
+    one.put(r#"{"topic":"t","id":"ready"}"#).await;
+
+    link.set(Mode::Swallow);
+    let x = r#"{"topic":"t","id":"x"}"#;
+    let first = one.post("/jobs", x).await.problem(503, "store_unavailable");
+    assert_eq!(first["applied"], "unknown");
+    // What the README tells clients to do then: on the connection that wrote it, and on one that
+    // has never written.
+    let keep = r#"{"topic":"t","id":"x","on_conflict":"keep"}"#;
+    for server in [&one, &other, &one] {
+        server.post("/jobs", keep).await.problem(503, "store_unavailable");
+        server.post("/jobs/ready/kick", "").await.problem(503, "store_unavailable");
+    }
+
+    master.kill();
+    replica.command("REPLICAOF NO ONE").expect("an answer");
+    let there = server(&replica, Ack::Memory).await;
+    there.get("/jobs/ready").await.ok(200);
+    there.get("/jobs/x").await.problem(404, "job_not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_confirms_what_it_takes() {
+    let (master, _replica) = pair();
+    for ack in [Ack::Replica, Ack::Fsync] {
+        master.command("CONFIG SET appendfsync always").expect("an answer");
+        let server = server(&master, ack).await;
+        server.put(r#"{"topic":"t","id":"a"}"#).await;
+        server.put(r#"{"topic":"t","id":"b"}"#).await;
+        assert_eq!(server.pop("t/pop?count=1").await.len(), 1);
+        master.command("CONFIG SET maxmemory 1").expect("an answer");
+        server.post("/jobs", r#"{"topic":"t"}"#).await.problem(507, "store_full");
+        for _ in 0..3 {
+            server.post("/jobs/b/kick", "").await.ok(200); // it is ready: nothing changes
+        }
+        assert_eq!(server.post("/jobs/a/finish", "").await.status, 204);
+        server.delete("/jobs/b").await.ok(200);
+        master.command("CONFIG SET maxmemory 0").expect("an answer");
+    }
+}

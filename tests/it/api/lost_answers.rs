@@ -1,0 +1,141 @@
+//! Pops whose answer does not reach their client: what they have reserved is given back, and the
+//! attempt is not counted.
+
+use std::time::{Duration, Instant};
+
+use delay_queue::store::redis::{Ack, Secret};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use crate::{
+    api::{
+        acknowledged::{follows, pair},
+        server::{Server, pass},
+    },
+    support::{
+        Redis,
+        proxy::{Mode, Proxy},
+    },
+};
+
+/// A server behind a proxy, and another one that has its own way to the same Redis.
+async fn two_ways(redis: &Redis) -> (Proxy, Server, Server) {
+    let proxy = Proxy::start(redis.port()).await;
+    let port = proxy.port;
+    let with = |port: u16| {
+        Server::with(move |settings| {
+            settings.store.url = Secret(format!("redis://127.0.0.1:{port}/"));
+            settings.store.buckets = Some(1);
+        })
+    };
+    let (behind, beside) = (with(port).await, with(redis.port()).await);
+    (proxy, behind, beside)
+}
+
+/// Puts two jobs with one attempt each, and pops one, so that the server knows where the other is;
+/// its id.
+async fn one_of_two(server: &Server) -> String {
+    let job = |id| format!(r#"{{"topic":"t","id":"{id}","max_attempts":1}}"#);
+    server.put(&job("first")).await;
+    server.put(&job("other")).await;
+    let popped = server.pop_one("t").await;
+    let other = if popped["id"] == "first" { "other" } else { "first" };
+    other.to_owned()
+}
+
+/// Waits until a job is in this state, after so many attempts.
+async fn becomes(server: &Server, id: &str, state: &str, attempt: u64) {
+    let begin = Instant::now();
+    loop {
+        let job = server.get(&format!("/jobs/{id}")).await.ok(200);
+        if job["state"] == state && job["attempt"] == attempt {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "not {state}: {job}");
+        pass(Duration::from_millis(20)).await; // no event tells of it
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_between_the_reservation_and_the_answer_costs_no_attempt() {
+    let redis = Redis::start();
+    let (proxy, server, beside) = two_ways(&redis).await;
+    let id = one_of_two(&server).await;
+    proxy.set(Mode::Hold);
+    let mut client = TcpStream::connect(server.address).await.expect("connected");
+    let request = b"GET /topics/t/pop?wait=30s HTTP/1.1\r\nHost: x\r\n\r\n";
+    client.write_all(request).await.expect("sent");
+    becomes(&beside, &id, "reserved", 1).await;
+    drop(client);
+    pass(Duration::from_millis(200)).await; // no event tells that the server has noticed
+    proxy.set(Mode::Pass);
+    becomes(&beside, &id, "ready", 0).await;
+    assert_eq!(server.pop_one("t").await["attempt"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pop_whose_answer_is_lost_is_given_back_when_the_store_answers_again() {
+    let redis = Redis::start();
+    let (proxy, server, beside) = two_ways(&redis).await;
+    let id = one_of_two(&server).await;
+    proxy.set(Mode::Mute);
+    let lost = server.get("/topics/t/pop").await;
+    assert_eq!(lost.problem(503, "store_unavailable")["applied"], "unknown");
+    becomes(&beside, &id, "reserved", 1).await;
+    proxy.set(Mode::Pass);
+    becomes(&beside, &id, "ready", 0).await;
+    assert_eq!(beside.pop_one("t").await["attempt"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_pop_of_which_a_call_was_lost_ends_unknown_whatever_came_after() {
+    let redis = Redis::start();
+    let (proxy, server, beside) = two_ways(&redis).await;
+    let id = one_of_two(&server).await;
+    proxy.set(Mode::Mute);
+    let waiting = Server::send(server.request(reqwest::Method::GET, "/topics/t/pop?wait=8s"));
+    let cut = async {
+        becomes(&beside, &id, "reserved", 1).await;
+        pass(Duration::from_secs(6)).await; // an answer may take five
+        proxy.set(Mode::Cut); // from now on calls fail before anything is done
+    };
+    let (ended, ()) = futures::future::join(waiting, cut).await;
+    assert_eq!(ended.problem(503, "store_unavailable")["applied"], "unknown");
+    becomes(&beside, &id, "reserved", 1).await;
+    proxy.set(Mode::Pass);
+    becomes(&beside, &id, "ready", 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_pop_reserves_that_nobody_confirms_is_given_back_and_delivered_later() {
+    let (master, mut replica) = pair();
+    let server = Server::with(|settings| {
+        settings.store.url = Secret(master.url());
+        settings.store.ack = Some(Ack::Replica);
+    })
+    .await;
+    for number in 0..20 {
+        server.put(&format!(r#"{{"topic":"t","id":"job:{number}","max_attempts":1}}"#)).await;
+    }
+    // The script of pops is known by now; the first call of one would be refused, for that alone.
+    server.put(r#"{"topic":"u"}"#).await;
+    server.pop_one("u").await;
+    replica.kill();
+    let pop = server.get("/topics/t/pop?count=100").await;
+    assert_eq!(pop.problem(503, "store_unavailable")["applied"], "unknown");
+    // Given back although nothing is confirmed still.
+    for number in 0..20 {
+        becomes(&server, &format!("job:{number}"), "ready", 0).await;
+    }
+    replica.resume();
+    follows(&replica);
+    let mut popped = Vec::new();
+    let begin = Instant::now();
+    while popped.len() < 20 {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{} of 20 came", popped.len());
+        let answer = server.get("/topics/t/pop?count=100&wait=1s").await;
+        if answer.status == 200 {
+            popped.extend(answer.jobs()); // else the replica has not confirmed yet
+        }
+    }
+    assert!(popped.iter().all(|job| job["attempt"] == 1), "{popped:?}");
+}

@@ -1,0 +1,106 @@
+//! A cluster of which one node, and what could take its place, is away.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use delay_queue::store::redis::Secret;
+
+use crate::{
+    api::server::{Server, pass},
+    support::cluster::Cluster,
+};
+
+/// Ids of the jobs on a master.
+fn ids_on(cluster: &Cluster, node: usize) -> BTreeSet<String> {
+    let keys = cluster.command(node, &["KEYS", "{*}:pool"]).texts();
+    keys.iter().flat_map(|key| cluster.command(node, &["HKEYS", key]).texts()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
+    let mut cluster = tokio::task::block_in_place(Cluster::start);
+    // Without this the cluster itself refuses everything.
+    for node in 0..6 {
+        cluster.command(node, &["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+        // What is killed here comes back by its own AOF.
+        cluster.command(node, &["CONFIG", "SET", "appendfsync", "always"]);
+    }
+    let server = Server::with(|settings| settings.store.url = Secret(cluster.url())).await;
+    let own = |number| format!(r#"{{"topic":"t","id":"job:{number}"}}"#);
+    for number in 0..60 {
+        server.put(&own(number)).await;
+    }
+    let gone = ids_on(&cluster, 0);
+    assert!((5..55).contains(&gone.len()), "a third of them: {gone:?}");
+    let buckets = cluster.command(0, &["KEYS", "{*}:incarnation"]).texts().len();
+    cluster.kill(3); // the first master's replica
+    cluster.kill(0);
+    let killed = Instant::now();
+    let away = async || match &server.get("/readyz").await.json()["buckets_unavailable"] {
+        serde_json::Value::Array(away) => away.len(),
+        _ => 0,
+    };
+    while away().await < buckets {
+        assert!(killed.elapsed() < Duration::from_secs(10), "{}", server.get("/readyz").await.text);
+        pass(Duration::from_millis(20)).await; // no event tells that it was noticed
+    }
+    assert_eq!(server.get("/readyz").await.ok(200)["status"], "degraded");
+
+    let mut refused = 0;
+    for number in 0..60 {
+        let answer = server.get(&format!("/jobs/job:{number}")).await;
+        if gone.contains(&format!("job:{number}")) {
+            let problem = answer.problem(503, "store_unavailable");
+            assert_eq!(problem["applied"], "no");
+            assert!(answer.headers.contains_key("retry-after"));
+            refused += 1;
+        } else {
+            answer.ok(200);
+        }
+    }
+    assert_eq!(refused, gone.len());
+    // A put without an id goes elsewhere, single and in batches.
+    for _ in 0..100 {
+        server.put(r#"{"topic":"new"}"#).await;
+    }
+    let batch = vec![r#"{"topic":"new"}"#; 200].join(",");
+    let put = server.post("/batch/jobs", format!(r#"{{"jobs":[{batch}]}}"#)).await.ok(200);
+    for result in put["results"].as_array().expect("results") {
+        assert_eq!(result["status"], 201, "{result}");
+    }
+    // Pops give what there is; and say so when there is nothing where they could look.
+    let mut popped = 0;
+    while popped < 300 {
+        let jobs = server.pop("new/pop?count=100&wait=2s").await;
+        assert!(!jobs.is_empty(), "{popped} of 300");
+        popped += jobs.len();
+    }
+    server.get("/topics/nothing/pop").await.problem(503, "store_unavailable");
+    let metrics = server.get("/metrics").await.text;
+    let line = format!("delay_queue_buckets_unavailable {buckets}\n");
+    assert!(metrics.contains(&line), "{metrics}");
+
+    // A consumer that waits gets the job of a bucket that comes back.
+    let waiting = server.request(reqwest::Method::GET, "/topics/later/pop?wait=30s").send();
+    let waiting = tokio::spawn(waiting);
+    tokio::task::block_in_place(|| {
+        cluster.resume(&[0, 3]);
+    });
+    let id = gone.iter().next().expect("some");
+    let back = Instant::now();
+    while server.get(&format!("/jobs/{id}")).await.status != 200 {
+        assert!(back.elapsed() < Duration::from_secs(15), "it does not come back");
+        pass(Duration::from_millis(50)).await;
+    }
+    server.delete(&format!("/jobs/{id}")).await.ok(200);
+    server.put(&format!(r#"{{"topic":"later","id":"{id}"}}"#)).await;
+    let answer: serde_json::Value =
+        waiting.await.expect("joined").expect("an answer").json().await.expect("JSON");
+    assert_eq!(answer["jobs"][0]["id"], **id, "{answer}");
+    while away().await > 0 {
+        assert!(back.elapsed() < Duration::from_secs(15), "{}", server.get("/readyz").await.text);
+        pass(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,143 @@
+//! The main way of a job.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+
+use crate::api::server::{Server, token};
+
+pub async fn a_job_is_put_popped_and_finished(server: Server) {
+    let put = server.post("/jobs", r#"{"topic":"orders","id":"o-1","body":{"n":1}}"#).await;
+    assert_eq!(put.headers["location"], "/jobs/o-1");
+    let put = put.ok(201);
+    assert_eq!(
+        (&put["id"], &put["topic"], &put["state"]),
+        (&"o-1".into(), &"orders".into(), &"ready".into())
+    );
+
+    let job = server.pop_one("orders").await;
+    assert_eq!(job["id"], "o-1");
+    assert_eq!(job["topic"], "orders");
+    assert_eq!(job["body"]["n"], 1);
+    assert_eq!(job["attempt"], 1);
+    assert_eq!(job["max_attempts"], 20);
+    assert_eq!(job["ttr"], 60);
+    assert_eq!(job["due_at"], put["due_at"]);
+    for time in ["due_at", "created_at", "reserved_until"] {
+        let text = job[time].as_str().expect("a time");
+        assert!(text.ends_with('Z') && text.len() == 24, "RFC 3339 with milliseconds: {text}");
+    }
+    let body = format!(r#"{{"reservation":"{}"}}"#, token(&job));
+    let finished = server.post("/jobs/o-1/finish", body.clone()).await;
+    assert_eq!((finished.status.as_u16(), finished.text.as_str()), (204, ""));
+    server.post("/jobs/o-1/finish", body).await.problem(404, "job_not_found");
+    assert!(server.pop("orders/pop").await.is_empty());
+}
+
+pub async fn a_job_arrives_when_it_is_due_and_not_before(server: Server) {
+    let delays = [0, 1, 7, 30, 120, 250, 400];
+    let mut put_at = std::collections::HashMap::new();
+    for (number, delay) in delays.iter().cycle().take(140).enumerate() {
+        let id = format!("job:{number}");
+        put_at.insert(id.clone(), (Instant::now(), Duration::from_millis(*delay)));
+        let seconds = Duration::from_millis(*delay).as_secs_f64();
+        server.put(&format!(r#"{{"topic":"t","id":"{id}","delay":{seconds}}}"#)).await;
+    }
+    let mut left = put_at.len();
+    while left > 0 {
+        let jobs = server.pop("t/pop?wait=10s&count=10").await;
+        assert!(!jobs.is_empty(), "{left} jobs never came");
+        for job in jobs {
+            let (at, delay) = put_at[job["id"].as_str().expect("an id")];
+            assert!(at.elapsed() >= delay, "early: {job}");
+            left -= 1;
+        }
+    }
+}
+
+pub async fn a_job_without_an_id_gets_one_that_grows(server: Server) {
+    let mut last = 0;
+    for _ in 0..3 {
+        let put = server.put(r#"{"topic":"t"}"#).await;
+        let id: i64 = put["id"].as_str().expect("text").parse().expect("a decimal number");
+        assert!(id > last);
+        last = id;
+    }
+}
+
+pub async fn a_body_comes_back_byte_for_byte(server: Server) {
+    let bodies = [
+        r#"{ "b" : 1,  "a":[ 1.0, 1e2 ,-0 ] }"#,
+        r#""é \u00e9 \ud83d\ude00 \" ""#,
+        "12345678901234567890.123456789",
+        "[\n\t]",
+        "null",
+        "\"😀\"",
+    ];
+    for body in bodies {
+        server.put(&format!(r#"{{"topic":"t","body":{body}}}"#)).await;
+        let popped = server.get("/topics/t/pop?wait=10s").await;
+        let around = format!(r#""body":{body},"attempt""#);
+        assert!(popped.text.contains(&around), "{body} in {}", popped.text);
+        let id = popped.jobs()[0]["id"].as_str().expect("an id").to_owned();
+        let look = server.get(&format!("/jobs/{id}")).await;
+        assert!(look.text.contains(&around), "{body} in {}", look.text);
+    }
+    server.put(r#"{"topic":"t"}"#).await;
+    assert!(server.pop_one("t").await["body"].is_null());
+}
+
+pub async fn every_route_is_served_under_v1_too(server: Server) {
+    let put = server.post("/v1/jobs", r#"{"topic":"t","id":"a"}"#).await;
+    put.ok(201);
+    assert_eq!(put.headers["location"], "/v1/jobs/a");
+    assert_eq!(server.get("/v1/jobs/a").await.ok(200)["state"], "ready");
+    // A pop is also a POST, with its options in the query or in the body.
+    let jobs = server.post("/v1/topics/t/pop", r#"{"wait":"1s","count":2}"#).await.jobs();
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(server.post("/v1/jobs/a/finish", "").await.status, 204);
+    server.get("/v1/readyz").await.ok(200);
+}
+
+pub async fn a_job_can_be_looked_at_and_deleted_in_any_state(server: Server) {
+    server.put(r#"{"topic":"t","id":"a","delay":"1h","ttr":"90s","backoff":["1s","2m"]}"#).await;
+    let look = server.get("/jobs/a").await.ok(200);
+    assert_eq!((&look["state"], &look["attempt"]), (&"delayed".into(), &0.into()));
+    assert_eq!((&look["ttr"], &look["max_attempts"]), (&90.into(), &3.into()), "{look}");
+    assert_eq!(look["backoff"], serde_json::json!([1, 120]));
+    let deleted = server.delete("/jobs/a").await.ok(200);
+    assert_eq!(deleted, serde_json::json!({"id": "a", "state": "delayed"}));
+    server.delete("/jobs/a").await.problem(404, "job_not_found");
+
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    server.pop_one("t").await;
+    assert_eq!(server.get("/jobs/a").await.ok(200)["state"], "reserved");
+    assert_eq!(server.call(Method::DELETE, "/jobs/a", "").await.ok(200)["state"], "reserved");
+    server.get("/jobs/a").await.problem(404, "job_not_found");
+}
+
+pub async fn a_living_id_is_refused_kept_or_replaced(server: Server) {
+    server.put(r#"{"topic":"t","id":"a","delay":"1h","body":1}"#).await;
+    let again = |how: &str| format!(r#"{{"topic":"t","id":"a","body":2,"on_conflict":"{how}"}}"#);
+    server.post("/jobs", r#"{"topic":"t","id":"a"}"#).await.problem(409, "job_exists");
+    server.post("/jobs", again("reject")).await.problem(409, "job_exists");
+    assert_eq!(server.post("/jobs", again("keep")).await.ok(200)["state"], "delayed");
+    let elsewhere = r#"{"topic":"other","id":"a","on_conflict":"keep"}"#;
+    let problem = server.post("/jobs", elsewhere).await.problem(409, "job_exists");
+    assert_eq!((&problem["state"], &problem["topic"]), (&"delayed".into(), &"t".into()));
+    let batch = format!(r#"{{"jobs":[{elsewhere},{}]}}"#, again("reject"));
+    let results = server.post("/batch/jobs", batch).await.ok(200);
+    for result in results["results"].as_array().expect("results") {
+        assert_eq!((&result["code"], &result["id"]), (&"job_exists".into(), &"a".into()));
+        assert_eq!((&result["state"], &result["topic"]), (&"delayed".into(), &"t".into()));
+    }
+    assert_eq!(server.get("/jobs/a").await.ok(200)["body"], 1);
+    assert_eq!(server.post("/jobs", again("replace")).await.ok(200)["state"], "ready");
+    assert_eq!(server.pop_one("t").await["body"], 2);
+    server.post("/jobs", again("replace")).await.problem(409, "job_reserved");
+    server.post("/jobs/a/bury", "").await.ok(200);
+    let problem = server.post("/jobs", again("reject")).await.problem(409, "job_exists");
+    assert_eq!(problem["state"], "dead");
+    let detail = problem["detail"].as_str().expect("text");
+    assert!(!detail.contains("living") && detail.contains("until it is kicked"), "{detail}");
+}

@@ -1,0 +1,196 @@
+//! A server in this process, and a client for it.
+
+use std::{sync::Arc, time::Duration};
+
+use delay_queue::{
+    config::{Flags, Settings},
+    server,
+    store::redis::Secret,
+};
+use reqwest::{Method, StatusCode, header::HeaderMap};
+use serde_json::Value;
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+
+use crate::support::{Redis, shared_cluster};
+
+pub struct Server {
+    pub address: std::net::SocketAddr,
+    _redis: Option<Arc<Redis>>,
+    client: reqwest::Client,
+    stop: Option<oneshot::Sender<()>>,
+    task: Option<JoinHandle<()>>,
+    _dir: Option<tempfile::TempDir>,
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// Asserts a problem with this status and code; answers its JSON.
+    #[track_caller]
+    pub fn problem(&self, status: u16, code: &str) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        assert_eq!(self.headers["content-type"], "application/problem+json");
+        let problem = self.json();
+        assert_eq!(problem["code"], code, "{problem}");
+        assert_eq!(problem["status"], status, "{problem}");
+        assert_eq!(problem["request_id"], *self.headers["x-request-id"].to_str().expect("text"));
+        for member in ["type", "title", "detail", "applied"] {
+            assert!(problem[member].is_string(), "{member} is missing: {problem}");
+        }
+        problem
+    }
+
+    /// Asserts success; answers the JSON.
+    #[track_caller]
+    pub fn ok(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        self.json()
+    }
+
+    /// The jobs of a pop.
+    #[track_caller]
+    pub fn jobs(&self) -> Vec<Value> {
+        let answer = self.ok(200);
+        assert_eq!(self.headers["cache-control"], "no-store");
+        answer["jobs"].as_array().expect("jobs").clone()
+    }
+}
+
+impl Server {
+    pub async fn on_file() -> Self {
+        Self::on_file_with(|_| {}).await
+    }
+
+    pub async fn on_file_with(change: impl FnOnce(&mut Settings)) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let mut settings = defaults();
+        settings.store.url = Secret(format!("file:{}", dir.path().display()));
+        change(&mut settings);
+        Self { _dir: Some(dir), ..Self::start(settings).await }
+    }
+
+    pub async fn on_redis() -> Self {
+        Self::on(Arc::new(Redis::start())).await
+    }
+
+    pub async fn on_cluster() -> Self {
+        Self::with(|settings| {
+            settings.store.url = Secret(shared_cluster::shared().url());
+            settings.store.prefix = shared_cluster::prefix();
+        })
+        .await
+    }
+
+    /// With other settings than the defaults.
+    pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = defaults();
+        change(&mut settings);
+        Self::start(settings).await
+    }
+
+    /// One more server on a Redis.
+    pub async fn on(redis: Arc<Redis>) -> Self {
+        Self { _redis: Some(Arc::clone(&redis)), ..Self::at(&redis).await }
+    }
+
+    /// The same, on a Redis that the test stops and starts.
+    pub async fn at(redis: &Redis) -> Self {
+        Self::with(|settings| settings.store.url = Secret(redis.url())).await
+    }
+
+    async fn start(settings: Settings) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound address");
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            let shutdown = async { drop(stopped.await) };
+            server::run(listener, settings, shutdown).await.expect("the server starts");
+        });
+        let client = reqwest::Client::new();
+        let server =
+            Self { address, _redis: None, client, stop: Some(stop), task: Some(task), _dir: None };
+        server.get("/readyz").await.ok(200);
+        server
+    }
+
+    /// Stops it as SIGTERM does, and waits until it has ended.
+    pub async fn stop(mut self) {
+        drop(self.stop.take());
+        self.task.take().expect("it runs").await.expect("it ends in order");
+    }
+
+    /// Begins to stop it.
+    pub fn begin_to_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub async fn call(&self, method: Method, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+        let request = self.client.request(method, self.url(path)).body(body);
+        Self::send(request).await
+    }
+
+    pub async fn send(request: reqwest::RequestBuilder) -> Answer {
+        let answer = request.send().await.expect("an answer");
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        Answer { status, headers, text: answer.text().await.expect("a body of text") }
+    }
+
+    pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.client.request(method, self.url(path))
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.call(Method::GET, path, "").await
+    }
+
+    pub async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+        self.call(Method::POST, path, body).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.call(Method::DELETE, path, "").await
+    }
+
+    /// Puts a job that must be taken.
+    pub async fn put(&self, body: &str) -> Value {
+        self.post("/jobs", body.to_owned()).await.ok(201)
+    }
+
+    pub async fn pop(&self, query: &str) -> Vec<Value> {
+        self.get(&format!("/topics/{query}")).await.jobs()
+    }
+
+    /// Pops the one job that comes within ten seconds.
+    pub async fn pop_one(&self, topic: &str) -> Value {
+        let mut jobs = self.pop(&format!("{topic}/pop?wait=10s")).await;
+        assert_eq!(jobs.len(), 1, "no job of {topic:?} came");
+        jobs.remove(0)
+    }
+}
+
+fn defaults() -> Settings {
+    Settings::load(&Flags::default()).expect("the defaults are valid")
+}
+
+/// The token of a popped job.
+pub fn token(job: &Value) -> String {
+    job["reservation"].as_str().expect("a reservation").to_owned()
+}
+
+/// A wait that nothing can signal: time itself is what is tested.
+pub async fn pass(span: Duration) {
+    tokio::time::sleep(span).await;
+}

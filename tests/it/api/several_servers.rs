@@ -1,0 +1,197 @@
+//! Several servers on one Redis.
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use delay_queue::{job::Millis, store::redis::Secret};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::{
+    api::server::{Server, pass, token},
+    support::Redis,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_servers_deliver_ten_thousand_jobs_once_each() {
+    const JOBS: usize = 10_000;
+    let redis = Arc::new(Redis::start());
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(Arc::new(Server::on(Arc::clone(&redis)).await));
+    }
+    let mut consumers = JoinSet::new();
+    for number in 0..12 {
+        let server = Arc::clone(&servers[number % 3]);
+        consumers.spawn(async move {
+            let mut mine: Vec<u64> = Vec::new();
+            loop {
+                let jobs = server.pop("t/pop?wait=3s&count=10").await;
+                if jobs.is_empty() {
+                    return mine;
+                }
+                let held = |job: &Value| json!({"id": job["id"], "reservation": token(job)});
+                let finishes: Vec<Value> = jobs.iter().map(held).collect();
+                let finished = server
+                    .post("/batch/finish", json!({"jobs": finishes}).to_string())
+                    .await
+                    .ok(200);
+                for result in finished["results"].as_array().expect("results") {
+                    assert_eq!(result["status"], 204, "{result}");
+                }
+                mine.extend(jobs.iter().map(|job| job["body"].as_u64().expect("a number")));
+            }
+        });
+    }
+    for batch in 0..JOBS / 100 {
+        let delay = |n: usize| Duration::from_millis((n % 7) as u64 * 50).as_secs_f64();
+        let jobs: Vec<Value> = (0..100)
+            .map(|n| json!({"topic": "t", "body": batch * 100 + n, "delay": delay(n)}))
+            .collect();
+        let put = servers[batch % 3].post("/batch/jobs", json!({"jobs": jobs}).to_string()).await;
+        for result in put.ok(200)["results"].as_array().expect("results") {
+            assert_eq!(result["status"], 201, "{result}");
+        }
+    }
+    let popped: Vec<u64> = consumers.join_all().await.into_iter().flatten().collect();
+    assert_eq!(popped.len(), JOBS);
+    assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS, "each job once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_put_on_one_server_reaches_who_waits_on_another() {
+    let redis = Arc::new(Redis::start());
+    let one = Server::on(Arc::clone(&redis)).await;
+    let other = Arc::new(Server::on(redis).await);
+    for (round, delay) in ["0s", "300ms", "0s"].into_iter().enumerate() {
+        let waiting = tokio::spawn({
+            let other = Arc::clone(&other);
+            async move { other.pop_one("t").await }
+        });
+        one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
+        let put_at = Instant::now();
+        assert_eq!(waiting.await.expect("joined")["id"], format!("job:{round}"));
+        // timer.poll_interval is half a second.
+        assert!(put_at.elapsed() < Duration::from_secs(2), "{:?}", put_at.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_time_holds_for_who_waits_on_another_server_too() {
+    let redis = Arc::new(Redis::start());
+    let one = Server::on(Arc::clone(&redis)).await;
+    let other = Arc::new(Server::on(redis).await);
+    one.put(r#"{"topic":"t","id":"a","delay":"1h"}"#).await;
+    let waiting = tokio::spawn({
+        let other = Arc::clone(&other);
+        async move { other.pop_one("t").await }
+    });
+    let moved_at = Instant::now();
+    let patch = one.call(reqwest::Method::PATCH, "/jobs/a", r#"{"delay":"200ms"}"#).await;
+    patch.ok(200);
+    assert_eq!(waiting.await.expect("joined")["id"], "a");
+    let after = moved_at.elapsed();
+    assert!(after >= Duration::from_millis(200) && after < Duration::from_secs(2), "{after:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_holds_within_a_second_for_who_waits_on_another_server_already() {
+    let redis = Arc::new(Redis::start());
+    let one = Server::on(Arc::clone(&redis)).await;
+    let other = Arc::new(Server::on(redis).await);
+    let waiting = tokio::spawn({
+        let other = Arc::clone(&other);
+        async move { other.pop("t/pop?wait=3s").await }
+    });
+    one.post("/topics/t/pause", "").await.ok(200);
+    pass(Duration::from_secs(1)).await; // every server knows within a second
+    one.put(r#"{"topic":"t","id":"a"}"#).await;
+    assert!(waiting.await.expect("joined").is_empty());
+    one.post("/topics/t/resume", "").await.ok(200);
+    assert_eq!(other.pop_one("t").await["id"], "a");
+}
+
+/// A server whose timers do not look again within a test: what it knows of others it was told.
+async fn that_hardly_looks(redis: &Arc<Redis>) -> Arc<Server> {
+    let change = |settings: &mut delay_queue::config::Settings| {
+        settings.store.url = Secret(redis.url());
+        settings.timer.poll_interval = Millis::new(60_000);
+    };
+    Arc::new(Server::with(change).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn news_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_look() {
+    let redis = Arc::new(Redis::start());
+    let (one, other) = (that_hardly_looks(&redis).await, that_hardly_looks(&redis).await);
+    let listening = Instant::now();
+    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
+    while !listeners().ends_with(":2\r\n") {
+        assert!(listening.elapsed() < Duration::from_secs(10), "{}", listeners());
+        pass(Duration::from_millis(20)).await; // no event tells that a server listens
+    }
+    for (round, delay) in ["0s", "300ms", "0s", "300ms"].into_iter().enumerate() {
+        let waiting = tokio::spawn({
+            let other = Arc::clone(&other);
+            async move { other.pop_one("t").await }
+        });
+        pass(Duration::from_millis(200)).await; // it waits
+        one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
+        assert_eq!(waiting.await.expect("joined")["id"], format!("job:{round}"));
+    }
+
+    one.post("/topics/t/pause", "").await.ok(200);
+    let paused = Instant::now();
+    while other.get("/topics/t").await.ok(200)["paused"] != true {
+        assert!(paused.elapsed() < Duration::from_secs(10), "the other does not hear of it");
+        pass(Duration::from_millis(20)).await;
+    }
+}
+
+/// Calls to Redis within three seconds, of which nobody asks for anything.
+async fn calls_while_idle(redis: &Redis) -> u64 {
+    let count = || {
+        let info = redis.command("INFO stats").expect("an answer");
+        let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+        line.expect("a count").parse::<u64>().expect("a number")
+    };
+    let before = count();
+    pass(Duration::from_secs(3)).await; // time is what is measured against
+    count() - before
+}
+
+/// A server at which a consumer waits, so that it has something to look for.
+async fn start_idle(redis: &Arc<Redis>, servers: &mut JoinSet<Vec<Value>>) {
+    let server = Server::on(Arc::clone(redis)).await;
+    servers.spawn(async move { server.pop("t/pop?wait=60s").await });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_servers_share_their_polls_and_one_that_is_alone_asks_for_less() {
+    let redis = Arc::new(Redis::start());
+    let mut servers = JoinSet::new();
+    let first = Server::on(Arc::clone(&redis)).await;
+    // Jobs that are not due, so that there are deadlines to know of.
+    for number in 0..64 {
+        let job = format!(r#"{{"topic":"t","id":"job:{number}","delay":"1h"}}"#);
+        first.put(&job).await;
+    }
+    first.stop().await;
+    let mut counts = Vec::new();
+    for more in [1, 1, 2] {
+        for _ in 0..more {
+            start_idle(&redis, &mut servers).await;
+        }
+        pass(Duration::from_secs(2)).await; // they begin to listen within one
+        counts.push(calls_while_idle(&redis).await);
+    }
+    println!("calls in 3 s of one server, two, and four: {counts:?}");
+    let [one, two, four] = counts[..] else { unreachable!("three counts") };
+    // Four that did not share would make four times the polls, and one alone leaves half of each out.
+    assert!(four < 5 * one, "four servers share their polls: {counts:?}");
+    assert!(5 * one < 4 * two, "one alone asks for deadlines rarely: {counts:?}");
+    assert!(one > 10, "timers poll: {counts:?}");
+}

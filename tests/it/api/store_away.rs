@@ -1,0 +1,171 @@
+//! A Redis that goes away and comes back.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    api::server::{Server, pass},
+    support::Redis,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_away_is_a_503_and_service_goes_on_by_itself_when_it_is_back() {
+    // With everysec a Redis that is killed while the disk is busy forgets what it acknowledged.
+    let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let server = Server::at(&redis).await;
+    server.put(r#"{"topic":"t","id":"before","delay":"300ms"}"#).await;
+    redis.kill();
+    pass(Duration::from_millis(500)).await; // the job falls due while the store is away
+
+    // The first call may find the broken connection: its outcome is unknown. Then it is "no".
+    let mut applied = Vec::new();
+    for number in 0..5 {
+        let body = format!(r#"{{"topic":"t","id":"away:{number}"}}"#);
+        let answer = server.post("/jobs", body).await;
+        let problem = answer.problem(503, "store_unavailable");
+        assert!(answer.headers.contains_key("retry-after"));
+        applied.push(problem["applied"].as_str().expect("text").to_owned());
+    }
+    assert_eq!(applied[1..], ["no", "no", "no", "no"], "{applied:?}");
+    server.get("/topics/t/pop").await.problem(503, "store_unavailable");
+    server.get("/jobs/before").await.problem(503, "store_unavailable");
+    server.get("/readyz").await.problem(503, "store_unavailable");
+    assert_eq!(server.get("/healthz").await.status, 200);
+    let batch = r#"{"jobs":[{"topic":"t"},{"topic":"t"}]}"#;
+    server.post("/batch/jobs", batch).await.problem(503, "store_unavailable");
+
+    redis.resume();
+    let back = Instant::now();
+    while server.get("/readyz").await.status != 200 {
+        assert!(back.elapsed() < Duration::from_secs(10), "{:?}", server.get("/readyz").await);
+        pass(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.pop_one("t").await["id"], "before");
+    for number in 1..5 {
+        server.get(&format!("/jobs/away:{number}")).await.problem(404, "job_not_found");
+    }
+    server.put(r#"{"topic":"t","id":"after"}"#).await;
+    assert_eq!(server.pop_one("t").await["id"], "after");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_refuses_puts_and_lets_everything_else_go_on() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    for id in ["a", "b", "c"] {
+        server.put(&format!(r#"{{"topic":"t","id":"{id}","max_attempts":1}}"#)).await;
+    }
+    let jobs = server.pop("t/pop?count=2").await;
+    redis.command("CONFIG SET maxmemory 1").expect("an answer");
+    let problem =
+        server.post("/jobs", r#"{"topic":"t","id":"d"}"#).await.problem(507, "store_full");
+    assert_eq!(problem["applied"], "no");
+    server.get("/jobs/d").await.problem(404, "job_not_found");
+    let popped = server.pop_one("t").await;
+    let id = |job: &serde_json::Value| job["id"].as_str().expect("an id").to_owned();
+    let (one, other) = (id(&jobs[0]), id(&jobs[1]));
+    assert_eq!(server.post(&format!("/jobs/{one}/finish"), "").await.status, 204);
+    server.post(&format!("/jobs/{other}/touch"), "").await.ok(200);
+    server.post(&format!("/jobs/{other}/release"), "").await.ok(200);
+    server.delete(&format!("/jobs/{}", id(&popped))).await.ok(200);
+    redis.command("CONFIG SET maxmemory 0").expect("an answer");
+    server.put(r#"{"topic":"t","id":"d"}"#).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emptied_redis_is_noticed_and_said_and_goes_on_taking_jobs() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    server.put(r#"{"topic":"t","id":"lost","delay":"1h"}"#).await;
+    assert!(server.get("/metrics").await.text.contains("delay_queue_data_losses_total 0"));
+    redis.command("FLUSHALL").expect("an answer");
+    let emptied = Instant::now();
+    while server.get("/readyz").await.status == 200 {
+        assert!(emptied.elapsed() < Duration::from_secs(10), "nobody notices");
+        pass(Duration::from_millis(20)).await; // timers look now and then
+    }
+    server.get("/readyz").await.problem(503, "store_replaced");
+    pass(Duration::from_secs(1)).await; // every bucket is looked at within that
+    let metrics = server.get("/metrics").await.text;
+    assert!(metrics.contains("delay_queue_data_losses_total 16"), "each bucket once: {metrics}");
+    server.put(r#"{"topic":"t","id":"new"}"#).await;
+    assert_eq!(server.pop_one("t").await["id"], "new");
+    // Another number of buckets is refused, as before the loss.
+    assert!(redis.command("GET dq:layout").expect("an answer").contains("buckets=16"));
+    // Whoever starts the server anew has seen it.
+    server.stop().await;
+    Server::on(redis).await.get("/readyz").await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_redis_in_the_place_of_the_first_is_noticed_even_with_the_same_layout() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    redis.command("SET {dq:0fb}:incarnation other").expect("an answer");
+    let changed = Instant::now();
+    while server.get("/readyz").await.status == 200 {
+        assert!(changed.elapsed() < Duration::from_secs(10), "nobody notices");
+        pass(Duration::from_millis(20)).await; // timers look now and then
+    }
+    server.get("/readyz").await.problem(503, "store_replaced");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_comes_back_wakes_other_servers_waiters_by_news_again() {
+    // With everysec a Redis that is killed while the disk is busy forgets what it acknowledged.
+    let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let with = |settings: &mut delay_queue::config::Settings, url: String| {
+        settings.store.url = delay_queue::store::redis::Secret(url);
+        settings.timer.poll_interval = delay_queue::job::Millis::new(60_000);
+    };
+    let one = Server::with(|settings| with(settings, redis.url())).await;
+    let other = Arc::new(Server::with(|settings| with(settings, redis.url())).await);
+    for round in 0..2 {
+        redis.kill();
+        redis.resume();
+        let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
+        let back = Instant::now();
+        while !listeners().ends_with(":2\r\n") || one.get("/readyz").await.status != 200 {
+            assert!(back.elapsed() < Duration::from_secs(10), "{}", listeners());
+            pass(Duration::from_millis(20)).await; // no event tells that a server listens
+        }
+        let waiting = tokio::spawn({
+            let other = Arc::clone(&other);
+            async move { other.pop_one("t").await }
+        });
+        pass(Duration::from_millis(200)).await; // it waits
+        let id = format!("job:{round}");
+        one.put(&format!(r#"{{"topic":"t","id":"{id}"}}"#)).await;
+        assert_eq!(waiting.await.expect("joined")["id"], id);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_takes_here_is_told_to_others() {
+    let redis = Arc::new(Redis::start());
+    let with = |settings: &mut delay_queue::config::Settings| {
+        settings.store.url = delay_queue::store::redis::Secret(redis.url());
+        settings.timer.poll_interval = delay_queue::job::Millis::new(60_000);
+    };
+    let (one, other) = (Server::with(with).await, Arc::new(Server::with(with).await));
+    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
+    while !listeners().ends_with(":2\r\n") {
+        pass(Duration::from_millis(20)).await; // no event tells that a server listens
+    }
+    let waiting = tokio::spawn({
+        let other = Arc::clone(&other);
+        async move { other.pop_one("t").await }
+    });
+    pass(Duration::from_millis(200)).await; // it waits
+    // One of two jobs goes to a consumer here, which then asks for no more.
+    let (here, ()) = futures::future::join(one.pop("t/pop?wait=10s"), async {
+        pass(Duration::from_millis(200)).await; // it waits too
+        let both = r#"{"jobs":[{"topic":"t","id":"a"},{"topic":"t","id":"b"}]}"#;
+        one.post("/batch/jobs", both).await.ok(200);
+    })
+    .await;
+    assert_eq!(here.len(), 1);
+    assert_ne!(waiting.await.expect("joined")["id"], here[0]["id"]);
+}

@@ -1,0 +1,341 @@
+//! Topics as a whole: what is there, pausing, purging, kicking, defaults.
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    api::server::{Server, pass, token},
+    support::Redis,
+};
+
+/// Puts jobs of one topic with these delays.
+async fn put_many(server: &Server, topic: &str, delays: impl Iterator<Item = u64>) {
+    let jobs: Vec<Value> = delays.map(|delay| json!({"topic": topic, "delay": delay})).collect();
+    server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
+}
+
+pub async fn topics_are_listed_with_exact_counts(server: Server) {
+    assert_eq!(server.get("/topics").await.ok(200), json!({"topics": [], "cursor": null}));
+    put_many(&server, "mail.a", [0, 0, 0, 3600, 7200].into_iter()).await;
+    put_many(&server, "mail.b", [3600].into_iter()).await;
+    put_many(&server, "orders", [0].into_iter()).await;
+    let popped = server.pop("mail.a/pop").await;
+    let bury = format!("/jobs/{}/bury", popped[0]["id"].as_str().expect("an id"));
+    server.post(&bury, "").await.ok(200);
+    server.pop("mail.a/pop").await;
+
+    let look = server.get("/topics/mail.a").await.ok(200);
+    for (field, count) in [("delayed", 2), ("ready", 1), ("reserved", 1), ("dead", 1)] {
+        assert_eq!(look[field], count, "{look}");
+    }
+    assert_eq!((&look["topic"], &look["paused"]), (&"mail.a".into(), &false.into()));
+    assert!(look["next_due_at"].is_string() && look["oldest_ready_age"].is_number(), "{look}");
+    let since = &look["since_start"];
+    assert_eq!((&since["put"], &since["popped"]), (&5.into(), &2.into()), "{since}");
+    assert_eq!(
+        (&since["finished"], &since["expired"], &since["dead"]),
+        (&0.into(), &0.into(), &1.into())
+    );
+    let none = server.get("/topics/nobody").await.ok(200);
+    assert_eq!((&none["ready"], &none["next_due_at"]), (&0.into(), &Value::Null));
+
+    let mut names = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = server.get(&format!("/topics?limit=1{cursor}")).await.ok(200);
+        for topic in page["topics"].as_array().expect("topics") {
+            names.push(topic["topic"].as_str().expect("a name").to_owned());
+        }
+        match page["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(names, ["mail.a", "mail.b", "orders"]);
+    let mail = server.get("/topics?prefix=mail.").await.ok(200);
+    assert_eq!(mail["topics"].as_array().expect("topics").len(), 2);
+    assert_eq!(mail["topics"][0]["delayed"], 2);
+
+    server.call(Method::DELETE, "/topics/orders/jobs", "").await.ok(200);
+    assert!(!server.get("/topics").await.text.contains("orders"), "with nothing in it, it is gone");
+}
+
+pub async fn jobs_are_paged_through_by_state(server: Server) {
+    put_many(&server, "t", (0..50).map(|n| 3600 + n / 10)).await;
+    let mut seen = HashSet::new();
+    let mut cursor = String::new();
+    loop {
+        let page =
+            server.get(&format!("/topics/t/jobs?state=delayed&limit=7{cursor}")).await.ok(200);
+        for job in page["jobs"].as_array().expect("jobs") {
+            assert_eq!(job["state"], "delayed");
+            let id = job["id"].as_str().expect("an id").to_owned();
+            assert!(seen.insert(id), "twice: {job}");
+        }
+        match page["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 50);
+    let page = server.get("/topics/t/jobs?state=delayed&limit=7").await.ok(200);
+    let cursor = page["cursor"].as_str().expect("there is more");
+    for (topic, state, cursor) in [
+        ("t", "dead", cursor.to_owned()),
+        ("other", "delayed", cursor.to_owned()),
+        ("t", "delayed", format!("{cursor}0")),
+        ("t", "delayed", cursor.replacen('-', "-1", 1)),
+        ("t", "delayed", "nonsense".to_owned()),
+        ("t", "delayed", String::new()),
+    ] {
+        let path = format!("/topics/{topic}/jobs?state={state}&cursor={cursor}");
+        assert_eq!(server.get(&path).await.problem(422, "invalid_field")["field"], "cursor");
+    }
+}
+
+pub async fn a_topic_with_settings_is_listed_without_jobs(server: Server) {
+    let names = async |query: &str| {
+        let page = server.get(&format!("/topics?{query}")).await.ok(200);
+        let topics = page["topics"].as_array().expect("topics");
+        let names = topics.iter().map(|topic| topic["topic"].as_str().expect("a name").to_owned());
+        (names.collect::<Vec<_>>(), page["cursor"].as_str().map(ToOwned::to_owned))
+    };
+    for topic in ["a.1", "a.3", "c"] {
+        server.post(&format!("/topics/{topic}/pause"), "").await.ok(200);
+    }
+    for topic in ["a.3", "b", "c"] {
+        server.call(Method::PUT, &format!("/topics/{topic}"), r#"{"ttr":90}"#).await.ok(200);
+    }
+    put_many(&server, "a.2", [0, 3600].into_iter()).await;
+    put_many(&server, "c", [0].into_iter()).await;
+    assert_eq!(names("").await, (["a.1", "a.2", "a.3", "b", "c"].map(String::from).into(), None));
+    assert_eq!(names("prefix=a.").await.0, ["a.1", "a.2", "a.3"]);
+    let mut all = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let (some, next) = names(&format!("limit=2{cursor}")).await;
+        all.extend(some);
+        match next {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(all, ["a.1", "a.2", "a.3", "b", "c"], "each once, in order");
+    let page = server.get("/topics?limit=3&prefix=a.").await.ok(200);
+    let shown = |index: usize| {
+        let topic = &page["topics"][index];
+        (topic["paused"].clone(), topic["ready"].clone(), topic["delayed"].clone())
+    };
+    assert_eq!(shown(0), (true.into(), 0.into(), 0.into()));
+    assert_eq!(shown(1), (false.into(), 1.into(), 1.into()));
+    server.post("/topics/a.1/resume", "").await.ok(200);
+    server.call(Method::PUT, "/topics/b", "{}").await.ok(200);
+    assert_eq!(names("").await.0, ["a.2", "a.3", "c"]);
+}
+
+pub async fn a_page_of_jobs_may_have_a_thousand(server: Server) {
+    put_many(&server, "t", std::iter::repeat_n(3600, 1000)).await;
+    let page = server.get("/topics/t/jobs?state=delayed&limit=1000").await.ok(200);
+    assert_eq!(page["jobs"].as_array().expect("jobs").len(), 1000);
+}
+
+pub async fn bad_parameters_are_refused(server: Server) {
+    for (method, path, field) in [
+        (Method::GET, "/topics/t/jobs", "state"),
+        (Method::GET, "/topics/t/jobs?state=lost", "state"),
+        (Method::GET, "/topics/t/jobs?state=dead&limit=0", "limit"),
+        (Method::GET, "/topics/t/jobs?state=dead&limit=1001", "limit"),
+        (Method::GET, "/topics/t/jobs?state=dead&x=1", "x"),
+        (Method::GET, "/topics/a,b/jobs?state=dead", "topic"),
+        (Method::GET, "/topics?limit=0", "limit"),
+        (Method::GET, "/topics?limit=1001", "limit"),
+        (Method::GET, "/topics?prefix=a/b", "prefix"),
+        (Method::GET, "/topics?cursor=a/b", "cursor"),
+        (Method::GET, "/topics/a,b", "topic"),
+        (Method::DELETE, "/topics/t/jobs?state=lost", "state"),
+        (Method::DELETE, "/topics/t/jobs?limit=1", "limit"),
+        (Method::POST, "/topics/t/kick?limit=0", "limit"),
+        (Method::POST, "/topics/t/kick?limit=1000001", "limit"),
+        (Method::POST, "/topics/t/pause?for=1h", "for"),
+        (Method::POST, "/topics/..%2f/pause", "topic"),
+    ] {
+        let answer = server.call(method, path, "").await;
+        assert_eq!(answer.problem(422, "invalid_field")["field"], field, "{path}");
+    }
+    for body in [
+        r#"{"ttr":0}"#,
+        r#"{"max_attempts":-1}"#,
+        r#"{"backoff":[]}"#,
+        r#"{"x":1}"#,
+        r#"{"dead_retention":"11y"}"#,
+    ] {
+        server.call(Method::PUT, "/topics/t", body).await.problem(422, "invalid_field");
+    }
+    server.post("/topics/t/pause", r#"{"x":1}"#).await.problem(422, "invalid_field");
+}
+
+pub async fn a_paused_topic_takes_jobs_and_hands_out_none(server: Server) {
+    server.put(r#"{"topic":"t","id":"before"}"#).await;
+    let paused = server.post("/topics/t/pause", "").await.ok(200);
+    assert_eq!(paused, json!({"topic": "t", "paused": true}));
+    server.put(r#"{"topic":"t","id":"after","delay":"50ms"}"#).await;
+    assert!(server.pop("t/pop?wait=300ms").await.is_empty());
+    assert_eq!(server.get("/topics/t").await.ok(200)["paused"], true);
+    assert_eq!(server.get("/topics").await.ok(200)["topics"][0]["paused"], true);
+    // Other topics of the same pop are served.
+    server.put(r#"{"topic":"u","id":"other"}"#).await;
+    assert_eq!(server.pop("t,u/pop").await[0]["id"], "other");
+
+    let server = Arc::new(server);
+    let waiting = tokio::spawn({
+        let server = Arc::clone(&server);
+        async move { server.pop("t/pop?wait=20s&count=2").await }
+    });
+    pass(Duration::from_millis(100)).await;
+    let resumed = Instant::now();
+    server.post("/topics/t/resume", "").await.ok(200);
+    assert!(!waiting.await.expect("joined").is_empty());
+    assert!(resumed.elapsed() < Duration::from_secs(2), "{:?}", resumed.elapsed());
+}
+
+pub async fn a_purge_takes_one_state_or_all(server: Server) {
+    put_many(&server, "t", (0..500).map(|n| if n % 2 == 0 { 0 } else { 3600 })).await;
+    put_many(&server, "other", [0].into_iter()).await;
+    server.pop("t/pop?count=10").await;
+    let purge = async |path: &str| {
+        server.call(Method::DELETE, path, "").await.ok(200)["purged"].as_u64().expect("a number")
+    };
+    assert_eq!(purge("/topics/t/jobs?state=delayed").await, 250);
+    let look = server.get("/topics/t").await.ok(200);
+    assert_eq!(
+        (&look["delayed"], &look["ready"], &look["reserved"]),
+        (&0.into(), &240.into(), &10.into())
+    );
+    assert_eq!(purge("/topics/t/jobs").await, 250);
+    assert_eq!(purge("/topics/t/jobs").await, 0);
+    assert_eq!(server.get("/topics/other").await.ok(200)["ready"], 1);
+}
+
+pub async fn the_dead_of_a_topic_are_kicked_together(server: Server) {
+    put_many(&server, "t", (0..30).map(|_| 0)).await;
+    let mut popped = 0;
+    while popped < 30 {
+        for job in server.pop("t/pop?count=30").await {
+            let bury = format!("/jobs/{}/bury", job["id"].as_str().expect("an id"));
+            server.post(&bury, "").await.ok(200);
+            popped += 1;
+        }
+    }
+    assert_eq!(server.post("/topics/t/kick?limit=12", "").await.ok(200)["kicked"], 12);
+    let look = server.get("/topics/t").await.ok(200);
+    assert_eq!((&look["dead"], &look["ready"]), (&18.into(), &12.into()));
+    assert_eq!(server.post("/topics/t/kick", "").await.ok(200)["kicked"], 18);
+    assert_eq!(server.pop_one("t").await["attempt"], 1);
+}
+
+pub async fn a_topic_has_defaults_for_jobs_that_do_not_say(server: Server) {
+    let defaults = r#"{"ttr":"90s","max_attempts":3,"backoff":["1s","2m"],"dead_retention":"1d"}"#;
+    let set = server.call(Method::PUT, "/topics/t", defaults).await.ok(200);
+    let shown = json!({"ttr": 90, "max_attempts": 3, "backoff": [1, 120], "dead_retention": 86400});
+    assert_eq!(set["defaults"], shown);
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    server.put(r#"{"topic":"t","id":"b","ttr":5,"max_attempts":7,"backoff":["9s"]}"#).await;
+    server.put(r#"{"topic":"u","id":"c"}"#).await;
+    let get = async |id: &str| server.get(&format!("/jobs/{id}")).await.ok(200);
+    let (a, b, c) = (get("a").await, get("b").await, get("c").await);
+    assert_eq!(
+        (&a["ttr"], &a["max_attempts"], &a["backoff"]),
+        (&90.into(), &3.into(), &json!([1, 120]))
+    );
+    assert_eq!((&b["ttr"], &b["max_attempts"], &b["backoff"]), (&5.into(), &7.into(), &json!([9])));
+    assert_eq!(
+        (&c["ttr"], &c["max_attempts"], &c["backoff"]),
+        (&60.into(), &20.into(), &Value::Null)
+    );
+    let cleared = server.call(Method::PUT, "/topics/t", "{}").await.ok(200);
+    assert!(cleared["defaults"]["ttr"].is_null());
+    server.put(r#"{"topic":"t","id":"d"}"#).await;
+    assert_eq!(get("d").await["ttr"], 60);
+}
+
+/// Eight delays give nine attempts, then dead, then back with a kick.
+pub async fn the_backoff_of_a_payment_callback_ends_in_dead_and_comes_back(server: Server) {
+    let backoff = ["0s", "20ms", "30ms", "30ms", "40ms", "40ms", "50ms", "60ms"];
+    let put = json!({"topic": "t", "id": "call", "backoff": backoff});
+    server.put(&put.to_string()).await;
+    let mut last_release: Option<Instant> = None;
+    for (number, delay) in [0, 0, 20, 30, 30, 40, 40, 50, 60].into_iter().enumerate() {
+        let job = server.pop_one("t").await;
+        assert_eq!(job["attempt"], number + 1);
+        assert_eq!(job["max_attempts"], 9);
+        if let Some(at) = last_release {
+            assert!(at.elapsed() >= Duration::from_millis(delay), "attempt {} early", number + 1);
+        }
+        last_release = Some(Instant::now());
+        let release = format!(r#"{{"reservation":"{}","error":"no answer"}}"#, token(&job));
+        let state = server.post("/jobs/call/release", release).await.ok(200)["state"].clone();
+        assert_eq!(state == "dead", number == 8, "{state} after attempt {}", number + 1);
+    }
+    assert_eq!(
+        server.get("/topics/t/jobs?state=dead").await.ok(200)["jobs"][0]["error"],
+        "no answer"
+    );
+    assert_eq!(server.post("/jobs/call/kick", "").await.ok(200)["state"], "ready");
+    assert_eq!(server.pop_one("t").await["attempt"], 1);
+}
+
+pub async fn many_deleted_jobs_do_not_hold_up_a_live_one(server: Server) {
+    put_many(&server, "t", (0..1000).map(|_| 0)).await;
+    for _ in 0..9 {
+        put_many(&server, "t", (0..1000).map(|_| 0)).await;
+    }
+    server.put(r#"{"topic":"t","id":"live"}"#).await;
+    let mut cursor = String::new();
+    loop {
+        let page =
+            server.get(&format!("/topics/t/jobs?state=ready&limit=100{cursor}")).await.ok(200);
+        let ids: Vec<Value> = page["jobs"]
+            .as_array()
+            .expect("jobs")
+            .iter()
+            .filter(|job| job["id"] != "live")
+            .map(|job| json!({"id": job["id"]}))
+            .collect();
+        if !ids.is_empty() {
+            server.post("/batch/delete", json!({"jobs": ids}).to_string()).await.ok(200);
+        }
+        match page["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    let jobs = server.pop("t/pop?count=100").await;
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(jobs[0]["id"], "live");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_set_for_a_topic_is_seen_by_all_servers_and_outlives_them() {
+    let redis = Arc::new(Redis::start());
+    let one = Server::on(Arc::clone(&redis)).await;
+    let other = Server::on(Arc::clone(&redis)).await;
+    one.put(r#"{"topic":"t","id":"a"}"#).await;
+    one.post("/topics/t/pause", "").await.ok(200);
+    one.call(Method::PUT, "/topics/t", r#"{"ttr":"90s"}"#).await.ok(200);
+    pass(Duration::from_secs(1)).await; // every server knows within a second
+    assert!(other.pop("t/pop?wait=100ms").await.is_empty());
+    other.put(r#"{"topic":"t","id":"b"}"#).await;
+    assert_eq!(one.get("/jobs/b").await.ok(200)["ttr"], 90);
+    one.stop().await;
+    other.stop().await;
+    let third = Server::on(redis).await;
+    assert!(third.pop("t/pop?wait=100ms").await.is_empty());
+    third.post("/topics/t/resume", "").await.ok(200);
+    assert_eq!(third.pop("t/pop?count=2&wait=1s").await.len(), 2);
+}

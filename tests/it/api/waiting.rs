@@ -1,0 +1,133 @@
+//! Long polls.
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinSet,
+};
+
+use crate::api::server::{Server, pass};
+
+pub async fn a_waiting_pop_is_answered_by_a_put(server: Server) {
+    let server = Arc::new(server);
+    let waiting = tokio::spawn({
+        let server = Arc::clone(&server);
+        async move { server.pop("t/pop?wait=30s").await }
+    });
+    pass(Duration::from_millis(100)).await;
+    let put_at = Instant::now();
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    assert_eq!(waiting.await.expect("joined")[0]["id"], "a");
+    assert!(put_at.elapsed() < Duration::from_secs(5), "it slept on: {:?}", put_at.elapsed());
+}
+
+pub async fn a_wait_that_is_over_is_answered_empty(server: Server) {
+    let begin = Instant::now();
+    assert!(server.pop("t/pop?wait=300ms").await.is_empty());
+    assert!(begin.elapsed() >= Duration::from_millis(300));
+    assert!(server.pop("t/pop").await.is_empty());
+}
+
+pub async fn earlier_topics_come_first(server: Server) {
+    server.put(r#"{"topic":"low","id":"l"}"#).await;
+    server.put(r#"{"topic":"high","id":"h"}"#).await;
+    let jobs = server.pop("none,high,low/pop?count=2").await;
+    let ids: Vec<&Value> = jobs.iter().map(|job| &job["id"]).collect();
+    assert_eq!(ids, ["h", "l"]);
+    let server = Arc::new(server);
+    let waiting = tokio::spawn({
+        let server = Arc::clone(&server);
+        async move { server.pop("high,low/pop?wait=10s").await }
+    });
+    pass(Duration::from_millis(50)).await;
+    server.put(r#"{"topic":"low","id":"l2"}"#).await;
+    assert_eq!(waiting.await.expect("joined")[0]["id"], "l2");
+}
+
+pub async fn a_hundred_waiting_pops_share_a_thousand_jobs(server: Server) {
+    const JOBS: usize = 1000;
+    let server = Arc::new(server);
+    let mut consumers = JoinSet::new();
+    for _ in 0..100 {
+        let server = Arc::clone(&server);
+        consumers.spawn(async move {
+            let mut mine: Vec<String> = Vec::new();
+            loop {
+                let jobs = server.pop("t/pop?wait=2s").await;
+                if jobs.is_empty() {
+                    return mine;
+                }
+                mine.extend(jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()));
+            }
+        });
+    }
+    for _ in 0..10 {
+        let jobs: Vec<Value> =
+            (0..100).map(|n| json!({"topic": "t", "delay": f64::from(n) / 1000.0})).collect();
+        server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
+    }
+    let popped: Vec<String> = consumers.join_all().await.into_iter().flatten().collect();
+    assert_eq!(popped.len(), JOBS);
+    assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS, "each job once");
+}
+
+/// Sends a waiting pop on a connection of its own, to be cut.
+async fn waiting_connection(server: &Server, topic: &str) -> TcpStream {
+    let mut connection = TcpStream::connect(server.address).await.expect("connected");
+    let request = format!("GET /topics/{topic}/pop?wait=30s HTTP/1.1\r\nHost: x\r\n\r\n");
+    connection.write_all(request.as_bytes()).await.expect("sent");
+    connection
+}
+
+pub async fn a_client_that_goes_away_costs_nobody_a_job(server: Server) {
+    for round in 0..20 {
+        let mut gone = waiting_connection(&server, "t").await;
+        pass(Duration::from_millis(20)).await;
+        // Half of them go at the very moment of the put.
+        let put = format!(r#"{{"topic":"t","id":"job:{round}"}}"#);
+        let mut going = None;
+        if round % 2 == 0 {
+            drop(gone);
+            server.put(&put).await;
+        } else {
+            let (_, closed) = tokio::join!(server.put(&put), gone.shutdown());
+            closed.expect("closed");
+            going = Some(gone);
+        }
+        let put_at = Instant::now();
+        let jobs = server.pop("t/pop?wait=2s").await;
+        if jobs.is_empty() {
+            let told = server.get(&format!("/jobs/job:{round}")).await.text;
+            let Some(mut gone) = going else { panic!("round {round}: {told}") };
+            // It may have had the job before it went.
+            let mut had = String::new();
+            gone.read_to_string(&mut had).await.expect("what it was sent");
+            assert!(had.contains(&format!("job:{round}\"")), "round {round}: {told}");
+            server.post(&format!("/jobs/job:{round}/finish"), "").await;
+            continue;
+        }
+        let job = &jobs[0];
+        assert!(put_at.elapsed() < Duration::from_secs(1), "{round}: {:?}", put_at.elapsed());
+        assert_eq!((&job["id"], &job["attempt"]), (&format!("job:{round}").into(), &1.into()));
+        assert_eq!(server.post(&format!("/jobs/job:{round}/finish"), "").await.status, 204);
+    }
+}
+
+pub async fn shutting_down_answers_waiting_pops_at_once(server: Server) {
+    let mut server = server;
+    let waiting = server.request(reqwest::Method::GET, "/topics/t/pop?wait=60s");
+    let waiting = tokio::spawn(Server::send(waiting));
+    pass(Duration::from_millis(100)).await;
+    let begin = Instant::now();
+    server.begin_to_stop();
+    assert!(waiting.await.expect("joined").jobs().is_empty());
+    server.stop().await;
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+}

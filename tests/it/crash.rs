@@ -1,0 +1,211 @@
+//! The real binary under `kill -9`, on both stores: nothing acknowledged is lost, what was finished
+//! or deleted stays gone.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{sync::Mutex, task::JoinSet};
+
+use crate::support::{Redis, process::Process};
+
+/// What a server keeps its jobs in; outlives the server.
+struct Home {
+    dir: TempDir,
+    store: String,
+    redis: Option<Redis>,
+}
+
+impl Home {
+    fn file() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        Self { dir, store: "file:./data".to_owned(), redis: None }
+    }
+
+    fn redis() -> Self {
+        // With everysec a Redis that is killed while the disk is busy forgets what it acknowledged.
+        let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        Self { dir, store: redis.url(), redis: Some(redis) }
+    }
+
+    async fn server(&self) -> Process {
+        Process::start(self.dir.path(), &["--store", &self.store]).await
+    }
+}
+
+/// Pops and finishes until nothing comes for `idle`; the ids in the order they came.
+async fn drain(server: &Process, topic: &str, idle: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    loop {
+        let (_, answer) = server.get(&format!("/topics/{topic}/pop?count=100&wait={idle}")).await;
+        let jobs = answer["jobs"].as_array().expect("jobs");
+        if jobs.is_empty() {
+            return all;
+        }
+        let held = |job: &Value| json!({"id": job["id"], "reservation": job["reservation"]});
+        let finishes: Vec<Value> = jobs.iter().map(held).collect();
+        let (status, done) =
+            server.post("/batch/finish", json!({"jobs": finishes})).await.expect("an answer");
+        assert_eq!(status, 200);
+        for result in done["results"].as_array().expect("results") {
+            assert_eq!(result["status"], 204, "{result}");
+        }
+        all.extend(jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()));
+    }
+}
+
+/// Puts 10,000 jobs from 8 clients; when 3,000 are acknowledged, the server is killed and all that
+/// is under way breaks off; then `crash` is called. The acknowledged ids.
+async fn puts_until(server: Process, crash: impl FnOnce()) -> HashSet<String> {
+    const JOBS: usize = 10_000;
+    let server = Arc::new(server);
+    let acknowledged = Arc::new(Mutex::new(HashSet::new()));
+    let count = Arc::new(AtomicUsize::new(0));
+    let mut clients = JoinSet::new();
+    for client in 0..8 {
+        let (server, acknowledged) = (Arc::clone(&server), Arc::clone(&acknowledged));
+        let count = Arc::clone(&count);
+        clients.spawn(async move {
+            for number in 0..JOBS / 8 {
+                let id = format!("{client}:{number}");
+                // Some due at once, some later, some with a body of some length.
+                let delay = if number % 3 == 0 { 0.0 } else { 0.2 };
+                let body = "x".repeat(number % 500);
+                let put = json!({"topic": "t", "id": id, "delay": delay, "body": body});
+                match server.post("/jobs", put).await {
+                    Some((201, _)) => {
+                        acknowledged.lock().await.insert(id);
+                        count.fetch_add(1, Ordering::SeqCst);
+                    }
+                    _ => return, // the crash
+                }
+            }
+        });
+    }
+    while count.load(Ordering::SeqCst) < 3_000 {
+        tokio::time::sleep(Duration::from_millis(1)).await; // the load itself is what is awaited
+    }
+    server.signal("-KILL");
+    while clients.join_next().await.is_some() {}
+    crash();
+    let acknowledged = std::mem::take(&mut *acknowledged.lock().await);
+    assert!((3_000..JOBS).contains(&acknowledged.len()), "the crash came too late");
+    acknowledged
+}
+
+async fn nothing_acknowledged_is_lost(home: Home) {
+    let acknowledged = puts_until(home.server().await, || {}).await;
+    let server = home.server().await;
+    let drained = drain(&server, "t", "1s").await;
+    let unique: HashSet<String> = drained.iter().cloned().collect();
+    assert_eq!(unique.len(), drained.len(), "each job once");
+    let lost: Vec<_> = acknowledged.difference(&unique).collect();
+    assert!(lost.is_empty(), "lost {} of {}: {lost:?}", lost.len(), acknowledged.len());
+    // What was under way may have been taken without an acknowledgement: one put a client.
+    assert!(unique.len() <= acknowledged.len() + 8);
+}
+
+async fn what_was_finished_or_deleted_stays_gone(home: Home) {
+    let mut server = home.server().await;
+    let jobs: Vec<_> = (0..300).map(|n| json!({"topic": "t", "id": format!("job:{n}")})).collect();
+    server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
+    let mut gone = HashSet::new();
+    for _ in 0..100 {
+        let (_, popped) = server.get("/topics/t/pop").await;
+        let job = &popped["jobs"][0];
+        let id = job["id"].as_str().expect("an id").to_owned();
+        let finish = json!({"reservation": job["reservation"]});
+        let (status, _) =
+            server.post(&format!("/jobs/{id}/finish"), finish).await.expect("an answer");
+        assert_eq!(status, 204);
+        gone.insert(id);
+    }
+    let (_, popped) = server.get("/topics/t/pop?ttr=1h").await;
+    let held = popped["jobs"][0].clone();
+    let left: Vec<String> =
+        (0..300).map(|n| format!("job:{n}")).filter(|id| !gone.contains(id)).collect();
+    let deletes: Vec<_> = left.iter().filter(|id| **id != held["id"]).take(50).collect();
+    let bodies: Vec<_> = deletes.iter().map(|id| json!({"id": id})).collect();
+    server.post("/batch/delete", json!({"jobs": bodies})).await.expect("an answer");
+    gone.extend(deletes.into_iter().cloned());
+    server.kill();
+
+    let server = home.server().await;
+    let drained: HashSet<String> = drain(&server, "t", "200ms").await.into_iter().collect();
+    assert_eq!(drained.len(), 300 - 150 - 1, "all but the gone and the held");
+    assert!(drained.is_disjoint(&gone));
+    // The reservation outlived the crash too.
+    let path = format!("/jobs/{}/finish", held["id"].as_str().expect("an id"));
+    let finish = json!({"reservation": held["reservation"]});
+    assert_eq!(server.post(&path, finish).await.expect("an answer").0, 204);
+}
+
+async fn a_held_job_comes_back_after_a_crash(home: Home) {
+    let mut server = home.server().await;
+    server.post("/jobs", json!({"topic": "t", "id": "a", "ttr": 1})).await.expect("an answer");
+    let (_, popped) = server.get("/topics/t/pop").await;
+    assert_eq!(popped["jobs"][0]["attempt"], 1);
+    server.kill();
+    let server = home.server().await;
+    let (_, popped) = server.get("/topics/t/pop?wait=10s").await;
+    assert_eq!(popped["jobs"][0]["attempt"], 2, "{popped}");
+}
+
+macro_rules! on_both {
+    ($($case:ident),+) => {$(
+        mod $case {
+            #[tokio::test(flavor = "multi_thread")]
+            async fn on_file() {
+                super::$case(super::Home::file()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn on_redis() {
+                super::$case(super::Home::redis()).await;
+            }
+        }
+    )+};
+}
+
+on_both!(
+    nothing_acknowledged_is_lost,
+    what_was_finished_or_deleted_stays_gone,
+    a_held_job_comes_back_after_a_crash
+);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_killed_under_load_has_lost_nothing_acknowledged() {
+    let mut home = Home::redis();
+    let server = home.server().await;
+    let redis = home.redis.as_mut().expect("a Redis");
+    let acknowledged = puts_until(server, || redis.kill()).await;
+    redis.resume();
+    let server = home.server().await;
+    let drained: HashSet<String> = drain(&server, "t", "1s").await.into_iter().collect();
+    let lost = acknowledged.difference(&drained).count();
+    assert_eq!(lost, 0, "of {}", acknowledged.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_server_delivers_what_a_killed_one_had_pending() {
+    let home = Home::redis();
+    let (mut first, second) = (home.server().await, home.server().await);
+    for number in 0..50 {
+        let put = json!({"topic": "t", "id": format!("job:{number}"), "delay": 0.4});
+        first.post("/jobs", put).await.expect("an answer");
+    }
+    first.kill();
+    let killed_at = Instant::now();
+    let drained = drain(&second, "t", "2s").await;
+    assert_eq!(drained.len(), 50);
+    // Due within 0.4 s, found within timer.poll_interval (0.5 s), then 2 s of quiet.
+    assert!(killed_at.elapsed() < Duration::from_secs(6), "{:?}", killed_at.elapsed());
+}

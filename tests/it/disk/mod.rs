@@ -1,0 +1,7 @@
+//! The real binary on disks that are full, fail, lose power, or are taken away under it.
+
+mod failing;
+mod full;
+mod power;
+mod replaced;
+mod shim;

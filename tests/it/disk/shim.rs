@@ -1,0 +1,165 @@
+//! A disk that can be broken: `shim.c`, preloaded into the server.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::support::{
+    free_port,
+    process::{Process, program},
+    shifted_clock::ShiftedClock,
+};
+
+/// The numbers of the errors that disks give.
+pub const EIO: i32 = 5;
+pub const ENOSPC: i32 = 28;
+pub const EDQUOT: i32 = 122;
+
+/// What can be set and read; as in `shim.c`.
+#[derive(Clone, Copy)]
+pub enum Field {
+    WriteError,
+    SyncError,
+    CapacityKib,
+    FullError,
+    Syncs,
+    ReadError,
+}
+
+/// A disk, with what its servers said.
+pub struct Disk {
+    dir: TempDir,
+    control: File,
+}
+
+impl Disk {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        for part in ["disk", "synced"] {
+            fs::create_dir(dir.path().join(part)).expect("made");
+        }
+        let file = dir.path().join("control");
+        fs::write(&file, [0; 24]).expect("written");
+        let control = File::options().read(true).write(true).open(file).expect("opened");
+        Self { dir, control }
+    }
+
+    /// What the server sees as the disk.
+    pub fn root(&self) -> PathBuf {
+        self.dir.path().join("disk")
+    }
+
+    pub fn set(&self, field: Field, value: i32) {
+        self.control.write_all_at(&value.to_ne_bytes(), field as u64 * 4).expect("written");
+    }
+
+    pub fn get(&self, field: Field) -> i32 {
+        let mut bytes = [0; 4];
+        self.control.read_exact_at(&mut bytes, field as u64 * 4).expect("read");
+        i32::from_ne_bytes(bytes)
+    }
+
+    /// A server whose data are two new directories deep on this disk.
+    pub async fn server(&self) -> Process {
+        self.server_with(&[shim().to_owned()], Vec::new()).await
+    }
+
+    /// The same, by this clock.
+    pub async fn server_by(&self, clock: &ShiftedClock) -> Process {
+        self.server_with(&[shim().to_owned(), clock.library()], clock.variables()).await
+    }
+
+    async fn server_with(
+        &self,
+        preloaded: &[PathBuf],
+        variables: Vec<(&'static str, PathBuf)>,
+    ) -> Process {
+        let mut command = program(&self.root(), &["--store", "file:./state/data"]);
+        let log = File::options().create(true).append(true).open(self.dir.path().join("log"));
+        command
+            .envs(variables)
+            .env("LD_PRELOAD", std::env::join_paths(preloaded).expect("paths"))
+            .env("DISK_ROOT", self.root())
+            .env("DISK_CONTROL", self.dir.path().join("control"))
+            .env("DISK_SYNCED", self.dir.path().join("synced"))
+            .stderr(log.expect("a log"));
+        Process::telling(free_port(), command).await
+    }
+
+    /// How often servers have said something with these words.
+    pub fn said(&self, words: &str) -> usize {
+        let log = fs::read_to_string(self.dir.path().join("log")).expect("a log");
+        log.lines().filter(|line| line.contains(words)).count()
+    }
+
+    /// Another folder, with what a power cut leaves of this disk: names whose directory was synced,
+    /// each with the bytes that were synced last.
+    pub fn after_a_power_cut(&self) -> TempDir {
+        let left = tempfile::tempdir().expect("a temporary folder");
+        self.restore("", left.path());
+        left
+    }
+
+    fn restore(&self, relative: &str, to: &Path) {
+        let copy =
+            |suffix: &str| self.dir.path().join("synced").join(relative.replace('/', "%") + suffix);
+        for line in fs::read_to_string(copy("%names")).unwrap_or_default().lines() {
+            let (kind, name) = line.split_at(1);
+            let path = if relative.is_empty() { name.into() } else { format!("{relative}/{name}") };
+            let to = to.join(name);
+            if kind == "d" {
+                fs::create_dir(&to).expect("made");
+                self.restore(&path, &to);
+            } else {
+                let synced = self.dir.path().join("synced").join(path.replace('/', "%"));
+                fs::write(to, fs::read(synced).unwrap_or_default()).expect("written");
+            }
+        }
+    }
+}
+
+/// What `readyz` says: its status, and all of its answer.
+pub async fn readiness(server: &Process) -> (u16, String) {
+    let (status, answer) = server.get("/readyz").await;
+    (status, answer.to_string())
+}
+
+/// Asks again until `holds`, for at most two minutes.
+pub async fn until<T>(mut ask: impl AsyncFnMut() -> T, holds: impl Fn(&T) -> bool) -> T
+where
+    T: std::fmt::Debug,
+{
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        let answer = ask().await;
+        if holds(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < end, "still {answer:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event tells of it
+    }
+}
+
+/// The compiled `shim.c`, made once.
+fn shim() -> &'static Path {
+    static SHIM: OnceLock<PathBuf> = OnceLock::new();
+    SHIM.get_or_init(|| {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        // Other test processes may be at it too.
+        let (own, made) =
+            (dir.join(format!("disk-{}.so", std::process::id())), dir.join("disk.so"));
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/disk/shim.c");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(&own).arg(source);
+        assert!(compiler.status().expect("a C compiler").success());
+        fs::rename(own, &made).expect("renamed");
+        made
+    })
+}

@@ -1,0 +1,153 @@
+//! A wall clock that jumps: nothing is delivered early, taken from its holder or deleted by it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{
+    Redis, free_port,
+    process::{Process, program},
+    shifted_clock::{ShiftedClock, seconds_until},
+};
+
+const DAY: i64 = 86_400;
+
+struct Server {
+    process: Process,
+    clock: ShiftedClock,
+    _dir: TempDir,
+    _redis: Option<Redis>,
+}
+
+impl Server {
+    async fn on_file() -> Self {
+        let (clock, dir) = (ShiftedClock::new(), tempfile::tempdir().expect("a folder"));
+        let mut command = program(dir.path(), &["--store", "file:./data"]);
+        command.envs(clock.variables());
+        let process = Process::spawned(free_port(), command).await;
+        Self { process, clock, _dir: dir, _redis: None }
+    }
+
+    async fn on_redis() -> Self {
+        let (clock, dir) = (ShiftedClock::new(), tempfile::tempdir().expect("a folder"));
+        let redis = Redis::with_variables(&["--appendonly", "yes"], clock.variables());
+        let process = Process::start(dir.path(), &["--store", &redis.url()]).await;
+        Self { process, clock, _dir: dir, _redis: Some(redis) }
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        let (status, answer) = self.process.post(path, body).await.expect("an answer");
+        assert!((200..300).contains(&status), "{path}: {status} {answer}");
+        answer
+    }
+
+    async fn pop(&self, topic: &str, wait: &str) -> Value {
+        let (_, mut popped) = self.process.get(&format!("/topics/{topic}/pop?wait={wait}")).await;
+        popped["jobs"].take()
+    }
+
+    async fn state(&self, id: &str) -> Value {
+        self.process.get(&format!("/jobs/{id}")).await.1["state"].take()
+    }
+
+    /// Moves the clock, and waits until the server has counted so many jumps.
+    async fn jump(&self, seconds: i64, jumps: u32) {
+        self.clock.set(seconds);
+        let counted = format!("delay_queue_clock_jumps_total {jumps}\n");
+        let end = Instant::now() + Duration::from_secs(30);
+        while !self.process.text("/metrics").await.contains(&counted) {
+            assert!(Instant::now() < end, "the jump is not counted");
+            tokio::time::sleep(Duration::from_millis(20)).await; // the timers' looks are awaited
+        }
+    }
+}
+
+async fn a_jump_there_and_back_changes_nothing(server: Server) {
+    for (id, delay) in [("dead", "0s"), ("held", "0s"), ("later", "1h")] {
+        server.post("/jobs", json!({"topic": id, "id": id, "delay": delay})).await;
+    }
+    let dead = server.pop("dead", "10s").await[0]["reservation"].take();
+    server.post("/jobs/dead/bury", json!({"reservation": dead})).await;
+    let held = server.pop("held", "10s").await[0]["reservation"].take();
+
+    server.jump(15 * DAY, 1).await;
+    // Each timer goes through several times meanwhile.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(server.pop("held,later", "0s").await, json!([]), "held by another, and not due");
+    for (id, state) in [("dead", "dead"), ("held", "reserved"), ("later", "delayed")] {
+        assert_eq!(server.state(id).await, state);
+    }
+    let (status, ready) = server.process.get("/readyz").await;
+    assert_eq!((status, &ready["reasons"]), (200, &json!(["clock_jumped"])), "{ready}");
+
+    server.jump(0, 2).await;
+    server.post("/jobs/held/finish", json!({"reservation": held})).await;
+    assert_eq!(server.state("dead").await, "dead");
+    server.post("/jobs", json!({"topic": "next", "delay": "200ms"})).await;
+    assert_eq!(server.pop("next", "10s").await.as_array().expect("jobs").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jump_there_and_back_changes_nothing_on_file() {
+    a_jump_there_and_back_changes_nothing(Server::on_file().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jump_there_and_back_changes_nothing_on_redis() {
+    a_jump_there_and_back_changes_nothing(Server::on_redis().await).await;
+}
+
+/// How many seconds are left of a job's TTR by the true time, which the server does not have.
+async fn ttr_left(server: &Server, id: &str) -> i64 {
+    seconds_until(&server.process.get(&format!("/jobs/{id}")).await.1["reserved_until"])
+}
+
+async fn jobs_are_touched_though_the_clock_jumps(server: Server) {
+    server.post("/jobs", json!({"topic": "t", "id": "before", "ttr": "1h"})).await;
+    let before = server.pop("t", "10s").await[0]["reservation"].take();
+    server.jump(DAY, 1).await;
+    server.post("/jobs", json!({"topic": "t", "id": "during", "ttr": "1h"})).await;
+    let during = server.pop("t", "10s").await[0]["reservation"].take();
+    server.post("/jobs/before/touch", json!({"reservation": before, "ttr": "2h"})).await;
+    server.post("/jobs/during/touch", json!({"reservation": during, "ttr": "2h"})).await;
+    let left = ttr_left(&server, "during").await - DAY;
+    assert!((7_000..=7_200).contains(&left), "{left} s are left of its TTR by the new clock");
+    server.jump(0, 2).await;
+    let left = ttr_left(&server, "before").await;
+    assert!((7_000..=7_203).contains(&left), "{left} s are left of its TTR by the old clock");
+    for (id, reservation) in [("before", before), ("during", during)] {
+        server.post(&format!("/jobs/{id}/finish"), json!({"reservation": reservation})).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_touched_though_the_clock_jumps_on_file() {
+    jobs_are_touched_though_the_clock_jumps(Server::on_file().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_touched_though_the_clock_jumps_on_redis() {
+    jobs_are_touched_though_the_clock_jumps(Server::on_redis().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_file_a_ttr_ends_in_time_though_the_clock_is_set_back() {
+    let server = Server::on_file().await;
+    server.post("/jobs", json!({"topic": "t", "ttr": "2s"})).await;
+    assert_eq!(server.pop("t", "10s").await[0]["attempt"], 1);
+    server.jump(-DAY, 1).await;
+    assert_eq!(server.pop("t", "30s").await[0]["attempt"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_file_a_job_keeps_its_holder_though_the_clock_is_set_forward() {
+    let server = Server::on_file().await;
+    server.post("/jobs", json!({"topic": "t", "id": "a", "ttr": "1h"})).await;
+    assert_eq!(server.pop("t", "10s").await[0]["attempt"], 1);
+    server.jump(DAY, 1).await;
+    let (_, held) = server.process.get("/topics/t").await;
+    assert_eq!(held["reserved"], 1, "{held}");
+    let left = ttr_left(&server, "a").await - DAY;
+    assert!((3_000..=3_600).contains(&left), "{left} s are left of the TTR");
+}

@@ -1,0 +1,57 @@
+//! A Redis Cluster: a master is killed, slots are moved, servers are killed.
+
+use std::time::Duration;
+
+use crate::{faults::scenario::Scenario, support::cluster::Cluster};
+
+fn settings(cluster: &Cluster) -> String {
+    format!("url = {:?}\nack = \"replica\"", cluster.url())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn promises_hold_while_a_master_is_killed_and_its_replica_promoted() {
+    let mut cluster = Cluster::start();
+    let mut scenario = Scenario::start(&settings(&cluster)).await;
+    let slot = cluster.slots_in_use(0)[0];
+    let mut promoted = 0;
+    let failures = scenario
+        .round("master killed, replica promoted", || {
+            cluster.kill(0);
+            promoted = cluster.wait_for_failover(slot, 0);
+            // Without a replica nothing of its slots is acknowledged, so the fault ends here.
+            cluster.resume(&[0]);
+        })
+        .await;
+    assert_ne!(promoted, 0);
+    assert!(failures > 0, "no call met the fault");
+    scenario.promises_hold(&cluster.masters()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn promises_hold_while_slots_with_buckets_move() {
+    let cluster = Cluster::start();
+    let mut scenario = Scenario::start(&settings(&cluster)).await;
+    let slots = cluster.slots_in_use(0);
+    assert!(slots.len() >= 3, "the buckets of a third of the slots: {slots:?}");
+    let mut open = Vec::new();
+    for to in [1, 2, 0] {
+        scenario
+            .round(&format!("slots moved to {to}"), || {
+                cluster.move_slots(&slots, to, Duration::from_secs(1));
+            })
+            .await;
+        assert!(slots.iter().all(|&slot| cluster.master_of(slot) == Some(to)));
+        open.push((0..3).map(|node| cluster.connections(node)).sum::<usize>());
+    }
+    assert!(open[2] <= open[0] + 6, "connections to the masters: {open:?}");
+    scenario.promises_hold(&cluster.masters()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn promises_hold_while_each_server_is_killed_in_turn() {
+    let cluster = Cluster::start();
+    let mut scenario = Scenario::start(&settings(&cluster)).await;
+    let failures = scenario.round_of_killed_servers().await;
+    assert!(failures > 0, "no call met the fault");
+    scenario.promises_hold(&cluster.masters()).await;
+}

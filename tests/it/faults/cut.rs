@@ -1,0 +1,93 @@
+//! Between the servers and a Redis: a black hole, resets, answers that end in the middle.
+
+use std::{thread::sleep, time::Duration};
+
+use crate::{
+    faults::{redis::Pair, scenario::Scenario},
+    support::proxy::{Mode, Proxy},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn promises_hold_while_the_way_to_redis_is_a_black_hole_and_then_cut() {
+    let pair = Pair::start();
+    let proxy = Proxy::start(pair.master.port()).await;
+    let mut scenario = Scenario::start(&pair.settings(proxy.port)).await;
+    let mut open = vec![pair.connections()];
+    // What nobody is told of at first may be of nobody but timers.
+    while open.len() < 3 || scenario.unavailable("unknown") == 0 {
+        assert!(open.len() < 5, "no call was under way");
+        let ([there, back], cut) = (proxy.swallowed(), proxy.cut());
+        let failures = scenario
+            .round("a black hole, then cut", || {
+                proxy.set(Mode::Mute);
+                sleep(Duration::from_millis(500)); // what is under way is done, and not told
+                proxy.set(Mode::Swallow);
+                sleep(Duration::from_secs(4)); // shorter than an answer is awaited
+                proxy.set(Mode::Cut);
+                sleep(Duration::from_secs(1)); // new connections meet it too
+                proxy.set(Mode::Pass);
+            })
+            .await;
+        assert!(failures > 0, "no call met the fault");
+        let now = proxy.swallowed();
+        assert!(now[0] > there && now[1] > back, "{there} and {back}, then {now:?} bytes");
+        // Each server has three: for calls, for writes, and for news.
+        assert!(proxy.cut() >= cut + 6, "{cut}, then {} connections were reset", proxy.cut());
+        open.push(pair.connections());
+    }
+    assert!(open.iter().all(|now| *now <= open[0] + 4), "connections to the master: {open:?}");
+    scenario.promises_hold(&[pair.master.port()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn promises_hold_while_connections_to_redis_are_dead_and_nobody_says_so() {
+    let pair = Pair::start();
+    let proxy = Proxy::start(pair.master.port()).await;
+    let mut scenario = Scenario::start(&pair.settings(proxy.port)).await;
+    let mut open = vec![pair.connections()];
+    for _ in 0..2 {
+        let [there, _] = proxy.swallowed();
+        scenario
+            .round("connections dead", || {
+                proxy.set(Mode::Swallow);
+                sleep(Duration::from_secs(1)); // all that are in use have lost something
+                // New ones are well; these stay dead, until they are given up.
+                proxy.set(Mode::Pass);
+            })
+            .await;
+        assert!(proxy.swallowed()[0] > there, "nothing was lost");
+        // Answers are awaited for five seconds, once and not by one call after another.
+        let longest = scenario.longest();
+        assert!((4.0..8.5).contains(&longest.as_secs_f64()), "the longest call took {longest:?}");
+        open.push(pair.connections());
+    }
+    assert!(open.iter().all(|now| *now <= open[0] + 4), "connections to the master: {open:?}");
+    scenario.promises_hold(&[pair.master.port()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn promises_hold_while_answers_of_redis_end_in_the_middle() {
+    let pair = Pair::start();
+    let proxy = Proxy::start(pair.master.port()).await;
+    let mut scenario = Scenario::start(&pair.settings(proxy.port)).await;
+    let mut open = vec![pair.connections()];
+    for _ in 0..2 {
+        let bitten = proxy.bitten();
+        let failures = scenario
+            .round("answers end in the middle", || {
+                for _ in 0..10 {
+                    proxy.set(Mode::Bite);
+                    sleep(Duration::from_millis(200)); // all that are in use have an answer
+                    proxy.set(Mode::Pass);
+                    sleep(Duration::from_millis(300)); // and new ones are taken into use
+                }
+            })
+            .await;
+        assert!(failures > 0, "no call met the fault");
+        assert!(proxy.bitten() >= bitten + 20, "{bitten}, then {} answers", proxy.bitten());
+        open.push(pair.connections());
+    }
+    assert!(scenario.unavailable("unknown") > 0, "no call was under way");
+    assert!(open.iter().all(|now| *now <= open[0] + 4), "connections to the master: {open:?}");
+    scenario.promises_hold(&[pair.master.port()]).await;
+}

@@ -1,0 +1,270 @@
+//! The judge against histories made by hand: it objects to each fault, and to nothing else.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Rule, judge};
+use crate::{
+    faults::history::{Answer, Ask, Call, Delivery, StoreResult},
+    support::scan::{Scan, Stored},
+};
+
+/// The store's clock at the begin of each history.
+const EPOCH: i64 = 1_763_690_000_000;
+
+fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn at(n: u64) -> i64 {
+    EPOCH + i64::try_from(n).expect("a short history")
+}
+
+/// From `start`, for 10 ms.
+fn call(start: u64, ask: Ask, outcome: StoreResult) -> Call {
+    Call { start: millis(start), end: millis(start + 10), ask, outcome }
+}
+
+fn put_with(start: u64, id: &str, delay: u64, outcome: StoreResult) -> Call {
+    let (id, body) = (Some(id.to_owned()), format!("body of {id}"));
+    call(start, Ask::Put { id, body, delay: millis(delay), max_attempts: 3 }, outcome)
+}
+
+fn put_at(start: u64, delay: u64) -> Call {
+    let done = Answer::Put { id: "a".to_owned(), due_at: at(start + 5 + delay) };
+    put_with(start, "a", delay, StoreResult::Done(done))
+}
+
+fn put() -> Call {
+    put_at(0, 0)
+}
+
+/// A delivery by a pop 5 ms after its start, for a second, of a job that fell due at 5.
+fn pop(start: u64, attempt: u32) -> Call {
+    pop_with(start, attempt, |_| {})
+}
+
+fn pop_with(start: u64, attempt: u32, change: impl FnOnce(&mut Delivery)) -> Call {
+    let mut job = Delivery {
+        id: "a".to_owned(),
+        body: "body of a".to_owned(),
+        attempt,
+        reservation: format!("r{attempt}"),
+        due_at: at(5),
+        reserved_until: at(start + 5 + 1000),
+        ttr: millis(1000),
+    };
+    change(&mut job);
+    call(start, Ask::Pop, StoreResult::Done(Answer::Popped(vec![job])))
+}
+
+fn finish(start: u64, attempt: u32, outcome: StoreResult) -> Call {
+    let (id, reservation) = ("a".to_owned(), format!("r{attempt}"));
+    call(start, Ask::Finish { id, reservation }, outcome)
+}
+
+fn finished(start: u64, attempt: u32) -> Call {
+    finish(start, attempt, StoreResult::Done(Answer::Finished))
+}
+
+fn released(start: u64, attempt: u32, delay: u64) -> Call {
+    let (id, reservation) = ("a".to_owned(), format!("r{attempt}"));
+    let done = StoreResult::Done(Answer::Released { due_at: at(start + 5 + delay) });
+    call(start, Ask::Release { id, reservation, delay: millis(delay) }, done)
+}
+
+fn deleted(start: u64, outcome: StoreResult) -> Call {
+    call(start, Ask::Delete { id: "a".to_owned() }, outcome)
+}
+
+fn refused(code: &str) -> StoreResult {
+    StoreResult::Refused(code.to_owned())
+}
+
+fn stored(sets: &[&str]) -> Scan {
+    let body = "\"body of a\"".to_owned();
+    let sets = sets.iter().map(ToString::to_string).collect();
+    BTreeMap::from([("a".to_owned(), Stored { bodies: vec![body], sets, attempts: 0 })])
+}
+
+/// The rules that the judge finds broken.
+fn broken(calls: &[Call], scan: &Scan) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = judge(calls, scan).iter().map(|found| found.rule).collect();
+    rules.sort();
+    rules.dedup();
+    rules
+}
+
+fn objects(calls: &[Call], rule: Rule) {
+    assert_eq!(broken(calls, &Scan::new()), [rule]);
+}
+
+fn is_content(calls: &[Call], scan: &Scan) {
+    let found = judge(calls, scan);
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[test]
+fn a_clean_history_is_clean() {
+    let late = |job: &mut Delivery| job.due_at = at(1200);
+    let clean = [
+        put(),
+        pop(20, 1),
+        released(100, 1, 1000),
+        finish(150, 1, refused("reservation_lost")),
+        // The TTR of this one runs out, and a later finish of it is refused.
+        pop_with(1200, 2, late),
+        pop_with(2300, 3, late),
+        finish(2350, 2, refused("reservation_lost")),
+        finished(2400, 3),
+        deleted(2500, refused("job_not_found")),
+    ];
+    is_content(&clean, &Scan::new());
+    is_content(&[put()], &stored(&["{dq:0}:ready:t"]));
+    is_content(&[put(), deleted(20, StoreResult::Done(Answer::Deleted))], &Scan::new());
+}
+
+#[test]
+fn what_is_unknown_may_have_gone_either_way() {
+    let unknown_put = put_with(0, "a", 0, StoreResult::Unknown);
+    is_content(std::slice::from_ref(&unknown_put), &Scan::new());
+    is_content(std::slice::from_ref(&unknown_put), &stored(&["{dq:0}:ready:t"]));
+    let exists = put_with(30, "a", 0, refused("job_exists"));
+    is_content(&[unknown_put.clone(), exists], &stored(&["{dq:0}:ready:t"]));
+    is_content(&[unknown_put, pop(20, 1), finished(40, 1)], &Scan::new());
+    let unknown = finish(40, 1, StoreResult::Unknown);
+    is_content(&[put(), pop(20, 1), unknown.clone()], &Scan::new());
+    let again = finish(60, 1, refused("job_not_found"));
+    is_content(&[put(), pop(20, 1), unknown.clone(), again], &Scan::new());
+    is_content(&[put(), pop(20, 1), unknown, pop(1100, 2), finished(1120, 2)], &Scan::new());
+    // A pop without an answer took an attempt.
+    let lost = call(20, Ask::Pop, StoreResult::Unknown);
+    is_content(&[put(), lost, pop(1100, 2), finished(1120, 2)], &Scan::new());
+}
+
+#[test]
+fn a_job_without_an_id_is_known_by_its_body_and_only_once() {
+    let ask = || Ask::Put {
+        id: None,
+        body: "body of a".to_owned(),
+        delay: Duration::ZERO,
+        max_attempts: 3,
+    };
+    let unknown = call(0, ask(), StoreResult::Unknown);
+    is_content(&[unknown.clone(), pop(20, 1), finished(40, 1)], &Scan::new());
+    let twin = pop_with(60, 1, |job| {
+        job.id = "b".to_owned();
+        job.reservation = "r9".to_owned();
+    });
+    objects(&[unknown, pop(20, 1), finished(40, 1), twin], Rule::NeverPut);
+    let refused = call(0, ask(), refused("store_unavailable"));
+    objects(&[refused, pop(20, 1), finished(40, 1)], Rule::NeverPut);
+}
+
+#[test]
+fn it_objects_to_a_lost_job() {
+    objects(&[put()], Rule::Lost);
+    objects(&[put(), pop(20, 1)], Rule::Lost);
+    objects(&[put(), deleted(20, refused("job_not_found"))], Rule::Lost);
+    let away = finish(40, 1, refused("store_unavailable"));
+    objects(&[put(), pop(20, 1), away], Rule::Lost);
+    let unknown = put_with(0, "a", 0, StoreResult::Unknown);
+    objects(&[unknown, put_with(20, "a", 0, refused("job_exists"))], Rule::Lost);
+}
+
+#[test]
+fn it_objects_to_what_was_never_put() {
+    objects(&[pop(20, 1), finished(40, 1)], Rule::NeverPut);
+    let refused_put = put_with(0, "a", 0, refused("store_unavailable"));
+    objects(&[refused_put.clone(), pop(20, 1), finished(40, 1)], Rule::NeverPut);
+    assert_eq!(broken(&[refused_put], &stored(&["{dq:0}:ready:t"])), [Rule::NeverPut]);
+    let exists = put_with(0, "a", 0, refused("job_exists"));
+    objects(&[exists], Rule::NeverPut);
+    // Not even by a put that comes later.
+    let put_later = [pop(0, 1), put_at(100, 0), finished(200, 1)];
+    assert!(broken(&put_later, &Scan::new()).contains(&Rule::NeverPut));
+}
+
+#[test]
+fn it_objects_to_another_body() {
+    let other = pop_with(20, 1, |job| job.body = "another".to_owned());
+    objects(&[put(), other, finished(40, 1)], Rule::OtherBody);
+    let mut scan = stored(&["{dq:0}:ready:t"]);
+    scan.entry("a".to_owned()).or_default().bodies = vec!["\"another\"".to_owned()];
+    assert_eq!(broken(&[put()], &scan), [Rule::OtherBody]);
+}
+
+#[test]
+fn it_objects_to_an_early_delivery_by_either_clock() {
+    let told_right = pop_with(100, 1, |job| {
+        job.due_at = at(505);
+        job.reserved_until = at(1600);
+    });
+    objects(&[put_at(0, 500), told_right, finished(200, 1)], Rule::Early);
+    let early_by_the_store = pop_with(20, 1, |job| job.due_at = at(26));
+    objects(&[put(), early_by_the_store, finished(40, 1)], Rule::Early);
+    let due_before_its_put = pop_with(20, 1, |job| job.due_at = at(4));
+    objects(&[put(), due_before_its_put, finished(40, 1)], Rule::Early);
+    objects(&[put(), pop(20, 1), released(40, 1, 500), pop(100, 2), finished(120, 2)], Rule::Early);
+}
+
+#[test]
+fn it_objects_to_two_holders() {
+    objects(&[put(), pop(20, 1), pop(900, 2), finished(950, 2)], Rule::TwoHolders);
+    // By the store's clock a millisecond too soon, by the clients' perhaps not.
+    let soon = pop_with(1020, 2, |job| job.reserved_until = at(1024 + 1000));
+    objects(&[put(), pop(20, 1), soon, finished(1050, 2)], Rule::TwoHolders);
+    // A finish that was surely not done lets nobody else in.
+    let away = finish(40, 1, refused("store_unavailable"));
+    objects(&[put(), pop(20, 1), away, pop(900, 2), finished(950, 2)], Rule::TwoHolders);
+}
+
+#[test]
+fn it_objects_to_a_stale_finish_or_release_that_was_accepted() {
+    objects(&[put(), pop(20, 1), pop(1100, 2), finished(1200, 1)], Rule::StaleAccepted);
+    let calls = [put(), pop(20, 1), pop(1100, 2), released(1200, 1, 0), finished(1300, 2)];
+    objects(&calls, Rule::StaleAccepted);
+}
+
+#[test]
+fn it_objects_to_a_live_finish_that_was_refused() {
+    let lost = finish(40, 1, refused("reservation_lost"));
+    objects(&[put(), pop(20, 1), lost, pop(1100, 2), finished(1200, 2)], Rule::LiveRefused);
+    let gone = finish(40, 1, refused("job_not_found"));
+    assert_eq!(broken(&[put(), pop(20, 1), gone], &Scan::new()), [Rule::Lost, Rule::LiveRefused]);
+}
+
+#[test]
+fn it_objects_to_a_delivery_after_the_end() {
+    objects(&[put(), pop(20, 1), finished(40, 1), pop(60, 2)], Rule::AfterTheEnd);
+    // While the finish was under way, too: the pop came after it, or it came too late.
+    objects(&[put(), pop(20, 1), finished(1100, 1), pop(1105, 2)], Rule::AfterTheEnd);
+    let deleted = || deleted(40, StoreResult::Done(Answer::Deleted));
+    objects(&[put(), deleted(), pop(60, 1)], Rule::AfterTheEnd);
+    objects(&[put(), pop(20, 1), deleted(), finished(60, 1)], Rule::AfterTheEnd);
+    assert_eq!(broken(&[put(), deleted()], &stored(&["{dq:0}:ready:t"])), [Rule::AfterTheEnd]);
+}
+
+#[test]
+fn it_objects_to_attempts_that_do_not_grow_or_never_end() {
+    let again = pop_with(1100, 1, |job| job.reservation = "r9".to_owned());
+    objects(&[put(), pop(20, 1), again, finished(1120, 1)], Rule::Attempts);
+    objects(&[put(), pop(20, 4), finished(40, 4)], Rule::Attempts);
+    let two_then_one = [put(), pop(20, 2), pop(1100, 1), finished(1200, 2)];
+    assert!(broken(&two_then_one, &Scan::new()).contains(&Rule::Attempts));
+}
+
+#[test]
+fn it_objects_to_a_job_in_two_sets_or_in_none() {
+    for sets in [&["{dq:0}:ready:t", "{dq:0}:reserved:t"][..], &[]] {
+        assert_eq!(broken(&[put()], &stored(sets)), [Rule::Sets]);
+    }
+    let mut scan = stored(&["{dq:0}:ready:t"]);
+    scan.entry("a".to_owned()).or_default().bodies.clear();
+    assert_eq!(broken(&[put()], &scan), [Rule::Sets]);
+}
+
+#[test]
+fn it_objects_to_an_error_that_does_not_say_what_it_changed() {
+    let wrong = || StoreResult::Wrong("500".to_owned());
+    objects(&[put_with(0, "a", 0, wrong())], Rule::WrongAnswer);
+}

@@ -1,0 +1,105 @@
+//! One Redis: it is killed and comes back; so are the servers.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    faults::{judge::Rule, scenario::Scenario},
+    support::{Redis, resp},
+};
+
+/// What tells one life of a Redis from another.
+fn run_id(redis: &Redis) -> String {
+    let info = resp::ask(redis.port(), &["INFO", "server"]).expect("an answer");
+    info.text().lines().find(|line| line.starts_with("run_id:")).expect("a run id").to_owned()
+}
+
+fn settings(redis: &Redis) -> String {
+    format!("url = {:?}", redis.url())
+}
+
+/// Connections to it, but for the one that asks.
+fn connections(redis: &Redis) -> usize {
+    let list = resp::ask(redis.port(), &["CLIENT", "LIST"]).expect("an answer");
+    list.text().lines().count() - 1
+}
+
+/// A master and its only replica, without anybody to promote that.
+pub struct Pair {
+    pub master: Redis,
+    pub replica: Redis,
+}
+
+impl Pair {
+    pub fn start() -> Self {
+        // A replica should have its data at once, not after the 5 s in which others may come.
+        let arguments = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0"];
+        let master = Redis::with(&arguments);
+        let follow = ["--replicaof", "127.0.0.1", &master.port().to_string()];
+        let replica = Redis::with(&[&arguments[..], &follow].concat());
+        let end = Instant::now() + Duration::from_secs(20);
+        while resp::ask(master.port(), &["WAIT", "1", "100"]) != Some(resp::Reply::Number(1)) {
+            assert!(Instant::now() < end, "the replica does not follow");
+        }
+        Self { master, replica }
+    }
+
+    /// Settings with the master at `port`, behind a proxy or not.
+    pub fn settings(&self, port: u16) -> String {
+        format!("url = \"redis://127.0.0.1:{port}/\"\nack = \"replica\"")
+    }
+
+    /// Connections to the master, but for the one that asks and the replica's.
+    pub fn connections(&self) -> usize {
+        connections(&self.master) - 1
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn promises_hold_while_redis_is_killed_and_started_again() {
+    // With everysec a killed Redis forgets what it acknowledged while the disk was busy: it does
+    // not write to its log as long as an fsync of it is under way, for up to two seconds.
+    let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let mut scenario = Scenario::start(&settings(&redis)).await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let before = run_id(&redis);
+        let failures = scenario
+            .round("redis killed", || {
+                redis.kill();
+                // Calls must meet it while it is away.
+                std::thread::sleep(Duration::from_millis(500));
+                redis.resume();
+            })
+            .await;
+        assert_ne!(run_id(&redis), before, "it is another process");
+        assert!(failures > 0, "no call met the fault");
+        open.push(connections(&redis));
+    }
+    assert!(open[2] <= open[0] + 2, "connections to redis: {open:?}");
+    scenario.promises_hold(&[redis.port()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn promises_hold_while_each_server_is_killed_in_turn() {
+    let redis = Redis::start();
+    let mut scenario = Scenario::start(&settings(&redis)).await;
+    let failures = scenario.round_of_killed_servers().await;
+    assert!(failures > 0, "no call met the fault");
+    scenario.promises_hold(&[redis.port()]).await;
+}
+
+/// The judge and the load together: a store that does lose jobs is found out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_redis_that_forgets_what_it_had_is_noticed() {
+    let mut redis = Redis::with(&["--appendonly", "no"]);
+    let settings = format!("accept_data_loss = true\n{}", settings(&redis));
+    let mut scenario = Scenario::start(&settings).await;
+    scenario
+        .round("redis loses everything", || {
+            redis.kill();
+            redis.resume();
+        })
+        .await;
+    let (found, _) = scenario.end(&[redis.port()]).await;
+    assert!(found.iter().any(|objection| objection.rule == Rule::Lost), "{found:?}");
+}

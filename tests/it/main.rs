@@ -1,0 +1,12 @@
+//! All tests with real stores, real HTTP and the real binary, as one program: what they share is
+//! compiled and linked once.
+
+#[macro_use]
+mod support;
+
+mod api;
+mod crash;
+mod disk;
+mod faults;
+mod start;
+mod store;

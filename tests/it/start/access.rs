@@ -1,0 +1,292 @@
+//! Passwords and ACLs: who may not is refused with the reason, and no password is ever shown.
+
+use serde_json::json;
+
+use crate::{
+    start::outputs::{Logged, Place, store, text, untouched},
+    support::{
+        Redis,
+        process::Process,
+        resp::{Reply, ask},
+        shared_cluster,
+    },
+};
+
+const RIGHT: &str = "tRue-p4ss%word";
+const WRONG: &str = "gu3ssed-p4ssword";
+
+/// What an ACL must allow for a queue with the prefix `dq` on one Redis: as the README says it.
+const KEYS: &str = "~dq:layout ~{dq:*";
+const CHANNELS: &str = "resetchannels &{dq:*";
+const COMMANDS: &str = "-@all +info +scan +get +mget +set +eval +evalsha +time +exists \
+                        +hsetnx +hset +hget +hmget +hexists +hdel +hscan +zadd +zscore +zcard +zcount \
+                        +zrange +zrem +zremrangebyrank +zscan";
+/// So that servers tell each other; without it they look.
+const HINTS: &str = "+ssubscribe +spublish +pubsub|shardnumsub";
+
+/// The rule as the README has it, behind user and password.
+pub fn smallest() -> String {
+    format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}")
+}
+
+/// Makes a user with this rule, and nothing else; the URL.
+fn user(redis: &Redis, rule: &str) -> String {
+    let line = [&["ACL", "SETUSER", "me", "reset", "on", ">secret"], &words(rule)[..]].concat();
+    assert_eq!(ask(redis.port(), &line).expect("an answer").text(), "OK", "{rule}");
+    format!("redis://me:secret@127.0.0.1:{}/", redis.port())
+}
+
+fn words(rule: &str) -> Vec<&str> {
+    rule.split_whitespace().collect()
+}
+
+#[test]
+fn a_wrong_password_is_refused_and_no_password_is_shown() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let set = ask(redis.port(), &["CONFIG", "SET", "requirepass", RIGHT]).expect("an answer");
+    assert_eq!(set.text(), "OK");
+    let file = |name: &str, password: &str| place.file(name, &format!("{password}\nmore\n"));
+    let (right, wrong) = (file("right", RIGHT), file("wrong", WRONG));
+    let plain = redis.url();
+    let with = |login: &str| plain.replace("redis://", &format!("redis://{login}@"));
+    let encoded = RIGHT.replace('%', "%25");
+    let env = "DELAY_QUEUE__STORE__PASSWORD";
+    for (is_right, settings, environment) in [
+        (false, store(&with(&format!(":{WRONG}")), ""), vec![]),
+        (false, store(&with(&format!("default:{WRONG}")), ""), vec![]),
+        (false, store(&with(&format!("nobody:{encoded}")), ""), vec![]),
+        (false, store(&plain, &format!("password = \"{WRONG}\"")), vec![]),
+        (false, store(&plain, &format!("password_file = \"{wrong}\"")), vec![]),
+        (false, store(&plain, ""), vec![(env, WRONG)]),
+        (false, store(&plain, ""), vec![("DELAY_QUEUE__STORE__PASSWORD_FILE", &wrong[..])]),
+        (false, store(&plain, ""), vec![("DELAY_QUEUE__STORE__SENTINEL_PASSWORD", RIGHT)]),
+        (true, store(&with(&format!(":{encoded}")), ""), vec![]),
+        (true, store(&with(&format!("default:{encoded}")), ""), vec![]),
+        (true, store(&plain, &format!("username = \"default\"\npassword = \"{RIGHT}\"")), vec![]),
+        (true, store(&plain, &format!("password_file = \"{right}\"")), vec![]),
+        (true, store(&plain, ""), vec![(env, RIGHT)]),
+    ] {
+        let settings = format!("{settings}[log]\nfilter = \"trace\"\n");
+        let run = |command: &[&str]| {
+            let output = place.run(&settings, &environment, command);
+            let said = text(&output.stdout) + &text(&output.stderr);
+            let shown = [RIGHT, WRONG, &encoded].iter().any(|password| said.contains(password));
+            assert!(!shown, "{command:?} with {settings:?}: {said}");
+            assert!(!said.contains("panicked"), "{said}");
+            (output, said)
+        };
+        assert!(run(&["--check-config"]).0.status.success());
+        let (output, said) = run(&["doctor"]);
+        assert_eq!(output.status.success(), is_right, "{said}");
+        assert!(is_right || said.contains("see store.username and store.password"), "{said}");
+        // A server would go on; a move ends.
+        let (output, said) = match is_right {
+            true => run(&["export", "--force", "nothing.ndjson"]),
+            false => run(&[]),
+        };
+        assert_eq!(output.status.success(), is_right, "{said}");
+        if !is_right {
+            let last = said.lines().last().unwrap_or_default();
+            let words = ["delay-queue: failed to open Redis at 127.0.0.1", "store.password"];
+            assert!(words.iter().all(|word| last.contains(word)), "{said}");
+        }
+    }
+    // A server at work, which says all it can.
+    let url = with(&format!(":{encoded}"));
+    let settings = store(&url, "") + "[log]\nfilter = \"trace\"\n";
+    let said = Logged::start(&place, &settings).wait_for("serving");
+    assert!(![RIGHT, WRONG, &encoded].iter().any(|password| said.contains(password)), "{said}");
+    let keys = ask_with(&redis, &["KEYS", "*"]);
+    assert_eq!(keys.list().len(), 17, "the layout and 16 incarnations, by those who may: {keys:?}");
+}
+
+/// Asks as the one who knows the password.
+fn ask_with(redis: &Redis, words: &[&str]) -> Reply {
+    let mut connection = crate::support::resp::Connection::to(redis.port()).expect("it runs");
+    connection.ask(&["AUTH", RIGHT]).expect("an answer");
+    connection.ask(words).expect("an answer")
+}
+
+#[test]
+fn each_command_that_an_acl_forbids_is_named() {
+    let (place, redis) = (Place::new(), Redis::start());
+    for command in words(COMMANDS).into_iter().skip(1) {
+        let name = command.trim_start_matches('+');
+        // All but this one, once by what is forbidden and once by what is allowed.
+        let others: Vec<&str> = words(COMMANDS).into_iter().filter(|c| *c != command).collect();
+        let allowed = others.join(" ");
+        for rule in [format!("~* &* +@all -{name}"), format!("{KEYS} {CHANNELS} {allowed}")] {
+            let settings = store(&user(&redis, &rule), "");
+            place.refused(&settings, &["its ACL forbids this user what the queue needs", name]);
+            untouched(&redis);
+        }
+    }
+    let settings = store(&user(&redis, "~* &* +@all -zadd -evalsha"), "");
+    place.ill(&settings, &["allow +zadd +evalsha"]);
+    let confirmed = store(&user(&redis, "~* &* +@all -wait -config"), "ack = \"replica\"");
+    place.refused(&confirmed, &["ACL", "'wait'"]);
+    let info = ask(redis.port(), &["INFO", "server"]).expect("an answer");
+    if info.text().contains("redis_version:7.0") {
+        let synced = confirmed.replace("replica", "fsync");
+        place.refused(&synced, &["ACL", "'config|get'"]);
+    }
+    untouched(&redis);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_do_not_fit_the_prefix_are_refused_and_those_that_do_are_fine() {
+    let (place, redis) = (Place::new(), Redis::start());
+    for keys in [
+        "~dq:*",
+        "~{dq:*",
+        "~dq:layout ~{dq:[0-9]*",
+        "~dq:layout ~{dq:topics}:* ~{dq:0*",
+        "~dq:layout ~{dq:topics}:* ~{dq:1*",
+        "~other:layout ~{other:*",
+        "%R~dq:layout %R~{dq:*",
+        "",
+    ] {
+        let settings = store(&user(&redis, &format!("{keys} &* +@all")), "");
+        let words = ["ACL", "on the keys ~dq:layout ~{dq:*", "permissions to access"];
+        place.refused(&settings, &words);
+        untouched(&redis);
+        place.ill(&settings, &words);
+        untouched(&redis);
+    }
+    for (keys, prefix) in [(KEYS, "dq"), ("~*dq:*", "dq"), ("~other:layout ~{other:*", "other")] {
+        let url = user(&redis, &format!("{keys} &* +@all"));
+        let file = place.file("fits.toml", &store(&url, &format!("prefix = \"{prefix}\"")));
+        let server = Process::start(place.path(), &["--config", &file]).await;
+        let put = server.post("/jobs", json!({"topic": "t"})).await.expect("an answer");
+        assert_eq!(put.0, 201, "{put:?}");
+    }
+}
+
+/// Asks a server for everything that it can do; each must go well.
+pub async fn use_all(server: &Process) {
+    let client = reqwest::Client::new();
+    let send = async |method: &str, path: &str, body: &str| {
+        let method = method.parse().expect("a method");
+        let request = client.request(method, format!("{}{path}", server.base));
+        let answer = request.body(body.to_owned()).send().await.expect("an answer");
+        let status = answer.status();
+        let text = answer.text().await.expect("text");
+        assert!(status.is_success(), "{path}: {status} {text}");
+        serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default()
+    };
+    for id in ["a", "b", "c", "d", "e", "f"] {
+        let job = json!({"topic": "t", "id": id, "backoff": {"initial": 1, "max": "1h"}});
+        send("POST", "/jobs", &job.to_string()).await;
+    }
+    send("POST", "/jobs", r#"{"topic": "t", "id": "later", "delay": "1h"}"#).await;
+    send("POST", "/jobs", r#"{"topic": "soon", "id": "soon", "delay": "100ms"}"#).await;
+    let popped = send("GET", "/topics/t/pop?count=6&ttr=1h", "").await;
+    assert_eq!(popped["jobs"].as_array().map(Vec::len), Some(6), "{popped}");
+    send("POST", "/jobs/a/finish", "{}").await;
+    send("POST", "/jobs/b/release", r#"{"error": "busy"}"#).await;
+    send("POST", "/jobs/c/touch", "{}").await;
+    send("POST", "/jobs/d/bury", r#"{"error": "no"}"#).await;
+    send("POST", "/jobs/e/bury", "{}").await;
+    send("POST", "/jobs/e/kick", "").await;
+    send("PATCH", "/jobs/later", r#"{"delay": "2h"}"#).await;
+    send("GET", "/jobs/c", "").await;
+    send("GET", "/topics", "").await;
+    send("GET", "/topics/t", "").await;
+    send("GET", "/topics/t/jobs?state=delayed", "").await;
+    send("POST", "/topics/t/kick", "").await;
+    send("POST", "/topics/t/pause", "").await;
+    send("POST", "/topics/t/resume", "").await;
+    send("PUT", "/topics/t", r#"{"ttr": 7}"#).await;
+    send("DELETE", "/jobs/later", "").await;
+    send("DELETE", "/topics/t/jobs", "").await;
+    let soon = send("GET", "/topics/soon/pop?wait=10s", "").await;
+    assert_eq!(soon["jobs"][0]["id"], "soon", "{soon}");
+    send("GET", "/metrics", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_smallest_acl_is_enough_for_everything() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let url = user(&redis, &smallest());
+    let file = place.file("least.toml", &store(&url, ""));
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let other = Process::start(place.path(), &["--config", &file]).await;
+    use_all(&server).await;
+    place.well(&store(&url, ""), &["servers     2 of delay-queue at work", "appendfsync ?"]);
+    drop((server, other));
+    for command in [&["export", "all.ndjson"], &["import", "all.ndjson"]] {
+        let output = place.run(&store(&url, ""), &[], command);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    // Redis notes what it denied: nothing but what the doctor would like to know and, since 7.2, the name of the
+    // client's library.
+    let denied = ask(redis.port(), &["ACL", "LOG"]).expect("an answer");
+    let objects: Vec<String> = denied.list().iter().map(|entry| entry.texts()[7].clone()).collect();
+    let spared = ["config|get", "client|setinfo"];
+    assert!(objects.iter().all(|object| spared.contains(&object.as_str())), "{objects:?}");
+}
+
+#[test]
+fn rights_that_are_taken_away_are_missed_at_the_next_connection() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let rule = format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}");
+    let server = Logged::start(&place, &store(&user(&redis, &rule), ""));
+    let lost = [("-zadd", "allow +zadd"), ("resetkeys", "on the keys ~dq:layout ~{dq:*")];
+    for (before, (less, named)) in lost.into_iter().enumerate() {
+        let rules = [&["ACL", "SETUSER", "me"], &words(less)[..]].concat();
+        assert_eq!(ask(redis.port(), &rules).expect("an answer").text(), "OK");
+        ask(redis.port(), &["CLIENT", "KILL", "USER", "me"]).expect("an answer");
+        server.wait_for(named);
+        user(&redis, &rule);
+        // With its rights it goes on by itself.
+        server.wait_until("connected once more", |said| {
+            said.matches("connected to redis").count() == before + 1
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_cluster_the_smallest_acl_has_two_commands_more() {
+    let (place, cluster) = (Place::new(), shared_cluster::shared());
+    let prefix = shared_cluster::prefix();
+    let rule = smallest().replace("dq:", &format!("{prefix}:"));
+    let set = |more: &str| {
+        for node in 0..6 {
+            let rule = format!("{rule} {more}");
+            let line = [&["ACL", "SETUSER", "me", "reset", "on", ">secret"], &words(&rule)[..]];
+            assert_eq!(cluster.command(node, &line.concat()).text(), "OK");
+        }
+    };
+    let url = cluster.url().replace("://", "://me:secret@");
+    let settings = store(&url, &format!("prefix = \"{prefix}\""));
+    set("+cluster|info");
+    place.refused(&settings, &["ACL", "'cluster|slots'"]);
+    set("+cluster|slots");
+    place.refused(&settings, &["ACL", "'cluster|info'"]);
+    set("+cluster|slots +cluster|info");
+    let file = place.file("least.toml", &settings);
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    use_all(&server).await;
+    place.well(&settings, &["servers     1 of delay-queue at work"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_channels_a_server_warns_once_and_looks_instead() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let url = user(&redis, &format!("{KEYS} resetchannels +@all"));
+    let settings = store(&url, "");
+    let deaf = Logged::start(&place, &settings);
+    let file = place.file("deaf.toml", &settings);
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    use_all(&server).await;
+    let put = json!({"topic": "x", "id": "x"});
+    assert!(server.post("/jobs", put).await.is_some_and(|(status, _)| status == 201));
+    let popped = reqwest::get(format!("{}/topics/x/pop?wait=10s", deaf.base)).await;
+    let popped = popped.expect("an answer").text().await.expect("text");
+    assert!(popped.contains("\"id\":\"x\""), "the other server's job: {popped}");
+    // It tries again every second, and says it once.
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    let said = deaf.wait_for("falling back to polling");
+    let warnings: Vec<&str> = said.lines().filter(|line| !line.contains(" INFO ")).collect();
+    assert_eq!(warnings.len(), 1, "{said}");
+}

@@ -1,0 +1,217 @@
+//! `delay-queue bench` as its users run it: figures, clear words, nothing left behind.
+
+use serde_json::Value;
+
+use crate::{
+    start::output,
+    support::{
+        free_port,
+        process::{Process, program},
+    },
+};
+
+/// Runs a bench to its end; whether it went well, its JSON, and what it said.
+fn bench(dir: &std::path::Path, arguments: &[&str]) -> (bool, Value, String) {
+    let mut all = vec!["bench", "--json"];
+    all.extend(arguments);
+    let output = output(dir, &all);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!said.contains("panicked"), "{said}");
+    (output.status.success(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+}
+
+async fn jobs_left(server: &Process) -> usize {
+    server.get("/topics").await.1["topics"].as_array().expect("topics").len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_phase_has_figures_and_nothing_is_left_behind() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let spans = ["--late-jobs", "50", "--window", "1s", "--flow-time", "3s"];
+    for (batch, topics, ids) in [("1", "1", "own"), ("7", "3", "made")] {
+        let mut arguments = vec!["--url", &server.base, "--jobs", "500", "--batch", batch];
+        arguments.extend(["--topics", topics, "--pending", "100"]);
+        arguments.extend(["--ids", ids]);
+        arguments.extend(spans);
+        let (well, report, said) = bench(dir.path(), &arguments);
+        assert!(well, "{said}");
+        let figures = report["figures"].as_array().expect("figures");
+        let of = |phase: &str| {
+            let found = figures.iter().find(|f| f["peer"] == "delay-queue" && f["phase"] == phase);
+            found.unwrap_or_else(|| panic!("no {phase}: {report}"))
+        };
+        for (phase, jobs) in [("put", 500), ("pop", 500), ("lateness", 50)] {
+            let figures = of(phase);
+            assert_eq!(figures["jobs"], jobs, "{figures}");
+            assert!(figures["jobs_per_second"].as_f64().is_some_and(|rate| rate > 0.0));
+            let spread =
+                ["p50_ms", "p99_ms", "p99_9_ms", "max_ms"].map(|name| figures[name].as_f64());
+            assert!(spread.is_sorted() && spread[0] > Some(0.0), "{figures}");
+        }
+        assert_eq!(report["ids"], ids);
+        for phase in ["flow", "lateness"] {
+            let arrivals = of(phase);
+            for wrong in ["early", "lost", "doubled"] {
+                assert_eq!(arrivals[wrong], 0, "{wrong}: {arrivals}");
+            }
+        }
+        let flow = of("flow");
+        for figure in ["jobs", "jobs_per_second", "puts_per_second", "p50_ms"] {
+            assert!(flow[figure].as_f64().is_some_and(|value| value > 0.0), "{figure}: {flow}");
+        }
+        assert_eq!(jobs_left(&server).await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_get_a_line_a_phase() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let arguments = ["bench", "--url", &server.base, "--jobs", "200", "--phases", "put,pop,flow"];
+    let more = ["--flow-time", "3s"];
+    let output = output(dir.path(), &[&arguments[..], &more].concat());
+    let text = String::from_utf8(output.stdout).expect("text");
+    let line = |words: [&str; 2]| text.lines().find(|line| words.iter().all(|w| line.contains(w)));
+    for phase in ["put", "pop", "flow"] {
+        let line = line(["delay-queue ", phase]).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.contains("jobs/s") && line.contains("p99.9"), "{line}");
+    }
+    assert!(text.contains("µs of CPU a job"), "its own cost is stated: {text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bench_against_nothing_or_a_wrong_address_says_so() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let nothing = format!("http://127.0.0.1:{}", free_port());
+    for (url, words) in [
+        (nothing.as_str(), "failed to connect to 127.0.0.1"),
+        ("https://127.0.0.1:9277", "must be http://<host>:<port>"),
+        ("http://", "must be http://<host>:<port>"),
+        ("http://no.such.host.invalid:1", "no address that can be reached"),
+    ] {
+        let (well, _, said) = bench(dir.path(), &["--url", url, "--jobs", "10"]);
+        assert!(!well && said.contains(words), "{url}: {said}");
+    }
+    for (arguments, words) in [
+        (["--phases", "push"], "possible values: put, pop, flow, lateness"),
+        (["--window", "soon"], "must be a duration"),
+        (["--ids", "theirs"], "possible values: own, made"),
+        (["--due-in", "5"], "lacks a unit"),
+        (["--rate", "0"], "0 is not in 1..=1000000"),
+        (["--flow-time", "2s"], "--flow-time must be at least 3s, 2 s more than --due-in"),
+        (["--phases", "put,flow"], "--phases must have a pop between put and flow"),
+        (["--batch", "101"], "101 is not in 1..=100"),
+        (["--jobs", "0"], "0 is not in 1.."),
+    ] {
+        let (well, _, said) = bench(dir.path(), &arguments);
+        assert!(!well && said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+/// A page of the jobs of every topic, until one has `count`.
+async fn jobs_put(server: &Process, count: usize) -> Vec<Value> {
+    loop {
+        for topic in server.get("/topics").await.1["topics"].as_array().expect("topics") {
+            let name = topic["topic"].as_str().expect("its name");
+            let path = format!("/topics/{name}/jobs?state=delayed&limit=1000");
+            let page = server.get(&path).await.1;
+            let jobs = page["jobs"].as_array().cloned().unwrap_or_default();
+            if jobs.len() >= count {
+                return jobs;
+            }
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // nothing tells how far it is
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn own_ids_scatter_and_differ_from_run_to_run() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let mut seen = std::collections::HashSet::new();
+    for batch in ["1", "10"] {
+        let arguments = ["bench", "--url", &server.base, "--jobs", "50", "--batch", batch];
+        let mut command = program(dir.path(), &[&arguments[..], &["--phases", "put,pop"]].concat());
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut child = command.spawn().expect("it runs");
+        let jobs = jobs_put(&server, 50).await;
+        let ids: Vec<String> =
+            jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect();
+        let runs: std::collections::HashSet<&str> = ids.iter().map(|id| &id[..15]).collect();
+        assert_eq!(runs.len(), 1, "one run, one mark: {ids:?}");
+        assert!(ids.iter().all(|id| id.starts_with("order-") && id.len() == 25), "{ids:?}");
+        let first_digits: std::collections::HashSet<&str> =
+            ids.iter().map(|id| &id[15..16]).collect();
+        assert_eq!(first_digits.len(), 10, "spread over all numbers: {ids:?}");
+        assert!(ids.into_iter().all(|id| seen.insert(id)), "an id came twice");
+        assert!(child.wait().expect("it ends").success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pops_begin_when_the_last_put_is_due_and_take_all() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    for (due_in, seconds) in [("0s", 0.0), ("2s", 2.0)] {
+        let arguments = ["--url", &server.base, "--jobs", "300", "--phases", "put,pop"];
+        let (well, report, said) =
+            bench(dir.path(), &[&arguments[..], &["--due-in", due_in]].concat());
+        assert!(well, "{said}");
+        let (put, pop) = (&report["figures"][0], &report["figures"][1]);
+        assert_eq!((&pop["phase"], &pop["jobs"]), (&"pop".into(), &300.into()));
+        let [put_began, put_for, pop_began] =
+            [&put["began"], &put["seconds"], &pop["began"]].map(|v| v.as_f64().expect("a time"));
+        let between = pop_began - (put_began + put_for);
+        assert!(between > seconds - 0.1, "the pops began {between} s after the puts: {report}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_bounds_what_a_flow_puts() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let arguments = ["--url", &server.base, "--phases", "flow", "--flow-time", "3s"];
+    let (well, report, said) = bench(dir.path(), &[&arguments[..], &["--rate", "50"]].concat());
+    assert!(well, "{said}");
+    // At most one put a producer more than the rate allows.
+    let jobs = report["figures"][0]["jobs"].as_u64().expect("a number");
+    assert!((1..=150 + 16).contains(&jobs), "{report}");
+    assert_eq!(report["rate"], 50);
+    assert_eq!(jobs_left(&server).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_answers_errors_ends_it_with_the_figures_so_far() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let arguments = ["--url", &server.base, "--jobs", "10", "--body", "300000", "--phases", "put"];
+    let (well, report, said) = bench(dir.path(), &arguments);
+    assert!(!well && said.contains("413") && said.contains("limits.max_body_bytes"), "{said}");
+    assert!(report["error"].as_str().is_some_and(|error| error.contains("413")), "{report}");
+    assert_eq!(report["figures"][0]["jobs"], 0, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_ends_it_with_the_figures_so_far_and_a_purge() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let arguments =
+        ["bench", "--json", "--url", &server.base, "--jobs", "100000000", "--phases", "put"];
+    let mut command = program(dir.path(), &arguments);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("it runs");
+    while jobs_left(&server).await == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // nothing tells that it began
+    }
+    let pid = child.id().to_string();
+    let sent = std::process::Command::new("kill").args(["-INT", &pid]).status();
+    assert!(sent.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("interrupted"), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(report["figures"][0]["jobs"].as_u64().is_some_and(|jobs| jobs > 0), "{report}");
+    assert_eq!(jobs_left(&server).await, 0);
+}

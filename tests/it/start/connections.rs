@@ -1,0 +1,383 @@
+//! Connections at their limits: when the server stops, when descriptors run out, when clients do
+//! not read, and when what they send is no request.
+
+use std::{
+    collections::BTreeSet,
+    io::{Read, Write},
+    net::TcpStream,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use socket2::{Domain, Socket, Type};
+
+use crate::{
+    start::{
+        memory::freeze,
+        outputs::{Logged, Place, store},
+    },
+    support::{Redis, process::Process},
+};
+
+/// What came back on a connection.
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// Connects as a client that takes in little at a time.
+pub fn slow_reader(address: &str) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(128 << 10).expect("a small buffer");
+    let address: std::net::SocketAddr = address.parse().expect("an address");
+    socket.connect(&address.into()).expect("connected");
+    socket.into()
+}
+
+/// Reads one answer; none if the connection ended before it was whole.
+pub fn read_answer(stream: &mut TcpStream) -> Option<Answer> {
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+    let mut seen = [0; 1024];
+    let end = loop {
+        let count = stream.peek(&mut seen).ok().filter(|&count| count > 0)?;
+        if let Some(at) = seen[..count].windows(4).position(|end| end == b"\r\n\r\n") {
+            break at + 4;
+        }
+    };
+    let mut head = vec![0; end];
+    stream.read_exact(&mut head).ok()?;
+    let head = String::from_utf8(head).expect("a head is text").to_lowercase();
+    let status = head.get(9..12)?.parse().ok()?;
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().expect("a number"))];
+    stream.read_exact(&mut body).ok()?;
+    Some(Answer { status, head, body })
+}
+
+pub fn ask(address: &str, request: &[u8]) -> Option<Answer> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.write_all(request).ok()?;
+    read_answer(&mut stream)
+}
+
+fn address(base: &str) -> String {
+    base.trim_start_matches("http://").to_owned()
+}
+
+/// Puts jobs until the server is gone, each on a connection of its own or all on one that is
+/// kept; counts what was answered and what was not.
+fn put_until_it_is_gone(address: &str, keeps: bool, stopped: &AtomicBool) -> (usize, usize) {
+    let (mut answered, mut lost) = (0, 0);
+    let mut kept: Option<TcpStream> = None;
+    loop {
+        let began = stopped.load(Ordering::SeqCst);
+        let Some(mut stream) = kept.take().or_else(|| TcpStream::connect(address).ok()) else {
+            return (answered, lost);
+        };
+        let close = if keeps { "" } else { "Connection: close\r\n" };
+        let body = r#"{"topic":"t"}"#;
+        let request = format!(
+            "POST /jobs HTTP/1.1\r\nHost: x\r\n{close}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let sent = stream.write_all(request.as_bytes());
+        match read_answer(&mut stream) {
+            Some(answer) => {
+                assert_eq!(answer.status, 201, "{}", answer.head);
+                answered += 1;
+                kept = (!answer.head.contains("connection: close")).then_some(stream);
+            }
+            // It came to a port that was being closed.
+            None if began && !keeps => {}
+            None => {
+                assert!(sent.is_ok(), "it was closed without a word: {sent:?}");
+                lost += 1;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_is_left_without_an_answer_when_the_server_stops_under_load() {
+    for round in 0..4 {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let mut server = Process::start(dir.path(), &[]).await;
+        let (stopped, address) = (Arc::new(AtomicBool::new(false)), address(&server.base));
+        let clients: Vec<_> = (0..40)
+            .map(|number| {
+                let (address, stopped) = (address.clone(), Arc::clone(&stopped));
+                thread::spawn(move || put_until_it_is_gone(&address, number % 2 == 0, &stopped))
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(300)).await; // until all of them are at work
+        stopped.store(true, Ordering::SeqCst);
+        server.signal("-TERM");
+        assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
+        let (mut answered, mut lost) = (0, 0);
+        for client in clients {
+            let (one, other) = client.join().expect("joined");
+            (answered, lost) = (answered + one, lost + other);
+        }
+        assert_eq!(lost, 0, "round {round}: of {} requests", answered + lost);
+        assert!(answered > 40, "{answered}");
+    }
+}
+
+/// Settings for one large job, whose answer no buffer of the kernel holds.
+const LARGE: &str = "[limits]\nmax_body_bytes = 33554432\nrequest_bytes = 35651584\n";
+
+/// A server with a job of 32 MB.
+async fn with_a_large_job(place: &Place, more: &str) -> Process {
+    let file = place.file("large.toml", &format!("{LARGE}{more}"));
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let body = "x".repeat(32_000_000);
+    let put = serde_json::json!({"topic": "t", "id": "large", "body": body, "delay": "1h"});
+    assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+    server
+}
+
+const LOOK: &[u8] = b"GET /jobs/large HTTP/1.1\r\nHost: x\r\n\r\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_being_written_is_written_to_its_end_when_the_server_stops() {
+    let place = Place::new();
+    let mut server = with_a_large_job(&place, "[server]\nshutdown_grace = \"60s\"\n").await;
+    let mut reader = slow_reader(&address(&server.base));
+    reader.write_all(LOOK).expect("sent");
+    let mut first = [0; 12];
+    reader.read_exact(&mut first).expect("it has begun");
+    assert_eq!(&first, b"HTTP/1.1 200");
+    server.signal("-TERM");
+    // Longer than a connection without a request in flight is left open.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut rest = Vec::new();
+    tokio::task::block_in_place(|| reader.read_to_end(&mut rest)).expect("read");
+    assert!(rest.len() > 32_000_000 && rest.ends_with(b"}\n"), "{} bytes came", rest.len());
+    assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_its_answer_is_cut() {
+    let place = Place::new();
+    let server = with_a_large_job(&place, "[server]\nwrite_timeout = \"1s\"\n").await;
+    let mut reader = slow_reader(&address(&server.base));
+    reader.write_all(LOOK).expect("sent");
+    // Then the server has accepted the connection, and it counts.
+    reader.read_exact(&mut [0; 12]).expect("it has begun");
+    let sockets = || {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs");
+        let target =
+            |file: std::io::Result<std::fs::DirEntry>| std::fs::read_link(file.ok()?.path()).ok();
+        let links: BTreeSet<_> = files.filter_map(target).collect();
+        links.iter().filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+    };
+    let (begin, open) = (Instant::now(), sockets());
+    while sockets() >= open {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it is still connected");
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event tells that it was cut
+    }
+    let mut rest = Vec::new();
+    let _ = reader.read_to_end(&mut rest);
+    assert!(rest.len() < 32_000_000, "{} bytes came", rest.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_begins_as_the_server_stops_is_answered_on_a_connection_that_was_idle() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut server = Process::start(dir.path(), &[]).await;
+    let address = address(&server.base);
+    let look = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut idle = TcpStream::connect(&address).expect("connected");
+    let mut half = TcpStream::connect(&address).expect("connected");
+    idle.write_all(look).expect("sent");
+    assert_eq!(read_answer(&mut idle).expect("an answer").status, 200);
+    half.write_all(b"GET /healthz HTTP").expect("sent");
+    server.signal("-TERM");
+    // From now on it is refused to connect.
+    while TcpStream::connect(&address).is_ok() {
+        tokio::time::sleep(Duration::from_millis(1)).await; // no event tells that it is closed
+    }
+    idle.write_all(look).expect("sent");
+    let answer = read_answer(&mut idle).expect("an answer");
+    assert!(answer.head.contains("connection: close"), "{}", answer.head);
+    let answer = read_answer(&mut half).expect("an answer");
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("shutting_down")));
+    assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_not_done_when_the_grace_is_over_is_told_so() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let file =
+        place.file("grace.toml", &(store(&redis.url(), "") + "[server]\nshutdown_grace = 0\n"));
+    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let _frozen = freeze(&redis);
+    let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
+    let put = "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{\"topic\":\"t\"}";
+    stream.write_all(put.as_bytes()).expect("sent");
+    // One that was asked for its body has had no answer yet.
+    let mut asked = TcpStream::connect(address(&server.base)).expect("connected");
+    let head =
+        "POST /jobs HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 13\r\n\r\n";
+    asked.write_all(head.as_bytes()).expect("sent");
+    assert_eq!(read_answer(&mut asked).expect("an answer").status, 100);
+    asked.write_all(b"{\"topic\":\"t\"}").expect("sent");
+    // The server reads in order of arrival: once this one is answered, those are being handled.
+    assert_eq!(server.get("/healthz").await.0, 200);
+    server.signal("-TERM");
+    for mut stream in [stream, asked] {
+        let answer = read_answer(&mut stream).expect("an answer");
+        let problem = answer.json();
+        assert_eq!((answer.status, problem["code"].as_str()), (503, Some("shutting_down")));
+        assert_eq!(problem["applied"], "unknown");
+        assert!(answer.head.contains("connection: close"), "{}", answer.head);
+    }
+    assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
+}
+
+#[test]
+fn idle_connections_are_closed_for_new_ones_when_descriptors_run_out() {
+    let place = Place::new();
+    let server = Logged::within(&place, "", &["prlimit", "--nofile=64:64"]);
+    let address = address(&server.base);
+    let idle: Vec<_> = (0..200).map(|_| TcpStream::connect(&address).expect("connected")).collect();
+    let look = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
+    for _ in 0..10 {
+        assert_eq!(ask(&address, look).expect("an answer").status, 200);
+    }
+    // Clients at work share what there is.
+    let served: Vec<Arc<AtomicUsize>> = (0..100).map(|_| Arc::default()).collect();
+    let clients: Vec<_> = served
+        .iter()
+        .map(|count| {
+            let (count, address) = (Arc::clone(count), address.clone());
+            thread::spawn(move || {
+                let mut kept: Option<TcpStream> = None;
+                while count.load(Ordering::Relaxed) < 20 {
+                    let stream = kept.take().or_else(|| TcpStream::connect(&address).ok());
+                    let Some(mut stream) = stream else { continue };
+                    let sent = stream.write_all(look);
+                    let Some(answer) = sent.ok().and_then(|()| read_answer(&mut stream)) else {
+                        continue;
+                    };
+                    count.fetch_add(1, Ordering::Relaxed);
+                    kept = (!answer.head.contains("connection: close")).then_some(stream);
+                }
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|client| client.join().expect("joined"));
+    let said = server.wait_for("no room for another connection");
+    assert_eq!(said.matches("no room for another connection").count(), 1, "{said}");
+    assert!(said.contains("limit=64"), "{said}");
+    drop(idle);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_accept_that_fails_for_want_of_descriptors_makes_room() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    // Lower than the server knows.
+    let lower = ["--pid", &server.id().to_string(), "--nofile=40:40"].map(str::to_owned);
+    assert!(Command::new("prlimit").args(lower).status().expect("prlimit runs").success());
+    let address = address(&server.base);
+    let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(&address).expect("connected")).collect();
+    let look = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    assert_eq!(ask(&address, look).expect("an answer").status, 200);
+    drop(idle);
+}
+
+#[test]
+fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
+    let place = Place::new();
+    let server = Logged::within(&place, "", &["prlimit", "--nofile=64:512"]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).expect("it runs");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
+    assert_eq!(line.split_whitespace().nth(3), Some("512"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_request_is_refused_as_every_request_is() {
+    let place = Place::new();
+    let file = place.file("timeout.toml", "[server]\nheader_timeout = \"1s\"\n");
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let long = "x".repeat(200_000);
+    for (request, status, code) in [
+        ("nonsense\r\n\r\n", 400, "invalid_request"),
+        ("\r\n\r\n\u{16}\u{3}\u{1}", 400, "invalid_request"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "invalid_request"),
+        ("GET / HTTP/3.7\r\n\r\n", 400, "invalid_request"),
+        ("POST /jobs HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, "invalid_request"),
+        (&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(150)), 431, "headers_too_large"),
+        (&format!("GET / HTTP/1.1\r\na: {long}\r\n\r\n"), 431, "headers_too_large"),
+        (&format!("GET /{long} HTTP/1.1\r\n\r\n"), 431, "headers_too_large"),
+        ("GET /healthz HTTP/1.1\r\nHost:", 408, "request_timeout"),
+    ] {
+        let shown = &request[..request.len().min(40)];
+        let answer = ask(&address(&server.base), request.as_bytes()).expect("an answer");
+        let problem = answer.json();
+        assert_eq!(answer.status, status, "{shown:?}: {}", answer.head);
+        assert!(answer.head.contains("content-type: application/problem+json"), "{}", answer.head);
+        assert_eq!(problem["code"], code, "{shown:?}");
+        assert_eq!((&problem["status"], &problem["applied"]), (&status.into(), &"no".into()));
+        let id = problem["request_id"].as_str().expect("text");
+        assert!(answer.head.contains(&format!("x-request-id: {id}\r\n")), "{}", answer.head);
+        assert!(answer.body.ends_with(b"}\n"), "{shown:?}");
+    }
+    // After a request on the same connection; and nothing at all is answered with nothing.
+    let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n").expect("sent");
+    assert_eq!(read_answer(&mut stream).expect("an answer").status, 200);
+    assert_eq!(read_answer(&mut stream).expect("an answer").status, 400);
+    let mut silent = TcpStream::connect(address(&server.base)).expect("connected");
+    assert!(read_answer(&mut silent).is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_says_it_is_too_large_is_refused_at_once() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let head =
+        |length| format!("POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+    let begin = Instant::now();
+    let answer = ask(&address(&server.base), format!("{}{{", head(9_000_000)).as_bytes());
+    assert_eq!(answer.expect("an answer").status, 413);
+    assert!(begin.elapsed() < Duration::from_secs(10), "it waited for the body");
+    // A client that reads only when it has sent everything sees the answer too.
+    let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
+    let body = "x".repeat(20_000_000);
+    stream.write_all(format!("{}{body}", head(body.len())).as_bytes()).expect("sent");
+    let answer = read_answer(&mut stream).expect("an answer");
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (413, Some("body_too_large")));
+    assert!(answer.head.contains("connection: close"), "{}", answer.head);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_sends_on_for_ever_after_its_answer_is_cut() {
+    let place = Place::new();
+    let file = place.file("cut.toml", "[server]\nwrite_timeout = \"1s\"\n");
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
+    let head = "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("sent");
+    assert_eq!(read_answer(&mut stream).expect("an answer").status, 413);
+    let begin = Instant::now();
+    // It never pauses for as long as a client may.
+    while stream.write_all(b"x").is_ok() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it is still read");
+        tokio::time::sleep(Duration::from_millis(100)).await; // the client's own pace
+    }
+}

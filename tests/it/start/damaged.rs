@@ -1,0 +1,199 @@
+//! A data directory of which bytes are not what was written: whatever they are, there is a way on,
+//! and nothing is delivered that was not put so.
+
+use std::{collections::HashMap, fs, path::Path, process::Output};
+
+use serde_json::{Value, json};
+
+use crate::support::process::{Process, program};
+
+/// So many single bytes are flipped, each in a copy of its own, unless `FLIPS` says how many.
+const FLIPS: u64 = 40;
+
+fn flips() -> u64 {
+    match std::env::var("FLIPS") {
+        Ok(text) => text.parse().expect("FLIPS: a number"),
+        Err(_) => FLIPS,
+    }
+}
+
+fn run(dir: &Path, arguments: &[&str]) -> Output {
+    program(dir, arguments).output().expect("the program runs")
+}
+
+fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("made");
+    for file in fs::read_dir(from).expect("a directory").map(|file| file.expect("a file")) {
+        if file.file_type().expect("a type").is_file() && file.file_name() != "ballast" {
+            fs::copy(file.path(), to.join(file.file_name())).expect("copied");
+        }
+    }
+}
+
+/// The jobs of an export by their ids.
+fn exported(file: &Path) -> HashMap<String, Value> {
+    let text = fs::read_to_string(file).expect("an export");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let jobs = lines.filter_map(|line| line.get("job").cloned());
+    jobs.map(|job| (job["id"].as_str().expect("an id").to_owned(), job)).collect()
+}
+
+/// A server that has put 60 jobs one by one and finished 20 of them, killed.
+async fn killed(dir: &Path) {
+    let mut server = Process::start(dir, &[]).await;
+    for n in 0..60 {
+        let put = json!({"topic": "t", "id": format!("job:{n}"), "body": n});
+        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+    }
+    for _ in 0..20 {
+        let (_, popped) = server.get("/topics/t/pop").await;
+        let job = &popped["jobs"][0];
+        let finish = json!({"reservation": job["reservation"]});
+        let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
+        assert_eq!(server.post(&path, finish).await.expect("an answer").0, 204);
+    }
+    server.kill();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flipped_byte_in_the_log_is_told_and_costs_no_job() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    killed(place.path()).await;
+    let wal = place.path().join("data/jobs.db-wal");
+    let mut log = fs::read(&wal).expect("the log");
+    let middle = log.len() / 2;
+    log[middle] ^= 1;
+    fs::write(&wal, &log).expect("written");
+    for arguments in [&["serve"][..], &["export", "a.ndjson"], &["doctor"]] {
+        let refused = run(place.path(), arguments);
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
+        let said = text(&refused);
+        for word in ["jobs.db-wal", "damaged at byte", "acknowledged", "doctor --repair"] {
+            assert!(said.contains(word), "{arguments:?}: {said}");
+        }
+    }
+    assert_eq!(fs::read(&wal).expect("the log"), log, "nothing was changed");
+
+    let repaired = run(place.path(), &["doctor", "--repair"]);
+    assert!(repaired.status.success(), "{}", text(&repaired));
+    assert!(text(&repaired).contains("data/damaged-"), "{}", text(&repaired));
+    let server = Process::start(place.path(), &[]).await;
+    let (_, popped) = server.get("/topics/t/pop?count=100").await;
+    let ids: Vec<&str> = popped["jobs"]
+        .as_array()
+        .expect("jobs")
+        .iter()
+        .map(|job| job["id"].as_str().expect("an id"))
+        .collect();
+    let expected: Vec<String> = (20..60).map(|n| format!("job:{n}")).collect();
+    // The damaged version of a page was followed by sound ones: nothing is lost, nothing comes back.
+    assert_eq!(ids, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_byte_is_flipped_there_is_a_way_on_and_no_job_changes() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    filled(place.path()).await;
+    let whole = run(place.path(), &["export", "whole.ndjson"]);
+    assert!(whole.status.success(), "{}", text(&whole));
+    let known = exported(&place.path().join("whole.ndjson"));
+    assert_eq!(known.len(), 388);
+    let file = fs::read(place.path().join("data/jobs.db")).expect("the file");
+    let (mut complete, mut random) = (0, 88_172_645_463_325_252_u64);
+    let (mut fewest, mut poorer, mut noticed) = (known.len(), 0, 0);
+    let flips = flips();
+    for flip in 0..flips {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let at = usize::try_from(random % file.len() as u64).expect("a place");
+        let here = place.path().join(format!("flip-{flip}"));
+        copy(&place.path().join("data"), &here.join("data"));
+        let mut bytes = file.clone();
+        bytes[at] ^= 1 << ((random >> 40) % 8);
+        fs::write(here.join("data/jobs.db"), &bytes).expect("written");
+
+        let plain = run(&here, &["export", "plain.ndjson"]);
+        assert!(matches!(plain.status.code(), Some(0 | 1)), "byte {at}: {}", text(&plain));
+        if plain.status.success() {
+            complete += 1;
+            check(&known, &exported(&here.join("plain.ndjson")), at, false);
+        }
+        let skipping = run(&here, &["export", "rest.ndjson", "--skip-damaged"]);
+        assert!(skipping.status.success(), "byte {at}: {}", text(&skipping));
+        let rest = exported(&here.join("rest.ndjson"));
+        check(&known, &rest, at, true);
+        fewest = fewest.min(rest.len());
+        poorer += u64::from(rest.len() < known.len());
+        let polled = run(&here, &["doctor"]);
+        assert!(matches!(polled.status.code(), Some(0 | 1)), "byte {at}: {}", text(&polled));
+        noticed += u64::from(!polled.status.success());
+        let repaired = run(&here, &["doctor", "--repair"]);
+        assert!(repaired.status.success(), "byte {at}: {}", text(&repaired));
+        let again = run(&here, &["export", "again.ndjson"]);
+        assert!(again.status.success(), "byte {at}: {}", text(&again));
+        check(&known, &exported(&here.join("again.ndjson")), at, true);
+        fs::remove_dir_all(&here).expect("removed");
+    }
+    println!(
+        "{flips} flips: {noticed} noticed by the doctor; {complete} exports as before; {poorer} exports of what can \
+         be read lack jobs, the poorest has {fewest} of {}",
+        known.len()
+    );
+}
+
+/// Each job is one that was put, as it was put; one whose attempts are damaged may be dead.
+fn check(known: &HashMap<String, Value>, found: &HashMap<String, Value>, at: usize, some: bool) {
+    assert!(some || found.len() == known.len(), "byte {at}: {} jobs, silently", found.len());
+    for (id, job) in found {
+        let known = known.get(id).unwrap_or_else(|| panic!("byte {at}: {id} was never put"));
+        for field in ["topic", "body", "created_at", "ttr_ms", "max_attempts", "backoff"] {
+            assert_eq!(job[field], known[field], "byte {at}: {field} of {id}");
+        }
+        let made_dead = job["state"] == "dead" && known["state"] != "dead";
+        if !made_dead {
+            for field in ["state", "due_at", "attempt", "reservation", "reserved_until", "died_at"]
+            {
+                assert_eq!(job[field], known[field], "byte {at}: {field} of {id}");
+            }
+        }
+    }
+}
+
+/// Jobs in every state, small ones and some of many pages; a server that has ended in order.
+async fn filled(dir: &Path) {
+    let mut server = Process::start(dir, &[]).await;
+    for batch in 0..8 {
+        let job = |n: u64| {
+            let body = "x".repeat(if n.is_multiple_of(20) { 9_000 } else { 40 });
+            let delay = if n.is_multiple_of(4) { 0 } else { 86_400 };
+            json!({"topic": format!("topic-{}", n % 3), "id": format!("job:{n}"), "body": body,
+                "delay": delay, "backoff": ["1h"]})
+        };
+        let jobs: Vec<Value> = (batch * 50..batch * 50 + 50).map(job).collect();
+        server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
+    }
+    for (index, last) in ["finish", "bury", "release"].iter().enumerate() {
+        for topic in 0..3 {
+            let count = if index == 0 { 4 } else { 6 };
+            let path = format!("/topics/topic-{topic}/pop?count={count}&ttr=24h");
+            let (_, popped) = server.get(&path).await;
+            for job in
+                popped["jobs"].as_array().expect("jobs").iter().take(if index == 0 { 4 } else { 5 })
+            {
+                let path = format!("/jobs/{}/{last}", job["id"].as_str().expect("an id"));
+                let held = json!({"reservation": job["reservation"]});
+                let (status, said) = server.post(&path, held).await.expect("an answer");
+                assert!(status < 300, "{said}");
+            }
+        }
+    }
+    server.post("/topics/topic-1/pause", Value::Null).await.expect("an answer");
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+}

@@ -1,0 +1,245 @@
+//! `delay-queue doctor`: what it says, its exit status, and that it changes nothing.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::{
+    start::outputs::{Place, store, untouched},
+    support::{Redis, free_port, process::Process, resp::ask, shared_cluster},
+};
+
+/// Makes a store there, with one job; no server is left.
+async fn filled(place: &Place, settings: &str) {
+    let file = place.file("filled.toml", settings);
+    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let put = json!({"topic": "t", "id": "a", "delay": "1h"});
+    assert!(server.post("/jobs", put).await.is_some_and(|(status, _)| status == 201));
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+}
+
+/// All keys with their contents.
+fn dump(redis: &Redis) -> Vec<(String, String)> {
+    let keys = ask(redis.port(), &["KEYS", "*"]).expect("an answer").texts();
+    let mut all: Vec<(String, String)> = keys
+        .into_iter()
+        .map(|key| (key.clone(), format!("{:?}", ask(redis.port(), &["DUMP", &key]))))
+        .collect();
+    all.sort();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fit_redis_without_a_store_and_with_one() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = store(&redis.url(), "");
+    let said = place.well(&settings, &["no store there yet", "16 buckets (0-15)", "servers     0"]);
+    assert!(said.contains("appendfsync everysec") && said.contains("no replica"), "{said}");
+    untouched(&redis);
+    place.well(&store(&redis.url(), "buckets = 3"), &["no store there yet"]);
+    untouched(&redis);
+
+    filled(&place, &settings).await;
+    let before = dump(&redis);
+    assert_eq!(before.len(), 17 + 4, "layout, incarnations; pool, bucket, topics and delayed");
+    place.well(
+        &settings,
+        &["layout      schema=3", "jobs        1 delayed, 0 ready", "servers     0"],
+    );
+    assert_eq!(dump(&redis), before);
+
+    let file = place.file("serve.toml", &settings);
+    let _server = Process::start(place.path(), &["--config", &file]).await;
+    place.well(&settings, &["servers     1 of delay-queue at work"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_with_every_master_and_how_buckets_spread() {
+    let (place, cluster) = (Place::new(), shared_cluster::shared());
+    let prefix = shared_cluster::prefix();
+    let settings = store(&cluster.url(), &format!("prefix = \"{prefix}\""));
+    let check = |words: &[&str]| {
+        let said = place.well(&settings, words);
+        let mut sum: usize = 0;
+        for port in cluster.masters() {
+            let server = format!("server      127.0.0.1:{port}: mode cluster, version ");
+            let after = said.split(&server).nth(1).unwrap_or_else(|| panic!("{server}: {said}"));
+            let buckets = after.lines().nth(1).unwrap_or_default().trim_start();
+            let count =
+                buckets.split(" buckets (").next().and_then(|count| count.parse::<usize>().ok());
+            sum += count.unwrap_or_else(|| panic!("no number of buckets in {buckets:?}"));
+        }
+        assert_eq!(sum, 16, "{said}");
+        for count in [16, 64, 256] {
+            let spread = |line: &&str| line.contains(&format!(" {count}: over 3 masters "));
+            let line = said.lines().find(spread).unwrap_or_else(|| panic!("{count}: {said}"));
+            assert!(line.contains("over 6 masters") && line.contains(" × its share"), "{line}");
+        }
+        assert_eq!(said.matches("\nserver ").count(), 3, "{said}");
+    };
+    let keys = || {
+        let of = |port| ask(port, &["KEYS", &format!("*{prefix}:*")]).expect("an answer").texts();
+        cluster.masters().into_iter().flat_map(of).count()
+    };
+    check(&["no store there yet"]);
+    assert_eq!(keys(), 0);
+    filled(&place, &settings).await;
+    let before = keys();
+    check(&["layout      schema=3", "jobs        1 delayed"]);
+    assert_eq!(keys(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_with_something_to_mend() {
+    let place = Place::new();
+    let no_aof = Redis::with(&["--appendonly", "no"]);
+    place.ill(&store(&no_aof.url(), ""), &["appendonly is off", "accept_data_loss"]);
+    place.well(&store(&no_aof.url(), "accept_data_loss = true"), &["aof_enabled 0"]);
+    untouched(&no_aof);
+    let evicts = Redis::with(&["--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"]);
+    place.ill(&store(&evicts.url(), ""), &["maxmemory-policy", "noeviction"]);
+    untouched(&evicts);
+    let away = format!("redis://127.0.0.1:{}", free_port());
+    place.ill(&store(&away, ""), &["failed to open Redis at 127.0.0.1", "refused"]);
+
+    let redis = Redis::start();
+    let settings = store(&redis.url(), "");
+    filled(&place, &settings).await;
+    let before = dump(&redis);
+    let other = store(&redis.url(), "buckets = 8");
+    place.ill(&other, &["store.buckets is 8", "the store has 16"]);
+
+    // Deadlines that nobody promotes: a job, due since long, as a server would have left it.
+    let bucket = before.iter().find(|(key, _)| key.ends_with(":bucket")).expect("a bucket");
+    let late = ask(redis.port(), &["ZADD", &bucket.0, "1", "delayed:t"]).expect("an answer");
+    assert_eq!(late, crate::support::resp::Reply::Number(0), "it had another time");
+    place.ill(&settings, &["due jobs do not move", "is a server at work?"]);
+    drop(ask(redis.port(), &["ZADD", &bucket.0, "99999999999999", "delayed:t"]));
+    place.ill(&settings, &["1 sets are unknown to the timer, or known too late"]);
+    assert!(place.run(&settings, &[], &["doctor", "--repair"]).status.success());
+    place.well(&settings, &[]);
+
+    assert!(ask(redis.port(), &["DEL", "{dq:0fb}:incarnation", "{dq:15c}:incarnation"]).is_some());
+    place.ill(&settings, &["2 buckets have no incarnation", "emptied"]);
+    assert_eq!(dump(&redis).len(), before.len() - 2, "it makes none");
+    place.ill(&store(&redis.url(), "accept_data_loss = true"), &["no incarnation"]);
+
+    let newer = "schema=4 hash=xxh3-64 buckets=16";
+    drop(ask(redis.port(), &["SET", "dq:layout", newer]));
+    place.ill(&settings, &["schema = 4", "newer"]);
+    drop(ask(redis.port(), &["SET", "dq:layout", "nonsense"]));
+    place.ill(&settings, &["failed to open the store"]);
+    drop(ask(redis.port(), &["DEL", "dq:layout"]));
+    drop(ask(redis.port(), &["LPUSH", "dq:layout", "a"]));
+    place.ill(&settings, &["WRONGTYPE"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_store_that_is_not_there_there_in_use_or_damaged() {
+    let place = Place::new();
+    let settings = store("file:./data", "");
+    place.well(&settings, &["no store there yet"]);
+    assert!(!place.path().join("data").exists(), "it makes none");
+    filled(&place, &settings).await;
+    place.well(&settings, &["buckets     1", "jobs        1 delayed", "on disk"]);
+    place.ill(&store("file:./data", "buckets = 2"), &["buckets = 1", "2"]);
+    let file = place.file("serve.toml", &settings);
+    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    place.well(&settings, &["servers     1 is at work"]);
+    assert_eq!(server.get("/jobs/a").await.1["state"], "delayed", "it goes on");
+    server.kill();
+    place.well(&settings, &["jobs        1 delayed"]);
+    fs::write(place.path().join("data/jobs.db"), vec![7; 8192]).expect("written");
+    place.ill(&settings, &["jobs.db"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_nowhere_in_two_places_or_without_a_record_are_found_and_mended_when_told() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = store(&redis.url(), "buckets = 1");
+    filled(&place, &settings).await;
+    let ask = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        ask(redis.port(), &words).expect("an answer")
+    };
+    let tag = ask("KEYS *:pool").texts()[0].trim_end_matches(":pool").to_owned();
+    let all = |line: &str| ask(&line.replace("TAG", &tag));
+    place.well(&settings, &["to mend     nothing"]);
+
+    // In no set, in two, without a record, unknown to the timer, without a name.
+    for (damage, found) in [
+        ("ZREM TAG:delayed:t a", "1 jobs are in no set"),
+        ("ZADD TAG:dead:t 99999999999999 a", "1 jobs are in several sets"),
+        ("ZADD TAG:ready:other 1 a", "1 jobs are in several sets"),
+        ("ZADD TAG:ready:t 1 nothing", "1 ids have no record"),
+        ("HSET TAG:attempts nothing x", "1 ids have no record"),
+        ("ZREM TAG:bucket delayed:t", "1 sets are unknown to the timer"),
+        ("ZADD TAG:bucket 99999999999999 delayed:t", "1 sets are unknown to the timer"),
+        ("ZREM TAG:topics t", "1 topics are not among the names"),
+    ] {
+        drop(all(damage));
+        place.ill(&settings, &[found, "doctor --repair"]);
+        let output = place.run(&settings, &[], &["doctor", "--repair"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && said.contains("mended      1 "), "{damage}: {said}");
+        place.well(&settings, &["to mend     nothing"]);
+        // It is delayed again for the next damage.
+        drop(all("ZREM TAG:ready:t a"));
+        drop(all("ZREM TAG:dead:t a"));
+        drop(all("ZADD TAG:delayed:t 4000000000000 a"));
+        drop(all("ZADD TAG:bucket 4000000000000 delayed:t"));
+    }
+    place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+
+    drop(all("RENAME TAG:pool elsewhere"));
+    place.ill(&settings, &["no pool", "nothing is mended"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_whose_long_bodies_are_lost_are_found_and_set_aside_when_told() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = store(&redis.url(), "buckets = 1");
+    let file = place.file("long.toml", &settings);
+    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let body = "x".repeat(5_000);
+    for (id, delay) in [("held", "0s"), ("tried", "0s"), ("ready", "0s"), ("later", "1h")] {
+        let put = json!({"topic": "t", "id": id, "body": body, "delay": delay});
+        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+    }
+    let (_, popped) = server.get("/topics/t/pop?count=2&ttr=1h").await;
+    assert_eq!(
+        (&popped["jobs"][0]["id"], &popped["jobs"][1]["id"]),
+        (&"held".into(), &"tried".into())
+    );
+    assert_eq!(server.post("/jobs/tried/release", json!({})).await.expect("an answer").0, 200);
+    server.post("/jobs", json!({"topic": "t", "id": "small"})).await.expect("an answer");
+    let bodies = ask(redis.port(), &["KEYS", "*:bodies"]).expect("an answer").texts();
+    drop(ask(redis.port(), &["DEL", &bodies[0]]));
+    assert_eq!(server.get("/topics/t/pop").await.0, 503, "perhaps they are on another node");
+
+    place.ill(&settings, &["4 long bodies are missing", "doctor --repair"]);
+    let output = place.run(&settings, &[], &["doctor", "--repair"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("mended      4 long bodies"), "{said}");
+    place.well(&settings, &["to mend     nothing", "0 delayed, 1 ready, 1 reserved, 3 dead"]);
+
+    let ids = |answer: serde_json::Value, part: &str| -> Vec<String> {
+        let all = answer[part].as_array().expect("a list").clone();
+        all.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    assert_eq!(ids(server.get("/topics/t/pop?count=9").await.1, "jobs"), ["small"]);
+    let dead = server.get("/topics/t/jobs?state=dead").await.1;
+    assert_eq!(dead["damaged"][0]["reason"], "pool record whose body is missing", "{dead}");
+    let mut damaged = ids(dead, "damaged");
+    damaged.sort();
+    assert_eq!(damaged, ["later", "ready", "tried"]);
+    // Who has the body may finish; the others stay dead whatever is tried.
+    let held = json!({"reservation": popped["jobs"][0]["reservation"]});
+    assert_eq!(server.post("/jobs/held/finish", held).await.expect("an answer").0, 204);
+    assert_eq!(server.post("/jobs/ready/kick", json!({})).await.expect("an answer").0, 200);
+    assert_eq!(ids(server.get("/topics/t/pop?count=9").await.1, "jobs"), [""; 0]);
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+    place.well(&settings, &["to mend     nothing", "0 delayed, 0 ready, 1 reserved, 3 dead"]);
+}

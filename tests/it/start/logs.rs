@@ -1,0 +1,128 @@
+//! What a server logs: one line for what happened, and none of it is a secret.
+
+use serde_json::{Value, json};
+
+use crate::{
+    start::outputs::{Logged, Place, store},
+    support::Redis,
+};
+
+fn lines<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
+    log.lines().filter(|line| line.contains(word)).collect()
+}
+
+/// The one line that has the first word; it has the others too.
+#[track_caller]
+fn one<'a>(log: &'a str, words: &[&str]) -> &'a str {
+    let [line] = lines(log, words[0])[..] else { panic!("one line with {:?}: {log}", words[0]) };
+    for word in words {
+        assert!(line.contains(word), "no {word:?} in {line:?}");
+    }
+    line
+}
+
+async fn send(server: &Logged, method: &str, path: &str, body: Value) -> u16 {
+    let request = reqwest::Client::new()
+        .request(method.parse().expect("a method"), format!("{}{path}", server.base));
+    let request = request.header("X-Request-Id", "of-the-test").body(body.to_string());
+    request.send().await.expect("an answer").status().as_u16()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_start_says_in_one_line_what_serves() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let version = concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"");
+    let server = Logged::start(&place, "");
+    let address = format!("address={} ", server.base.trim_start_matches("http://"));
+    let log = server.wait_for("serving");
+    let file = [version, &address, "store=\"file:./data\"", "buckets=1", "ack=\"fsync\"", "jobs=0"];
+    one(&log, &[&["serving"], &file[..]].concat());
+    assert_eq!(lines(&log, "WARN"), [""; 0], "{log}");
+    for id in ["a", "b"] {
+        assert_eq!(send(&server, "POST", "/jobs", json!({"topic": id, "id": id})).await, 201);
+    }
+    drop(server);
+    one(&Logged::start(&place, "").wait_for("serving"), &["serving", "jobs=2"]);
+
+    let url = redis.url();
+    let on_redis = Logged::start(&place, &store(&url, "")).wait_for("serving");
+    one(&on_redis, &["serving", &format!("store=\"{url}0\""), "buckets=16", "ack=\"memory\""]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_beyond_loopback_says_how_to_secure_it() {
+    let place = Place::new();
+    let everywhere = Logged::start_on(&place, "0.0.0.0", "");
+    let log = everywhere.wait_for("serving");
+    one(&log, &["WARN", "0.0.0.0:", "server.listen", "proxy"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_request_has_one_line_and_repeated_ones_are_summed_up() {
+    let (place, mut redis) = (Place::new(), Redis::start());
+    let server = Logged::start(&place, &store(&redis.url(), ""));
+    redis.kill();
+    let put = json!({"topic": "t", "id": "x", "body": "a-secret"});
+    assert_eq!(send(&server, "POST", "/jobs", put.clone()).await, 503);
+    let log = server.wait_for("a request failed");
+    let words = ["method=POST", "path=\"/jobs\"", "status=503", "code=\"store_unavailable\""];
+    let line = one(&log, &[&["a request failed"], &words[..]].concat());
+    assert!(line.contains("cause=") && line.contains("request_id=\"of-the-test\""), "{line}");
+    for _ in 0..100 {
+        assert_eq!(send(&server, "POST", "/jobs", put.clone()).await, 503);
+    }
+    let batch = json!({"jobs": [put, {"topic": "t", "delay": "no time"}]});
+    assert_eq!(send(&server, "POST", "/batch/jobs", batch).await, 503);
+    server.signal("-TERM");
+    let (code, log) = server.ended();
+    assert_eq!(code, Some(0), "{log}");
+    let shown = lines(&log, "path=\"").len();
+    assert!(shown <= 10 + 1, "{log}");
+    let sums = lines(&log, "more in the last");
+    assert!(sums.iter().any(|line| line.contains(" s: a request failed")), "{log}");
+    let more: usize = sums
+        .iter()
+        .filter(|line| line.ends_with(": a request failed"))
+        .map(|line| line.split("… and ").nth(1).and_then(|rest| rest.split(' ').next()))
+        .map(|number| number.and_then(|number| number.parse::<usize>().ok()).expect("a number"))
+        .sum();
+    assert_eq!(shown + more, 102, "all are there: {log}");
+    assert!(!log.contains("a-secret"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operators_acts_on_topics_leave_a_trail() {
+    let place = Place::new();
+    let server = Logged::start(&place, "");
+    for id in ["a", "b"] {
+        assert_eq!(send(&server, "POST", "/jobs", json!({"topic": "t", "id": id})).await, 201);
+    }
+    let nothing = || json!({});
+    for (method, path, body, result) in [
+        ("POST", "/topics/t/pause", nothing(), "paused"),
+        ("POST", "/v1/topics/t/resume", nothing(), "resumed"),
+        ("PUT", "/topics/t", json!({"ttr": 7}), "7"),
+        ("POST", "/topics/t/kick?limit=5", nothing(), "0 jobs kicked"),
+        ("DELETE", "/topics/t/jobs?state=ready", nothing(), "2 jobs purged"),
+    ] {
+        assert_eq!(send(&server, method, path, body).await, 200, "{path}");
+        let log = server.wait_for(path);
+        let words = [&format!("uri={path} "), "INFO", "audit", "status=200", result];
+        let line = one(&log, &words);
+        assert!(line.contains("peer=127.0.0.1:") && line.contains("of-the-test"), "{line}");
+    }
+    assert_eq!(send(&server, "DELETE", "/topics/t/jobs?state=gone", nothing()).await, 422);
+    one(&server.wait_for("state=gone"), &["state=gone", "status=422", "invalid_field"]);
+    assert_eq!(send(&server, "GET", "/topics/t", nothing()).await, 200);
+    drop(server);
+
+    let server = Logged::start(&place, "[log]\nfilter = \"debug\"\n");
+    let put = json!({"topic": "t", "id": "one", "body": "a-secret"});
+    assert_eq!(send(&server, "POST", "/jobs", put).await, 201);
+    assert_eq!(send(&server, "GET", "/jobs/one?key=a-secret", nothing()).await, 422);
+    let log = server.wait_for("path=\"/jobs/one\"");
+    let words =
+        ["DEBUG", "access", "method=GET", "status=422", "ms=", "request_id=\"of-the-test\""];
+    one(&log, &[&["path=\"/jobs/one\""], &words[..]].concat());
+    assert!(!log.contains("a-secret"), "{log}");
+}

@@ -1,0 +1,151 @@
+//! What requests and answers may hold in memory, by the resident size of the real binary.
+
+use std::{io::Write, net::TcpStream, sync::Arc, thread, time::Duration};
+
+use serde_json::json;
+
+use crate::{
+    start::{
+        connections::{ask, slow_reader},
+        outputs::{Place, store},
+    },
+    support::{Redis, process::Process, signal::Frozen},
+};
+
+/// What a process has in memory, in MiB.
+fn resident(server: &Process) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
+}
+
+/// Has a Redis stand still.
+pub fn freeze(redis: &Redis) -> Frozen {
+    let info = redis.command("INFO server").expect("an answer");
+    let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a line");
+    Frozen::freeze(pid.parse().expect("a process id"))
+}
+
+fn address(server: &Process) -> String {
+    server.base.trim_start_matches("http://").to_owned()
+}
+
+/// A batch put of 6.7 MiB.
+fn large_put() -> Vec<u8> {
+    let body = "x".repeat(260_000);
+    let jobs = vec![json!({"topic": "t", "body": body}); 27];
+    let body = json!({"jobs": jobs}).to_string();
+    let length = body.len();
+    format!("POST /batch/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
+        .into_bytes()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn puts_that_wait_for_the_store_are_bounded_and_refused_with_nothing_done() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let limit = "[limits]\nmemory_bytes = 67108864\n[server]\nbody_timeout = \"10m\"\n";
+    let file = place.file("bounded.toml", &(store(&redis.url(), "") + limit));
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let frozen = freeze(&redis);
+    let address = address(&server);
+    let put = Arc::new(large_put());
+    let clients: Vec<_> = (0..60)
+        .map(|_| {
+            let (address, put) = (address.clone(), Arc::clone(&put));
+            thread::spawn(move || ask(&address, &put).expect("an answer"))
+        })
+        .collect();
+    let mut most = 0;
+    while clients.iter().any(|client| !client.is_finished()) {
+        most = most.max(resident(&server));
+        tokio::time::sleep(Duration::from_millis(20)).await; // memory tells no event
+    }
+    let answers = clients.into_iter().map(|client| client.join().expect("joined"));
+    let mut refused = 0;
+    for answer in answers {
+        let problem = answer.json();
+        assert_eq!(answer.status, 503, "{problem}");
+        if problem["code"] == "overloaded" {
+            assert_eq!(problem["applied"], "no");
+            assert!(answer.head.contains("retry-after: "), "{}", answer.head);
+            refused += 1;
+        }
+    }
+    assert!(refused > 0, "{refused} of 60 were refused");
+    assert!(most < 250, "{most} MiB for requests that may hold 64 MiB");
+    frozen.thaw();
+    let put = || ask(&address, &put).expect("an answer").status;
+    while put() != 200 {
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event tells that it is back
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_length_that_is_claimed_takes_no_memory() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let before = resident(&server);
+    let request = b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 8388608\r\n\r\n{";
+    let claims: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address(&server)).expect("connected");
+            stream.write_all(request).expect("sent");
+            stream
+        })
+        .collect();
+    // Those that came before this one have been read by now, or soon are.
+    for _ in 0..50 {
+        assert_eq!(server.get("/healthz").await.0, 200);
+        let now = resident(&server);
+        assert!(now < before + 60, "{before} MiB, then {now}");
+    }
+    drop(claims);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_their_clients_do_not_read_are_bounded() {
+    let place = Place::new();
+    let limits = "[limits]\nmax_body_bytes = 16000000\nrequest_bytes = 17000000\n\
+                  memory_bytes = 134217728\n[server]\nwrite_timeout = \"1h\"\n";
+    let file = place.file("bounded.toml", limits);
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let body = "x".repeat(15_000_000);
+    for (id, delay) in [("large", "1h"), ("popped", "0s")] {
+        let put = json!({"topic": "t", "id": id, "body": body, "delay": delay});
+        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+    }
+    let before = resident(&server);
+    let mut readers = Vec::new();
+    let mut refused = 0;
+    for _ in 0..60 {
+        let mut reader = slow_reader(&address(&server));
+        reader.write_all(b"GET /jobs/large HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+        let mut first = [0; 12];
+        std::io::Read::read_exact(&mut reader, &mut first).expect("an answer");
+        if &first == b"HTTP/1.1 503" {
+            refused += 1;
+        } else {
+            readers.push(reader);
+        }
+    }
+    let now = resident(&server);
+    assert!(refused > 40, "{refused} of 60 were refused");
+    assert!(now < before + 250, "{before} MiB, then {now}");
+    // Nothing is popped while there is no room for it, and small requests go on.
+    let pop = b"GET /topics/t/pop HTTP/1.1\r\nHost: x\r\n\r\n";
+    let answer = ask(&address(&server), pop).expect("an answer");
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("overloaded")));
+    assert_eq!(answer.json()["applied"], "no");
+    let small = server.post("/jobs", json!({"topic": "other"})).await.expect("an answer");
+    assert_eq!(small.0, 201);
+    drop(readers);
+    // A pop whose answer found no room gives the job back a moment after its refusal.
+    let popped = loop {
+        let answer = ask(&address(&server), pop).filter(|answer| answer.status == 200);
+        let first = answer.map(|answer| answer.json()["jobs"][0].take());
+        if let Some(first) = first.filter(|job| !job.is_null()) {
+            break first;
+        }
+    };
+    assert_eq!((&popped["id"], &popped["attempt"]), (&"popped".into(), &1.into()));
+}

@@ -1,0 +1,25 @@
+//! Starting, stopping and refusing to start, with the real binary; and what the documentation shows.
+
+mod access;
+mod bench;
+mod connections;
+mod damaged;
+mod docs;
+mod doctor;
+mod logs;
+mod memory;
+mod moving;
+mod outputs;
+mod protected_servers;
+mod refusals;
+mod settings;
+mod signals;
+mod store_urls;
+mod tls;
+mod waiting_for_redis;
+
+/// Runs the program to its end; it waits for no store.
+fn output(dir: &std::path::Path, arguments: &[&str]) -> std::process::Output {
+    let mut command = crate::support::process::program(dir, arguments);
+    command.env("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "0").output().expect("the program runs")
+}

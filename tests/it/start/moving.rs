@@ -1,0 +1,410 @@
+//! `delay-queue export` and `import`: everything moves, nothing is half done.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    start::output,
+    support::{
+        Redis,
+        process::{Process, program},
+    },
+};
+
+/// A folder with the settings files that the cases need.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Settings with this number of buckets.
+    fn buckets(&self, count: u16) -> String {
+        let file = self.file(&format!("{count}.toml"));
+        fs::write(&file, format!("[store]\nbuckets = {count}\n")).expect("written");
+        file.display().to_string()
+    }
+
+    /// Runs a command to its end: whether it went well, and all that it said.
+    fn run(&self, arguments: &[&str]) -> (bool, String) {
+        let output = output(self.path(), arguments);
+        let said = [output.stdout, output.stderr].map(|s| String::from_utf8(s).expect("text"));
+        assert!(!said[1].contains("panicked"), "{}", said[1]);
+        (output.status.success(), said.concat())
+    }
+
+    #[track_caller]
+    fn done(&self, arguments: &[&str], words: &[&str]) {
+        let (well, said) = self.run(arguments);
+        assert!(well && words.iter().all(|word| said.contains(word)), "{arguments:?}: {said}");
+    }
+
+    /// Refused with one line that has all of these words.
+    #[track_caller]
+    fn refused(&self, arguments: &[&str], words: &[&str]) {
+        let (well, said) = self.run(arguments);
+        let line = said.lines().last().unwrap_or_default();
+        let clear = line.starts_with("delay-queue: failed to ") && said.lines().count() == 1;
+        assert!(!well && clear, "{arguments:?}: {said}");
+        assert!(words.iter().all(|word| line.contains(word)), "{arguments:?}: {line}");
+    }
+
+    /// Puts jobs of every state and with every kind of past into the store; how they look.
+    async fn fill(&self, arguments: &[&str]) -> Vec<(String, String)> {
+        let server = Process::start(self.path(), arguments).await;
+        let client = reqwest::Client::new();
+        for fields in [
+            r#""id": "late", "topic": "t", "delay": "1h", "backoff": {"initial": 1, "max": "1h"}"#,
+            r#""id": "now", "topic": "t", "max_attempts": 0, "ttr": "90s""#,
+            r#""id": "again", "topic": "t", "backoff": ["2m", "10m"]"#,
+            r#""id": "held", "topic": "held""#,
+            r#""id": "dead", "topic": "dead""#,
+        ] {
+            let put = client.post(format!("{}/jobs", server.base));
+            let put = put.body(format!("{{{fields}, \"body\": {BODY}}}")).send().await;
+            assert!(put.expect("an answer").status().is_success(), "{fields}");
+        }
+        server.get("/topics/held/pop?ttr=1h").await;
+        server.get("/topics/dead/pop").await;
+        server.post("/jobs/dead/bury", json!({"error": "no\nhope"})).await.expect("an answer");
+        server.get("/topics/t/pop").await;
+        server.get("/topics/t/pop").await;
+        server.post("/jobs/again/release", json!({"error": "busy"})).await.expect("an answer");
+        server.post("/jobs/now/release", json!({})).await.expect("an answer");
+        for request in [
+            client.post(format!("{}/topics/t/pause", server.base)),
+            client
+                .put(format!("{}/topics/dead", server.base))
+                .body(r#"{"ttr": 7, "backoff": [1]}"#),
+        ] {
+            assert!(request.send().await.expect("an answer").status().is_success());
+        }
+        let jobs: Vec<Value> =
+            (0..300).map(|n| json!({"topic": "many", "id": format!("m{n}")})).collect();
+        server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
+        looks(&server).await
+    }
+
+    /// How the jobs look in a store.
+    async fn looks(&self, arguments: &[&str]) -> Vec<(String, String)> {
+        looks(&Process::start(self.path(), arguments).await).await
+    }
+}
+
+const BODY: &str = "{ \"a\" :\n\t[1e2, 0.10, \"\\u00e4 ä\"]  }";
+
+/// Jobs, counts and settings as a server shows them, byte for byte.
+async fn looks(server: &Process) -> Vec<(String, String)> {
+    let names =
+        ["late", "now", "again", "held", "dead", "m0", "m299"].map(|n| format!("/jobs/{n}"));
+    let topics = ["/topics", "/topics/dead/jobs?state=dead"].map(ToOwned::to_owned);
+    let mut all = Vec::new();
+    for path in names.into_iter().chain(topics) {
+        let answer = reqwest::get(format!("{}{path}", server.base)).await.expect("an answer");
+        assert!(answer.status().is_success(), "{path}");
+        all.push((path, answer.text().await.expect("text")));
+    }
+    let defaults = server.get("/topics/dead").await.1["defaults"].to_string();
+    all.push(("defaults".to_owned(), defaults));
+    all
+}
+
+/// The job lines of an export, in an order that is the same for all numbers of buckets.
+fn jobs_of(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).expect("an export");
+    let mut jobs: Vec<String> =
+        text.lines().filter(|line| line.starts_with("{\"job\"")).map(ToOwned::to_owned).collect();
+    jobs.sort();
+    jobs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_moves_from_a_file_to_redis_and_to_a_file_with_other_buckets() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let url = redis.url();
+    let before = place.fill(&[]).await;
+    assert!(before[0].1.contains(&format!("\"body\":{BODY}")), "{}", before[0].1);
+
+    place.done(&["export", "one.ndjson"], &["exported 305 jobs", "the settings of 2 topics"]);
+    place.done(
+        &["--store", &url, "import", "one.ndjson"],
+        &["imported 305 jobs; 0 of 305 were there already; set 2 topics", "as many jobs"],
+    );
+    place.done(&["--store", &url, "export", "two.ndjson"], &["exported 305 jobs"]);
+    let three = place.buckets(3);
+    let other = ["--store", "file:./other", "--config", &three];
+    place
+        .done(&[&other[..], &["import", "two.ndjson"]].concat(), &["imported 305 jobs", "as many"]);
+    place.done(&[&other[..], &["export", "three.ndjson"]].concat(), &["exported 305 jobs"]);
+    assert!(
+        fs::read_to_string(place.file("three.ndjson")).is_ok_and(|t| t.contains("\"buckets\":3"))
+    );
+    for other in ["two.ndjson", "three.ndjson"] {
+        assert_eq!(jobs_of(&place.file(other)), jobs_of(&place.file("one.ndjson")), "{other}");
+    }
+    assert_eq!(place.looks(&other).await, before);
+    assert_eq!(place.looks(&["--store", &url]).await, before);
+
+    // What is there stays as it is, and is counted.
+    place.done(
+        &["--store", &url, "import", "one.ndjson"],
+        &["imported 0 jobs; 305 of 305 were there already", "as many jobs"],
+    );
+    let server = Process::start(place.path(), &["--store", &url]).await;
+    server.post("/jobs", json!({"topic": "new", "id": "another"})).await.expect("an answer");
+    drop(server);
+    place.done(
+        &["--store", &url, "import", "one.ndjson"],
+        &["305 were there", "1 others as before"],
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_moves_through_a_pipe() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let before = place.fill(&[]).await;
+    place.done(&["export", "a.ndjson"], &[]);
+    let file = fs::read(place.file("a.ndjson")).expect("an export");
+
+    let export = output(place.path(), &["export", "-"]);
+    let said = String::from_utf8(export.stderr).expect("text");
+    assert!(export.status.success(), "{said}");
+    assert!(said.contains("exported 305 jobs") && said.contains("standard output"), "{said}");
+    assert!(export.stdout == file, "what a file gets, and nothing else");
+    assert!(!place.file("-").exists() && !place.file("-.part").exists());
+
+    let url = redis.url();
+    let import = |bytes: &[u8]| {
+        fs::write(place.file("piped"), bytes).expect("written");
+        let mut command = program(place.path(), &["--store", &url, "import", "-"]);
+        let mut export =
+            Command::new("cat").arg(place.file("piped")).stdout(Stdio::piped()).spawn();
+        let export = export.as_mut().expect("cat runs");
+        let output = command.stdin(export.stdout.take().expect("a pipe")).output();
+        export.wait().expect("it ends");
+        let output = output.expect("the program runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).expect("text"))
+    };
+    let (well, said) = import(&file[..file.len() / 2]);
+    let words = ["failed to import standard input: line ", "was cut", "nothing was written"];
+    assert!(!well && words.iter().all(|word| said.contains(word)), "{said}");
+    assert_eq!(redis.command("KEYS *").as_deref(), Some("*0\r\n"), "nothing was written");
+    let (well, said) = import(&file);
+    assert!(well && said.contains("imported 305 jobs") && said.contains("as many"), "{said}");
+    assert_eq!(place.looks(&["--store", &url]).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_cut_damaged_or_of_another_version_is_refused_and_nothing_is_written() {
+    let place = Place::new();
+    place.fill(&[]).await;
+    place.done(&["export", "good.ndjson"], &[]);
+    let good = fs::read_to_string(place.file("good.ndjson")).expect("an export");
+    let last = good.lines().count();
+    let lines: Vec<&str> = good.split_inclusive('\n').collect();
+    let cut = |n: usize| lines[..n].concat();
+    let refused = |text: String, words: &[&str]| {
+        fs::write(place.file("bad.ndjson"), text).expect("written");
+        let words = [words, &["bad.ndjson: line ", "nothing was written"]].concat();
+        place.refused(&["--store", "file:./bad", "import", "bad.ndjson"], &words);
+        assert!(!place.file("bad").exists(), "it has not even been opened");
+    };
+    refused(cut(last - 1), &[&format!("line {last}"), "was cut"]);
+    refused(cut(100), &["line 101", "was cut"]);
+    refused(cut(100) + &lines[100][..50], &["line 101", "was cut"]);
+    refused(String::new(), &["line 1", "no export of delay-queue"]);
+    refused("{\"jobs\": []}\n".to_owned(), &["line 1", "no export of delay-queue"]);
+    refused(
+        good.replacen("\"version\":1", "\"version\":2", 1),
+        &["line 1", "version 2", "version 1"],
+    );
+    refused(good.replacen("\"id\":\"m7\"", "\"id\":\"m8\"", 1), &["section", "damaged"]);
+    refused(
+        good.replacen("\"jobs\":305,\"topics\"", "\"jobs\":304,\"topics\"", 1),
+        &["the file", "damaged", "304", "305"],
+    );
+    refused(good.replacen("\"paused\":true", "\"paused\":false", 1), &["the file", "damaged"]);
+    refused(lines[0].to_owned() + &lines[2..].concat(), &["section", "damaged"]);
+    refused(good.clone() + "\n", &["behind the last line"]);
+    refused(good.replacen("\"state\":\"ready\"", "\"state\":\"raedy\"", 1), &["raedy", "column"]);
+    place.refused(&["import", "nowhere.ndjson"], &["nowhere.ndjson", "No such file"]);
+    place.refused(&["import", "."], &["cannot be read"]);
+}
+
+/// An export of one bucket with these job lines and fitting sums.
+fn sealed(jobs: &[&str]) -> String {
+    let head = r#"{"head":{"format":"delay-queue export","version":1,"store":"-","buckets":1}}"#;
+    let (lines, count) = (jobs.concat(), jobs.len());
+    let sum = |text: &str| format!("{:08x}", crc32fast::hash(text.as_bytes()));
+    let section = format!(r#"{{"bucket":0,"jobs":{count},"crc32":"{}"}}"#, sum(&lines));
+    let text = format!("{head}\n{lines}{{\"section\":{section}}}\n");
+    let total = format!(r#"{{"jobs":{count},"topics":0,"crc32":"{}"}}"#, sum(&text));
+    format!("{text}{{\"total\":{total}}}\n")
+}
+
+#[test]
+fn jobs_that_no_store_can_have_are_refused_by_line_also_with_fitting_sums() {
+    let place = Place::new();
+    let line = |id: &str, more: &str| {
+        let rest = r#""topic":"t","body":"1","created_at":1,"due_at":2,"max_attempts":1"#;
+        let rest = format!(r#"{rest},"ttr_ms":1000,"dead_retention_ms":5"#);
+        format!("{{\"job\":{{\"id\":\"{id}\",{rest},{more}}}}}\n")
+    };
+    let import = ["--store", "file:./bad", "import", "a.ndjson"];
+    let good = line("a", r#""state":"ready""#);
+    for (bad, words) in [
+        (good.clone(), "line 3: its id stands in line 2 already"),
+        (line("b", r#""state":"reserved""#), "line 3: its fields do not fit its state"),
+        (line("b", r#""state":"ready","died_at":3"#), "line 3: its fields do not fit its state"),
+        (line("b", r#""state":"gone""#), "line 3: unknown variant `gone`"),
+        (line("b", r#""state":"ready","color":3"#), "line 3: unknown field `color`"),
+        (line("b/c", r#""state":"ready""#), "line 3: must be 1 to 128 characters"),
+        (good.replace("\"1\"", "\"[\"").replace("\"a\"", "\"b\""), "line 3: `body` is no JSON"),
+        (good.replace("\"due_at\":2", "\"due_at\":300000000000000"), "line 3: a time must be at"),
+        (good.replace("\"ttr_ms\":1000", "\"ttr_ms\":0"), "line 3: a TTR must be at least"),
+    ] {
+        fs::write(place.file("a.ndjson"), sealed(&[&good, &bad])).expect("written");
+        place.refused(&import, &[words, "nothing was written"]);
+        assert!(!place.file("bad").exists());
+    }
+    fs::write(place.file("a.ndjson"), sealed(&[&good])).expect("written");
+    place.done(&import, &["imported 1 jobs"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_writes_over_nothing_and_makes_no_store() {
+    let place = Place::new();
+    place.refused(&["export", "a.ndjson"], &["no store", "data"]);
+    assert!(!place.file("data").exists() && !place.file("a.ndjson.part").exists());
+    let server = Process::start(place.path(), &[]).await;
+    place.refused(&["export", "a.ndjson"], &["another delay-queue", "is using it"]);
+    drop(server);
+    fs::write(place.file("a.ndjson"), "mine").expect("written");
+    place.refused(&["export", "a.ndjson"], &["a.ndjson is there already", "--force"]);
+    assert_eq!(fs::read_to_string(place.file("a.ndjson")).expect("a file"), "mine");
+    place.done(&["export", "--force", "a.ndjson"], &["exported 0 jobs"]);
+    place.done(&["--store", "file:./other", "import", "a.ndjson"], &["imported 0 jobs"]);
+
+    fs::write(place.file("b.ndjson.part"), "mine").expect("written");
+    place.refused(&["export", "b.ndjson"], &["b.ndjson.part", "no export", "--force"]);
+    fs::copy(place.file("a.ndjson"), place.file("b.ndjson.part")).expect("copied");
+    let other = ["--store", "file:./other", "export", "b.ndjson"];
+    place.refused(&other, &["b.ndjson.part", "it is of file:/", "--force"]);
+    assert!(!place.file("b.ndjson").exists());
+    place.refused(&["export", "no/such/dir/c"], &["no/such/dir/c.part"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_that_was_interrupted_goes_on_where_it_was() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let url = redis.url();
+    let store = ["--store", url.as_str()];
+    place.fill(&store).await;
+    let export = |file| [&store[..], &["export", file]].concat();
+    place.done(&export("whole.ndjson"), &["exported 305 jobs"]);
+    let whole = fs::read(place.file("whole.ndjson")).expect("an export");
+    // Cut in the head, in a section, between two, in the total, and not at all.
+    for bytes in [0, 10, whole.len() / 3, whole.len() / 2, whole.len() - 5, whole.len()] {
+        fs::write(place.file("a.ndjson.part"), &whole[..bytes]).expect("written");
+        let words: &[&str] = if bytes > 1000 { &["going on with a.ndjson.part: "] } else { &[] };
+        place.done(&export("a.ndjson"), words);
+        let again = fs::read(place.file("a.ndjson")).expect("an export");
+        assert_eq!(again, whole, "after {bytes} bytes");
+        assert!(!place.file("a.ndjson.part").exists());
+        fs::remove_file(place.file("a.ndjson")).expect("removed");
+    }
+    // A job of a section that is written already has gone since.
+    fs::write(place.file("a.ndjson.part"), &whole[..whole.len() - 5]).expect("written");
+    let server = Process::start(place.path(), &store).await;
+    server.post("/jobs/dead/finish", json!({})).await.expect("an answer");
+    drop(server);
+    let begin_anew = [&export("a.ndjson")[..], &["--force"]].concat();
+    let (well, said) = place.run(&export("a.ndjson"));
+    assert!(!well && said.contains("have moved") && said.contains("--force"), "{said}");
+    place.done(&begin_anew, &["exported 304 jobs"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_job_is_left_out_only_if_that_is_asked_for() {
+    let place = Place::new();
+    place.fill(&[]).await;
+    let file = rusqlite::Connection::open(place.file("data/jobs.db")).expect("opened");
+    let damaged = file.execute("UPDATE pool SET body = x'00' WHERE id = 'm7'", ());
+    assert_eq!(damaged.expect("updated"), 1);
+    drop(file);
+    let (well, said) = place.run(&["export", "a.ndjson"]);
+    let words = ["WARN", "id=m7", "failed to export: 1 jobs", "topic many", "--skip-damaged"];
+    assert!(!well && words.iter().all(|word| said.contains(word)), "{said}");
+    let export = ["export", "a.ndjson", "--skip-damaged"];
+    place.done(&export, &["exported 304 jobs", "left out 1 damaged"]);
+    place.done(&["--store", "file:./other", "import", "a.ndjson"], &["imported 304 jobs"]);
+}
+
+/// An export with so many jobs as take an import a while.
+async fn large(place: &Place, jobs: usize) {
+    let server = Process::start(place.path(), &[]).await;
+    for first in (0..jobs).step_by(1000) {
+        let job = |n| json!({"topic": "t", "delay": "1h", "id": format!("j{n}"), "body": n});
+        let batch: Vec<Value> = (first..first + 1000).map(job).collect();
+        let (status, _) = server.post("/batch/jobs", json!({"jobs": batch})).await.expect("put");
+        assert_eq!(status, 200);
+    }
+    drop(server);
+    place.done(&["export", "large.ndjson"], &[&format!("exported {jobs} jobs")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_that_is_killed_in_the_middle_goes_on_when_it_is_run_again() {
+    const JOBS: usize = 30_000;
+    let (place, redis) = (Place::new(), Redis::start());
+    large(&place, JOBS).await;
+    let count = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:pool')) do \
+                 n = n + redis.call('HLEN', key) end return n";
+    let count = || {
+        let answer = redis.command(&format!("EVAL \"{count}\" 0")).expect("an answer");
+        answer.trim_start_matches(':').trim().parse::<usize>().expect("a number")
+    };
+    let url = redis.url();
+    let import = ["--store", &url, "import", "large.ndjson"];
+    let mut child = program(place.path(), &import).stdout(Stdio::null()).spawn().expect("it runs");
+    while count() == 0 {
+        assert!(matches!(child.try_wait(), Ok(None)), "it ended too early");
+    }
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    let there = count();
+    assert!((1..JOBS).contains(&there), "{there} were imported before it was killed");
+    let left = JOBS - there;
+    let words = format!("imported {left} jobs; {there} of {JOBS} were there already");
+    place.done(&import, &[&words, "as many jobs of each topic and state"]);
+    assert_eq!(count(), JOBS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_ends_an_import_with_words_and_it_goes_on_when_there_is_room() {
+    let (place, redis) = (Place::new(), Redis::start());
+    place.fill(&[]).await;
+    place.done(&["export", "a.ndjson"], &[]);
+    let url = redis.url();
+    let import = ["--store", &url, "import", "a.ndjson"];
+    place.done(&["--store", &url, "export", "none.ndjson"], &["exported 0 jobs"]);
+    redis.command("CONFIG SET maxmemory 1").expect("an answer");
+    place.refused(&import, &["full", "The same import again goes on"]);
+    redis.command("CONFIG SET maxmemory 0").expect("an answer");
+    place.done(&import, &["imported 305 jobs"]);
+}

@@ -1,0 +1,213 @@
+//! What the program says, checked to the letter: one clear line, no password, nothing half done.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::support::{Redis, free_port, process::program};
+
+/// A folder to run in, with settings files.
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a file; its path.
+    pub fn file(&self, name: &str, text: &str) -> String {
+        let file = self.path().join(name);
+        fs::write(&file, text).expect("written");
+        file.display().to_string()
+    }
+
+    /// Runs the program to its end with these settings and this environment; it waits for no store.
+    pub fn run(&self, settings: &str, with: &[(&str, &str)], arguments: &[&str]) -> Output {
+        let file = self.file("settings.toml", settings);
+        let listen = format!("127.0.0.1:{}", free_port());
+        let mut all = vec!["--config", file.as_str(), "--listen", listen.as_str()];
+        all.extend(arguments);
+        let mut command = program(self.path(), &all);
+        command.env("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "0");
+        command.envs(with.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("the program runs");
+        let pid = child.id().to_string();
+        let (send, ended) = mpsc::channel();
+        thread::spawn(move || send.send(child.wait_with_output()));
+        // One that serves where it should refuse must fail its test, not hang it.
+        let output = ended.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| {
+            assert!(Command::new("kill").arg(&pid).status().is_ok_and(|status| status.success()));
+            ended.recv().expect("it ends")
+        });
+        output.expect("its output")
+    }
+
+    /// Starts a server, which must refuse with one line that has all of `words`; the line.
+    #[track_caller]
+    pub fn refused(&self, settings: &str, words: &[&str]) -> String {
+        let output = self.run(settings, &[], &[]);
+        one_line(&output, words)
+    }
+
+    /// Runs the doctor, which must find something to mend that has all of `words`.
+    #[track_caller]
+    pub fn ill(&self, settings: &str, words: &[&str]) -> String {
+        let output = self.run(settings, &[], &["doctor"]);
+        one_line(&output, &["must be mended"]);
+        let said = text(&output.stdout);
+        let mend = |line: &str| {
+            line.starts_with("to mend ") && words.iter().all(|word| line.contains(word))
+        };
+        assert!(said.lines().any(mend), "{words:?} not in {said}");
+        said
+    }
+
+    /// Runs the doctor, which must find nothing to mend and print all of `words`; what it said.
+    #[track_caller]
+    pub fn well(&self, settings: &str, words: &[&str]) -> String {
+        let output = self.run(settings, &[], &["doctor"]);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+        assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+        for word in [words, &["to mend     nothing"]].concat() {
+            assert!(said.contains(word), "no {word:?} in {said}");
+        }
+        said
+    }
+}
+
+/// A failure with one line that begins with the program's name and has all of `words`.
+#[track_caller]
+pub fn one_line(output: &Output, words: &[&str]) -> String {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("delay-queue: ") && said.lines().count() == 1, "{said}");
+    for word in words {
+        assert!(said.contains(word), "no {word:?} in {said:?}");
+    }
+    said
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Nothing was written into it.
+#[track_caller]
+pub fn untouched(redis: &Redis) {
+    assert_eq!(redis.command("KEYS *").as_deref(), Some("*0\r\n"), "a key was written");
+}
+
+/// `[store]` with this URL and more lines.
+pub fn store(url: &str, more: &str) -> String {
+    format!("[store]\nurl = \"{url}\"\n{more}\n")
+}
+
+/// A running server whose log is kept.
+pub struct Logged {
+    pub base: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Logged {
+    /// Starts it and waits until it serves.
+    pub fn start(place: &Place, settings: &str) -> Self {
+        Self::start_on(place, "127.0.0.1", settings)
+    }
+
+    /// The same, and it listens on this host.
+    pub fn start_on(place: &Place, host: &str, settings: &str) -> Self {
+        let logged = Self::spawn(place, host, settings, &[]);
+        logged.wait_for("serving");
+        logged
+    }
+
+    /// Starts it.
+    pub fn begin(place: &Place, settings: &str) -> Self {
+        Self::spawn(place, "127.0.0.1", settings, &[])
+    }
+
+    /// Starts it, run by the program `wrapper`, and waits until it serves.
+    pub fn within(place: &Place, settings: &str, wrapper: &[&str]) -> Self {
+        let logged = Self::spawn(place, "127.0.0.1", settings, wrapper);
+        logged.wait_for("serving");
+        logged
+    }
+
+    fn spawn(place: &Place, host: &str, settings: &str, wrapper: &[&str]) -> Self {
+        let (log, file) = (place.path().join("log"), place.file("logged.toml", settings));
+        let port = free_port();
+        let listen = format!("{host}:{port}");
+        let stderr = fs::File::create(&log).expect("a file");
+        let plain = program(place.path(), &["--config", &file, "--listen", &listen]);
+        let mut command = Command::new(wrapper.first().map_or(plain.get_program(), OsStr::new));
+        if let Some(rest) = wrapper.get(1..) {
+            command.args(rest).arg(plain.get_program());
+        }
+        command.args(plain.get_args()).current_dir(place.path());
+        let child = command.stderr(Stdio::from(stderr)).spawn();
+        let base = format!("http://127.0.0.1:{port}");
+        Self { base, child: child.expect("the program runs"), log }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Waits for its end; the exit code and the log.
+    pub fn ended(mut self) -> (Option<i32>, String) {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let said = fs::read_to_string(&self.log).expect("text");
+            if let Some(status) = self.child.try_wait().expect("the process is ours") {
+                return (status.code(), fs::read_to_string(&self.log).unwrap_or(said));
+            }
+            assert!(Instant::now() < end, "it does not end: {said}");
+            thread::sleep(Duration::from_millis(5)); // so that one which hangs fails its test
+        }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the log has this word; the log.
+    pub fn wait_for(&self, word: &str) -> String {
+        self.wait_until(word, |said| said.contains(word))
+    }
+
+    /// Waits until the log is so; the log.
+    pub fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let said = fs::read_to_string(&self.log).expect("text");
+            if is_so(&said) {
+                return said;
+            }
+            assert!(Instant::now() < end, "no {what:?} in {said}");
+            thread::sleep(Duration::from_millis(5)); // a file tells no event
+        }
+    }
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,161 @@
+//! Sentinels and Redis that all want passwords, and not the same one.
+
+use std::{
+    process::Child,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use crate::{
+    start::outputs::{Place, store},
+    support::{
+        Redis, free_port,
+        process::Process,
+        redis_server,
+        resp::{Connection, Reply, ask},
+    },
+};
+
+const OF_REDIS: &str = "p4ss-of-redis";
+const OF_SENTINELS: &str = "p4ss-of-sentinels";
+
+/// A master and its replica, and one Sentinel.
+struct Guarded {
+    redis: [Redis; 2],
+    sentinel: Child,
+    port: u16,
+}
+
+impl Guarded {
+    fn start(place: &Place) -> Self {
+        let all = ["--appendonly", "yes", "--masterauth", OF_REDIS];
+        let master = Redis::with(&[&all[..], &["--repl-diskless-sync-delay", "0"]].concat());
+        let set = ["CONFIG", "SET", "requirepass", OF_REDIS];
+        assert_eq!(ask(master.port(), &set).expect("an answer").text(), "OK");
+        let of = format!("127.0.0.1 {}", master.port());
+        let replica = Redis::with(&[&all[..], &["--replicaof", &of]].concat());
+        assert_eq!(ask(replica.port(), &set).expect("an answer").text(), "OK");
+
+        let port = free_port();
+        let text = format!(
+            "port {port}\nbind 127.0.0.1\ndir {}\nrequirepass {OF_SENTINELS}\n\
+             sentinel monitor main 127.0.0.1 {} 1\nsentinel auth-pass main {OF_REDIS}\n",
+            place.path().display(),
+            master.port(),
+        );
+        let file = place.file("sentinel.conf", &text);
+        let sentinel = redis_server().arg(file).arg("--sentinel").spawn();
+        let sentinel = sentinel.expect("redis-server is installed: ./tests/run does that");
+        let all = Self { redis: [master, replica], sentinel, port };
+        wait("the replica does not follow", || {
+            let info = as_one_who_may(all.redis[1].port(), OF_REDIS, &["INFO", "replication"]);
+            info.is_some_and(|info| info.text().contains("master_link_status:up"))
+        });
+        wait("the Sentinel does not find the replica", || {
+            let known = all.sentinel(&["SENTINEL", "MASTER", "main"]).unwrap_or(Reply::Nothing);
+            known.texts().chunks(2).any(|pair| pair == ["num-slaves", "1"])
+        });
+        all
+    }
+
+    fn sentinel(&self, words: &[&str]) -> Option<Reply> {
+        as_one_who_may(self.port, OF_SENTINELS, words)
+    }
+
+    fn master(&self) -> Option<u16> {
+        let told = self.sentinel(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"])?;
+        told.texts().get(1)?.parse().ok()
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        self.sentinel.kill().expect("the process is ours");
+        self.sentinel.wait().expect("it was killed");
+    }
+}
+
+fn as_one_who_may(port: u16, password: &str, words: &[&str]) -> Option<Reply> {
+    let mut connection = Connection::to(port)?;
+    connection.ask(&["AUTH", password])?;
+    connection.ask(words)
+}
+
+fn wait(what: &str, done: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(40);
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        sleep(Duration::from_millis(20)); // there is no event to wait for
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_and_redis_each_get_their_own_password() {
+    let place = Place::new();
+    let guarded = Guarded::start(&place);
+    let url = format!("redis+sentinel://127.0.0.1:{}/main", guarded.port);
+    let own = format!("sentinel_password = \"{OF_SENTINELS}\"");
+    for (settings, words) in [
+        (String::new(), ["by its Sentinels", "store.sentinel_password"]),
+        (format!("password = \"{OF_REDIS}\""), ["by its Sentinels", "store.sentinel_password"]),
+        (
+            format!("password = \"{OF_SENTINELS}\"\nsentinel_password = \"{OF_REDIS}\""),
+            ["by its Sentinels", "store.sentinel_password"],
+        ),
+        (own.clone(), ["failed to open Redis at 127.0.0.1", "NOAUTH"]),
+        (
+            format!("{own}\npassword = \"{OF_SENTINELS}\""),
+            ["failed to open Redis at 127.0.0.1", "see store.username and store.password"],
+        ),
+    ] {
+        let settings = store(&url, &settings);
+        for said in [place.refused(&settings, &words), place.ill(&settings, &words)] {
+            assert!(!said.contains(OF_REDIS) && !said.contains(OF_SENTINELS), "{said}");
+        }
+    }
+    let unknown = format!("redis+sentinel://127.0.0.1:{}/other", guarded.port);
+    let both = format!("{own}\npassword = \"{OF_REDIS}\"");
+    place.refused(&store(&unknown, &both), &["the master \"other\"", "knows no such master"]);
+    place.ill(&store(&unknown, &both), &["the master \"other\"", "knows no such master"]);
+    let keys = as_one_who_may(guarded.redis[0].port(), OF_REDIS, &["KEYS", "*"]);
+    assert!(keys.expect("an answer").list().is_empty(), "nothing was written");
+
+    let of_redis = place.file("of-redis", OF_REDIS);
+    let of_sentinels = place.file("of-sentinels", OF_SENTINELS);
+    for settings in [
+        store(&url, &both),
+        store(&url.replace("://", &format!("://default:{OF_REDIS}@")), &own),
+        store(
+            &url,
+            &format!(
+                "username = \"default\"\npassword_file = \"{of_redis}\"\nsentinel_username = \"default\"\n\
+                 sentinel_password_file = \"{of_sentinels}\""
+            ),
+        ),
+    ] {
+        place.well(&settings, &["role master", "replicas 1"]);
+    }
+
+    // The passwords go on to the next master.
+    let settings = store(&url, &format!("{both}\nack = \"replica\""));
+    let file = place.file("serve.toml", &settings);
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let put = async |id: &str| {
+        server.post("/jobs", json!({"topic": "t", "id": id})).await.map(|(status, _)| status)
+    };
+    assert_eq!(put("before").await, Some(201));
+    let old = guarded.master().expect("a master");
+    wait("a failover cannot begin", || {
+        let begun = guarded.sentinel(&["SENTINEL", "FAILOVER", "main"]);
+        begun.is_some_and(|reply| reply.text() == "OK")
+    });
+    wait("no failover", || guarded.master().is_some_and(|port| port != old));
+    let end = Instant::now() + Duration::from_secs(40);
+    while put("after").await != Some(201) {
+        assert!(Instant::now() < end, "the server does not find the new master");
+        tokio::time::sleep(Duration::from_millis(50)).await; // there is no event to wait for
+    }
+    assert_eq!(server.get("/jobs/before").await.1["state"], "ready");
+}

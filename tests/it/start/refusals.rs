@@ -1,0 +1,185 @@
+//! What the server refuses to start with: each says what is wrong and what to do.
+
+use std::{fs, path::Path};
+
+use crate::{
+    start::output,
+    support::{
+        Redis, free_port,
+        process::{Process, program},
+    },
+};
+
+/// Starts and expects a refusal that has all of `words`.
+#[track_caller]
+fn refused(dir: &Path, arguments: &[&str], words: &[&str]) {
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut all = vec!["--listen", listen.as_str()];
+    all.extend(arguments);
+    let output = output(dir, &all);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+    let line = said.lines().find(|line| line.starts_with("delay-queue: ")).unwrap_or_default();
+    for word in words {
+        assert!(line.contains(word), "{arguments:?}: no {word:?} in {said:?}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_server_on_the_same_directory() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut first = Process::start(dir.path(), &[]).await;
+    refused(dir.path(), &[], &["data", "another delay-queue", "store.url"]);
+    first.kill();
+    Process::start(dir.path(), &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_number_of_buckets() {
+    let redis = Redis::start();
+    for store in ["file:./data", &redis.url()] {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let settings = |count: u16| {
+            let file = dir.path().join(format!("{count}.toml"));
+            fs::write(&file, format!("[store]\nbuckets = {count}\n")).expect("written");
+            file.display().to_string()
+        };
+        let (four, eight) = (settings(4), settings(8));
+        Process::start(dir.path(), &["--store", store, "--config", &four]).await;
+        let words = ["buckets = 4", "8", "store.buckets"];
+        refused(dir.path(), &["--store", store, "--config", &eight], &words);
+        // Not saying any number takes what is there.
+        Process::start(dir.path(), &["--store", store]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_a_newer_schema() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut server = Process::start(dir.path(), &[]).await;
+    server.signal("-TERM");
+    server.wait();
+    let file = rusqlite::Connection::open(dir.path().join("data/jobs.db")).expect("opened");
+    let changed =
+        file.execute("UPDATE layout SET text = replace(text, 'schema=3', 'schema=4')", ());
+    assert_eq!(changed.expect("updated"), 1);
+    drop(file);
+    refused(dir.path(), &[], &["schema = 4", "newer"]);
+
+    let redis = Redis::start();
+    Process::start(dir.path(), &["--store", &redis.url()]).await.kill();
+    redis.command("SET dq:layout \"schema=4 hash=xxh3-64 buckets=16\"").expect("an answer");
+    refused(dir.path(), &["--store", &redis.url()], &["schema = 4", "newer"]);
+}
+
+#[test]
+fn a_redis_that_may_lose_jobs_unless_that_is_accepted() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let no_aof = Redis::with(&["--appendonly", "no"]);
+    refused(dir.path(), &["--store", &no_aof.url()], &["appendonly", "accept_data_loss"]);
+    let evicts = Redis::with(&["--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"]);
+    refused(dir.path(), &["--store", &evicts.url()], &["maxmemory-policy", "noeviction"]);
+    let replica_of = format!("127.0.0.1 {}", free_port());
+    let replica = Redis::with(&["--appendonly", "yes", "--replicaof", &replica_of]);
+    refused(dir.path(), &["--store", &replica.url()], &["role", "master"]);
+
+    let accepted = tokio::runtime::Runtime::new().expect("a runtime");
+    let file = dir.path().join("accept.toml");
+    fs::write(&file, "[store]\naccept_data_loss = true\n").expect("written");
+    let file = file.display().to_string();
+    let arguments = ["--store", &no_aof.url(), "--config", &file];
+    accepted.block_on(async { drop(Process::start(dir.path(), &arguments).await) });
+}
+
+#[test]
+fn a_redis_that_is_not_there_or_wants_a_password() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let url = format!("redis://user:secret@127.0.0.1:{}/", free_port());
+    refused(dir.path(), &["--store", &url], &["127.0.0.1"]);
+    let listen = format!("127.0.0.1:{}", free_port());
+    let said = output(dir.path(), &["--listen", &listen, "--store", &url]).stderr;
+    assert!(!String::from_utf8_lossy(&said).contains("secret"), "a password in a message");
+    let redis = Redis::with(&["--appendonly", "yes"]);
+    redis.command("CONFIG SET requirepass secret").expect("an answer");
+    refused(dir.path(), &["--store", &redis.url()], &["127.0.0.1", "NOAUTH"]);
+}
+
+#[test]
+fn settings_that_are_unknown_or_out_of_range() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let bad = [
+        ("[server]\nlisen = \"x\"\n", "lisen"),
+        ("[sevrer]\nlisten = \"x\"\n", "sevrer"),
+        ("[timer]\npoll_interval = \"1ms\"\n", "timer.poll_interval"),
+        ("[timer]\npoll_interval = \"soon\"\n", "poll_interval"),
+        ("[job_defaults]\nttr = 0\n", "job_defaults.ttr"),
+        ("[job_defaults]\nttr = \"30\"\n", "lacks a unit"),
+        ("[job_defaults]\ndead_retention = \"1M\"\n", "\"M\" is no unit"),
+        ("[timer]\nmax_sleep = \"1s\"\n", "timer.max_sleep is called timer.poll_interval now"),
+        ("[queue]\nttr = 30\n", "queue.ttr is called job_defaults.ttr now"),
+        ("[store]\nprefix = \"a{b}\"\n", "store.prefix"),
+        ("[store]\nbuckets = 0\n", "store.buckets"),
+        ("[store]\nurl = \"mysql://x\"\n", "store.url"),
+        ("[limits]\nrequest_bytes = 1\n", "limits.request_bytes"),
+        ("[limits]\nmemory_bytes = 33554431\n", "limits.memory_bytes"),
+        ("[server]\nwrite_timeout = \"1ms\"\n", "server.write_timeout"),
+        ("[log]\nfilter = \"a=b=c\"\n", "log.filter"),
+        ("[log]\nformat = \"xml\"\n", "format"),
+        ("nonsense", "TOML"),
+    ];
+    for (number, (text, named)) in bad.into_iter().enumerate() {
+        let file = dir.path().join(format!("{number}.toml"));
+        fs::write(&file, text).expect("written");
+        refused(dir.path(), &["--config", &file.display().to_string()], &[named]);
+        let check = ["--check-config", "--config", &file.display().to_string()];
+        refused(dir.path(), &check, &[named]);
+    }
+    refused(dir.path(), &["--config", "nowhere.toml"], &["nowhere.toml"]);
+    refused(dir.path(), &["--store", "mysql://u:secret@h/"], &["store.url", "file:<directory>"]);
+    for text in [
+        "store = \"redis://:secret@h\"\n",
+        "[store]\nurl = \"redis://:secret#1\n",
+        "[store]\nurl = \"redis://:secret#1\"\n",
+    ] {
+        let file = dir.path().join("secret.toml");
+        fs::write(&file, text).expect("written");
+        let said = output(dir.path(), &["--config", &file.display().to_string()]);
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.contains("delay-queue: failed"), "{said}");
+        assert!(!said.contains("secret#") && !said.contains(":secret"), "{said}");
+    }
+    let listen = output(dir.path(), &["--listen", "nonsense"]);
+    assert!(String::from_utf8_lossy(&listen.stderr).contains("server.listen"), "{listen:?}");
+    assert!(output(dir.path(), &["--check-config"]).status.success());
+    assert!(!dir.path().join("data").exists(), "checking makes nothing");
+}
+
+#[test]
+fn the_environment_is_stronger_than_the_file_and_flags_are_stronger_than_both() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let file = dir.path().join("file.toml");
+    fs::write(&file, "[job_defaults]\nttr = 0\n").expect("written");
+    let file = file.display().to_string();
+    let checked = |ttr: &str, store: &str, flags: &[&str]| {
+        let mut arguments = vec!["--check-config", "--config", file.as_str()];
+        arguments.extend(flags);
+        let mut command = program(dir.path(), &arguments);
+        command.env("DELAY_QUEUE__JOB_DEFAULTS__TTR", ttr).env("DELAY_QUEUE__STORE__URL", store);
+        command.output().expect("the program runs").status.success()
+    };
+    assert!(checked("30s", "file:./data", &[]));
+    assert!(checked("30", "file:./data", &[]));
+    assert!(checked("1.5", "file:./data", &[]));
+    assert!(!checked("0", "file:./data", &[]));
+    assert!(!checked("1M", "file:./data", &[]));
+    assert!(!checked("30s", "nonsense", &[]));
+    assert!(checked("30s", "nonsense", &["--store", "file:./data"]));
+    let unknown = program(dir.path(), &["--check-config"])
+        .env("DELAY_QUEUE__JOB_DEFAULTS__TTL", "1")
+        .output();
+    assert!(!unknown.expect("the program runs").status.success());
+    let old = program(dir.path(), &["--check-config"]).env("DELAY_QUEUE__QUEUE__TTR", "1").output();
+    let said = String::from_utf8_lossy(&old.expect("the program runs").stderr).into_owned();
+    assert!(said.contains("is called DELAY_QUEUE__JOB_DEFAULTS__TTR now"), "{said}");
+}

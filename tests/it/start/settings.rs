@@ -1,0 +1,113 @@
+//! Settings as they are given and shown: names, mistakes, and what is in effect.
+
+use std::process::Output;
+
+use crate::{
+    start::outputs::{Logged, Place, text},
+    support::{Redis, process::program},
+};
+
+fn checked(place: &Place, settings: &str, with: &[(&str, &str)]) -> Output {
+    let file = place.file("checked.toml", settings);
+    let mut command = program(place.path(), &["--check-config", "--config", &file]);
+    command.envs(with.iter().copied()).output().expect("the program runs")
+}
+
+#[test]
+fn all_that_is_wrong_is_named_at_once() {
+    let place = Place::new();
+    let settings = "[server]\nlisten = \"nowhere\"\nlisen = 1\n[job_defaults]\nttr = 0\n\
+                    [timer]\npoll_interval = \"soon\"\n[log]\nformat = \"xml\"\n[sevrer]\n";
+    let variables =
+        [("DELAY_QUEUE_STORE_URL", "redis://:s3cret@h"), ("DELAY_QUEUE__STORE__PREFIX", "{}")];
+    let output = checked(&place, settings, &variables);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let named = [
+        "server.listen",
+        "server.lisen",
+        "job_defaults.ttr",
+        "timer.poll_interval",
+        "log.format",
+        "sevrer",
+        "store.prefix",
+        "DELAY_QUEUE__STORE__URL meant",
+    ];
+    for word in named {
+        let of = said.lines().filter(|line| line.contains(word)).count();
+        assert_eq!(of, 1, "{word:?} in {said}");
+    }
+    assert_eq!(said.lines().count(), named.len(), "{said}");
+    assert!(said.lines().all(|line| line.starts_with("delay-queue: failed to ")), "{said}");
+    assert!(!said.contains("s3cret"), "{said}");
+}
+
+#[test]
+fn a_misspelt_variable_stops_the_start_and_the_right_one_is_obeyed() {
+    let place = Place::new();
+    for (name, right) in [
+        ("DELAY_QUEUE_STORE_URL", "DELAY_QUEUE__STORE__URL"),
+        ("DELAY_QUEUE__STOR__URL", "DELAY_QUEUE__STORE__URL"),
+        ("DELAY_QUEUE_SERVER_LISTEN", "DELAY_QUEUE__SERVER__LISTEN"),
+    ] {
+        let output = place.run("", &[(name, "file:./elsewhere")], &[]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(name) && said.contains(right), "{said}");
+        assert!(!place.path().join("data").exists() && !place.path().join("elsewhere").exists());
+    }
+    let output = checked(&place, "", &[("DELAY_QUEUE__STORE__URL", "file:./elsewhere")]);
+    assert!(text(&output.stdout).contains("url = \"file:./elsewhere\""), "{output:?}");
+}
+
+#[test]
+fn the_settings_in_effect_are_shown_without_secrets_and_can_be_used_as_a_file() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = format!(
+        "[server]\nlisten = \"localhost:1234\"\n[store]\nurl = \"redis://127.0.0.1:{}/3\"\n\
+         password = \"s3cret\"\nsentinel_password = \"s3cret\"\nack = \"replica\"\n\
+         [timer]\npoll_interval = \"250ms\"\n",
+        redis.port()
+    );
+    let output = checked(&place, &settings, &[("DELAY_QUEUE__JOB_DEFAULTS__MAX_ATTEMPTS", "3")]);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    for line in [
+        "[store]",
+        "listen = \"localhost:1234\"",
+        "password = \"(secret)\"",
+        "ack = \"replica\"",
+        "poll_interval = 0.25",
+        "max_attempts = 3",
+        "dead_retention = 1209600",
+        "format = \"text\"",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "no {line:?} in {shown}");
+    }
+    assert!(!shown.contains("s3cret"), "{shown}");
+    let again = checked(&place, &shown, &[]);
+    assert_eq!(text(&again.stdout), shown, "{}", text(&again.stderr));
+
+    let login = "[store]\nurl = \"rediss+cluster://me:s3cret@a:1,b:2\"\n";
+    let shown = text(&checked(&place, login, &[]).stdout);
+    assert!(shown.contains("url = \"rediss+cluster://(secret)@a:1,b:2\""), "{shown}");
+    assert!(!shown.contains("s3cret"), "{shown}");
+}
+
+#[test]
+fn a_server_listens_on_a_name_and_serve_is_a_word() {
+    let place = Place::new();
+    let server = Logged::start_on(&place, "localhost", "");
+    let name = server.base.replace("http://127.0.0.1", "localhost");
+    let run =
+        |arguments: &[&str]| program(place.path(), arguments).output().expect("the program runs");
+    assert!(run(&["health", "--listen", &name]).status.success());
+    let second = run(&["serve", "--store", "file:./second", "--listen", &name]);
+    let said = text(&second.stderr);
+    assert!(said.contains(&format!("failed to listen on {name} (server.listen)")), "{said}");
+    let help = text(&run(&["serve", "--help"]).stdout);
+    assert!(help.contains("--listen") && help.contains("--check-config"), "{help}");
+    let unknown = run(&["serve", "--listen", "no-such-host.invalid:1"]);
+    assert!(text(&unknown.stderr).contains("no-such-host.invalid:1"), "{unknown:?}");
+}

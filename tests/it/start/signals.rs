@@ -1,0 +1,84 @@
+//! SIGTERM and SIGINT.
+
+use std::{
+    io::Write,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use crate::{
+    start::{
+        output,
+        outputs::{Logged, Place},
+    },
+    support::{
+        free_port,
+        process::{Process, program},
+    },
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_the_server_in_order_and_at_once() {
+    for signal in ["-TERM", "-INT", "-HUP"] {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        // Under nohup these tests would hand on that SIGHUP is ignored.
+        let (own, mut command) = (program(dir.path(), &[]), Command::new("env"));
+        command.arg("--default-signal=HUP").arg(own.get_program()).args(own.get_args());
+        command.current_dir(dir.path());
+        let mut server = Process::spawned(free_port(), command).await;
+        server.post("/jobs", json!({"topic": "other", "id": "a"})).await.expect("an answer");
+        let url = format!("{}/topics/t/pop?wait=60s", server.base);
+        let waiting = tokio::spawn(reqwest::get(url));
+        tokio::time::sleep(Duration::from_millis(200)).await; // until the pop waits
+        let begin = Instant::now();
+        server.signal(signal);
+        let code = tokio::task::block_in_place(|| server.wait());
+        assert_eq!(code, Some(0), "{signal}");
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        let answer = waiting.await.expect("joined").expect("an answer");
+        assert_eq!(answer.text().await.expect("text"), "{\"jobs\":[]}\n");
+        let server = Process::start(dir.path(), &[]).await;
+        assert_eq!(server.get("/jobs/a").await.1["state"], "ready");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_sends_half_a_request_does_not_hold_up_the_end() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut server = Process::start(dir.path(), &[]).await;
+    let address = server.base.trim_start_matches("http://");
+    let mut slow = std::net::TcpStream::connect(address).expect("connected");
+    slow.write_all(b"POST /jobs HTTP/1.1\r\nHost:").expect("sent");
+    tokio::time::sleep(Duration::from_millis(100)).await; // until the server has read it
+    let begin = Instant::now();
+    server.signal("-TERM");
+    let code = tokio::task::block_in_place(|| server.wait());
+    assert_eq!(code, Some(0));
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_started_with_nohup_outlives_its_terminal() {
+    let place = Place::new();
+    let server = Logged::within(&place, "", &["nohup"]);
+    server.signal("-HUP");
+    // The one who looks at the log would see it stop.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let ready = reqwest::get(format!("{}/readyz", server.base)).await.expect("an answer");
+    assert_eq!(ready.status(), 200);
+    server.signal("-TERM");
+    let (code, said) = server.ended();
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_binary_checks_its_own_health() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut server = Process::start(dir.path(), &[]).await;
+    let address = server.base.trim_start_matches("http://").to_owned();
+    assert!(output(dir.path(), &["health", "--listen", &address]).status.success());
+    server.kill();
+    assert!(!output(dir.path(), &["health", "--listen", &address]).status.success());
+}

@@ -1,0 +1,251 @@
+//! TLS: to one Redis, to Sentinels and the master they name, to a cluster. Every certificate is made
+//! for its test.
+
+use std::{
+    net::TcpStream,
+    process::Child,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use serde_json::json;
+
+use crate::{
+    start::outputs::{Place, store},
+    support::{Redis, free_port, process::Process, redis_server, resp::ask},
+};
+
+/// Who signs certificates; its own is in the file `<name>.pem` of a place.
+struct Authority {
+    file: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// Files of a certificate and its key.
+struct Files {
+    cert: String,
+    key: String,
+}
+
+impl Authority {
+    fn new(place: &Place, name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().expect("a key");
+        let cert = params.self_signed(&key).expect("a certificate");
+        let file = place.file(&format!("{name}.pem"), &cert.pem());
+        Self { file, issuer: Issuer::new(params, key) }
+    }
+
+    /// A certificate for a host.
+    fn sign(&self, place: &Place, host: &str) -> Files {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec![host.to_owned()]).expect("parameters");
+        params.distinguished_name.push(DnType::CommonName, host);
+        let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let name = free_port(); // a number that no other has
+        Files {
+            cert: place.file(&format!("{name}.pem"), &cert.pem()),
+            key: place.file(&format!("{name}.key"), &key.serialize_pem()),
+        }
+    }
+}
+
+impl Files {
+    /// As redis-server takes them.
+    fn arguments<'a>(&'a self, port: &'a str, authority: &'a Authority) -> Vec<&'a str> {
+        let ca = authority.file.as_str();
+        let mut all = vec!["--tls-port", port, "--tls-ca-cert-file", ca];
+        all.extend(["--tls-cert-file", &self.cert, "--tls-key-file", &self.key]);
+        all
+    }
+
+    /// As our settings take them.
+    fn settings(&self) -> String {
+        format!("cert_file = \"{}\"\nkey_file = \"{}\"\n", self.cert, self.key)
+    }
+}
+
+fn ca(authority: &Authority) -> String {
+    format!("ca_file = \"{}\"\n", authority.file)
+}
+
+/// A Redis that speaks nothing but TLS.
+struct Secure {
+    child: Child,
+    url: String,
+}
+
+impl Secure {
+    fn start(place: &Place, authority: &Authority, host: &str, asks_clients: &str) -> Self {
+        let (port, files) = (free_port(), authority.sign(place, host));
+        let text = port.to_string();
+        let dir = place.path().display().to_string();
+        let child = redis_server()
+            .args(["--port", "0", "--bind", "127.0.0.1", "--dir", &dir, "--save", ""])
+            .args(["--appendonly", "yes", "--appenddirname", &format!("aof-{port}")])
+            .args(["--tls-auth-clients", asks_clients])
+            .args(files.arguments(&text, authority))
+            .spawn()
+            .expect("redis-server is installed: ./tests/run does that");
+        let redis = Self { child, url: format!("rediss://127.0.0.1:{port}") };
+        let end = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < end, "redis-server does not listen");
+            sleep(Duration::from_millis(10)); // no event tells that it is up
+        }
+        redis
+    }
+}
+
+impl Drop for Secure {
+    fn drop(&mut self) {
+        self.child.kill().expect("the process is ours");
+        self.child.wait().expect("it was killed");
+    }
+}
+
+/// Serves with these settings: a job that is due in a moment goes through.
+async fn works(place: &Place, settings: &str) {
+    place.well(settings, &[]);
+    let file = place.file("works.toml", settings);
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let put = json!({"topic": "t", "delay": "50ms", "body": "safe"});
+    let (status, _) = server.post("/jobs", put).await.expect("an answer");
+    assert_eq!(status, 201);
+    let (_, popped) = server.get("/topics/t/pop?wait=10s").await;
+    assert_eq!(popped["jobs"][0]["body"], "safe", "{popped}");
+    place.well(settings, &["servers     1 of delay-queue at work"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_certificate_of_the_named_host_by_a_trusted_authority_will_do() {
+    let place = Place::new();
+    let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
+    let redis = Secure::start(&place, &ours, "127.0.0.1", "no");
+    works(&place, &store(&redis.url, &ca(&ours))).await;
+    // It asks for no certificate of ours, and may be shown one.
+    let shown = ca(&ours) + &ours.sign(&place, "client").settings();
+    works(&place, &store(&redis.url, &shown)).await;
+
+    let refused = |settings: &str, word: &str| {
+        place.refused(settings, &["failed to open", word]);
+        place.ill(settings, &[word]);
+    };
+    refused(&store(&redis.url, ""), "UnknownIssuer");
+    refused(&store(&redis.url, &ca(&others)), "certificate");
+    refused(&store(&redis.url, "ca_file = \"nowhere.pem\""), "nowhere.pem");
+    refused(&store(&redis.url.replace("rediss", "redis"), ""), "127.0.0.1");
+    let elsewhere = Secure::start(&place, &ours, "redis.example", "no");
+    refused(&store(&elsewhere.url, &ca(&ours)), "not valid for name");
+
+    for (name, text) in [("empty.pem", ""), ("text.pem", "no certificate\n")] {
+        let file = place.file(name, text);
+        refused(&store(&redis.url, &format!("ca_file = \"{file}\"")), name);
+        let pair = format!("{}cert_file = \"{file}\"\nkey_file = \"{file}\"", ca(&ours));
+        refused(&store(&redis.url, &pair), name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_wants_to_know_its_clients() {
+    let place = Place::new();
+    let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
+    let redis = Secure::start(&place, &ours, "127.0.0.1", "yes");
+    let known = ca(&ours) + &ours.sign(&place, "client").settings();
+    works(&place, &store(&redis.url, &known)).await;
+    let unknown = ca(&ours) + &others.sign(&place, "client").settings();
+    for settings in [ca(&ours), unknown] {
+        let settings = store(&redis.url, &settings);
+        place.refused(&settings, &["failed to open Redis at 127.0.0.1"]);
+        place.ill(&settings, &["failed to open Redis at 127.0.0.1"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_and_the_master_that_they_name() {
+    let place = Place::new();
+    let authority = Authority::new(&place, "ours");
+    let files = authority.sign(&place, "127.0.0.1");
+    let port = free_port().to_string();
+    let secure = files.arguments(&port, &authority);
+    let _master =
+        Redis::with(&[&["--appendonly", "yes", "--tls-replication", "yes"], &secure[..]].concat());
+
+    let (plain, own) = (free_port(), free_port());
+    let text = format!(
+        "port {plain}\nbind 127.0.0.1\ndir {}\ntls-port {own}\ntls-replication yes\n\
+         tls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n\
+         sentinel monitor main 127.0.0.1 {port} 1\n",
+        place.path().display(),
+        files.cert,
+        files.key,
+        authority.file
+    );
+    let file = place.file("sentinel.conf", &text);
+    let child = redis_server().arg(file).arg("--sentinel").spawn();
+    let url = format!("rediss+sentinel://127.0.0.1:{own}/main");
+    let _sentinel = Secure { child: child.expect("redis-server is installed"), url: url.clone() };
+    let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"];
+    let end = Instant::now() + Duration::from_secs(20);
+    while ask(plain, &question).is_none_or(|told| told.list().len() != 2) {
+        assert!(Instant::now() < end, "the Sentinel does not answer");
+        sleep(Duration::from_millis(10)); // no event tells that it is up
+    }
+
+    let known = ca(&authority) + &files.settings();
+    works(&place, &store(&url, &known)).await;
+    place.refused(&store(&url, &ca(&authority)), &["by its Sentinels", "127.0.0.1"]);
+    let plain = format!("redis+sentinel://127.0.0.1:{plain}/main");
+    place.refused(&store(&plain, ""), &["failed to open Redis at 127.0.0.1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_of_a_cluster() {
+    const NODES: usize = 3;
+    let place = Place::new();
+    let authority = Authority::new(&place, "ours");
+    let files = authority.sign(&place, "127.0.0.1");
+    let ports: Vec<[String; 2]> =
+        (0..NODES).map(|_| [free_port().to_string(), free_port().to_string()]).collect();
+    let start = |[port, bus]: &[String; 2]| {
+        let secure = files.arguments(port, &authority);
+        let cluster = ["--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", bus];
+        Redis::with(&[&["--appendonly", "yes"], &cluster[..], &secure].concat())
+    };
+    let nodes: Vec<Redis> = ports.iter().map(start).collect();
+    let ok = |node: usize, words: &[&str]| {
+        let answer = ask(nodes[node].port(), words).expect("an answer");
+        assert_eq!(answer.text(), "OK", "{words:?}: {answer:?}");
+    };
+    for (node, [port, bus]) in ports.iter().enumerate() {
+        ok(node, &["CLUSTER", "SET-CONFIG-EPOCH", &(node + 1).to_string()]);
+        let (from, to) = (16_384 * node / NODES, 16_384 * (node + 1) / NODES - 1);
+        ok(node, &["CLUSTER", "ADDSLOTSRANGE", &from.to_string(), &to.to_string()]);
+        if node > 0 {
+            ok(0, &["CLUSTER", "MEET", "127.0.0.1", port, bus]);
+        }
+    }
+    let serves = |node: &Redis| {
+        let info = ask(node.port(), &["CLUSTER", "INFO"]).expect("an answer");
+        info.text().contains("cluster_state:ok")
+            && info.text().contains(&format!("cluster_known_nodes:{NODES}"))
+    };
+    let end = Instant::now() + Duration::from_secs(30);
+    while !nodes.iter().all(serves) {
+        assert!(Instant::now() < end, "the nodes do not meet");
+        sleep(Duration::from_millis(20)); // gossip tells no event
+    }
+
+    let url = format!("rediss+cluster://127.0.0.1:{}", ports[0][0]);
+    let known = ca(&authority) + &files.settings();
+    works(&place, &store(&url, &known)).await;
+    let said = place.well(&store(&url, &known), &["role master"]);
+    for [port, _] in &ports {
+        assert!(said.contains(&format!("127.0.0.1:{port}:")), "{said}");
+    }
+    place.refused(&store(&url, &ca(&authority)), &["failed to open the cluster"]);
+}

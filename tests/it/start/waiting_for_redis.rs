@@ -1,0 +1,148 @@
+//! A store that is not there yet, or still loads: waited for, with a word about it, unless it is unfit.
+
+use std::time::Duration;
+
+use crate::{
+    start::outputs::{Logged, Place, one_line, store},
+    support::{Redis, free_port, process::Process, redis_server, resp::ask},
+};
+
+const AOF: [&str; 2] = ["--appendonly", "yes"];
+
+#[test]
+fn a_redis_that_comes_later_is_waited_for() {
+    let (place, mut redis) = (Place::new(), Redis::later(&AOF));
+    let server = Logged::begin(&place, &store(&redis.url(), ""));
+    let said = server.wait_for("waiting for the store");
+    assert!(said.contains("refused") && said.contains("store.connect_timeout"), "{said}");
+    redis.resume();
+    let said = server.wait_for("serving");
+    assert_eq!(said.matches("waiting for the store").count(), 1, "once in five seconds: {said}");
+}
+
+#[test]
+fn one_that_loads_its_data_is_waited_for_and_judged_then() {
+    // Each key of an AOF takes this many microseconds to load; clients are served every 1,024 keys.
+    let slow = ["--key-load-delay", "500", "--maxmemory-policy", "allkeys-lru"];
+    let (place, mut redis) = (Place::new(), Redis::with(&[&AOF[..], &slow].concat()));
+    let fill = "for i = 1, 8000 do redis.call('SET', 'other:' .. i, '1') end";
+    ask(redis.port(), &["EVAL", fill, "0"]).expect("an answer");
+    redis.kill();
+    redis.begin();
+    // What is said first is said for some seconds: not that the port is closed.
+    while ask(redis.port(), &["PING"]).is_none() {
+        std::thread::sleep(Duration::from_millis(1)); // a closed port tells no event
+    }
+    let server = Logged::begin(&place, &store(&redis.url(), ""));
+    let said = server.wait_for("loading its data");
+    assert!(!said.contains("maxmemory-policy"), "{said}");
+    let (code, said) = server.ended();
+    let last = said.lines().last().unwrap_or_default();
+    assert!(code == Some(1) && last.contains("maxmemory-policy is \"allkeys-lru\""), "{said}");
+}
+
+#[test]
+fn a_replica_that_comes_later_is_waited_for_where_answers_need_one() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let server = Logged::begin(&place, &store(&redis.url(), "ack = \"replica\""));
+    let said = server.wait_for("waiting for the store");
+    assert!(said.contains("needs a connected replica"), "{said}");
+    let of = format!("127.0.0.1 {}", redis.port());
+    let _replica = Redis::with(&[&AOF[..], &["--replicaof", &of]].concat());
+    server.wait_for("serving");
+}
+
+#[test]
+fn when_the_time_is_over_the_last_reason_is_told() {
+    let place = Place::new();
+    let nowhere = store(&format!("redis://127.0.0.1:{}/", free_port()), "connect_timeout = \"1s\"");
+    let (code, said) = Logged::begin(&place, &nowhere).ended();
+    let last = said.lines().last().unwrap_or_default();
+    let words = ["delay-queue: failed to open Redis at 127.0.0.1", "refused"];
+    assert!(code == Some(1) && words.iter().all(|word| last.contains(word)), "{said}");
+    assert_eq!(said.lines().count(), 2, "one word of waiting, one at the end: {said}");
+    // What moves jobs waits as well; who looks does not.
+    let env = [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1s")];
+    let export = place.run(&nowhere, &env, &["export", "x"]);
+    let said = String::from_utf8_lossy(&export.stderr).into_owned();
+    assert!(said.contains("waiting for the store") && said.contains("refused"), "{said}");
+    let hour = [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1h")];
+    one_line(&place.run(&nowhere, &hour, &["doctor"]), &["must be mended"]);
+}
+
+#[test]
+fn one_that_is_unfit_is_refused_at_once() {
+    let (place, hour) = (Place::new(), [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1h")]);
+    let refused = |redis: &Redis, word: &str| {
+        one_line(&place.run(&store(&redis.url(), ""), &hour, &[]), &[word]);
+    };
+    refused(&Redis::with(&["--appendonly", "no"]), "appendonly is off");
+    let of = format!("127.0.0.1 {}", free_port());
+    refused(&Redis::with(&[&AOF[..], &["--replicaof", &of]].concat()), "address of the master");
+    let guarded = Redis::start();
+    ask(guarded.port(), &["CONFIG", "SET", "requirepass", "x"]).expect("an answer");
+    refused(&guarded, "NOAUTH");
+    let other = Redis::start();
+    ask(other.port(), &["SET", "dq:layout", "schema=9 hash=xxh3-64 buckets=16"])
+        .expect("an answer");
+    refused(&other, "schema = 9");
+}
+
+#[test]
+fn a_signal_ends_the_waiting_in_order() {
+    for signal in ["-TERM", "-INT"] {
+        let place = Place::new();
+        let url = format!("redis://127.0.0.1:{}/", free_port());
+        let server = Logged::begin(&place, &store(&url, "connect_timeout = \"1h\""));
+        server.wait_for("waiting for the store");
+        server.signal(signal);
+        let (code, said) = server.ended();
+        assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+#[test]
+fn sentinels_that_come_later_or_know_no_master_yet_are_waited_for() {
+    let (place, redis, port) = (Place::new(), Redis::start(), free_port());
+    let url = format!("redis+sentinel://127.0.0.1:{port}/main");
+    let server = Logged::begin(&place, &store(&url, ""));
+    server.wait_for("waiting for the store");
+    let text = format!("port {port}\nbind 127.0.0.1\ndir {}\n", place.path().display());
+    let file = place.file("sentinel.conf", &text);
+    let sentinel = redis_server().arg(file).arg("--sentinel").spawn();
+    let _sentinel = Ended(sentinel.expect("redis-server is installed: ./tests/run does that"));
+    server.wait_for("knows no such master");
+    let monitor = ["SENTINEL", "MONITOR", "main", "127.0.0.1", &redis.port().to_string(), "1"];
+    assert_eq!(ask(port, &monitor).expect("an answer").text(), "OK");
+    server.wait_for("serving");
+}
+
+/// A process that ends with its test.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.kill().expect("the process is ours");
+        self.0.wait().expect("it was killed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_without_its_slots_is_waited_for() {
+    let bus = free_port().to_string();
+    let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+    let (place, redis) = (Place::new(), Redis::with(&[&AOF[..], &cluster].concat()));
+    let url = format!("redis+cluster://127.0.0.1:{}", redis.port());
+    let server = Logged::begin(&place, &store(&url, ""));
+    server.wait_for("it knows of no master");
+    let slots = |from: &str, to: &str| {
+        let add = ask(redis.port(), &["CLUSTER", "ADDSLOTSRANGE", from, to]).expect("an answer");
+        assert_eq!(add.text(), "OK");
+    };
+    slots("0", "99");
+    server.wait_for("Hash slot not served");
+    slots("100", "16383");
+    server.wait_for("serving");
+    let file = place.file("another.toml", &store(&url, ""));
+    Process::start(place.path(), &["--config", &file]).await;
+}

@@ -1,0 +1,381 @@
+//! What a case works on: a fresh store, a clock that stands still, and short ways to call both.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use delay_queue::{
+    job::{
+        Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, PoppedJob, Refusal,
+        Reservation, Schedule, State, Topic, UnixMillis,
+    },
+    store::{
+        Bury, Claim, Clock, Next, Options, Peek, Placed, PopRequest, Popped, Promoted, Release,
+        Reply, Store, StoreResult, Touch, Transitioned,
+        file::FileStore,
+        redis::{RedisOptions, RedisStore},
+    },
+};
+
+use crate::support::{
+    Redis,
+    cluster::Cluster,
+    resp::{self, ask},
+    shared_cluster,
+};
+
+/// When every case begins.
+pub const START: UnixMillis = UnixMillis::new(1_800_000_000_000);
+pub const SECOND: Millis = Millis::new(1_000);
+pub const MINUTE: Millis = Millis::new(60_000);
+pub const HOUR: Millis = Millis::new(3_600_000);
+pub const RETENTION: Millis = Millis::new(14 * 24 * 3_600_000);
+
+/// The transitions on one bucket.
+macro_rules! in_one_bucket {
+    ($($name:ident: $transition:ident($part:ty) -> $reply:ty;)+) => {
+        pub trait InOneBucket {
+            $(async fn $name(&self, bucket: Bucket, part: $part) -> StoreResult<$reply>;)+
+            async fn peek_in(&self, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek>;
+        }
+
+        impl<S: Store + ?Sized> InOneBucket for S {
+            $(async fn $name(&self, bucket: Bucket, part: $part) -> StoreResult<$reply> {
+                one(self.$transition(vec![(bucket, part)]).await)
+            })+
+
+            async fn peek_in(&self, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek> {
+                one(self.peek(vec![(bucket, topics)], true).await)
+            }
+        }
+    };
+}
+
+in_one_bucket! {
+    put_in: put(Vec<NewJob>) -> Vec<Reply<Placed>>;
+    pop_in: pop((Nonce, Vec<PopRequest>)) -> Vec<Popped>;
+    unpop_in: unpop(Vec<Claim>) -> Vec<Reply<Topic>>;
+    finish_in: finish(Vec<Claim>) -> Vec<Reply<Topic>>;
+    release_in: release(Vec<Release>) -> Vec<Reply<Transitioned>>;
+    touch_in: touch(Vec<Touch>) -> Vec<Reply<UnixMillis>>;
+    bury_in: bury(Vec<Bury>) -> Vec<Reply<Transitioned>>;
+    kick_in: kick(Vec<JobId>) -> Vec<Reply<Topic>>;
+    delete_in: delete(Vec<JobId>) -> Vec<Reply<State>>;
+    reschedule_in: reschedule(Vec<(JobId, Change)>) -> Vec<Reply<Job>>;
+}
+
+pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> StoreResult<Promoted> {
+    one(store.promote(vec![bucket], limit).await)
+}
+
+#[derive(Clone)]
+pub struct Bench {
+    pub store: Arc<dyn Store>,
+    pub clock: Clock,
+    pub home: Home,
+    pub layout: Layout,
+}
+
+/// Where in its home a store is, and how it is cut.
+#[derive(Clone)]
+pub struct Layout {
+    prefix: String,
+    buckets: Option<Buckets>,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { prefix: "dq".to_owned(), buckets: None }
+    }
+}
+
+/// What keeps the store's data, as long as somebody holds it.
+#[derive(Clone)]
+pub enum Home {
+    Dir(Arc<tempfile::TempDir>),
+    Redis(Arc<Redis>),
+    Cluster(Arc<Cluster>),
+}
+
+impl Bench {
+    pub async fn file() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        Self::open(Home::Dir(Arc::new(dir)), Layout::default()).await
+    }
+
+    pub async fn redis() -> Self {
+        Self::open(Home::Redis(Arc::new(Redis::start())), Layout::default()).await
+    }
+
+    pub async fn cluster() -> Self {
+        let layout = Layout { prefix: shared_cluster::prefix(), buckets: None };
+        Self::open(Home::Cluster(shared_cluster::shared()), layout).await
+    }
+
+    /// One bucket has one order, as the file store has.
+    pub async fn one_bucket_redis() -> Self {
+        let mut bench = Self::redis().await;
+        bench.layout = Layout { prefix: "one".to_owned(), buckets: Some(Buckets::ONE) };
+        bench.fresh().await
+    }
+
+    /// The same server with no jobs, at the beginning of time.
+    pub async fn fresh(&self) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let prefix = format!("fresh:{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        Self::open(self.home.clone(), Layout { prefix, ..self.layout.clone() }).await
+    }
+
+    async fn open(home: Home, layout: Layout) -> Self {
+        let clock = Clock::set_at(START);
+        let store = open(&home, &layout, &clock).await;
+        Self { store, clock, home, layout }
+    }
+
+    /// The same data through a store that is opened anew.
+    pub async fn reopen(self) -> Self {
+        let clock = self.clock.clone();
+        self.reopen_by(clock).await
+    }
+
+    /// The same, by another clock.
+    pub async fn reopen_by(self, clock: Clock) -> Self {
+        self.store.close().await;
+        let Self { store, home, layout, .. } = self;
+        drop(store);
+        let store = open(&home, &layout, &clock).await;
+        Self { store, clock, home, layout }
+    }
+
+    /// The same store after its file was edited: it has the file for itself while it is open.
+    pub async fn edited(self, edit: impl FnOnce(&rusqlite::Connection)) -> Self {
+        self.store.close().await;
+        let Home::Dir(dir) = &self.home else { unreachable!("a file store lives in a directory") };
+        edit(&rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened"));
+        self.reopen().await
+    }
+
+    pub fn bucket(&self, id: &JobId) -> Bucket {
+        self.store.buckets().of(id)
+    }
+
+    pub fn advance(&self, span: Millis) {
+        self.clock.advance(span);
+    }
+
+    pub fn now(&self) -> UnixMillis {
+        self.clock.given().expect("a set clock")
+    }
+
+    pub async fn put(&self, job: NewJob) -> Reply<Placed> {
+        let bucket = self.bucket(&job.id);
+        one(self.store.put_in(bucket, vec![job]).await.expect("put"))
+    }
+
+    pub async fn restore(&self, job: Job) -> Reply<()> {
+        let bucket = self.bucket(&job.id);
+        one(self.store.restore(bucket, vec![job]).await.expect("restore"))
+    }
+
+    /// Pops from every bucket until `count` are there.
+    pub async fn pop(&self, topic: &str, count: u16) -> Vec<PoppedJob> {
+        self.pop_with(topic, count, None).await
+    }
+
+    pub async fn pop_with(&self, topic: &str, count: u16, ttr: Option<Millis>) -> Vec<PoppedJob> {
+        let mut jobs: Vec<PoppedJob> = Vec::new();
+        for bucket in self.store.buckets().all() {
+            let left = count - u16::try_from(jobs.len()).expect("at most count");
+            if left > 0 {
+                let wants =
+                    vec![PopRequest { topic: topic.parse().expect("topic"), count: left, ttr }];
+                let popped = self.store.pop_in(bucket, (nonce(), wants)).await.expect("pop");
+                jobs.extend(popped.into_iter().flat_map(|Popped { jobs, .. }| jobs));
+            }
+        }
+        jobs
+    }
+
+    /// Pops the one job that must be there.
+    pub async fn pop_one(&self, topic: &str) -> PoppedJob {
+        one(self.pop(topic, 1).await)
+    }
+
+    /// Promotes every bucket until nothing is due any more.
+    pub async fn promote(&self) -> Vec<Promoted> {
+        let mut all = Vec::new();
+        for bucket in self.store.buckets().all() {
+            loop {
+                let promoted = promote_in(&*self.store, bucket, 100).await.expect("promote");
+                let more = promoted.next.is_some_and(Next::has_come);
+                all.push(promoted);
+                if !more {
+                    break;
+                }
+            }
+        }
+        all
+    }
+
+    pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
+        let held = Claim { id: id.clone(), reservation };
+        one(self.store.finish_in(self.bucket(id), vec![held]).await.expect("finish")).map(drop)
+    }
+
+    pub async fn release(
+        &self,
+        id: &JobId,
+        reservation: Option<Reservation>,
+        delay: Option<Millis>,
+    ) -> Reply<Transitioned> {
+        let held = Claim { id: id.clone(), reservation };
+        let release = Release { held, delay, error: Some("released".to_owned()) };
+        one(self.store.release_in(self.bucket(id), vec![release]).await.expect("release"))
+    }
+
+    pub async fn touch(
+        &self,
+        id: &JobId,
+        reservation: Option<Reservation>,
+        ttr: Option<Millis>,
+    ) -> Reply<UnixMillis> {
+        let touch = Touch { held: Claim { id: id.clone(), reservation }, ttr };
+        one(self.store.touch_in(self.bucket(id), vec![touch]).await.expect("touch"))
+    }
+
+    pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
+        let held = Claim { id: id.clone(), reservation };
+        let bury = Bury { held, error: Some("buried".to_owned()) };
+        one(self.store.bury_in(self.bucket(id), vec![bury]).await.expect("bury")).map(drop)
+    }
+
+    pub async fn unpop(&self, id: &JobId, reservation: Reservation) -> Reply<Topic> {
+        let held = Claim { id: id.clone(), reservation: Some(reservation) };
+        one(self.store.unpop_in(self.bucket(id), vec![held]).await.expect("give back"))
+    }
+
+    pub async fn kick(&self, id: &JobId) -> Reply<Topic> {
+        one(self.store.kick_in(self.bucket(id), vec![id.clone()]).await.expect("kick"))
+    }
+
+    pub async fn delete(&self, id: &JobId) -> Reply<State> {
+        one(self.store.delete_in(self.bucket(id), vec![id.clone()]).await.expect("delete"))
+    }
+
+    pub async fn reschedule(&self, id: &JobId, change: Change) -> Reply<Job> {
+        let jobs = vec![(id.clone(), change)];
+        one(self.store.reschedule_in(self.bucket(id), jobs).await.expect("reschedule"))
+    }
+
+    pub async fn get(&self, id: &JobId) -> Option<Job> {
+        self.store.get(self.bucket(id), id.clone()).await.expect("get")
+    }
+
+    /// The ids of jobs that a list tells as damaged, with a reason each.
+    pub async fn damaged(&self, topic: &str, state: State) -> Vec<JobId> {
+        let topic: Topic = topic.parse().expect("topic");
+        let mut ids = Vec::new();
+        for bucket in self.store.buckets().all() {
+            let page = self.store.list(bucket, topic.clone(), state, None, 100).await;
+            for damaged in page.expect("list").damaged {
+                assert!(!damaged.reason.is_empty());
+                ids.push(damaged.id);
+            }
+        }
+        ids
+    }
+
+    pub async fn state(&self, id: &JobId) -> Option<State> {
+        self.get(id).await.map(|job| job.state)
+    }
+
+    /// How many records there are, by a look past the store. A file store is closed for it.
+    pub async fn records(&self) -> usize {
+        match &self.home {
+            Home::Dir(dir) => {
+                self.store.close().await;
+                let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
+                let count = "SELECT count(*) FROM pool";
+                file.query_row(count, (), |row| row.get(0)).expect("counted")
+            }
+            Home::Redis(redis) => {
+                let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:pool')) do \
+                              n = n + redis.call('HLEN', key) end return n";
+                let answer = redis.command(&format!("EVAL \"{script}\" 0")).expect("an answer");
+                answer.trim_start_matches(':').trim().parse().expect("a number")
+            }
+            Home::Cluster(cluster) => {
+                let keys = format!("{{{}:*}}:pool", self.layout.prefix);
+                let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do \
+                              n = n + redis.call('HLEN', key) end return n";
+                let count = |port| match ask(port, &["EVAL", script, "0", &keys]) {
+                    Some(resp::Reply::Number(count)) => usize::try_from(count).expect("a count"),
+                    other => panic!("{other:?}"),
+                };
+                cluster.masters().into_iter().map(count).sum()
+            }
+        }
+    }
+
+    /// The sum of ready jobs of a topic over all buckets.
+    pub async fn ready(&self, topic: &str) -> u64 {
+        let topic: Topic = topic.parse().expect("topic");
+        let mut sum = 0;
+        for bucket in self.store.buckets().all() {
+            sum += self.store.peek_in(bucket, vec![topic.clone()]).await.expect("look").ready[0];
+        }
+        sum
+    }
+}
+
+async fn open(home: &Home, layout: &Layout, clock: &Clock) -> Arc<dyn Store> {
+    let options = Options { buckets: layout.buckets, clock: clock.clone() };
+    match home {
+        Home::Dir(dir) => Arc::new(FileStore::open(dir.path(), options).expect("open")),
+        Home::Redis(redis) => on_redis(&redis.url(), layout, options).await,
+        Home::Cluster(cluster) => on_redis(&cluster.url(), layout, options).await,
+    }
+}
+
+async fn on_redis(url: &str, layout: &Layout, options: Options) -> Arc<dyn Store> {
+    let redis = RedisOptions::new(url.parse().expect("a URL"), &layout.prefix);
+    Arc::new(RedisStore::open(redis, options).await.expect("open"))
+}
+
+/// The only element of a batch of one.
+pub fn one<T>(mut batch: Vec<T>) -> T {
+    assert_eq!(batch.len(), 1, "a batch of one");
+    batch.remove(0)
+}
+
+/// Another nonce with every call.
+pub fn nonce() -> Nonce {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    Nonce::new(NEXT.fetch_add(1, Ordering::Relaxed) << 12)
+}
+
+pub fn id(text: &str) -> JobId {
+    text.parse().expect("an id")
+}
+
+/// A job without a delay, with a TTR of a minute and 20 attempts.
+pub fn job(name: &str, topic: &str) -> NewJob {
+    NewJob {
+        id: id(name),
+        topic: topic.parse().expect("a topic"),
+        body: format!("{{\"job\": \"{name}\"}}").into(),
+        schedule: Schedule::In(Millis::ZERO),
+        ttr: MINUTE,
+        max_attempts: 20,
+        backoff: None,
+        dead_retention: RETENTION,
+        on_conflict: OnConflict::Reject,
+    }
+}
+
+pub fn delayed(name: &str, topic: &str, delay: Millis) -> NewJob {
+    NewJob { schedule: Schedule::In(delay), ..job(name, topic) }
+}
+
+pub const LOST: Refusal = Refusal::ReservationLost;

@@ -1,0 +1,181 @@
+//! The calls that `alike.rs` makes, and what is in them.
+
+use delay_queue::job::{
+    Backoff, Change, Job, Millis, NewJob, OnConflict, Reservation, Schedule, State, UnixMillis,
+};
+use proptest::prelude::*;
+
+use crate::store::{bench::job, restore};
+
+#[derive(Debug, Clone)]
+pub enum Call {
+    Put {
+        name: u8,
+        topic: u8,
+        delay: u64,
+        max_attempts: u32,
+        backoff: u8,
+        on_conflict: u8,
+    },
+    Pop {
+        topic: u8,
+        ttr: Option<u64>,
+    },
+    Unpop {
+        name: u8,
+    },
+    Finish {
+        name: u8,
+        hold: Hold,
+    },
+    Release {
+        name: u8,
+        hold: Hold,
+        delay: Option<u64>,
+    },
+    Touch {
+        name: u8,
+        hold: Hold,
+        ttr: Option<u64>,
+    },
+    Bury {
+        name: u8,
+        hold: Hold,
+    },
+    Kick {
+        name: u8,
+    },
+    Delete {
+        name: u8,
+    },
+    Reschedule {
+        name: u8,
+        delay: Option<u64>,
+        ttr: Option<u64>,
+        max_attempts: Option<u32>,
+        backoff: Option<u8>,
+    },
+    Pass {
+        millis: u64,
+    },
+    Promote,
+    Purge {
+        topic: u8,
+        state: usize,
+        limit: usize,
+    },
+    KickDead {
+        topic: u8,
+        limit: usize,
+    },
+    Restore {
+        name: u8,
+        topic: u8,
+        state: usize,
+        attempt: u32,
+    },
+    Reopen,
+}
+
+/// By which reservation of those a job has had.
+#[derive(Debug, Clone, Copy)]
+pub enum Hold {
+    Last,
+    Earlier,
+    ById,
+}
+
+pub fn call() -> impl Strategy<Value = Call> {
+    let name = || 0..5_u8;
+    let topic = || 0..2_u8;
+    let span = |range: std::ops::Range<u64>| range.prop_map(|steps| steps * STEP);
+    let delay = move || prop_oneof![Just(0), span(1..80)];
+    let ttr = move || proptest::option::of(span(16..60));
+    let hold =
+        || prop_oneof![4 => Just(Hold::Last), 1 => Just(Hold::Earlier), 2 => Just(Hold::ById)];
+    prop_oneof![
+        4 => (name(), topic(), delay(), 0..4_u32, 0..4_u8, 0..3_u8).prop_map(
+            |(name, topic, delay, max_attempts, backoff, on_conflict)| {
+                Call::Put { name, topic, delay, max_attempts, backoff, on_conflict }
+            }
+        ),
+        5 => (topic(), ttr()).prop_map(|(topic, ttr)| Call::Pop { topic, ttr }),
+        1 => name().prop_map(|name| Call::Unpop { name }),
+        2 => (name(), hold()).prop_map(|(name, hold)| Call::Finish { name, hold }),
+        2 => (name(), hold(), proptest::option::of(delay()))
+            .prop_map(|(name, hold, delay)| Call::Release { name, hold, delay }),
+        2 => (name(), hold(), ttr()).prop_map(|(name, hold, ttr)| Call::Touch { name, hold, ttr }),
+        1 => (name(), hold()).prop_map(|(name, hold)| Call::Bury { name, hold }),
+        1 => name().prop_map(|name| Call::Kick { name }),
+        1 => name().prop_map(|name| Call::Delete { name }),
+        2 => (
+            name(),
+            proptest::option::of(delay()),
+            ttr(),
+            proptest::option::of(0..3_u32),
+            proptest::option::of(0..4_u8),
+        )
+            .prop_map(|(name, delay, ttr, max_attempts, backoff)| {
+                Call::Reschedule { name, delay, ttr, max_attempts, backoff }
+            }),
+        4 => span(0..50).prop_map(|millis| Call::Pass { millis }),
+        5 => Just(Call::Promote),
+        1 => (topic(), 0..4_usize, 1..3_usize)
+            .prop_map(|(topic, state, limit)| Call::Purge { topic, state, limit }),
+        1 => (topic(), 1..2_usize).prop_map(|(topic, limit)| Call::KickDead { topic, limit }),
+        1 => (name(), topic(), 0..4_usize, 0..3_u32)
+            .prop_map(|(name, topic, state, attempt)| Call::Restore { name, topic, state, attempt }),
+        1 => Just(Call::Reopen),
+    ]
+}
+
+/// All spans are multiples of this, and call number n is made n ms after such a multiple: so no
+/// two due times are the same, between which stores may choose.
+pub const STEP: u64 = 64;
+pub const BACKOFFS: [&str; 3] = ["list:512", "list:0,3072", "exp:128:2:4096:0"];
+
+fn backoff(index: u8) -> Option<Backoff> {
+    BACKOFFS.get(usize::from(index)).map(|text| text.parse().expect("backoff"))
+}
+
+pub fn new_job(call: &Call) -> NewJob {
+    let Call::Put { name, topic, delay, max_attempts, backoff, on_conflict } = call else {
+        unreachable!("asked of puts only")
+    };
+    let conflicts = [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace];
+    NewJob {
+        schedule: Schedule::In(Millis::new(*delay)),
+        ttr: Millis::new(32 * STEP),
+        max_attempts: *max_attempts,
+        backoff: self::backoff(*backoff),
+        on_conflict: conflicts[usize::from(*on_conflict)],
+        dead_retention: Millis::new(100 * STEP),
+        ..job(&format!("job:{name}"), &format!("t{topic}"))
+    }
+}
+
+/// A job as another store may have had it.
+pub fn stored(call: &Call, now: UnixMillis) -> Job {
+    let &Call::Restore { name, topic, state, attempt } = call else {
+        unreachable!("asked of restores only")
+    };
+    let state = State::ALL[state];
+    let job = restore::stored_at(now, &format!("job:{name}"), &format!("t{topic}"), state);
+    // Due at times that no other call makes.
+    let attempt = attempt.max(job.attempt);
+    let reservation = (attempt > 0).then_some(Reservation::from_bits(1));
+    Job { attempt, reservation, backoff: None, ..job }
+}
+
+pub fn change(call: &Call) -> Change {
+    let Call::Reschedule { delay, ttr, max_attempts, backoff, .. } = call else {
+        unreachable!("asked of reschedules only")
+    };
+    Change {
+        schedule: delay.map(|delay| Schedule::In(Millis::new(delay))),
+        ttr: ttr.map(Millis::new),
+        max_attempts: *max_attempts,
+        backoff: backoff.map(self::backoff),
+        ..Change::default()
+    }
+}

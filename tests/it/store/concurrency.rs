@@ -1,0 +1,173 @@
+//! Several callers at once.
+
+use std::collections::HashSet;
+
+use delay_queue::{
+    job::{Change, JobId, Millis, NewJob, Reservation, Schedule, State, Topic},
+    store::{PutOutcome, TopicPage},
+};
+use tokio::task::JoinSet;
+
+use crate::store::bench::{Bench, SECOND, delayed, id, job, promote_in};
+
+pub async fn many_poppers_and_one_job_have_one_winner(bench: Bench) {
+    for round in 0..20 {
+        bench.put(job(&format!("job:{round}"), "t")).await.expect("put");
+        let mut poppers = JoinSet::new();
+        for _ in 0..16 {
+            let bench = bench.clone();
+            poppers.spawn(async move { bench.pop("t", 1).await.len() });
+        }
+        assert_eq!(poppers.join_all().await.into_iter().sum::<usize>(), 1, "round {round}");
+    }
+}
+
+pub async fn two_promoters_and_many_poppers_deliver_each_job_once(bench: Bench) {
+    const JOBS: usize = 500;
+    for number in 0..JOBS {
+        bench.put(delayed(&format!("job:{number}"), "t", SECOND)).await.expect("put");
+    }
+    bench.advance(SECOND);
+    let mut promoters = JoinSet::new();
+    for _ in 0..2 {
+        let bench = bench.clone();
+        promoters.spawn(async move {
+            let promoted = bench.promote().await;
+            promoted.iter().map(|promoted| promoted.total().ready).sum::<u64>()
+        });
+    }
+    let mut poppers = JoinSet::new();
+    for _ in 0..8 {
+        let bench = bench.clone();
+        poppers.spawn(async move {
+            let mut mine = Vec::new();
+            while mine.len() < JOBS / 8 {
+                mine.extend(bench.pop("t", 1).await.into_iter().map(|job| job.id));
+            }
+            mine
+        });
+    }
+    let promoted: u64 = promoters.join_all().await.into_iter().sum();
+    let mut popped: Vec<_> = poppers.join_all().await.into_iter().flatten().collect();
+    popped.extend(bench.pop("t", 100).await.into_iter().map(|job| job.id));
+    assert_eq!(promoted, JOBS as u64, "each job is promoted by one of the two");
+    assert_eq!(popped.len(), JOBS);
+    assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS);
+}
+
+pub async fn one_of_many_puts_of_the_same_id_wins(bench: Bench) {
+    let mut putters = JoinSet::new();
+    for _ in 0..16 {
+        let bench = bench.clone();
+        putters.spawn(async move { bench.put(job("a", "t")).await });
+    }
+    let created = putters.join_all().await.into_iter().filter(Result::is_ok).count();
+    assert_eq!(created, 1);
+    assert_eq!(
+        bench.put(job("a", "t")).await.map(|placed| placed.how == PutOutcome::Created).ok(),
+        None
+    );
+    assert_eq!(bench.pop("t", 10).await.len(), 1);
+}
+
+/// One of many random calls.
+async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
+    let number = rand::random_range(0..2_000_u32);
+    let (name, topic) = (format!("job:{number}"), format!("t{}", rand::random_range(0..5)));
+    let mut hold = || match held.len() {
+        0 => None,
+        length => Some(held.swap_remove(rand::random_range(0..length))),
+    };
+    // Refusals are answers too: whose call comes first is chance.
+    match rand::random_range(0..20) {
+        0..6 => {
+            let delay = Millis::new(rand::random_range(0..3_000));
+            let new = NewJob { max_attempts: 2, ..delayed(&name, &topic, delay) };
+            drop(bench.put(new).await);
+        }
+        6..11 => {
+            let popped = bench.pop(&topic, 2).await;
+            held.extend(popped.into_iter().map(|job| (job.id, job.reservation)));
+        }
+        11..13 => {
+            if let Some((id, token)) = hold() {
+                let _ = bench.finish(&id, Some(token)).await;
+            }
+        }
+        13 => {
+            if let Some((id, token)) = hold() {
+                drop(bench.release(&id, Some(token), None).await);
+            }
+        }
+        14 => {
+            if let Some((id, token)) = hold() {
+                let _ = bench.bury(&id, Some(token)).await;
+            }
+        }
+        15 => drop(bench.delete(&id(&name)).await),
+        16 => {
+            let schedule = Some(Schedule::In(Millis::new(rand::random_range(0..3_000))));
+            drop(bench.reschedule(&id(&name), Change { schedule, ..Change::default() }).await);
+        }
+        17 => drop(bench.kick(&id(&name)).await),
+        18 => {
+            let topic: Topic = topic.parse().expect("a topic");
+            let state = State::ALL[rand::random_range(0..4)];
+            let bucket = bench.bucket(&id(&name));
+            bench.store.purge(bucket, topic, state, 3).await.expect("purge");
+        }
+        _ => {
+            bench.advance(Millis::new(rand::random_range(0..200)));
+            drop(promote_in(&*bench.store, bench.bucket(&id(&name)), 50).await.expect("promote"));
+        }
+    }
+}
+
+pub async fn counts_equal_a_scan_after_a_hundred_thousand_random_calls(bench: Bench) {
+    let mut clients = JoinSet::new();
+    for _ in 0..8 {
+        let bench = bench.clone();
+        clients.spawn(async move {
+            let mut held = Vec::new();
+            for _ in 0..12_500 {
+                random_call(&bench, &mut held).await;
+            }
+        });
+    }
+    clients.join_all().await;
+
+    let mut all = 0;
+    for bucket in bench.store.buckets().all() {
+        let page = TopicPage { limit: 100, ..TopicPage::default() };
+        for (topic, counts) in bench.store.topics(bucket, page).await.expect("topics") {
+            for state in State::ALL {
+                let list = bench.store.list(bucket, topic.clone(), state, None, 5_000).await;
+                let jobs = list.expect("list").jobs;
+                assert_eq!(jobs.len() as u64, counts.of(state), "{topic} {state:?}");
+                for listed in &jobs {
+                    assert_eq!(bench.get(&listed.id).await.as_ref(), Some(listed));
+                }
+                all += jobs.len();
+            }
+        }
+    }
+    assert_eq!(
+        all,
+        bench.records().await,
+        "every record is in one set, and every set's job has one"
+    );
+}
+
+pub async fn a_job_that_is_deleted_and_put_again_is_delivered_once(bench: Bench) {
+    for round in 0..20 {
+        bench.put(job("a", "t")).await.expect("put");
+        bench.delete(&id("a")).await.expect("delete");
+        bench.put(delayed("a", "t", SECOND)).await.expect("put again");
+        bench.advance(SECOND);
+        bench.promote().await;
+        let popped = bench.pop("t", 10).await;
+        assert_eq!(popped.len(), 1, "round {round}");
+        bench.finish(&id("a"), Some(popped[0].reservation)).await.expect("finish");
+        assert!(bench.pop("t", 10).await.is_empty());
+    }
+}

@@ -1,0 +1,307 @@
+//! Both stores against a plain model: the same random calls and passing time must get the same
+//! answers, and leave the same jobs. proptest keeps the seeds of failures under
+//! `tests/proptest-regressions/store/equivalence.txt`; commit them.
+
+use std::sync::LazyLock;
+
+use delay_queue::{
+    job::{Job, JobId, Millis, Reservation, State, Topic, UnixMillis},
+    store::{Counts, PromoteCounts, Promoted, TopicPage},
+};
+use proptest::{prelude::*, test_runner::Config};
+use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
+use tokio::runtime::Runtime;
+
+use crate::store::{
+    bench::{Bench, START, id},
+    calls::{Call, Hold, STEP, call, change, new_job, stored},
+    model::Model,
+};
+
+/// One store, and the reservations it has given.
+struct Side {
+    bench: Bench,
+    given: Vec<(JobId, Reservation)>,
+}
+
+impl Side {
+    fn token(&self, name: &JobId, hold: Hold) -> Option<Reservation> {
+        let mut mine =
+            self.given.iter().rev().filter(|(id, _)| id == name).map(|(_, token)| *token);
+        match hold {
+            Hold::ById => None,
+            Hold::Last => mine.next().or(Some(Reservation::NONE)),
+            Hold::Earlier => mine.nth(1).or(Some(Reservation::NONE)),
+        }
+    }
+
+    /// Makes a call; the answer as text that must be the same on both sides.
+    async fn call(&mut self, call: &Call) -> String {
+        let name = |name: &u8| id(&format!("job:{name}"));
+        let millis = |span: &Option<u64>| span.map(Millis::new);
+        let bench = &self.bench;
+        match call {
+            Call::Put { .. } => {
+                format!("{:?}", bench.put(new_job(call)).await)
+            }
+            Call::Pop { topic, ttr } => {
+                let mut jobs = bench.pop_with(&format!("t{topic}"), 1, millis(ttr)).await;
+                self.given.extend(jobs.iter().map(|job| (job.id.clone(), job.reservation)));
+                // Tokens are random; which jobs, and everything else of them, is not.
+                for job in &mut jobs {
+                    job.reservation = Reservation::NONE;
+                }
+                format!("{jobs:?}")
+            }
+            Call::Unpop { name: number } => {
+                let name = name(number);
+                let token = self.token(&name, Hold::Last).unwrap_or(Reservation::NONE);
+                format!("{:?}", bench.unpop(&name, token).await)
+            }
+            Call::Finish { name: number, hold } => {
+                let name = name(number);
+                format!("{:?}", bench.finish(&name, self.token(&name, *hold)).await)
+            }
+            Call::Release { name: number, hold, delay } => {
+                let name = name(number);
+                let token = self.token(&name, *hold);
+                format!("{:?}", bench.release(&name, token, millis(delay)).await)
+            }
+            Call::Touch { name: number, hold, ttr } => {
+                let name = name(number);
+                format!("{:?}", bench.touch(&name, self.token(&name, *hold), millis(ttr)).await)
+            }
+            Call::Bury { name: number, hold } => {
+                let name = name(number);
+                format!("{:?}", bench.bury(&name, self.token(&name, *hold)).await)
+            }
+            Call::Kick { name: number } => format!("{:?}", bench.kick(&name(number)).await),
+            Call::Delete { name: number } => format!("{:?}", bench.delete(&name(number)).await),
+            Call::Reschedule { name: number, .. } => {
+                format!("{:?}", bench.reschedule(&name(number), change(call)).await.map(shown))
+            }
+            Call::Pass { millis } => {
+                bench.advance(Millis::new(*millis));
+                String::new()
+            }
+            Call::Promote => {
+                let all = bench.promote().await;
+                let sums = all.iter().map(Promoted::total).fold((0, 0, 0, 0), |sum, moves| {
+                    let PromoteCounts { ready, expired, dead, gone } = moves;
+                    (sum.0 + ready, sum.1 + expired, sum.2 + dead, sum.3 + gone)
+                });
+                format!("{sums:?}")
+            }
+            Call::Purge { topic, state, limit } => {
+                let topic = format!("t{topic}").parse().expect("a topic");
+                let bucket = bench.bucket(&id("any"));
+                let purged = bench.store.purge(bucket, topic, State::ALL[*state], *limit);
+                format!("{:?}", purged.await.expect("purge"))
+            }
+            Call::KickDead { topic, limit } => {
+                let topic = format!("t{topic}").parse().expect("a topic");
+                let kicked = bench.store.kick_dead(bench.bucket(&id("any")), topic, *limit);
+                format!("{:?}", kicked.await.expect("kick"))
+            }
+            Call::Restore { .. } => format!("{:?}", bench.restore(stored(call, bench.now())).await),
+            Call::Reopen => {
+                self.bench = self.bench.clone().reopen().await;
+                // What was ready comes back as due: promoting is part of opening.
+                self.bench.promote().await;
+                String::new()
+            }
+        }
+    }
+
+    /// All there is to see. The counts of each topic must be those of the jobs.
+    async fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
+        let mut jobs = Vec::new();
+        for number in 0..5 {
+            jobs.push(self.bench.get(&id(&format!("job:{number}"))).await.map(shown));
+        }
+        let bucket = self.bench.bucket(&id("any"));
+        let page = TopicPage { limit: 9, ..TopicPage::default() };
+        let topics = self.bench.store.topics(bucket, page).await.expect("topics");
+        for (topic, counts) in &topics {
+            for state in State::ALL {
+                let is = |job: &&Job| job.topic == *topic && job.state == state;
+                let scanned = jobs.iter().flatten().filter(is).count() as u64;
+                assert_eq!(counts.of(state), scanned, "{topic} {state:?}");
+            }
+        }
+        let known = |job: &Job| topics.iter().any(|(topic, _)| *topic == job.topic);
+        assert!(jobs.iter().flatten().all(known), "a job whose topic is not told of");
+        (jobs, topics)
+    }
+}
+
+/// The model, with what it has answered last and the tokens it has given.
+#[derive(Debug, Clone)]
+struct Reference {
+    model: Model,
+    calls: u64,
+    given: Vec<(JobId, u64)>,
+    answer: String,
+}
+
+impl Reference {
+    fn token(&self, name: &JobId, hold: Hold) -> Option<u64> {
+        let mut mine =
+            self.given.iter().rev().filter(|(id, _)| id == name).map(|(_, token)| *token);
+        match hold {
+            Hold::ById => None,
+            Hold::Last => mine.next().or(Some(0)),
+            Hold::Earlier => mine.nth(1).or(Some(0)),
+        }
+    }
+
+    /// Brings the clock to the place of this call, and makes it.
+    fn call(&mut self, call: &Call) {
+        self.model.now = aligned(self.model.now, self.calls);
+        self.calls += 1;
+        let name = |name: &u8| id(&format!("job:{name}"));
+        let topic = |topic: &u8| format!("t{topic}").parse::<Topic>().expect("a topic");
+        let millis = |span: &Option<u64>| span.map(Millis::new);
+        self.answer = match call {
+            Call::Put { .. } => format!("{:?}", self.model.put(new_job(call))),
+            Call::Pop { topic: number, ttr } => {
+                let popped = self.model.pop(&topic(number), millis(ttr));
+                let given = popped.iter().map(|(job, token)| (job.id.clone(), *token));
+                self.given.extend(given);
+                let jobs: Vec<_> = popped.into_iter().map(|(job, _)| job).collect();
+                format!("{jobs:?}")
+            }
+            Call::Unpop { name: number } => {
+                let token = self.token(&name(number), Hold::Last);
+                format!("{:?}", self.model.unpop(&name(number), token))
+            }
+            Call::Finish { name: number, hold } => {
+                let token = self.token(&name(number), *hold);
+                format!("{:?}", self.model.finish(&name(number), token))
+            }
+            Call::Release { name: number, hold, delay } => {
+                let token = self.token(&name(number), *hold);
+                format!("{:?}", self.model.release(&name(number), token, millis(delay)))
+            }
+            Call::Touch { name: number, hold, ttr } => {
+                let token = self.token(&name(number), *hold);
+                format!("{:?}", self.model.touch(&name(number), token, millis(ttr)))
+            }
+            Call::Bury { name: number, hold } => {
+                let token = self.token(&name(number), *hold);
+                format!("{:?}", self.model.bury(&name(number), token))
+            }
+            Call::Kick { name: number } => format!("{:?}", self.model.kick(&name(number))),
+            Call::Delete { name: number } => format!("{:?}", self.model.delete(&name(number))),
+            Call::Reschedule { name: number, .. } => {
+                format!("{:?}", self.model.reschedule(&name(number), change(call)))
+            }
+            Call::Pass { millis } => {
+                self.model.now = self.model.now.after(Millis::new(*millis));
+                String::new()
+            }
+            Call::Promote => format!("{:?}", self.model.promote()),
+            Call::Purge { topic: number, state, limit } => {
+                format!("{:?}", self.model.purge(&topic(number), State::ALL[*state], *limit))
+            }
+            Call::KickDead { topic: number, limit } => {
+                format!("{:?}", self.model.kick_dead(&topic(number), *limit))
+            }
+            Call::Restore { .. } => {
+                let job = stored(call, self.model.now);
+                // No call has its token: to the model it is one that it never gave.
+                format!("{:?}", self.model.restore(job))
+            }
+            // What is due is ready when a store opens, whether or not a timer has come by.
+            Call::Reopen => {
+                self.model.promote();
+                String::new()
+            }
+        };
+    }
+
+    fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
+        let jobs = (0..5).map(|number| self.model.get(&id(&format!("job:{number}"))));
+        (jobs.collect(), self.model.topics())
+    }
+}
+
+/// A job as any store may show it: tokens are random, whether there is one is not.
+fn shown(job: Job) -> Job {
+    Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job }
+}
+
+/// The next time of which the remainder by [`STEP`] is the call's number.
+fn aligned(now: UnixMillis, call: u64) -> UnixMillis {
+    now.after(Millis::new((call % STEP + STEP - now.get() % STEP) % STEP))
+}
+
+struct TheQueue;
+
+impl ReferenceStateMachine for TheQueue {
+    type State = Reference;
+    type Transition = Call;
+
+    fn init_state() -> BoxedStrategy<Reference> {
+        let model = Model::new(START);
+        Just(Reference { model, calls: 0, given: vec![], answer: String::new() }).boxed()
+    }
+
+    fn transitions(_: &Reference) -> BoxedStrategy<Call> {
+        call().boxed()
+    }
+
+    fn apply(mut state: Reference, call: &Call) -> Reference {
+        state.call(call);
+        state
+    }
+}
+
+/// Both stores, fresh for each case, on a Redis that all cases share.
+struct BothStores;
+
+struct Stores {
+    sides: [Side; 2],
+    calls: u64,
+}
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+
+thread_local! {
+    /// Ends with the test's thread, and Redis with it.
+    static REDIS: Bench = RUNTIME.block_on(Bench::one_bucket_redis());
+}
+
+impl StateMachineTest for BothStores {
+    type SystemUnderTest = Stores;
+    type Reference = TheQueue;
+
+    fn init_test(_: &Reference) -> Stores {
+        let redis = REDIS.with(Bench::clone);
+        let (file, redis) = RUNTIME.block_on(async { (Bench::file().await, redis.fresh().await) });
+        Stores { sides: [file, redis].map(|bench| Side { bench, given: vec![] }), calls: 0 }
+    }
+
+    fn apply(mut stores: Stores, expected: &Reference, call: Call) -> Stores {
+        for side in &mut stores.sides {
+            let span = aligned(side.bench.now(), stores.calls).since(side.bench.now());
+            side.bench.advance(span);
+            RUNTIME.block_on(async {
+                if let Call::Reopen = call {
+                    side.bench.promote().await;
+                }
+                assert_eq!(side.call(&call).await, expected.answer, "{call:?}");
+                assert_eq!(side.everything().await, expected.everything(), "after {call:?}");
+            });
+        }
+        stores.calls += 1;
+        stores
+    }
+}
+
+prop_state_machine! {
+    #![proptest_config(Config { cases: 200, ..Config::default() })]
+
+    #[test]
+    fn both_stores_do_what_the_model_does_whatever_is_called(sequential 1..60 => BothStores);
+}

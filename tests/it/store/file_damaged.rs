@@ -1,0 +1,263 @@
+//! Bytes of the file store's files that are not what was written: what is lost is told, the rest
+//! goes on, and nothing is delivered with a wrong field.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use delay_queue::{
+    job::{Change, JobId, NewJob, Refusal, State},
+    store::{StoreError, TopicPage},
+};
+
+use crate::store::bench::{Bench, Home, InOneBucket as _, MINUTE, SECOND, delayed, id, job};
+
+const PAGE: usize = 4096;
+
+fn database(home: &Home) -> PathBuf {
+    match home {
+        Home::Dir(dir) => dir.path().join("jobs.db"),
+        Home::Redis(_) | Home::Cluster(_) => unreachable!("a file store lives in a directory"),
+    }
+}
+
+/// Closes the store, changes its file, and opens it again.
+async fn damage(bench: Bench, change: impl FnOnce(&mut Vec<u8>)) -> Bench {
+    bench.store.close().await;
+    change_file(&database(&bench.home), change);
+    bench.reopen().await
+}
+
+fn change_file(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(file).expect("the file");
+    change(&mut bytes);
+    fs::write(file, bytes).expect("written");
+}
+
+/// Wherever some bytes are: pages keep old copies of rows that have moved.
+fn places(bytes: &[u8], sought: &[u8]) -> Vec<usize> {
+    let found = bytes.windows(sought.len()).enumerate().filter(|(_, part)| *part == sought);
+    let found: Vec<usize> = found.map(|(at, _)| at).collect();
+    assert!(!found.is_empty(), "{sought:?} is nowhere");
+    found
+}
+
+fn flip(bytes: &mut [u8], sought: &[u8], offset: usize, bit: u8) {
+    for at in places(bytes, sought) {
+        bytes[at + offset] ^= bit;
+    }
+}
+
+fn large(name: &str, topic: &str, mark: &str) -> NewJob {
+    let body = format!("\"{}{mark}{}\"", "x".repeat(4000), "y".repeat(5000));
+    NewJob { body: body.into(), ..job(name, topic) }
+}
+
+/// The overflow page that has the mark leads to a page that is none of its chain.
+fn cut_chain(bytes: &mut [u8], mark: &str) {
+    for at in places(bytes, mark.as_bytes()) {
+        let page = at / PAGE * PAGE;
+        bytes[page..page + 4].copy_from_slice(&0x00ff_ffff_u32.to_be_bytes());
+    }
+}
+
+/// The row of this job leads to no overflow page of the file.
+fn lose_chain(bytes: &mut [u8], name: &str) {
+    for at in places(bytes, name.as_bytes()) {
+        let Some(body) = bytes[at..].iter().take(PAGE).position(|byte| *byte == b'x') else {
+            continue;
+        };
+        let length = bytes[at + body..].iter().take_while(|byte| **byte == b'x').count();
+        let end = at + body + length;
+        bytes[end..end + 4].copy_from_slice(&0x00ff_ffff_u32.to_be_bytes());
+    }
+}
+
+async fn damaged_ids(bench: &Bench, topic: &str, state: State) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for bucket in bench.store.buckets().all() {
+        let topic = topic.parse().expect("a topic");
+        let page = bench.store.list(bucket, topic, state, None, 1000).await.expect("a list");
+        all.extend(page.damaged.into_iter().map(|job| (job.id.to_string(), job.reason)));
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_overflow_chain_costs_its_job_and_no_other_call() {
+    let bench = Bench::file().await;
+    bench.put(large("broken", "t", "MARK")).await.expect("put");
+    for n in 0..100 {
+        bench.put(job(&format!("sound:{n}"), "t")).await.expect("put");
+    }
+    let bench = damage(bench, |bytes| cut_chain(bytes, "MARK")).await;
+    assert_eq!(damaged_ids(&bench, "t", State::Ready).await[0].0, "broken");
+
+    // Puts to other topics go on in the same batches as the pops that meet the damage.
+    let puts = (0..50).map(|n| {
+        let bench = bench.clone();
+        tokio::spawn(async move { bench.put(job(&format!("other:{n}"), "u")).await })
+    });
+    let puts: Vec<_> = puts.collect();
+    let popped = bench.pop("t", 100).await;
+    assert_eq!(popped.len(), 99, "one of a hundred is set aside");
+    for put in puts {
+        put.await.expect("joined").expect("put");
+    }
+    assert_eq!(bench.pop("t", 100).await.len(), 1);
+    let dead = damaged_ids(&bench, "t", State::Dead).await;
+    assert_eq!(dead.len(), 1);
+    assert!(dead[0].1.contains("malformed"), "{dead:?}");
+
+    // What cannot be freed is gone all the same, for good.
+    assert_eq!(bench.delete(&id("broken")).await, Ok(State::Dead));
+    assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);
+    for job in &popped {
+        bench.finish(&job.id, Some(job.reservation)).await.expect("finish");
+    }
+    let bench = bench.reopen().await;
+    assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);
+    assert_eq!(bench.pop("u", 100).await.len(), 50);
+}
+
+#[tokio::test]
+async fn a_change_of_a_damaged_job_is_refused_and_the_others_of_its_batch_are_done() {
+    let bench = Bench::file().await;
+    bench.put(large("broken", "t", "MARK")).await.expect("put");
+    bench.put(delayed("sound", "t", MINUTE)).await.expect("put");
+    let bench = damage(bench, |bytes| cut_chain(bytes, "MARK")).await;
+    let change = Change { max_attempts: Some(7), ..Change::default() };
+    let both = vec![(id("broken"), change.clone()), (id("sound"), change)];
+    let replies = bench.store.reschedule_in(bench.bucket(&id("sound")), both).await.expect("done");
+    assert_eq!(replies[0], Err(Refusal::Damaged));
+    assert_eq!(replies[1].as_ref().expect("changed").max_attempts, 7);
+    let shown = bench.store.get(bench.bucket(&id("broken")), id("broken")).await;
+    assert!(matches!(shown, Err(StoreError::Damaged { .. })), "{shown:?}");
+}
+
+#[tokio::test]
+async fn a_flipped_field_is_never_delivered() {
+    let bench = Bench::file().await;
+    let due = |n: u64| delayed(&format!("flip:{n}"), "t", SECOND);
+    for n in 0..3 {
+        bench.put(due(n)).await.expect("put");
+    }
+    bench.put(job("held", "held")).await.expect("put");
+    let held = bench.pop_one("held").await;
+    // Another id, another topic, another due time.
+    let bench = damage(bench, |bytes| {
+        flip(bytes, b"flip:0", 5, 8);
+        flip(bytes, b"flip:1t", 6, 1);
+        flip(bytes, b"flip:2t", 7 + 6 + 3, 1);
+        // The end of the reservation, behind the name of the state and its first two bytes.
+        let row = places(bytes, b"reserved\x01");
+        row.iter().for_each(|at| bytes[at + 8 + 2] ^= 1);
+    })
+    .await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    for topic in ["t", "u", "held"] {
+        assert_eq!(bench.pop(topic, 9).await.len(), 0, "{topic}");
+    }
+    let dead = damaged_ids(&bench, "t", State::Dead).await;
+    assert_eq!(dead.len(), 2, "{dead:?}");
+    assert!(dead.iter().all(|(_, reason)| reason.contains("pool")), "{dead:?}");
+    let dead = damaged_ids(&bench, "held", State::Dead).await;
+    assert!(dead[0].1.contains("attempts"), "{dead:?}");
+    // Its record is sound: as if it had not been popped.
+    bench.kick(&held.id).await.expect("kick");
+    assert_eq!(bench.pop_one("held").await.body, held.body);
+}
+
+#[tokio::test]
+async fn a_damaged_row_that_names_another_living_job_is_counted_and_that_job_goes_on() {
+    let bench = Bench::file().await;
+    for name in ["flip:1", "flip:3"] {
+        bench.put(job(name, "t")).await.expect("put");
+    }
+    let bench = damage(bench, |bytes| flip(bytes, b"flip:1t", 5, 2)).await;
+    assert_eq!(bench.store.unreadable(), 1, "one job is missing");
+    let sound = bench.pop_one("t").await;
+    assert_eq!((sound.id, sound.body), (id("flip:3"), job("flip:3", "t").body));
+    assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_be_read_does_not_keep_the_others_from_being_served() {
+    let bench = Bench::file().await;
+    for n in 0..500 {
+        bench.put(delayed(&format!("job:{n:03}"), "t", SECOND)).await.expect("put");
+    }
+    let bench = damage(bench, |bytes| {
+        for at in places(bytes, b"job:250") {
+            bytes[at / PAGE * PAGE] = 0xff;
+        }
+    })
+    .await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let mut popped: Vec<JobId> = Vec::new();
+    for _ in 0..5 {
+        popped.extend(bench.pop("t", 100).await.into_iter().map(|job| job.id));
+    }
+    assert!(popped.len() > 400 && popped.len() < 500, "{}", popped.len());
+    assert!(!popped.contains(&id("job:250")));
+    bench.put(job("new", "t")).await.expect("puts go on");
+    assert_eq!(bench.pop_one("t").await.id, id("new"));
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_deleted_keeps_none_of_its_batch() {
+    let bench = Bench::file().await;
+    let bucket = bench.bucket(&id("broken"));
+    let names = (0..200).map(|n| id(&format!("sound:{n}")));
+    let mut ids: Vec<JobId> = names.filter(|id| bench.bucket(id) == bucket).collect();
+    ids.insert(ids.len() / 2, id("broken"));
+    for id in &ids {
+        let new = if id.as_str() == "broken" {
+            large("broken", "t", "MARK")
+        } else {
+            job(id.as_str(), "t")
+        };
+        bench.put(new).await.expect("put");
+    }
+    let bench = damage(bench, |bytes| lose_chain(bytes, "broken")).await;
+    let deleted = bench.store.delete_in(bucket, ids).await.expect("the batch is done");
+    assert!(deleted.iter().all(|reply| *reply == Ok(State::Ready)), "{deleted:?}");
+    // What the disk still had of them would be back.
+    let bench = bench.reopen().await;
+    let topics = bench.store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() });
+    assert_eq!(topics.await.expect("topics"), []);
+    // Only the rows of the broken one are left, and never touched again.
+    bench.store.close().await;
+    let connection = rusqlite::Connection::open(database(&bench.home)).expect("the file");
+    let left = connection.query_row("SELECT group_concat(id) FROM pool", (), |row| row.get(0));
+    assert_eq!(left, Ok("broken".to_owned()));
+}
+
+#[tokio::test]
+async fn the_attempts_that_a_damaged_page_had_are_not_made_up() {
+    let bench = Bench::file().await;
+    for n in 0..200 {
+        bench.put(job(&format!("job:{n:03}"), "t")).await.expect("put");
+    }
+    bench.put(delayed("later", "t", MINUTE)).await.expect("put");
+    let popped = bench.pop("t", 100).await.len() + bench.pop("t", 50).await.len();
+    assert_eq!(popped, 150);
+    let bench = damage(bench, |bytes| {
+        // All leaves with attempts: what was popped, and what was not, cannot be told apart.
+        for page in (0..bytes.len()).step_by(PAGE) {
+            if bytes[page] == 0x0d && bytes[page..page + PAGE].windows(8).any(|w| w == b"reserved")
+            {
+                bytes[page] = 0;
+            }
+        }
+    })
+    .await;
+    assert_eq!(bench.pop("t", 100).await.len(), 0, "none of them a second time");
+    let counts =
+        bench.store.topics(bench.bucket(&id("a")), TopicPage { limit: 9, ..TopicPage::default() });
+    let counts = counts.await.expect("counts")[0].1;
+    assert_eq!((counts.dead, counts.delayed), (200, 1), "what is not due yet was never popped");
+}

@@ -1,0 +1,265 @@
+//! What only the file store has: a directory, a lock, a disk.
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use delay_queue::{
+    job::{NewJob, State},
+    store::{
+        Applied, Claim, Clock, OpenError, Options, PopRequest, Store, StoreError, file::FileStore,
+    },
+};
+use rusqlite::Connection;
+
+use crate::store::bench::{
+    Bench, Home, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job, nonce,
+};
+
+fn database(bench: &Bench) -> PathBuf {
+    match &bench.home {
+        Home::Dir(dir) => dir.path().join("jobs.db"),
+        Home::Redis(_) | Home::Cluster(_) => unreachable!("a file store lives in a directory"),
+    }
+}
+
+#[tokio::test]
+async fn everything_is_the_same_after_it_is_opened_again() {
+    let bench = Bench::file().await;
+    bench.put(delayed("delayed", "t", MINUTE)).await.expect("put");
+    bench.put(delayed("due", "t", SECOND)).await.expect("put");
+    bench.put(NewJob { max_attempts: 1, ..job("dead", "dead") }).await.expect("put");
+    bench.put(job("held", "held")).await.expect("put");
+    let dead = bench.pop_one("dead").await;
+    bench.bury(&dead.id, Some(dead.reservation)).await.expect("bury");
+    let held = bench.pop_one("held").await;
+    bench.advance(SECOND);
+    bench.promote().await;
+    let names = ["delayed", "due", "dead", "held"];
+    let mut before = Vec::new();
+    for name in names {
+        before.push(bench.get(&id(name)).await);
+    }
+    let bench = bench.reopen().await;
+    for (name, before) in names.into_iter().zip(before) {
+        assert_eq!(bench.get(&id(name)).await, before, "{name}");
+    }
+    assert_eq!(bench.state(&id("due")).await, Some(State::Ready), "without any timer");
+    assert_eq!(bench.finish(&held.id, Some(held.reservation)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
+    let bench = Bench::file().await;
+    let mut jobs = 0;
+    for bucket in bench.store.buckets().all() {
+        let new = (0..5_000).map(|n| job(&format!("job:{n}"), &format!("topic-{}", n % 3)));
+        let mut new: Vec<NewJob> = new.filter(|job| bench.bucket(&job.id) == bucket).collect();
+        jobs += new.len();
+        while !new.is_empty() {
+            let batch = new.split_off(new.len().saturating_sub(1_000));
+            bench.store.put_in(bucket, batch).await.expect("put");
+        }
+    }
+    // One that is far from the others tells nothing of how many there are.
+    let bench = bench.edited(|file| {
+        let moved = "INSERT INTO pool SELECT (1 << 62), id, topic, created_at, due_at, ttr,
+             max_attempts, backoff, dead_retention, body_checksum, checksum, body
+             FROM pool WHERE serial = 1";
+        file.execute(moved, ()).expect("a strange row");
+    });
+    let bench = bench.await;
+    let mut ready = 0;
+    for topic in ["topic-0", "topic-1", "topic-2"] {
+        ready += bench.ready(topic).await;
+    }
+    assert_eq!((jobs, ready), (5_000, 5_000));
+}
+
+#[tokio::test]
+async fn a_directory_has_one_store_until_that_is_closed() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let options = || Options { buckets: None, clock: Clock::set_at(START) };
+    let first = FileStore::open(dir.path(), options()).expect("open");
+    let second = FileStore::open(dir.path(), options());
+    assert!(matches!(second, Err(OpenError::InUse { .. })));
+    fs::remove_file(dir.path().join("lock")).expect("removed");
+    let second = FileStore::open(dir.path(), options());
+    assert!(matches!(second, Err(OpenError::InUse { .. })), "the database is locked too");
+    first.close().await;
+    FileStore::open(dir.path(), options()).expect("open again");
+}
+
+#[tokio::test]
+async fn another_process_can_neither_hold_up_an_open_store_nor_open_it_from_under_a_tool() {
+    let bench = Bench::file().await;
+    let other = Connection::open(database(&bench)).expect("opened");
+    other.busy_timeout(Duration::ZERO).expect("set");
+    other.execute_batch("BEGIN IMMEDIATE").expect_err("the file is locked");
+    bench.put(job("a", "t")).await.expect("put");
+    bench.store.close().await;
+    other.execute_batch("BEGIN IMMEDIATE").expect("the file is free");
+    let Home::Dir(dir) = &bench.home else { unreachable!("a file store lives in a directory") };
+    let options = Options { buckets: None, clock: Clock::Own };
+    let refused = FileStore::open(dir.path(), options);
+    assert!(matches!(refused, Err(OpenError::InUse { .. })), "it does not wait");
+}
+
+#[tokio::test]
+async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
+    let bench = Bench::file().await;
+    for name in ["a", "b", "c"] {
+        bench.put(job(name, "t")).await.expect("put");
+    }
+    let damage = "UPDATE pool SET body = x'00' WHERE id = 'a'";
+    let bench = bench.edited(|file| assert_eq!(file.execute(damage, ()), Ok(1))).await;
+    let popped: Vec<String> =
+        bench.pop("t", 3).await.iter().map(|job| job.id.to_string()).collect();
+    assert_eq!(popped, ["b", "c"]);
+    let error = bench.store.get(bench.bucket(&id("a")), id("a")).await;
+    assert!(matches!(error, Err(StoreError::Damaged { .. })), "{error:?}");
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays aside");
+    assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
+    assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_does_not_keep_the_store_from_opening() {
+    let bench = Bench::file().await;
+    bench.put(job("a", "t")).await.expect("put");
+    bench.put(job("b", "t")).await.expect("put");
+    let damage = "UPDATE pool SET topic = 'no topic' WHERE id = 'a'";
+    let bench = bench.edited(|file| assert_eq!(file.execute(damage, ()), Ok(1))).await;
+    assert_eq!(bench.pop_one("t").await.id, id("b"));
+    assert_eq!(bench.get(&id("a")).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_fails_is_undone_as_a_whole_and_service_goes_on() {
+    let bench = Bench::file().await;
+    bench.put(job("a", "t")).await.expect("put");
+    // A trigger is the simplest way to make one row of a batch fail.
+    let trigger = "CREATE TRIGGER fail BEFORE INSERT ON pool WHEN NEW.id = 'poison'
+         BEGIN SELECT RAISE(FAIL, 'poisoned'); END";
+    let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
+    let bucket = bench.bucket(&id("b"));
+    let batch = vec![job("b", "t"), job("poison", "t"), job("c", "t")];
+    let failed = bench.store.put_in(bucket, batch).await.expect_err("the batch fails");
+    assert_eq!(failed.applied(), Applied::No);
+    for name in ["b", "poison", "c"] {
+        assert_eq!(bench.get(&id(name)).await, None, "{name}");
+    }
+    assert_eq!(bench.state(&id("a")).await, Some(State::Ready), "what was there is there");
+    bench.put(job("b", "t")).await.expect("the next batch goes well");
+    assert_eq!(bench.pop("t", 9).await.len(), 2);
+    let bench = bench.reopen().await;
+    assert_eq!(bench.state(&id("b")).await, Some(State::Reserved));
+    assert_eq!(bench.get(&id("c")).await, None);
+}
+
+#[tokio::test]
+async fn the_ballast_lies_beside_the_jobs() {
+    let bench = Bench::file().await;
+    let ballast = database(&bench).with_file_name("ballast");
+    assert_eq!(fs::metadata(ballast).expect("it is there").len(), 8 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_was_sent_is_done_before_the_directory_is_free() {
+    let bench = Bench::file().await;
+    let home = bench.home.clone();
+    let mut puts = Vec::new();
+    for number in 0..50 {
+        let store = Arc::clone(&bench.store);
+        let bucket = bench.bucket(&id("a"));
+        puts.push(tokio::spawn(async move {
+            store.put_in(bucket, vec![job(&format!("job:{number}"), "t")]).await
+        }));
+    }
+    for put in puts {
+        put.await.expect("joined").expect("put").remove(0).expect("placed");
+    }
+    bench.store.close().await;
+    let error = bench.store.put_in(bench.bucket(&id("a")), vec![job("late", "t")]).await;
+    assert!(matches!(error, Err(StoreError::Unavailable { .. })), "{error:?}");
+    let Home::Dir(dir) = &home else { unreachable!("a file store lives in a directory") };
+    let options = Options { buckets: None, clock: Clock::Own };
+    FileStore::open(dir.path(), options).expect("the directory is free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_gets_smaller_when_jobs_have_gone() {
+    let bench = Bench::file().await;
+    let large = |n: u32| NewJob {
+        body: format!("\"{}\"", "x".repeat(100_000)).into(),
+        ..job(&format!("{n}"), "t")
+    };
+    for n in 0..400 {
+        bench.put(large(n)).await.expect("put");
+    }
+    for n in 0..400 {
+        bench.delete(&id(&format!("{n}"))).await.expect("delete");
+    }
+    let bytes = || fs::metadata(database(&bench)).expect("the file").len();
+    let full = bytes();
+    assert!(full > 30 << 20, "the log has been carried over: {full} bytes");
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    while bytes() > 20 << 20 {
+        assert!(std::time::Instant::now() < end, "the file still has {} bytes", bytes());
+        tokio::time::sleep(Duration::from_millis(50)).await; // nothing tells that it has shrunk
+    }
+    bench.put(job("a", "t")).await.expect("puts go on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_that_cannot_be_written_fails_no_other_call_of_its_batch() {
+    const ROUNDS: usize = 10;
+    let bench = Bench::file().await;
+    for n in 0..ROUNDS {
+        bench.put(job(&format!("held:{n}"), "t")).await.expect("put");
+    }
+    let trigger = "CREATE TRIGGER fail BEFORE INSERT ON pool WHEN NEW.id = 'poison'
+         BEGIN SELECT RAISE(FAIL, 'poisoned'); END";
+    let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
+    let bucket = bench.bucket(&id("a"));
+    for (n, popped) in bench.pop("t", 100).await.into_iter().enumerate() {
+        // While the writer is at the first, the others come and wait for it together.
+        let first = (0..1_000).map(|m| job(&format!("first:{n}:{m}"), "u")).collect();
+        let held = Claim { id: popped.id.clone(), reservation: Some(popped.reservation) };
+        let (_, put, finished) = tokio::join!(
+            bench.store.put_in(bucket, first),
+            bench.store.put_in(bucket, vec![job("poison", "t")]),
+            bench.store.finish_in(bucket, vec![held]),
+        );
+        assert_eq!(put.expect_err("it fails").applied(), Applied::No);
+        assert!(finished.expect("finish")[0].is_ok());
+    }
+    let bench = bench.reopen().await;
+    for n in 0..ROUNDS {
+        assert_eq!(bench.get(&id(&format!("held:{n}"))).await, None, "{n}");
+    }
+    assert_eq!(bench.get(&id("poison")).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pop_of_large_bodies_takes_a_part_and_the_rest_comes_by_the_next() {
+    let bench = Bench::file().await;
+    for n in 0..100 {
+        let body = format!("\"{}\"", "x".repeat(200_000)).into();
+        bench.put(NewJob { body, ..job(&format!("job:{n:02}"), "t") }).await.expect("put");
+    }
+    let bucket = bench.bucket(&id("a"));
+    let mut ids = Vec::new();
+    while ids.len() < 100 {
+        let want = PopRequest { topic: "t".parse().expect("a topic"), count: 100, ttr: None };
+        let popped =
+            bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop").remove(0);
+        let bytes: usize = popped.jobs.iter().map(|job| job.body.len()).sum();
+        assert!((1..8 << 20).contains(&bytes), "{bytes} bytes in one answer");
+        ids.extend(popped.jobs.into_iter().map(|job| job.id.to_string()));
+        assert_eq!(popped.left, 100 - ids.len() as u64, "what is left is ready");
+        assert_eq!(bench.ready("t").await, popped.left);
+    }
+    let all: Vec<String> = (0..100).map(|n| format!("job:{n:02}")).collect();
+    assert_eq!(ids, all);
+}

@@ -1,0 +1,89 @@
+//! Every store against the contract and the state table: one suite of plain async functions, run
+//! on each store, with the time passed in.
+
+mod batches;
+mod bench;
+mod calls;
+mod concurrency;
+mod damage;
+mod equivalence;
+mod file_damaged;
+mod file_only;
+mod model;
+mod redis_only;
+mod reservations;
+mod restore;
+mod schedule;
+mod table;
+mod topics;
+
+on_each_store! {
+    {
+        on_file: super::bench::Bench::file().await,
+        on_redis: super::bench::Bench::redis().await,
+        on_cluster: super::bench::Bench::cluster().await,
+    }
+    {
+        table:
+            every_event_in_every_state_does_what_the_table_says,
+            every_event_without_a_job_does_what_the_table_says;
+        reservations:
+            going_by_id_alone_needs_a_job_that_was_popped,
+            a_second_pop_ends_the_first_hold,
+            a_hold_survives_its_ttr_until_somebody_else_pops,
+            a_lapsed_hold_cannot_be_touched,
+            a_token_of_another_job_or_of_an_earlier_life_holds_nothing,
+            a_release_ends_the_hold,
+            a_lapsed_job_that_dies_by_a_release_keeps_its_due_time,
+            what_is_given_back_was_never_popped,
+            every_reserved_job_is_told_with_its_holder_in_bounded_steps;
+        schedule:
+            a_job_is_ready_at_its_due_time_and_not_before,
+            a_due_time_in_the_past_is_now_and_one_beyond_ten_years_is_refused,
+            jobs_come_in_the_order_of_their_due_times,
+            an_expired_ttr_waits_its_backoff_counted_from_the_deadline,
+            attempts_are_counted_and_spent,
+            the_dead_are_kept_for_their_retention_and_then_gone,
+            a_touch_moves_the_deadline,
+            a_pop_can_set_another_ttr_for_itself_alone,
+            the_next_deadline_is_never_reported_too_late,
+            the_next_deadline_after_a_batch_is_its_earliest,
+            no_time_is_shorter_than_asked_by_a_part_of_a_millisecond,
+            promoting_goes_in_bounded_steps;
+        batches:
+            replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_others,
+            a_batch_acts_on_jobs_wherever_they_are_by_now,
+            a_call_to_several_buckets_does_its_part_in_each,
+            the_same_id_twice_in_one_batch_is_one_job,
+            a_living_id_is_refused_kept_or_replaced,
+            only_a_job_of_the_same_topic_is_kept_or_replaced,
+            a_release_by_id_alone_takes_only_what_is_reserved,
+            a_look_shows_everything_that_was_put,
+            bodies_are_kept_byte_for_byte,
+            several_wants_in_one_call_get_different_jobs,
+            a_reschedule_changes_what_it_names_and_nothing_else,
+            another_backoff_list_takes_along_the_attempts_that_followed_from_the_one_before;
+        restore:
+            a_job_is_in_another_store_what_it_was_in_this,
+            a_restored_reservation_still_holds_and_its_ttr_runs_out,
+            a_restored_job_that_lapsed_is_finished_by_its_last_reservation,
+            the_restored_dead_can_be_kicked_or_go_after_their_retention,
+            a_living_id_is_not_restored_and_the_others_are;
+        topics:
+            a_topic_appears_with_its_first_job_and_goes_with_its_last,
+            counts_are_exact_in_every_state,
+            topics_come_in_the_order_of_their_names_page_by_page,
+            pages_of_jobs_neither_skip_nor_repeat_those_that_stay,
+            a_listed_job_is_shown_as_a_look_shows_it,
+            a_purge_takes_one_state_in_bounded_steps,
+            kicking_the_dead_takes_those_that_died_first,
+            what_is_set_for_topics_is_kept_and_has_a_version,
+            each_job_is_kept_dead_as_long_as_it_was_put_with;
+        concurrency:
+            many_poppers_and_one_job_have_one_winner,
+            two_promoters_and_many_poppers_deliver_each_job_once,
+            one_of_many_puts_of_the_same_id_wins,
+            counts_equal_a_scan_after_a_hundred_thousand_random_calls,
+            a_job_that_is_deleted_and_put_again_is_delivered_once;
+    }
+}

@@ -1,0 +1,330 @@
+//! What only the store on Redis has: scripts that are forgotten, damage from outside, two servers.
+
+use crate::store::bench::InOneBucket as _;
+use std::time::{Duration, Instant};
+
+use delay_queue::{
+    job::{Bucket, Change, NewJob, OnConflict, Refusal, SettingsNews, State, Topic, TopicSettings},
+    store::{
+        Applied, Clock, Hint, Options, PopRequest, Store, StoreError, Subscription,
+        redis::{RedisOptions, RedisStore},
+    },
+};
+
+use crate::{
+    store::bench::{Bench, HOUR, Home, MINUTE, delayed, id, job, nonce},
+    support::Redis,
+};
+
+fn command(bench: &Bench, line: &str) -> String {
+    match &bench.home {
+        Home::Redis(redis) => redis.command(line).expect("an answer"),
+        Home::Dir(_) | Home::Cluster(_) => unreachable!("this store is on Redis"),
+    }
+}
+
+/// The name of a bucket's key.
+fn key(bench: &Bench, name: &str, kind: &str) -> String {
+    let keys = command(bench, "KEYS *");
+    let keys = keys.lines().filter(|line| line.ends_with(&format!(":{kind}")));
+    let mut holding =
+        keys.filter(|key| command(bench, &format!("HEXISTS {key} {name}")) == ":1\r\n");
+    holding.next().expect("a key that has the job").to_owned()
+}
+
+#[tokio::test]
+async fn scripts_that_redis_has_forgotten_are_sent_again() {
+    let bench = Bench::redis().await;
+    bench.put(job("a", "t")).await.expect("put");
+    assert_eq!(command(&bench, "SCRIPT FLUSH"), "+OK\r\n");
+    let popped = bench.pop_one("t").await;
+    assert_eq!(command(&bench, "SCRIPT FLUSH"), "+OK\r\n");
+    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
+    let bench = Bench::one_bucket_redis().await;
+    for name in ["a", "b", "c"] {
+        bench.put(job(name, "t")).await.expect("put");
+    }
+    let pool = key(&bench, "a", "pool");
+    assert_eq!(command(&bench, &format!("HSET {pool} a nonsense")), ":0\r\n");
+    let popped: Vec<String> =
+        bench.pop("t", 3).await.iter().map(|job| job.id.to_string()).collect();
+    assert_eq!(popped, ["b", "c"]);
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays aside");
+    assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
+    assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
+}
+
+#[tokio::test]
+async fn an_id_without_a_record_does_not_hold_up_those_behind_it() {
+    let bench = Bench::one_bucket_redis().await;
+    for name in ["a", "b"] {
+        bench.put(job(name, "t")).await.expect("put");
+    }
+    let pool = key(&bench, "a", "pool");
+    command(&bench, &format!("HDEL {pool} a"));
+    let popped: Vec<String> =
+        bench.pop("t", 2).await.iter().map(|job| job.id.to_string()).collect();
+    assert_eq!(popped, ["b"]);
+    bench.put(job("a", "t")).await.expect("the id is free");
+}
+
+#[tokio::test]
+async fn defaults_that_cannot_be_read_do_not_hide_what_else_is_set() {
+    let bench = Bench::redis().await;
+    command(&bench, "HSET {dq:topics}:defaults bad nonsense");
+    let topic = "t".parse().expect("a topic");
+    bench.store.set_paused(topic, true).await.expect("pause");
+    let mut settings = TopicSettings::default();
+    settings.take(bench.store.settings(0).await.expect("settings").expect("a change"));
+    assert_eq!((settings.paused.len(), settings.defaults.len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_full_redis_lets_a_topic_be_resumed_and_refuses_a_pause_as_full() {
+    let bench = Bench::redis().await;
+    let topic = || "t".parse().expect("a topic");
+    bench.store.set_paused(topic(), true).await.expect("pause");
+    command(&bench, "CONFIG SET maxmemory 1");
+    bench.store.set_paused(topic(), false).await.expect("resume");
+    let error = bench.store.set_paused(topic(), true).await.expect_err("full");
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_broken_attempt_record_costs_the_count_and_not_the_job() {
+    let bench = Bench::redis().await;
+    bench.put(NewJob { max_attempts: 2, ..job("a", "t") }).await.expect("put");
+    bench.pop_one("t").await;
+    let attempts = key(&bench, "a", "attempts");
+    command(&bench, &format!("HSET {attempts} a nonsense"));
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert_eq!(bench.pop_one("t").await.attempt, 1);
+}
+
+#[tokio::test]
+async fn a_job_whose_record_names_another_topic_stays_in_one_place() {
+    let bench = Bench::one_bucket_redis().await;
+    bench.put(job("a", "t")).await.expect("put");
+    let pool = key(&bench, "a", "pool");
+    let answer = command(&bench, &format!("HGET {pool} a"));
+    let (_, record) = answer.split_once("\r\n").expect("a record");
+    let damaged = record.trim_end().replace(" t\n", " u\n");
+    assert_ne!(damaged, record.trim_end());
+    let quoted = damaged.replace('"', "\\\"").replace('\n', "\\n");
+    assert_eq!(command(&bench, &format!("HSET {pool} a \"{quoted}\"")), ":0\r\n");
+
+    assert!(bench.pop("t", 1).await.is_empty(), "it is set aside");
+    assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
+    let count = |set: &str| command(&bench, &format!("ZCARD {}", pool.replace(":pool", set)));
+    assert_eq!(
+        [":reserved:t", ":dead:t", ":ready:u", ":dead:u"].map(count),
+        [":0\r\n", ":1\r\n", ":0\r\n", ":0\r\n"]
+    );
+}
+
+#[tokio::test]
+async fn a_record_that_is_in_no_set_can_be_replaced_and_deleted() {
+    let bench = Bench::one_bucket_redis().await;
+    for name in ["a", "b"] {
+        bench.put(job(name, "t")).await.expect("put");
+        let ready = key(&bench, name, "pool").replace(":pool", ":ready:t");
+        assert_eq!(command(&bench, &format!("ZREM {ready} {name}")), ":1\r\n");
+    }
+    let keep = NewJob { on_conflict: OnConflict::Keep, ..job("a", "t") };
+    assert_eq!(bench.put(keep).await.map(|placed| placed.state), Ok(State::Ready));
+    let _ = bench.delete(&id("b")).await;
+    bench.put(job("b", "t")).await.expect("the id is free");
+    assert_eq!(bench.pop("t", 9).await.len(), 2);
+}
+
+#[tokio::test]
+async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
+    let bench = Bench::redis().await;
+    for number in 0..20 {
+        bench.put(job(&format!("job:{number}"), "t")).await.expect("put");
+    }
+    for popped in bench.pop("t", 20).await {
+        bench.finish(&popped.id, Some(popped.reservation)).await.expect("finish");
+    }
+    // The buckets' words on reservations go when their time comes.
+    bench.advance(MINUTE);
+    bench.promote().await;
+    // What stays was made with the store.
+    let keys = command(&bench, "KEYS *");
+    let jobs =
+        |key: &&str| key.contains("dq") && !key.ends_with(":incarnation") && *key != "dq:layout";
+    assert_eq!(keys.lines().filter(jobs).collect::<Vec<_>>(), Vec::<&str>::new());
+    bench.store.check().await.expect("fit");
+}
+
+#[tokio::test]
+async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
+    let bench = Bench::one_bucket_redis().await;
+    bench.put(job("a", "t")).await.expect("put");
+    let pool = key(&bench, "a", "pool");
+    // As an interrupted move of the slot leaves it.
+    assert_eq!(command(&bench, &format!("RENAME {pool} elsewhere")), "+OK\r\n");
+    let bucket = bench.bucket(&id("a"));
+    let want = PopRequest { topic: "t".parse().expect("a topic"), count: 1, ttr: None };
+    let popped = bench.store.pop_in(bucket, (nonce(), vec![want])).await;
+    let error = popped.expect_err("refused");
+    assert_eq!(error.applied(), Applied::No, "{error}");
+    assert_eq!(command(&bench, &format!("RENAME elsewhere {pool}")), "+OK\r\n");
+    assert_eq!(bench.pop_one("t").await.id, id("a"));
+}
+
+#[tokio::test]
+async fn a_bucket_that_cannot_be_written_leaves_the_others_of_its_call_alone() {
+    let bench = Bench::redis().await;
+    let names: Vec<String> = (0..40).map(|n| format!("order-{n}")).collect();
+    let broken = bench.bucket(&id(&names[0]));
+    bench.put(job(&names[0], "other")).await.expect("put");
+    let pool = key(&bench, &names[0], "pool");
+    bench.delete(&id(&names[0])).await.expect("deleted");
+    let ready = pool.replace(":pool", ":ready:t");
+    command(&bench, &format!("SET {ready} text"));
+    let mut parts: Vec<(Bucket, Vec<NewJob>)> =
+        bench.store.buckets().all().map(|bucket| (bucket, Vec::new())).collect();
+    for name in &names {
+        parts[bench.bucket(&id(name)).index()].1.push(job(name, "t"));
+    }
+    for (bucket, outcome) in bench.store.buckets().all().zip(bench.store.put(parts).await) {
+        assert_eq!(outcome.is_err(), bucket == broken, "{outcome:?}");
+    }
+    for name in &names {
+        let lives = bench.get(&id(name)).await.is_some();
+        assert_eq!(lives, bench.bucket(&id(name)) != broken, "{name}");
+    }
+    // A promote and a look have the others' answers as well.
+    command(&bench, &format!("DEL {ready}"));
+    let bucket = pool.replace(":pool", ":bucket");
+    command(&bench, &format!("SET {bucket} text"));
+    let promoted = bench.store.promote(bench.store.buckets().all().collect(), 100).await;
+    let failed: Vec<usize> = (0..16).filter(|&index| promoted[index].is_err()).collect();
+    assert_eq!(failed, [broken.index()]);
+}
+
+#[tokio::test]
+async fn a_lost_layout_is_not_taken_for_a_new_store() {
+    let bench = Bench::redis().await;
+    let Home::Redis(redis) = &bench.home else { unreachable!("this store is on Redis") };
+    command(&bench, "DEL dq:layout");
+    let open = |prefix: &str| {
+        let options = RedisOptions::new(redis.url().parse().expect("a URL"), prefix);
+        RedisStore::open(options, Options { buckets: None, clock: bench.clock.clone() })
+    };
+    let error = open("dq").await.err().expect("refused").to_string();
+    assert!(error.contains("dq:layout") && error.contains("lost"), "{error}");
+    command(&bench, "SET dq:layout \"schema=3 hash=xxh3-64 buckets=16\"");
+    open("dq").await.expect("it is there again");
+    open("d").await.expect("another prefix");
+}
+
+#[tokio::test]
+async fn stores_in_two_databases_do_not_hear_each_other() {
+    let redis = Redis::start();
+    let open = async |db: u8| {
+        let url = format!("{}{db}", redis.url()).parse().expect("a URL");
+        let options = Options { buckets: None, clock: Clock::Own };
+        RedisStore::open(RedisOptions::new(url, "dq"), options).await.expect("opened")
+    };
+    let [here, also_here, there, also_there] =
+        [open(0).await, open(0).await, open(1).await, open(1).await];
+    let all = [&here, &also_here, &there, &also_there];
+    let mut heard: Vec<Subscription> =
+        all.iter().map(|store| store.subscribe().expect("the first")).collect();
+    let bucket = here.buckets().all().next().expect("a bucket");
+    let end = Instant::now() + Duration::from_secs(20);
+    while here.servers().await.expect("a count") < 2 || there.servers().await.expect("a count") < 2
+    {
+        assert!(Instant::now() < end, "they do not listen");
+        tokio::time::sleep(Duration::from_millis(10)).await; // no event tells that they do
+    }
+    assert_eq!(here.servers().await.expect("a count"), 2, "those of the other are not counted");
+
+    // In this order: what is told here would come first there too.
+    here.publish(Hint::Polled(bucket));
+    assert_eq!(heard[1].recv().await, Some(Hint::Polled(bucket)));
+    there.publish(Hint::Settings);
+    assert_eq!(heard[3].recv().await, Some(Hint::Settings), "not what was told elsewhere");
+    assert!(heard[1].try_recv().is_err(), "nor the other way round");
+}
+
+#[tokio::test]
+async fn where_the_log_of_changes_has_a_gap_all_settings_are_read() {
+    let bench = Bench::redis().await;
+    let topic = |name: &str| -> Topic { name.parse().expect("a topic") };
+    let pause = async |name| bench.store.set_paused(topic(name), true).await.expect("pause");
+    let read = async |known| bench.store.settings(known).await.expect("settings");
+    let all = |news: Option<SettingsNews>| match news {
+        Some(SettingsNews::All(settings)) => settings,
+        other => panic!("not all: {other:?}"),
+    };
+    pause("a").await;
+    let first = all(read(0).await);
+    pause("b").await;
+    let mut second = first.clone();
+    assert!(matches!(read(first.version).await, Some(SettingsNews::Changed { .. })));
+    second.take(read(first.version).await.expect("a change"));
+    pause("c").await;
+    // A failover has lost the second change, which this server knows; the third came after it.
+    let log = "{dq:topics}:changes";
+    assert_eq!(command(&bench, &format!("ZREM {log} \"{} b\"", second.version)), ":1\r\n");
+    assert_eq!(command(&bench, "HDEL {dq:topics}:paused b"), ":1\r\n");
+    let third = all(read(second.version).await);
+    assert_eq!(third.paused, ["a", "c"].map(topic).into());
+    // It has lost the last one, and nothing has come since.
+    assert_eq!(command(&bench, &format!("SET {{dq:topics}}:version {}", first.version)), "+OK\r\n");
+    assert_eq!(all(read(third.version).await).version, first.version);
+    // A change that is in no log.
+    assert_eq!(command(&bench, "SET {dq:topics}:version 9000000000000000"), "+OK\r\n");
+    all(read(first.version).await);
+    // And emptied.
+    command(&bench, "FLUSHALL");
+    assert_eq!(all(read(third.version).await), TopicSettings::default());
+}
+
+#[tokio::test]
+async fn a_change_of_settings_is_read_without_the_others() {
+    let only =
+        crate::store::topics::a_change_of_settings_tells_the_topics_that_have_changed_and_no_others;
+    only(Bench::redis().await).await;
+    only(Bench::cluster().await).await;
+}
+
+#[tokio::test]
+async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
+    let bench = Bench::one_bucket_redis().await;
+    let body = format!("\"{}\"", "x".repeat(5_000)).into();
+    bench.put(NewJob { body, ..delayed("long", "t", MINUTE) }).await.expect("put");
+    for name in ["broken", "sound"] {
+        bench.put(delayed(name, "t", MINUTE)).await.expect("put");
+    }
+    let pool = key(&bench, "long", "pool");
+    let bodies = pool.replace(":pool", ":bodies");
+    assert_eq!(command(&bench, &format!("HDEL {bodies} long")), ":1\r\n");
+    assert_eq!(command(&bench, &format!("HSET {pool} broken nonsense")), ":0\r\n");
+    let records = || ["long", "broken"].map(|name| command(&bench, &format!("HGET {pool} {name}")));
+    let before = records();
+
+    let change = Change { ttr: Some(HOUR), ..Change::default() };
+    let jobs = ["long", "broken", "sound", "absent"].map(|name| (id(name), change.clone()));
+    let replies = bench.store.reschedule_in(bench.bucket(&id("long")), jobs.into()).await;
+    let ttrs = replies.expect("done").into_iter().map(|reply| reply.map(|job| job.own_ttr));
+    let damaged = Err(Refusal::Damaged);
+    assert_eq!(
+        ttrs.collect::<Vec<_>>(),
+        [damaged.clone(), damaged, Ok(HOUR), Err(Refusal::NotFound)]
+    );
+    assert_eq!(records(), before);
+    // Another body makes it whole.
+    let change = Change { body: Some("1".into()), ..Change::default() };
+    assert_eq!(bench.reschedule(&id("long"), change).await.map(|job| job.body), Ok("1".into()));
+}

@@ -1,0 +1,168 @@
+//! Who may act on a job.
+
+use std::collections::BTreeMap;
+
+use delay_queue::{
+    job::{Change, Millis, NewJob, Refusal, Reservation, State},
+    store::PopRequest,
+};
+
+use crate::store::bench::{Bench, InOneBucket as _, LOST, MINUTE, SECOND, delayed, id, job, nonce};
+
+pub async fn going_by_id_alone_needs_a_job_that_was_popped(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let a = id("a");
+    assert_eq!(bench.finish(&a, None).await, Err(Refusal::NeverPopped));
+    assert_eq!(bench.release(&a, None, None).await, Err(Refusal::NeverPopped));
+    assert_eq!(bench.touch(&a, None, None).await, Err(Refusal::NeverPopped));
+    assert_eq!(bench.bury(&a, None).await, Err(Refusal::NeverPopped));
+    let nonsense = Some(Reservation::from_client("nonsense"));
+    assert_eq!(bench.finish(&a, nonsense).await, Err(LOST));
+    bench.pop_one("t").await;
+    assert_eq!(bench.finish(&a, nonsense).await, Err(LOST));
+    assert_eq!(bench.finish(&a, None).await, Ok(()));
+    assert_eq!(bench.finish(&a, None).await, Err(Refusal::NotFound));
+}
+
+pub async fn a_second_pop_ends_the_first_hold(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let first = bench.pop_one("t").await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let second = bench.pop_one("t").await;
+    assert_eq!((first.attempt, second.attempt), (1, 2));
+    assert_ne!(first.reservation, second.reservation);
+    assert_eq!(bench.finish(&first.id, Some(first.reservation)).await, Err(LOST));
+    assert_eq!(bench.release(&first.id, Some(first.reservation), None).await, Err(LOST));
+    assert_eq!(bench.touch(&first.id, Some(first.reservation), None).await, Err(LOST));
+    assert_eq!(bench.bury(&first.id, Some(first.reservation)).await, Err(LOST));
+    assert_eq!(bench.state(&first.id).await, Some(State::Reserved));
+    assert_eq!(bench.finish(&first.id, Some(second.reservation)).await, Ok(()));
+}
+
+pub async fn a_hold_survives_its_ttr_until_somebody_else_pops(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let job = bench.get(&popped.id).await.expect("it lives");
+    assert_eq!(job.state, State::Ready);
+    assert_eq!(job.error.as_deref(), Some("ttr expired"));
+    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Ok(()));
+    assert!(bench.pop("t", 1).await.is_empty());
+}
+
+pub async fn a_lapsed_hold_cannot_be_touched(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    bench.advance(MINUTE);
+    // Over, though no timer has seen it yet.
+    assert_eq!(bench.touch(&popped.id, Some(popped.reservation), None).await, Err(LOST));
+    bench.promote().await;
+    assert_eq!(bench.touch(&popped.id, Some(popped.reservation), None).await, Err(LOST));
+}
+
+pub async fn a_token_of_another_job_or_of_an_earlier_life_holds_nothing(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    bench.put(job("b", "t")).await.expect("put");
+    let both = bench.pop("t", 2).await;
+    let [one, other] = &both[..] else { panic!("two jobs were put") };
+    assert_eq!(bench.finish(&one.id, Some(other.reservation)).await, Err(LOST));
+    bench.delete(&one.id).await.expect("delete");
+    bench.put(job(one.id.as_str(), "t")).await.expect("put again");
+    assert_eq!(bench.finish(&one.id, Some(one.reservation)).await, Err(LOST));
+    bench.pop_one("t").await;
+    assert_eq!(bench.finish(&one.id, Some(one.reservation)).await, Err(LOST));
+}
+
+pub async fn a_release_ends_the_hold(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    let moved = bench.release(&popped.id, Some(popped.reservation), Some(SECOND)).await;
+    assert_eq!(moved.map(|moved| moved.due_at), Ok(bench.now().after(SECOND)));
+    assert_eq!(bench.release(&popped.id, Some(popped.reservation), None).await, Err(LOST));
+    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Err(LOST));
+    let job = bench.get(&popped.id).await.expect("it lives");
+    assert_eq!((job.state, job.error.as_deref()), (State::Delayed, Some("released")));
+}
+
+pub async fn what_is_given_back_was_never_popped(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    bench.advance(Millis::new(5));
+    bench.put(delayed("b", "t", Millis::ZERO)).await.expect("put");
+    let before = bench.get(&id("a")).await;
+    let popped = bench.pop("t", 2).await.into_iter().find(|job| job.id == id("a")).expect("a");
+    assert!(bench.unpop(&popped.id, popped.reservation).await.is_ok());
+    assert_eq!(bench.get(&id("a")).await, before);
+    assert_eq!(bench.unpop(&popped.id, popped.reservation).await, Err(LOST));
+    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Err(LOST));
+    assert_eq!(bench.finish(&popped.id, None).await, Err(Refusal::NeverPopped));
+    assert_eq!(bench.pop_one("t").await.attempt, 1);
+
+    // Also of a later attempt.
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let again = bench.pop("t", 2).await.into_iter().find(|job| job.id == id("a")).expect("a");
+    assert_eq!(again.attempt, 2);
+    assert!(bench.unpop(&again.id, again.reservation).await.is_ok());
+    assert_eq!(bench.get(&id("a")).await.map(|job| job.attempt), Some(1));
+}
+
+pub async fn a_lapsed_job_that_dies_by_a_release_keeps_its_due_time(bench: Bench) {
+    let new = NewJob { backoff: Some("list:5000".parse().expect("a backoff")), ..job("a", "t") };
+    bench.put(new).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let change = Change { max_attempts: Some(1), ..Change::default() };
+    let due_at = bench.reschedule(&popped.id, change).await.expect("rescheduled").due_at;
+    assert_eq!(due_at, popped.reserved_until.after(Millis::new(5000)));
+    let moved = bench.release(&popped.id, Some(popped.reservation), None).await.expect("released");
+    assert_eq!((moved.state, moved.due_at, moved.died), (State::Dead, due_at, true));
+    assert_eq!(bench.get(&popped.id).await.map(|job| job.due_at), Some(due_at));
+}
+
+pub async fn every_reserved_job_is_told_with_its_holder_in_bounded_steps(bench: Bench) {
+    let buckets = bench.store.buckets();
+    let mut jobs: Vec<Vec<NewJob>> = buckets.all().map(|_| Vec::new()).collect();
+    // More than one step takes, in every bucket.
+    for number in 0..(625 * usize::from(buckets.get())).max(2_500) {
+        let new = job(&format!("job:{number}"), "t");
+        jobs[buckets.of(&new.id).index()].push(new);
+    }
+    bench.put(job("other", "u")).await.expect("put");
+    bench.pop_one("u").await;
+    for (bucket, jobs) in buckets.all().zip(jobs) {
+        let count = jobs.len();
+        for batch in jobs.chunks(1_000) {
+            bench.store.put_in(bucket, batch.to_vec()).await.expect("put");
+        }
+        let mut reserved = BTreeMap::new();
+        while reserved.len() < count - 1 {
+            let left = u16::try_from((count - 1 - reserved.len()).min(100)).expect("at most 100");
+            let want = PopRequest { topic: "t".parse().expect("topic"), count: left, ttr: None };
+            let popped = bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop");
+            reserved.extend(
+                popped
+                    .into_iter()
+                    .flat_map(|popped| popped.jobs)
+                    .map(|job| (job.id, job.reservation)),
+            );
+        }
+        let (mut told, mut cursor) = (BTreeMap::new(), None);
+        for step in 0.. {
+            let topic = "t".parse().expect("topic");
+            let page = bench.store.held(bucket, topic, cursor).await.expect("read");
+            assert!(page.held.len() <= 1_000, "a bounded step");
+            told.extend(
+                page.held.into_iter().map(|held| (held.id, held.reservation.expect("held"))),
+            );
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+            assert!(step < 100, "it comes to an end");
+        }
+        assert_eq!(told, reserved);
+    }
+}

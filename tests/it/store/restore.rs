@@ -1,0 +1,314 @@
+//! A job that comes from another store: it is what it was, and goes on as it would have.
+
+use std::sync::LazyLock;
+
+use delay_queue::{
+    job::{Job, Millis, NewJob, Refusal, Reservation, Schedule, State, UnixMillis},
+    store::{Counts, TopicPage},
+};
+use proptest::{prelude::*, test_runner::Config};
+use tokio::runtime::Runtime;
+
+use crate::store::bench::{Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, delayed, id, job, one};
+
+const TOKEN: &str = "0123456789abcdef";
+
+/// A job as a store may have it in a state; popped once if that is reserved or dead.
+pub fn stored(bench: &Bench, name: &str, topic: &str, state: State) -> Job {
+    stored_at(bench.now(), name, topic, state)
+}
+
+/// The same in any store at this time.
+pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job {
+    let popped = matches!(state, State::Reserved | State::Dead);
+    Job {
+        id: id(name),
+        topic: topic.parse().expect("a topic"),
+        body: format!("{{ \"job\":\n\"{name}\" }}").into(),
+        state,
+        attempt: u32::from(popped),
+        max_attempts: 3,
+        due_at: if state == State::Delayed { now.after(HOUR) } else { now },
+        created_at: now,
+        ttr: MINUTE,
+        own_ttr: MINUTE,
+        backoff: Some("list:1000,7200000".parse().expect("a backoff")),
+        dead_retention: RETENTION,
+        reservation: popped.then(|| Reservation::from_client(TOKEN)),
+        reserved_until: (state == State::Reserved).then(|| now.after(MINUTE)),
+        died_at: (state == State::Dead).then_some(now),
+        error: (state == State::Dead).then(|| "it broke".to_owned()),
+    }
+}
+
+/// Every job of a store, by id, read page by page; their counts must be those of the topics.
+async fn all(bench: &Bench) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for bucket in bench.store.buckets().all() {
+        let page = TopicPage { limit: 1000, ..TopicPage::default() };
+        for (topic, counts) in bench.store.topics(bucket, page).await.expect("topics") {
+            let mut listed = Counts::default();
+            for state in State::ALL {
+                let mut after = None;
+                loop {
+                    let page = bench.store.list(bucket, topic.clone(), state, after, 2).await;
+                    let page = page.expect("a page");
+                    match state {
+                        State::Delayed => listed.delayed += page.jobs.len() as u64,
+                        State::Ready => listed.ready += page.jobs.len() as u64,
+                        State::Reserved => listed.reserved += page.jobs.len() as u64,
+                        State::Dead => listed.dead += page.jobs.len() as u64,
+                    }
+                    jobs.extend(page.jobs);
+                    after = page.next;
+                    if after.is_none() {
+                        break;
+                    }
+                }
+            }
+            assert_eq!(listed, counts, "{topic}");
+        }
+    }
+    jobs.sort_by(|a, b| a.id.cmp(&b.id));
+    jobs
+}
+
+async fn move_all(from: &Bench, to: &Bench) {
+    for job in all(from).await {
+        to.restore(job).await.expect("a free id");
+    }
+}
+
+/// A job in every state and with every past, all of topic `t`.
+async fn every_past(bench: &Bench) {
+    let backoff: Option<_> = Some("list:1800000".parse().expect("a backoff"));
+    for name in ["bury", "spent", "lapsed", "waits", "given-back"] {
+        let max_attempts = if name == "spent" { 1 } else { 20 };
+        let backoff = backoff.clone().filter(|_| name == "waits");
+        bench.put(NewJob { max_attempts, backoff, ..job(name, "t") }).await.expect("put");
+    }
+    for popped in bench.pop("t", 5).await {
+        let hold = Some(popped.reservation);
+        match popped.id.as_str() {
+            "bury" => bench.bury(&popped.id, hold).await.expect("buried"),
+            "given-back" => {
+                bench.release(&popped.id, hold, Some(Millis::ZERO)).await.expect("released");
+                let again = one(bench.pop("t", 1).await);
+                bench.unpop(&again.id, again.reservation).await.expect("given back");
+            }
+            _ => {}
+        }
+    }
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let held = NewJob { dead_retention: HOUR, ..job("held", "other") };
+    bench.put(held).await.expect("put");
+    assert_eq!(bench.pop_with("other", 1, Some(HOUR)).await.len(), 1);
+    bench.put(job("ready", "t")).await.expect("put");
+    bench.put(delayed("delayed", "t", HOUR)).await.expect("put");
+}
+
+pub async fn a_job_is_in_another_store_what_it_was_in_this(bench: Bench) {
+    every_past(&bench).await;
+    let states: Vec<State> = all(&bench).await.iter().map(|job| job.state).collect();
+    assert!(State::ALL.iter().all(|state| states.contains(state)), "{states:?}");
+    for there in [Bench::file().await, Bench::redis().await] {
+        there.advance(bench.now().since(there.now()));
+        move_all(&bench, &there).await;
+        assert_eq!(all(&there).await, all(&bench).await);
+        for job in all(&there).await {
+            assert_eq!(there.get(&job.id).await, Some(job), "a look and a list show the same");
+        }
+        // And it is on disk.
+        let there = there.reopen().await;
+        assert_eq!(all(&there).await, all(&bench).await);
+    }
+}
+
+pub async fn a_restored_reservation_still_holds_and_its_ttr_runs_out(bench: Bench) {
+    for name in ["a", "b", "c"] {
+        bench.restore(stored(&bench, name, "t", State::Reserved)).await.expect("a free id");
+    }
+    let token = Reservation::from_client(TOKEN);
+    assert!(bench.pop("t", 9).await.is_empty());
+    assert_eq!(bench.finish(&id("a"), Some(Reservation::NONE)).await, Err(LOST));
+    assert_eq!(bench.finish(&id("a"), Some(token)).await, Ok(()));
+    bench.advance(SECOND);
+    let until = bench.touch(&id("b"), Some(token), None).await;
+    assert_eq!(until, Ok(bench.now().after(MINUTE)));
+    let deadline = bench.get(&id("c")).await.and_then(|job| job.reserved_until);
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let lapsed = bench.get(&id("c")).await.expect("it lives");
+    assert_eq!((lapsed.state, lapsed.error.as_deref()), (State::Ready, Some("ttr expired")));
+    assert_eq!(Some(lapsed.due_at), deadline.map(|at| at.after(SECOND)), "by its backoff");
+    assert_eq!(bench.finish(&id("c"), Some(token)).await, Ok(()), "until it is popped again");
+}
+
+pub async fn a_restored_job_that_lapsed_is_finished_by_its_last_reservation(bench: Bench) {
+    let token = Reservation::from_client(TOKEN);
+    let lapsed = |name, state| Job {
+        attempt: 2,
+        reservation: Some(token),
+        error: Some("ttr expired".to_owned()),
+        ..stored(&bench, name, "t", state)
+    };
+    for (name, state) in [("a", State::Ready), ("b", State::Delayed), ("c", State::Ready)] {
+        bench.restore(lapsed(name, state)).await.expect("a free id");
+    }
+    assert_eq!(bench.finish(&id("a"), Some(token)).await, Ok(()));
+    assert_eq!(bench.finish(&id("b"), Some(token)).await, Ok(()));
+    let popped = bench.pop_one("t").await;
+    assert_eq!((popped.id.as_str(), popped.attempt), ("c", 3));
+    assert_eq!(bench.finish(&id("c"), Some(token)).await, Err(LOST));
+    let moved = bench.release(&id("c"), Some(popped.reservation), None).await;
+    assert!(moved.expect("released").died, "three attempts are all it has");
+}
+
+pub async fn the_restored_dead_can_be_kicked_or_go_after_their_retention(bench: Bench) {
+    for name in ["a", "b"] {
+        bench.restore(stored(&bench, name, "t", State::Dead)).await.expect("a free id");
+    }
+    assert_eq!(bench.kick(&id("a")).await.map(|topic| topic.to_string()), Ok("t".to_owned()));
+    assert_eq!(bench.get(&id("a")).await.map(|job| job.attempt), Some(0));
+    bench.advance(Millis::new(RETENTION.get() - 1));
+    bench.promote().await;
+    assert_eq!(bench.state(&id("b")).await, Some(State::Dead));
+    bench.advance(Millis::new(1));
+    bench.promote().await;
+    assert_eq!(bench.state(&id("b")).await, None);
+}
+
+pub async fn a_living_id_is_not_restored_and_the_others_are(bench: Bench) {
+    let bucket = bench.store.buckets().all().next().expect("a bucket");
+    let mine = |n: &u32| bench.bucket(&id(&format!("job:{n}"))) == bucket;
+    let names: Vec<String> = (0..).filter(mine).take(3).map(|n| format!("job:{n}")).collect();
+    bench.put(job(&names[1], "t")).await.expect("put");
+    let living = bench.get(&id(&names[1])).await;
+    let batch = [0, 1, 2, 0].map(|n| stored(&bench, &names[n], "t", State::Delayed));
+    let replies = bench.store.restore(bucket, batch.to_vec()).await.expect("restored");
+    assert_eq!(replies, [Ok(()), Err(Refusal::Exists(None)), Ok(()), Err(Refusal::Exists(None))]);
+    assert_eq!(bench.get(&id(&names[1])).await, living);
+    assert_eq!(all(&bench).await.len(), 3);
+    // The timer is told: what is restored falls due by itself.
+    bench.advance(HOUR);
+    let promoted = bench.promote().await;
+    assert_eq!(promoted.iter().map(|p| p.total().ready).sum::<u64>(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_one_due_time_keep_their_order_in_a_file() {
+    let (from, to) = (Bench::file().await, Bench::file().await);
+    let names = ["c", "a", "d", "b"];
+    for name in names {
+        from.put(job(name, "t")).await.expect("put");
+    }
+    let bucket = from.bucket(&id("a"));
+    let page = from.store.list(bucket, "t".parse().expect("topic"), State::Ready, None, 9).await;
+    to.store.restore(bucket, page.expect("a page").jobs).await.expect("restored");
+    let to = to.reopen().await;
+    let popped: Vec<String> = to.pop("t", 4).await.iter().map(|job| job.id.to_string()).collect();
+    assert_eq!(popped, names);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_restores_nothing() {
+    let bench = Bench::redis().await;
+    let crate::store::bench::Home::Redis(redis) = &bench.home else {
+        unreachable!("it is on Redis")
+    };
+    redis.command("CONFIG SET maxmemory 1").expect("an answer");
+    let job = stored(&bench, "a", "t", State::Dead);
+    let refused = bench.store.restore(bench.bucket(&job.id), vec![job]).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("full")));
+    redis.command("CONFIG SET maxmemory 0").expect("an answer");
+    assert_eq!(all(&bench).await, []);
+}
+
+/// What befalls one job before it is moved.
+#[derive(Debug, Clone)]
+struct Past {
+    body: Vec<u8>,
+    delay: u64,
+    max_attempts: u32,
+    backoff: Option<&'static str>,
+    retention: u64,
+    /// Each a pop, what follows it, and how long later the next one is.
+    attempts: Vec<(u8, u64)>,
+}
+
+fn past() -> impl Strategy<Value = Past> {
+    let backoff = prop_oneof![Just("list:0"), Just("list:512,90000"), Just("exp:1000:2:9000:0.5")];
+    let attempts = proptest::collection::vec((0..4_u8, 0..100_000_u64), 0..4);
+    (any::<Vec<u8>>(), 0..3_u64, 0..4_u32, proptest::option::of(backoff), attempts).prop_map(
+        |(body, delay, max_attempts, backoff, attempts)| Past {
+            body,
+            delay: delay * 60_000,
+            max_attempts,
+            backoff,
+            retention: delay * 70_000 + 1,
+            attempts,
+        },
+    )
+}
+
+async fn live(bench: &Bench, pasts: &[Past]) {
+    for (number, past) in pasts.iter().enumerate() {
+        let topic = format!("t{number}");
+        let new = job(&format!("job:{number}"), &topic);
+        let put = bench.put(NewJob {
+            body: past.body.clone().into(),
+            schedule: Schedule::In(Millis::new(past.delay)),
+            max_attempts: past.max_attempts,
+            backoff: past.backoff.map(|text| text.parse().expect("a backoff")),
+            dead_retention: Millis::new(past.retention),
+            ..new
+        });
+        put.await.expect("a free id");
+        for &(act, wait) in &past.attempts {
+            for popped in bench.pop_with(&topic, 1, (act == 3).then_some(HOUR)).await {
+                let hold = Some(popped.reservation);
+                match act {
+                    0 => drop(bench.release(&popped.id, hold, None).await),
+                    1 => drop(bench.bury(&popped.id, hold).await),
+                    _ => {}
+                }
+            }
+            bench.advance(Millis::new(wait));
+            bench.promote().await;
+        }
+    }
+}
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+
+thread_local! {
+    /// Ends with the test's thread, and Redis with it.
+    static REDIS: Bench = RUNTIME.block_on(Bench::redis());
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 100, ..Config::default() })]
+
+    #[test]
+    fn whatever_has_befallen_jobs_they_are_the_same_in_another_store_and_go_on_the_same(
+        pasts in proptest::collection::vec(past(), 1..6),
+        to_redis: bool,
+        later in 0..200_000_u64,
+    ) {
+        let redis = REDIS.with(Bench::clone);
+        RUNTIME.block_on(async {
+            let (file, redis) = (Bench::file().await, redis.fresh().await);
+            let (from, to) = if to_redis { (file, redis) } else { (redis, file) };
+            live(&from, &pasts).await;
+            to.advance(from.now().since(to.now()));
+            move_all(&from, &to).await;
+            assert_eq!(all(&to).await, all(&from).await);
+            for bench in [&from, &to] {
+                bench.advance(Millis::new(later));
+                bench.promote().await;
+            }
+            assert_eq!(all(&to).await, all(&from).await, "{later} ms later");
+        });
+    }
+}

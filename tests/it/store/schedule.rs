@@ -1,0 +1,271 @@
+//! What is due when, with the time passed in.
+
+use delay_queue::{
+    job::{Backoff, Change, MAX_DURATION, Millis, NewJob, Refusal, Schedule, State, UnixMillis},
+    store::{Clock, Next, PopRequest, PromoteCounts},
+};
+
+use crate::store::bench::{
+    Bench, HOUR, InOneBucket as _, MINUTE, RETENTION, SECOND, START, delayed, id, job, nonce,
+    promote_in,
+};
+
+pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
+    let placed = bench.put(delayed("a", "t", SECOND)).await.expect("put");
+    assert_eq!((placed.state, placed.due_at), (State::Delayed, START.after(SECOND)));
+    bench.advance(Millis::new(999));
+    bench.promote().await;
+    assert!(bench.pop("t", 1).await.is_empty());
+    bench.advance(Millis::new(1));
+    assert!(bench.pop("t", 1).await.is_empty(), "promoting is what makes a job ready");
+    let promoted = bench.promote().await;
+    let moved: Vec<_> = promoted.into_iter().flat_map(|promoted| promoted.topics).collect();
+    let ready = PromoteCounts { ready: 1, ..PromoteCounts::default() };
+    assert_eq!(moved, [("t".parse().expect("a topic"), ready)]);
+    assert_eq!(bench.pop_one("t").await.due_at, START.after(SECOND));
+}
+
+pub async fn a_due_time_in_the_past_is_now_and_one_beyond_ten_years_is_refused(bench: Bench) {
+    let at = |name: &str, time| NewJob { schedule: Schedule::At(time), ..job(name, "t") };
+    let placed = bench.put(at("past", UnixMillis::new(0))).await.expect("put");
+    assert_eq!((placed.state, placed.due_at), (State::Ready, START));
+    let last = START.after(MAX_DURATION);
+    assert_eq!(bench.put(at("last", last)).await.map(|placed| placed.due_at), Ok(last));
+    let beyond = last.after(Millis::new(1));
+    assert_eq!(bench.put(at("beyond", beyond)).await, Err(Refusal::DueTooFar));
+    assert_eq!(bench.get(&id("beyond")).await, None);
+}
+
+pub async fn jobs_come_in_the_order_of_their_due_times(bench: Bench) {
+    // One bucket, so that there is an order at all.
+    let bucket = bench.bucket(&id("0"));
+    let names: Vec<String> = (0..)
+        .map(|n: u32| n.to_string())
+        .filter(|name| bench.bucket(&id(name)) == bucket)
+        .take(5)
+        .collect();
+    for (name, delay) in names.iter().zip([30, 10, 50, 20, 40]) {
+        bench.put(delayed(name, "t", Millis::new(delay * 1000))).await.expect("put");
+    }
+    bench.advance(MINUTE);
+    bench.promote().await;
+    let popped: Vec<u64> =
+        bench.pop("t", 5).await.iter().map(|job| job.due_at.since(START).get() / 1000).collect();
+    assert_eq!(popped, [10, 20, 30, 40, 50]);
+}
+
+pub async fn an_expired_ttr_waits_its_backoff_counted_from_the_deadline(bench: Bench) {
+    let backoffs = [
+        "list:0,120000,600000",
+        "exp:1000:2:60000:0.5",
+        "exp:1500:1.7:3600000:0.25",
+        "exp:1:1000:315576000000:1",
+    ];
+    for (number, text) in backoffs.iter().enumerate() {
+        let backoff: Backoff = text.parse().expect("a backoff");
+        let (name, topic) = (format!("job:{number}"), format!("t{number}"));
+        let new = NewJob { backoff: Some(backoff.clone()), ..job(&name, &topic) };
+        bench.put(new).await.expect("put");
+        for attempt in 1..=5 {
+            let popped = bench.pop_one(&topic).await;
+            assert_eq!(popped.attempt, attempt);
+            // A timer that comes late does not change what follows.
+            bench.advance(MINUTE);
+            bench.advance(Millis::new(777));
+            bench.promote().await;
+            let delay = backoff.delay(&popped.id, attempt);
+            let job = bench.get(&popped.id).await.expect("it lives");
+            assert_eq!(job.due_at, popped.reserved_until.after(delay), "{text} {attempt}");
+            let state = if delay.get() <= 777 { State::Ready } else { State::Delayed };
+            assert_eq!(job.state, state, "{text} {attempt}");
+            bench.advance(delay);
+            bench.promote().await;
+        }
+    }
+}
+
+pub async fn attempts_are_counted_and_spent(bench: Bench) {
+    bench.put(NewJob { max_attempts: 3, ..job("a", "t") }).await.expect("put");
+    bench.put(NewJob { max_attempts: 0, ..job("b", "endless") }).await.expect("put");
+    for attempt in 1..=3 {
+        assert_eq!(bench.pop_one("t").await.attempt, attempt);
+        assert_eq!(bench.pop_one("endless").await.attempt, attempt);
+        bench.advance(MINUTE);
+        bench.promote().await;
+    }
+    let dead = bench.get(&id("a")).await.expect("it is kept");
+    assert_eq!((dead.state, dead.attempt), (State::Dead, 3));
+    assert_eq!(dead.died_at, Some(bench.now()));
+    assert_eq!(dead.error.as_deref(), Some("ttr expired"));
+    assert!(bench.pop("t", 1).await.is_empty());
+    assert_eq!(bench.state(&id("b")).await, Some(State::Ready));
+
+    bench.kick(&id("a")).await.expect("kick");
+    let kicked = bench.pop_one("t").await;
+    assert_eq!((kicked.attempt, kicked.due_at), (1, bench.now()));
+}
+
+pub async fn the_dead_are_kept_for_their_retention_and_then_gone(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    bench.bury(&popped.id, Some(popped.reservation)).await.expect("bury");
+    let dead = bench.get(&popped.id).await.expect("it is kept");
+    assert_eq!((dead.died_at, dead.error.as_deref()), (Some(START), Some("buried")));
+    bench.advance(Millis::new(RETENTION.get() - 1));
+    bench.promote().await;
+    assert_eq!(bench.state(&popped.id).await, Some(State::Dead));
+    bench.advance(Millis::new(1));
+    let gone: u64 = bench.promote().await.iter().map(|promoted| promoted.total().gone).sum();
+    assert_eq!(gone, 1);
+    assert_eq!(bench.get(&popped.id).await, None);
+    bench.put(job("a", "t")).await.expect("the id is free again");
+}
+
+pub async fn a_touch_moves_the_deadline(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    let hold = Some(popped.reservation);
+    bench.advance(Millis::new(59_999));
+    let until = bench.touch(&popped.id, hold, None).await;
+    assert_eq!(until, Ok(bench.now().after(MINUTE)));
+    bench.advance(Millis::new(59_999));
+    bench.promote().await;
+    assert_eq!(bench.state(&popped.id).await, Some(State::Reserved));
+    // Also nearer, and that TTR is then the one in force.
+    let until = bench.touch(&popped.id, hold, Some(SECOND)).await;
+    assert_eq!(until, Ok(bench.now().after(SECOND)));
+    assert_eq!(bench.touch(&popped.id, hold, None).await, until);
+    bench.advance(SECOND);
+    bench.promote().await;
+    assert_eq!(bench.state(&popped.id).await, Some(State::Ready));
+}
+
+pub async fn a_pop_can_set_another_ttr_for_itself_alone(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let popped = bench.pop_with("t", 1, Some(HOUR)).await.remove(0);
+    assert_eq!((popped.ttr, popped.reserved_until), (HOUR, bench.now().after(HOUR)));
+    assert_eq!(bench.get(&popped.id).await.map(|job| job.ttr), Some(HOUR));
+    bench.advance(HOUR);
+    bench.promote().await;
+    assert_eq!(bench.pop_one("t").await.ttr, MINUTE);
+}
+
+pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
+    let name = id("a");
+    let bucket = bench.bucket(&name);
+    let next = async || {
+        bench.store.peek_in(bucket, vec![]).await.expect("look").next.map(|next| next.wait)
+    };
+    assert_eq!(next().await, None);
+    bench.put(delayed("a", "t", HOUR)).await.expect("put");
+    assert_eq!(next().await, Some(HOUR.into()));
+    let sooner = Change { schedule: Some(Schedule::In(MINUTE)), ..Change::default() };
+    bench.reschedule(&name, sooner).await.expect("reschedule");
+    assert_eq!(next().await, Some(MINUTE.into()));
+    bench.delete(&name).await.expect("delete");
+    assert_eq!(next().await, None, "nothing is left behind for a timer");
+    bench.put(job("a", "t")).await.expect("put");
+    assert_eq!(next().await, None, "a ready job has no deadline");
+    bench.pop_one("t").await;
+    assert_eq!(next().await, Some(MINUTE.into()));
+    bench.advance(HOUR);
+    assert_eq!(next().await, Some(std::time::Duration::ZERO));
+    let promoted = promote_in(&*bench.store, bucket, 10).await.expect("promote");
+    assert_eq!((promoted.total().expired, promoted.next), (1, None));
+}
+
+pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
+    let bucket = bench.bucket(&id("0"));
+    let names: Vec<String> = (0..)
+        .map(|n: u32| n.to_string())
+        .filter(|name| bench.bucket(&id(name)) == bucket)
+        .take(9)
+        .collect();
+    let batch = |names: &[String], seconds: [u64; 3]| {
+        let delays = seconds.map(|delay| Millis::new(delay * 1000));
+        names.iter().zip(delays).map(|(name, delay)| delayed(name, "t", delay)).collect()
+    };
+    // The earliest in the middle; then nothing that is earlier; then something that is.
+    for (names, seconds, earliest) in [
+        (&names[..3], [70, 50, 90], 50),
+        (&names[3..6], [60, 80, 100], 50),
+        (&names[6..], [40, 10, 20], 10),
+    ] {
+        bench.store.put_in(bucket, batch(names, seconds)).await.expect("put");
+        let next = bench.store.peek_in(bucket, vec![]).await.expect("look").next;
+        let wait = next.map(|next| next.wait);
+        assert_eq!(wait, Some(std::time::Duration::from_secs(earliest)), "{seconds:?}");
+    }
+    bench.advance(Millis::new(10_000));
+    let promoted = promote_in(&*bench.store, bucket, 100).await.expect("promote");
+    assert_eq!(promoted.total().ready, 1);
+    let wait = promoted.next.map(|next| next.wait);
+    assert_eq!(wait, Some(std::time::Duration::from_secs(10)), "to the one that is due at 20 s");
+}
+
+/// By the store's own clock, which has microseconds: one that a test sets has not. All servers of
+/// the test are on this machine, so this is what they go by.
+#[expect(clippy::disallowed_methods, reason = "compares with the store's own clock")]
+fn micros() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    u64::try_from(since.expect("after 1970").as_micros()).expect("it fits")
+}
+
+pub async fn no_time_is_shorter_than_asked_by_a_part_of_a_millisecond(bench: Bench) {
+    let bench = bench.reopen_by(Clock::Own).await;
+    let span = Millis::new(3_000);
+    let within = |before: u64, time: UnixMillis, what: &str| {
+        let least = before + span.get() * 1_000;
+        assert!(time.get() * 1_000 >= least, "{what}: until {time:?}, asked at {before} µs");
+    };
+    // Each by itself begins at another part of a millisecond.
+    for number in 0..50 {
+        let (name, topic) = (format!("delayed:{number}"), format!("t{number}"));
+        let before = micros();
+        let placed = bench.put(delayed(&name, "delayed", span)).await.expect("put");
+        within(before, placed.due_at, "put");
+
+        let now = job(&format!("now:{number}"), &topic);
+        let bucket = bench.bucket(&now.id);
+        bench.put(now.clone()).await.expect("put");
+        let before = micros();
+        let want = PopRequest { topic: now.topic, count: 1, ttr: Some(span) };
+        let popped =
+            bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop").remove(0);
+        let popped = &popped.jobs[0];
+        within(before, popped.reserved_until, "pop");
+        let before = micros();
+        let until = bench.touch(&popped.id, Some(popped.reservation), Some(span)).await;
+        within(before, until.expect("touch"), "touch");
+        let before = micros();
+        let moved = bench.release(&popped.id, Some(popped.reservation), Some(span)).await;
+        within(before, moved.expect("release").due_at, "release");
+        let before = micros();
+        let change = Change { schedule: Some(Schedule::In(span)), ..Change::default() };
+        let moved = bench.reschedule(&popped.id, change).await.expect("reschedule");
+        within(before, moved.due_at, "reschedule");
+    }
+}
+
+pub async fn promoting_goes_in_bounded_steps(bench: Bench) {
+    let bucket = bench.bucket(&id("0"));
+    let mine = |n: &u32| bench.bucket(&id(&n.to_string())) == bucket;
+    let jobs: Vec<NewJob> = (0..)
+        .filter(mine)
+        .take(25)
+        .map(|n| delayed(&n.to_string(), if n % 2 == 0 { "even" } else { "odd" }, SECOND))
+        .collect();
+    bench.store.put_in(bucket, jobs).await.expect("put");
+    bench.advance(SECOND);
+    let mut steps = Vec::new();
+    loop {
+        let promoted = promote_in(&*bench.store, bucket, 10).await.expect("promote");
+        steps.push(promoted.total().ready);
+        if promoted.next.is_none() {
+            break;
+        }
+        assert!(promoted.next.is_some_and(Next::has_come));
+    }
+    assert_eq!(steps, [10, 10, 5]);
+    assert_eq!(bench.ready("even").await + bench.ready("odd").await, 25);
+}

@@ -1,0 +1,138 @@
+//! Every event in every state, against the one table.
+
+use delay_queue::job::{
+    After, Change, Due, Event, JobId, Millis, OnConflict, Refusal, Reservation, Schedule, State,
+    next,
+};
+
+use crate::store::{
+    bench::{Bench, HOUR, MINUTE, RETENTION, id, job},
+    restore::stored,
+};
+
+const TOPIC: &str = "t";
+
+pub async fn every_event_in_every_state_does_what_the_table_says(bench: Bench) {
+    for state in State::ALL {
+        for event in Event::ALL {
+            let name = id("job");
+            let reservation = arrange(&bench, state, event).await;
+            let before = bench.get(&name).await;
+            assert_eq!(before.as_ref().map(|job| job.state), Some(state), "{state:?} {event:?}");
+
+            let happened = apply(&bench, &name, event, reservation).await;
+            let expected = next(Some(state), event);
+            assert_eq!(happened, expected, "{state:?} {event:?}");
+            if expected.is_err() {
+                let after = bench.get(&name).await;
+                assert_eq!(after, before, "refused and yet changed: {state:?} {event:?}");
+            }
+            let _ = bench.delete(&name).await;
+            assert!(bench.pop(TOPIC, 1).await.is_empty(), "left behind: {state:?} {event:?}");
+        }
+    }
+}
+
+pub async fn every_event_without_a_job_does_what_the_table_says(bench: Bench) {
+    for event in Event::ALL {
+        let name = id("job");
+        let happened =
+            apply(&bench, &name, event, Reservation::from_client("0000000000001000")).await;
+        let expected = match (event, next(None, event)) {
+            // These two take what is there; without a job there is nothing to refuse.
+            (Event::Pop | Event::Promote(_), _) => Ok(None),
+            (_, expected) => expected,
+        };
+        assert_eq!(happened, expected, "{event:?}");
+        let _ = bench.delete(&name).await;
+    }
+}
+
+/// A job in this state, popped once, whose last reservation is answered; such that the event
+/// meets the circumstances it names.
+async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
+    let spent = matches!(event, Event::Promote(After::Spent) | Event::Release(After::Spent));
+    let lapses_later = state == State::Reserved && event == Event::Promote(After::Later);
+    let waits = state == State::Delayed || lapses_later;
+    let mut new = job("job", TOPIC);
+    new.backoff = waits.then(|| "list:3600000".parse().expect("a backoff"));
+    if state == State::Dead || (spent && state == State::Reserved) {
+        new.max_attempts = 1;
+    }
+    bench.put(new).await.expect("put");
+    let popped = bench.pop_one(TOPIC).await;
+    if state != State::Reserved {
+        bench.advance(MINUTE);
+        bench.promote().await;
+    }
+    if spent && matches!(state, State::Delayed | State::Ready) {
+        let change = Change { max_attempts: Some(1), ..Change::default() };
+        bench.reschedule(&popped.id, change).await.expect("reschedule");
+    }
+    popped.reservation
+}
+
+async fn apply(
+    bench: &Bench,
+    id: &JobId,
+    event: Event,
+    reservation: Reservation,
+) -> Result<Option<State>, Refusal> {
+    let delay = |due| match due {
+        Due::Now => Millis::ZERO,
+        Due::Later => HOUR,
+    };
+    let hold = Some(reservation);
+    match event {
+        Event::Put(due) | Event::Replace(due) => {
+            let mut new = job(id.as_str(), TOPIC);
+            new.schedule = Schedule::In(delay(due));
+            if matches!(event, Event::Replace(_)) {
+                new.on_conflict = OnConflict::Replace;
+            }
+            let placed = bench.put(new).await.map_err(|refusal| match refusal {
+                // The table knows no topics.
+                Refusal::Exists(Some(living)) => {
+                    assert_eq!(living.topic.as_str(), TOPIC);
+                    Refusal::Exists(None)
+                }
+                other => other,
+            })?;
+            assert_eq!(Some(placed.state), bench.state(id).await, "the answer is the truth");
+        }
+        Event::Promote(_) => {
+            let span = match bench.state(id).await {
+                Some(State::Delayed) => HOUR,
+                Some(State::Reserved) => MINUTE,
+                Some(State::Dead) => RETENTION,
+                Some(State::Ready) | None => Millis::ZERO,
+            };
+            bench.advance(span);
+            bench.promote().await;
+        }
+        Event::Pop => {
+            let was = bench.state(id).await;
+            if bench.pop(TOPIC, 1).await.is_empty() && was.is_some() {
+                return Err(Refusal::NotReady);
+            }
+        }
+        Event::Unpop => drop(bench.unpop(id, reservation).await?),
+        Event::Finish => bench.finish(id, hold).await?,
+        Event::Release(after) => {
+            let delay = if after == After::Later { HOUR } else { Millis::ZERO };
+            let moved = bench.release(id, hold, Some(delay)).await?;
+            assert_eq!(Some(moved.state), bench.state(id).await, "the answer is the truth");
+        }
+        Event::Touch => drop(bench.touch(id, hold, None).await?),
+        Event::Bury => bench.bury(id, hold).await?,
+        Event::Kick => drop(bench.kick(id).await?),
+        Event::Delete => drop(bench.delete(id).await?),
+        Event::Restore(state) => bench.restore(stored(bench, id.as_str(), TOPIC, state)).await?,
+        Event::Reschedule(due) => {
+            let schedule = Some(Schedule::In(delay(due)));
+            let job = bench.reschedule(id, Change { schedule, ..Change::default() }).await?;
+            assert_eq!(bench.get(id).await, Some(job), "the answer is the truth");
+        }
+    }
+    Ok(bench.state(id).await)
+}

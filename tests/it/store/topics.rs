@@ -1,0 +1,322 @@
+//! What is told of topics, and done to many of their jobs at once.
+
+use delay_queue::{
+    job::{
+        JobId, Millis, NewJob, SettingsNews, State, Topic, TopicChange, TopicDefaults,
+        TopicSettings,
+    },
+    store::{Counts, JobPage, Place, TopicPage},
+};
+
+use crate::store::bench::{Bench, HOUR, InOneBucket as _, MINUTE, SECOND, delayed, id, job};
+
+fn topic(name: &str) -> Topic {
+    name.parse().expect("a topic")
+}
+
+/// The counts of a topic over all buckets.
+async fn counts(bench: &Bench, name: &str) -> Counts {
+    let mut sum = Counts::default();
+    for bucket in bench.store.buckets().all() {
+        sum = sum.plus(bench.store.topic(bucket, topic(name)).await.expect("topic").counts);
+    }
+    sum
+}
+
+/// The names of all topics, sorted, once each.
+async fn names(bench: &Bench) -> Vec<String> {
+    let mut names = std::collections::BTreeSet::new();
+    for bucket in bench.store.buckets().all() {
+        let page = TopicPage { limit: 100, ..TopicPage::default() };
+        let topics = bench.store.topics(bucket, page).await.expect("topics");
+        names.extend(topics.into_iter().map(|(topic, _)| topic.to_string()));
+    }
+    names.into_iter().collect()
+}
+
+pub async fn a_topic_appears_with_its_first_job_and_goes_with_its_last(bench: Bench) {
+    assert!(names(&bench).await.is_empty());
+    // Every way in which a job can go.
+    for way in 0..6 {
+        bench.put(job("a", "t")).await.expect("put");
+        assert_eq!(names(&bench).await, ["t"]);
+        let popped = bench.pop_one("t").await;
+        assert_eq!(names(&bench).await, ["t"]);
+        let (name, hold) = (popped.id, Some(popped.reservation));
+        match way {
+            0 => bench.finish(&name, hold).await.expect("finish"),
+            1 => drop(bench.delete(&name).await.expect("delete")),
+            2 => {
+                bench.bury(&name, hold).await.expect("bury");
+                bench.advance(Millis::new(14 * 24 * 3_600_000));
+                bench.promote().await;
+            }
+            3 => {
+                let purged = bench.store.purge(bench.bucket(&name), topic("t"), State::Reserved, 9);
+                assert_eq!(purged.await.expect("purge"), 1);
+            }
+            4 => {
+                bench.unpop(&name, popped.reservation).await.expect("given back");
+                let replace = delay_queue::job::OnConflict::Replace;
+                bench
+                    .put(NewJob { on_conflict: replace, ..job("a", "t") })
+                    .await
+                    .expect("replaced");
+                assert_eq!(names(&bench).await, ["t"]);
+                bench.delete(&name).await.expect("delete");
+            }
+            _ => {
+                bench.release(&name, hold, Some(HOUR)).await.expect("release");
+                assert_eq!(names(&bench).await, ["t"]);
+                bench.delete(&name).await.expect("delete");
+            }
+        }
+        assert!(names(&bench).await.is_empty(), "way {way}");
+    }
+}
+
+pub async fn counts_are_exact_in_every_state(bench: Bench) {
+    for number in 0..10 {
+        bench.put(delayed(&format!("d{number}"), "t", HOUR)).await.expect("put");
+        bench.put(job(&format!("r{number}"), "t")).await.expect("put");
+    }
+    bench.advance(SECOND);
+    let popped = bench.pop("t", 5).await;
+    for job in &popped[..2] {
+        bench.bury(&job.id, Some(job.reservation)).await.expect("bury");
+    }
+    let expected = Counts { delayed: 10, ready: 5, reserved: 3, dead: 2 };
+    assert_eq!(counts(&bench, "t").await, expected);
+    let mut by_name = Counts::default();
+    let (mut next_due, mut oldest) = (None, None);
+    for bucket in bench.store.buckets().all() {
+        let page = TopicPage { limit: 9, ..TopicPage::default() };
+        for (_, counts) in bench.store.topics(bucket, page).await.expect("topics") {
+            by_name = by_name.plus(counts);
+        }
+        let look = bench.store.topic(bucket, topic("t")).await.expect("topic");
+        next_due = next_due.max(look.next_due_at);
+        oldest = oldest.max(look.oldest_ready_age);
+    }
+    assert_eq!(by_name, expected);
+    assert_eq!(next_due, Some(crate::store::bench::START.after(HOUR)));
+    assert_eq!(oldest, Some(SECOND));
+    assert_eq!(counts(&bench, "nobody").await, Counts::default());
+}
+
+pub async fn topics_come_in_the_order_of_their_names_page_by_page(bench: Bench) {
+    let bucket = bench.bucket(&id("0"));
+    let mine = (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
+    for (name, topic) in mine.zip(["b", "a.2", "a.1", "a", "c", "a.10", "ab"]) {
+        bench.put(job(&name, topic)).await.expect("put");
+    }
+    let page = async |prefix: &str, after: Option<&str>, limit| {
+        let after = after.map(topic);
+        let page = TopicPage { prefix: prefix.to_owned(), after, limit };
+        let topics = bench.store.topics(bucket, page).await.expect("topics");
+        topics.into_iter().map(|(topic, _)| topic.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(page("", None, 100).await, ["a", "a.1", "a.10", "a.2", "ab", "b", "c"]);
+    assert_eq!(page("", None, 2).await, ["a", "a.1"]);
+    assert_eq!(page("", Some("a.1"), 2).await, ["a.10", "a.2"]);
+    assert_eq!(page("a.", None, 100).await, ["a.1", "a.10", "a.2"]);
+    assert_eq!(page("a.", Some("a.10"), 100).await, ["a.2"]);
+    assert_eq!(page("a.", Some("a"), 100).await, ["a.1", "a.10", "a.2"]);
+    assert_eq!(page("a.", Some("b"), 100).await, Vec::<String>::new());
+    assert_eq!(page("x", None, 100).await, Vec::<String>::new());
+}
+
+/// All pages of one state in every bucket; after each page `meanwhile` is called.
+async fn pages(
+    bench: &Bench,
+    state: State,
+    limit: usize,
+    mut meanwhile: impl AsyncFnMut(&JobPage),
+) -> Vec<JobId> {
+    let mut ids = Vec::new();
+    for bucket in bench.store.buckets().all() {
+        let mut after: Option<Place> = None;
+        loop {
+            let page =
+                bench.store.list(bucket, topic("t"), state, after, limit).await.expect("list");
+            assert!(page.jobs.len() <= limit);
+            assert!(page.jobs.iter().all(|job| job.state == state));
+            ids.extend(page.jobs.iter().map(|job| job.id.clone()));
+            meanwhile(&page).await;
+            match page.next {
+                Some(place) => after = Some(place),
+                None => break,
+            }
+        }
+    }
+    ids
+}
+
+pub async fn pages_of_jobs_neither_skip_nor_repeat_those_that_stay(bench: Bench) {
+    // Many of the same time, and some of others.
+    for number in 0..90 {
+        let delay = if number % 3 == 0 { Millis::new(number * 1000 + 1000) } else { MINUTE };
+        bench.put(delayed(&format!("job:{number}"), "t", delay)).await.expect("put");
+    }
+    let quiet = pages(&bench, State::Delayed, 4, async |_: &JobPage| {}).await;
+    assert_eq!(quiet.len(), 90);
+    // Each page's last job, by which the next one begins, goes away at once.
+    let mut gone = Vec::new();
+    let seen = pages(&bench, State::Delayed, 4, async |page: &JobPage| {
+        if let Some(last) = page.jobs.last() {
+            bench.delete(&last.id).await.expect("delete");
+            gone.push(last.id.clone());
+        }
+    })
+    .await;
+    assert_eq!(seen, quiet, "in the same order, none twice, none missing");
+    assert!(!gone.is_empty());
+    let left = pages(&bench, State::Delayed, 1000, async |_: &JobPage| {}).await;
+    assert_eq!(left.len(), 90 - gone.len());
+    assert!(pages(&bench, State::Ready, 4, async |_: &JobPage| {}).await.is_empty());
+}
+
+pub async fn a_listed_job_is_shown_as_a_look_shows_it(bench: Bench) {
+    bench.put(job("a", "t")).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    for state in [State::Reserved, State::Dead] {
+        let look = bench.get(&popped.id).await.expect("it lives");
+        let list = bench.store.list(bench.bucket(&popped.id), topic("t"), state, None, 9).await;
+        assert_eq!(list.expect("list").jobs, [look]);
+        let _ = bench.bury(&popped.id, Some(popped.reservation)).await;
+    }
+}
+
+pub async fn a_purge_takes_one_state_in_bounded_steps(bench: Bench) {
+    let bucket = bench.bucket(&id("0"));
+    let mine = (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
+    for (number, name) in mine.take(30).enumerate() {
+        let new = if number < 25 { delayed(&name, "t", MINUTE) } else { job(&name, "t") };
+        bench.put(new).await.expect("put");
+    }
+    let mut steps = Vec::new();
+    loop {
+        let purged =
+            bench.store.purge(bucket, topic("t"), State::Delayed, 10).await.expect("purge");
+        steps.push(purged);
+        if purged == 0 {
+            break;
+        }
+    }
+    assert_eq!(steps, [10, 10, 5, 0]);
+    assert_eq!(counts(&bench, "t").await, Counts { ready: 5, ..Counts::default() });
+    let look = bench.store.peek_in(bucket, vec![]).await.expect("look");
+    assert_eq!(look.next, None, "no deadline is left behind");
+    bench.put(delayed("0", "t", MINUTE)).await.expect("the id is free");
+}
+
+pub async fn kicking_the_dead_takes_those_that_died_first(bench: Bench) {
+    let bucket = bench.bucket(&id("0"));
+    let mine = (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
+    let names: Vec<String> = mine.take(5).collect();
+    for name in &names {
+        bench.put(job(name, "t")).await.expect("put");
+    }
+    let mut dead: Vec<JobId> = Vec::new();
+    for popped in bench.pop("t", 5).await {
+        bench.advance(SECOND);
+        bench.bury(&popped.id, Some(popped.reservation)).await.expect("bury");
+        dead.push(popped.id);
+    }
+    let kicked = bench.store.kick_dead(bucket, topic("t"), 3).await.expect("kick");
+    assert_eq!(kicked, 3);
+    for (number, name) in dead.iter().enumerate() {
+        let state = if number < 3 { State::Ready } else { State::Dead };
+        assert_eq!(bench.state(name).await, Some(state), "{number}");
+    }
+    assert!(bench.pop("t", 5).await.iter().all(|job| job.attempt == 1));
+    assert_eq!(bench.store.kick_dead(bucket, topic("t"), 9).await.expect("kick"), 2);
+    assert_eq!(bench.store.kick_dead(bucket, topic("t"), 9).await.expect("kick"), 0);
+}
+
+pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
+    let first = news_since(&bench, TopicSettings::default()).await;
+    assert!(first.paused.is_empty() && first.defaults.is_empty());
+    assert_eq!(bench.store.settings(first.version).await.expect("settings"), None);
+    let own = TopicDefaults { max_attempts: Some(3), ..TopicDefaults::default() };
+    bench.store.set_paused(topic("t"), true).await.expect("pause");
+    bench.store.set_defaults(topic("t"), Some(own.clone())).await.expect("set");
+    bench.store.set_paused(topic("u"), true).await.expect("pause");
+    bench.store.set_paused(topic("u"), false).await.expect("resume");
+    let second = news_since(&bench, first).await;
+    assert_eq!(second.paused, [topic("t")].into());
+    assert_eq!(second.defaults, [(topic("t"), own)].into());
+
+    let bench = bench.reopen().await;
+    let third = news_since(&bench, TopicSettings::default()).await;
+    assert_eq!((&third.paused, &third.defaults), (&second.paused, &second.defaults));
+    bench.store.set_defaults(topic("t"), None).await.expect("taken away");
+    let fourth = news_since(&bench, third).await;
+    assert!(fourth.defaults.is_empty() && fourth.paused.len() == 1);
+}
+
+/// What is set now, as one knows it who has known this.
+async fn news_since(bench: &Bench, mut known: TopicSettings) -> TopicSettings {
+    let news = bench.store.settings(known.version).await.expect("settings");
+    news.map(|news| known.take(news));
+    known
+}
+
+pub async fn a_change_of_settings_tells_the_topics_that_have_changed_and_no_others(bench: Bench) {
+    let own = |attempts| TopicDefaults { max_attempts: Some(attempts), ..TopicDefaults::default() };
+    for number in 0..600 {
+        let topic = topic(&format!("t{number}"));
+        bench.store.set_defaults(topic, Some(own(number))).await.expect("set");
+    }
+    let known = news_since(&bench, TopicSettings::default()).await;
+    assert_eq!(known.defaults.len(), 600);
+
+    let changed = async |known: &TopicSettings| match bench
+        .store
+        .settings(known.version)
+        .await
+        .expect("settings")
+        .expect("a change")
+    {
+        SettingsNews::Changed { topics, .. } => topics,
+        SettingsNews::All(_) => panic!("all were read"),
+    };
+    bench.store.set_paused(topic("t7"), true).await.expect("pause");
+    bench.store.set_defaults(topic("t8"), None).await.expect("taken away");
+    bench.store.set_paused(topic("t7"), false).await.expect("resume");
+    bench.store.set_paused(topic("t7"), true).await.expect("pause");
+    let change = |name, paused, defaults| TopicChange { topic: topic(name), paused, defaults };
+    assert_eq!(
+        changed(&known).await,
+        [change("t7", true, Some(own(7))), change("t8", false, None)]
+    );
+    let known = news_since(&bench, known).await;
+    assert_eq!((known.defaults.len(), known.paused.len()), (599, 1));
+    // More than one page of a log.
+    for number in 0..600 {
+        bench.store.set_paused(topic(&format!("t{number}")), true).await.expect("pause");
+    }
+    assert_eq!(changed(&known).await.len(), 600);
+    assert_eq!(news_since(&bench, known).await.paused.len(), 600);
+}
+
+pub async fn each_job_is_kept_dead_as_long_as_it_was_put_with(bench: Bench) {
+    for (name, retention) in [("short", SECOND), ("long", HOUR)] {
+        let new = NewJob { dead_retention: retention, max_attempts: 1, ..job(name, "t") };
+        bench.put(new).await.expect("put");
+    }
+    bench.pop("t", 2).await;
+    let bench = bench.reopen().await;
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert_eq!(bench.state(&id("short")).await, Some(State::Dead));
+    bench.advance(SECOND);
+    bench.promote().await;
+    assert_eq!(bench.state(&id("short")).await, None);
+    bench.advance(Millis::new(HOUR.get() - 1001));
+    bench.promote().await;
+    assert_eq!(bench.state(&id("long")).await, Some(State::Dead));
+    bench.advance(Millis::new(1));
+    bench.promote().await;
+    assert_eq!(bench.state(&id("long")).await, None);
+}

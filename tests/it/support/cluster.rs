@@ -1,0 +1,273 @@
+//! A Redis Cluster of real processes: three masters with a third of the slots each, and three
+//! replicas. Nodes go by their number, masters first at the start.
+
+use std::{
+    collections::BTreeSet,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use crate::support::{
+    Redis, free_port,
+    resp::{Reply, ask},
+};
+
+const MASTERS: usize = 3;
+const NODES: usize = 2 * MASTERS;
+const SLOTS: usize = 16_384;
+
+/// Six nodes.
+pub struct Cluster {
+    nodes: Vec<Redis>,
+    /// One that stands still, and would hold up whoever asks it.
+    frozen: Option<usize>,
+}
+
+/// A line of `CLUSTER NODES`.
+struct Line {
+    port: u16,
+    flags: String,
+    slots: Vec<(u16, u16)>,
+}
+
+impl Cluster {
+    /// Starts the nodes and waits until the cluster serves and its replicas have all data.
+    pub fn start() -> Self {
+        let node = |_| {
+            let bus = free_port().to_string();
+            let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+            // A replica should have its data at once, not after the 5 s in which others may come.
+            let others = ["--cluster-port", &bus, "--repl-diskless-sync-delay", "0"];
+            Redis::with(&[&["--appendonly", "yes"], &cluster[..], &others].concat())
+        };
+        let cluster = Self { nodes: (0..NODES).map(node).collect(), frozen: None };
+        cluster.form();
+        cluster
+    }
+
+    /// Without redis-cli, which may be of another package.
+    fn form(&self) {
+        let port = |node: usize| self.nodes[node].port().to_string();
+        for node in 0..NODES {
+            // Different epochs from the start: nothing to settle between them later.
+            self.ok(node, &["CLUSTER", "SET-CONFIG-EPOCH", &(node + 1).to_string()]);
+        }
+        for node in 0..MASTERS {
+            let (from, to) = (SLOTS * node / MASTERS, SLOTS * (node + 1) / MASTERS - 1);
+            self.ok(node, &["CLUSTER", "ADDSLOTSRANGE", &from.to_string(), &to.to_string()]);
+        }
+        for node in 1..NODES {
+            let bus = self.command(node, &["CONFIG", "GET", "cluster-port"]).texts();
+            self.ok(0, &["CLUSTER", "MEET", "127.0.0.1", &port(node), &bus[1]]);
+        }
+        let met = |cluster: &Self, node| {
+            let lines = cluster.lines(node);
+            lines.len() == NODES && lines.iter().all(|line| !line.flags.contains("handshake"))
+        };
+        self.wait("the nodes do not meet", |cluster| (0..NODES).all(|node| met(cluster, node)));
+        for node in MASTERS..NODES {
+            self.ok(node, &["CLUSTER", "REPLICATE", &self.id(node - MASTERS)]);
+        }
+        self.wait_until_whole();
+    }
+
+    /// All nodes, as `store.url` takes them.
+    pub fn url(&self) -> String {
+        let nodes: Vec<_> = self.nodes.iter().map(|n| format!("127.0.0.1:{}", n.port())).collect();
+        format!("redis+cluster://{}", nodes.join(","))
+    }
+
+    /// The port of a node.
+    pub fn port(&self, node: usize) -> u16 {
+        self.nodes[node].port()
+    }
+
+    /// No node but this one stands still; it is not asked.
+    pub fn note_frozen(&mut self, node: Option<usize>) {
+        self.frozen = node;
+    }
+
+    /// Sends a command to a node that runs.
+    pub fn command(&self, node: usize, words: &[&str]) -> Reply {
+        let port = self.nodes[node].port();
+        ask(port, words).unwrap_or_else(|| panic!("node {node} does not answer {words:?}"))
+    }
+
+    /// The node that has a slot, if all that run agree on it.
+    pub fn master_of(&self, slot: u16) -> Option<usize> {
+        let masters: BTreeSet<Option<usize>> =
+            self.running().map(|node| self.master_as_seen_by(node, slot)).collect();
+        masters.first().copied().flatten().filter(|_| masters.len() == 1)
+    }
+
+    /// The ports of all masters.
+    pub fn masters(&self) -> Vec<u16> {
+        let node = self.running().next().expect("a node runs");
+        let lines = self.lines(node).into_iter();
+        lines.filter(|line| !line.slots.is_empty()).map(|line| line.port).collect()
+    }
+
+    /// The slots of a master that have keys of buckets.
+    pub fn slots_in_use(&self, node: usize) -> Vec<u16> {
+        let keys = self.command(node, &["KEYS", "{*}:pool"]).texts();
+        let slot = |key: &String| match self.command(node, &["CLUSTER", "KEYSLOT", key]) {
+            Reply::Number(slot) => u16::try_from(slot).expect("a slot"),
+            other => panic!("{other:?}"),
+        };
+        keys.iter().map(slot).collect()
+    }
+
+    /// Connections to a node, but for the one that asks.
+    pub fn connections(&self, node: usize) -> usize {
+        let list = self.command(node, &["CLIENT", "LIST", "TYPE", "normal"]);
+        list.text().lines().count() - 1
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self, node: usize) {
+        self.nodes[node].kill();
+    }
+
+    /// Starts killed nodes again and waits until the cluster is whole.
+    pub fn resume(&mut self, nodes: &[usize]) {
+        for &node in nodes {
+            self.nodes[node].resume();
+        }
+        self.wait_until_whole();
+    }
+
+    /// Waits until another node than `old` has the slot and the cluster serves again; which one.
+    pub fn wait_for_failover(&self, slot: u16, old: usize) -> usize {
+        let new = |cluster: &Self| cluster.master_of(slot).filter(|&node| node != old);
+        self.wait("no replica takes over", |cluster| {
+            new(cluster).is_some() && cluster.running().all(|node| cluster.serves(node))
+        });
+        new(self).expect("it was there a moment ago")
+    }
+
+    /// Moves slots with all their keys to a master, as a reshard does. In the middle, half of the
+    /// keys of each slot have moved, and it stays so for `pause`.
+    pub fn move_slots(&self, slots: &[u16], to: usize, pause: Duration) {
+        let from = |slot| self.master_of(slot).expect("settled slots");
+        let moves: Vec<(u16, usize)> = slots.iter().map(|&slot| (slot, from(slot))).collect();
+        for &(slot, from) in &moves {
+            let number = slot.to_string();
+            self.ok(to, &["CLUSTER", "SETSLOT", &number, "IMPORTING", &self.id(from)]);
+            self.ok(from, &["CLUSTER", "SETSLOT", &number, "MIGRATING", &self.id(to)]);
+        }
+        for &(slot, from) in &moves {
+            let mut keys = self.keys_in(slot, from);
+            keys.sort();
+            // Once these stay behind and once those: the pool's half, or the other one.
+            if slot % 2 == 1 {
+                keys.reverse();
+            }
+            self.migrate(&keys[..keys.len() / 2], from, to);
+        }
+        sleep(pause); // what a reshard of many large keys takes
+        for &(slot, from) in &moves {
+            // The source makes no new keys in a slot that is migrating, so this ends.
+            loop {
+                let keys = self.keys_in(slot, from);
+                if keys.is_empty() {
+                    break;
+                }
+                self.migrate(&keys, from, to);
+            }
+            // The new owner first: should this break off, no slot is without one.
+            let others = (0..NODES).filter(|&node| node != to && self.is_master(node));
+            for node in std::iter::once(to).chain(others) {
+                self.ok(node, &["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &self.id(to)]);
+            }
+        }
+        self.wait("the nodes do not agree on a moved slot", |cluster| {
+            slots.iter().all(|&slot| cluster.master_of(slot) == Some(to))
+        });
+    }
+
+    fn keys_in(&self, slot: u16, node: usize) -> Vec<String> {
+        self.command(node, &["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"]).texts()
+    }
+
+    fn migrate(&self, keys: &[String], from: usize, to: usize) {
+        let port = self.nodes[to].port().to_string();
+        let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        words.extend(keys.iter().map(String::as_str));
+        if !keys.is_empty() {
+            // NOKEY if the last job of each has just been finished.
+            let moved = self.command(from, &words);
+            assert!(["OK", "NOKEY"].contains(&moved.text()), "{words:?}: {moved:?}");
+        }
+    }
+
+    /// Waits until all nodes run and serve, and all replicas are in step.
+    pub fn wait_until_whole(&self) {
+        self.wait("the cluster does not become whole", |cluster| {
+            let nodes = || cluster.running();
+            let in_step = |&node: &usize| {
+                let info = cluster.command(node, &["INFO", "replication"]);
+                info.text().contains("role:slave") && info.text().contains("master_link_status:up")
+            };
+            nodes().count() == NODES
+                && nodes().all(|node| cluster.serves(node))
+                && nodes().filter(in_step).count() == NODES - MASTERS
+        });
+    }
+
+    fn wait(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        // Two node timeouts make an election; a busy machine takes longer.
+        let end = Instant::now() + Duration::from_secs(30);
+        while !done(self) {
+            assert!(Instant::now() < end, "{what}");
+            sleep(Duration::from_millis(20)); // gossip tells no event
+        }
+    }
+
+    fn ok(&self, node: usize, words: &[&str]) {
+        assert_eq!(self.command(node, words).text(), "OK", "{words:?} to node {node}");
+    }
+
+    fn running(&self) -> impl Iterator<Item = usize> {
+        let asked = (0..NODES).filter(|&node| self.frozen != Some(node));
+        asked.filter(|&node| ask(self.nodes[node].port(), &["PING"]).is_some())
+    }
+
+    fn serves(&self, node: usize) -> bool {
+        self.command(node, &["CLUSTER", "INFO"]).text().contains("cluster_state:ok")
+    }
+
+    fn is_master(&self, node: usize) -> bool {
+        self.command(node, &["INFO", "replication"]).text().contains("role:master")
+    }
+
+    fn id(&self, node: usize) -> String {
+        self.command(node, &["CLUSTER", "MYID"]).text().to_owned()
+    }
+
+    fn master_as_seen_by(&self, node: usize, slot: u16) -> Option<usize> {
+        let has = |line: &&Line| line.slots.iter().any(|(from, to)| (*from..=*to).contains(&slot));
+        let port = self.lines(node).iter().find(has)?.port;
+        self.nodes.iter().position(|node| node.port() == port)
+    }
+
+    fn lines(&self, node: usize) -> Vec<Line> {
+        self.command(node, &["CLUSTER", "NODES"]).text().lines().filter_map(line).collect()
+    }
+}
+
+/// `<id> <ip>:<port>@<bus> <flags> <master> <ping> <pong> <epoch> <link> <slots>…`
+fn line(text: &str) -> Option<Line> {
+    let fields: Vec<&str> = text.split(' ').collect();
+    let [_, address, flags, _, _, _, _, _, slots @ ..] = &fields[..] else { return None };
+    let (_, port) = address.split_once('@')?.0.rsplit_once(':')?;
+    let range = |text: &&str| {
+        let (from, to) = text.split_once('-').unwrap_or((text, text));
+        // A slot that is on its way is told in brackets, and also as one that its source has.
+        Some((from.parse().ok()?, to.parse().ok()?))
+    };
+    Some(Line {
+        port: port.parse().ok()?,
+        flags: (*flags).to_owned(),
+        slots: slots.iter().filter_map(range).collect(),
+    })
+}

@@ -1,0 +1,17 @@
+//! What tests start, and what they talk to it with: servers, Redis, Sentinel and Cluster as
+//! processes of their own, and what breaks them.
+
+pub mod cluster;
+#[macro_use]
+mod each_store;
+pub mod process;
+pub mod proxy;
+mod redis;
+pub mod resp;
+pub mod scan;
+pub mod sentinel;
+pub mod shared_cluster;
+pub mod shifted_clock;
+pub mod signal;
+
+pub use self::redis::{Redis, free_port, redis_server};

@@ -1,0 +1,78 @@
+//! Everything that a store on Redis holds, read by its keys: what the judge compares with what
+//! clients were told. See `src/store/redis/keys.rs` for the keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::support::resp::{Connection, Reply};
+
+/// The sets of a topic, of which a job is in exactly one.
+const STATES: [&str; 4] = ["delayed", "ready", "reserved", "dead"];
+
+/// Where one id was found. A sound job has one body and one set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Stored {
+    /// The bodies of its pool records.
+    pub bodies: Vec<String>,
+    /// The sorted sets that it is in: `<tag>:<state>:<topic>`.
+    pub sets: Vec<String>,
+    /// Its attempt records.
+    pub attempts: usize,
+}
+
+/// What the masters hold, by id.
+pub type Scan = BTreeMap<String, Stored>;
+
+/// Reads what the masters on these ports hold. Each bucket is read in one transaction, as timers
+/// may be moving jobs meanwhile.
+pub fn scan(masters: &[u16], topics: &[&str]) -> Scan {
+    let mut scan = Scan::new();
+    for &port in masters {
+        let mut connection = Connection::to(port).expect("a master that runs");
+        let keys = connection.ask(&["KEYS", "{*}:*"]).expect("an answer").texts();
+        let tags: BTreeSet<&str> = keys.iter().filter_map(|key| tag(key)).collect();
+        for tag in tags {
+            bucket(&mut connection, tag, topics, &mut scan);
+        }
+    }
+    scan
+}
+
+/// `{dq:3da}` of `{dq:3da}:pool`; none for the settings of topics, which are no bucket.
+fn tag(key: &str) -> Option<&str> {
+    let tag = &key[..=key.find('}')?];
+    (!tag.ends_with(":topics}")).then_some(tag)
+}
+
+fn bucket(connection: &mut Connection, tag: &str, topics: &[&str], scan: &mut Scan) {
+    let set = |state: &str, topic: &&str| format!("{tag}:{state}:{topic}");
+    let sets: Vec<String> =
+        STATES.iter().flat_map(|state| topics.iter().map(move |t| set(state, t))).collect();
+    let mut send = |words: &[&str]| connection.ask(words).expect("an answer");
+    send(&["MULTI"]);
+    send(&["HGETALL", &format!("{tag}:pool")]);
+    send(&["HKEYS", &format!("{tag}:attempts")]);
+    send(&["HGETALL", &format!("{tag}:bodies")]);
+    for set in &sets {
+        send(&["ZRANGE", set, "0", "-1"]);
+    }
+    let answers = send(&["EXEC"]);
+    let [pool, attempts, long, members @ ..] = answers.list() else { panic!("{tag}: {answers:?}") };
+    assert!(!answers.list().iter().any(|a| matches!(a, Reply::Error(_))), "{tag}: {answers:?}");
+    for pair in pool.texts().chunks(2) {
+        // The header of a record ends with its line.
+        let body = pair[1].split_once('\n').map_or("", |(_, body)| body);
+        // A body that is too long for the record is elsewhere, under the same id.
+        let long =
+            long.texts().chunks(2).find(|long| long[0] == pair[0]).map(|long| long[1].clone());
+        let body = long.unwrap_or_else(|| body.to_owned());
+        scan.entry(pair[0].clone()).or_default().bodies.push(body);
+    }
+    for id in attempts.texts() {
+        scan.entry(id).or_default().attempts += 1;
+    }
+    for (set, members) in sets.iter().zip(members) {
+        for id in members.texts() {
+            scan.entry(id).or_default().sets.push(set.clone());
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A wall clock that a test moves: for a server or a Redis that is started with its variables.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The clock of the processes that have its [variables](Self::variables).
+pub struct ShiftedClock {
+    dir: TempDir,
+}
+
+impl ShiftedClock {
+    /// Builds what is loaded into those processes; the clock is right at first.
+    pub fn new() -> Self {
+        let clock = Self { dir: tempfile::tempdir().expect("a temporary folder") };
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/shifted_clock.c");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(clock.library());
+        let built = compiler.arg(source).arg("-ldl").status().expect("cc is installed");
+        assert!(built.success(), "the library is built");
+        clock.set(0);
+        clock
+    }
+
+    /// Moves the clock so many seconds away from the true one.
+    pub fn set(&self, seconds: i64) {
+        // Renamed, so that no reader finds half of it.
+        let new = self.dir.path().join("new");
+        fs::write(&new, seconds.to_string()).expect("written");
+        fs::rename(new, self.offset()).expect("renamed");
+    }
+
+    pub fn variables(&self) -> Vec<(&'static str, PathBuf)> {
+        vec![("LD_PRELOAD", self.library()), ("CLOCK_OFFSET_FILE", self.offset())]
+    }
+
+    /// What is loaded before the C library.
+    pub fn library(&self) -> PathBuf {
+        self.dir.path().join("shifted_clock.so")
+    }
+
+    fn offset(&self) -> PathBuf {
+        self.dir.path().join("offset")
+    }
+}
+
+/// How many seconds it is until a time of an answer, by the true clock.
+pub fn seconds_until(time: &Value) -> i64 {
+    let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
+    #[expect(clippy::disallowed_methods, reason = "the true time, which no store here has")]
+    time.duration_since(jiff::Timestamp::now()).as_secs()
+}
