@@ -25,11 +25,11 @@ struct Arguments {
     #[arg(long, global = true, value_name = "HOST:PORT")]
     listen: Option<String>,
 
-    /// What keeps the jobs: file:<directory> or redis://<host>:<port>/<db> [default: file:./data]
+    /// Where jobs are stored: file:<directory> or redis://<host>:<port>/<db> [default: file:./data]
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
 
-    /// Check the settings, print them as they are in effect, and exit
+    /// Check the settings, print those in effect, and exit
     #[arg(long, global = true)]
     check_config: bool,
 
@@ -41,12 +41,12 @@ struct Arguments {
 enum Command {
     /// Run the server (the default)
     Serve,
-    /// Ask the server at the configured address whether it lives; for container health checks
+    /// Ask the server at the configured address whether it runs; for health checks of containers
     Health,
-    /// Look at the configured store and say what to mend; exits with 1 if something must be
+    /// Inspect the configured store; exits with 1 if something needs repair
     Doctor {
-        /// Mend what can be mended: puts the damaged files of a file store aside, and goes on with
-        /// all that can be read
+        /// Repair what can be repaired. Of a file store, the damaged files are moved aside and
+        /// everything that can be read goes into a new store
         #[arg(long)]
         repair: bool,
     },

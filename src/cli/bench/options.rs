@@ -47,15 +47,15 @@ pub struct Bench {
     #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..))]
     pub body: u32,
 
-    /// How many jobs go in one request: 1 for the routes of one job, else those of batches
+    /// How many jobs to send in one request: 1 uses the routes of one job, more those of batches
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub batch: u16,
 
-    /// Over how many topics the jobs are spread
+    /// How many topics to spread the jobs over
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub topics: u16,
 
-    /// Before measuring, put so many jobs in the same topics that are not due for a day
+    /// How many jobs to put before measuring, in the same topics, that are not due for a day
     #[arg(long, value_name = "JOBS", default_value_t = 0)]
     pub pending: u64,
 
@@ -63,7 +63,7 @@ pub struct Bench {
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
     pub flow_time: Duration,
 
-    /// How many jobs a second the phase flow puts [default: as many as it can]
+    /// How many jobs a second the phase flow puts [default: as many as possible]
     #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub rate: Option<u64>,
 
@@ -71,11 +71,11 @@ pub struct Bench {
     #[arg(long, value_name = "JOBS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub late_jobs: u64,
 
-    /// Over how long a time they fall due, evenly; 0 is all in the same millisecond
+    /// The time over which they fall due, evenly; 0 is all in the same millisecond
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub window: Duration,
 
-    /// How many consumers wait for them, a connection each
+    /// How many consumers wait for them, each on its own connection
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub consumers: u16,
 

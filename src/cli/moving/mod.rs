@@ -25,32 +25,30 @@ use crate::{
     store::Store,
 };
 
-/// Write all jobs of the configured store into a file, one a line
+/// Write all jobs of the configured store into a file, one per line
 ///
-/// No server may be at work on the store meanwhile. An export that was interrupted goes on when it
-/// is started again.
+/// Stop the servers of the store first. An interrupted export resumes when it is started again.
 #[derive(Debug, clap::Args)]
 pub struct Export {
-    /// The file to write, FILE.part until it is complete; or - for standard output
+    /// The file to write (named FILE.part until it is complete), or - for standard output
     file: PathBuf,
 
-    /// Replace FILE if it is there, and begin anew if FILE.part is
+    /// Replace FILE if it exists, and start over if FILE.part exists
     #[arg(long)]
     force: bool,
 
-    /// Leave out jobs whose records are damaged, and say how many
+    /// Leave out jobs whose records are damaged, and report how many
     #[arg(long)]
     skip_damaged: bool,
 }
 
-/// Take all jobs of an exported file into the configured store, as they were
+/// Write all jobs of an exported file into the configured store, in their states
 ///
-/// The whole file is checked before anything is written. Jobs whose ids are in the store stay as
-/// they are: an import that was interrupted goes on when it is started again. No server may be at
-/// work on the store meanwhile.
+/// Stop the servers of the store first. The whole file is checked before anything is written. Jobs
+/// whose ids exist in the store are skipped, so an interrupted import can be started again.
 #[derive(Debug, clap::Args)]
 pub struct Import {
-    /// The file that `export` has written; or - for standard input
+    /// The file that `export` wrote, or - for standard input
     file: PathBuf,
 }
 

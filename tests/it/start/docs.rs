@@ -1,10 +1,6 @@
 //! The commands of the README and of docs/, run as they stand (but for the port).
 
-use std::{
-    io::Write,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -17,7 +13,6 @@ use crate::{
 };
 
 const README: &str = include_str!("../../../README.md");
-const API: &str = include_str!("../../../docs/api.md");
 const REDIS: &str = include_str!("../../../docs/redis.md");
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
 const PERFORMANCE: &str = include_str!("../../../docs/performance.md");
@@ -37,32 +32,39 @@ fn lines(page: &str) -> Vec<String> {
         .collect()
 }
 
+/// The part of a page under a heading of the second level.
+fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("\n## {heading}\n")).expect("the heading");
+    rest.split("\n## ").next().unwrap_or_default()
+}
+
+/// Runs lines of shell in a folder, with the program on the path; all must succeed.
+fn run(dir: &Path, lines: &[String], behind: &str) -> String {
+    let script = format!("set -euo pipefail\nexec 2>&1\n{}\n{behind}\n", lines.join("\n"));
+    let path = format!("{}:{}", bin(), std::env::var("PATH").expect("a path"));
+    let mut bash = Command::new("bash");
+    let ran = bash.args(["-c", &script]).current_dir(dir).env("PATH", path).output();
+    let ran = ran.expect("bash runs");
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success(), "{said}");
+    said
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn the_curl_lines_do_what_the_pages_say() {
+async fn the_curl_lines_of_the_readme_put_pop_and_finish_a_job() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let is_call = |line: &String| line.starts_with("curl ") || line.starts_with("reservation=");
-    let lines: Vec<String> =
-        [lines(README), lines(API)].concat().into_iter().filter(is_call).collect();
-    assert!(lines.len() >= 16, "the pages show the API by example: {lines:?}");
-    let script = lines.join("\n").replace("http://127.0.0.1:9277", &server.base);
-    let script = format!("set -euo pipefail\nexec 2>&1\n{script}\n")
-        .replace("curl ", "curl --fail-with-body ");
-    let scratch = tempfile::tempdir().expect("a temporary folder");
-    let ran = tokio::task::spawn_blocking(move || {
-        let mut bash = Command::new("bash");
-        bash.args(["-c", &script]).current_dir(scratch.path()).output().expect("bash runs")
+    let lines = lines(README).into_iter().filter(is_call).map(|line| {
+        line.replace("http://127.0.0.1:9277", &server.base)
+            .replace("curl ", "curl --fail-with-body ")
     });
-    let ran = ran.await.expect("joined");
-    let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success(), "{said}");
+    let lines: Vec<String> = lines.collect();
+    let scratch = tempfile::tempdir().expect("a temporary folder");
+    let ran = tokio::task::spawn_blocking(move || run(scratch.path(), &lines, ""));
+    let said = ran.await.expect("joined");
     assert!(said.contains("\"jobs\":[{") && said.contains("\"state\":\"delayed\""), "{said}");
-    assert_eq!(said.matches("\"status\":204").count(), 2, "both jobs of the batch: {said}");
-    let finishes = lines.iter().filter(|line| line.contains("finish"));
-    assert!(
-        finishes.into_iter().all(|line| line.contains("reservation")),
-        "examples finish by reservation: {lines:?}"
-    );
+    assert_eq!(server.get("/jobs/close:4711").await.0, 404, "it is finished");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,16 +101,56 @@ async fn the_commands_that_move_jobs_run_as_the_page_has_them() {
     server.post("/jobs", json!({"topic": "t", "id": "moved", "delay": "1h"})).await.expect("put");
     server.signal("-TERM");
     assert_eq!(server.wait(), Some(0));
-    let commands: Vec<String> = lines(OPERATIONS);
+    let commands = lines(section(OPERATIONS, "Moving jobs")).into_iter();
+    let redis = format!("127.0.0.1:{}", redis.port());
+    let commands: Vec<String> =
+        commands.map(|command| command.replace("127.0.0.1:6379", &redis)).collect();
     assert_eq!(commands.len(), 4, "{commands:?}");
-    let script =
-        commands.join("\n").replace("127.0.0.1:6379", &format!("127.0.0.1:{}", redis.port()));
-    let script = format!("set -euo pipefail\nexec 2>&1\n{script}\ngunzip < jobs.gz | grep moved\n");
-    let path = format!("{}:{}", bin(), std::env::var("PATH").expect("a path"));
-    let mut bash = Command::new("bash");
-    let ran = bash.args(["-c", &script]).current_dir(dir.path()).env("PATH", path).output();
-    let ran = ran.expect("bash runs");
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+    run(dir.path(), &commands, "gunzip < jobs.gz | grep moved");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_for_a_damaged_store_save_and_repair_what_can_be_read() {
+    let (dir, redis) = (tempfile::tempdir().expect("a temporary folder"), Redis::start());
+    let mut server = Process::start(dir.path(), &[]).await;
+    for n in 0..20 {
+        let put = json!({"topic": "t", "id": format!("job:{n}"), "delay": "1h"});
+        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+    }
+    server.kill();
+    let log = dir.path().join("data/jobs.db-wal");
+    let mut bytes = fs::read(&log).expect("the log");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&log, bytes).expect("written");
+    let mut on_redis = Process::start(dir.path(), &["--store", &redis.url()]).await;
+    on_redis.kill();
+
+    let commands = lines(section(OPERATIONS, "A damaged store")).into_iter();
+    let redis = format!("127.0.0.1:{}", redis.port());
+    let commands: Vec<String> =
+        commands.map(|command| command.replace("127.0.0.1:6379", &redis)).collect();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    run(dir.path(), &commands, "grep -q job:0 rest.ndjson; ls -d data/damaged-*");
+    let server = Process::start(dir.path(), &[]).await;
+    assert_eq!(server.get("/jobs/job:0").await.0, 200, "what can be read is served again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_operations_has_every_metric_and_no_other() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let metrics = server.text("/metrics").await;
+    let served = metrics.lines().filter_map(|line| {
+        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+        Some(if kind == "counter" { format!("{name}_total") } else { name.to_owned() })
+    });
+    let in_page = section(OPERATIONS, "Metrics").lines().filter_map(|line| {
+        let name = line.strip_prefix("| `delay_queue_")?.split('`').next()?;
+        Some(format!("delay_queue_{name}"))
+    });
+    let (served, in_page): (BTreeSet<_>, BTreeSet<_>) = (served.collect(), in_page.collect());
+    assert_eq!(in_page, served, "left: docs/operations.md, right: /metrics");
 }
 
 /// The folder that has the program.
@@ -121,8 +163,9 @@ fn bin() -> String {
 fn the_other_commands_of_the_pages_are_understood() {
     let path = format!("{}:{}", bin(), std::env::var("PATH").expect("a path"));
     let ours = |line: &String| line.starts_with("delay-queue ");
-    let commands: Vec<String> = [lines(REDIS), lines(PERFORMANCE)].concat();
-    assert!(commands.iter().all(ours) && commands.len() >= 8, "{commands:?}");
+    let commands: Vec<String> =
+        [lines(REDIS), lines(PERFORMANCE)].concat().into_iter().filter(ours).collect();
+    assert!(commands.len() >= 8, "{commands:?}");
     for command in commands {
         // To parse them needs none of the servers that they name.
         let command = command.split('#').next().unwrap_or_default().to_owned() + " --help";
@@ -133,25 +176,82 @@ fn the_other_commands_of_the_pages_are_understood() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_acl_line_of_the_documentation_can_be_pasted_and_is_enough() {
+async fn the_acl_command_of_the_documentation_can_be_pasted_and_is_enough() {
     let (place, redis) = (Place::new(), Redis::start());
-    let lines: Vec<&str> = REDIS.lines().filter(|l| l.starts_with("ACL SETUSER ")).collect();
-    let [line] = lines[..] else { panic!("one line: {lines:?}") };
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let [_, _, user, "on", password, rule @ ..] = &words[..] else { panic!("{line}") };
+    let [command] = &blocks(section(REDIS, "ACL"), "sh")[..] else { panic!("one command") };
+    let words = command.replace(['\'', '\\'], " ");
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let ["redis-cli", "ACL", "SETUSER", user, "on", password, rule @ ..] = &words[..] else {
+        panic!("{command}")
+    };
     assert_eq!(rule.join(" "), smallest(), "what the tests of access allow");
 
-    let mut cli = Command::new("redis-cli");
-    cli.args(["-p", &redis.port().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut cli = cli.spawn().expect("redis-cli runs");
-    let mut paste = cli.stdin.take().expect("a pipe");
-    writeln!(paste, "{line}").expect("pasted");
-    drop(paste);
-    let said = cli.wait_with_output().expect("it ends").stdout;
-    assert_eq!(String::from_utf8_lossy(&said).trim(), "OK", "{line}");
+    let cli = format!("redis-cli -p {} ", redis.port());
+    let said = run(place.path(), &[command.replace("redis-cli ", &cli)], "");
+    assert_eq!(said.trim(), "OK", "{command}");
 
     let password = password.trim_start_matches('>');
     let url = format!("redis://{user}:{password}@127.0.0.1:{}/", redis.port());
     let file = place.file("least.toml", &store(&url, ""));
     use_all(&Process::start(place.path(), &["--config", &file]).await).await;
+}
+
+const PAGES: [(&str, &str); 13] = [
+    ("README.md", README),
+    ("ARCHITECTURE.md", include_str!("../../../ARCHITECTURE.md")),
+    ("CONTRIBUTING.md", include_str!("../../../CONTRIBUTING.md")),
+    ("BENCHMARKS.md", include_str!("../../../BENCHMARKS.md")),
+    ("CHANGELOG.md", include_str!("../../../CHANGELOG.md")),
+    ("docs/api.md", include_str!("../../../docs/api.md")),
+    ("docs/concepts.md", include_str!("../../../docs/concepts.md")),
+    ("docs/durability.md", include_str!("../../../docs/durability.md")),
+    ("docs/operations.md", OPERATIONS),
+    ("docs/performance.md", PERFORMANCE),
+    ("docs/redis.md", REDIS),
+    ("src/queue/README.md", include_str!("../../../src/queue/README.md")),
+    ("src/store/file/README.md", include_str!("../../../src/store/file/README.md")),
+];
+
+#[test]
+fn files_and_headings_that_the_pages_name_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (name, page) in PAGES {
+        let folder = root.join(name).parent().expect("a folder").to_owned();
+        for link in page.split("](").skip(1) {
+            let link = link.split(')').next().unwrap_or_default();
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            if file.contains("://") {
+                continue;
+            }
+            let target = if file.is_empty() { root.join(name) } else { folder.join(file) };
+            assert!(target.exists(), "{name} links to {link}");
+            let text = if heading.is_empty() { String::new() } else { read(&target) };
+            let known = text.lines().filter(|line| line.starts_with('#'));
+            let anchor =
+                |line: &str| line.trim_matches(['#', ' ']).to_lowercase().replace(' ', "-");
+            let known = known.map(anchor).any(|anchor| anchor == heading);
+            assert!(heading.is_empty() || known, "{name} links to {link}");
+        }
+        // A part in backquotes that is a path from the root.
+        for path in page.split('`').skip(1).step_by(2) {
+            let path = path.trim_start_matches("./").split([' ', '\n']).next().unwrap_or_default();
+            let ours = ["src/", "tests/", "benches/", "docs/", "config/", "contrib/"];
+            let ours = ours.iter().any(|folder| path.starts_with(folder)) && !path.contains('<');
+            assert!(!ours || root.join(path).exists(), "{name} names {path}");
+        }
+    }
+}
+
+#[test]
+fn lines_of_the_pages_have_at_most_120_columns() {
+    for (name, page) in PAGES {
+        for (number, line) in page.lines().enumerate() {
+            let columns = line.chars().count();
+            assert!(columns <= 120, "{name}:{} has {columns} columns", number + 1);
+        }
+    }
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).expect("text")
 }

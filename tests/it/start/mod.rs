@@ -1,6 +1,7 @@
 //! Starting, stopping and refusing to start, with the real binary; and what the documentation shows.
 
 mod access;
+mod api_page;
 mod bench;
 mod connections;
 mod damaged;

@@ -1,0 +1,181 @@
+//! docs/api.md: its examples answer as shown, and it names every route and every code.
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use reqwest::StatusCode;
+use serde_json::Value;
+
+use crate::support::process::Process;
+
+const PAGE: &str = include_str!("../../../docs/api.md");
+const ROUTES: &str = include_str!("../../../src/http/mod.rs");
+const SETTINGS: &str = include_str!("../../../config/default.toml");
+
+/// Fields whose values differ from one run to the next.
+const VARYING: [&str; 7] =
+    ["due_at", "created_at", "reserved_until", "died_at", "reservation", "cursor", "detail"];
+
+/// A shell block, and the answer that the page shows after it.
+struct Example {
+    script: String,
+    answer: Option<Value>,
+}
+
+fn examples() -> Vec<Example> {
+    let mut examples: Vec<Example> = Vec::new();
+    // Outside and inside of a block take turns.
+    for (index, part) in PAGE.split("```").enumerate() {
+        match part.split_once('\n') {
+            Some(("sh", script)) if index % 2 == 1 => {
+                examples.push(Example { script: script.to_owned(), answer: None });
+            }
+            Some(("json", text)) if index % 2 == 1 => {
+                let answer = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+                // The problem stands for itself: no request precedes it.
+                let before = examples.last_mut().filter(|before| before.answer.is_none());
+                if let Some(before) = before {
+                    before.answer = Some(answer);
+                }
+            }
+            _ => {}
+        }
+    }
+    examples
+}
+
+/// How an answer differs from the one that the page shows.
+fn difference(shown: &Value, real: &Value, path: &str) -> Option<String> {
+    match (shown, real) {
+        (Value::Object(one), Value::Object(other)) => {
+            let keys = |map: &serde_json::Map<String, Value>| map.keys().cloned().collect();
+            let (left, right): (BTreeSet<String>, BTreeSet<String>) = (keys(one), keys(other));
+            if left != right {
+                return Some(format!("{path} has {right:?}, the page shows {left:?}"));
+            }
+            one.iter().find_map(|(key, shown)| {
+                let path = format!("{path}.{key}");
+                if VARYING.contains(&key.as_str()) && shown.is_string() == other[key].is_string() {
+                    return None;
+                }
+                difference(shown, &other[key], &path)
+            })
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            let pairs = one.iter().zip(other).enumerate();
+            pairs.into_iter().find_map(|(index, (shown, real))| {
+                difference(shown, real, &format!("{path}[{index}]"))
+            })
+        }
+        (shown, real) if shown == real => None,
+        (shown, real) => Some(format!("{path} is {real}, the page shows {shown}")),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_of_the_api_page_answer_as_shown() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let examples = examples();
+    assert!(examples.len() >= 19, "the page shows the API by example");
+    let scripts: Vec<&str> = examples.iter().map(|example| example.script.as_str()).collect();
+    let script = scripts.join("\necho; echo @@\n");
+    let script = script.replace("http://127.0.0.1:9277", &server.base);
+    let script =
+        format!("set -euo pipefail\n{script}\n").replace("curl ", "curl --fail-with-body ");
+    let scratch = tempfile::tempdir().expect("a temporary folder");
+    let ran = tokio::task::spawn_blocking(move || {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &script]).current_dir(scratch.path()).output().expect("bash runs")
+    });
+    let ran = ran.await.expect("joined");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}");
+
+    let answers: Vec<&str> = said.split("\n@@\n").collect();
+    assert_eq!(answers.len(), examples.len(), "{said}");
+    for (Example { script, answer }, said) in examples.iter().zip(answers) {
+        let Some(shown) = answer else { continue };
+        let last = said.trim().lines().last().unwrap_or_default();
+        let real = serde_json::from_str(last).unwrap_or_else(|e| panic!("{e}: {script}{said}"));
+        let difference = difference(shown, &real, "the answer");
+        assert!(difference.is_none(), "{script}{}\n{last}", difference.unwrap_or_default());
+    }
+}
+
+#[test]
+fn the_api_page_has_every_route_with_every_method() {
+    let mut routes = 0;
+    for route in ROUTES.split(".route(\"").skip(1) {
+        let (path, handlers) = route.split_once('"').expect("the end of a path");
+        let handlers = handlers.split(';').next().unwrap_or_default();
+        let handlers = handlers.split(".route(").next().unwrap_or_default();
+        for method in ["get", "post", "put", "patch", "delete"] {
+            if handlers.contains(&format!("{method}(")) {
+                let call = format!("`{} {path}`", method.to_uppercase());
+                assert!(PAGE.contains(&call), "docs/api.md does not name {call}");
+            }
+        }
+        assert!(PAGE.contains(&format!("{path}`")), "docs/api.md does not name {path}");
+        routes += 1;
+    }
+    assert!(routes >= 20, "the routes of src/http/mod.rs are read");
+}
+
+/// The codes of problems in a source text, each with the name of its status.
+fn codes(source: &str, codes: &mut BTreeSet<(String, String)>) {
+    let quoted = |text: &str| {
+        let text = text.trim_start().strip_prefix('"')?;
+        text.split_once('"').map(|(code, _)| code.to_owned())
+    };
+    for rest in source.split("StatusCode::").skip(1) {
+        let Some((status, rest)) = rest.split_once(',') else { continue };
+        if status.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') {
+            codes.extend(quoted(rest).map(|code| (status.to_owned(), code)));
+        }
+    }
+    for rest in source.split("conflict(").skip(1) {
+        codes.extend(quoted(rest).map(|code| ("CONFLICT".to_owned(), code)));
+    }
+}
+
+#[test]
+fn the_api_page_has_every_code_with_its_status_and_no_other() {
+    let mut in_source = BTreeSet::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+    for file in fs::read_dir(folder).expect("the sources").map(|file| file.expect("a file").path())
+    {
+        if file.is_file() {
+            codes(&fs::read_to_string(file).expect("text"), &mut in_source);
+        }
+    }
+    let row = |line: &str| {
+        let mut cells = line.split('|').map(str::trim).skip(1);
+        let status: u16 = cells.next()?.parse().ok()?;
+        let code = cells.next()?.trim_matches('`').to_owned();
+        let status = StatusCode::from_u16(status).expect("a status").canonical_reason()?;
+        Some((status.to_uppercase().replace(' ', "_"), code))
+    };
+    let in_page: BTreeSet<(String, String)> = PAGE.lines().filter_map(row).collect();
+    assert!(in_page.len() >= 20, "{in_page:?}");
+    assert_eq!(in_page, in_source, "left: docs/api.md, right: src/http");
+}
+
+#[test]
+fn the_table_of_limits_has_every_limit_and_job_default() {
+    let mut section = "";
+    for line in SETTINGS.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            section = name;
+        }
+        let key = line.split_once(" = ").map(|(key, _)| key.trim_start_matches("# "));
+        let Some(key) = key.filter(|key| key.bytes().all(|b| b == b'_' || b.is_ascii_lowercase()))
+        else {
+            continue;
+        };
+        let listed = ["limits", "job_defaults"].contains(&section) || key.ends_with("_timeout");
+        if listed && section != "store" {
+            let cell = format!("| `{section}.{key}` |");
+            assert!(PAGE.contains(&cell), "docs/api.md: no row of the limits ends with {cell}");
+        }
+    }
+}
