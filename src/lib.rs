@@ -9,6 +9,8 @@
 //!
 //! Arrows run one way: `cli → server → http → queue → store → job`. `ARCHITECTURE.md` is the map.
 
+#![warn(clippy::too_many_lines)]
+
 pub mod cli;
 pub mod config;
 pub mod http;

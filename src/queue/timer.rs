@@ -7,26 +7,24 @@
 //! the others theirs, and if it dies another one looks in its place. The timer cannot die: an error
 //! is logged, backed off and tried again, for ever, and holds up no bucket but its own.
 
-use std::{collections::HashSet, mem, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+mod deadlines;
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use futures_timer::Delay;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::deadlines::{Deadlines, SKIPPED_POLLS, jitter};
 use super::{dispatcher::divide, stats::Stats, timer_handle::TimerHandle, waiters::Waiters};
 use crate::{
-    job::{Bucket, Topic, UnixMillis},
-    store::{Hint, Next, Peek, PromoteCounts, Promoted, Store, StoreError, StoreResults},
+    job::{Bucket, Topic},
+    store::{Hint, Peek, PromoteCounts, Promoted, Store, StoreError, StoreResults},
 };
 
 /// Most deadlines of one promote.
 const DEADLINES_PER_PROMOTE: usize = 500;
-/// The pause after a first error, doubled up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// The timer looks for itself after this many times `timer.poll_interval`, whatever others tell.
-const SKIPPED_POLLS: u32 = 8;
 /// The last part of a sleep.
 const EXACTLY: Duration = Duration::from_millis(10);
 
@@ -51,41 +49,6 @@ async fn sleep(span: Duration) {
     }
 }
 
-/// What the timer knows of a bucket.
-#[derive(Default)]
-struct Known {
-    /// The next deadline, and when that is by this process's own clock.
-    next: Option<(UnixMillis, Instant)>,
-    /// By how many microseconds the clock of the bucket's server is ahead of the time since the
-    /// timer began: of the quickest answer since the last look.
-    ahead: Option<i64>,
-    last_poll: Option<Instant>,
-    /// After an error: when to try again, and the pause until then.
-    retry: Option<(Instant, Duration)>,
-    /// Where among the topics the next look begins.
-    cursor: usize,
-    /// Looks since the last that asked for the deadline.
-    polls_without_deadline: u32,
-    /// At that last look another server was heard of. What one brings before it goes is asked for
-    /// once more.
-    had_others: bool,
-    /// Of [`TimerHandle::doubts`], how many there were then.
-    doubts: u64,
-    /// A call is under way that will tell what is next.
-    is_asked: bool,
-}
-
-impl Known {
-    /// Whether the next poll is to ask for the deadline. `doubts`: see [`TimerHandle::doubts`].
-    fn wants_deadline(&mut self, is_alone: bool, doubts: u64) -> bool {
-        let had_others = mem::replace(&mut self.had_others, !is_alone);
-        let is_in_doubt = mem::replace(&mut self.doubts, doubts) != doubts;
-        let is_new = self.last_poll.is_none();
-        let is_time = self.polls_without_deadline + 1 >= SKIPPED_POLLS;
-        !is_alone || had_others || is_in_doubt || is_new || is_time
-    }
-}
-
 /// What a call has brought, by bucket.
 struct Done {
     /// The bucket that stood for the server when the call began.
@@ -98,73 +61,6 @@ enum Answers {
     /// Which topics were looked for, whether deadlines were, and what was found.
     Peeks(Vec<Vec<Topic>>, bool, StoreResults<Peek>),
     Promoted(StoreResults<Promoted>),
-}
-
-/// What a running timer knows, and what it does.
-struct Deadlines {
-    began: Instant,
-    known: Vec<Known>,
-    /// Servers that a call is under way to.
-    busy: HashSet<Bucket>,
-    /// A part of 1: servers that look by turns must not all look at once.
-    jitter: f64,
-    /// Counts promotes, so that each bucket is first at times.
-    round: usize,
-}
-
-impl Deadlines {
-    fn new(buckets: usize) -> Self {
-        Self {
-            began: Instant::now(),
-            known: (0..buckets).map(|_| Known::default()).collect(),
-            busy: HashSet::new(),
-            jitter: jitter(),
-            round: 0,
-        }
-    }
-
-    /// A transition here has set a deadline. Where the clock of its server is not known, only the
-    /// store can say how far that is.
-    fn told(&mut self, bucket: Bucket, at: UnixMillis) {
-        let began = self.began;
-        let known = &mut self.known[bucket.index()];
-        if known.next.is_some_and(|(next, _)| next <= at) {
-            return;
-        }
-        let micros = i64::try_from(at.get().saturating_mul(1_000)).unwrap_or(i64::MAX);
-        let when = known.ahead.map_or_else(Instant::now, |ahead| {
-            let wait = u64::try_from(micros.saturating_sub(ahead)).unwrap_or(0);
-            began.checked_add(Duration::from_micros(wait)).unwrap_or_else(Instant::now)
-        });
-        known.next = Some((at, when));
-    }
-
-    /// The store has said what is next.
-    fn learn(&mut self, bucket: Bucket, next: Option<Next>) {
-        let now = Instant::now();
-        let since = i64::try_from((now - self.began).as_micros()).unwrap_or(i64::MAX);
-        let known = &mut self.known[bucket.index()];
-        known.retry = None;
-        known.next = next.map(|next| (next.at, now + next.wait));
-        if let Some(next) = next.filter(|next| !next.has_come()) {
-            let wait = i64::try_from(next.wait.as_micros()).unwrap_or(i64::MAX);
-            let at = i64::try_from(next.at.get().saturating_mul(1_000)).unwrap_or(i64::MAX);
-            let ahead = at.saturating_sub(wait).saturating_sub(since);
-            known.ahead = Some(known.ahead.map_or(ahead, |known| known.max(ahead)));
-        }
-    }
-
-    /// It is asked again after a pause, and looked into first.
-    fn failed(&mut self, bucket: Bucket) {
-        let known = &mut self.known[bucket.index()];
-        let pause = known.retry.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
-        let retry = Some((Instant::now() + pause, pause));
-        *known = Known { retry, cursor: known.cursor, ..Known::default() };
-    }
-}
-
-fn jitter() -> f64 {
-    rand::random_range(0.9..1.0)
 }
 
 impl Timer {
@@ -395,116 +291,4 @@ async fn call(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        job::{Buckets, Millis, NewJob, OnConflict, Schedule, Topic},
-        store::{Clock, Options, Placed, Reply, file::FileStore},
-    };
-
-    const DAY: Millis = Millis::new(86_400_000);
-
-    fn job(id: &str, delay: Millis) -> NewJob {
-        NewJob {
-            id: id.parse().expect("an id"),
-            topic: "t".parse().expect("a topic"),
-            body: "null".into(),
-            schedule: Schedule::In(delay),
-            ttr: DAY,
-            max_attempts: 1,
-            backoff: None,
-            dead_retention: DAY,
-            on_conflict: OnConflict::Reject,
-        }
-    }
-
-    async fn put(store: &Arc<FileStore>, name: &str, delay: Millis) -> UnixMillis {
-        let parts = vec![(Bucket::FIRST, vec![job(name, delay)])];
-        let mut outcomes = store.put(parts).await;
-        let reply: Reply<Placed> = outcomes.remove(0).expect("put").remove(0);
-        reply.expect("it was free").due_at
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_nearer_deadline_is_met_however_often_other_servers_look() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let options = Options { buckets: Some(Buckets::ONE), clock: Clock::Own };
-        let store = Arc::new(FileStore::open(dir.path(), options).expect("a new store"));
-        let handle = Arc::new(TimerHandle::new(Buckets::ONE));
-        let timer = Timer {
-            store: Arc::clone(&store) as Arc<dyn Store>,
-            handle: Arc::clone(&handle),
-            waiters: Arc::new(Waiters::new(Buckets::ONE, Box::new(|_| {}))),
-            stats: Arc::default(),
-            poll_interval: Duration::from_secs(1),
-        };
-        put(&store, "far", DAY).await;
-        let stop = CancellationToken::new();
-        let running = tokio::spawn(timer.run(stop.clone()));
-        while !handle.knows_a_deadline(Bucket::FIRST) {
-            tokio::task::yield_now().await;
-        }
-        handle.wake_by(Bucket::FIRST, put(&store, "near", Millis::new(1_500)).await);
-        // Others look all the time, so this timer looks for itself after seven seconds at the
-        // earliest.
-        let begin = Instant::now();
-        let topic: Topic = "t".parse().expect("a topic");
-        loop {
-            handle.polled_elsewhere(Bucket::FIRST);
-            let looks = store.peek(vec![(Bucket::FIRST, vec![topic.clone()])], true).await;
-            if looks[0].as_ref().expect("a look").ready == [1] {
-                break;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(4), "it waits for a look of its own");
-            tokio::time::sleep(Duration::from_millis(20)).await; // no event: time is what passes
-        }
-        stop.cancel();
-        running.await.expect("it ends");
-    }
-
-    #[test]
-    fn alone_it_asks_for_deadlines_when_something_may_have_set_one_unheard() {
-        let mut known = Known { last_poll: Some(Instant::now()), ..Known::default() };
-        assert!(!known.wants_deadline(true, 0), "it knows all of them");
-        assert!(known.wants_deadline(true, 1), "a call ended unknown");
-        assert!(!known.wants_deadline(true, 1), "that was asked for");
-        assert!(known.wants_deadline(false, 1), "another server works here");
-        assert!(known.wants_deadline(true, 1), "it has gone, and may have left one");
-        assert!(!known.wants_deadline(true, 1));
-        known.polls_without_deadline = SKIPPED_POLLS - 1;
-        assert!(known.wants_deadline(true, 1), "hints may be lost");
-        assert!(Known::default().wants_deadline(true, 0), "the first one");
-    }
-
-    fn schedule_that_knows(next_in: Duration) -> (Deadlines, UnixMillis) {
-        let mut deadlines = Deadlines::new(1);
-        let at = UnixMillis::new(1_000_000);
-        deadlines.learn(Bucket::FIRST, Some(Next { at, wait: next_in }));
-        (deadlines, at)
-    }
-
-    #[test]
-    fn a_nearer_deadline_is_placed_by_the_clock_of_the_store() {
-        let (mut deadlines, at) = schedule_that_knows(Duration::from_secs(60));
-        let (_, far) = deadlines.known[0].next.expect("known");
-        deadlines.told(Bucket::FIRST, UnixMillis::new(at.get() - 10_000));
-        let (nearer, when) = deadlines.known[0].next.expect("known");
-        assert_eq!(nearer.get(), at.get() - 10_000);
-        let apart = far - when;
-        assert!(apart.abs_diff(Duration::from_secs(10)) < Duration::from_millis(1), "{apart:?}");
-        deadlines.told(Bucket::FIRST, at);
-        assert_eq!(
-            deadlines.known[0].next.expect("known").0,
-            nearer,
-            "a later one changes nothing"
-        );
-    }
-
-    #[test]
-    fn where_the_clock_is_not_known_the_store_is_asked_at_once() {
-        let mut deadlines = Deadlines::new(1);
-        deadlines.told(Bucket::FIRST, UnixMillis::new(1_000_000));
-        let (_, when) = deadlines.known[0].next.expect("known");
-        assert!(when <= Instant::now());
-    }
-}
+mod tests;

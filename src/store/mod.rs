@@ -19,22 +19,24 @@ mod clock;
 mod error;
 mod hint;
 mod layout;
+mod replies;
+mod requests;
 mod steady;
 mod topics;
-
-use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, PoppedJob, Refusal, Reservation,
-    SettingsNews, State, Topic, TopicDefaults, UnixMillis,
+    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, Refusal, SettingsNews, State, Topic,
+    TopicDefaults, UnixMillis,
 };
 
 pub use clock::{Clock, Now};
 pub use error::{Applied, OpenError, StoreError};
 pub use hint::{Hint, Subscription};
 pub use layout::Layout;
+pub use replies::{Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Transitioned};
+pub use requests::{Bury, Claim, PopRequest, Release, Touch};
 pub use steady::ClockJumps;
 pub use topics::{ClaimPage, Counts, Damaged, JobPage, Place, TopicPage, TopicPeek};
 
@@ -99,7 +101,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> StoreResult<ClaimPage>;
 
     /// popped → gone. Takes the last reservation also after its TTR ran out, in any state; see
-    /// [`Reservation::check`]. Replies the topic it had.
+    /// [`Reservation::check`](crate::job::Reservation::check). Replies the topic it had.
     async fn finish(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>>;
 
     /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
@@ -242,161 +244,3 @@ pub trait Store: Send + Sync + 'static {
 
 /// A whole batch: its replies, or what went wrong for all of it.
 pub type StoreResult<T> = Result<T, StoreError>;
-
-/// Where a put left its job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
-    /// What became of it.
-    pub how: PutOutcome,
-    /// The living job's state.
-    pub state: State,
-    /// The living job's due time.
-    pub due_at: UnixMillis,
-}
-
-/// What a put did about its id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PutOutcome {
-    /// The id was free.
-    Created,
-    /// The id was alive and is unchanged.
-    Kept,
-    /// The id was alive and is now this job.
-    Replaced,
-}
-
-/// One consumer's wish.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PopRequest {
-    /// The topic to pop from.
-    pub topic: Topic,
-    /// At most so many jobs.
-    pub count: u16,
-    /// Another TTR than each job's own.
-    pub ttr: Option<Millis>,
-}
-
-/// What one want got.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Popped {
-    /// The jobs, now reserved.
-    pub jobs: Vec<PoppedJob>,
-    /// How many of the topic are still ready in this bucket.
-    pub left: u64,
-}
-
-/// A job and the reservation by which a caller acts on it; none goes by id alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
-    /// The job.
-    pub id: JobId,
-    /// The hold.
-    pub reservation: Option<Reservation>,
-}
-
-/// A job to be released.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Release {
-    /// Which, and by which hold.
-    pub held: Claim,
-    /// How long until its next attempt; none lets its backoff decide.
-    pub delay: Option<Millis>,
-    /// Why it was not finished.
-    pub error: Option<String>,
-}
-
-/// A reservation to be stretched.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Touch {
-    /// Which, and by which hold.
-    pub held: Claim,
-    /// The TTR from now; none is the one in force.
-    pub ttr: Option<Millis>,
-}
-
-/// A job to be buried.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bury {
-    /// Which, and by which hold.
-    pub held: Claim,
-    /// Why.
-    pub error: Option<String>,
-}
-
-/// Where a transition left a living job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transitioned {
-    /// Its topic.
-    pub topic: Topic,
-    /// Its state.
-    pub state: State,
-    /// Its due time.
-    pub due_at: UnixMillis,
-    /// It died by this transition, and was not dead before.
-    pub died: bool,
-}
-
-/// What a promote did and what comes next.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Promoted {
-    /// By topic.
-    pub topics: Vec<(Topic, PromoteCounts)>,
-    /// The bucket's next deadline; one that has come means that there is more to promote.
-    pub next: Option<Next>,
-}
-
-/// How many jobs a promote has moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PromoteCounts {
-    /// Became ready.
-    pub ready: u64,
-    /// Reservations whose TTR ran out.
-    pub expired: u64,
-    /// Of those, jobs that are dead now.
-    pub dead: u64,
-    /// Dead jobs that are gone now.
-    pub gone: u64,
-}
-
-impl Promoted {
-    /// Over all topics.
-    pub fn total(&self) -> PromoteCounts {
-        self.topics.iter().fold(PromoteCounts::default(), |sum, (_, moves)| PromoteCounts {
-            ready: sum.ready + moves.ready,
-            expired: sum.expired + moves.expired,
-            dead: sum.dead + moves.dead,
-            gone: sum.gone + moves.gone,
-        })
-    }
-}
-
-/// What a bucket looks like.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peek {
-    /// The bucket's next deadline. May be too early, never too late. None if it was not asked for.
-    pub next: Option<Next>,
-    /// Ready jobs of each topic asked for.
-    pub ready: Vec<u64>,
-}
-
-/// A deadline, and how far it is by the store's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Next {
-    /// When it is.
-    pub at: UnixMillis,
-    /// How long until then; zero if it has come.
-    pub wait: Duration,
-}
-
-impl Next {
-    /// As seen at a time in Unix microseconds: a wait rounded to milliseconds would be late.
-    fn seen(at: UnixMillis, micros: u64) -> Self {
-        let deadline = at.get().saturating_mul(1_000);
-        Self { at, wait: Duration::from_micros(deadline.saturating_sub(micros)) }
-    }
-
-    /// Whether it has come.
-    pub fn has_come(self) -> bool {
-        self.wait.is_zero()
-    }
-}

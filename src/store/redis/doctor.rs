@@ -3,7 +3,10 @@
 
 mod contents;
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::{
+    mem,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
 
 use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection};
 
@@ -13,7 +16,11 @@ use super::{
     keys::{self, Keys},
     preflight::{Preflight, default_buckets, requirements},
     scripts::Scripts,
-    topology::{distinct, map, sentinel::Sentinels},
+    topology::{
+        distinct,
+        map::{self, Map},
+        sentinel::Sentinels,
+    },
     transport::Dialer,
 };
 use crate::{
@@ -80,19 +87,7 @@ pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) 
 pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, OpenError> {
     let preflight = Preflight::new(options);
     let dialer = Dialer::to_redis(options)?;
-    let hosts = &options.url.hosts;
-    let map = match &options.url.kind {
-        Kind::Cluster => Some(map::ask(&dialer, &preflight, hosts).await?),
-        Kind::Single | Kind::Sentinel { .. } => None,
-    };
-    let masters = match (&options.url.kind, &map) {
-        (Kind::Sentinel { master }, _) => {
-            let own = Dialer::to_sentinels(options)?;
-            vec![Sentinels::new(own, hosts.clone(), master.clone()).endpoint().await?]
-        }
-        (_, Some(map)) => map.masters(),
-        (_, None) => hosts.clone(),
-    };
+    let (masters, map) = masters(options, &preflight, &dialer).await?;
     let has = |host: &Host, slot| map.as_ref().is_none_or(|map| map.master(slot) == Some(host));
 
     let mut examined = Examined::default();
@@ -115,16 +110,7 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
     if reached.is_empty() {
         return Ok(examined);
     }
-    let buckets = match &examined.layout {
-        Some(text) => Layout::agree(text, None),
-        None => Ok(default_buckets(reached.len())),
-    };
-    let buckets = buckets.unwrap_or_else(|error| {
-        examined.problems.push(error.to_string());
-        Buckets::SIXTEEN
-    });
-    examined.buckets = buckets.get();
-    let all = Keys::all(&options.prefix, buckets, options.url.db);
+    let all = Keys::all(&options.prefix, examined.agree(reached.len()), options.url.db);
     preflight.will_use(&all);
     let mut findings = Findings::default();
     for (host, mut connection) in reached {
@@ -143,17 +129,58 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
             }
         }
     }
-    let (mended, wrong) = findings.told(mend);
-    examined.mended = mended;
-    let how = if mend { "" } else { ": mend them by doctor --repair" };
-    examined.problems.extend(wrong.into_iter().map(|what| format!("{what}{how}")));
-    // One cause may be met more than once.
-    examined.problems = distinct(examined.problems.into_iter());
-    let reached: usize = examined.servers.iter().map(|server| server.buckets.len()).sum();
-    if examined.problems.is_empty() && reached < all.len() {
-        examined.problems.push("some buckets are on no server that answers".to_owned());
-    }
+    examined.conclude(findings, mend, all.len());
     Ok(examined)
+}
+
+/// The masters of the store, and the map of a cluster.
+async fn masters(
+    options: &RedisOptions,
+    preflight: &Preflight,
+    dialer: &Dialer,
+) -> Result<(Vec<Host>, Option<Map>), OpenError> {
+    let hosts = &options.url.hosts;
+    match &options.url.kind {
+        Kind::Single => Ok((hosts.clone(), None)),
+        Kind::Sentinel { master } => {
+            let own = Dialer::to_sentinels(options)?;
+            let sentinels = Sentinels::new(own, hosts.clone(), master.clone());
+            Ok((vec![sentinels.endpoint().await?], None))
+        }
+        Kind::Cluster => {
+            let map = map::ask(dialer, preflight, hosts).await?;
+            Ok((map.masters(), Some(map)))
+        }
+    }
+}
+
+impl Examined {
+    /// The number of buckets by the layout; of a new store, by the number of masters.
+    fn agree(&mut self, masters: usize) -> Buckets {
+        let buckets = match &self.layout {
+            Some(text) => Layout::agree(text, None),
+            None => Ok(default_buckets(masters)),
+        };
+        let buckets = buckets.unwrap_or_else(|error| {
+            self.problems.push(error.to_string());
+            Buckets::SIXTEEN
+        });
+        self.buckets = buckets.get();
+        buckets
+    }
+
+    fn conclude(&mut self, findings: Findings, mend: bool, buckets: usize) {
+        let (mended, wrong) = findings.told(mend);
+        self.mended = mended;
+        let how = if mend { "" } else { ": mend them by doctor --repair" };
+        self.problems.extend(wrong.into_iter().map(|what| format!("{what}{how}")));
+        // One cause may be met more than once.
+        self.problems = distinct(mem::take(&mut self.problems).into_iter());
+        let reached: usize = self.servers.iter().map(|server| server.buckets.len()).sum();
+        if self.problems.is_empty() && reached < buckets {
+            self.problems.push("some buckets are on no server that answers".to_owned());
+        }
+    }
 }
 
 async fn inspect(

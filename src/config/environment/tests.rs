@@ -1,0 +1,58 @@
+use super::*;
+
+fn told(name: &str) -> Option<String> {
+    let (mut given, mut errors) = (Given::new(), Vec::new());
+    let keys: Vec<String> =
+        ["server.listen", "store.url", "store.password_file", "timer.poll_interval"]
+            .map(ToOwned::to_owned)
+            .into();
+    let variables = [(name.into(), "x".into())];
+    read(variables.into_iter(), &keys, &mut given, &mut errors);
+    assert!(errors.len() + given.len() <= 1);
+    errors.pop().map(|error| error.to_string())
+}
+
+#[test]
+fn a_misspelt_variable_is_told_with_the_right_spelling() {
+    for (wrong, right) in [
+        ("DELAY_QUEUE_STORE_URL", "DELAY_QUEUE__STORE__URL"),
+        ("DELAY_QUEUE__STORE_URL", "DELAY_QUEUE__STORE__URL"),
+        ("DELAY_QUEUE__STOR__URL", "DELAY_QUEUE__STORE__URL"),
+        ("DELAY_QUEUE_LISTEN", "DELAY_QUEUE__SERVER__LISTEN"),
+        ("delay_queue_poll_interval", "DELAY_QUEUE__TIMER__POLL_INTERVAL"),
+        ("DELAY_QUEUE__STORE__PASSWORDFILE", "DELAY_QUEUE__STORE__PASSWORD_FILE"),
+    ] {
+        let told = told(wrong).expect(wrong);
+        assert!(told.contains(wrong) && told.contains(&format!("is {right} meant?")), "{told}");
+    }
+    let told = told("DELAY_QUEUE_XYZZY").expect("it is no setting");
+    assert!(told.contains("config/default.toml"), "{told}");
+}
+
+#[test]
+fn variables_of_settings_of_others_and_of_kubernetes_are_fine() {
+    for name in [
+        "DELAY_QUEUE__STORE__URL",
+        "delay_queue__store__url",
+        "DELAY_QUEUES_STORE_URL",
+        "MY_DELAY_QUEUE_STORE_URL",
+        "DELAY_QUEUE_SERVICE_HOST",
+        "DELAY_QUEUE_SERVICE_PORT",
+        "DELAY_QUEUE_SERVICE_PORT_HTTP",
+        "DELAY_QUEUE_PORT",
+        "DELAY_QUEUE_PORT_9277_TCP",
+        "DELAY_QUEUE_PORT_9277_TCP_ADDR",
+        "DELAY_QUEUE_REDIS_SERVICE_HOST",
+    ] {
+        assert_eq!(told(name), None, "{name}");
+    }
+}
+
+#[test]
+fn only_text_that_a_number_writes_back_is_a_number() {
+    assert_eq!(number("30"), Some(ValueKind::I64(30)));
+    assert_eq!(number("0.5"), Some(ValueKind::Float(0.5)));
+    for text in ["", "007", "1.0", "1e3", "+5", "NaN", "inf", "30s", "0x10"] {
+        assert_eq!(number(text), None, "{text}");
+    }
+}

@@ -1,0 +1,69 @@
+use super::*;
+use crate::http::wire::{PatchJob, PutJob};
+
+fn refused(json: &str, within: &str) -> (String, String) {
+    let problem = match parse::<PutJob>(json.as_bytes(), within) {
+        Err(problem) => problem,
+        Ok(_) => panic!("taken: {json}"),
+    };
+    (problem.field.unwrap_or_default(), problem.detail)
+}
+
+#[test]
+fn a_refusal_names_the_field_by_its_path_and_says_what_is_wrong_with_it() {
+    for (json, field, detail) in [
+        (r#"{"topic":"t","dealy":1}"#, "dealy", "`dealy` is not known: expected one of `topic`"),
+        (r#"{"topic":"t","topic":"u"}"#, "topic", "`topic` is given twice"),
+        (r#"{"topic":7}"#, "topic", "`topic` must be a string, got integer `7`"),
+        (r#"{"topic":{}}"#, "topic", "`topic` must be a string, got an object"),
+        (
+            r#"{"on_conflict":"x"}"#,
+            "on_conflict",
+            "`on_conflict` must be one of `reject`, `keep`, `replace`, got `x`",
+        ),
+        (r#"{"backoff":{"initial":1}}"#, "backoff.max", "`backoff.max` is missing"),
+        (r#"{"backoff":{"max":1}}"#, "backoff.initial", "`backoff.initial` is missing"),
+        (
+            r#"{"backoff":{"initial":1,"max":1,"x":1}}"#,
+            "backoff.x",
+            "`backoff.x` is not known: expected one of `initial`, `factor`, `max`, `jitter`",
+        ),
+        (
+            r#"{"backoff":{"initial":1,"max":9,"factor":0.5}}"#,
+            "backoff.factor",
+            "`backoff.factor` must be from 1 to 1000, got 0.5",
+        ),
+        (r#"{"backoff":[1,"1M"]}"#, "backoff[1]", "\"M\" is no unit"),
+        (r#"{"backoff":"1s"}"#, "backoff", "`backoff` must be a list of durations or {"),
+        (r#"{"delay":1e400}"#, "delay", "`delay` must be a number that a double can hold"),
+        (r#"{"id":"\ud800"}"#, "id", "`id` must be text of whole characters"),
+    ] {
+        for (within, prefix) in [("", ""), ("jobs[3]", "jobs[3].")] {
+            let (named, said) = refused(json, within);
+            assert_eq!(named, format!("{prefix}{field}"), "{json}: {said}");
+            let detail = detail.replacen(&format!("`{field}`"), &format!("`{named}`"), 1);
+            assert!(said.contains(&detail), "{json}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_no_object_names_no_field() {
+    for json in ["[]", "7", "null", r#"["t"]"#] {
+        assert_eq!(refused(json, "").0, "", "{json}");
+        assert_eq!(refused(json, "jobs[3]").0, "jobs[3]", "{json}");
+    }
+}
+
+#[test]
+fn a_long_value_is_not_repeated_whole() {
+    let json = format!(r#"{{"delay":[],"{}":1}}"#, "x".repeat(100_000));
+    assert!(refused(&json, "").1.len() < 1000);
+    let json = format!(r#"{{"ttr":true,"{}":1}}"#, "x".repeat(100_000));
+    assert!(parse::<PatchJob>(json.as_bytes(), "").err().is_some_and(|p| p.detail.len() < 1000));
+    let json = format!(r#"{{"on_conflict":"{}"}}"#, "x".repeat(100_000));
+    assert!(refused(&json, "").1.len() < 1000);
+    let json = format!(r#"{{"{}":1}}"#, "x".repeat(100_000));
+    let (field, detail) = refused(&json, "");
+    assert!(field.len() < 1000 && detail.len() < 1000);
+}

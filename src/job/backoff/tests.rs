@@ -1,0 +1,72 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn parse(json: &str) -> Result<Backoff, String> {
+    serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+fn any_backoff() -> impl Strategy<Value = Backoff> {
+    let list = proptest::collection::vec(0..10_000_000_u64, 1..=MAX_VALUES)
+        .prop_map(|values| Backoff::List(values.into_iter().map(Millis::new).collect()));
+    let exponential = (1..10_000_u64, 1.0..1000.0, 1..10_000_000_u64, 0.0..=1.0).prop_map(
+        |(initial, factor, max, jitter)| Backoff::Exponential {
+            initial: Millis::new(initial),
+            factor,
+            max: Millis::new(max),
+            jitter,
+        },
+    );
+    prop_oneof![list, exponential]
+}
+
+#[test]
+fn the_list_of_a_payment_callback_waits_as_written_and_then_repeats_its_last_value() {
+    let backoff = parse(r#"["0s","2m","10m"]"#).expect("a list");
+    let id = "order-1".parse().expect("an id");
+    let seconds = [1, 2, 3, 4, 9].map(|attempt| backoff.delay(&id, attempt).get() / 1000);
+    assert_eq!(seconds, [0, 120, 600, 600, 600]);
+    assert_eq!(backoff.attempts(), Some(4));
+}
+
+#[test]
+fn an_exponential_wait_grows_to_its_maximum_and_its_jitter_stays_within_bounds() {
+    let backoff = parse(r#"{"initial":"1s","factor":2,"max":"1m","jitter":0.1}"#).expect("exp");
+    let id = "order-1".parse().expect("an id");
+    for (attempt, wait) in [(1, 1000), (2, 2000), (6, 32_000)] {
+        let delay = backoff.delay(&id, attempt).get();
+        assert!((wait * 9 / 10..=wait * 11 / 10).contains(&delay), "{attempt}: {delay}");
+    }
+    assert!(backoff.delay(&id, u32::MAX).get() <= 60_000);
+}
+
+#[test]
+fn unusable_backoffs_are_refused() {
+    let many = serde_json::to_string(&vec![1; 1000]).expect("a list");
+    let refused = [
+        "[]",
+        many.as_str(),
+        r#"{"initial":1,"max":10,"factor":0.5}"#,
+        r#""1s""#,
+        "5",
+        "[null]",
+        r#"{"initial":1,"max":10,"jitter":1.1}"#,
+        r#"{"initial":0,"max":10}"#,
+        r#"[-1]"#,
+        r#"{"initial":1,"max":10,"jitter":-0.1}"#,
+        r#"{"initial":1}"#,
+        r#"{"initial":1,"max":1,"x":1}"#,
+    ];
+    for json in refused {
+        parse(json).expect_err(json);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_backoff_survives_its_stored_text_and_its_json(backoff in any_backoff()) {
+        prop_assert_eq!(backoff.to_string().parse::<Backoff>(), Ok(backoff.clone()));
+        let json = serde_json::to_string(&backoff).expect("json");
+        prop_assert_eq!(parse(&json), Ok(backoff));
+    }
+}

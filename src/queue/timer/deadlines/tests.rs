@@ -1,0 +1,43 @@
+use super::*;
+
+#[test]
+fn alone_it_asks_for_deadlines_when_something_may_have_set_one_unheard() {
+    let mut known = Known { last_poll: Some(Instant::now()), ..Known::default() };
+    assert!(!known.wants_deadline(true, 0), "it knows all of them");
+    assert!(known.wants_deadline(true, 1), "a call ended unknown");
+    assert!(!known.wants_deadline(true, 1), "that was asked for");
+    assert!(known.wants_deadline(false, 1), "another server works here");
+    assert!(known.wants_deadline(true, 1), "it has gone, and may have left one");
+    assert!(!known.wants_deadline(true, 1));
+    known.polls_without_deadline = SKIPPED_POLLS - 1;
+    assert!(known.wants_deadline(true, 1), "hints may be lost");
+    assert!(Known::default().wants_deadline(true, 0), "the first one");
+}
+
+fn schedule_that_knows(next_in: Duration) -> (Deadlines, UnixMillis) {
+    let mut deadlines = Deadlines::new(1);
+    let at = UnixMillis::new(1_000_000);
+    deadlines.learn(Bucket::FIRST, Some(Next { at, wait: next_in }));
+    (deadlines, at)
+}
+
+#[test]
+fn a_nearer_deadline_is_placed_by_the_clock_of_the_store() {
+    let (mut deadlines, at) = schedule_that_knows(Duration::from_secs(60));
+    let (_, far) = deadlines.known[0].next.expect("known");
+    deadlines.told(Bucket::FIRST, UnixMillis::new(at.get() - 10_000));
+    let (nearer, when) = deadlines.known[0].next.expect("known");
+    assert_eq!(nearer.get(), at.get() - 10_000);
+    let apart = far - when;
+    assert!(apart.abs_diff(Duration::from_secs(10)) < Duration::from_millis(1), "{apart:?}");
+    deadlines.told(Bucket::FIRST, at);
+    assert_eq!(deadlines.known[0].next.expect("known").0, nearer, "a later one changes nothing");
+}
+
+#[test]
+fn where_the_clock_is_not_known_the_store_is_asked_at_once() {
+    let mut deadlines = Deadlines::new(1);
+    deadlines.told(Bucket::FIRST, UnixMillis::new(1_000_000));
+    let (_, when) = deadlines.known[0].next.expect("known");
+    assert!(when <= Instant::now());
+}

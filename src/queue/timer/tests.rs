@@ -1,0 +1,65 @@
+use super::*;
+use crate::{
+    job::{Buckets, Millis, NewJob, OnConflict, Schedule, Topic, UnixMillis},
+    store::{Clock, Options, Placed, Reply, file::FileStore},
+};
+
+const DAY: Millis = Millis::new(86_400_000);
+
+fn job(id: &str, delay: Millis) -> NewJob {
+    NewJob {
+        id: id.parse().expect("an id"),
+        topic: "t".parse().expect("a topic"),
+        body: "null".into(),
+        schedule: Schedule::In(delay),
+        ttr: DAY,
+        max_attempts: 1,
+        backoff: None,
+        dead_retention: DAY,
+        on_conflict: OnConflict::Reject,
+    }
+}
+
+async fn put(store: &Arc<FileStore>, name: &str, delay: Millis) -> UnixMillis {
+    let parts = vec![(Bucket::FIRST, vec![job(name, delay)])];
+    let mut outcomes = store.put(parts).await;
+    let reply: Reply<Placed> = outcomes.remove(0).expect("put").remove(0);
+    reply.expect("it was free").due_at
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nearer_deadline_is_met_however_often_other_servers_look() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let options = Options { buckets: Some(Buckets::ONE), clock: Clock::Own };
+    let store = Arc::new(FileStore::open(dir.path(), options).expect("a new store"));
+    let handle = Arc::new(TimerHandle::new(Buckets::ONE));
+    let timer = Timer {
+        store: Arc::clone(&store) as Arc<dyn Store>,
+        handle: Arc::clone(&handle),
+        waiters: Arc::new(Waiters::new(Buckets::ONE, Box::new(|_| {}))),
+        stats: Arc::default(),
+        poll_interval: Duration::from_secs(1),
+    };
+    put(&store, "far", DAY).await;
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(timer.run(stop.clone()));
+    while !handle.knows_a_deadline(Bucket::FIRST) {
+        tokio::task::yield_now().await;
+    }
+    handle.wake_by(Bucket::FIRST, put(&store, "near", Millis::new(1_500)).await);
+    // Others look all the time, so this timer looks for itself after seven seconds at the
+    // earliest.
+    let begin = Instant::now();
+    let topic: Topic = "t".parse().expect("a topic");
+    loop {
+        handle.polled_elsewhere(Bucket::FIRST);
+        let looks = store.peek(vec![(Bucket::FIRST, vec![topic.clone()])], true).await;
+        if looks[0].as_ref().expect("a look").ready == [1] {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(4), "it waits for a look of its own");
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event: time is what passes
+    }
+    stop.cancel();
+    running.await.expect("it ends");
+}

@@ -1,0 +1,135 @@
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::{
+    job::{Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State},
+    queue::{stats::Stats, timer_handle::TimerHandle, waiters::Waiters},
+    store::{Clock, Options, PopRequest, Store, file::FileStore},
+};
+
+const HOUR: Millis = Millis::new(3_600_000);
+
+fn topic() -> Topic {
+    "t".parse().expect("a topic")
+}
+
+fn job(id: &str) -> NewJob {
+    NewJob {
+        id: id.parse().expect("an id"),
+        topic: topic(),
+        body: "null".into(),
+        schedule: Schedule::In(Millis::ZERO),
+        ttr: HOUR,
+        max_attempts: 1,
+        backoff: None,
+        dead_retention: HOUR,
+        on_conflict: OnConflict::Reject,
+    }
+}
+
+struct Bench {
+    context: Context,
+    unanswered: Arc<Unanswered>,
+    _dir: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn with_jobs(ids: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let options = Options { buckets: Some(Buckets::ONE), clock: Clock::Own };
+        let store = Arc::new(FileStore::open(dir.path(), options).expect("a new store"));
+        let jobs = ids.iter().map(|id| job(id)).collect();
+        assert!(store.put(vec![(Bucket::FIRST, jobs)]).await[0].is_ok());
+        let context = Context {
+            store,
+            timer: Arc::new(TimerHandle::new(Buckets::ONE)),
+            waiters: Arc::new(Waiters::new(Buckets::ONE, Box::new(|_| {}))),
+            calls: TaskTracker::new(),
+            stats: Arc::new(Stats::default()),
+        };
+        let stop = CancellationToken::new();
+        let unanswered = Unanswered::new(Bucket::FIRST, context.clone(), stop);
+        Self { context, unanswered: Arc::new(unanswered), _dir: dir }
+    }
+
+    async fn pop(&self, nonce: Nonce, count: u16) {
+        let want = PopRequest { topic: topic(), count, ttr: None };
+        let popped = self.context.store.pop(vec![(Bucket::FIRST, (nonce, vec![want]))]).await;
+        assert_eq!(popped[0].as_ref().expect("popped")[0].jobs.len(), usize::from(count));
+    }
+
+    async fn job(&self, id: &str) -> (State, u32) {
+        let id: JobId = id.parse().expect("an id");
+        let job = self.context.store.get(Bucket::FIRST, id).await.expect("read");
+        let job = job.expect("it lives");
+        (job.state, job.attempt)
+    }
+
+    /// Waits until all tasks have ended.
+    async fn ended(&self) {
+        self.context.calls.close();
+        let ended = tokio::time::timeout(Duration::from_secs(20), self.context.calls.wait()).await;
+        ended.expect("it comes to an end");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_unanswered_pop_has_reserved_is_given_back_and_what_others_have_is_not() {
+    let bench = Bench::with_jobs(&["a", "b", "c"]).await;
+    let (answered, lost) = (Nonce::new(1 << 12), Nonce::new(2 << 12));
+    bench.pop(answered, 1).await;
+    bench.pop(lost, 2).await;
+    bench.unanswered.add(lost, vec![topic(), "other".parse().expect("a topic")]);
+    assert!(!bench.unanswered.is_settled());
+    bench.ended().await;
+    assert!(bench.unanswered.is_settled());
+    assert_eq!(bench.job("a").await, (State::Reserved, 1));
+    assert_eq!(bench.job("b").await, (State::Ready, 0));
+    assert_eq!(bench.job("c").await, (State::Ready, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pop_that_is_carried_out_after_it_was_given_up_is_looked_for_again() {
+    let bench = Bench::with_jobs(&["a"]).await;
+    let late = Nonce::new(1 << 12);
+    bench.unanswered.add(late, vec![topic()]);
+    tokio::time::sleep(FIRST_PAUSE / 2).await; // the first scan finds nothing, mostly
+    bench.pop(late, 1).await;
+    bench.ended().await;
+    assert!(bench.unanswered.is_settled());
+    assert_eq!(bench.job("a").await, (State::Ready, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_the_stop_each_unanswered_pop_is_tried_once_more_and_no_more() {
+    let bench = Bench::with_jobs(&["a"]).await;
+    let (lost, nothing) = (Nonce::new(1 << 12), Nonce::new(2 << 12));
+    bench.unanswered.stop.cancel();
+    bench.pop(lost, 1).await;
+    bench.unanswered.add(nothing, vec![topic()]);
+    bench.unanswered.add(lost, vec![topic()]);
+    bench.ended().await; // it does not wait for what may yet be carried out
+    assert_eq!(bench.job("a").await, (State::Ready, 0));
+}
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_pop_reserves_while_it_is_looked_for_is_found_by_the_next_scan() {
+    let bench = Bench::with_jobs(&["a", "b"]).await;
+    let lost = Nonce::new(1 << 12);
+    let unanswered = &bench.unanswered;
+    // Steps by hand: no task is at it.
+    unanswered.lock().waiting.push(Pop {
+        nonce: lost,
+        topics: vec![topic()],
+        since: Instant::now(),
+        found: false,
+    });
+    bench.pop(lost, 1).await;
+    assert!(unanswered.step().await, "one was found: perhaps not yet all");
+    assert_eq!(bench.job("a").await, (State::Ready, 0));
+    bench.pop(lost, 2).await;
+    assert!(!unanswered.step().await);
+    assert!(unanswered.is_settled());
+    for id in ["a", "b"] {
+        assert_eq!(bench.job(id).await, (State::Ready, 0));
+    }
+}

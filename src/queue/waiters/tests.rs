@@ -1,0 +1,203 @@
+use futures::FutureExt;
+
+use super::*;
+
+fn waiters() -> (Waiters, Topic, Bucket) {
+    let waiters = Waiters::new(Buckets::SIXTEEN, Box::new(|_| {}));
+    let bucket = Buckets::SIXTEEN.all().last().expect("16 buckets");
+    (waiters, "t".parse().expect("a topic"), bucket)
+}
+
+fn claimed(waiters: &Waiters, topic: &Topic, count: u16) -> Vec<(Bucket, u16)> {
+    waiters.claim(topic, count, |_| Bucket::FIRST)
+}
+
+#[test]
+fn what_is_claimed_is_left_to_others_and_what_the_store_tells_then_counts() {
+    let (waiters, topic, bucket) = waiters();
+    let places = waiters.register(std::slice::from_ref(&topic));
+    waiters.mark(&topic, bucket, 3);
+    let since = waiters.last_marks(bucket, std::iter::once(&topic))[0];
+    assert_eq!(claimed(&waiters, &topic, 2), [(bucket, 2)]);
+    assert_eq!(claimed(&waiters, &topic, 2), [(bucket, 1)]);
+    assert!(claimed(&waiters, &topic, 2).is_empty());
+    waiters.left(&topic, bucket, since, 5);
+    assert_eq!(claimed(&waiters, &topic, 9), [(bucket, 5)]);
+    drop(places);
+    waiters.left(&topic, bucket, since, 0);
+    assert!(waiters.lock().is_empty(), "nothing is kept of a topic without consumers");
+}
+
+#[test]
+fn a_mark_that_was_set_during_a_pop_survives_it() {
+    let (waiters, topic, bucket) = waiters();
+    let _places = waiters.register(std::slice::from_ref(&topic));
+    waiters.mark(&topic, bucket, 1);
+    let since = waiters.last_marks(bucket, std::iter::once(&topic))[0];
+    claimed(&waiters, &topic, 1);
+    waiters.mark(&topic, bucket, 1);
+    waiters.left(&topic, bucket, since, 0);
+    assert_eq!(claimed(&waiters, &topic, 1), [(bucket, 1)]);
+}
+
+#[test]
+fn a_claim_stays_with_one_server_and_takes_of_all_its_buckets() {
+    let waiters = Waiters::new(Buckets::SIXTEEN, Box::new(|_| {}));
+    let topic: Topic = "t".parse().expect("a topic");
+    let _places = waiters.register(std::slice::from_ref(&topic));
+    let all: Vec<Bucket> = Buckets::SIXTEEN.all().collect();
+    for &bucket in &all {
+        waiters.mark(&topic, bucket, 2);
+    }
+    let server = |bucket: Bucket| all[bucket.index() / 8 * 8];
+    for _ in 0..2 {
+        let claims = waiters.claim(&topic, 100, server);
+        assert_eq!(claims.len(), 8);
+        assert!(claims.iter().all(|&(b, n)| n == 2 && server(b) == server(claims[0].0)));
+    }
+    assert!(waiters.claim(&topic, 100, server).is_empty());
+}
+
+#[test]
+fn topics_without_consumers_leave_nothing_behind() {
+    let (waiters, topic, bucket) = waiters();
+    waiters.mark(&topic, bucket, 1);
+    assert!(waiters.lock().is_empty());
+}
+
+#[test]
+fn every_topic_has_its_turn_in_the_looks_however_many_there_are() {
+    let (waiters, _, bucket) = waiters();
+    let topics: Vec<Topic> = (0..1000).map(|n| format!("t{n}").parse().expect("a topic")).collect();
+    let _places = waiters.register(&topics);
+    let mut cursor = 0;
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..1000_usize.div_ceil(MAX_WATCHED) {
+        let page = waiters.unknown_in(bucket, &mut cursor);
+        assert_eq!(page.len(), MAX_WATCHED);
+        seen.extend(page);
+    }
+    assert_eq!(seen.len(), 1000);
+}
+
+#[test]
+fn no_bucket_is_always_last_whatever_other_topics_do() {
+    let waiters = Waiters::new(Buckets::SIXTEEN, Box::new(|_| {}));
+    let topics: Vec<Topic> = ["a", "b"].map(|t| t.parse().expect("a topic")).to_vec();
+    let _places = waiters.register(&topics);
+    for bucket in Buckets::SIXTEEN.all().take(2) {
+        for topic in &topics {
+            waiters.mark(topic, bucket, 1_000_000);
+        }
+    }
+    let mut first = std::collections::HashSet::new();
+    for _ in 0..200 {
+        first.insert(claimed(&waiters, &topics[0], 10)[0].0);
+        claimed(&waiters, &topics[1], 10);
+    }
+    assert_eq!(first.len(), 2);
+}
+
+#[test]
+fn every_bucket_is_first_at_times_whatever_consumers_ask_for() {
+    for (buckets, count) in [(3, 96), (5, 80), (16, 100), (25, 100), (16, 1)] {
+        let buckets = Buckets::try_from(buckets).expect("a number of buckets");
+        let waiters = Waiters::new(buckets, Box::new(|_| {}));
+        let topic: Topic = "t".parse().expect("a topic");
+        let _places = waiters.register(std::slice::from_ref(&topic));
+        for bucket in buckets.all() {
+            waiters.mark(&topic, bucket, 1_000_000);
+        }
+        let firsts = (0..2_000).map(|_| claimed(&waiters, &topic, count)[0].0);
+        let firsts: std::collections::HashSet<Bucket> = firsts.collect();
+        assert_eq!(firsts.len(), usize::from(buckets.get()), "{buckets:?}, {count}");
+    }
+}
+
+#[test]
+fn a_mark_between_the_look_and_the_wait_wakes() {
+    let (waiters, topic, bucket) = waiters();
+    let places = waiters.register(std::slice::from_ref(&topic));
+    let marked = places.marked();
+    waiters.mark(&topic, bucket, 1);
+    assert!(marked.now_or_never().is_some());
+}
+
+#[test]
+fn one_job_wakes_one_of_two_and_goes_on_to_the_other_if_that_one_leaves() {
+    let (waiters, topic, bucket) = waiters();
+    let topics = std::slice::from_ref(&topic);
+    let (first, second) = (waiters.register(topics), waiters.register(topics));
+    let (mut woken, mut asleep) = (Box::pin(first.marked()), Box::pin(second.marked()));
+    waiters.mark(&topic, bucket, 1);
+    assert!((&mut woken).now_or_never().is_some());
+    assert!((&mut asleep).now_or_never().is_none());
+    drop(first); // its client went away before it popped
+    assert!((&mut asleep).now_or_never().is_some());
+}
+
+#[test]
+fn other_servers_are_told_of_jobs_without_a_consumer_here() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let waiters = Waiters::new(
+        Buckets::SIXTEEN,
+        Box::new(move |hint| tell.lock().expect("no panic").push(hint)),
+    );
+    let topic: Topic = "t".parse().expect("a topic");
+    let bucket = Buckets::SIXTEEN.all().last().expect("16 buckets");
+    let told = || std::mem::take(&mut *told.lock().expect("no panic"));
+    let ready = |count| Hint::Ready { bucket, topic: topic.clone(), count };
+    waiters.ready(&topic, bucket, 2);
+    assert_eq!(told(), [ready(2)], "no consumer waits");
+    let place = waiters.register(std::slice::from_ref(&topic));
+    waiters.ready(&topic, bucket, 1);
+    assert_eq!(told(), [], "a consumer here has it");
+    waiters.ready(&topic, bucket, 3);
+    assert_eq!(told(), [ready(2)]);
+    waiters.mark(&topic, bucket, 5);
+    assert_eq!(told(), [], "a look, or another server's own news");
+    drop(place);
+    assert_eq!(told(), [ready(1)], "who had it left without");
+    drop(waiters.register(std::slice::from_ref(&topic)));
+    assert_eq!(told(), [], "once is enough");
+}
+
+#[test]
+fn a_topic_without_consumers_is_no_longer_polled_and_is_forgotten() {
+    let (waiters, topic, bucket) = waiters();
+    let other = Buckets::SIXTEEN.all().next().expect("16 buckets");
+    let two = [topic.clone(), "waited-for".parse().expect("a topic")];
+    let _waiting = waiters.register(&two[1..]);
+    let place = waiters.register(&two[..1]);
+    waiters.mark(&topic, bucket, 2); // one is popped here, the other one elsewhere
+    drop(place);
+    assert_eq!(claimed(&waiters, &topic, 1).len(), 1, "kept for a consumer that asks again");
+    assert_eq!(waiters.unknown_in(other, &mut 0).len(), 2);
+    let long_ago = Instant::now().checked_sub(KEPT_FOR).expect("this machine is up for longer");
+    waiters.lock().get_mut(&topic).expect("kept").left_at = long_ago;
+    waiters.lock().get_mut(&two[1]).expect("kept").left_at = long_ago;
+    assert_eq!(waiters.unknown_in(other, &mut 0), &two[1..]);
+    assert_eq!(waiters.lock().len(), 1);
+}
+
+#[test]
+fn of_too_many_topics_those_without_waiting_consumers_are_dropped() {
+    let (waiters, topic, bucket) = waiters();
+    let many: Vec<Topic> =
+        (0..MAX_KEPT).map(|n| format!("t{n}").parse().expect("a topic")).collect();
+    let _waiting = waiters.register(&many);
+    let place = waiters.register(std::slice::from_ref(&topic));
+    waiters.mark(&topic, bucket, 2);
+    drop(place);
+    assert_eq!(waiters.lock().len(), MAX_KEPT);
+}
+
+#[test]
+fn looks_ask_only_for_what_is_not_known() {
+    let (waiters, topic, bucket) = waiters();
+    let _places = waiters.register(std::slice::from_ref(&topic));
+    assert_eq!(waiters.unknown_in(bucket, &mut 0), std::slice::from_ref(&topic));
+    waiters.mark(&topic, bucket, 1);
+    assert!(waiters.unknown_in(bucket, &mut 0).is_empty());
+}

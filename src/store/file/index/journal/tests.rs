@@ -1,0 +1,85 @@
+use proptest::prelude::*;
+
+use super::{super::Arrival, *};
+use crate::job::{JobId, Millis};
+
+const STATES: [State; 4] = [State::Delayed, State::Ready, State::Reserved, State::Dead];
+
+/// One step on one of a few jobs of two topics.
+fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
+    let id: JobId = format!("job-{job}").parse().expect("an id");
+    let state = STATES[usize::from(what % 4)];
+    match (index.find(&id), what / 4) {
+        (Some(slot), 0) => index.remove(slot),
+        (Some(slot), 1) => index.place(slot, state, UnixMillis::new(at)),
+        (Some(slot), _) => {
+            let attempt = Attempt {
+                number: u32::from(what),
+                reservation: None,
+                due_at: UnixMillis::new(at),
+                died_at: UnixMillis::new(0),
+                ttr: Millis::new(1),
+                expired: false,
+            };
+            index.entry_mut(slot).attempt = Some(Box::new(attempt));
+        }
+        (None, _) => index.insert(Arrival {
+            id,
+            topic: format!("topic-{}", job % 2).parse().expect("a topic"),
+            serial,
+            state,
+            at: UnixMillis::new(at),
+            rules: Rules {
+                ttr: Millis::new(at),
+                max_attempts: 1,
+                backoff: None,
+                dead_retention: Millis::new(1),
+            },
+            attempt: None,
+        }),
+    }
+}
+
+/// All that can be seen.
+fn seen(index: &Index) -> String {
+    let mut all = format!("{:?} {:?}", index.next_deadline(), index.entries.len());
+    for topic in index.topics_from(None, None) {
+        for state in STATES {
+            for (slot, at, _) in index.after(topic, state, None) {
+                let entry = index.entry(slot);
+                assert_eq!(index.find(&entry.id()), Some(slot));
+                all += &format!("\n{topic} {state:?} {at:?} {entry:?}");
+            }
+        }
+    }
+    all
+}
+
+proptest! {
+    #[test]
+    fn what_is_taken_back_never_was(
+        kept in prop::collection::vec((0..8_u64, 0..12_u8, 0..50_u64), 0..30),
+        refused in prop::collection::vec((0..8_u64, 0..12_u8, 0..50_u64), 0..30),
+        also_settled: bool,
+    ) {
+        let mut index = Index::default();
+        for (serial, change) in kept.into_iter().enumerate() {
+            step(&mut index, serial as u64, change);
+        }
+        // What goes before it in the same batch may stay.
+        if also_settled {
+            index.settle();
+        }
+        let (before, mark) = (seen(&index), index.mark());
+        for (serial, change) in refused.into_iter().enumerate() {
+            step(&mut index, 100 + serial as u64, change);
+        }
+        index.take_back(mark);
+        prop_assert_eq!(seen(&index), before);
+        index.settle();
+        let jobs: usize = index.topics.iter().flat_map(|(_, topic)| &topic.sets).map(|s| s.len()).sum();
+        prop_assert_eq!(jobs, index.entries.len());
+        prop_assert!(index.topics.iter().all(|(_, topic)| !topic.is_empty()));
+        prop_assert_eq!(index.topics.len(), index.by_name.len());
+    }
+}

@@ -1,0 +1,96 @@
+use super::*;
+
+const SECOND: u64 = 1_000_000;
+const DAY: u64 = 86_400 * SECOND;
+const START: u64 = 1_800_000_000 * SECOND;
+
+/// A watch, and readings of its clock after so many seconds.
+struct Case {
+    watch: ClockWatch,
+    begin: Instant,
+}
+
+impl Case {
+    fn new() -> Self {
+        let case = Self { watch: ClockWatch::new(1), begin: Instant::now() };
+        assert_eq!(case.watch.latest(0), None, "nothing is known before the first reading");
+        case.read(0, START);
+        case
+    }
+
+    fn after(&self, seconds: u64) -> Instant {
+        self.begin + Duration::from_secs(seconds)
+    }
+
+    fn read(&self, seconds: u64, micros: u64) -> i64 {
+        let slack = Duration::from_millis(1);
+        self.watch.take(0, Reading { micros, at: self.after(seconds), slack })
+    }
+
+    /// By how many seconds the latest time lies behind the start of the clock.
+    fn latest(&self, seconds: u64) -> u64 {
+        let latest = self.watch.latest_at(0, self.after(seconds)).expect("a reading");
+        (latest.get() * 1_000 - START) / SECOND
+    }
+}
+
+#[test]
+fn a_steady_clock_is_followed_and_small_steps_are_no_jumps() {
+    let case = Case::new();
+    assert_eq!(case.read(10, START + 12 * SECOND), (2 * SECOND).cast_signed());
+    assert_eq!(case.watch.jumps(), ClockJumps::default());
+    assert_eq!(case.latest(10), 12 + TOLERANCE.as_secs());
+}
+
+#[test]
+fn a_jump_that_no_reading_has_shown_yet_is_bounded_too() {
+    assert_eq!(Case::new().latest(20), 20 + TOLERANCE.as_secs());
+}
+
+#[test]
+fn after_a_jump_the_time_before_it_goes_on_until_the_new_one_was_steady() {
+    let case = Case::new();
+    case.read(10, START + 10 * SECOND);
+    assert_eq!(case.read(11, START + 11 * SECOND + DAY), DAY.cast_signed());
+    assert_eq!(case.watch.jumps(), ClockJumps { count: 1, unsteady: true });
+    assert_eq!(case.latest(50), 50);
+    case.read(50, START + 50 * SECOND + DAY);
+    assert_eq!(case.latest(50), 50);
+    case.read(72, START + 72 * SECOND + DAY);
+    assert_eq!(case.latest(72), 86_400 + 72 + TOLERANCE.as_secs());
+    assert_eq!(case.watch.jumps().count, 1);
+}
+
+#[test]
+fn a_jump_and_the_way_back_are_two_and_change_no_deadline() {
+    let case = Case::new();
+    case.read(10, START + 10 * SECOND);
+    case.read(11, START + 11 * SECOND + DAY);
+    case.read(12, START + 12 * SECOND);
+    assert_eq!(case.watch.jumps().count, 2);
+    assert_eq!(case.latest(30), 30);
+}
+
+#[test]
+fn buckets_that_notice_the_same_jump_count_it_once() {
+    let watch = ClockWatch::new(2);
+    let at = Instant::now();
+    let read = |source, seconds: u64, micros| {
+        let at = at + Duration::from_secs(seconds);
+        watch.take(source, Reading { micros, at, slack: Duration::ZERO })
+    };
+    for source in [0, 1] {
+        read(source, 0, START);
+        read(source, 1, START + DAY + SECOND);
+    }
+    assert_eq!(watch.jumps().count, 1);
+}
+
+#[test]
+fn what_a_slow_answer_explains_is_no_jump() {
+    let case = Case::new();
+    let slack = Duration::from_secs(9);
+    let reading = Reading { micros: START + 2 * SECOND, at: case.after(10), slack };
+    assert_eq!(case.watch.take(0, reading), 0);
+    assert_eq!(case.watch.jumps().count, 0);
+}
