@@ -24,7 +24,7 @@ pub mod store;
 pub mod measured {
     use std::{io, time::Duration};
 
-    use crate::server::Connections;
+    use crate::server::{Connections, Times};
     pub use crate::{
         cli::bench::{Bench, Failure, Jobs, Peer, Wire, run_peer},
         queue::Coalescer,
@@ -33,7 +33,8 @@ pub mod measured {
 
     /// Serves routes on the connections that the server's own are served on.
     pub async fn serve(listener: tokio::net::TcpListener, routes: axum::Router) -> io::Result<()> {
-        let connections = Connections::new(Duration::from_secs(60), Duration::from_secs(30));
-        connections.serve(listener, routes).await
+        let (header, write) = (Duration::from_secs(60), Duration::from_secs(30));
+        let connections = Connections::new(Times { header, idle: header, write }, None);
+        connections.serve(listener.into(), routes).await
     }
 }

@@ -21,7 +21,7 @@ struct Arguments {
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Host and port to listen on [default: 127.0.0.1:9277]
+    /// Host and port to listen on, or unix:<path> [default: 127.0.0.1:9277]
     #[arg(long, global = true, value_name = "HOST:PORT")]
     listen: Option<String>,
 

@@ -1,16 +1,13 @@
 //! `delay-queue serve`: the server, from its telemetry to its signals.
 
-use std::{error::Error, io, time::Duration};
+use std::{error::Error, time::Duration};
 
 use super::log;
 use crate::{
-    config::{Listen, Settings},
-    server,
+    config::Settings,
+    server::{self, Listener},
 };
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::signal::unix::{SignalKind, signal};
 
 pub fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let repeated = log::start_summing(&settings.log)?;
@@ -47,21 +44,12 @@ async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
             _ = hang_up.recv(), if !outlives_terminal => {}
         }
     };
-    let listener = listen(&settings.server.listen).await?;
+    let listener = listen(&settings).await?;
     Ok(server::run(listener, settings, shutdown).await?)
 }
 
-/// On the first of its addresses that this machine has.
-async fn listen(on: &Listen) -> Result<TcpListener, String> {
-    let failed = |cause| format!("failed to listen on {on} (server.listen): {cause}");
-    let mut not_here = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in on.addresses().map_err(failed)? {
-        match TcpListener::bind(address).await {
-            Ok(listener) => return Ok(listener),
-            // A name may have an IPv6 address where there is no IPv6.
-            Err(cause) if cause.kind() == io::ErrorKind::AddrNotAvailable => not_here = cause,
-            Err(cause) => return Err(failed(cause)),
-        }
-    }
-    Err(failed(not_here))
+async fn listen(settings: &Settings) -> Result<Listener, String> {
+    let on = &settings.server.listen;
+    let listener = Listener::bind(on, settings.server.unix_socket_mode).await;
+    listener.map_err(|cause| format!("failed to listen on {on} (server.listen): {cause}"))
 }

@@ -1,23 +1,32 @@
-//! Where to listen: a host, by name or by address, and a port.
+//! Where to listen: a host, by name or by address, and a port; or a Unix socket.
 
 use std::{
     fmt,
     io::{Error, ErrorKind},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
+    path::PathBuf,
 };
 
 use serde::{Deserialize, Serialize};
 
-/// `127.0.0.1:9277`, `[::1]:9277`, `localhost:9277`.
+/// `127.0.0.1:9277`, `[::1]:9277`, `localhost:9277`, `unix:/run/delay-queue.sock`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Listen {
-    host: String,
-    port: u16,
+pub enum Listen {
+    /// A port of a host.
+    Tcp {
+        /// An address, in brackets if it is one of IPv6, or a name.
+        host: String,
+        /// 0 is any that is free.
+        port: u16,
+    },
+    /// A socket in the file system.
+    Unix(PathBuf),
 }
 
 impl Listen {
-    /// All addresses that the host has; a name is looked up now, which may take a while.
+    /// All addresses that the host has; a name is looked up now, which may take a while. A Unix
+    /// socket has none.
     ///
     /// # Errors
     /// The name cannot be resolved.
@@ -37,19 +46,23 @@ impl Listen {
     /// The same for a client on this machine: a server on all addresses is asked on loopback.
     #[must_use]
     pub fn reachable(&self) -> Self {
-        let bare = self.host.trim_start_matches('[').trim_end_matches(']');
+        let Self::Tcp { host, port } = self else { return self.clone() };
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
         let host = match bare.parse() {
             Ok(IpAddr::V4(ip)) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),
             Ok(IpAddr::V6(ip)) if ip.is_unspecified() => format!("[{}]", Ipv6Addr::LOCALHOST),
-            _ => self.host.clone(),
+            _ => host.clone(),
         };
-        Self { host, port: self.port }
+        Self::Tcp { host, port: *port }
     }
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
+        match self {
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
     }
 }
 
@@ -65,9 +78,16 @@ impl TryFrom<String> for Listen {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let refused = || {
             format!(
-                "must be a host and a port, such as \"127.0.0.1:9277\" or \"localhost:9277\", got {text:?}"
+                "must be a host and a port, such as \"127.0.0.1:9277\" or \"localhost:9277\", or \
+                 \"unix:\" with a path, got {text:?}"
             )
         };
+        if let Some(path) = text.strip_prefix("unix:") {
+            return match path.is_empty() || path.contains('\0') {
+                true => Err(refused()),
+                false => Ok(Self::Unix(path.into())),
+            };
+        }
         let (host, port) = text.rsplit_once(':').ok_or_else(refused)?;
         let is_address = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             Some(ip) => ip.parse::<Ipv6Addr>().is_ok(),
@@ -78,9 +98,43 @@ impl TryFrom<String> for Listen {
         };
         let port = port.parse().map_err(|_| refused())?;
         match is_address {
-            true => Ok(Self { host: host.to_owned(), port }),
+            true => Ok(Self::Tcp { host: host.to_owned(), port }),
             false => Err(refused()),
         }
+    }
+}
+
+/// Who may connect to a Unix socket: the mode of its file, as chmod takes it, with a leading zero
+/// (`"0660"`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SocketMode(u32);
+
+impl SocketMode {
+    /// The bits.
+    #[must_use]
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+impl From<SocketMode> for String {
+    fn from(mode: SocketMode) -> Self {
+        format!("0{:03o}", mode.0)
+    }
+}
+
+impl TryFrom<String> for SocketMode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let bits = match text.strip_prefix('0').filter(|digits| digits.len() == 3) {
+            Some(digits) => u32::from_str_radix(digits, 8).ok(),
+            None => None,
+        };
+        bits.map(Self).ok_or_else(|| {
+            format!("must be a mode in octal with a leading zero, such as \"0660\", got {text:?}")
+        })
     }
 }
 
@@ -97,6 +151,8 @@ mod tests {
             ("[::1]:65535", "[::1]:65535"),
             ("localhost:9277", "localhost:9277"),
             ("queue-1.example:80", "queue-1.example:80"),
+            ("unix:/run/dq.sock", "unix:/run/dq.sock"),
+            ("unix:dq.sock", "unix:dq.sock"),
         ] {
             let listen = Listen::try_from(text.to_owned()).expect(text);
             assert_eq!(
@@ -116,9 +172,21 @@ mod tests {
             "a:65536",
             "a:-1",
             "http://a:1",
+            "unix:",
         ] {
             let refused = Listen::try_from(text.to_owned()).expect_err(text);
             assert!(refused.contains("a host and a port"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_mode_is_octal() {
+        for (text, bits) in [("0660", 0o660), ("0777", 0o777), ("0007", 7)] {
+            let mode = SocketMode::try_from(text.to_owned()).expect(text);
+            assert_eq!((mode.bits(), String::from(mode)), (bits, text.to_owned()));
+        }
+        for text in ["", "0", "660", "432", "0888", "0x1f", "00660", "rw-rw----"] {
+            SocketMode::try_from(text.to_owned()).expect_err(text);
         }
     }
 

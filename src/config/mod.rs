@@ -5,12 +5,14 @@ mod listen;
 mod renamed;
 mod sources;
 mod store;
+mod tls;
 
 use std::path::PathBuf;
 
 pub use self::{
-    listen::Listen,
+    listen::{Listen, SocketMode},
     store::{StoreSettings, StoreUrl},
+    tls::{TlsFiles, TlsSettings},
 };
 
 use serde::{Deserialize, Serialize};
@@ -41,10 +43,13 @@ pub struct Settings {
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct ServerSettings {
     pub listen: Listen,
+    pub unix_socket_mode: SocketMode,
     pub shutdown_grace: Millis,
     pub header_timeout: Millis,
     pub body_timeout: Millis,
     pub write_timeout: Millis,
+    #[serde(default)]
+    pub tls: TlsSettings,
 }
 
 /// `[timer]`
@@ -202,6 +207,7 @@ impl Settings {
         vec![
             self.store.location().map(drop),
             self.store.buckets().map(drop),
+            self.server.tls.files().map(drop),
             self.prefix(),
             between("timer.poll_interval", self.timer.poll_interval, Millis::new(10), minute),
             between("job_defaults.ttr", self.job_defaults.ttr, MIN_TTR, MAX_TTR),

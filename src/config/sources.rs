@@ -65,12 +65,18 @@ fn flatten(within: &str, table: Map<String, Value>, given: &mut Given) {
 
 /// The keys of all settings, also of those that have no value.
 fn keys(settings: &Settings) -> Vec<String> {
-    let sections = serde_json::to_value(settings).unwrap_or_default();
-    let sections = sections.as_object().into_iter().flatten();
-    sections
-        .flat_map(|(section, fields)| {
-            let fields = fields.as_object().into_iter().flatten();
-            fields.map(move |(field, _)| format!("{section}.{field}"))
-        })
-        .collect()
+    fn add(within: &str, value: &serde_json::Value, keys: &mut Vec<String>) {
+        match value.as_object() {
+            Some(fields) => {
+                for (name, value) in fields {
+                    let key = [within, name].join(if within.is_empty() { "" } else { "." });
+                    add(&key, value, keys);
+                }
+            }
+            None => keys.push(within.to_owned()),
+        }
+    }
+    let mut keys = Vec::new();
+    add("", &serde_json::to_value(settings).unwrap_or_default(), &mut keys);
+    keys
 }

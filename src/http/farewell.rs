@@ -1,8 +1,12 @@
 //! The last answer of a connection that ends without a request to answer.
 
-use axum::http::StatusCode;
+use axum::{body::Body, http::StatusCode, response::Response};
 
-use super::{json, problem::Problem};
+use super::{
+    finalize::{REQUEST_ID, fresh_id, write},
+    json,
+    problem::Problem,
+};
 use crate::store::Applied;
 
 /// Why it ends.
@@ -12,6 +16,8 @@ pub enum Farewell {
         /// The status that tells it best, if that is known.
         status: Option<u16>,
     },
+    /// It does not begin with TLS, and has to.
+    NoTls,
     /// The head of a request did not come in time.
     TooSlow,
     /// The server stops.
@@ -38,6 +44,14 @@ impl Farewell {
         [head.into_bytes(), body].concat()
     }
 
+    /// The same as the answer to a request, for HTTP/2.
+    pub fn response(self) -> Response {
+        let (id, mut response) = (fresh_id(), Response::new(Body::empty()));
+        write(&mut response, self.problem(), &id);
+        response.headers_mut().insert(REQUEST_ID, id);
+        response
+    }
+
     fn problem(self) -> Problem {
         match self {
             Self::Unreadable { status: Some(414 | 431) } => Problem::new(
@@ -49,6 +63,11 @@ impl Farewell {
                 StatusCode::BAD_REQUEST,
                 "invalid_request",
                 "this is not a request of HTTP/1.1 (without TLS)",
+            ),
+            Self::NoTls => Problem::new(
+                StatusCode::BAD_REQUEST,
+                "invalid_request",
+                "this server speaks TLS: ask by https://",
             ),
             Self::TooSlow => Problem::new(
                 StatusCode::REQUEST_TIMEOUT,

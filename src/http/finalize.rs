@@ -16,7 +16,7 @@ use axum::{
 
 use super::{json, log::Asked, problem::Problem};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 pub async fn finalize(request: Request, next: Next) -> Response {
     let (id, asked) = (request_id(&request), Asked::new(&request));
@@ -37,7 +37,8 @@ pub async fn finalize(request: Request, next: Next) -> Response {
     response
 }
 
-fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
+/// Writes a problem down as the answer to the request of this id.
+pub fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
     if let Some(seconds) = problem.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
     }
@@ -45,6 +46,7 @@ fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let request_id = id.to_str().unwrap_or_default();
+    *response.status_mut() = problem.status;
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     let written = problem.of_request(request_id);
@@ -62,8 +64,11 @@ fn request_id(request: &Request) -> HeaderValue {
         let byte = |b: &u8| b.is_ascii_alphanumeric() || b"._:-".contains(b);
         (1..=128).contains(&id.len()) && id.as_bytes().iter().all(byte)
     };
-    request.headers().get(REQUEST_ID).filter(sane).cloned().unwrap_or_else(|| {
-        let fresh = format!("{:016x}", rand::random::<u64>());
-        HeaderValue::from_str(&fresh).expect("hexadecimal digits")
-    })
+    request.headers().get(REQUEST_ID).filter(sane).cloned().unwrap_or_else(fresh_id)
+}
+
+/// For a request that has no id of its own.
+pub fn fresh_id() -> HeaderValue {
+    let fresh = format!("{:016x}", rand::random::<u64>());
+    HeaderValue::from_str(&fresh).expect("hexadecimal digits")
 }

@@ -1,49 +1,29 @@
 //! One connection, from its first byte to its last.
 //!
-//! Hyper reads requests and writes answers. What it leaves out is here: an answer to what is no
-//! request, an end that no answer is lost by, and the end of all connections when the server stops.
+//! TLS, if it has it, then HTTP/1.1 or HTTP/2, as the client chooses in TLS.
 
-use std::{
-    convert::Infallible,
-    io::ErrorKind,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use axum::{
-    body::{Body, Bytes},
-    http::header::{CONNECTION, HeaderValue},
-    response::Response,
+use axum::response::Response;
+use hyper::{Request, body::Incoming};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::sleep,
 };
-use hyper::{
-    Request,
-    body::{Frame, Incoming, SizeHint},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::time::{sleep, timeout};
-use tower::{Service, ServiceExt};
+use tokio_rustls::TlsAcceptor;
+use tower::Service;
 
 use super::{
     connections::Connections,
-    link::{Answering, Link, Phase},
-    stream::Stream,
+    http1, http2,
+    link::{Link, Phase},
+    tls,
+    wire::Wire,
 };
-use crate::http::{Farewell, Peer};
 
-/// The most that a head may have, and that hyper holds of a body before its handler takes it.
-const BUFFER: usize = 64 << 10;
 /// When the server stops, how long a connection stays open that has no request in flight: a
 /// request that its client sends meanwhile is answered.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a client may pause that sends on after its answer, and how much it may send. It is
-/// read and thrown away: closing before would make the kernel reset the connection, and the answer
-/// would be lost on its way.
-const LINGER: Duration = Duration::from_secs(1);
-const THROWN_AWAY: usize = 64 << 20;
+pub const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it is closed, by either side.
 pub async fn serve<S>(all: &Connections, link: Arc<Link>, service: S)
@@ -52,149 +32,47 @@ where
     S: Clone + Send + 'static,
     S::Future: Send,
 {
-    if let Err(error) = link.stream.set_nodelay(true) {
+    if let Err(error) = link.socket.set_nodelay() {
         tracing::debug!(%error, "failed to set TCP_NODELAY");
     }
-    let peer = Peer::new(Arc::clone(&link.stream));
-    let answer = service_fn(|mut request: Request<Incoming>| {
-        link.begin_request();
-        request.extensions_mut().insert(peer.clone());
-        let answer = service.clone().oneshot(request);
-        let answering = Answering(Arc::clone(&link));
-        async move {
-            let mut response = answer.await?;
-            if all.wants_connections_closed() {
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            Ok::<_, Infallible>(response.map(|body| AnswerBody { body, _answering: answering }))
+    let wire = Wire::new(Arc::clone(&link.socket), all.times.write);
+    if link.phase() != Phase::Greeting {
+        return http1::serve(all, link, wire, false, service).await;
+    }
+    let Some(tls) = &all.tls else { return };
+    let accepting = async {
+        match tls::begins(&link.socket).await {
+            true => Ok(TlsAcceptor::from(tls.config()).accept(wire).await),
+            false => Err(wire),
         }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(all.header_timeout)
-        .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(Stream::new(Arc::clone(&link), all.write_timeout)), answer);
-    let farewell = tokio::select! {
-        ended = connection => match ended {
-            Ok(()) => None,
-            Err(error) => {
-                tracing::debug!(%error, "a connection broke off");
-                refusal(&error, &link)
-            }
-        },
-        last = close_when_not_needed(all, &link) => match last {
-            None => return,
-            last => last,
-        },
     };
-    tokio::select! {
-        () = close(&link, farewell, all.write_timeout) => {}
-        () = all.aborted_for(LINGER) => {}
-    }
-}
-
-/// What to answer when hyper gives a connection up that has no request in flight.
-fn refusal(error: &hyper::Error, link: &Link) -> Option<Farewell> {
-    let status = link.refused();
-    match link.phase() {
-        Phase::Waiting | Phase::Reading if error.is_parse() => {
-            Some(Farewell::Unreadable { status })
-        }
-        Phase::Reading if error.is_timeout() => Some(Farewell::TooSlow),
-        Phase::Reading if error.is_incomplete_message() => Some(Farewell::Unreadable { status }),
-        _ => None,
-    }
-}
-
-/// Completes when the connection is to be closed although it has not ended; what its client is told,
-/// if anything.
-async fn close_when_not_needed(all: &Connections, link: &Link) -> Option<Farewell> {
-    tokio::select! {
-        () = all.stop.cancelled() => {}
-        () = link.discarded() => return None,
-    }
-    loop {
-        let idle = link.idle_since().map_or(Duration::ZERO, |since| since.elapsed());
-        if idle >= LAST_WORDS && link.is_quiet() {
-            return None;
-        }
-        if idle >= LAST_WORDS && link.phase() == Phase::Reading {
-            return Some(Farewell::Stopping { handled: false });
-        }
-        let rest = LAST_WORDS.saturating_sub(idle).max(Duration::from_millis(1));
-        tokio::select! {
-            () = sleep(rest) => {}
-            () = all.abort.cancelled() => {
-                let handled = link.phase() == Phase::Handling;
-                return handled.then_some(Farewell::Stopping { handled });
-            }
-        }
-    }
-}
-
-/// Says farewell, ends the sending side, and reads on until the client has ended its own.
-async fn close(link: &Link, farewell: Option<Farewell>, write_timeout: Duration) {
-    let text = farewell.map(Farewell::text).unwrap_or_default();
-    let written = async {
-        let mut rest = &text[..];
-        while !rest.is_empty() {
-            link.stream.writable().await?;
-            match link.stream.try_write(rest) {
-                Ok(count) => rest = &rest[count..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
-        }
-        socket2::SockRef::from(&*link.stream).shutdown(std::net::Shutdown::Write)
+    let accepted = tokio::select! {
+        accepted = accepting => accepted,
+        _ = link.ending() => return,
+        () = stopped_for(all, LAST_WORDS) => return,
     };
-    if !matches!(timeout(write_timeout, written).await, Ok(Ok(()))) {
-        return;
-    }
-    tokio::select! {
-        _ = timeout(write_timeout, throw_away(link)) => {}
-        () = link.discarded() => {}
-    }
-}
-
-/// Reads on until the client ends its side, pauses, or has sent too much.
-async fn throw_away(link: &Link) {
-    let mut most = THROWN_AWAY;
-    while let Ok(Ok(())) = timeout(LINGER, link.stream.readable()).await {
-        // Clears the readiness of the runtime, too.
-        let more = link.stream.try_io(tokio::io::Interest::READABLE, || {
-            match link.throw_away(&mut most) {
-                true => Err(ErrorKind::WouldBlock.into()),
-                false => Ok(()),
+    let accepted = match accepted {
+        Ok(accepted) => accepted,
+        Err(plain) => return http1::refuse_plain(all, &link, plain).await,
+    };
+    match accepted {
+        Ok(wire) => {
+            link.greeted();
+            match wire.get_ref().1.alpn_protocol() == Some(tls::HTTP2) {
+                true => http2::serve(all, link, wire, service).await,
+                false => http1::serve(all, link, wire, true, service).await,
             }
-        });
-        if more.is_ok() {
-            return;
         }
+        Err(error) => tracing::debug!(%error, "a client failed to begin TLS"),
     }
 }
 
-/// The body of an answer. It tells when hyper has taken all of it.
-struct AnswerBody {
-    body: Body,
-    _answering: Answering,
+async fn stopped_for(all: &Connections, span: Duration) {
+    all.stop.cancelled().await;
+    sleep(span).await;
 }
 
-impl hyper::body::Body for AnswerBody {
-    type Data = Bytes;
-    type Error = axum::Error;
+/// What HTTP is spoken on.
+pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
+impl<W: AsyncRead + AsyncWrite + Unpin + Send> Transport for W {}

@@ -17,14 +17,20 @@ use axum::response::Response;
 use hyper::{Request, body::Incoming};
 use slab::Slab;
 use tokio::{
-    net::{TcpListener, TcpStream},
     sync::Notify,
-    time::Instant,
+    time::{Instant, sleep},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::Service;
 
-use super::{connection::serve, descriptors, link::Link};
+use super::{
+    connection::serve,
+    descriptors,
+    link::{Link, Phase, Times},
+    listener::Listener,
+    socket::Socket,
+    tls::Tls,
+};
 
 /// The pause after an accept that failed, unless a connection ends before.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -34,12 +40,15 @@ const IDLE: Duration = Duration::from_millis(100);
 const SHARE: usize = 16;
 /// A shortage is over when nothing was short for so long.
 const OVER: Duration = Duration::from_secs(10);
+/// How often connections are looked at that may have been idle or slow for too long.
+const SWEEP: Duration = Duration::from_secs(1);
 
 /// All connections of one listener.
 #[derive(Clone)]
 pub struct Connections {
-    pub header_timeout: Duration,
-    pub write_timeout: Duration,
+    pub times: Times,
+    /// None without TLS.
+    pub tls: Option<Tls>,
     /// Most that are open at once.
     most: usize,
     open: TaskTracker,
@@ -55,14 +64,15 @@ struct Shared {
     links: Mutex<Slab<Arc<Link>>>,
     /// More clients want a connection than there is room for.
     crowded: AtomicBool,
+    began: Notify,
     ended: Notify,
 }
 
 impl Connections {
-    pub fn new(header_timeout: Duration, write_timeout: Duration) -> Self {
+    pub fn new(times: Times, tls: Option<Tls>) -> Self {
         Self {
-            header_timeout,
-            write_timeout,
+            times,
+            tls,
             most: descriptors::for_connections(),
             open: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -73,7 +83,34 @@ impl Connections {
 
     /// Accepts and serves until `stop`, then what has connected by then; completes when all
     /// connections have ended.
-    pub async fn serve<S>(&self, listener: TcpListener, service: S) -> io::Result<()>
+    pub async fn serve<S>(&self, listener: Listener, service: S) -> io::Result<()>
+    where
+        S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send,
+    {
+        tokio::select! {
+            served = self.accept_all(listener, service) => served,
+            never = self.sweep() => match never {},
+        }
+    }
+
+    /// Ends connections that are idle or slow for too long.
+    async fn sweep(&self) -> Infallible {
+        loop {
+            let is_empty = {
+                let links = self.lock();
+                links.iter().for_each(|(_, link)| link.check(self.times));
+                links.is_empty()
+            };
+            if is_empty {
+                self.shared.began.notified().await;
+            }
+            sleep(SWEEP).await;
+        }
+    }
+
+    async fn accept_all<S>(&self, listener: Listener, service: S) -> io::Result<()>
     where
         S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
         S: Clone + Send + Sync + 'static,
@@ -88,14 +125,10 @@ impl Connections {
             self.start(accepted, &service, &mut shortage).await;
         }
         // The runtime may not know yet of all that have connected: the socket does.
-        let listener = listener.into_std()?;
         loop {
             let accepted = match self.is_full() {
                 true => Err(descriptors::too_many()),
-                false => listener.accept().and_then(|(stream, _)| {
-                    stream.set_nonblocking(true)?;
-                    TcpStream::from_std(stream)
-                }),
+                false => listener.accept_now(),
             };
             if matches!(&accepted, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
                 break;
@@ -126,13 +159,13 @@ impl Connections {
     /// Completes so long after `abort`.
     pub async fn aborted_for(&self, span: Duration) {
         self.abort.cancelled().await;
-        tokio::time::sleep(span).await;
+        sleep(span).await;
     }
 
-    async fn accept(&self, listener: &TcpListener) -> io::Result<TcpStream> {
+    async fn accept(&self, listener: &Listener) -> io::Result<Socket> {
         match self.is_full() {
             true => Err(descriptors::too_many()),
-            false => listener.accept().await.map(|(stream, _)| stream),
+            false => listener.accept().await,
         }
     }
 
@@ -141,18 +174,20 @@ impl Connections {
     }
 
     /// Serves a connection, or makes room for the next if this one could not be accepted.
-    async fn start<S>(&self, accepted: io::Result<TcpStream>, service: &S, shortage: &mut Shortage)
+    async fn start<S>(&self, accepted: io::Result<Socket>, service: &S, shortage: &mut Shortage)
     where
         S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
         S: Clone + Send + Sync + 'static,
         S::Future: Send,
     {
         match accepted {
-            Ok(stream) => {
+            Ok(socket) => {
                 self.shared.crowded.store(false, Ordering::Relaxed);
                 shortage.ease();
-                let link = Arc::new(Link::new(stream));
+                let phase = if self.tls.is_some() { Phase::Greeting } else { Phase::Waiting };
+                let link = Arc::new(Link::new(socket, phase));
                 let place = self.lock().insert(Arc::clone(&link));
+                self.shared.began.notify_one();
                 let (all, service) = (self.clone(), service.clone());
                 self.open.spawn(async move {
                     let _place = Place { all: &all, place };
@@ -165,7 +200,7 @@ impl Connections {
                 shortage.note(&error, closed, self.count());
                 tokio::select! {
                     () = self.shared.ended.notified() => {}
-                    () = tokio::time::sleep(ACCEPT_PAUSE) => {}
+                    () = sleep(ACCEPT_PAUSE) => {}
                 }
             }
             // This one is gone again; the next may be fine.

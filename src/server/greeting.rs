@@ -1,7 +1,8 @@
 //! What the log says of a server that begins to serve: what it is, and who can reach it.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
+use super::listener::Listener;
 use crate::{
     config::{Settings, SettingsError, StoreUrl},
     job::State,
@@ -16,7 +17,7 @@ const PAGES: usize = 10;
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub async fn greet(
-    address: SocketAddr,
+    listener: &Listener,
     settings: &Settings,
     queue: &Queue,
 ) -> Result<(), SettingsError> {
@@ -27,14 +28,18 @@ pub async fn greet(
     let jobs = tokio::time::timeout(COUNT_TIMEOUT, count(queue)).await.ok().flatten();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
-        %address,
+        address = %listener,
         store,
         buckets = queue.buckets(),
         ack,
         jobs,
         "serving"
     );
-    if !address.ip().is_loopback() {
+    let address = match listener {
+        Listener::Tcp(listener) => listener.local_addr().ok(),
+        Listener::Unix(_) => None,
+    };
+    if let Some(address) = address.filter(|address| !address.ip().is_loopback()) {
         tracing::warn!(
             %address,
             "other machines can reach this server, and it asks for no password: let a \

@@ -4,10 +4,17 @@ mod connection;
 mod connections;
 mod descriptors;
 mod greeting;
+mod http1;
+mod http2;
 mod link;
+mod listener;
+mod socket;
 mod stream;
+mod tls;
+mod wire;
 
 use std::{
+    convert::Infallible,
     future::Future,
     sync::{
         Arc,
@@ -15,13 +22,17 @@ use std::{
     },
 };
 
-use tokio::net::TcpListener;
 use tower::Layer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
 
-pub use self::descriptors::raise_limit;
+pub use self::{
+    descriptors::raise_limit,
+    listener::{Listener, UnixSocket},
+};
 
-pub(crate) use self::connections::Connections;
+pub(crate) use self::{connections::Connections, link::Times};
+
+use self::tls::Tls;
 use crate::{
     config::{Settings, SettingsError, StoreUrl},
     http::{App, Memory, router},
@@ -53,11 +64,13 @@ pub enum StartError {
 /// # Errors
 /// The store cannot be opened. Once this serves, nothing ends it but `shutdown`.
 pub async fn run(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     settings: Settings,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     tokio::pin!(shutdown);
+    let listener = listener.into();
+    let tls = settings.server.tls.files()?.map(Tls::open).transpose()?;
     let store = tokio::select! {
         store = open_store(&settings) => store?,
         () = &mut shutdown => return Ok(()), // there is nothing to finish
@@ -74,13 +87,17 @@ pub async fn run(
     let service = body_deadline.layer(router(app));
 
     let times = &settings.server;
-    let connections = Connections::new(times.header_timeout.into(), times.write_timeout.into());
-    if let Ok(address) = listener.local_addr() {
-        greeting::greet(address, &settings, &queue).await?;
-    }
+    let times = Times {
+        header: times.header_timeout.into(),
+        idle: times.header_timeout.into(),
+        write: times.write_timeout.into(),
+    };
+    let connections = Connections::new(times, tls.clone().filter(|_| listener.is_tcp()));
+    greeting::greet(&listener, &settings, &queue).await?;
     let mut serving = std::pin::pin!(connections.serve(listener, service));
     tokio::select! {
         ended = serving.as_mut() => ended?,
+        never = follow_files(tls.as_ref()) => match never {},
         () = &mut shutdown => {}
     }
     tracing::info!("shutting down");
@@ -96,6 +113,13 @@ pub async fn run(
     }
     queue.stop().await;
     Ok(())
+}
+
+async fn follow_files(tls: Option<&Tls>) -> Infallible {
+    match tls {
+        Some(tls) => tls.follow_files().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Opens the store that the settings name.

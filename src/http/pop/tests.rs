@@ -34,7 +34,7 @@ async fn answer(handed: PendingDelivery) -> (HandedBody, TcpStream) {
     let address = listener.local_addr().expect("it is bound");
     let client = TcpStream::connect(address).await.expect("connected");
     let (server, _) = listener.accept().await.expect("accepted");
-    let peer = Peer::new(Arc::new(server));
+    let peer = Peer::new(Arc::new(server), None, false);
     (HandedBody { json: Some(Bytes::from("{}")), handed: Some(handed), peer }, client)
 }
 

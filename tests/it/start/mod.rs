@@ -7,6 +7,7 @@ mod connections;
 mod damaged;
 mod docs;
 mod doctor;
+mod https;
 mod logs;
 mod memory;
 mod moving;
@@ -17,6 +18,7 @@ mod settings;
 mod signals;
 mod store_urls;
 mod tls;
+mod unix_socket;
 mod waiting_for_redis;
 
 /// Runs the program to its end; it waits for no store.

@@ -124,6 +124,8 @@ fn settings_that_are_unknown_or_out_of_range() {
         ("[limits]\nrequest_bytes = 1\n", "limits.request_bytes"),
         ("[limits]\nmemory_bytes = 33554431\n", "limits.memory_bytes"),
         ("[server]\nwrite_timeout = \"1ms\"\n", "server.write_timeout"),
+        ("[server]\nunix_socket_mode = \"660\"\n", "server.unix_socket_mode"),
+        ("[server]\nunix_socket_mode = 0o660\n", "server.unix_socket_mode"),
         ("[log]\nfilter = \"a=b=c\"\n", "log.filter"),
         ("[log]\nformat = \"xml\"\n", "format"),
         ("nonsense", "TOML"),

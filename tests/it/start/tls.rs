@@ -17,19 +17,19 @@ use crate::{
 };
 
 /// Who signs certificates; its own is in the file `<name>.pem` of a place.
-struct Authority {
-    file: String,
+pub struct Authority {
+    pub file: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 /// Files of a certificate and its key.
-struct Files {
-    cert: String,
-    key: String,
+pub struct Files {
+    pub cert: String,
+    pub key: String,
 }
 
 impl Authority {
-    fn new(place: &Place, name: &str) -> Self {
+    pub fn new(place: &Place, name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -41,10 +41,21 @@ impl Authority {
     }
 
     /// A certificate for a host.
-    fn sign(&self, place: &Place, host: &str) -> Files {
+    pub fn sign(&self, place: &Place, host: &str) -> Files {
+        self.sign_with(place, host, |_| {})
+    }
+
+    /// The same, for other times, say.
+    pub fn sign_with(
+        &self,
+        place: &Place,
+        host: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Files {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec![host.to_owned()]).expect("parameters");
         params.distinguished_name.push(DnType::CommonName, host);
+        change(&mut params);
         let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
         let name = free_port(); // a number that no other has
         Files {
@@ -64,7 +75,7 @@ impl Files {
     }
 
     /// As our settings take them.
-    fn settings(&self) -> String {
+    pub fn settings(&self) -> String {
         format!("cert_file = \"{}\"\nkey_file = \"{}\"\n", self.cert, self.key)
     }
 }

@@ -1,0 +1,208 @@
+//! HTTP/1.1 on one connection.
+//!
+//! Hyper reads requests and writes answers. What it leaves out is here: an answer to what is no
+//! request, an end that no answer is lost by, and the end of all connections when the server stops.
+
+use std::{
+    convert::Infallible,
+    io::ErrorKind,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING},
+    response::Response,
+};
+use hyper::{
+    Request,
+    body::{Frame, Incoming, SizeHint},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::AsyncWriteExt,
+    time::{sleep, timeout},
+};
+use tower::{Service, ServiceExt};
+
+use super::{
+    connection::{LAST_WORDS, Transport},
+    connections::Connections,
+    link::{Answering, End, Link, Phase},
+    stream::Stream,
+};
+use crate::http::{Farewell, Peer};
+
+/// The most that a head may have, and that hyper holds of a body before its handler takes it.
+const BUFFER: usize = 64 << 10;
+/// How long a client may pause that sends on after its answer, and how much it may send. It is
+/// read and thrown away: closing before would make the kernel reset the connection, and the answer
+/// would be lost on its way.
+const LINGER: Duration = Duration::from_secs(1);
+const THROWN_AWAY: usize = 64 << 20;
+
+/// Serves a connection until it is closed, by either side.
+pub async fn serve<W, S>(
+    all: &Connections,
+    link: Arc<Link>,
+    wire: W,
+    is_encrypted: bool,
+    service: S,
+) where
+    W: Transport,
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send,
+{
+    let peer = Peer::new(link.socket.clone(), link.socket.address(), is_encrypted);
+    let answer = service_fn(|mut request: Request<Incoming>| {
+        link.begin_request();
+        // Of a length beside it, hyper has taken no notice. Had a proxy, it would see another end of
+        // this request, and what follows might be taken for the next one.
+        let is_last = request.headers().contains_key(TRANSFER_ENCODING);
+        request.extensions_mut().insert(peer.clone());
+        let answer = service.clone().oneshot(request);
+        let answering = Answering(Arc::clone(&link));
+        async move {
+            let mut response = answer.await?;
+            if is_last || all.wants_connections_closed() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response.map(|body| AnswerBody { body, _answering: answering }))
+        }
+    });
+    let mut stream = Stream { wire, link: Arc::clone(&link) };
+    let connection = http1::Builder::new()
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(&mut stream), answer);
+    let farewell = tokio::select! {
+        ended = connection => match ended {
+            Ok(()) => None,
+            Err(error) => {
+                tracing::debug!(%error, "a connection broke off");
+                refusal(&error, &link)
+            }
+        },
+        last = close_when_not_needed(all, &link) => match last {
+            None => return,
+            last => last,
+        },
+    };
+    tokio::select! {
+        () = close(&mut stream.wire, &link, farewell, all.times.write) => {}
+        () = all.aborted_for(LINGER) => {}
+    }
+}
+
+/// Tells a client that speaks no TLS where it has to.
+pub async fn refuse_plain<W: Transport>(all: &Connections, link: &Link, mut wire: W) {
+    tokio::select! {
+        () = close(&mut wire, link, Some(Farewell::NoTls), all.times.write) => {}
+        () = all.aborted_for(LINGER) => {}
+    }
+}
+
+/// What to answer when hyper gives a connection up that has no request in flight.
+fn refusal(error: &hyper::Error, link: &Link) -> Option<Farewell> {
+    let status = link.refused();
+    match link.phase() {
+        Phase::Waiting | Phase::Reading if error.is_parse() => {
+            Some(Farewell::Unreadable { status })
+        }
+        Phase::Reading if error.is_incomplete_message() => Some(Farewell::Unreadable { status }),
+        _ => None,
+    }
+}
+
+/// Completes when the connection is to be closed although it has not ended; what its client is told,
+/// if anything.
+async fn close_when_not_needed(all: &Connections, link: &Link) -> Option<Farewell> {
+    tokio::select! {
+        () = all.stop.cancelled() => {}
+        end = link.ending() => return (end == End::TooSlow).then_some(Farewell::TooSlow),
+    }
+    loop {
+        let idle = link.idle_since().map_or(Duration::ZERO, |since| since.elapsed());
+        if idle >= LAST_WORDS && link.is_quiet() {
+            return None;
+        }
+        if idle >= LAST_WORDS && link.phase() == Phase::Reading {
+            return Some(Farewell::Stopping { handled: false });
+        }
+        let rest = LAST_WORDS.saturating_sub(idle).max(Duration::from_millis(1));
+        tokio::select! {
+            () = sleep(rest) => {}
+            () = all.abort.cancelled() => {
+                let handled = link.phase() == Phase::Handling;
+                return handled.then_some(Farewell::Stopping { handled });
+            }
+        }
+    }
+}
+
+/// Says farewell, ends the sending side, and reads on until the client has ended its own.
+async fn close<W: Transport>(
+    wire: &mut W,
+    link: &Link,
+    farewell: Option<Farewell>,
+    write_timeout: Duration,
+) {
+    let text = farewell.map(Farewell::text).unwrap_or_default();
+    let written = async {
+        wire.write_all(&text).await?;
+        wire.shutdown().await
+    };
+    if !matches!(timeout(write_timeout, written).await, Ok(Ok(()))) {
+        return;
+    }
+    tokio::select! {
+        _ = timeout(write_timeout, throw_away(link)) => {}
+        _ = link.ending() => {}
+    }
+}
+
+/// Reads on until the client ends its side, pauses, or has sent too much.
+async fn throw_away(link: &Link) {
+    let mut most = THROWN_AWAY;
+    while let Ok(Ok(())) = timeout(LINGER, link.socket.readable()).await {
+        // Clears the readiness of the runtime, too.
+        let more = link.socket.try_reading(|| match link.throw_away(&mut most) {
+            true => Err(ErrorKind::WouldBlock.into()),
+            false => Ok(()),
+        });
+        if more.is_ok() {
+            return;
+        }
+    }
+}
+
+/// The body of an answer. It tells when hyper has taken all of it.
+struct AnswerBody {
+    body: Body,
+    _answering: Answering,
+}
+
+impl hyper::body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,165 @@
+//! HTTP/2 on one connection: several requests at once, each in a stream.
+//!
+//! Hyper has the protocol, with bounds for what a client may open and leave open. What is here: a
+//! connection ends when it is idle, when its client takes no answers or calls off what it asks, and
+//! in order when the server stops.
+
+use std::{
+    convert::Infallible,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::header::CONNECTION,
+    response::Response,
+};
+use hyper::{
+    Request,
+    body::{Body as _, Frame, Incoming, SizeHint},
+    server::conn::http2,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::time::{Instant, sleep_until};
+use tower::{Service, ServiceExt};
+
+use super::{
+    connection::{LAST_WORDS, Transport},
+    connections::Connections,
+    link::{InFlight, Link},
+};
+use crate::http::{Farewell, Peer};
+
+/// Most requests at once on a connection.
+const STREAMS: u32 = 128;
+/// What a client may send before a handler takes it: of one request, and of all of a connection.
+const STREAM_WINDOW: u32 = 128 << 10;
+const CONNECTION_WINDOW: u32 = 256 << 10;
+/// Most bytes of a head, after decompression.
+const HEAD: u32 = 64 << 10;
+
+/// Serves a connection until it is closed, by either side.
+pub async fn serve<W, S>(all: &Connections, link: Arc<Link>, wire: W, service: S)
+where
+    W: Transport,
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send,
+{
+    let peer = Peer::new(link.socket.clone(), link.socket.address(), true);
+    let (abort, write_timeout) = (all.abort.clone(), all.times.write);
+    let answer = service_fn(|mut request: Request<Incoming>| {
+        let in_flight = InFlight::new(&link);
+        request.extensions_mut().insert(peer.clone());
+        let answer = service.clone().oneshot(request);
+        let abort = abort.clone();
+        async move {
+            let mut response = tokio::select! {
+                answer = answer => answer?,
+                () = abort.cancelled() => Farewell::Stopping { handled: true }.response(),
+            };
+            response.headers_mut().remove(CONNECTION); // it has no such thing
+            let bytes = response.body().size_hint().lower();
+            in_flight.answered(bytes, write_timeout);
+            Ok::<_, Infallible>(
+                response.map(|body| AnswerBody { body, in_flight: Some(in_flight) }),
+            )
+        }
+    });
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(HEAD)
+        .serve_connection(TokioIo::new(wire), answer);
+    let mut connection = pin!(connection);
+    let crowded = tokio::select! {
+        ended = connection.as_mut() => return tell(ended),
+        end = link.ending() => Some(end),
+        () = all.stop.cancelled() => None,
+    };
+    connection.as_mut().graceful_shutdown();
+    // Without a request in flight the client has a moment to confirm that it has read so.
+    let last = async {
+        if let Some(end) = crowded {
+            tracing::debug!(?end, "closing a connection");
+            return tokio::time::sleep(LAST_WORDS).await;
+        }
+        tokio::select! {
+            () = idle_for(&link, LAST_WORDS) => {}
+            () = all.aborted_for(LAST_WORDS) => {}
+        }
+    };
+    tokio::select! {
+        ended = connection => tell(ended),
+        () = last => {}
+    }
+}
+
+fn tell(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+/// Completes when there has been no request in flight for so long.
+async fn idle_for(link: &Link, span: Duration) {
+    loop {
+        let since = link.idle_since().unwrap_or_else(Instant::now);
+        if since.elapsed() >= span {
+            return;
+        }
+        sleep_until(since + span).await;
+    }
+}
+
+/// The body of an answer. The request is in flight until the last bytes of it are written.
+struct AnswerBody {
+    body: Body,
+    in_flight: Option<InFlight>,
+}
+
+/// The last bytes of an answer; hyper drops them when they are written, or will never be.
+struct Last {
+    bytes: Bytes,
+    _in_flight: InFlight,
+}
+
+impl AsRef<[u8]> for Last {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl hyper::body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let is_last = self.body.is_end_stream();
+        Poll::Ready(frame.map(|frame| {
+            frame.map(|frame| {
+                frame.map_data(|bytes| match self.in_flight.take_if(|_| is_last) {
+                    Some(in_flight) => Bytes::from_owner(Last { bytes, _in_flight: in_flight }),
+                    None => bytes,
+                })
+            })
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,172 @@
+//! Where connections come in: a TCP port, or a Unix socket.
+
+use std::{
+    fmt, fs,
+    io::{self, ErrorKind},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::{FileTypeExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{FlockOperation, Mode, OFlags},
+    process::umask,
+};
+use socket2::{Domain, SockAddr, SockRef, Type};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use super::socket::Socket;
+use crate::config::{Listen, SocketMode};
+
+/// Takes connections.
+#[derive(Debug)]
+pub enum Listener {
+    /// On a port.
+    Tcp(TcpListener),
+    /// On a socket in the file system.
+    Unix(UnixSocket),
+}
+
+/// A Unix socket and its file, which goes with it.
+#[derive(Debug)]
+pub struct UnixSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Device and number of the file.
+    file: (u64, u64),
+}
+
+impl Listener {
+    /// Listens on the first address of a host that this machine has, or makes a Unix socket.
+    ///
+    /// # Errors
+    /// None of its addresses can be used; the path has something else than a socket, or one at which
+    /// a server listens.
+    pub async fn bind(on: &Listen, mode: SocketMode) -> io::Result<Self> {
+        if let Listen::Unix(path) = on {
+            return UnixSocket::bind(path, mode).map(Self::Unix);
+        }
+        let mut not_here = io::Error::from(ErrorKind::AddrNotAvailable);
+        for address in on.addresses()? {
+            match TcpListener::bind(address).await {
+                Ok(listener) => return Ok(Self::Tcp(listener)),
+                // A name may have an IPv6 address where there is no IPv6.
+                Err(cause) if cause.kind() == ErrorKind::AddrNotAvailable => not_here = cause,
+                Err(cause) => return Err(cause),
+            }
+        }
+        Err(not_here)
+    }
+
+    /// The next connection.
+    pub async fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(listener) => Ok(Socket::Tcp(listener.accept().await?.0)),
+            Self::Unix(socket) => Ok(Socket::Unix(socket.listener.accept().await?.0)),
+        }
+    }
+
+    /// One that the kernel has, although the runtime may not know it yet; else `WouldBlock`.
+    pub fn accept_now(&self) -> io::Result<Socket> {
+        let (socket, _) = SockRef::from(self).accept()?;
+        socket.set_nonblocking(true)?;
+        let socket = OwnedFd::from(socket);
+        Ok(match self {
+            Self::Tcp(_) => Socket::Tcp(TcpStream::from_std(socket.into())?),
+            Self::Unix(_) => Socket::Unix(UnixStream::from_std(socket.into())?),
+        })
+    }
+
+    /// Whether connections come over a network, and may be encrypted.
+    pub fn is_tcp(&self) -> bool {
+        matches!(self, Self::Tcp(_))
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self::Tcp(listener)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(socket) => socket.listener.as_fd(),
+        }
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(listener) => match listener.local_addr() {
+                Ok(address) => address.fmt(f),
+                Err(_) => f.write_str("?"),
+            },
+            Self::Unix(socket) => write!(f, "unix:{}", socket.path.display()),
+        }
+    }
+}
+
+impl UnixSocket {
+    fn bind(path: &Path, mode: SocketMode) -> io::Result<Self> {
+        let _alone = lock_folder(path)?;
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(file) if !file.file_type().is_socket() => {
+                return Err(io::Error::other("there is a file that is no socket"));
+            }
+            Ok(_) if has_server(path)? => {
+                return Err(io::Error::other("another server listens there"));
+            }
+            // Its server has ended without removing it.
+            Ok(_) => fs::remove_file(path)?,
+        }
+        // The file has its mode from the beginning: a change afterwards would come too late.
+        let before = umask(Mode::from_bits_truncate(!mode.bits() & 0o777));
+        let bound = UnixListener::bind(path);
+        umask(before);
+        let (listener, file) = (bound?, fs::symlink_metadata(path)?);
+        Ok(Self { listener, path: path.to_owned(), file: (file.dev(), file.ino()) })
+    }
+}
+
+impl Drop for UnixSocket {
+    fn drop(&mut self) {
+        let Ok(_alone) = lock_folder(&self.path) else { return };
+        // Another server may have one of its own there by now.
+        let now = fs::symlink_metadata(&self.path).map(|file| (file.dev(), file.ino()));
+        if now.is_ok_and(|now| now == self.file)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(%error, path = %self.path.display(), "failed to remove the socket");
+        }
+    }
+}
+
+/// No other server looks at the path meanwhile, or changes what is there.
+fn lock_folder(path: &Path) -> io::Result<OwnedFd> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+    rustix::fs::flock(&folder, FlockOperation::LockExclusive)?;
+    Ok(folder)
+}
+
+/// Whether a server listens at the socket.
+fn has_server(path: &Path) -> io::Result<bool> {
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&SockAddr::unix(path)?) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true), // it has much to do
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(false),
+        Err(error) => Err(error),
+    }
+}

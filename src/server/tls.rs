@@ -1,0 +1,209 @@
+//! TLS towards clients: 1.2 and 1.3, by files that may be replaced while the server runs.
+
+use std::{
+    path::Path,
+    sync::{Arc, RwLock},
+    time::Duration,
+};
+
+use rustls::{
+    CertificateError, Error, RootCertStore, ServerConfig,
+    client::verify_server_cert_signed_by_trust_anchor,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    server::{ParsedCertificate, WebPkiClientVerifier},
+};
+use tokio::time::{Instant, sleep};
+
+use super::socket::Socket;
+use crate::{
+    config::{SettingsError, TlsFiles},
+    store::Clock,
+};
+
+/// How a client says in TLS that it would speak HTTP/2.
+pub const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+/// How often the files are read again.
+const RELOAD: Duration = Duration::from_secs(1);
+/// How often the log is told that new files cannot be used.
+const REMIND: Duration = Duration::from_secs(3600);
+/// What the first byte of TLS is: a handshake.
+const HANDSHAKE: u8 = 22;
+
+/// What new connections get.
+#[derive(Clone)]
+pub struct Tls(Arc<Inner>);
+
+struct Inner {
+    files: TlsFiles,
+    config: RwLock<Arc<ServerConfig>>,
+    /// What the files had when `config` was made of them.
+    loaded: Contents,
+}
+
+/// What the files have.
+#[derive(Clone, PartialEq, Eq)]
+struct Contents {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One of them cannot be used; it names the setting.
+    pub fn open(files: TlsFiles) -> Result<Self, SettingsError> {
+        let loaded = Contents::read(&files)?;
+        let config = RwLock::new(Arc::new(loaded.config(&files)?));
+        Ok(Self(Arc::new(Inner { files, config, loaded })))
+    }
+
+    /// For the next connection.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        let config = self.0.config.read().expect("no thread panics while holding this lock");
+        Arc::clone(&config)
+    }
+
+    /// Takes up what the files have, whenever that changes; those that cannot be used change
+    /// nothing.
+    pub async fn follow_files(&self) -> std::convert::Infallible {
+        let Inner { files, config, loaded } = &*self.0;
+        let mut tried: Result<Contents, String> = Ok(loaded.clone());
+        let mut seen = None;
+        let mut told: Option<Instant> = None;
+        loop {
+            sleep(RELOAD).await;
+            let read = Contents::read(files);
+            let now = read.as_ref().map(Clone::clone).map_err(ToString::to_string);
+            // One file is replaced before the other: both count when they have been so for a while.
+            let is_settled = seen.as_ref() == Some(&now);
+            seen = Some(now.clone());
+            let is_due = told.is_some_and(|at| at.elapsed() >= REMIND);
+            if !is_settled || (now == tried && !is_due) {
+                continue;
+            }
+            match read.and_then(|now| now.config(files)) {
+                Ok(new) => {
+                    *config.write().expect("no thread panics while holding this lock") =
+                        Arc::new(new);
+                    told = None;
+                    tracing::info!(cert_file = %files.cert.display(), "new TLS files are in use");
+                }
+                Err(error) => {
+                    told = Some(Instant::now());
+                    tracing::warn!(%error, "new TLS files cannot be used; the last ones go on");
+                }
+            }
+            tried = now;
+        }
+    }
+}
+
+impl Contents {
+    fn read(files: &TlsFiles) -> Result<Self, SettingsError> {
+        Ok(Self {
+            cert: read(CERT, &files.cert)?,
+            key: read(KEY, &files.key)?,
+            client_ca: files.client_ca.as_deref().map(|path| read(CLIENT_CA, path)).transpose()?,
+        })
+    }
+
+    fn config(&self, files: &TlsFiles) -> Result<ServerConfig, SettingsError> {
+        let chain = certificates(CERT, &files.cert, &self.cert)?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key)
+            .map_err(|why| unusable(KEY, "must name a private key (PEM)", &files.key, why))?;
+        in_force(&chain)
+            .map_err(|why| unusable(CERT, "must name a certificate in force", &files.cert, why))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+            .map_err(|why| unusable(CERT, "must be of use for TLS", &files.cert, why))?;
+        let config = match (&self.client_ca, &files.client_ca) {
+            (Some(pem), Some(path)) => {
+                let mut roots = RootCertStore::empty();
+                for ca in certificates(CLIENT_CA, path, pem)? {
+                    roots.add(ca).map_err(|why| unusable(CLIENT_CA, CERTIFICATES, path, why))?;
+                }
+                let verifier = WebPkiClientVerifier::builder_with_provider(
+                    Arc::new(roots),
+                    Arc::new(ring::default_provider()),
+                );
+                let verifier = verifier.build();
+                config.with_client_cert_verifier(
+                    verifier.map_err(|why| unusable(CLIENT_CA, CERTIFICATES, path, why))?,
+                )
+            }
+            _ => config.with_no_client_auth(),
+        };
+        let mut config = config.with_single_cert(chain, key).map_err(|why| {
+            unusable(KEY, "must name the key of server.tls.cert_file", &files.key, why)
+        })?;
+        config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+        Ok(config)
+    }
+}
+
+const CERT: &str = "server.tls.cert_file";
+const KEY: &str = "server.tls.key_file";
+const CLIENT_CA: &str = "server.tls.client_ca_file";
+const CERTIFICATES: &str = "must name certificates (PEM)";
+
+fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, SettingsError> {
+    std::fs::read(path).map_err(|why| unusable(key, "must name a file that can be read", path, why))
+}
+
+fn certificates(
+    key: &'static str,
+    path: &Path,
+    pem: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let all = all.map_err(|why| unusable(key, CERTIFICATES, path, why))?;
+    match all.is_empty() {
+        true => Err(unusable(key, CERTIFICATES, path, "there is none in it")),
+        false => Ok(all),
+    }
+}
+
+/// Refuses a certificate that no client would take by its dates. They are looked at before anything
+/// else, so that no authority is needed to ask.
+fn in_force(chain: &[CertificateDer<'_>]) -> Result<(), Error> {
+    let Some(cert) = chain.first() else { return Ok(()) };
+    let now = Duration::from_millis(Clock::Own.now().floor.get());
+    let checked = verify_server_cert_signed_by_trust_anchor(
+        &ParsedCertificate::try_from(cert)?,
+        &RootCertStore::empty(),
+        &[],
+        UnixTime::since_unix_epoch(now),
+        ring::default_provider().signature_verification_algorithms.all,
+    );
+    use CertificateError as Why;
+    match checked {
+        Err(
+            error @ Error::InvalidCertificate(
+                Why::Expired
+                | Why::ExpiredContext { .. }
+                | Why::NotValidYet
+                | Why::NotValidYetContext { .. },
+            ),
+        ) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn unusable(
+    key: &'static str,
+    allowed: &str,
+    path: &Path,
+    cause: impl std::fmt::Display,
+) -> SettingsError {
+    let given = format!("{} ({cause})", path.display());
+    SettingsError::Value { key, allowed: allowed.to_owned(), given }
+}
+
+/// Whether what comes first on a connection is TLS, or nothing; waits for it.
+pub async fn begins(socket: &Socket) -> bool {
+    !matches!(socket.first_byte().await, Ok(Some(byte)) if byte != HANDSHAKE)
+}

@@ -1,0 +1,111 @@
+//! The bytes of a connection as they go over the network: encrypted, if the connection is.
+
+use std::{
+    future::Future,
+    io::{self, ErrorKind, IoSlice},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Sleep, sleep},
+};
+
+use super::socket::Socket;
+
+/// Reads and writes a socket, and gives a client up that takes nothing.
+pub struct Wire {
+    socket: Arc<Socket>,
+    /// How long a client may leave an answer unread.
+    write_timeout: Duration,
+    /// Runs while the client takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Wire {
+    pub fn new(socket: Arc<Socket>, write_timeout: Duration) -> Self {
+        Self { socket, write_timeout, stalled: None }
+    }
+
+    /// Tries until the socket is ready for `act`, as its readiness may be out of date.
+    fn write_with(
+        &mut self,
+        context: &mut Context<'_>,
+        act: impl Fn(&Socket) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.socket.poll_write_ready(context) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => return self.stall(context),
+            }
+            match act(&self.socket) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => {
+                    self.stalled = None;
+                    return Poll::Ready(done);
+                }
+            }
+        }
+    }
+
+    /// The client takes nothing for now: it has until the deadline to take something.
+    fn stall(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let timeout = self.write_timeout;
+        let deadline = self.stalled.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        ready!(deadline.as_mut().poll(context));
+        tracing::debug!("a client does not read its answer (server.write_timeout)");
+        // What the kernel still holds for this client goes with the connection.
+        socket2::SockRef::from(&*self.socket).set_linger(Some(Duration::ZERO))?;
+        Poll::Ready(Err(ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.socket.poll_read_ready(context))?;
+            match self.socket.try_read_buf(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read.map(drop)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.write_with(context, |socket| socket.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.write_with(context, |socket| socket.try_write_vectored(slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends the sending side; the socket stays open.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(socket2::SockRef::from(&*self.socket).shutdown(std::net::Shutdown::Write))
+    }
+}

@@ -1,0 +1,292 @@
+//! TLS towards clients: what is spoken, who may connect, and new certificates while the server runs.
+
+use std::{
+    fs,
+    process::{Command, Output},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rcgen::{CertificateParams, date_time_ymd};
+use serde_json::{Value, json};
+
+use crate::{
+    start::{
+        connections::ask,
+        outputs::{Logged, Place, text},
+        tls::{Authority, Files},
+    },
+    support::process::program,
+};
+
+/// `[server.tls]` with these files and more lines.
+pub fn https(files: &Files, more: &str) -> String {
+    format!("[server.tls]\n{}{more}\n", files.settings())
+}
+
+/// Where a server listens, without the scheme.
+pub fn address(server: &Logged) -> String {
+    server.base.trim_start_matches("http://").to_owned()
+}
+
+/// What curl gets.
+pub struct Curl {
+    url: String,
+    ca: String,
+}
+
+impl Curl {
+    pub fn new(server: &Logged, authority: &Authority) -> Self {
+        Self { url: format!("https://{}", address(server)), ca: authority.file.clone() }
+    }
+
+    fn run(&self, path: &str, arguments: &[&str]) -> Output {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-m", "30", "--cacert", &self.ca, "-w", "\n%{http_version} %{http_code}"]);
+        curl.args(arguments).arg(format!("{}{path}", self.url)).output().expect("curl runs")
+    }
+
+    /// The version of HTTP with the status, and the body of an answer.
+    #[track_caller]
+    pub fn get(&self, path: &str, arguments: &[&str]) -> (String, Value) {
+        let output = self.run(path, arguments);
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{path} {arguments:?}: {said} {:?}", output.status);
+        let (body, last) = said.rsplit_once('\n').expect("two lines");
+        (last.to_owned(), serde_json::from_str(body).unwrap_or_default())
+    }
+
+    /// Whether there is no answer, as TLS does not begin.
+    fn is_refused(&self, arguments: &[&str]) -> bool {
+        // 35: no TLS; 55, 56: an alert came instead of the answer.
+        let code = self.run("/healthz", arguments).status.code();
+        assert!([Some(0), Some(35), Some(55), Some(56)].contains(&code), "{code:?}");
+        code != Some(0)
+    }
+}
+
+#[test]
+fn jobs_go_through_by_http_1_and_2_over_tls() {
+    let place = Place::new();
+    let authority = Authority::new(&place, "ours");
+    let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
+    let curl = Curl::new(&server, &authority);
+    for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
+        let body = "x".repeat(200_000);
+        let put = place.file("put.json", &json!({"topic": "t", "body": body}).to_string());
+        let (status, job) = curl.get("/jobs", &[flag, "-d", &format!("@{put}")]);
+        assert_eq!(status, format!("{version} 201"), "{job}");
+        let (status, popped) = curl.get("/topics/t/pop", &[flag]);
+        assert_eq!((status, &popped["jobs"][0]["id"]), (format!("{version} 200"), &job["id"]));
+        assert_eq!(popped["jobs"][0]["body"], body);
+        let finish = format!(
+            "/jobs/{}/finish?reservation={}",
+            job["id"].as_str().expect("an id"),
+            popped["jobs"][0]["reservation"].as_str().expect("a token")
+        );
+        let (status, _) = curl.get(&finish, &[flag, "-X", "POST"]);
+        assert_eq!(status, format!("{version} 204"));
+        let (status, problem) = curl.get("/nowhere", &[flag]);
+        assert_eq!(
+            (status, &problem["code"]),
+            (format!("{version} 404"), &"route_not_found".into())
+        );
+    }
+    let plain = ask(&address(&server), b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    let plain = plain.expect("an answer");
+    assert_eq!(plain.status, 400);
+    assert!(plain.json()["detail"].as_str().expect("text").contains("https://"), "{}", plain.head);
+    let health = health(&place, &server);
+    assert_eq!((health.status.code(), text(&health.stderr)), (Some(0), String::new()));
+}
+
+/// `delay-queue health` with the settings of a server.
+fn health(place: &Place, server: &Logged) -> Output {
+    let file = place.path().join("logged.toml").display().to_string();
+    let arguments = ["--config", &file, "--listen", &address(server), "health"];
+    program(place.path(), &arguments).output().expect("the program runs")
+}
+
+/// Whether openssl begins TLS with the server, and what it says.
+fn handshake(server: &Logged, arguments: &[&str]) -> (bool, String) {
+    let mut openssl = Command::new("openssl");
+    openssl.args(["s_client", "-connect", &address(server), "-brief"]).args(arguments);
+    let output = openssl.stdin(std::process::Stdio::null()).output().expect("openssl runs");
+    let said = text(&output.stdout) + &text(&output.stderr);
+    (said.contains("CONNECTION ESTABLISHED"), said)
+}
+
+#[test]
+fn only_tls_1_2_and_1_3_with_sound_suites_are_spoken() {
+    let place = Place::new();
+    let authority = Authority::new(&place, "ours");
+    let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
+    const ALL: &str = "ALL:eNULL:@SECLEVEL=0";
+    for (version, is_spoken) in
+        [("-tls1_2", true), ("-tls1_3", true), ("-tls1", false), ("-tls1_1", false)]
+    {
+        let (spoken, said) = handshake(&server, &[version, "-cipher", ALL]);
+        assert_eq!(spoken, is_spoken, "{version}: {said}");
+    }
+    let suites = Command::new("openssl").args(["ciphers", "-tls1_2", ALL]).output();
+    let suites = text(&suites.expect("openssl runs").stdout);
+    let suites: Vec<&str> = suites.trim().split(':').filter(|s| !s.starts_with("TLS_")).collect();
+    assert!(suites.len() > 50, "{suites:?}");
+    let taken: Vec<&str> = suites
+        .into_iter()
+        .filter(|suite| {
+            let cipher = format!("{suite}:@SECLEVEL=0");
+            handshake(&server, &["-tls1_2", "-cipher", &cipher]).0
+        })
+        .collect();
+    let is_sound = |suite: &&str| {
+        suite.starts_with("ECDHE-")
+            && (suite.ends_with("-GCM-SHA256")
+                || suite.ends_with("-GCM-SHA384")
+                || suite.ends_with("-CHACHA20-POLY1305"))
+    };
+    assert!(!taken.is_empty() && taken.iter().all(|suite| is_sound(suite)), "{taken:?}");
+    let (_, said) = handshake(&server, &["-tls1_2"]);
+    assert!(said.contains("Signature type: ECDSA"), "{said}");
+    let (_, said) = handshake(&server, &["-tls1_3", "-groups", "X25519"]);
+    assert!(said.contains("X25519"), "{said}");
+}
+
+#[test]
+fn only_clients_with_a_certificate_of_the_authority_may_connect_where_one_is_named() {
+    let place = Place::new();
+    let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
+    let client_ca = format!("client_ca_file = \"{}\"", ours.file);
+    let server = Logged::start(&place, &https(&others.sign(&place, "127.0.0.1"), &client_ca));
+    let curl = Curl::new(&server, &others);
+    let (known, unknown) = (ours.sign(&place, "client"), others.sign(&place, "client"));
+    for flag in ["--http1.1", "--http2"] {
+        let shown =
+            |files: &Files| [flag, "--cert", &files.cert, "--key", &files.key].map(str::to_owned);
+        let (known, unknown) = (shown(&known), shown(&unknown));
+        assert!(!curl.is_refused(&known.each_ref().map(String::as_str)));
+        assert!(curl.is_refused(&unknown.each_ref().map(String::as_str)));
+        assert!(curl.is_refused(&[flag]));
+    }
+    assert_eq!(health(&place, &server).status.code(), Some(0), "it lives");
+}
+
+#[test]
+fn files_that_cannot_be_used_for_tls_are_refused_by_the_name_of_their_setting() {
+    let place = Place::new();
+    let authority = Authority::new(&place, "ours");
+    let (one, other) = (authority.sign(&place, "127.0.0.1"), authority.sign(&place, "127.0.0.1"));
+    let dated = |from: i32, until: i32| {
+        authority.sign_with(&place, "127.0.0.1", |params: &mut CertificateParams| {
+            params.not_before = date_time_ymd(from, 1, 1);
+            params.not_after = date_time_ymd(until, 1, 1);
+        })
+    };
+    let no_pem = place.file("no.pem", "nothing\n");
+    let pair = |cert: &str, key: &str| {
+        format!("[server.tls]\ncert_file = \"{cert}\"\nkey_file = \"{key}\"\n")
+    };
+    let client_ca = |file: &str| https(&one, &format!("client_ca_file = \"{file}\""));
+    let (expired, early) = (dated(2001, 2002), dated(2400, 2401));
+    let refused = |settings: &str, words: &[&str]| {
+        place.refused(settings, words);
+    };
+    refused(
+        &pair(&one.cert, &other.key),
+        &["server.tls.key_file", "server.tls.cert_file", &other.key],
+    );
+    refused(&https(&expired, ""), &["server.tls.cert_file", "in force", &expired.cert]);
+    refused(&https(&early, ""), &["server.tls.cert_file", "in force", &early.cert]);
+    refused(&pair("nowhere.pem", &one.key), &["server.tls.cert_file", "nowhere.pem"]);
+    refused(&pair(&one.cert, "nowhere.key"), &["server.tls.key_file", "nowhere.key"]);
+    refused(&pair(&no_pem, &one.key), &["server.tls.cert_file", "no.pem"]);
+    refused(&pair(&one.cert, &no_pem), &["server.tls.key_file", "no.pem"]);
+    refused(&client_ca(&no_pem), &["server.tls.client_ca_file", "no.pem"]);
+    let alone = |key: &str| format!("[server.tls]\n{key} = \"{}\"\n", one.cert);
+    refused(&alone("cert_file"), &["server.tls.key_file", "both or none"]);
+    refused(&alone("client_ca_file"), &["server.tls.client_ca_file"]);
+}
+
+/// Asks for `/healthz` on ever new connections, by both versions of HTTP, until told to stop; how
+/// often, and what went wrong.
+fn ask_on(
+    curl: Arc<Curl>,
+    flag: &'static str,
+    stop: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    while !stop.load(Ordering::SeqCst) {
+        // Two requests on each connection.
+        let again = format!("{}/healthz", curl.url);
+        let output = curl.run("/healthz", &[flag, &again]);
+        if !output.status.success() || text(&output.stdout).matches(" 200").count() != 2 {
+            wrong.push(format!("{:?}: {}", output.status, text(&output.stdout)));
+        }
+        asked.fetch_add(2, Ordering::SeqCst);
+    }
+    wrong
+}
+
+/// The serial number of the certificate that the server shows.
+fn shown(server: &Logged) -> String {
+    let script = format!(
+        "openssl s_client -connect {} < /dev/null 2> /dev/null | openssl x509 -noout -serial",
+        address(server)
+    );
+    let output = Command::new("bash").args(["-c", &script]).output().expect("bash runs");
+    text(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn new_certificates_are_in_use_under_load_without_a_failed_request_and_bad_ones_never() {
+    let place = Place::new();
+    let authority = Authority::new(&place, "ours");
+    let sign = || authority.sign(&place, "127.0.0.1");
+    let files = sign();
+    let server = Logged::start(&place, &https(&files, ""));
+    let curl = Arc::new(Curl::new(&server, &authority));
+    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<_> = ["--http1.1", "--http2"]
+        .into_iter()
+        .map(|flag| {
+            let (curl, stop, asked) = (Arc::clone(&curl), Arc::clone(&stop), Arc::clone(&asked));
+            thread::spawn(move || ask_on(curl, flag, stop, asked))
+        })
+        .collect();
+    let wait_for_another = |before: &str| {
+        let end = Instant::now() + Duration::from_secs(20);
+        while shown(&server) == before {
+            assert!(Instant::now() < end, "it goes on with {before}");
+            thread::sleep(Duration::from_millis(50)); // no event tells that it is in use
+        }
+    };
+    // In place, one file after the other, as certbot does.
+    let (first, new) = (shown(&server), sign());
+    fs::copy(&new.cert, &files.cert).expect("copied");
+    fs::copy(&new.key, &files.key).expect("copied");
+    wait_for_another(&first);
+    assert_eq!(server.wait_for("new TLS files are in use").matches("cannot be used").count(), 0);
+
+    let (second, odd) = (shown(&server), sign());
+    fs::copy(&odd.cert, &files.cert).expect("copied");
+    let said = server.wait_for("new TLS files cannot be used");
+    assert!(said.contains("server.tls.key_file"), "{said}");
+    assert_eq!(shown(&server), second, "the last ones go on");
+    fs::remove_file(&files.cert).expect("removed");
+    server.wait_for("must name a file that can be read");
+    assert_eq!(shown(&server), second, "the last ones go on");
+    fs::copy(&odd.cert, &files.cert).expect("copied");
+    fs::copy(&odd.key, &files.key).expect("copied");
+    wait_for_another(&second);
+
+    stop.store(true, Ordering::SeqCst);
+    for client in clients {
+        assert_eq!(client.join().expect("joined"), Vec::<String>::new());
+    }
+    assert!(asked.load(Ordering::SeqCst) > 20, "{asked:?}");
+}

@@ -1,0 +1,122 @@
+//! A server that listens on a Unix socket.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::{
+        fs::{FileTypeExt, PermissionsExt},
+        net::{UnixListener, UnixStream},
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    start::outputs::{Place, one_line, text},
+    support::process::program,
+};
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const SOCKET: &str = "unix:dq.sock";
+
+fn start(place: &Place, store: &str, arguments: &[&str]) -> Server {
+    let all = [&["--listen", SOCKET, "--store", store], arguments].concat();
+    let mut command = program(place.path(), &all);
+    let server = Server(command.stderr(Stdio::null()).spawn().expect("the program runs"));
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_alive(place) {
+        assert!(Instant::now() < end, "it does not serve");
+        thread::sleep(Duration::from_millis(5)); // no event tells that it serves
+    }
+    server
+}
+
+fn is_alive(place: &Place) -> bool {
+    let health = program(place.path(), &["--listen", SOCKET, "health"]).output();
+    health.expect("the program runs").status.success()
+}
+
+fn curl(place: &Place, path: &str, arguments: &[&str]) -> Value {
+    let socket = place.path().join("dq.sock").display().to_string();
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "-m", "30", "--fail-with-body", "--unix-socket", &socket]).args(arguments);
+    let output = curl.arg(format!("http://localhost{path}")).output().expect("curl runs");
+    assert!(output.status.success(), "{}", text(&output.stdout));
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+fn stop(server: &mut Server) {
+    let kill = Command::new("kill").args(["-TERM", &server.0.id().to_string()]).status();
+    assert!(kill.expect("kill runs").success());
+    assert_eq!(server.0.wait().expect("it ends").code(), Some(0));
+}
+
+fn refused(place: &Place, words: &[&str]) {
+    let output = program(place.path(), &["--listen", SOCKET]).output().expect("the program runs");
+    one_line(&output, &[&["failed to listen on unix:dq.sock (server.listen)"], words].concat());
+}
+
+#[test]
+fn jobs_go_through_a_unix_socket_whose_file_has_its_mode_and_goes_with_the_server() {
+    let place = Place::new();
+    let socket = place.path().join("dq.sock");
+    let file = place.file("mode.toml", "[server]\nunix_socket_mode = \"0600\"\n");
+    for (arguments, mode) in [(&["--config", &file][..], 0o600), (&[], 0o660)] {
+        let mut server = start(&place, "file:./data", arguments);
+        let found = fs::metadata(&socket).expect("it is there");
+        assert_eq!(
+            (found.file_type().is_socket(), found.permissions().mode() & 0o7777),
+            (true, mode)
+        );
+        curl(&place, "/jobs", &["-d", &json!({"topic": "t", "body": 1}).to_string()]);
+        // One that hangs up while it waits gets no job.
+        let mut gone = UnixStream::connect(&socket).expect("connected");
+        gone.write_all(b"GET /topics/other/pop?wait=60s HTTP/1.1\r\nHost: x\r\n\r\n")
+            .expect("sent");
+        drop(gone);
+        let popped = curl(&place, "/topics/t/pop?wait=5s", &[]);
+        assert_eq!(popped["jobs"][0]["body"], 1);
+        stop(&mut server);
+        assert!(!socket.exists(), "the file is left behind");
+    }
+}
+
+#[test]
+fn a_socket_is_replaced_only_where_no_server_listens_and_nothing_else_is() {
+    let place = Place::new();
+    let socket = place.path().join("dq.sock");
+    let mut first = start(&place, "file:./data", &[]);
+    refused(&place, &["another server listens there"]);
+    assert!(is_alive(&place), "the first one goes on");
+    // It leaves its file behind.
+    first.0.kill().expect("the process is ours");
+    first.0.wait().expect("it ends");
+    assert!(socket.exists());
+    let mut second = start(&place, "file:./data", &[]);
+    // Somebody else's file at its place stays.
+    fs::remove_file(&socket).expect("removed");
+    let _other = UnixListener::bind(&socket).expect("bound");
+    stop(&mut second);
+    assert!(socket.exists());
+
+    fs::remove_file(&socket).expect("removed");
+    fs::write(&socket, "mine").expect("written");
+    refused(&place, &["there is a file that is no socket"]);
+    assert_eq!(fs::read_to_string(&socket).expect("text"), "mine");
+    fs::remove_file(&socket).expect("removed");
+    std::os::unix::fs::symlink(Path::new("elsewhere"), &socket).expect("a link");
+    refused(&place, &["there is a file that is no socket"]);
+}
