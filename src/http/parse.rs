@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::problem::Problem;
 
 /// Most characters of a refused value that a problem repeats.
-const SHOWN: usize = 200;
+const SHOWN: usize = 300;
 
 /// Reads a JSON object. `within` is where in the request this text stands ("" or "jobs[3]").
 pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
