@@ -97,8 +97,8 @@ async fn on_file(dir: &Path, settings: &Settings, repair: bool) -> StoreResult<R
     let mut sum = Counts::default();
     for bucket in store.buckets().all() {
         let page = TopicPage { prefix: String::new(), after: None, limit: TOPICS };
-        for (_, counts) in store.topics(bucket, page).await? {
-            sum = sum.plus(counts);
+        for (_, peek) in store.topics(bucket, page).await? {
+            sum = sum.plus(peek.counts);
         }
     }
     report.line("buckets", store.buckets().get());

@@ -13,6 +13,8 @@ use super::problem::Problem;
 pub struct Cursor<'a> {
     pub topic: &'a Topic,
     pub state: State,
+    /// Between which due times, if they are limited.
+    pub due: (Option<UnixMillis>, Option<UnixMillis>),
 }
 
 impl Cursor<'_> {
@@ -38,12 +40,14 @@ impl Cursor<'_> {
             let after = (!tie.is_empty()).then_some(Place { at, tie });
             Some(Position { bucket, after })
         };
-        let wrong = "must be one that a page of this topic and state gave";
+        let wrong = "must be one that a page of this list gave";
         parsed().ok_or_else(|| Problem::field("cursor", wrong))
     }
 
     fn checksum(&self, place: &str) -> String {
-        let text = format!("{}/{}/{place}", self.topic, self.state.name());
+        let limit = |at: Option<UnixMillis>| at.map_or_else(String::new, |at| at.get().to_string());
+        let due = format!("{}-{}", limit(self.due.0), limit(self.due.1));
+        let text = format!("{}/{}/{due}/{place}", self.topic, self.state.name());
         format!("{:08x}", crc32fast::hash(text.as_bytes()))
     }
 }

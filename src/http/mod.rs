@@ -73,6 +73,7 @@ pub fn router(app: App) -> Router {
         .route("/topics/{topic}/pause", post(topics::pause))
         .route("/topics/{topic}/resume", post(topics::resume))
         .route("/topics/{topic}/jobs", get(topics::jobs).delete(topics::purge))
+        .route("/topics/{topic}/due", get(topics::due))
         .route("/topics/{topic}/kick", post(topics::kick))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))

@@ -3,7 +3,7 @@
 use axum::http::Uri;
 
 use super::problem::Problem;
-use crate::job::{Millis, Reservation, State};
+use crate::job::{Millis, Reservation, State, UnixMillis};
 
 pub struct Query {
     pairs: Vec<(String, String)>,
@@ -37,6 +37,14 @@ impl Query {
         let parse = |text: String| {
             let refused = |_| Problem::field(name, format!("must be a whole number, got {text:?}"));
             text.parse().map_err(refused)
+        };
+        self.take(name)?.map(parse).transpose()
+    }
+
+    /// A time as requests have it: RFC 3339 or 13 digits of Unix milliseconds.
+    pub fn time(&mut self, name: &str) -> Result<Option<UnixMillis>, Problem> {
+        let parse = |text: String| {
+            UnixMillis::from_query(&text).map_err(|error| Problem::field(name, error.to_string()))
         };
         self.take(name)?.map(parse).transpose()
     }

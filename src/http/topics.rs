@@ -12,17 +12,21 @@ use super::{
     parse::{nothing, parse},
     problem::Problem,
     query::Query,
-    wire::{JobsPage, Kicked, Paused, Purged, PutTopic, TopicResponse, TopicsPage},
+    wire::{DueCounts, JobsPage, Kicked, Paused, Purged, PutTopic, TopicResponse, TopicsPage},
 };
 use crate::{
-    job::Topic,
+    job::{Millis, State as JobState, Topic},
     queue::Listed,
-    store::{Applied, TopicPage},
+    store::{Applied, Clock, JobRange, Steps, TopicPage},
 };
 
 /// Most topics, and most jobs, of one page.
 const MAX_TOPICS: u64 = 1000;
 const MAX_JOBS: u64 = 1000;
+/// Most steps of one count of due jobs, and how many, over what time, if the request does not say.
+const MAX_DUE_STEPS: u64 = 500;
+const DUE_STEPS: u64 = 60;
+const DUE_SPAN: Millis = Millis::new(3_600_000);
 /// Most jobs that one kick moves.
 const MAX_KICK: u64 = 1_000_000;
 
@@ -42,9 +46,9 @@ pub async fn list(State(app): State<App>, uri: Uri) -> Result<Json<TopicsPage>, 
     let (topics, more) = app.queue.topics(TopicPage { prefix, after, limit }).await?;
     let last = topics.last().map(|(topic, _)| topic.clone());
     let cursor = last.filter(|_| more);
-    let topics = topics.into_iter().map(|(topic, counts)| {
+    let topics = topics.into_iter().map(|(topic, peek)| {
         let paused = app.queue.is_paused(&topic);
-        TopicResponse::new(topic, counts, paused)
+        TopicResponse::in_list(topic, &peek, paused)
     });
     Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
 }
@@ -59,10 +63,10 @@ pub async fn get(
 }
 
 async fn shown(app: &App, topic: Topic) -> Result<Json<TopicResponse>, Problem> {
-    let look = app.queue.topic(&topic).await?;
+    let peek = app.queue.topic(&topic).await?;
     let (paused, defaults) = (app.queue.is_paused(&topic), app.queue.defaults(&topic));
     let since_start = app.queue.since_start(&topic);
-    Ok(Json(TopicResponse::in_full(topic, &look, paused, (defaults, since_start))))
+    Ok(Json(TopicResponse::in_full(topic, &peek, paused, (defaults, since_start))))
 }
 
 pub async fn put(
@@ -120,16 +124,57 @@ pub async fn jobs(
         Problem::field("state", "is missing: one of delayed, ready, reserved, dead")
     })?;
     let limit = query.limit(20, MAX_JOBS)?;
+    let (due_after, due_before) = (query.time("due_after")?, query.time("due_before")?);
     let from = query.text("cursor")?;
     query.reject_unknown()?;
-    let cursor = Cursor { topic: &topic, state };
+    let in_due_order = matches!(state, JobState::Delayed | JobState::Ready);
+    if let (Some(name), false) =
+        (due_after.map(|_| "due_after").or(due_before.map(|_| "due_before")), in_due_order)
+    {
+        let detail = "is for delayed and ready jobs: reserved and dead ones are in the order of their deadlines";
+        return Err(Problem::field(name, detail));
+    }
+    let cursor = Cursor { topic: &topic, state, due: (due_after, due_before) };
     let from = from.map(|text| cursor.parse(&text, &app.queue)).transpose()?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let _turn = app.memory.page().await?;
-    let Listed { jobs, damaged, next } = app.queue.list(&topic, state, from, limit).await?;
+    let range = JobRange { from: due_after, before: due_before, after: None, limit };
+    let Listed { jobs, damaged, next } = app.queue.list(&topic, state, from, &range).await?;
     let jobs = jobs.into_iter().map(Into::into).collect();
     let cursor = next.map(|position| cursor.text(&position));
     app.memory.answer(&JobsPage { jobs, damaged, cursor })
+}
+
+/// How many delayed jobs fall due in each step of time.
+pub async fn due(
+    State(app): State<App>,
+    PathTopic(topic): PathTopic,
+    uri: Uri,
+) -> Result<Json<DueCounts>, Problem> {
+    let mut query = Query::new(&uri);
+    let (from, until) = (query.time("from")?, query.time("until")?);
+    let step = query.duration("step")?;
+    query.reject_unknown()?;
+    let from = from.unwrap_or_else(|| Clock::Own.now().floor);
+    let until = until.unwrap_or(from.after(DUE_SPAN));
+    if until <= from {
+        return Err(Problem::field("until", "must be later than `from`"));
+    }
+    let span = until.since(from).get();
+    let step = step.unwrap_or(Millis::new(span.div_ceil(DUE_STEPS)));
+    if step == Millis::ZERO {
+        return Err(Problem::field("step", "must be longer than 0"));
+    }
+    let count = span.div_ceil(step.get());
+    if count > MAX_DUE_STEPS {
+        let detail = format!(
+            "must divide the time from `from` to `until` into at most {MAX_DUE_STEPS} steps, got {count}"
+        );
+        return Err(Problem::field("step", detail));
+    }
+    let steps = Steps { from, step, count: usize::try_from(count).unwrap_or(usize::MAX) };
+    let counts = app.queue.due_counts(&topic, steps).await?;
+    Ok(Json(DueCounts { from, step, counts }))
 }
 
 pub async fn purge(

@@ -38,6 +38,17 @@ impl UnixMillis {
         Self(self.0.saturating_add(span.get()))
     }
 
+    /// From a query parameter: like in a body, and digits are Unix milliseconds.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn from_query(text: &str) -> Result<Self, TimeError> {
+        match text.parse() {
+            Ok(millis) if text.len() == 13 => Ok(Self(millis)),
+            _ => text.parse(),
+        }
+    }
+
     /// How long from `earlier` until this time; zero if it is not later.
     pub const fn since(self, earlier: Self) -> Millis {
         Millis::new(self.0.saturating_sub(earlier.0))

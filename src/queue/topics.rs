@@ -7,7 +7,9 @@ use futures::future::try_join_all;
 use super::{Counters, Queue};
 use crate::{
     job::{Bucket, Job, State, Topic},
-    store::{Applied, Counts, Damaged, Place, StoreError, StoreResult, TopicPage, TopicPeek},
+    store::{
+        Applied, Damaged, JobRange, Place, Steps, StoreError, StoreResult, TopicPage, TopicPeek,
+    },
 };
 
 /// Jobs of one step of a purge or a kick: few enough that other calls are not held up.
@@ -38,22 +40,22 @@ pub struct Listed {
 
 impl Queue {
     /// Topics that have jobs, are paused or have defaults, in the order of their names with the
-    /// counts of their jobs; and whether there are more after them.
+    /// counts of their jobs and their oldest; and whether there are more after them.
     ///
     /// # Errors
     /// The store's.
-    pub async fn topics(&self, page: TopicPage) -> StoreResult<(Vec<(Topic, Counts)>, bool)> {
+    pub async fn topics(&self, page: TopicPage) -> StoreResult<(Vec<(Topic, TopicPeek)>, bool)> {
         let buckets = self.store.buckets().all();
         let calls = buckets.map(|bucket| self.store.topics(bucket, page.clone()));
-        let mut sums: BTreeMap<Topic, Counts> = BTreeMap::new();
+        let mut sums: BTreeMap<Topic, TopicPeek> = BTreeMap::new();
         let mut more = false;
         // A name among the first of all is among the first of each bucket that has it: so the
         // counts of those that are told of are whole.
         for found in try_join_all(calls).await? {
             more |= found.len() == page.limit;
-            for (topic, counts) in found {
+            for (topic, peek) in found {
                 let sum = sums.entry(topic).or_default();
-                *sum = sum.plus(counts);
+                *sum = sum.plus(peek);
             }
         }
         for topic in self.topics_with_settings(&page) {
@@ -88,12 +90,22 @@ impl Queue {
     pub async fn topic(&self, topic: &Topic) -> StoreResult<TopicPeek> {
         let buckets = self.store.buckets().all();
         let calls = buckets.map(|bucket| self.store.topic(bucket, topic.clone()));
-        let looks = try_join_all(calls).await?;
-        Ok(looks.into_iter().fold(TopicPeek::default(), |sum, look| TopicPeek {
-            counts: sum.counts.plus(look.counts),
-            next_due_at: [sum.next_due_at, look.next_due_at].into_iter().flatten().min(),
-            oldest_ready_age: sum.oldest_ready_age.max(look.oldest_ready_age),
-        }))
+        let peeks = try_join_all(calls).await?;
+        Ok(peeks.into_iter().fold(TopicPeek::default(), TopicPeek::plus))
+    }
+
+    /// Counts the delayed jobs of a topic that fall due in each of these steps.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn due_counts(&self, topic: &Topic, steps: Steps) -> StoreResult<Vec<u64>> {
+        let mut sums = vec![0; steps.count];
+        // One bucket after the other: a script with many steps holds up others for a millisecond.
+        for bucket in self.store.buckets().all() {
+            let counts = self.store.due_counts(bucket, topic.clone(), steps).await?;
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        Ok(sums)
     }
 
     /// What this server has done with jobs of a topic since it started.
@@ -101,7 +113,8 @@ impl Queue {
         self.stats.of(topic)
     }
 
-    /// Up to `limit` jobs of one topic and state, bucket by bucket; fewer if they are large.
+    /// Jobs of one topic and state, those of a range, bucket by bucket; fewer than its limit if they are
+    /// large. Where it begins in the first bucket, `from` says.
     ///
     /// # Errors
     /// The store's.
@@ -110,20 +123,20 @@ impl Queue {
         topic: &Topic,
         state: State,
         from: Option<Position>,
-        limit: usize,
+        range: &JobRange,
     ) -> StoreResult<Listed> {
         let first = from.as_ref().map_or(0, |position| position.bucket.index());
         let mut after = from.and_then(|position| position.after);
         let (mut listed, mut bytes) = (Listed::default(), 0);
         for bucket in self.store.buckets().all().skip(first) {
             loop {
-                let left = limit.saturating_sub(listed.jobs.len() + listed.damaged.len());
+                let left = range.limit.saturating_sub(listed.jobs.len() + listed.damaged.len());
                 if left == 0 || bytes > PAGE_BYTES {
                     listed.next = Some(Position { bucket, after });
                     return Ok(listed);
                 }
-                let page =
-                    self.store.list(bucket, topic.clone(), state, after.take(), left).await?;
+                let range = JobRange { after: after.take(), limit: left, ..range.clone() };
+                let page = self.store.list(bucket, topic.clone(), state, range).await?;
                 bytes += page.jobs.iter().map(|job| job.body.len()).sum::<usize>();
                 listed.jobs.extend(page.jobs);
                 listed.damaged.extend(page.damaged);

@@ -56,8 +56,8 @@ async fn count(queue: &Queue) -> Option<u64> {
     let mut jobs = 0;
     for _ in 0..PAGES {
         let (topics, more) = queue.topics(page.clone()).await.ok()?;
-        for (_, counts) in &topics {
-            jobs += State::ALL.iter().map(|&state| counts.of(state)).sum::<u64>();
+        for (_, peek) in &topics {
+            jobs += State::ALL.iter().map(|&state| peek.counts.of(state)).sum::<u64>();
         }
         page.after = topics.last().map(|(topic, _)| topic.clone());
         if !more {

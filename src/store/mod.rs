@@ -38,7 +38,9 @@ pub use layout::Layout;
 pub use replies::{Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Transitioned};
 pub use requests::{Bury, Claim, PopRequest, Release, Touch};
 pub use steady::ClockJumps;
-pub use topics::{ClaimPage, Counts, Damaged, JobPage, Place, TopicPage, TopicPeek};
+pub use topics::{
+    ClaimPage, Counts, Damaged, JobPage, JobRange, Place, Steps, TopicPage, TopicPeek,
+};
 
 /// Most jobs in one batch, and most that one call promotes.
 pub const MAX_BATCH: usize = 1000;
@@ -147,13 +149,18 @@ pub trait Store: Send + Sync + 'static {
     /// Reads one job.
     async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>>;
 
-    /// Reads topics that have jobs in this bucket, in the order of their names, with counts.
-    async fn topics(&self, bucket: Bucket, page: TopicPage) -> StoreResult<Vec<(Topic, Counts)>>;
+    /// Reads topics that have jobs in this bucket, in the order of their names.
+    async fn topics(&self, bucket: Bucket, page: TopicPage)
+    -> StoreResult<Vec<(Topic, TopicPeek)>>;
 
     /// Reads one topic; costs the same however many jobs it has.
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek>;
 
-    /// Reads up to `limit` jobs of one topic and state, in order, from after a place on. Jobs that
+    /// Counts the delayed jobs of a topic that fall due in each of these steps.
+    async fn due_counts(&self, bucket: Bucket, topic: Topic, steps: Steps)
+    -> StoreResult<Vec<u64>>;
+
+    /// Reads jobs of one topic and state, in order. Jobs that
     /// stay where they are are neither skipped nor repeated, whatever others do meanwhile. A page
     /// may have fewer than there are: `next` says whether there may be more. A job that cannot be
     /// read is told with the reason.
@@ -162,8 +169,7 @@ pub trait Store: Send + Sync + 'static {
         bucket: Bucket,
         topic: Topic,
         state: State,
-        after: Option<Place>,
-        limit: usize,
+        range: JobRange,
     ) -> StoreResult<JobPage>;
 
     /// any → gone, for the first `limit` jobs of one topic and state. Replies how many.

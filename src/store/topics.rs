@@ -50,7 +50,7 @@ pub struct TopicPage {
 }
 
 /// One topic in one bucket.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TopicPeek {
     /// Its jobs.
     pub counts: Counts,
@@ -58,6 +58,49 @@ pub struct TopicPeek {
     pub next_due_at: Option<UnixMillis>,
     /// How long ago the earliest ready job fell due, by the store's clock.
     pub oldest_ready_age: Option<Millis>,
+}
+
+impl TopicPeek {
+    /// Both together: one topic in two buckets, or two topics.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            counts: self.counts.plus(other.counts),
+            next_due_at: [self.next_due_at, other.next_due_at].into_iter().flatten().min(),
+            oldest_ready_age: self.oldest_ready_age.max(other.oldest_ready_age),
+        }
+    }
+}
+
+/// Which jobs of one topic and state to tell of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobRange {
+    /// Only jobs whose time in the state's sorted set is this or later.
+    pub from: Option<UnixMillis>,
+    /// Only jobs whose time there is earlier than this.
+    pub before: Option<UnixMillis>,
+    /// Only jobs behind this place.
+    pub after: Option<Place>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Steps of equal length, one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steps {
+    /// When the first one begins.
+    pub from: UnixMillis,
+    /// How long each is; not zero.
+    pub step: Millis,
+    /// How many.
+    pub count: usize,
+}
+
+impl Steps {
+    /// When the n-th begins, or the one before it ends.
+    pub fn begin(&self, n: usize) -> UnixMillis {
+        let length = self.step.get().saturating_mul(n as u64);
+        self.from.after(Millis::new(length))
+    }
 }
 
 /// A place in the order of a topic's jobs of one state: by time, then as the store breaks ties.

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     config::{Settings, StoreUrl},
     job::{Bucket, State, Topic, TopicSettings},
-    store::{Damaged, MAX_BATCH, Store},
+    store::{Damaged, JobRange, MAX_BATCH, Store},
 };
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
@@ -129,7 +129,8 @@ impl Exporter<'_> {
     ) -> StoreResult<()> {
         let (mut after, mut limit) = (None, LEAST);
         loop {
-            let page = self.store.list(bucket, topic.clone(), state, after, limit).await?;
+            let range = JobRange { after, limit, ..JobRange::default() };
+            let page = self.store.list(bucket, topic.clone(), state, range).await?;
             for job in &page.jobs {
                 match JobLine::of(job) {
                     Ok(line) => {

@@ -20,7 +20,7 @@ impl Tally {
             let topics = store.topics(bucket, page.clone()).await?;
             let more = topics.len() == page.limit;
             page.after = topics.last().map(|(topic, _)| topic.clone());
-            tally.0.extend(topics);
+            tally.0.extend(topics.into_iter().map(|(topic, peek)| (topic, peek.counts)));
             if !more {
                 return Ok(tally);
             }

@@ -118,34 +118,35 @@ pub struct TopicResponse {
     reserved: u64,
     dead: u64,
     paused: bool,
+    next_due_at: Option<UnixMillis>,
+    oldest_ready_age: Option<Millis>,
     #[serde(flatten)]
     rest: Option<RestOfTopic>,
 }
 
 #[derive(Serialize)]
 struct RestOfTopic {
-    next_due_at: Option<UnixMillis>,
-    oldest_ready_age: Option<Millis>,
     /// What applies to new jobs that do not say.
     defaults: TopicDefaults,
     since_start: Counters,
 }
 
 impl TopicResponse {
-    pub fn new(topic: Topic, counts: Counts, paused: bool) -> Self {
+    pub fn in_list(topic: Topic, peek: &TopicPeek, paused: bool) -> Self {
+        let TopicPeek { counts, next_due_at, oldest_ready_age } = *peek;
         let Counts { delayed, ready, reserved, dead } = counts;
-        Self { topic, delayed, ready, reserved, dead, paused, rest: None }
+        let rest = None;
+        Self { topic, delayed, ready, reserved, dead, paused, next_due_at, oldest_ready_age, rest }
     }
 
     pub fn in_full(
         topic: Topic,
-        look: &TopicPeek,
+        peek: &TopicPeek,
         paused: bool,
         (defaults, since_start): (TopicDefaults, Counters),
     ) -> Self {
-        let TopicPeek { counts, next_due_at, oldest_ready_age } = *look;
-        let rest = RestOfTopic { next_due_at, oldest_ready_age, defaults, since_start };
-        Self { rest: Some(rest), ..Self::new(topic, counts, paused) }
+        let rest = Some(RestOfTopic { defaults, since_start });
+        Self { rest, ..Self::in_list(topic, peek, paused) }
     }
 }
 
@@ -161,6 +162,14 @@ pub struct Paused {
 pub struct TopicsPage {
     pub topics: Vec<TopicResponse>,
     pub cursor: Option<Topic>,
+}
+
+/// How many delayed jobs fall due in each step.
+#[derive(Serialize)]
+pub struct DueCounts {
+    pub from: UnixMillis,
+    pub step: Millis,
+    pub counts: Vec<u64>,
 }
 
 /// Some jobs; the cursor asks for those after them.

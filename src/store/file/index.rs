@@ -296,10 +296,26 @@ impl Index {
         state: State,
         after: Option<(UnixMillis, &str)>,
     ) -> impl Iterator<Item = (Slot, UnixMillis, String)> {
-        let from = after.and_then(|(at, tie)| Place::parse(at, tie));
-        let from = from.map_or(Bound::Unbounded, Bound::Excluded);
-        let places = self.set(topic, state).map(|set| set.range((from, Bound::Unbounded)));
-        places.into_iter().flatten().map(|place| (place.slot, place.at, place.tie()))
+        self.between(topic, state, (None, after), None)
+    }
+
+    /// The same, of those alone whose time is `from` or later, and earlier than `before`.
+    pub fn between(
+        &self,
+        topic: &Topic,
+        state: State,
+        (from, after): (Option<UnixMillis>, Option<(UnixMillis, &str)>),
+        before: Option<UnixMillis>,
+    ) -> impl Iterator<Item = (Slot, UnixMillis, String)> {
+        let first = |at| Place { at, order: 0, slot: 0 };
+        let from = from.map_or(Bound::Unbounded, |from| Bound::Included(first(from)));
+        let after = after.and_then(|(at, tie)| Place::parse(at, tie));
+        let from = after.map_or(from, Bound::Excluded);
+        let set = self.set(topic, state);
+        let places = set.map(|set| set.range((from, Bound::Unbounded)));
+        let places = places.into_iter().flatten();
+        let places = places.take_while(move |place| before.is_none_or(|end| place.at < end));
+        places.map(|place| (place.slot, place.at, place.tie()))
     }
 
     fn set(&self, topic: &Topic, state: State) -> Option<&BTreeSet<Place>> {

@@ -47,14 +47,17 @@ use self::{
     writer::{Writer, WriterState},
 };
 use super::{
-    Bury, Claim, ClaimPage, ClockJumps, Counts, JobPage, Now, OpenError, Options, Parts, Peek,
-    Place, Placed, PopRequest, Popped, Promoted, Release, Reply, Store, StoreError, StoreResult,
+    Bury, Claim, ClaimPage, ClockJumps, JobPage, JobRange, Now, OpenError, Options, Parts, Peek,
+    Placed, PopRequest, Popped, Promoted, Release, Reply, Steps, Store, StoreError, StoreResult,
     StoreResults, TopicPage, TopicPeek, Touch, Transitioned, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, SettingsNews, State, Topic, TopicDefaults,
     TopicSettings, UnixMillis,
 };
+
+/// Jobs that one call counts by their due time: a millisecond or so.
+const COUNTED_PER_CALL: usize = 20_000;
 
 /// The store in a directory.
 pub struct FileStore {
@@ -280,8 +283,14 @@ impl Store for FileStore {
         self.writer.read(move |desk| read_job(desk, bucket, &id)).await
     }
 
-    async fn topics(&self, bucket: Bucket, page: TopicPage) -> StoreResult<Vec<(Topic, Counts)>> {
-        self.writer.read(move |desk| Ok(desk.machines[bucket.index()].topics(&page))).await
+    async fn topics(
+        &self,
+        bucket: Bucket,
+        page: TopicPage,
+    ) -> StoreResult<Vec<(Topic, TopicPeek)>> {
+        self.writer
+            .read(move |desk| Ok(desk.machines[bucket.index()].topics(desk.now(), &page)))
+            .await
     }
 
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek> {
@@ -295,12 +304,33 @@ impl Store for FileStore {
         bucket: Bucket,
         topic: Topic,
         state: State,
-        after: Option<Place>,
-        limit: usize,
+        range: JobRange,
     ) -> StoreResult<JobPage> {
-        self.writer
-            .read(move |desk| list(desk, bucket, (&topic, state), after.as_ref(), limit))
-            .await
+        self.writer.read(move |desk| list(desk, bucket, (&topic, state), &range)).await
+    }
+
+    async fn due_counts(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        steps: Steps,
+    ) -> StoreResult<Vec<u64>> {
+        let (mut counts, mut after) = (vec![0; steps.count], None);
+        // A set of the file's index does not know ranks, so its members are counted one by one: a part
+        // in each call, so that others get their turn.
+        loop {
+            let topic = topic.clone();
+            let part = self.writer.read(move |desk| {
+                let machine = &desk.machines[bucket.index()];
+                let limit = COUNTED_PER_CALL;
+                let next = machine.count_due(&topic, &steps, after.as_ref(), limit, &mut counts);
+                Ok((counts, next))
+            });
+            (counts, after) = part.await?;
+            if after.is_none() {
+                return Ok(counts);
+            }
+        }
     }
 
     async fn purge(

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Change, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Damaged, JobPage, Place, Reply, StoreError, StoreResult},
+    store::{Damaged, JobPage, JobRange, Reply, StoreError, StoreResult},
 };
 
 /// Reads before it changes: a job that cannot be read is refused, and the others go on.
@@ -44,12 +44,11 @@ pub fn list(
     desk: &mut WriterState,
     bucket: Bucket,
     (topic, state): (&Topic, State),
-    after: Option<&Place>,
-    limit: usize,
+    range: &JobRange,
 ) -> StoreResult<JobPage> {
-    let found = desk.machines[bucket.index()].list(topic, state, after, limit);
+    let found = desk.machines[bucket.index()].list(topic, state, range);
     let last = found.last().map(|(_, place)| place.clone());
-    let next = last.filter(|_| found.len() == limit);
+    let next = last.filter(|_| found.len() == range.limit);
     let found: Vec<(u64, Job)> =
         found.into_iter().map(|(entry, _)| (entry.serial, without_record(entry, topic))).collect();
     let mut page = JobPage { next, ..JobPage::default() };

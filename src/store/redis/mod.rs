@@ -40,9 +40,9 @@ use self::{
     topology::{Nodes, Opened},
 };
 use super::{
-    Applied, Bury, Claim, ClaimPage, Clock, ClockJumps, Counts, Hint, JobPage, OpenError, Options,
-    Parts, Peek, Place, Placed, PopRequest, Popped, Promoted, Release, Reply, Store, StoreError,
-    StoreResult, StoreResults, Subscription, TopicPage, TopicPeek, Touch, Transitioned,
+    Applied, Bury, Claim, ClaimPage, Clock, ClockJumps, Hint, JobPage, JobRange, OpenError,
+    Options, Parts, Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, Steps, Store,
+    StoreError, StoreResult, StoreResults, Subscription, TopicPage, TopicPeek, Touch, Transitioned,
     steady::ClockWatch,
 };
 use crate::job::{
@@ -278,12 +278,16 @@ impl Store for RedisStore {
         reply.job(id)
     }
 
-    async fn topics(&self, bucket: Bucket, page: TopicPage) -> StoreResult<Vec<(Topic, Counts)>> {
+    async fn topics(
+        &self,
+        bucket: Bucket,
+        page: TopicPage,
+    ) -> StoreResult<Vec<(Topic, TopicPeek)>> {
         self.topics_page(bucket, page).await
     }
 
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek> {
-        self.topic_look(bucket, topic).await
+        self.topic_peek(bucket, topic).await
     }
 
     async fn list(
@@ -291,10 +295,18 @@ impl Store for RedisStore {
         bucket: Bucket,
         topic: Topic,
         state: State,
-        after: Option<Place>,
-        limit: usize,
+        range: JobRange,
     ) -> StoreResult<JobPage> {
-        self.list_page(bucket, topic, state, after, limit).await
+        self.list_page(bucket, topic, state, range).await
+    }
+
+    async fn due_counts(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        steps: Steps,
+    ) -> StoreResult<Vec<u64>> {
+        self.count_due(bucket, &topic, steps).await
     }
 
     async fn purge(

@@ -15,6 +15,7 @@ const PRELUDE: &str = include_str!("scripts/prelude.lua");
 const RECORDS: &str = include_str!("scripts/records.lua");
 const MOVES: &str = include_str!("scripts/moves.lua");
 const TOOLS: &str = include_str!("scripts/tools.lua");
+const PEEK: &str = include_str!("scripts/peek.lua");
 const EACH_BUCKET: &str = include_str!("scripts/each_bucket.lua");
 const MAKE: &str =
     "local made\nlocal function tools()\n  made = made or make()\n  return made\nend";
@@ -46,6 +47,7 @@ pub struct Scripts {
     pub purge: Transition,
     pub list: Transition,
     pub topic: Transition,
+    pub due: Transition,
     pub topics: Transition,
     pub mend: Transition,
     pub mend_sets: Transition,
@@ -90,8 +92,9 @@ impl Scripts {
             kick_dead: write(include_str!("scripts/kick_dead.lua")),
             purge: write(include_str!("scripts/purge.lua")),
             list: other(include_str!("scripts/list.lua")),
-            topic: other(include_str!("scripts/topic.lua")),
-            topics: other(include_str!("scripts/topics.lua")),
+            topic: other(&format!("{PEEK}\n{}", include_str!("scripts/topic.lua"))),
+            due: other(include_str!("scripts/due.lua")),
+            topics: other(&format!("{PEEK}\n{}", include_str!("scripts/topics.lua"))),
             mend: write(include_str!("scripts/mend.lua")),
             mend_sets: write(include_str!("scripts/mend_sets.lua")),
         }

@@ -72,6 +72,7 @@ on_each_store! {
             a_problem_names_the_place_from_the_beginning_of_the_request;
         topics:
             topics_are_listed_with_exact_counts,
+            jobs_are_listed_and_counted_by_due_time,
             jobs_are_paged_through_by_state,
             a_topic_with_settings_is_listed_without_jobs,
             a_page_of_jobs_may_have_a_thousand,

@@ -20,6 +20,58 @@ async fn put_many(server: &Server, topic: &str, delays: impl Iterator<Item = u64
     server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
 }
 
+pub async fn jobs_are_listed_and_counted_by_due_time(server: Server) {
+    const BEGIN: u64 = 1_900_000_000_000;
+    let at = |minutes: u64| BEGIN + minutes * 60_000;
+    let jobs: Vec<Value> = (0..30).map(|n| json!({"topic": "t", "due_at": at(n)})).collect();
+    server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
+
+    let mut listed = Vec::new();
+    let mut cursor = String::new();
+    let range = format!("due_after={}&due_before={}", at(10), at(20));
+    loop {
+        let path = format!("/topics/t/jobs?state=delayed&{range}&limit=3{cursor}");
+        let page = server.get(&path).await.ok(200);
+        for job in page["jobs"].as_array().expect("jobs") {
+            listed.push(job["due_at"].as_str().expect("a time").to_owned());
+        }
+        match page["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+        let other = format!("/topics/t/jobs?state=delayed&due_after={}{cursor}", at(10));
+        assert_eq!(server.get(&other).await.problem(422, "invalid_field")["field"], "cursor");
+    }
+    listed.sort();
+    assert_eq!((listed.len(), listed[0].as_str()), (10, "2030-03-17T17:56:40.000Z"));
+    for (path, field) in [
+        ("state=dead&due_after=1900000000000", "due_after"),
+        ("state=reserved&due_before=1900000000000", "due_before"),
+        ("state=ready&due_before=tomorrow", "due_before"),
+    ] {
+        let refused = server.get(&format!("/topics/t/jobs?{path}")).await;
+        assert_eq!(refused.problem(422, "invalid_field")["field"], field);
+    }
+
+    let path = format!("/topics/t/due?from={}&until={}&step=10m", at(5), at(35));
+    let due = server.get(&path).await.ok(200);
+    assert_eq!(
+        due,
+        json!({"from": "2030-03-17T17:51:40.000Z", "step": 600, "counts": [10, 10, 5]})
+    );
+    let soon = server.get("/topics/t/due").await.ok(200);
+    assert_eq!(soon["counts"], json!(vec![0; 60]), "the next hour in minutes");
+    for (query, field) in [
+        ("from=1900000000000&until=1900000000000", "until"),
+        ("from=1900000000000&until=1900000501000&step=1", "step"),
+        ("step=0", "step"),
+        ("state=delayed", "state"),
+    ] {
+        let refused = server.get(&format!("/topics/t/due?{query}")).await;
+        assert_eq!(refused.problem(422, "invalid_field")["field"], field);
+    }
+}
+
 pub async fn topics_are_listed_with_exact_counts(server: Server) {
     assert_eq!(server.get("/topics").await.ok(200), json!({"topics": [], "cursor": null}));
     put_many(&server, "mail.a", [0, 0, 0, 3600, 7200].into_iter()).await;

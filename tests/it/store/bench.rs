@@ -11,8 +11,8 @@ use delay_queue::{
         Reservation, Schedule, State, Topic, UnixMillis,
     },
     store::{
-        Bury, Claim, Clock, Next, Options, Peek, Placed, PopRequest, Popped, Promoted, Release,
-        Reply, Store, StoreResult, Touch, Transitioned,
+        Bury, Claim, Clock, JobRange, Next, Options, Peek, Placed, PopRequest, Popped, Promoted,
+        Release, Reply, Store, StoreResult, Touch, Transitioned,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
@@ -277,7 +277,10 @@ impl Bench {
         let topic: Topic = topic.parse().expect("topic");
         let mut ids = Vec::new();
         for bucket in self.store.buckets().all() {
-            let page = self.store.list(bucket, topic.clone(), state, None, 100).await;
+            let page = self
+                .store
+                .list(bucket, topic.clone(), state, JobRange { limit: 100, ..JobRange::default() })
+                .await;
             for damaged in page.expect("list").damaged {
                 assert!(!damaged.reason.is_empty());
                 ids.push(damaged.id);

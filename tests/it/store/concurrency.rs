@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use delay_queue::{
     job::{Change, JobId, Millis, NewJob, Reservation, Schedule, State, Topic},
-    store::{PutOutcome, TopicPage},
+    store::{JobRange, PutOutcome, TopicPage},
 };
 use tokio::task::JoinSet;
 
@@ -139,11 +139,19 @@ pub async fn counts_equal_a_scan_after_a_hundred_thousand_random_calls(bench: Be
     let mut all = 0;
     for bucket in bench.store.buckets().all() {
         let page = TopicPage { limit: 100, ..TopicPage::default() };
-        for (topic, counts) in bench.store.topics(bucket, page).await.expect("topics") {
+        for (topic, peek) in bench.store.topics(bucket, page).await.expect("topics") {
             for state in State::ALL {
-                let list = bench.store.list(bucket, topic.clone(), state, None, 5_000).await;
+                let list = bench
+                    .store
+                    .list(
+                        bucket,
+                        topic.clone(),
+                        state,
+                        JobRange { limit: 5_000, ..JobRange::default() },
+                    )
+                    .await;
                 let jobs = list.expect("list").jobs;
-                assert_eq!(jobs.len() as u64, counts.of(state), "{topic} {state:?}");
+                assert_eq!(jobs.len() as u64, peek.counts.of(state), "{topic} {state:?}");
                 for listed in &jobs {
                     assert_eq!(bench.get(&listed.id).await.as_ref(), Some(listed));
                 }

@@ -4,7 +4,7 @@
 use crate::store::bench::InOneBucket as _;
 use delay_queue::{
     job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State},
-    store::{Bury, Claim, PopRequest, Release, Touch},
+    store::{Bury, Claim, JobRange, PopRequest, Release, Touch},
 };
 use sha1_smol::Sha1;
 
@@ -209,7 +209,10 @@ impl Case {
             Act::Peek => {
                 let _ = store.get(bucket, ids[0].clone()).await;
                 for state in State::ALL {
-                    store.list(bucket, topic(), state, None, 9).await.expect(what);
+                    store
+                        .list(bucket, topic(), state, JobRange { limit: 9, ..JobRange::default() })
+                        .await
+                        .expect(what);
                 }
             }
         }

@@ -8,7 +8,7 @@ use std::{
 
 use delay_queue::{
     job::{Change, JobId, NewJob, Refusal, State},
-    store::{StoreError, TopicPage},
+    store::{JobRange, StoreError, TopicPage},
 };
 
 use crate::store::bench::{Bench, Home, InOneBucket as _, MINUTE, SECOND, delayed, id, job};
@@ -78,7 +78,11 @@ async fn damaged_ids(bench: &Bench, topic: &str, state: State) -> Vec<(String, S
     let mut all = Vec::new();
     for bucket in bench.store.buckets().all() {
         let topic = topic.parse().expect("a topic");
-        let page = bench.store.list(bucket, topic, state, None, 1000).await.expect("a list");
+        let page = bench
+            .store
+            .list(bucket, topic, state, JobRange { limit: 1000, ..JobRange::default() })
+            .await
+            .expect("a list");
         all.extend(page.damaged.into_iter().map(|job| (job.id.to_string(), job.reason)));
     }
     all
@@ -256,8 +260,12 @@ async fn the_attempts_that_a_damaged_page_had_are_not_made_up() {
     })
     .await;
     assert_eq!(bench.pop("t", 100).await.len(), 0, "none of them a second time");
-    let counts =
+    let peek =
         bench.store.topics(bench.bucket(&id("a")), TopicPage { limit: 9, ..TopicPage::default() });
-    let counts = counts.await.expect("counts")[0].1;
-    assert_eq!((counts.dead, counts.delayed), (200, 1), "what is not due yet was never popped");
+    let peek = peek.await.expect("topics")[0].1;
+    assert_eq!(
+        (peek.counts.dead, peek.counts.delayed),
+        (200, 1),
+        "what is not due yet was never popped"
+    );
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use delay_queue::{
     job::{Job, Millis, NewJob, Refusal, Reservation, Schedule, State, UnixMillis},
-    store::{Counts, TopicPage},
+    store::{Counts, JobRange, TopicPage},
 };
 use proptest::{prelude::*, test_runner::Config};
 use tokio::runtime::Runtime;
@@ -46,12 +46,20 @@ async fn all(bench: &Bench) -> Vec<Job> {
     let mut jobs = Vec::new();
     for bucket in bench.store.buckets().all() {
         let page = TopicPage { limit: 1000, ..TopicPage::default() };
-        for (topic, counts) in bench.store.topics(bucket, page).await.expect("topics") {
+        for (topic, peek) in bench.store.topics(bucket, page).await.expect("topics") {
             let mut listed = Counts::default();
             for state in State::ALL {
                 let mut after = None;
                 loop {
-                    let page = bench.store.list(bucket, topic.clone(), state, after, 2).await;
+                    let page = bench
+                        .store
+                        .list(
+                            bucket,
+                            topic.clone(),
+                            state,
+                            JobRange { after, limit: 2, ..JobRange::default() },
+                        )
+                        .await;
                     let page = page.expect("a page");
                     match state {
                         State::Delayed => listed.delayed += page.jobs.len() as u64,
@@ -66,7 +74,7 @@ async fn all(bench: &Bench) -> Vec<Job> {
                     }
                 }
             }
-            assert_eq!(listed, counts, "{topic}");
+            assert_eq!(listed, peek.counts, "{topic}");
         }
     }
     jobs.sort_by(|a, b| a.id.cmp(&b.id));
@@ -204,7 +212,15 @@ async fn jobs_of_one_due_time_keep_their_order_in_a_file() {
         from.put(job(name, "t")).await.expect("put");
     }
     let bucket = from.bucket(&id("a"));
-    let page = from.store.list(bucket, "t".parse().expect("topic"), State::Ready, None, 9).await;
+    let page = from
+        .store
+        .list(
+            bucket,
+            "t".parse().expect("topic"),
+            State::Ready,
+            JobRange { limit: 9, ..JobRange::default() },
+        )
+        .await;
     to.store.restore(bucket, page.expect("a page").jobs).await.expect("restored");
     let to = to.reopen().await;
     let popped: Vec<String> = to.pop("t", 4).await.iter().map(|job| job.id.to_string()).collect();

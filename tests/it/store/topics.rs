@@ -5,10 +5,10 @@ use delay_queue::{
         JobId, Millis, NewJob, SettingsNews, State, Topic, TopicChange, TopicDefaults,
         TopicSettings,
     },
-    store::{Counts, JobPage, Place, TopicPage},
+    store::{Counts, JobPage, JobRange, Place, Steps, TopicPage},
 };
 
-use crate::store::bench::{Bench, HOUR, InOneBucket as _, MINUTE, SECOND, delayed, id, job};
+use crate::store::bench::{Bench, HOUR, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job};
 
 fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")
@@ -91,8 +91,9 @@ pub async fn counts_are_exact_in_every_state(bench: Bench) {
     let (mut next_due, mut oldest) = (None, None);
     for bucket in bench.store.buckets().all() {
         let page = TopicPage { limit: 9, ..TopicPage::default() };
-        for (_, counts) in bench.store.topics(bucket, page).await.expect("topics") {
-            by_name = by_name.plus(counts);
+        for (name, peek) in bench.store.topics(bucket, page).await.expect("topics") {
+            by_name = by_name.plus(peek.counts);
+            assert_eq!(bench.store.topic(bucket, name).await.expect("topic"), peek);
         }
         let look = bench.store.topic(bucket, topic("t")).await.expect("topic");
         next_due = next_due.max(look.next_due_at);
@@ -126,6 +127,46 @@ pub async fn topics_come_in_the_order_of_their_names_page_by_page(bench: Bench) 
     assert_eq!(page("x", None, 100).await, Vec::<String>::new());
 }
 
+pub async fn delayed_jobs_are_listed_and_counted_by_the_time_at_which_they_fall_due(bench: Bench) {
+    for minute in 1..=9 {
+        let delay = Millis::new(minute * MINUTE.get());
+        for copy in 0..minute {
+            bench.put(delayed(&format!("{minute}.{copy}"), "t", delay)).await.expect("put");
+        }
+    }
+    bench.put(job("ready", "t")).await.expect("put");
+    let due = |minute: u64| START.after(Millis::new(minute * MINUTE.get()));
+    let mut listed = Vec::new();
+    let mut counts = vec![0; 4];
+    for bucket in bench.store.buckets().all() {
+        let mut after = None;
+        loop {
+            // From the third minute on, before the sixth; two jobs a page.
+            let (from, before) = (Some(due(3)), Some(due(6)));
+            let range = JobRange { from, before, after, limit: 2 };
+            let page = bench.store.list(bucket, topic("t"), State::Delayed, range).await;
+            let page = page.expect("a page");
+            listed.extend(page.jobs.into_iter().map(|job| job.due_at));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let steps = Steps { from: due(2), step: Millis::new(2 * MINUTE.get()), count: 4 };
+        let found = bench.store.due_counts(bucket, topic("t"), steps).await.expect("counts");
+        assert_eq!(found.len(), 4);
+        counts.iter_mut().zip(found).for_each(|(sum, count)| *sum += count);
+        let before = Steps { from: due(0), step: Millis::new(1), count: 500 };
+        let none = bench.store.due_counts(bucket, topic("t"), before).await.expect("counts");
+        assert_eq!(none, vec![0; 500]);
+    }
+    listed.sort();
+    let expected: Vec<_> =
+        (3..6).flat_map(|n| vec![due(n); usize::try_from(n).expect("few")]).collect();
+    assert_eq!(listed, expected);
+    assert_eq!(counts, [2 + 3, 4 + 5, 6 + 7, 8 + 9]);
+}
+
 /// All pages of one state in every bucket; after each page `meanwhile` is called.
 async fn pages(
     bench: &Bench,
@@ -137,8 +178,11 @@ async fn pages(
     for bucket in bench.store.buckets().all() {
         let mut after: Option<Place> = None;
         loop {
-            let page =
-                bench.store.list(bucket, topic("t"), state, after, limit).await.expect("list");
+            let page = bench
+                .store
+                .list(bucket, topic("t"), state, JobRange { after, limit, ..JobRange::default() })
+                .await
+                .expect("list");
             assert!(page.jobs.len() <= limit);
             assert!(page.jobs.iter().all(|job| job.state == state));
             ids.extend(page.jobs.iter().map(|job| job.id.clone()));
@@ -181,7 +225,15 @@ pub async fn a_listed_job_is_shown_as_a_look_shows_it(bench: Bench) {
     let popped = bench.pop_one("t").await;
     for state in [State::Reserved, State::Dead] {
         let look = bench.get(&popped.id).await.expect("it lives");
-        let list = bench.store.list(bench.bucket(&popped.id), topic("t"), state, None, 9).await;
+        let list = bench
+            .store
+            .list(
+                bench.bucket(&popped.id),
+                topic("t"),
+                state,
+                JobRange { limit: 9, ..JobRange::default() },
+            )
+            .await;
         assert_eq!(list.expect("list").jobs, [look]);
         let _ = bench.bury(&popped.id, Some(popped.reservation)).await;
     }

@@ -4,18 +4,18 @@ use super::{Machine, Write};
 use crate::{
     job::{Event, State, Topic, UnixMillis, next},
     store::{
-        Claim, ClaimPage, Counts, MAX_BATCH, Now, Place, TopicPage, TopicPeek,
+        Claim, ClaimPage, Counts, JobRange, MAX_BATCH, Now, Place, Steps, TopicPage, TopicPeek,
         file::index::{Entry, Slot},
     },
 };
 
 impl Machine {
-    pub fn topics(&self, page: &TopicPage) -> Vec<(Topic, Counts)> {
+    pub fn topics(&self, now: Now, page: &TopicPage) -> Vec<(Topic, TopicPeek)> {
         let first = page.prefix.parse::<Topic>().ok();
         let from = self.index.topics_from(first.as_ref(), page.after.as_ref());
         let from = from.skip_while(|topic| topic.as_str() < page.prefix.as_str());
         let mine = from.take_while(|topic| topic.as_str().starts_with(&page.prefix));
-        mine.take(page.limit).map(|topic| (topic.clone(), self.counts(topic))).collect()
+        mine.take(page.limit).map(|topic| (topic.clone(), self.topic(now, topic))).collect()
     }
 
     pub fn topic(&self, now: Now, topic: &Topic) -> TopicPeek {
@@ -38,16 +38,35 @@ impl Machine {
     }
 
     /// Jobs of one state in order, each with its place.
-    pub fn list(
+    pub fn list(&self, topic: &Topic, state: State, range: &JobRange) -> Vec<(&Entry, Place)> {
+        let after = range.after.as_ref().map(|place| (place.at, place.tie.as_str()));
+        let places = self.index.between(topic, state, (range.from, after), range.before);
+        let places = places.take(range.limit);
+        places.map(|(slot, at, tie)| (self.index.entry(slot), Place { at, tie })).collect()
+    }
+
+    /// Counts delayed jobs by the step in which they fall due, `limit` of them behind a place at most;
+    /// answers the place to go on behind, if there may be more.
+    pub fn count_due(
         &self,
         topic: &Topic,
-        state: State,
+        steps: &Steps,
         after: Option<&Place>,
         limit: usize,
-    ) -> Vec<(&Entry, Place)> {
+        counts: &mut [u64],
+    ) -> Option<Place> {
         let after = after.map(|place| (place.at, place.tie.as_str()));
-        let places = self.index.after(topic, state, after).take(limit);
-        places.map(|(slot, at, tie)| (self.index.entry(slot), Place { at, tie })).collect()
+        let end = steps.begin(steps.count);
+        let from = (Some(steps.from), after);
+        let mut last = None;
+        for (n, (_, at, tie)) in
+            self.index.between(topic, State::Delayed, from, Some(end)).take(limit).enumerate()
+        {
+            let step = at.since(steps.from).get() / steps.step.get();
+            counts[usize::try_from(step).unwrap_or(usize::MAX)] += 1;
+            last = (n + 1 == limit).then_some(Place { at, tie });
+        }
+        last
     }
 
     /// Reserved jobs, from behind a place that was told with those before it.

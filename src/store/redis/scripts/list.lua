@@ -1,5 +1,6 @@
 -- Reads jobs of one topic and state in order; writes nothing.
--- ARGV  2 topic, 3 state, 4 limit, 5 time and 6 id to begin after ('' from the beginning)
+-- ARGV  2 topic, 3 state, 4 limit, 5 time and 6 id to begin after ('' from the beginning; a time without an id is
+--       the first to be told), 7 the first time not to be told any more ('' to the end)
 -- Reply 1 if there may be more, else 0; then per job: id, record, attempt record (''), state, due time or deadline
 local topic, state, limit, at, after = ARGV[2], ARGV[3], math.min(tonumber(ARGV[4]), 250), ARGV[5], ARGV[6]
 local set, bytes = key(state, topic), 0
@@ -32,7 +33,9 @@ local function first_rank()
 end
 
 local rank = first_rank()
-local found = redis.call('ZRANGE', set, rank, rank + limit - 1, 'WITHSCORES')
+local last = rank + limit - 1
+if ARGV[7] ~= '' then last = math.min(last, redis.call('ZCOUNT', set, '-inf', '(' .. ARGV[7]) - 1) end
+local found = last < rank and {} or redis.call('ZRANGE', set, rank, last, 'WITHSCORES')
 local reply = { #found == 2 * limit and 1 or 0 }
 for n = 1, #found, 2 do
   if bytes > ENOUGH then

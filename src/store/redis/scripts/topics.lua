@@ -1,12 +1,9 @@
 -- Reads topics in the order of their names; writes nothing.
 -- ARGV  2 first and 3 last name as ZRANGE BYLEX takes them, 4 limit
--- Reply per topic: name, how many are delayed, ready, reserved, dead
-local reply = {}
-local names = redis.call('ZRANGE', TOPICS, ARGV[2], ARGV[3], 'BYLEX', 'LIMIT', 0, ARGV[4])
-for _, topic in ipairs(names) do
+-- Reply now, then per topic: name, and as peek.lua tells it
+local reply = { NOW }
+for _, topic in ipairs(redis.call('ZRANGE', TOPICS, ARGV[2], ARGV[3], 'BYLEX', 'LIMIT', 0, ARGV[4])) do
   reply[#reply + 1] = topic
-  for _, state in ipairs({ 'delayed', 'ready', 'reserved', 'dead' }) do
-    reply[#reply + 1] = redis.call('ZCARD', key(state, topic))
-  end
+  peek(topic, reply)
 end
 return reply
