@@ -11,6 +11,7 @@
 
 #![warn(clippy::too_many_lines)]
 
+pub mod access;
 pub mod cli;
 pub mod config;
 pub mod http;

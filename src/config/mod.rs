@@ -1,5 +1,6 @@
 //! Settings: default < file < environment < flags. `config/default.toml` is the reference.
 
+mod access;
 mod environment;
 mod listen;
 mod renamed;
@@ -10,6 +11,7 @@ mod tls;
 use std::path::PathBuf;
 
 pub use self::{
+    access::TextList,
     listen::{Listen, SocketMode},
     store::{StoreSettings, StoreUrl},
     tls::{TlsFiles, TlsSettings},
@@ -18,7 +20,10 @@ pub use self::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::job::{MAX_TTR, MIN_TTR, Millis};
+use crate::{
+    job::{MAX_TTR, MIN_TTR, Millis},
+    store::redis::Secret,
+};
 
 /// Every setting with its default and meaning.
 pub const DEFAULTS: &str = include_str!("../../config/default.toml");
@@ -50,6 +55,11 @@ pub struct ServerSettings {
     pub write_timeout: Millis,
     #[serde(default)]
     pub tls: TlsSettings,
+    pub insecure: bool,
+    pub bootstrap_token: Option<Secret>,
+    pub bootstrap_token_file: Option<PathBuf>,
+    pub hosts: TextList,
+    pub cors_origins: TextList,
 }
 
 /// `[timer]`
@@ -209,6 +219,8 @@ impl Settings {
             self.store.buckets().map(drop),
             self.server.tls.files().map(drop),
             self.prefix(),
+            self.server.bootstrap_token().map(drop),
+            self.server.check_names(),
             between("timer.poll_interval", self.timer.poll_interval, Millis::new(10), minute),
             between("job_defaults.ttr", self.job_defaults.ttr, MIN_TTR, MAX_TTR),
             between("store.connect_timeout", self.store.connect_timeout, Millis::ZERO, day),

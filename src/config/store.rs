@@ -74,14 +74,14 @@ impl StoreSettings {
             user: one_of("store.username", self.username.clone(), url.user.clone())?,
             password: one_of(
                 "store.password",
-                password("store.password_file", &self.password, self.password_file.as_ref())?,
+                secret("store.password_file", &self.password, self.password_file.as_ref())?,
                 url.password.clone(),
             )?,
         };
         with_password("store.username", &login)?;
         let sentinel_login = Login {
             user: self.sentinel_username.clone(),
-            password: password(
+            password: secret(
                 "store.sentinel_password_file",
                 &self.sentinel_password,
                 self.sentinel_password_file.as_ref(),
@@ -159,22 +159,22 @@ fn with_password(key: &'static str, login: &Login) -> Result<(), SettingsError> 
     }
 }
 
-/// A password, or what a file has of it: its first line.
-fn password(
+/// A secret, or what a file has of it: its first line.
+pub fn secret(
     key: &'static str,
     own: &Option<Secret>,
     file: Option<&PathBuf>,
 ) -> Result<Option<Secret>, SettingsError> {
     let Some(path) = file else { return Ok(own.clone()) };
     if own.is_some() {
-        return Err(refused(key, "must not be given beside the password itself", "both"));
+        return Err(refused(key, "must not be given beside the secret itself", "both"));
     }
     let text = std::fs::read_to_string(path).map_err(|cause| {
         let given = format!("{} ({cause})", path.display());
         refused(key, "must name a file that can be read", given)
     })?;
     match text.lines().next().unwrap_or_default() {
-        "" => Err(refused(key, "must have the password as its first line", path.display())),
+        "" => Err(refused(key, "must have the secret as its first line", path.display())),
         line => Ok(Some(Secret(line.to_owned()))),
     }
 }

@@ -8,7 +8,7 @@ use axum::{
     extract::Request,
     http::{
         HeaderName, HeaderValue, StatusCode,
-        header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER},
+        header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
     },
     middleware::Next,
     response::{IntoResponse, Response},
@@ -41,6 +41,11 @@ pub async fn finalize(request: Request, next: Next) -> Response {
 pub fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
     if let Some(seconds) = problem.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+    }
+    let challenge =
+        problem.challenge.map(|challenge| HeaderValue::from_str(&challenge.to_string()));
+    if let Some(Ok(challenge)) = challenge {
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
     if ends_connection(&problem) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -3,18 +3,21 @@
 //! A handler extracts, makes one call to the queue, and maps its answer; nothing else. Every route
 //! is served at the root and under `/v1`.
 
+mod admit;
 mod batch;
 mod content;
 mod cursor;
 mod farewell;
 mod finalize;
 mod health;
+mod identity;
 mod input;
 mod jobs;
 mod json;
 mod log;
 mod memory;
 mod metrics;
+mod origin;
 mod parse;
 mod peer;
 mod pop;
@@ -36,7 +39,10 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use self::problem::Problem;
 
-pub use self::{farewell::Farewell, memory::Memory, peer::Peer};
+pub use self::{
+    admit::Admission, farewell::Farewell, identity::Identity, memory::Memory, origin::Origins,
+    peer::Peer,
+};
 use crate::{config::Limits, queue::Queue};
 
 /// What handlers share.
@@ -53,7 +59,7 @@ pub struct App {
 }
 
 /// All routes.
-pub fn router(app: App) -> Router {
+pub fn router(app: App, admission: Admission) -> Router {
     let routes = Router::new()
         .route("/jobs", post(jobs::put))
         .route("/jobs/{id}", get(jobs::get).patch(jobs::patch).delete(jobs::delete))
@@ -78,14 +84,21 @@ pub fn router(app: App) -> Router {
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics));
-    Router::new()
+    let cors = admission.origins.cors();
+    let routes = Router::new()
         .nest("/v1", routes.clone())
         .merge(routes)
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
         .layer(CatchPanicLayer::custom(|_| panicked()))
-        .layer(middleware::from_fn(finalize::finalize))
+        .layer(middleware::from_fn_with_state(Arc::new(admission), admit::admit));
+    // Before `admit`: a browser asks whether a page may call without the token of the call.
+    let routes = match cors {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    };
+    routes.layer(middleware::from_fn(finalize::finalize))
 }
 
 async fn no_route() -> Problem {

@@ -9,6 +9,7 @@ use axum::{
 };
 use serde::Serialize;
 
+use super::admit::Challenge;
 use crate::{
     job::{JobId, Living, Refusal, State, Topic},
     queue::QueueError,
@@ -25,6 +26,8 @@ pub struct Problem {
     /// The job that has the id already.
     pub living: Option<Box<Living>>,
     pub applied: Applied,
+    /// The `WWW-Authenticate` of its answer.
+    pub challenge: Option<Challenge>,
     /// What it comes from, for the log alone.
     pub cause: Option<String>,
 }
@@ -63,6 +66,7 @@ impl Problem {
             field: None,
             living: None,
             applied: Applied::No,
+            challenge: None,
             cause: None,
         }
     }

@@ -53,7 +53,7 @@ macro_rules! name {
     };
 }
 
-pub(super) use name;
+pub(crate) use name;
 
 /// Reads a name from a text of any kind, without a copy of its own.
 pub struct Parse<T>(PhantomData<T>);
@@ -77,7 +77,7 @@ impl<T: FromStr<Err = NameError>> Visitor<'_> for Parse<T> {
 }
 
 /// Longest job id or topic, in bytes (all allowed characters are one byte).
-const MAX_LEN: usize = 128;
+pub const MAX_LEN: usize = 128;
 
 /// A job id or topic outside the allow-list.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -20,6 +20,7 @@ pub async fn greet(
     listener: &Listener,
     settings: &Settings,
     queue: &Queue,
+    has_tokens: bool,
 ) -> Result<(), SettingsError> {
     let (store, ack) = match settings.store.location()? {
         StoreUrl::File(dir) => (format!("file:{}", dir.display()), "fsync"),
@@ -39,12 +40,12 @@ pub async fn greet(
         Listener::Tcp(listener) => listener.local_addr().ok(),
         Listener::Unix(_) => None,
     };
-    if let Some(address) = address.filter(|address| !address.ip().is_loopback()) {
+    if let Some(address) = address.filter(|address| !has_tokens && !address.ip().is_loopback()) {
         tracing::warn!(
             %address,
-            "other machines can reach this server, and it asks for no password: let a \
-             firewall or a proxy with TLS and passwords decide who may, or set server.listen to \
-             127.0.0.1"
+            "insecure: other machines can reach this server, and it asks for no token, so each of \
+             them may do everything; create tokens (`delay-queue token create`) and take \
+             server.insecure away, or set server.listen to 127.0.0.1"
         );
     }
     Ok(())

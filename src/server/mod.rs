@@ -34,8 +34,9 @@ pub(crate) use self::{connections::Connections, link::Times};
 
 use self::tls::Tls;
 use crate::{
-    config::{Settings, SettingsError, StoreUrl},
-    http::{App, Memory, router},
+    access::{Access, Exposure},
+    config::{Listen, Settings, SettingsError, StoreUrl},
+    http::{Admission, App, Memory, Origins, router},
     job::Defaults,
     queue::{Queue, QueueSettings},
     store::{Clock, OpenError, Options, Store, StoreError, file::FileStore, redis::RedisStore},
@@ -53,6 +54,17 @@ pub enum StartError {
     /// The store, once it was open.
     #[error(transparent)]
     Reading(#[from] StoreError),
+    /// Other machines can reach it, and it has no tokens.
+    #[error(
+        "failed to listen on {listen} (server.listen): other machines can reach this address, and \
+         there are no tokens that say who may do what; create one (`delay-queue token create`), \
+         set server.bootstrap_token_file, or let every machine do everything by \
+         server.insecure = true"
+    )]
+    Open {
+        /// Where it would listen.
+        listen: Listen,
+    },
     /// The listener, once it was open.
     #[error("failed to accept connections: {0}")]
     Accepting(#[from] std::io::Error),
@@ -75,6 +87,19 @@ pub async fn run(
         store = open_store(&settings) => store?,
         () = &mut shutdown => return Ok(()), // there is nothing to finish
     };
+    let exposure = match &listener {
+        Listener::Tcp(listener) => Exposure::of(listener.local_addr()?.ip()),
+        Listener::Unix(_) => Exposure::Local,
+    };
+    let closed = exposure == Exposure::Network && !settings.server.insecure;
+    let bootstrap = settings.server.bootstrap_token()?;
+    if closed && bootstrap.is_none() {
+        return Err(StartError::Open { listen: settings.server.listen.clone() });
+    }
+    let access = Arc::new(Access::new(bootstrap.as_ref(), closed));
+    let (hosts, cors) = (&settings.server.hosts, &settings.server.cors_origins);
+    let origins = Origins::new(exposure, &hosts.0, &cors.0);
+    let admission = Admission { access: Arc::clone(&access), origins };
     let queue = Arc::new(Queue::start(store, queue_settings(&settings)).await?);
     let draining = Arc::new(AtomicBool::new(false));
     let app = App {
@@ -84,7 +109,7 @@ pub async fn run(
         draining: Arc::clone(&draining),
     };
     let body_deadline = RequestBodyDeadlineLayer::new(settings.server.body_timeout.into());
-    let service = body_deadline.layer(router(app));
+    let service = body_deadline.layer(router(app, admission));
 
     let times = &settings.server;
     let times = Times {
@@ -93,7 +118,7 @@ pub async fn run(
         write: times.write_timeout.into(),
     };
     let connections = Connections::new(times, tls.clone().filter(|_| listener.is_tcp()));
-    greeting::greet(&listener, &settings, &queue).await?;
+    greeting::greet(&listener, &settings, &queue, access.is_closed()).await?;
     let mut serving = std::pin::pin!(connections.serve(listener, service));
     tokio::select! {
         ended = serving.as_mut() => ended?,

@@ -16,6 +16,7 @@ mod store_away;
 mod topics;
 mod unreadable;
 mod waiting;
+mod web_pages;
 
 on_each_store! {
     {

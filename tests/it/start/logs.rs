@@ -50,14 +50,6 @@ async fn the_start_says_in_one_line_what_serves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_beyond_loopback_says_how_to_secure_it() {
-    let place = Place::new();
-    let everywhere = Logged::start_on(&place, "0.0.0.0", "");
-    let log = everywhere.wait_for("serving");
-    one(&log, &["WARN", "0.0.0.0:", "server.listen", "proxy"]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_request_has_one_line_and_repeated_ones_are_summed_up() {
     let (place, mut redis) = (Place::new(), Redis::start());
     let server = Logged::start(&place, &store(&redis.url(), ""));

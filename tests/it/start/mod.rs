@@ -7,6 +7,7 @@ mod connections;
 mod damaged;
 mod docs;
 mod doctor;
+mod exposed;
 mod https;
 mod logs;
 mod memory;

@@ -1,0 +1,229 @@
+//! The tokens in force at this server.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+
+use super::{Scopes, SecretToken, Token, TokenHash};
+use crate::{job::UnixMillis, store::Clock};
+
+/// How old what is known of the store's tokens may be. A token that was revoked on another server
+/// is refused within this time, also if this server cannot reach the store to hear of it.
+const TRUSTED_FOR: Duration = Duration::from_secs(5);
+/// The name of the bootstrap token, which is in no store.
+pub const BOOTSTRAP: &str = "bootstrap";
+
+/// From where a server can be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// From this machine alone.
+    Local,
+    /// From others too.
+    Network,
+}
+
+impl Exposure {
+    /// Of a server that listens on this address.
+    pub fn of(address: IpAddr) -> Self {
+        if address.is_loopback() { Self::Local } else { Self::Network }
+    }
+}
+
+/// Why a request is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denied {
+    /// It has no token.
+    Missing,
+    /// It has no token that is in force.
+    Wrong,
+    /// Whether its token is in force is not known: the store has not answered for too long.
+    Unknown,
+}
+
+/// The tokens in force, and whether one is needed.
+pub struct Access {
+    /// Replaced as a whole: readers take no lock.
+    known: ArcSwap<Known>,
+    bootstrap: Option<Arc<Token>>,
+    /// Once this server has asked for tokens it goes on doing so: a store that was emptied, or
+    /// whose last token is revoked, opens no door.
+    is_closed: AtomicBool,
+    started: Instant,
+    /// When `known` was last compared with the store, in milliseconds after `started`.
+    compared_at: AtomicU64,
+}
+
+#[derive(Default)]
+struct Known {
+    by_hash: HashMap<TokenHash, Arc<Token>>,
+}
+
+impl Access {
+    /// For a server whose settings have this bootstrap token. `closed` if tokens are needed even
+    /// while there are none.
+    pub fn new(bootstrap: Option<&SecretToken>, closed: bool) -> Self {
+        let token = |secret: &SecretToken| {
+            let name = BOOTSTRAP.parse().expect("it is a name");
+            let made = UnixMillis::new(0);
+            Arc::new(Token::new(name, secret.hash(), Scopes::admin(), made, None))
+        };
+        let bootstrap = bootstrap.map(token);
+        Self {
+            known: ArcSwap::default(),
+            is_closed: AtomicBool::new(closed || bootstrap.is_some()),
+            bootstrap,
+            started: Instant::now(),
+            compared_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether requests need a token.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// The token of a request, given its `Authorization`; none where requests need no token.
+    ///
+    /// # Errors
+    /// The request is not let in.
+    pub fn authenticate(&self, authorization: Option<&[u8]>) -> Result<Option<Arc<Token>>, Denied> {
+        if !self.is_closed() {
+            return Ok(None);
+        }
+        let secret = bearer(authorization.ok_or(Denied::Missing)?).ok_or(Denied::Wrong)?;
+        let (hash, now) = (secret.hash(), Clock::Own.now().floor);
+        if let Some(bootstrap) = self.bootstrap.as_ref().filter(|own| own.hash == hash) {
+            return Ok(Some(Arc::clone(bootstrap)));
+        }
+        if self.age() > TRUSTED_FOR {
+            return Err(Denied::Unknown);
+        }
+        let known = self.known.load();
+        let token = known.by_hash.get(&hash).filter(|token| !token.has_expired(now));
+        let token = token.ok_or(Denied::Wrong)?;
+        token.used(now);
+        Ok(Some(Arc::clone(token)))
+    }
+
+    /// Takes the store's tokens as they are now; `asked` is when they were asked for.
+    pub fn replace(&self, tokens: impl IntoIterator<Item = Token>, asked: Instant) {
+        let old = self.known.load();
+        // One that was known keeps its last use.
+        let kept = |token: Token| match old.by_hash.get(&token.hash) {
+            Some(same) if same.name == token.name => Arc::clone(same),
+            _ => Arc::new(token),
+        };
+        let by_hash: HashMap<_, _> =
+            tokens.into_iter().map(kept).map(|token| (token.hash, token)).collect();
+        if !by_hash.is_empty() {
+            self.is_closed.store(true, Ordering::Relaxed);
+        }
+        self.known.store(Arc::new(Known { by_hash }));
+        self.compared(asked);
+    }
+
+    /// What is known is what the store had at this time.
+    pub fn compared(&self, asked: Instant) {
+        let millis = asked.saturating_duration_since(self.started).as_millis();
+        self.compared_at.store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn age(&self) -> Duration {
+        let compared = Duration::from_millis(self.compared_at.load(Ordering::Relaxed));
+        self.started.elapsed().saturating_sub(compared)
+    }
+}
+
+/// The token of an `Authorization` of the kind `Bearer`.
+fn bearer(authorization: &[u8]) -> Option<SecretToken> {
+    let (scheme, rest) = std::str::from_utf8(authorization).ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim().parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret() -> SecretToken {
+        SecretToken::generate().expect("randomness")
+    }
+
+    fn token(name: &str, secret: &SecretToken, expires_at: Option<u64>) -> Token {
+        let scopes = serde_json::from_str(r#"{"put":["*"]}"#).expect("scopes");
+        let (made, expires_at) = (UnixMillis::new(1), expires_at.map(UnixMillis::new));
+        Token::new(name.parse().expect("a name"), secret.hash(), scopes, made, expires_at)
+    }
+
+    fn ask(access: &Access, secret: &SecretToken) -> Result<Option<String>, Denied> {
+        let header = format!("Bearer {}", secret.reveal());
+        let token = access.authenticate(Some(header.as_bytes()))?;
+        Ok(token.map(|token| token.name.to_string()))
+    }
+
+    #[test]
+    fn without_tokens_every_request_is_let_in_and_then_none_ever_again() {
+        let access = Access::new(None, false);
+        assert!(access.authenticate(None).is_ok_and(|token| token.is_none()));
+        let one = secret();
+        access.replace([token("one", &one, None)], Instant::now());
+        assert_eq!(access.authenticate(None).map(drop), Err(Denied::Missing));
+        assert_eq!(ask(&access, &one), Ok(Some("one".to_owned())));
+        access.replace([], Instant::now());
+        assert_eq!(access.authenticate(None).map(drop), Err(Denied::Missing));
+        assert_eq!(ask(&access, &one), Err(Denied::Wrong));
+    }
+
+    #[test]
+    fn only_tokens_that_are_in_force_are_let_in() {
+        let (good, expired, bootstrap) = (secret(), secret(), secret());
+        let access = Access::new(Some(&bootstrap), false);
+        let tokens = [token("good", &good, Some(u64::MAX)), token("expired", &expired, Some(2))];
+        access.replace(tokens, Instant::now());
+        assert_eq!(ask(&access, &good), Ok(Some("good".to_owned())));
+        assert_eq!(ask(&access, &bootstrap), Ok(Some(BOOTSTRAP.to_owned())));
+        assert_eq!(ask(&access, &expired), Err(Denied::Wrong));
+        assert_eq!(ask(&access, &secret()), Err(Denied::Wrong));
+        let text = good.reveal();
+        for wrong in
+            [text.to_owned(), format!("Basic {text}"), "Bearer".to_owned(), format!("Bearer{text}")]
+        {
+            let denied = access.authenticate(Some(wrong.as_bytes())).map(drop);
+            assert_eq!(denied, Err(Denied::Wrong), "{wrong}");
+        }
+        assert!(access.authenticate(Some(format!("bearer  {text}").as_bytes())).is_ok());
+        assert_eq!(access.authenticate(Some(b"Bearer \xff")).map(drop), Err(Denied::Wrong));
+    }
+
+    #[test]
+    fn a_store_that_is_silent_for_too_long_lets_only_the_bootstrap_token_in() {
+        let (good, bootstrap) = (secret(), secret());
+        let started = Instant::now();
+        let access =
+            Access { started: started - TRUSTED_FOR * 3, ..Access::new(Some(&bootstrap), true) };
+        access.replace([token("good", &good, None)], started);
+        assert!(ask(&access, &good).is_ok());
+        access.compared(started - TRUSTED_FOR * 2);
+        assert_eq!(ask(&access, &good), Err(Denied::Unknown));
+        assert!(ask(&access, &bootstrap).is_ok());
+        access.compared(Instant::now());
+        assert!(ask(&access, &good).is_ok());
+    }
+
+    #[test]
+    fn a_token_that_is_read_again_keeps_its_last_use() {
+        let (access, good) = (Access::new(None, true), secret());
+        access.replace([token("good", &good, None)], Instant::now());
+        ask(&access, &good).expect("let in");
+        access.replace([token("good", &good, None)], Instant::now());
+        let known = access.known.load();
+        assert!(known.by_hash[&good.hash()].last_used_at().is_some());
+    }
+}

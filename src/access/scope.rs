@@ -1,0 +1,182 @@
+//! What a token may do, and with which topics.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::job::{Topic, TopicPattern, Topics};
+
+/// A kind of call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Put jobs.
+    Put,
+    /// Pop, finish, release, touch and bury jobs.
+    Pop,
+    /// Read jobs, topics and metrics.
+    Read,
+    /// Kick, delete and reschedule jobs; pause, resume, purge and set the defaults of topics.
+    Manage,
+    /// Create, list and revoke tokens.
+    Admin,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Put, Self::Pop, Self::Read, Self::Manage, Self::Admin];
+
+    /// Its name, in requests and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Pop => "pop",
+            Self::Read => "read",
+            Self::Manage => "manage",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The scopes of a token, each with its topics: `{"put": ["billing.*"], "pop": ["mail"]}`. At least
+/// one; `admin` has no topics and stands on `*`. Persisted: must stay readable.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scopes {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    put: Option<Topics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pop: Option<Topics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read: Option<Topics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    manage: Option<Topics>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admin: Option<Topics>,
+}
+
+/// Scopes that no token can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ScopesError {
+    /// It could do nothing.
+    #[error("must have at least one of put, pop, read, manage, admin")]
+    None,
+    /// Tokens belong to no topic.
+    #[error("must have admin on \"*\": tokens belong to no topic")]
+    AdminOfTopics,
+}
+
+impl Scopes {
+    /// Those of the bootstrap token.
+    pub fn admin() -> Self {
+        Self { admin: Some(Topics::ALL), ..Self::default() }
+    }
+
+    /// The topics of a scope; none if it is missing.
+    pub fn of(&self, scope: Scope) -> Option<&Topics> {
+        match scope {
+            Scope::Put => &self.put,
+            Scope::Pop => &self.pop,
+            Scope::Read => &self.read,
+            Scope::Manage => &self.manage,
+            Scope::Admin => &self.admin,
+        }
+        .as_ref()
+    }
+
+    /// Whether any scope has this topic.
+    pub fn reach(&self, topic: &Topic) -> bool {
+        let topics = Scope::ALL.into_iter().filter(|scope| *scope != Scope::Admin);
+        topics.filter_map(|scope| self.of(scope)).any(|topics| topics.allows(topic))
+    }
+
+    /// Adds patterns to a scope.
+    pub fn add(&mut self, scope: Scope, mut patterns: Vec<TopicPattern>) {
+        let topics = match scope {
+            Scope::Put => &mut self.put,
+            Scope::Pop => &mut self.pop,
+            Scope::Read => &mut self.read,
+            Scope::Manage => &mut self.manage,
+            Scope::Admin => &mut self.admin,
+        };
+        *topics = Some(match topics.take() {
+            None => Topics::of(patterns),
+            Some(old) => match old.patterns() {
+                None => Topics::ALL,
+                Some(old) => {
+                    patterns.extend_from_slice(old);
+                    Topics::of(patterns)
+                }
+            },
+        });
+    }
+
+    /// Checks what concerns several of them.
+    ///
+    /// # Errors
+    /// There is none, or `admin` is limited to topics.
+    pub fn check(&self) -> Result<(), ScopesError> {
+        if Scope::ALL.into_iter().all(|scope| self.of(scope).is_none()) {
+            return Err(ScopesError::None);
+        }
+        match &self.admin {
+            Some(topics) if *topics != Topics::ALL => Err(ScopesError::AdminOfTopics),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scopes(text: &str) -> Scopes {
+        serde_json::from_str(text).expect(text)
+    }
+
+    #[test]
+    fn a_scope_reaches_its_own_topics_alone() {
+        let scopes = scopes(r#"{"put":["billing.*"],"pop":["mail","sms"],"read":null}"#);
+        let topic = |text: &str| text.parse::<Topic>().expect("a topic");
+        let allows = |scope, text| scopes.of(scope).is_some_and(|of| of.allows(&topic(text)));
+        assert!(allows(Scope::Put, "billing.x") && !allows(Scope::Put, "mail"));
+        assert!(allows(Scope::Pop, "sms") && !allows(Scope::Pop, "billing.x"));
+        assert!(!allows(Scope::Read, "mail") && !allows(Scope::Admin, "mail"));
+        assert!(scopes.reach(&topic("billing.x")) && scopes.reach(&topic("sms")));
+        assert!(!scopes.reach(&topic("billing")) && !Scopes::admin().reach(&topic("sms")));
+    }
+
+    #[test]
+    fn scopes_that_make_no_sense_are_refused() {
+        for text in ["{}", r#"{"put":null}"#] {
+            assert_eq!(scopes(text).check(), Err(ScopesError::None), "{text}");
+        }
+        let refused = scopes(r#"{"admin":["a"]}"#).check();
+        assert_eq!(refused, Err(ScopesError::AdminOfTopics));
+        assert_eq!(scopes(r#"{"admin":["*"]}"#).check(), Ok(()));
+        for text in [r#"{"write":["*"]}"#, r#"{"put":[]}"#, r#"{"put":"*"}"#, r#"{"put":["a b"]}"#]
+        {
+            serde_json::from_str::<Scopes>(text).expect_err(text);
+        }
+    }
+
+    #[test]
+    fn patterns_add_up() {
+        let mut some = Scopes::default();
+        let patterns = |texts: &[&str]| -> Vec<TopicPattern> {
+            texts.iter().map(|text| text.parse().expect("a pattern")).collect()
+        };
+        some.add(Scope::Put, patterns(&["b", "a"]));
+        some.add(Scope::Put, patterns(&["c.*"]));
+        assert_eq!(some, scopes(r#"{"put":["a","b","c.*"]}"#));
+        some.add(Scope::Put, patterns(&["*"]));
+        some.add(Scope::Put, patterns(&["d"]));
+        assert_eq!(some, scopes(r#"{"put":["*"]}"#));
+    }
+}

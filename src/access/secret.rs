@@ -1,0 +1,152 @@
+//! The text of a token, which only its holder has, and the hash that stores have.
+
+use std::{fmt, str::FromStr};
+
+use ring::{digest, rand};
+use thiserror::Error;
+
+/// By which people and secret scanners know a token.
+const PREFIX: &str = "dq_";
+/// 256 bits in hexadecimal.
+const RANDOM: usize = 64;
+/// A CRC-32 of what is before it, in hexadecimal: a scanner tells a token from what only looks
+/// like one without asking a server, and a server refuses a mistyped one without a look.
+const CHECKSUM: usize = 8;
+
+/// `dq_`, 64 hexadecimal digits of chance, and 8 of checksum. No message and no log shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretToken(String);
+
+/// A text that is no token; it is not repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("must be a token: dq_ and 72 hexadecimal digits, as `delay-queue token` prints it")]
+pub struct SecretTokenError;
+
+impl SecretToken {
+    /// A new one, from the randomness of the operating system.
+    ///
+    /// # Errors
+    /// The system has none.
+    pub fn generate() -> Result<Self, ring::error::Unspecified> {
+        let random = rand::generate::<[u8; RANDOM / 2]>(&rand::SystemRandom::new())?.expose();
+        let body = format!("{PREFIX}{}", hexadecimal(&random));
+        let checksum = crc32fast::hash(body.as_bytes());
+        Ok(Self(format!("{body}{checksum:08x}")))
+    }
+
+    /// The text: for the one who asked for the token, and for no one else.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// What stores keep of it. A fast hash is enough: there are 2^256 texts to try.
+    pub fn hash(&self) -> TokenHash {
+        let digest = digest::digest(&digest::SHA256, self.0.as_bytes());
+        TokenHash(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+    }
+}
+
+impl FromStr for SecretToken {
+    type Err = SecretTokenError;
+
+    fn from_str(text: &str) -> Result<Self, SecretTokenError> {
+        let digits = text.strip_prefix(PREFIX).ok_or(SecretTokenError)?;
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if digits.len() != RANDOM + CHECKSUM || !digits.bytes().all(is_digit) {
+            return Err(SecretTokenError);
+        }
+        let (body, checksum) = text.split_at(PREFIX.len() + RANDOM);
+        match u32::from_str_radix(checksum, 16) == Ok(crc32fast::hash(body.as_bytes())) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(SecretTokenError),
+        }
+    }
+}
+
+impl fmt::Debug for SecretToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+/// The SHA-256 of a token.
+///
+/// Tokens are looked up by it in a hash table, whose comparisons may take longer the more of two
+/// hashes is alike. That tells a caller nothing: to come nearer to a known hash, byte by byte, one
+/// would have to find texts by their SHA-256.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TokenHash([u8; 32]);
+
+impl fmt::Display for TokenHash {
+    /// As stores keep it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hexadecimal(&self.0))
+    }
+}
+
+impl fmt::Debug for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hash)")
+    }
+}
+
+impl FromStr for TokenHash {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = "must be 64 hexadecimal digits";
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(refused);
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| refused)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_back_and_two_are_different() {
+        let (one, other) = (SecretToken::generate(), SecretToken::generate());
+        let (one, other) = (one.expect("randomness"), other.expect("randomness"));
+        assert_eq!(one.reveal().len(), 75);
+        assert_eq!(one.reveal().parse(), Ok(one.clone()));
+        assert_ne!(one.hash(), other.hash());
+        assert_eq!(one.hash().to_string().parse(), Ok(one.hash()));
+        assert_eq!(format!("{one:?} {:?}", one.hash()), "(secret) (hash)");
+    }
+
+    #[test]
+    fn the_form_is_pinned_since_tokens_are_out_there() {
+        let text = format!("dq_{}afd9288c", "0".repeat(64));
+        let token: SecretToken = text.parse().expect("a token");
+        assert_eq!(token.hash().to_string(), PINNED);
+    }
+
+    const PINNED: &str = "bf9f067386c8ff59d1df8a907567b6799ae59a8efe787534e3898e396a60c7f9";
+
+    #[test]
+    fn a_mistyped_token_is_none() {
+        let token = SecretToken::generate().expect("randomness");
+        let text = token.reveal();
+        for at in 0..text.len() {
+            let mut wrong = text.to_owned();
+            wrong.replace_range(at..=at, if &text[at..=at] == "0" { "1" } else { "0" });
+            assert_eq!(wrong.parse::<SecretToken>(), Err(SecretTokenError), "{at}");
+        }
+        for wrong in
+            ["", "dq_", "dq_é", &text[1..], &text[..74], &format!("{text}0"), &text.to_uppercase()]
+        {
+            assert_eq!(wrong.parse::<SecretToken>(), Err(SecretTokenError));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A token as stores and servers know it: everything but its text.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Scopes, TokenHash, TokenName};
+use crate::job::UnixMillis;
+
+/// A token.
+#[derive(Debug)]
+pub struct Token {
+    /// By which people know it.
+    pub name: TokenName,
+    /// By which servers know it.
+    pub hash: TokenHash,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// When it was made.
+    pub created_at: UnixMillis,
+    /// From when on it is refused.
+    pub expires_at: Option<UnixMillis>,
+    /// The last use that this server knows, in Unix milliseconds; 0 is never.
+    used_at: AtomicU64,
+}
+
+/// A token in a store. Persisted: must stay readable.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    hash: String,
+    scopes: Scopes,
+    created_at: UnixMillis,
+    expires_at: Option<UnixMillis>,
+}
+
+impl Token {
+    /// A new one.
+    pub fn new(
+        name: TokenName,
+        hash: TokenHash,
+        scopes: Scopes,
+        created_at: UnixMillis,
+        expires_at: Option<UnixMillis>,
+    ) -> Self {
+        Self { name, hash, scopes, created_at, expires_at, used_at: AtomicU64::new(0) }
+    }
+
+    /// From a store.
+    ///
+    /// # Errors
+    /// What is there is no token.
+    pub fn parse(name: &str, text: &str, used_at: Option<UnixMillis>) -> Result<Self, String> {
+        let Record { hash, scopes, created_at, expires_at } =
+            serde_json::from_str(text).map_err(|error| error.to_string())?;
+        scopes.check().map_err(|error| error.to_string())?;
+        let name = name.parse().map_err(|error: crate::job::NameError| error.to_string())?;
+        let token = Self::new(name, hash.parse()?, scopes, created_at, expires_at);
+        token.used_at.store(used_at.map_or(0, UnixMillis::get), Ordering::Relaxed);
+        Ok(token)
+    }
+
+    /// For a store.
+    pub fn text(&self) -> String {
+        let Self { hash, scopes, created_at, expires_at, .. } = self;
+        let record = Record {
+            hash: hash.to_string(),
+            scopes: scopes.clone(),
+            created_at: *created_at,
+            expires_at: *expires_at,
+        };
+        serde_json::to_string(&record).expect("its fields can be written")
+    }
+
+    /// Whether it is refused by now.
+    pub fn has_expired(&self, now: UnixMillis) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
+
+    /// Notes a use.
+    pub fn used(&self, now: UnixMillis) {
+        // A plain load first: requests that come at once must not fight for this line of memory.
+        if self.used_at.load(Ordering::Relaxed) < now.get() {
+            self.used_at.store(now.get(), Ordering::Relaxed);
+        }
+    }
+
+    /// The last use that this server knows.
+    pub fn last_used_at(&self) -> Option<UnixMillis> {
+        Some(self.used_at.load(Ordering::Relaxed)).filter(|&at| at > 0).map(UnixMillis::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::SecretToken;
+
+    #[test]
+    fn a_token_survives_its_record() {
+        let hash = SecretToken::generate().expect("randomness").hash();
+        let scopes: Scopes = serde_json::from_str(r#"{"pop":["a.*"]}"#).expect("scopes");
+        let time = UnixMillis::new;
+        let token = Token::new(
+            "ci".parse().expect("a name"),
+            hash,
+            scopes.clone(),
+            time(1_763_690_000_000),
+            Some(time(1_763_690_000_500)),
+        );
+        let text = token.text();
+        assert_eq!(
+            text,
+            format!(
+                r#"{{"hash":"{hash}","scopes":{{"pop":["a.*"]}},"created_at":"2025-11-21T01:53:20.000Z","expires_at":"2025-11-21T01:53:20.500Z"}}"#
+            )
+        );
+        let read = Token::parse("ci", &text, Some(time(7))).expect("its own text");
+        assert_eq!((&read.name, read.hash, &read.scopes), (&token.name, hash, &scopes));
+        assert_eq!((read.created_at, read.expires_at), (token.created_at, token.expires_at));
+        assert_eq!(read.last_used_at(), Some(time(7)));
+        assert!(!read.has_expired(time(1_763_690_000_499)));
+        assert!(read.has_expired(time(1_763_690_000_500)));
+        read.used(time(9));
+        read.used(time(8));
+        assert_eq!(read.last_used_at(), Some(time(9)));
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_no_token() {
+        let hash = "0".repeat(64);
+        for text in [
+            "",
+            "{}",
+            &format!(
+                r#"{{"hash":"{hash}","scopes":{{}},"created_at":1763690000000,"expires_at":null}}"#
+            ),
+            r#"{"hash":"x","scopes":{"put":["*"]},"created_at":1763690000000,"expires_at":null}"#,
+        ] {
+            assert!(Token::parse("ci", text, None).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Settings that say who may reach the server, and from which web pages.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use super::{ServerSettings, SettingsError, refused, store::secret};
+use crate::access::SecretToken;
+
+/// A list of texts; also as one text with commas, for the environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct TextList(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for TextList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = TextList;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of texts")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<TextList, E> {
+                let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+                Ok(TextList(items.map(str::to_owned).collect()))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<TextList, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = list.next_element()? {
+                    items.push(item);
+                }
+                Ok(TextList(items))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl ServerSettings {
+    /// The bootstrap token, if there is one. Reads its file.
+    ///
+    /// # Errors
+    /// It is given twice, cannot be read, or is no token.
+    pub fn bootstrap_token(&self) -> Result<Option<SecretToken>, SettingsError> {
+        const KEY: &str = "server.bootstrap_token_file";
+        let given = secret(KEY, &self.bootstrap_token, self.bootstrap_token_file.as_ref())?;
+        let parse = |text: crate::store::redis::Secret| {
+            let key = if self.bootstrap_token.is_some() { "server.bootstrap_token" } else { KEY };
+            let refused = |error: crate::access::SecretTokenError| {
+                refused(key, &format!("{error} (`delay-queue token generate`)"), "another text")
+            };
+            text.0.trim().parse().map_err(refused)
+        };
+        given.map(parse).transpose()
+    }
+
+    /// Checks `hosts` and `cors_origins`.
+    pub fn check_names(&self) -> Result<(), SettingsError> {
+        let is_of_host = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
+        let is_host = |text: &str| !text.is_empty() && text.bytes().all(is_of_host);
+        let has_port = |host: &str| {
+            host.rsplit_once(':')
+                .is_some_and(|(name, _)| !name.contains(':') && !name.starts_with('['))
+        };
+        if let Some(wrong) = self.hosts.0.iter().find(|host| !is_host(host) || has_port(host)) {
+            let allowed = "must have names or addresses without a port, such as \"queue.example\"";
+            return Err(refused("server.hosts", allowed, format!("{wrong:?}")));
+        }
+        let is_origin = |text: &&String| {
+            let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+            host.is_some_and(is_host)
+        };
+        match self.cors_origins.0.iter().find(|origin| !is_origin(origin)) {
+            Some(wrong) => {
+                let allowed = "must have origins such as \"https://app.example\", without a path";
+                Err(refused("server.cors_origins", allowed, format!("{wrong:?}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_may_be_one_text_with_commas() {
+        for text in [r#"["a","b"]"#, r#""a,b""#, r#"" a , b,""#] {
+            let list: TextList = serde_json::from_str(text).expect(text);
+            assert_eq!(list.0, ["a", "b"], "{text}");
+        }
+        assert_eq!(serde_json::from_str::<TextList>(r#""""#).expect("a list").0, [""; 0]);
+    }
+}

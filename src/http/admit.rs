@@ -1,0 +1,104 @@
+//! Lets requests in: each gets its [`Identity`], or is refused before any route sees it.
+
+use std::{fmt, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{StatusCode, header::AUTHORIZATION},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use super::{identity::Identity, origin::Origins, peer::Peer, problem::Problem};
+use crate::{
+    access::{Access, Denied, Scope},
+    store::StoreError,
+};
+
+/// What a refused caller is asked for: `WWW-Authenticate`.
+#[derive(Debug, Clone, Copy)]
+pub enum Challenge {
+    /// A token.
+    Token,
+    /// Another token than the one that it has.
+    OtherToken,
+    /// A token with this scope.
+    Scope(Scope),
+}
+
+impl fmt::Display for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bearer realm=\"delay-queue\"")?;
+        match self {
+            Self::Token => Ok(()),
+            Self::OtherToken => f.write_str(", error=\"invalid_token\""),
+            Self::Scope(scope) => write!(f, ", error=\"insufficient_scope\", scope=\"{scope}\""),
+        }
+    }
+}
+
+/// Routes that need no token: those who ask, load balancers and orchestrators, have none.
+const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+
+/// What requests are checked by.
+pub struct Admission {
+    /// The tokens.
+    pub access: Arc<Access>,
+    /// Where no token is needed: which web pages may call.
+    pub origins: Origins,
+}
+
+/// The layer.
+pub async fn admit(
+    State(admission): State<Arc<Admission>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match admission.identify(&request) {
+        Ok(identity) => {
+            request.extensions_mut().insert(identity.clone());
+            let mut response = next.run(request).await;
+            response.extensions_mut().insert(identity);
+            response
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+impl Admission {
+    fn identify(&self, request: &Request) -> Result<Identity, Problem> {
+        let peer = request.extensions().get::<Peer>().cloned();
+        if !self.access.is_closed() {
+            self.origins.check(request)?;
+            return Ok(Identity::new(None, peer));
+        }
+        let path = request.uri().path();
+        if OPEN.contains(&path.strip_prefix("/v1").unwrap_or(path)) {
+            return Ok(Identity::new(None, peer));
+        }
+        let authorization = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
+        let token = self.access.authenticate(authorization)?;
+        Ok(Identity::new(token, peer))
+    }
+}
+
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Self {
+        let unauthenticated = |detail, challenge| {
+            let problem = Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail);
+            Self { challenge: Some(challenge), ..problem }
+        };
+        match denied {
+            Denied::Missing => unauthenticated(
+                "this server needs a token: `Authorization: Bearer dq_…`",
+                Challenge::Token,
+            ),
+            Denied::Wrong => unauthenticated(
+                "`Authorization` has no token that is in force: it was mistyped, revoked, or has \
+                 expired",
+                Challenge::OtherToken,
+            ),
+            Denied::Unknown => StoreError::away("no tokens were read from the store").into(),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Sets of topics, as access tokens name them.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use smol_str::SmolStr;
+use thiserror::Error;
+
+use super::{name::MAX_LEN, topic::Topic};
+
+/// Most patterns of one set.
+const MAX_PATTERNS: usize = 100;
+
+/// `billing` (that topic), `billing.*` (all that begin with `billing.`), or `*` (all).
+///
+/// A star stands at the end and nowhere else, for any number of characters, also none; what is
+/// before it has only characters that a topic may have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TopicPattern(SmolStr);
+
+/// A text that is no pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "must be a topic (\"mail\"), the beginning of topics and a star (\"billing.*\"), or \"*\"; got {0:?}"
+)]
+pub struct PatternError(String);
+
+impl TopicPattern {
+    /// Whether it has this topic.
+    pub fn allows(&self, topic: &Topic) -> bool {
+        match self.prefix() {
+            Some(prefix) => topic.as_str().starts_with(prefix),
+            None => topic.as_str() == self.0,
+        }
+    }
+
+    /// What all its topics begin with; none if it is one topic.
+    pub fn prefix(&self) -> Option<&str> {
+        self.0.strip_suffix('*')
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for TopicPattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        let fits = match text.strip_suffix('*') {
+            Some(prefix) => prefix.len() < MAX_LEN && prefix.bytes().all(is_of_topic),
+            None => text.parse::<Topic>().is_ok(),
+        };
+        if fits {
+            Ok(Self(text.into()))
+        } else {
+            Err(PatternError(text.chars().take(200).collect()))
+        }
+    }
+}
+
+fn is_of_topic(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._-".contains(&byte)
+}
+
+impl fmt::Display for TopicPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for TopicPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TopicPattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        SmolStr::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// The topics that a caller may reach: those of any of some patterns. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Topics(Option<Arc<[TopicPattern]>>);
+
+impl Topics {
+    /// Every topic: `*`.
+    pub const ALL: Self = Self(None);
+
+    /// Those of these patterns; of none, no topic at all.
+    pub fn of(mut patterns: Vec<TopicPattern>) -> Self {
+        patterns.sort_unstable();
+        patterns.dedup();
+        let is_star = |pattern: &TopicPattern| pattern.as_str() == "*";
+        if patterns.iter().any(is_star) { Self::ALL } else { Self(Some(patterns.into())) }
+    }
+
+    /// Whether it has this topic.
+    pub fn allows(&self, topic: &Topic) -> bool {
+        match &self.0 {
+            None => true,
+            Some(patterns) => patterns.iter().any(|pattern| pattern.allows(topic)),
+        }
+    }
+
+    /// Its patterns in order; none if it has every topic.
+    pub fn patterns(&self) -> Option<&[TopicPattern]> {
+        self.0.as_deref()
+    }
+
+    /// Whether it has no topic at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.as_ref().is_some_and(|patterns| patterns.is_empty())
+    }
+}
+
+impl Serialize for Topics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            None => ["*"].serialize(serializer),
+            Some(patterns) => patterns.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Topics {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let patterns = Vec::<TopicPattern>::deserialize(deserializer)?;
+        match patterns.len() {
+            1..=MAX_PATTERNS => Ok(Self::of(patterns)),
+            count => {
+                let allowed = format!("must have 1 to {MAX_PATTERNS} patterns, got {count}");
+                Err(de::Error::custom(allowed))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic(text: &str) -> Topic {
+        text.parse().expect("a topic")
+    }
+
+    #[test]
+    fn a_pattern_is_a_topic_a_prefix_with_a_star_or_a_star() {
+        for (pattern, yes, no) in [
+            ("mail", &["mail"][..], &["mai", "mail2", "Mail", "mail.x"][..]),
+            ("billing.*", &["billing.a", "billing.", "billing.a.b"], &["billing", "billingx", "x"]),
+            ("bill*", &["bill", "billing", "bill.x"], &["bil", "Bill"]),
+            ("*", &["a", "billing.x"], &[]),
+        ] {
+            let topics = Topics::of(vec![pattern.parse().expect(pattern)]);
+            assert!(yes.iter().all(|text| topics.allows(&topic(text))), "{pattern}");
+            assert!(!no.iter().any(|text| topics.allows(&topic(text))), "{pattern}");
+        }
+        assert!(!Topics::of(Vec::new()).allows(&topic("a")));
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        let long = format!("{}*", "x".repeat(128));
+        for text in
+            ["", "**", "*x", "a*b", "a*b*", "a b", "a,b", "a:*", "é*", ".", "..", "a/*", "?", &long]
+        {
+            let refused = text.parse::<TopicPattern>().expect_err(text).to_string();
+            assert!(refused.contains("billing.*"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_set_survives_its_text() {
+        for text in [r#"["*"]"#, r#"["a","billing.*"]"#] {
+            let topics: Topics = serde_json::from_str(text).expect(text);
+            assert_eq!(serde_json::to_string(&topics).expect("written"), text);
+        }
+        assert_eq!(serde_json::from_str::<Topics>(r#"["a","*"]"#).expect("a set"), Topics::ALL);
+        for text in ["[]", r#"["a b"]"#, r#""*""#, "7"] {
+            serde_json::from_str::<Topics>(text).expect_err(text);
+        }
+    }
+}

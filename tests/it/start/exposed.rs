@@ -1,0 +1,70 @@
+//! Listening where other machines can reach the server.
+
+use delay_queue::access::SecretToken;
+
+use super::outputs::{Logged, Place, one_line};
+
+#[test]
+fn a_server_that_others_can_reach_does_not_start_without_tokens() {
+    let place = Place::new();
+    for listen in ["0.0.0.0:0", "[::]:0"] {
+        let output = super::output(place.path(), &["--listen", listen]);
+        one_line(&output, &[listen, "server.listen", "token create", "server.insecure"]);
+    }
+    for (settings, words) in [
+        ("bootstrap_token = \"dq_5ecret\"", ["server.bootstrap_token ", "must be a token"]),
+        ("bootstrap_token_file = \"none\"", ["server.bootstrap_token_file", "none"]),
+        ("hosts = [\"a.test:80\"]", ["server.hosts", "a.test:80"]),
+        ("cors_origins = [\"*\"]", ["server.cors_origins", "\"*\""]),
+        ("cors_origins = [\"https://a.test/x\"]", ["server.cors_origins", "a.test/x"]),
+    ] {
+        let line = place.refused(&format!("[server]\n{settings}\n"), &words);
+        assert!(!line.contains("5ecret"), "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insecure_server_says_so_at_every_start() {
+    let place = Place::new();
+    for _ in 0..2 {
+        let server = Logged::start_on(&place, "0.0.0.0", "[server]\ninsecure = true\n");
+        let log = server.wait_for("insecure");
+        let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
+        let [line] = warnings[..] else { panic!("one warning: {log}") };
+        assert!(line.contains("0.0.0.0:") && line.contains("server.insecure"), "{line}");
+        let topics = reqwest::get(format!("{}/topics", server.base)).await.expect("an answer");
+        assert_eq!(topics.status(), 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bootstrap_token_lets_its_holder_in_and_no_one_else() {
+    let place = Place::new();
+    let token = SecretToken::generate().expect("randomness");
+    let file = place.file("token", &format!("{}\n", token.reveal()));
+    let settings = format!("[server]\nbootstrap_token_file = {file:?}\n");
+    let server = Logged::start_on(&place, "0.0.0.0", &settings);
+    let ask = async |path: &str, token: Option<&str>| {
+        let mut request = reqwest::Client::new().get(format!("{}{path}", server.base));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        let answer = request.send().await.expect("an answer");
+        let challenge = answer.headers().get("www-authenticate").cloned();
+        (
+            answer.status().as_u16(),
+            challenge.map_or_else(String::new, |text| text.to_str().expect("text").to_owned()),
+        )
+    };
+    assert_eq!(ask("/healthz", None).await.0, 200);
+    assert_eq!(ask("/v1/readyz", None).await.0, 200);
+    assert_eq!(ask("/topics", None).await, (401, "Bearer realm=\"delay-queue\"".to_owned()));
+    let other = SecretToken::generate().expect("randomness");
+    let (status, challenge) = ask("/topics", Some(other.reveal())).await;
+    assert_eq!(status, 401);
+    assert!(challenge.ends_with("error=\"invalid_token\""), "{challenge}");
+    assert_eq!(ask("/no/such/route", None).await.0, 401);
+    assert_eq!(ask("/no/such/route", Some(token.reveal())).await.0, 404);
+    let log = server.wait_for("serving");
+    assert!(!log.contains("WARN") && !log.contains(token.reveal()), "{log}");
+}
