@@ -7,6 +7,7 @@ mod admit;
 mod batch;
 mod content;
 mod cursor;
+mod dashboard;
 mod farewell;
 mod finalize;
 mod health;
@@ -30,7 +31,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use axum::{
     Router,
-    http::{StatusCode, header::ALLOW},
+    http::{HeaderMap, StatusCode, header::ALLOW},
     middleware,
     response::{IntoResponse, Response},
     routing::{MethodRouter, get, post},
@@ -98,11 +99,13 @@ pub fn router(app: App, admission: Admission) -> Router {
         Some(cors) => routes.layer(cors),
         None => routes,
     };
-    routes.layer(middleware::from_fn(finalize::finalize))
+    // The dashboard's files hold nothing that is secret: they need no token.
+    let files = dashboard::routes().method_not_allowed_fallback(wrong_method);
+    routes.merge(files).layer(middleware::from_fn(finalize::finalize))
 }
 
-async fn no_route() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "route_not_found", "there is no such route")
+async fn no_route(headers: HeaderMap) -> Response {
+    dashboard::not_found(&headers)
 }
 
 async fn wrong_method() -> Problem {

@@ -3,6 +3,7 @@
 mod acknowledged;
 mod bad_input;
 mod batches;
+mod dashboard;
 mod lost_answers;
 mod node_down;
 mod operations;
@@ -84,6 +85,10 @@ on_each_store! {
             a_topic_has_defaults_for_jobs_that_do_not_say,
             the_backoff_of_a_payment_callback_ends_in_dead_and_comes_back,
             many_deleted_jobs_do_not_hold_up_a_live_one;
+        dashboard:
+            the_page_and_all_that_it_loads_are_served_from_here,
+            the_page_may_load_nothing_else_and_is_asked_for_again_only_when_it_changed,
+            what_is_not_there_is_a_page_for_browsers_and_a_problem_for_programs;
         operations:
             health_and_readiness_are_told,
             every_answer_has_a_request_id,

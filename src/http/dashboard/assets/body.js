@@ -1,0 +1,45 @@
+// A body as text: indented, or as it was put. Large ones are cut until they are asked for, and laid
+// out in blocks that the browser draws only when they come into view.
+
+import { choice, h } from "./dom.js";
+import { count, visible } from "./format.js";
+import { pretty } from "./json.js";
+
+/** What is shown at first, and at most, in characters. */
+const FIRST = 16_384;
+const MOST = 4_194_304;
+const LINES_PER_BLOCK = 200;
+
+/** The section; `set` takes the body's text. */
+export function body() {
+  let text = "";
+  let form = "pretty";
+  let limit = FIRST;
+  const code = h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": "Body of the job" });
+  const note = h("p", { class: "muted" });
+  const all = h("button", { type: "button", onclick: () => { limit = MOST; show(); } }, "Show all");
+  const forms = choice("Form", [["pretty", "Indented"], ["raw", "As it was put"]], form, (value) => { form = value; limit = FIRST; show(); });
+  const node = h("section", { class: "panel", "aria-labelledby": "body" },
+    h("div", { class: "row" }, h("h2", { id: "body" }, "Body"), forms), note, code, h("div", { class: "row" }, all));
+
+  function show() {
+    const { lines, more } = form === "pretty" ? pretty(text, limit) : { lines: [text.slice(0, limit)], more: text.length > limit };
+    const blocks = [];
+    for (let at = 0; at < lines.length; at += LINES_PER_BLOCK) {
+      blocks.push(h("span", { class: "block" }, visible(lines.slice(at, at + LINES_PER_BLOCK).join("\n"))));
+    }
+    code.replaceChildren(...blocks);
+    all.hidden = !more || limit === MOST;
+    note.textContent = `${count(text.length)} characters.${more ? ` The first ${count(limit)} are shown.` : ""}`;
+  }
+
+  return {
+    node,
+    set(next) {
+      // A poll that brings nothing new keeps scrolling and selections.
+      if (next === text) return;
+      text = next;
+      show();
+    },
+  };
+}

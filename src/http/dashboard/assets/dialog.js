@@ -1,0 +1,87 @@
+// One dialog for everything that changes something: what it does, its fields, the curl line of the
+// same call, and the refusal if there is one.
+
+import { change, curl, token } from "./api.js";
+import { h, setText } from "./dom.js";
+
+/** Says in a corner what was done; screen readers hear it. */
+export function say(text) {
+  const toast = h("p", { class: "toast" }, text);
+  document.getElementById("said").append(toast);
+  setTimeout(() => toast.remove(), 8000);
+}
+
+/**
+ * Asks, and does it.
+ * - `title`, `text`: what it is, and what it does;
+ * - `fields`: elements of the form;
+ * - `request`: the call, made from what the fields have now; it throws an Error that says what is wrong;
+ * - `button`, `danger`: the label of the button, and whether it destroys;
+ * - `typed`: what must be typed first;
+ * - `done`: from the answer to what is said; it may be async.
+ */
+export function ask({ title, text, fields = [], request, button, danger = false, typed = null, done }) {
+  const problem = h("p", { class: "problem", role: "alert" });
+  const line = h("code");
+  const confirm = typed && h("input", { id: "typed", autocomplete: "off", spellcheck: "false" });
+  const act = h("button", { type: "submit", class: danger ? "danger" : "primary" }, button);
+  const cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
+  const copy = h("button", { type: "button", class: "small", onclick: () => copied(line.textContent, copy) }, "Copy");
+  const form = h("form", { novalidate: true, onsubmit: (event) => { event.preventDefault(); run(); }, oninput: refresh },
+    h("h2", { id: "asked" }, title),
+    h("p", {}, text),
+    fields,
+    confirm && h("div", { class: "field" }, h("label", { for: "typed" }, "Type ", h("strong", {}, typed), " to confirm"), confirm),
+    h("div", { class: "curl" },
+      h("div", { class: "row" }, h("span", { class: "muted" }, "The same in a shell", token.get() ? ", with the token in $DELAY_QUEUE_TOKEN" : ""), copy),
+      h("pre", { tabindex: "0", role: "region", "aria-label": "curl line" }, line)),
+    problem,
+    h("div", { class: "row end" }, cancel, act));
+  const dialog = h("dialog", { "aria-labelledby": "asked", onclose: () => dialog.remove() }, form);
+
+  function refresh() {
+    act.disabled = Boolean(confirm && confirm.value !== typed);
+    try {
+      setText(line, curl(request()));
+      setText(problem, "");
+    } catch (error) {
+      setText(line, error.message);
+    }
+  }
+
+  async function run() {
+    if (act.disabled) return;
+    let call;
+    try {
+      call = request();
+    } catch (error) {
+      return setText(problem, error.message);
+    }
+    act.disabled = true;
+    try {
+      const answer = await change(call);
+      dialog.close();
+      say(await done(answer));
+      dispatchEvent(new Event("changed"));
+    } catch (error) {
+      const unknown = error.applied === "unknown" ? " It may have been done all the same: look before you repeat it." : "";
+      setText(problem, `Refused: ${error.message}${unknown}`);
+      act.disabled = false;
+    }
+  }
+
+  document.body.append(dialog);
+  refresh();
+  dialog.showModal();
+  (form.querySelector("input, textarea, select") ?? (danger ? cancel : act)).focus();
+}
+
+async function copied(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+    setText(button, "Copied");
+  } catch {
+    // Without https a browser has no clipboard: the line can be selected.
+    setText(button, "Select it");
+  }
+}

@@ -1,0 +1,74 @@
+// Builds elements. Data only ever becomes text or an attribute: nothing here parses HTML.
+
+/** An element: `on…` properties are listeners, null and false leave an attribute out. */
+export function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class") element.className = value;
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** An element of SVG. */
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** Sets a text, if it is another one: an unchanged node keeps selections and is not announced. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * Makes the children of `parent` those of `items`, in order, and keeps the elements of items that
+ * stay: focus and scrolling survive a poll.
+ */
+export function keyed(parent, items, key, create, update) {
+  const rows = (parent.rowsByKey ??= new Map());
+  const wanted = new Set(items.map(key));
+  for (const [name, row] of rows) {
+    if (!wanted.has(name)) {
+      row.remove();
+      rows.delete(name);
+    }
+  }
+  let at = parent.firstElementChild;
+  for (const item of items) {
+    let row = rows.get(key(item));
+    if (!row) rows.set(key(item), (row = create(item)));
+    update(row, item);
+    if (row === at) at = at.nextElementSibling;
+    else parent.insertBefore(row, at);
+  }
+}
+
+let labels = 0;
+
+/** A labelled field, with a hint if there is one. */
+export function field(label, control, hint) {
+  control.id ||= `field-${(labels += 1)}`;
+  const described = hint ? h("small", { id: `${control.id}-hint` }, hint) : null;
+  if (described) control.setAttribute("aria-describedby", described.id);
+  return h("div", { class: "field" }, h("label", { for: control.id }, label), control, described);
+}
+
+/** Buttons of which one is pressed: `options` are pairs of a value and its label. */
+export function choice(label, options, chosen, choose) {
+  const buttons = options.map(([value, text]) =>
+    h("button", { type: "button", "data-value": value, "aria-pressed": String(value === chosen), onclick: () => set(value, true) }, text));
+  const set = (value, told) => {
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.value === value));
+    if (told) choose(value);
+  };
+  const group = h("div", { class: "choice", role: "group", "aria-label": label }, buttons);
+  group.set = set;
+  return group;
+}

@@ -1,0 +1,119 @@
+// One job: where it stands, how it came there, its body, and what can be done with it.
+
+import * as actions from "./actions.js";
+import { part, read } from "./api.js";
+import { body } from "./body.js";
+import { h, setText } from "./dom.js";
+import { away, seconds, time, topicLink, visible } from "./format.js";
+import { members } from "./json.js";
+
+/** Answers longer than this are read less often, every so many milliseconds. */
+const LARGE = 32_768;
+const PERIOD_OF_LARGE = 15_000;
+
+const ID = /^[A-Za-z0-9._:-]{1,128}$/;
+
+/** What happened and will happen, in order of time; `at` is null where the time is not kept. */
+function events(job) {
+  const spent = `attempt ${job.attempt} of ${job.max_attempts || "∞"}`;
+  const due = { delayed: job.attempt ? "Due for its next attempt" : "Due", ready: "Due, and waits for a consumer" }[job.state] ?? "Was due";
+  const list = [{ at: job.created_at, what: "Put" }, { at: job.due_at, what: due }];
+  if (job.state === "reserved") list.push({ at: job.reserved_until, what: `Reserved, ${spent}: its TTR ends` });
+  if (job.died_at) list.push({ at: job.died_at, what: `Died, after ${spent}` });
+  list.sort((a, b) => new Date(a.at) - new Date(b.at));
+  return list;
+}
+
+function timeline(job) {
+  const now = Date.now();
+  const items = events(job).map(({ at, what }) =>
+    h("li", { class: new Date(at) > now ? "ahead" : "past" }, h("span", {}, what), h("time", { datetime: at, title: at }, time(at)), h("span", { class: "muted" }, away(at, now))));
+  return h("ol", { class: "timeline" }, items);
+}
+
+function rows(job) {
+  return [
+    ["Topic", h("a", { href: topicLink(job.topic) }, job.topic)],
+    ["Attempts", `${job.attempt} of ${job.max_attempts || "no limit"}`],
+    ["TTR", seconds(job.ttr)],
+    ["Backoff", backoff(job.backoff)],
+  ].flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]);
+}
+
+function backoff(rule) {
+  if (rule === null) return "none: ready again at once";
+  if (Array.isArray(rule)) return rule.map(seconds).join(", ");
+  return `from ${seconds(rule.initial)}, × ${rule.factor}, at most ${seconds(rule.max)}, ± ${rule.jitter * 100} %`;
+}
+
+/** What can be done in each state. */
+const ALLOWED = {
+  delayed: ["kick", "reschedule", "bury", "delete"],
+  ready: ["reschedule", "bury", "delete"],
+  reserved: ["bury", "delete"],
+  dead: ["kick", "delete"],
+};
+
+/** The page of a job. */
+export function job(id) {
+  const badge = h("span", { class: "badge" });
+  const note = h("p", { class: "problem", role: "alert" });
+  const buttons = {
+    kick: actions.button("Kick", "manage", () => actions.kick(id)),
+    reschedule: actions.button("Reschedule", "manage", () => actions.reschedule(id)),
+    bury: actions.button("Bury", "pop", () => actions.bury(id), { class: "danger" }),
+    delete: actions.button("Delete", "manage", () => actions.remove(id), { class: "danger" }),
+  };
+  const facts = h("dl", { class: "facts" });
+  const line = h("div");
+  const error = h("pre", { class: "error", tabindex: "0", role: "region", "aria-label": "Last error" });
+  const failed = h("div", { hidden: true }, h("h3", {}, "Last error"), error);
+  const content = body();
+  const found = h("div", { hidden: true, class: "columns" },
+    h("section", { class: "panel", "aria-labelledby": "times" }, h("h2", { id: "times" }, "Times"), line, facts, failed),
+    content.node);
+  const acts = h("div", { class: "actions", hidden: true }, Object.values(buttons));
+  const node = h("div", { class: "page" }, h("div", { class: "row" }, h("h1", {}, h("span", { class: "muted" }, "Job "), id, " ", badge), acts), note, found);
+  let shown = null;
+  let asked = 0;
+
+  async function tick() {
+    // A large body is not asked for at every beat.
+    if (shown?.length > LARGE && Date.now() - asked < PERIOD_OF_LARGE) return;
+    await look();
+  }
+
+  async function look() {
+    asked = Date.now();
+    if (!ID.test(id)) return setText(note, "This is no job id: 1 to 128 of A–Z a–z 0–9 . _ : -");
+    let text;
+    try {
+      text = await read(`/jobs/${part(id)}`);
+    } catch (problem) {
+      setText(note, problem.code === "job_not_found" ? `No job has the id ${id}: it was never put, or is finished, deleted or past its retention.` : problem.message);
+      badge.hidden = problem.status === 404;
+      acts.hidden = problem.code !== "job_damaged";
+      return;
+    }
+    setText(note, "");
+    show(text);
+  }
+
+  function show(text) {
+    const now = JSON.parse(text);
+    found.hidden = acts.hidden = badge.hidden = false;
+    badge.className = `badge ${now.state}`;
+    setText(badge, now.state);
+    for (const [name, button] of Object.entries(buttons)) button.disabled = !ALLOWED[now.state].includes(name);
+    line.replaceChildren(timeline(now));
+    // The rest only changes with the job, and may be selected or read meanwhile.
+    if (text === shown) return;
+    shown = text;
+    facts.replaceChildren(...rows(now));
+    failed.hidden = now.error === null;
+    setText(error, visible(now.error ?? ""));
+    content.set(members(text, "body", 1)[0]);
+  }
+
+  return { title: id, node, tick, changed: look };
+}

@@ -1,0 +1,99 @@
+// The jobs of a topic in one state, page by page, from any due time on.
+
+import { part, query, read } from "./api.js";
+import { choice, field, h, setText } from "./dom.js";
+import { away, count, jobLink, start, time } from "./format.js";
+import { members } from "./json.js";
+
+const STATES = ["ready", "delayed", "reserved", "dead"];
+/** How much of a body a row shows. */
+const PREVIEW = 120;
+
+/** Which time decides the order of a state, and what it is called. */
+const TIMES = {
+  ready: ["due_at", "Due"],
+  delayed: ["due_at", "Due"],
+  reserved: ["reserved_until", "Reserved until"],
+  dead: ["died_at", "Died"],
+};
+
+/** The panel. */
+export function jobs(topic) {
+  let state = "ready";
+  let cursors = [null];
+  let next = null;
+  let turn = 0;
+  const picker = choice("State", STATES.map((name) => [name, name]), state, (value) => { state = value; first(); });
+  const after = h("input", { type: "datetime-local", step: "1", onchange: first });
+  const before = h("input", { type: "datetime-local", step: "1", onchange: first });
+  const size = h("select", { onchange: first }, [50, 200, 1000].map((n) => h("option", { value: String(n) }, n)));
+  const range = h("div", { class: "fields" }, field("Due from", after), field("Due before", before));
+  const at = h("th", { scope: "col" });
+  const body = h("tbody");
+  const note = h("p", { class: "muted", role: "status" });
+  const back = h("button", { type: "button", onclick: () => { cursors.pop(); show(); } }, "Previous");
+  const on = h("button", { type: "button", onclick: () => { cursors.push(next); show(); } }, "Next");
+  const table = h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Job"), at,
+    ["Attempts", "Body", "Last error"].map((name) => h("th", { scope: "col" }, name)))), body);
+  const node = h("section", { class: "panel", "aria-labelledby": "jobs" },
+    h("div", { class: "row" }, h("h2", { id: "jobs" }, "Jobs"), picker),
+    h("div", { class: "fields" }, range, field("A page has", size),
+      h("button", { type: "button", onclick: show }, "Read again")),
+    note,
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of jobs" }, table),
+    h("div", { class: "row end" }, back, on));
+
+  function first() {
+    cursors = [null];
+    show();
+  }
+
+  const moment = (input) => (input.value ? new Date(input.value).toISOString() : null);
+
+  async function show() {
+    const mine = (turn += 1);
+    const timed = state === "delayed" || state === "ready";
+    range.hidden = !timed;
+    setText(at, TIMES[state][1]);
+    const bounds = timed ? { due_after: moment(after), due_before: moment(before) } : {};
+    let text;
+    try {
+      text = await read(`/topics/${part(topic)}/jobs${query({ state, ...bounds, limit: size.value, cursor: cursors.at(-1) })}`);
+    } catch (error) {
+      setText(note, error.message);
+      return;
+    }
+    if (mine !== turn) return;
+    const page = JSON.parse(text);
+    const bodies = members(text, "body", 3);
+    body.replaceChildren(...page.jobs.map((job, n) => row(job, bodies[n])), ...(page.damaged ?? []).map(damaged));
+    next = page.cursor;
+    on.disabled = next === null;
+    back.disabled = cursors.length === 1;
+    const more = next === null ? "" : " There are more.";
+    setText(note, `Page ${cursors.length}: ${count(page.jobs.length)} ${state} jobs, in the order of their time within each bucket.${more}`);
+  }
+
+  function row(job, written) {
+    const when = job[TIMES[state][0]];
+    return h("tr", {},
+      h("th", { scope: "row" }, h("a", { href: jobLink(job.id) }, job.id)),
+      h("td", { title: when }, when ? [h("span", {}, time(when)), " ", h("span", { class: "muted" }, away(when, Date.now()))] : "–"),
+      h("td", { class: "number" }, `${job.attempt} of ${job.max_attempts || "∞"}`),
+      h("td", { class: "mono" }, start(written, PREVIEW)),
+      h("td", {}, job.error ? start(job.error, PREVIEW) : "–"));
+  }
+
+  const damaged = ({ id, reason }) =>
+    h("tr", {}, h("th", { scope: "row" }, h("a", { href: jobLink(id) }, id)), h("td", { colspan: "4", class: "late" }, `damaged: ${reason}`));
+
+  show();
+  return {
+    node,
+    refresh: show,
+    /** Shows how many there are of each state. */
+    count(counts) {
+      for (const button of picker.children) setText(button, `${button.dataset.value} ${count(counts[button.dataset.value])}`);
+    },
+  };
+}

@@ -1,0 +1,94 @@
+// JSON as it was written. `JSON.parse` would round large numbers and drop duplicate names, so
+// bodies are cut out of the answer as text, and indented without being parsed. No recursion, so
+// nesting costs nothing.
+
+/** The end of the string that begins at `at`. */
+function endOfString(text, at) {
+  let end = at;
+  do {
+    end = text.indexOf('"', end + 1);
+    if (end < 0) return text.length;
+    let slashes = 0;
+    while (text[end - 1 - slashes] === "\\") slashes += 1;
+    if (slashes % 2 === 0) return end + 1;
+  } while (true);
+}
+
+const SPACE = /\s/;
+
+/** The texts of all members of this name in objects that are nested `depth` deep (1 is the outermost). */
+export function members(text, name, depth) {
+  const found = [];
+  const quoted = JSON.stringify(name);
+  let level = 0;
+  let from = -1;
+  for (let at = 0; at < text.length; at += 1) {
+    const c = text[at];
+    if (c === '"') {
+      const end = endOfString(text, at);
+      if (level === depth && from < 0 && text.slice(at, end) === quoted) {
+        let colon = end;
+        while (SPACE.test(text[colon])) colon += 1;
+        if (text[colon] === ":") from = colon + 1;
+      }
+      at = end - 1;
+    } else if (c === "{" || c === "[") {
+      level += 1;
+    } else if (c === "}" || c === "]" || c === ",") {
+      if (level === depth && from >= 0) {
+        found.push(text.slice(from, at).trim());
+        from = -1;
+      }
+      if (c !== ",") level -= 1;
+    }
+  }
+  return found;
+}
+
+/** How far to the right a line may begin: deeper nesting would make a small body a huge text. */
+const DEEPEST = 40;
+
+/** The text indented, as lines; it stops after `limit` characters, and `more` tells that it did. */
+export function pretty(text, limit) {
+  const lines = [];
+  let line = "";
+  let level = 0;
+  let size = 0;
+  const newline = () => {
+    lines.push(line);
+    size += line.length + 1;
+    line = "  ".repeat(Math.min(level, DEEPEST));
+  };
+  for (let at = 0; at < text.length; at += 1) {
+    if (size + line.length > limit) return { lines: [...lines, line.slice(0, limit)], more: true };
+    const c = text[at];
+    if (c === '"') {
+      const end = endOfString(text, at);
+      line += text.slice(at, end);
+      at = end - 1;
+    } else if (c === "{" || c === "[") {
+      let next = at + 1;
+      while (next < text.length && SPACE.test(text[next])) next += 1;
+      if (text[next] === "}" || text[next] === "]") {
+        line += c + text[next];
+        at = next;
+      } else {
+        line += c;
+        level += 1;
+        newline();
+      }
+    } else if (c === "}" || c === "]") {
+      level -= 1;
+      newline();
+      line += c;
+    } else if (c === ",") {
+      line += c;
+      newline();
+    } else if (c === ":") {
+      line += ": ";
+    } else if (!SPACE.test(c)) {
+      line += c;
+    }
+  }
+  return { lines: [...lines, line], more: false };
+}

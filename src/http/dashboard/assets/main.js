@@ -1,0 +1,124 @@
+// Which page is shown, and what stands around it. Pages are chosen by the part of the address after
+// the "#", so the server serves one document.
+
+import * as actions from "./actions.js";
+import { NoAnswer, hope, may, token } from "./api.js";
+import { setText } from "./dom.js";
+import { clock, jobLink } from "./format.js";
+import { job } from "./job.js";
+import { beat, failure } from "./live.js";
+import { login } from "./login.js";
+import { note, overview } from "./overview.js";
+import { topic } from "./topic.js";
+import { topics } from "./topics.js";
+import { remember } from "./trouble.js";
+
+const [main, banner, pulse, forget, themes, find, put] =
+  ["main", "banner", "pulse", "forget", "theme", "find", "put"].map((id) => document.getElementById(id));
+
+let page = null;
+let latest = null;
+let lastAnswer = clock(Date.now());
+let wanted = false;
+
+function show(next) {
+  page?.close?.();
+  page = next;
+  document.title = `${next.title} – delay-queue`;
+  main.replaceChildren(next.node);
+  forget.hidden = !token.get();
+  put.hidden = wanted || !may("put");
+  next.focus?.();
+  if (!wanted) next.tick?.(latest);
+}
+
+/** The page of an address. What is no page is the overview. */
+function route() {
+  if (wanted) return;
+  const [, kind, name] = location.hash.split("/");
+  let text = "";
+  try { text = decodeURIComponent(name ?? "").trim(); } catch { /* Not from a link of ours. */ }
+  if (kind === "topic" && text) show(topic(text));
+  else if (kind === "job" && text) show(job(text));
+  else if (kind === "topics") show(topics());
+  else show(overview());
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash === (location.hash || "#/")) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+function warn(text) {
+  banner.hidden = text === "";
+  setText(banner, text);
+  document.body.classList.toggle("stale", text !== "");
+}
+
+function answered(now) {
+  [latest, lastAnswer] = [now, clock(Date.now())];
+  warn("");
+  setText(pulse, `as of ${clock(now.as_of)}`);
+  note(now);
+  remember(now);
+  if (wanted) {
+    wanted = false;
+    route();
+  } else {
+    page.tick?.(now);
+  }
+}
+
+/** Whether to ask on by itself. */
+function failed(error) {
+  if (error.status === 401) {
+    const wrong = Boolean(token.get());
+    token.forget();
+    wanted = true;
+    warn("");
+    setText(pulse, "needs a token");
+    show(login(wrong, again));
+    return false;
+  }
+  if (error.status === 403 && token.get()) {
+    // The pages of single topics and jobs may be allowed all the same.
+    warn(`This token may not read the overview: ${error.message}`);
+    if (wanted) {
+      wanted = false;
+      route();
+    }
+    page.tick?.(null);
+    return true;
+  }
+  warn(failure(error, lastAnswer));
+  setText(pulse, error instanceof NoAnswer ? "no answer" : "trouble");
+  return true;
+}
+
+find.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const id = find.querySelector("input").value.trim();
+  if (id) location.hash = jobLink(id);
+});
+put.addEventListener("click", () => actions.put(page.title && location.hash.startsWith("#/topic/") ? page.title : ""));
+put.dataset.scope = "put";
+forget.addEventListener("click", () => {
+  token.forget();
+  hope();
+  location.reload();
+});
+themes.addEventListener("click", () => theme.next());
+const named = () => setText(themes, `Theme: ${theme.current()}`);
+addEventListener("themechange", named);
+named();
+addEventListener("hashchange", () => {
+  route();
+  main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+
+route();
+const again = beat(answered, failed);
+addEventListener("changed", () => {
+  page.changed?.();
+  again();
+});

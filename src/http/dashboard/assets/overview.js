@@ -1,0 +1,100 @@
+// The first screen: is it moving, what is coming, where is the trouble.
+
+import { chart } from "./chart.js";
+import { coming } from "./coming.js";
+import { h, setText } from "./dom.js";
+import { errors } from "./errors.js";
+import { brief, count, rate, span } from "./format.js";
+import { trouble } from "./trouble.js";
+import { verdict } from "./verdict.js";
+
+/** Rates are taken over as many polls. */
+const POLLS = 6;
+
+/** What the page keeps between two looks at it: rates need an earlier sample. */
+const samples = [];
+
+/** Notes what was counted so far, also while another page is shown. */
+export function note(overview) {
+  // A server that was restarted counts from zero.
+  if (samples.length && overview.since_start.popped < samples.at(-1).counted.popped) samples.length = 0;
+  samples.push({ at: Date.now(), counted: overview.since_start });
+  if (samples.length > POLLS) samples.shift();
+}
+
+/** Events a second of this server; null while there is only one sample. */
+function perSecond(name) {
+  const [first, last] = [samples[0], samples.at(-1)];
+  if (samples.length < 2) return null;
+  return Math.max(0, (last.counted[name] - first.counted[name]) / ((last.at - first.at) / 1000));
+}
+
+const TILES = [
+  ["Due, waiting", (o) => count(o.jobs.ready), (o) => (o.oldest_ready_age_ms === null ? "none waits" : `oldest for ${span(o.oldest_ready_age_ms)}`)],
+  ["Delayed", (o) => count(o.jobs.delayed), (o) => `in ${count(o.topics)} topics`],
+  ["Reserved", (o) => count(o.jobs.reserved), () => "held by consumers"],
+  ["Dead", (o) => count(o.jobs.dead), () => "kept for inspection"],
+  ["Put", () => `${rate(perSecond("put"))}/s`, (o) => `${brief(o.since_start.put)} since start`],
+  ["Popped", () => `${rate(perSecond("popped"))}/s`, (o) => `${brief(o.since_start.popped)} since start`],
+  ["Finished", () => `${rate(perSecond("finished"))}/s`, (o) => `${brief(o.since_start.finished)} since start`],
+  ["Lateness, p99", (o) => span(latest(o)?.p99_ms), (o) => `p50 ${span(latest(o)?.p50_ms)}, in the last minute`],
+  ["Servers", (o) => count(o.servers), (o) => `this one: ${o.version}`],
+  ["Store", (o) => o.store.kind, (o) => (o.store.status === "ok" ? "fit" : o.store.status)],
+];
+
+const latest = (overview) => overview.lateness.minutes.filter((minute) => minute.pops > 0).at(-1);
+
+function tiles() {
+  const cells = TILES.map(([label]) => h("div", { class: "tile" }, h("dt", {}, label), h("dd", { class: "figure" }), h("dd", { class: "muted" })));
+  return {
+    node: h("dl", { class: "tiles", "aria-label": "Figures" }, cells),
+    tick(overview) {
+      TILES.forEach(([, figure, more], n) => {
+        setText(cells[n].children[1], figure(overview));
+        setText(cells[n].children[2], more(overview));
+      });
+    },
+  };
+}
+
+function lateness() {
+  const plot = chart({
+    title: "Lateness of this server's pops over the last hour",
+    series: [
+      { label: "p99", color: "warn", kind: "area", show: span },
+      { label: "p50", color: "accent", kind: "line", show: span },
+    ],
+    axis: span,
+  });
+  const node = h("section", { class: "panel", "aria-labelledby": "lateness" },
+    h("div", { class: "row" }, h("h2", { id: "lateness" }, "Lateness, last hour"),
+      h("span", { class: "key" }, h("i", { class: "warn" }), "p99 ", h("i", { class: "accent" }), "p50")),
+    plot.node);
+  return {
+    node,
+    tick({ lateness: { minutes } }) {
+      const times = minutes.map(({ at }) => new Date(at) / 1000);
+      const pops = minutes.reduce((sum, minute) => sum + minute.pops, 0);
+      const worst = Math.max(0, ...minutes.map((minute) => minute.p99_ms ?? 0));
+      const words = pops === 0 ? "This server has popped nothing in the last hour." : `From due to popped: p99 at most ${span(worst)}, over ${count(pops)} pops of this server.`;
+      plot.set([times, minutes.map((minute) => minute.p99_ms), minutes.map((minute) => minute.p50_ms)], words);
+    },
+    close: plot.close,
+  };
+}
+
+/** The page. */
+export function overview() {
+  const parts = [verdict(() => perSecond("popped")), tiles(), trouble(), coming(null), lateness(), errors()];
+  const [state, figures, table, due, late, failed] = parts.map(({ node }) => node);
+  const node = h("div", { class: "page" },
+    h("h1", { class: "hidden" }, "Overview"), state, figures,
+    h("div", { class: "columns" }, due, late), table, failed);
+  return {
+    title: "Overview",
+    node,
+    tick: (now) => { if (now) for (const one of parts) one.tick?.(now); },
+    changed: () => { for (const one of parts) one.refresh?.(); },
+    close: () => { for (const one of parts) one.close?.(); },
+  };
+}

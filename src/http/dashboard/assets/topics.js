@@ -1,0 +1,56 @@
+// All topics, by name.
+
+import { get, query } from "./api.js";
+import { h } from "./dom.js";
+import { count, topicLink } from "./format.js";
+
+const LIMIT = 100;
+const COLUMNS = ["Topic", "Due", "Delayed", "Reserved", "Dead"];
+
+/** The page. */
+export function topics() {
+  let cursors = [null];
+  let turn = 0;
+  const prefix = h("input", { id: "prefix", type: "search", autocomplete: "off", spellcheck: "false", oninput: first });
+  const body = h("tbody");
+  const note = h("p", { class: "muted", role: "status" });
+  const back = h("button", { type: "button", disabled: true, onclick: () => { cursors.pop(); show(); } }, "Previous");
+  const on = h("button", { type: "button", disabled: true, onclick: () => { cursors.push(on.cursor); show(); } }, "Next");
+  const node = h("div", { class: "page" },
+    h("h1", {}, "Topics"),
+    h("section", { class: "panel", "aria-label": "All topics" },
+      h("div", { class: "row" }, h("label", { for: "prefix" }, "Begins with"), prefix, note),
+      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of topics" },
+        h("table", {}, h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))), body)),
+      h("div", { class: "row end" }, back, on)));
+
+  function first() {
+    cursors = [null];
+    show();
+  }
+
+  async function show() {
+    const mine = (turn += 1);
+    let page;
+    try {
+      page = await get(`/topics${query({ prefix: prefix.value.trim(), limit: LIMIT, cursor: cursors.at(-1) })}`);
+    } catch (error) {
+      note.textContent = error.message;
+      return;
+    }
+    if (mine !== turn) return;
+    body.replaceChildren(...page.topics.map(row));
+    note.textContent = page.topics.length ? `Page ${cursors.length}, ${count(page.topics.length)} topics` : "No topic has jobs, is paused or has defaults.";
+    on.cursor = page.cursor;
+    on.disabled = page.cursor === null;
+    back.disabled = cursors.length === 1;
+  }
+
+  const row = ({ topic, ready, delayed, reserved, dead, paused }) =>
+    h("tr", {},
+      h("th", { scope: "row" }, h("a", { href: topicLink(topic) }, topic), paused ? [" ", h("span", { class: "badge paused" }, "paused")] : null),
+      [ready, delayed, reserved, dead].map((n) => h("td", { class: "number" }, count(n))));
+
+  show();
+  return { title: "Topics", node, changed: show };
+}

@@ -1,0 +1,384 @@
+// What the dashboard shows and does, in a real Chromium, on each store. Each page also must ask no
+// other host and log no error.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, describe, test } from "node:test";
+import { chromium } from "playwright-core";
+import { launch } from "./chromium.mjs";
+import { start } from "./server.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+for (const store of ["file", "redis"]) {
+  describe(`on ${store}`, () => {
+    let server, browser;
+    before(async () => {
+      server = await start(store);
+      browser = await launch(chromium);
+    });
+    after(async () => {
+      await browser?.close();
+      await server?.stop();
+    });
+
+    /** A page; `use` gets it. `refused` are statuses whose notes in the console are expected. */
+    async function visit(hash, use, { refused = [], away = false, ...options } = {}) {
+      const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });
+      const page = await context.newPage();
+      page.setDefaultTimeout(20_000);
+      const errors = [];
+      const asked = [];
+      page.on("pageerror", (error) => errors.push(String(error)));
+      page.on("console", (message) => {
+        if (message.type() !== "error" && message.type() !== "warning") return;
+        const expected = refused.some((status) => message.text().includes(`status of ${status}`)) || (away && message.text().includes("net::ERR"));
+        if (!expected) errors.push(message.text());
+      });
+      page.on("request", (request) => asked.push(request.url()));
+      await options.prepare?.(page);
+      await page.goto(`${server.base}/${hash}`);
+      await use(page, asked);
+      assert.deepEqual(errors, [], "errors in the console");
+      assert.deepEqual(asked.filter((url) => !url.startsWith(server.base)), [], "other hosts");
+      await context.close();
+    }
+
+    const put = (job) => server.call("POST", "/jobs", job);
+    const look = (id) => server.call("GET", `/jobs/${id}`);
+    const counts = (topic) => server.call("GET", `/topics/${topic}`);
+    const button = (page, name) => page.getByRole("button", { name, exact: true });
+    /** The button of the open dialog. */
+    const act = (page, name) => page.getByRole("dialog").getByRole("button", { name, exact: true });
+    /** Waits until a toast says this. */
+    const said = (page, text) => page.locator("#said").getByText(text).waitFor();
+
+    async function dead(topic, ids) {
+      for (const id of ids) await put({ topic, id, max_attempts: 1 });
+      const { jobs } = await server.call("GET", `/topics/${topic}/pop?count=100`);
+      for (const { id, reservation } of jobs) await server.call("POST", `/jobs/${id}/release`, { reservation, error: `cannot ${id}` });
+    }
+
+    test("the overview tells whether it moves, where the trouble is and why jobs died", async () => {
+      await put({ topic: "waiting", id: "w1" });
+      await dead("failed", ["f1", "f2"]);
+      await put({ topic: "resting", id: "r1" });
+      await server.call("POST", "/topics/resting/pause");
+      await visit("", async (page) => {
+        await page.locator(".verdict[data-level]").waitFor();
+        assert.match(await page.locator(".verdict").innerText(), /Moving: 2 jobs are due|Behind: 2 jobs are due/);
+        await page.getByRole("row").filter({ hasText: "waiting" }).waitFor();
+        await page.getByRole("row").filter({ hasText: "resting" }).getByText("paused").waitFor();
+        await button(page, "Most dead").click();
+        const row = page.getByRole("row").filter({ hasText: "failed" });
+        assert.match(await row.innerText(), /failed[\s\S]*2/);
+        await page.locator(".errors").getByText("cannot f1").waitFor();
+        await put({ topic: "waiting", id: "w2" });
+        await page.locator(".tile").filter({ hasText: "Due, waiting" }).getByText("3", { exact: true }).waitFor();
+        await row.getByRole("link", { name: "failed" }).click();
+        await page.getByRole("heading", { level: 1, name: "failed" }).waitFor();
+      });
+      await server.call("POST", "/topics/resting/resume");
+    });
+
+    test("the charts of what is coming count an hour, a day and a week, of all topics or of one", async () => {
+      for (const [delay, n] of [["10m", 3], ["5h", 2], ["3d", 1]]) {
+        for (let i = 0; i < n; i += 1) await put({ topic: "coming", delay });
+      }
+      for (const hash of ["", "#/topic/coming"]) {
+        await visit(hash, async (page) => {
+          const plot = page.getByRole("img", { name: /^Delayed jobs by due time/ });
+          for (const [name, total] of [["Hour", 3], ["Day", 5], ["Week", 6]]) {
+            await button(page, name).click();
+            await page.getByRole("img", { name: new RegExp(`${total} due within the next ${name.toLowerCase()}`) }).waitFor();
+          }
+          assert.equal(await plot.locator("canvas").count(), 1);
+        });
+      }
+      await server.call("DELETE", "/topics/coming/jobs");
+    });
+
+    test("a test job is put, and the curl line shown does the same", async () => {
+      await visit("#/topic/tried", async (page) => {
+        await page.locator("h1").waitFor();
+        await page.locator("header").getByRole("button", { name: "Put a job" }).click();
+        assert.equal(await page.getByLabel("Topic").inputValue(), "tried");
+        await page.getByLabel("Id").fill("try:1");
+        await page.getByLabel("Delay").fill("1h");
+        await page.getByLabel("Body").fill('{"it\'s": 12345678901234567890}');
+        const line = await page.locator(".curl code").innerText();
+        await act(page, "Put").click();
+        await said(page, "Put try:1: it is delayed.");
+        await page.getByRole("heading", { name: /try:1/ }).waitFor();
+        await page.locator("pre.body").getByText("12345678901234567890").waitFor();
+        assert.equal((await look("try:1")).topic, "tried");
+        await server.call("DELETE", "/jobs/try:1");
+        execFileSync("bash", ["-c", line.replace("curl ", "curl -sf ")]);
+        assert.deepEqual((await look("try:1")).state, "delayed");
+      });
+    });
+
+    test("a wrong put is refused in the dialog", async () => {
+      await visit("", async (page) => {
+        await button(page, "Put a job").click();
+        await page.getByLabel("Topic").fill("tried");
+        await page.getByLabel("Delay").fill("5x");
+        await act(page, "Put").click();
+        await page.getByRole("dialog").getByRole("alert").getByText("`delay`").waitFor();
+        await page.getByLabel("Body").fill("{");
+        await act(page, "Put").click();
+        await page.getByRole("dialog").getByRole("alert").getByText("The body is no JSON").waitFor();
+        await page.keyboard.press("Escape");
+        await page.getByRole("dialog").waitFor({ state: "detached" });
+        assert.equal(await page.evaluate(() => document.activeElement.textContent), "Put a job");
+      }, { refused: [422] });
+    });
+
+    test("a job is rescheduled, kicked, buried and deleted", async () => {
+      await put({ topic: "acted", id: "a1", delay: "1h" });
+      await visit("#/job/a1", async (page) => {
+        await button(page, "Reschedule").click();
+        await page.getByLabel("Delay from now").fill("3d");
+        await act(page, "Reschedule").click();
+        await said(page, "Rescheduled a1");
+        assert.ok(new Date((await look("a1")).due_at) - Date.now() > 2.9 * 86_400_000);
+        await page.locator(".timeline").getByText("in 2 d 23 h").waitFor();
+        await button(page, "Kick").click();
+        await act(page, "Kick").click();
+        await said(page, "Kicked a1");
+        await page.locator("h1 .badge").getByText("ready").waitFor();
+        // A job that no consumer has popped cannot be buried: the refusal says so.
+        await button(page, "Bury").click();
+        await act(page, "Bury").click();
+        await page.getByRole("dialog").getByRole("alert").getByText("Refused").waitFor();
+        await act(page, "Cancel").click();
+        await server.call("GET", "/topics/acted/pop");
+        await page.locator("h1 .badge").getByText("reserved").waitFor();
+        await button(page, "Bury").click();
+        await page.getByLabel("Error").fill("it <b>cannot</b> work");
+        await act(page, "Bury").click();
+        await said(page, "Buried a1");
+        await page.locator("pre.error").getByText("it <b>cannot</b> work").waitFor();
+        assert.equal((await look("a1")).state, "dead");
+        await button(page, "Delete").click();
+        await act(page, "Delete").click();
+        await said(page, "Deleted a1: it was dead.");
+        await page.getByText("No job has the id a1").waitFor();
+      }, { refused: [404, 409] });
+    });
+
+    test("a topic is paused, resumed, its dead kicked, and purged after its name is typed", async () => {
+      await dead("whole", ["x1", "x2", "x3"]);
+      await visit("#/topic/whole", async (page) => {
+        await button(page, "Pause").click();
+        await act(page, "Pause").click();
+        await page.locator("h1").getByText("paused").waitFor();
+        assert.equal((await counts("whole")).paused, true);
+        await button(page, "Resume").click();
+        const line = await page.locator(".curl code").innerText();
+        await act(page, "Cancel").click();
+        execFileSync("bash", ["-c", line.replace("curl ", "curl -sf ")]);
+        assert.equal((await counts("whole")).paused, false, line);
+        await button(page, "Kick all dead").click();
+        await act(page, "Kick all").click();
+        await said(page, "Kicked 3 dead jobs of whole.");
+        assert.equal((await counts("whole")).ready, 3);
+        await button(page, "Purge").click();
+        assert.equal(await act(page, "Purge").isDisabled(), true);
+        await page.getByLabel("Type whole to confirm").fill("who");
+        assert.equal(await act(page, "Purge").isDisabled(), true);
+        await page.getByLabel("Type whole to confirm").fill("whole");
+        await page.getByLabel("Jobs in the state").selectOption("ready");
+        assert.match(await page.locator(".curl code").innerText(), /-X DELETE .*\/topics\/whole\/jobs\?state=ready'$/);
+        await act(page, "Purge").click();
+        await said(page, "Purged 3 jobs of whole.");
+        assert.equal((await counts("whole")).ready, 0);
+      });
+    });
+
+    test("jobs are listed by state and due time, page by page", async () => {
+      const jobs = Array.from({ length: 120 }, (_, n) => ({ topic: "listed", id: `l${n}`, delay: `${n + 10}m`, body: { n } }));
+      await server.call("POST", "/batch/jobs", { jobs });
+      await put({ topic: "listed", id: "now" });
+      await visit("#/topic/listed", async (page) => {
+        const rows = page.getByRole("region", { name: "List of jobs" }).locator("tbody tr");
+        await rows.getByText("now").waitFor();
+        await button(page, "delayed 120").click();
+        const seen = new Set();
+        for (const [name, expected] of [["Page 1", 50], ["Page 2", 50], ["Page 3", 20]]) {
+          await page.getByText(`${name}: ${expected} delayed jobs`).waitFor();
+          for (const id of await rows.locator("th").allInnerTexts()) seen.add(id);
+          if (expected === 50) await button(page, "Next").click();
+        }
+        assert.equal(seen.size, 120);
+        assert.equal(await button(page, "Next").isDisabled(), true);
+        await button(page, "Previous").click();
+        await page.getByText("Page 2: 50 delayed jobs").waitFor();
+        const inOneHour = await page.evaluate(() => {
+          const at = new Date(Date.now() + 3600_000 - new Date().getTimezoneOffset() * 60_000);
+          return at.toISOString().slice(0, 19);
+        });
+        await page.getByLabel("Due before").fill(inOneHour);
+        await page.getByLabel("Due before").dispatchEvent("change");
+        await page.getByText(/Page 1: (49|50|51) delayed jobs/).waitFor();
+        await page.getByLabel("Due before").fill("");
+        await page.getByLabel("Due from").fill(inOneHour);
+        await page.getByLabel("A page has").selectOption("200");
+        await page.getByText(/Page 1: (69|70|71) delayed jobs/).waitFor();
+      });
+      await server.call("DELETE", "/topics/listed/jobs");
+    });
+
+    test("a job is found by its id, and what is no job is said", async () => {
+      await put({ topic: "searched", id: "needle:1", delay: "1h", backoff: ["2m", "10m"], body: { a: [1, { b: null }], e: [] } });
+      await visit("", async (page) => {
+        const search = page.getByRole("searchbox", { name: "Job id" });
+        await search.fill(" needle:1 ");
+        await search.press("Enter");
+        await page.getByRole("heading", { name: /needle:1/ }).waitFor();
+        assert.equal(await page.locator("pre.body").innerText(), '{\n  "a": [\n    1,\n    {\n      "b": null\n    }\n  ],\n  "e": []\n}');
+        await button(page, "As it was put").click();
+        assert.equal(await page.locator("pre.body").innerText(), '{"a":[1,{"b":null}],"e":[]}');
+        await page.locator(".facts").getByText("2 m, 10 m").waitFor();
+        for (const [text, answer] of [["nothing", "No job has the id nothing"], ["a b/../<i>", "This is no job id"]]) {
+          await search.fill(text);
+          await search.press("Enter");
+          await page.getByText(answer).waitFor();
+        }
+      }, { refused: [404] });
+    });
+
+    test("hostile names, bodies and errors are shown as text", async () => {
+      const evil = '<script>window.pwned=1</script><img src=x onerror="window.pwned=1">';
+      for (const topic of ["__proto__", "constructor", "-rf", "t".repeat(128)]) await put({ topic, id: `of:${topic.slice(0, 20)}`, body: { [evil]: evil } });
+      await server.call("GET", "/topics/__proto__/pop");
+      await server.call("POST", "/jobs/of:__proto__/bury", { error: evil });
+      await put({ topic: "constructor", id: "binary", body: "\u0000\u0001\u202eevil\u2028\ufeff\u007f" });
+      await visit("", async (page) => {
+        await page.getByRole("link", { name: "constructor", exact: true }).waitFor();
+        await page.locator(".errors").getByText(evil).waitFor();
+        await page.goto(`${server.base}/#/topic/constructor`);
+        await page.locator("td").getByText(evil).first().waitFor();
+        await page.goto(`${server.base}/#/job/of:__proto__`);
+        await page.locator("pre.error").getByText(evil).waitFor();
+        await page.locator("pre.body").getByText("<script>").waitFor();
+        await page.goto(`${server.base}/#/job/binary`);
+        await page.locator("pre.body").getByText("\\u202eevil\\u2028\\ufeff").waitFor();
+        await page.goto(`${server.base}/#/topic/${"t".repeat(128)}`);
+        await page.locator("h1").getByText("t".repeat(128)).waitFor();
+        for (const hash of ["#/topic/%E0%A4%A", "#/job/%00", "#/nothing/at/all", "#/topic/a%2Fb"]) {
+          await page.goto(`${server.base}/${hash}`);
+          await page.locator("h1").first().waitFor({ state: "attached" });
+        }
+        assert.equal(await page.evaluate(() => [window.pwned, document.images.length].join()), ",1");
+      }, { refused: [422, 404], viewport: { width: 360, height: 740 } });
+      for (const topic of ["__proto__", "constructor", "-rf", "t".repeat(128)]) await server.call("DELETE", `/topics/${topic}/jobs`);
+    });
+
+    test("bodies of 256 KiB and deep ones are shown in part, and whole on demand", async () => {
+      const long = `[${"1,".repeat(130_000)}"end"]`;
+      const deep = `${"[".repeat(127)}"deepest"${"]".repeat(127)}`;
+      const text = JSON.stringify(`${"ab\u0000\\\"".repeat(20_000)}last`);
+      for (const [id, body] of [["long", long], ["deep", deep], ["text", text]]) {
+        const answer = await fetch(`${server.base}/jobs`, { method: "POST", body: `{"topic":"large","id":"${id}","body":${body}}`, headers: { "Content-Type": "application/json" } });
+        assert.equal(answer.status, 201, await answer.text());
+      }
+      await visit("#/topic/large", async (page) => {
+        await page.getByText("Page 1: 3 ready jobs").waitFor();
+        const size = () => page.locator("pre.body").evaluate((node) => node.textContent.length);
+        for (const [id, end] of [["long", '"end"'], ["text", 'last"']]) {
+          await page.goto(`${server.base}/#/job/${id}`);
+          await page.getByText("The first 16,384 are shown.").waitFor();
+          assert.ok((await size()) < 130_000, "only the beginning is laid out");
+          await button(page, "Show all").click();
+          await page.waitForFunction((end) => document.querySelector("pre.body").textContent.includes(end), end);
+          await button(page, "As it was put").click();
+          await button(page, "Show all").click();
+          await page.waitForFunction((end) => document.querySelector("pre.body").textContent.includes(end), end);
+        }
+        await page.goto(`${server.base}/#/job/deep`);
+        await page.locator("pre.body").getByText('"deepest"').waitFor();
+      });
+      await server.call("DELETE", "/topics/large/jobs");
+    });
+
+    test("a server that goes away is told in one line, and comes back by itself", async () => {
+      await visit("", async (page) => {
+        await page.locator(".verdict[data-level]").waitFor();
+        await server.kill();
+        await page.getByRole("alert").getByText(/^No answer from the server since \d\d:\d\d:\d\d/).waitFor();
+        await server.begin();
+        await page.locator("#banner").waitFor({ state: "hidden" });
+        await page.locator("#pulse").getByText("as of").waitFor();
+      }, { away: true });
+    });
+
+    test("a tab that is not seen asks for nothing, and asks at once when it is seen again", async () => {
+      await visit("", async (page, asked) => {
+        await page.locator(".verdict[data-level]").waitFor();
+        const polls = () => asked.filter((url) => url.endsWith("/overview")).length;
+        const see = (seen) => page.evaluate((hidden) => {
+          Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }, !seen);
+        await page.clock.runFor(6000);
+        await see(false);
+        await page.waitForLoadState("networkidle");
+        const before = polls();
+        assert.ok(before >= 2, `${before} polls`);
+        await page.clock.runFor(60_000);
+        assert.equal(polls(), before);
+        const next = page.waitForRequest(/\/overview$/);
+        await see(true);
+        await next;
+      }, { prepare: (page) => page.clock.install() });
+    });
+
+    test("axe finds nothing, in both themes, and no page is wider than a phone", async () => {
+      await dead("axed", ["axe1"]);
+      await put({ topic: "axed", id: "axe2", delay: "1h", body: { a: 1 } });
+      const check = async (page, what) => {
+        const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+        assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map((node) => [node.html, node.failureSummary])]), [], what);
+      };
+      for (const colorScheme of ["light", "dark"]) {
+        for (const viewport of [{ width: 1600, height: 1000 }, { width: 360, height: 740 }]) {
+          await visit("", async (page) => {
+            // The policy of the page forbids scripts from elsewhere: this one comes by the debugger.
+            await page.evaluate(axe);
+            for (const hash of ["#/", "#/topics", "#/topic/axed", "#/job/axe1", "#/job/axe2"]) {
+              await page.goto(`${server.base}/${hash}`);
+              await page.locator(".panel:visible").first().waitFor();
+              await page.locator("#pulse").getByText("as of").waitFor();
+              await check(page, `${hash} ${colorScheme}`);
+              const width = await page.evaluate(() => document.documentElement.scrollWidth);
+              assert.ok(width <= viewport.width, `${hash} is ${width} wide`);
+            }
+            await page.goto(`${server.base}/#/topic/axed`);
+            await button(page, "Purge").click();
+            await check(page, `dialog ${colorScheme}`);
+          }, { colorScheme, viewport });
+        }
+      }
+    });
+
+    test("the theme is switched and kept, and the keyboard reaches the content at once", async () => {
+      await visit("", async (page) => {
+        await page.locator("h1").waitFor({ state: "attached" });
+        await page.keyboard.press("Tab");
+        assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
+        const background = () => page.evaluate(() => getComputedStyle(document.body.parentElement).backgroundColor);
+        const light = await background();
+        await button(page, "Theme: system").click();
+        await button(page, "Theme: light").click();
+        await button(page, "Theme: dark").waitFor();
+        assert.notEqual(await background(), light);
+        await page.reload();
+        await button(page, "Theme: dark").waitFor();
+        assert.notEqual(await background(), light);
+      }, { colorScheme: "light" });
+    });
+  });
+}

@@ -1,0 +1,83 @@
+// Servers and Redis as processes of their own, on free ports of loopback.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { client } from "./load.mjs";
+
+async function freePort() {
+  const listener = createServer().listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const { port } = listener.address();
+  listener.close();
+  await once(listener, "close");
+  return port;
+}
+
+const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
+
+/** Asks until it holds; fails after 30 seconds. */
+async function until(what, holds) {
+  const end = Date.now() + 30_000;
+  while (!(await holds().catch(() => false))) {
+    if (Date.now() > end) throw new Error(`${what}: not within 30 seconds`);
+    await pause(20); // No event tells.
+  }
+}
+
+const answers = (port) =>
+  new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.on("connect", () => { socket.destroy(); resolve(true); });
+    socket.on("error", () => resolve(false));
+  });
+
+/** Stops a process that we started, and waits for its end. */
+async function end(child, signal) {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.kill(signal);
+  await ended;
+}
+
+// With this process its servers go too, should it be killed.
+const run = (command, folder) =>
+  spawn("setpriv", ["--pdeathsig", "KILL", ...command], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
+
+/** A server on a store of this kind ("file" or "redis"), with its data in a folder of its own. */
+export async function start(kind, environment = {}) {
+  const folder = await mkdtemp(join(tmpdir(), "delay-queue-browser-"));
+  const [port, redisPort] = [await freePort(), await freePort()];
+  let redis = null;
+  if (kind === "redis") {
+    redis = run(["redis-server", "--port", String(redisPort), "--bind", "127.0.0.1", "--appendonly", "yes", "--loglevel", "warning", "--logfile", "redis.log"], folder);
+    await until("redis-server answers", () => answers(redisPort));
+  }
+  const store = kind === "redis" ? `redis://127.0.0.1:${redisPort}/0` : `file:${folder}/data`;
+  const base = `http://127.0.0.1:${port}`;
+  let child = null;
+
+  async function begin() {
+    const command = [process.env.DELAY_QUEUE_BIN, "--listen", `127.0.0.1:${port}`, "--store", store];
+    child = spawn("setpriv", ["--pdeathsig", "KILL", ...command], {
+      cwd: folder, stdio: ["ignore", "ignore", "inherit"], env: { ...process.env, DELAY_QUEUE__LOG__FILTER: "error", ...environment },
+    });
+    await until("the server is ready", async () => (await fetch(`${base}/readyz`)).ok);
+  }
+
+  await begin();
+  return {
+    base,
+    call: client(base),
+    begin,
+    kill: () => end(child, "SIGKILL"),
+    async stop() {
+      await end(child, "SIGTERM");
+      if (redis) await end(redis, "SIGTERM");
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

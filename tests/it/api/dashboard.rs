@@ -1,0 +1,81 @@
+//! The dashboard's files: what `tests/browser` then runs in a browser.
+
+use reqwest::Method;
+
+use super::server::{Answer, Server};
+
+async fn browse(server: &Server, path: &str) -> Answer {
+    let request = server.request(Method::GET, path);
+    Server::send(request.header("accept", "text/html,application/xhtml+xml,*/*;q=0.8")).await
+}
+
+/// What the page loads, by what it and its modules say.
+fn named<'a>(text: &'a str, before: &str, after: char) -> Vec<&'a str> {
+    let parts = text.split(before).skip(1);
+    parts.map(|part| part.split(after).next().unwrap_or_default()).collect()
+}
+
+pub async fn the_page_and_all_that_it_loads_are_served_from_here(server: Server) {
+    let page = browse(&server, "/").await;
+    assert_eq!(
+        (page.status.as_u16(), &page.headers["content-type"]),
+        (200, &"text/html; charset=utf-8".parse().expect("text"))
+    );
+    let mut files = named(&page.text, "\"assets/", '"');
+    assert!(files.contains(&"main.js") && files.contains(&"style.css"), "{files:?}");
+    assert!(!page.text.contains("://"), "another host");
+    assert!(!page.text.contains("style=") && !page.text.contains("<style"), "style in the page");
+    files.sort_unstable();
+    for file in files {
+        let answer = server.get(&format!("/assets/{file}")).await;
+        assert_eq!(answer.status, 200, "{file}");
+        let kind = answer.headers["content-type"].to_str().expect("text").to_owned();
+        let expected = match file.rsplit('.').next() {
+            Some("js") => "text/javascript; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            _ => "image/svg+xml",
+        };
+        assert_eq!(kind, expected, "{file}");
+        for import in named(&answer.text, " from \"./", '"') {
+            assert!(page.text.contains(&format!("assets/{import}")), "{file} loads {import}");
+        }
+    }
+}
+
+pub async fn the_page_may_load_nothing_else_and_is_asked_for_again_only_when_it_changed(
+    server: Server,
+) {
+    for path in ["/", "/assets/main.js"] {
+        let answer = server.get(path).await;
+        let policy = answer.headers["content-security-policy"].to_str().expect("text");
+        for part in [
+            "default-src 'none'",
+            "script-src 'self';",
+            "style-src 'self';",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.contains(part), "{policy}");
+        }
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+        assert_eq!(answer.headers["cache-control"], "no-cache");
+        let same = server
+            .request(Method::GET, path)
+            .header("if-none-match", answer.headers["etag"].clone());
+        let same = Server::send(same).await;
+        assert_eq!((same.status.as_u16(), same.text.as_str()), (304, ""), "{path}");
+        let other = server.request(Method::GET, path).header("if-none-match", "\"other\"");
+        assert_eq!(Server::send(other).await.status, 200);
+    }
+    server.post("/", "{}").await.problem(405, "method_not_allowed");
+    assert_eq!(server.call(Method::HEAD, "/", "").await.status, 200);
+}
+
+pub async fn what_is_not_there_is_a_page_for_browsers_and_a_problem_for_programs(server: Server) {
+    for path in ["/assets/nope.js", "/assets/..%2fmod.rs", "/nope"] {
+        server.get(path).await.problem(404, "route_not_found");
+        let page = browse(&server, path).await;
+        assert_eq!(page.status, 404, "{path}");
+        assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
+        assert!(page.text.contains("There is no such page"), "{}", page.text);
+    }
+}
