@@ -31,6 +31,31 @@ pub struct Ready {
     buckets_unavailable: Vec<usize>,
 }
 
+/// What `readyz` says, as one word and its reasons.
+#[derive(Serialize)]
+pub struct Status {
+    /// `ok`, `degraded` or `unavailable`.
+    status: &'static str,
+    reasons: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    buckets_unavailable: Vec<usize>,
+}
+
+/// The same as `readyz`, for an answer that is given in any case.
+pub async fn status(app: &App) -> Status {
+    match readyz(State(app.clone())).await {
+        Ok(Json(Ready { status, reasons, buckets_unavailable })) => {
+            let reasons = reasons.into_iter().map(str::to_owned).collect();
+            Status { status, reasons, buckets_unavailable }
+        }
+        Err(problem) => Status {
+            status: "unavailable",
+            reasons: vec![problem.detail],
+            buckets_unavailable: Vec::new(),
+        },
+    }
+}
+
 /// The store is reachable and fit, timers move, and the server is not about to end. What limits it
 /// without making it useless is a reason for "degraded", which is ready.
 pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {

@@ -19,6 +19,7 @@ mod log;
 mod memory;
 mod metrics;
 mod origin;
+mod overview;
 mod parse;
 mod peer;
 mod pop;
@@ -82,6 +83,7 @@ pub fn router(app: App, admission: Admission) -> Router {
         .route("/topics/{topic}/jobs", get(topics::jobs).delete(topics::purge))
         .route("/topics/{topic}/due", get(topics::due))
         .route("/topics/{topic}/kick", post(topics::kick))
+        .route("/overview", get(overview::overview))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics));

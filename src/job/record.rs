@@ -186,3 +186,10 @@ pub struct PoppedJob {
     /// When the hold ends.
     pub reserved_until: UnixMillis,
 }
+
+impl PoppedJob {
+    /// When it was popped, by the store's clock, rounded up.
+    pub fn popped_at(&self) -> UnixMillis {
+        UnixMillis::new(self.reserved_until.get().saturating_sub(self.ttr.get()))
+    }
+}

@@ -10,11 +10,13 @@ mod dispatcher;
 mod error;
 mod has_job_id;
 mod hint_listener;
+mod lateness;
 mod pop;
 mod put;
 mod readiness;
 mod stats;
 mod sticky;
+mod survey;
 mod timer;
 mod timer_handle;
 mod topic_settings;
@@ -33,8 +35,10 @@ use self::{
     dispatcher::Dispatcher,
     has_job_id::HasJobId,
     hint_listener::HintListener,
+    lateness::Lateness,
     stats::Stats,
     sticky::StickyBucket,
+    survey::Surveys,
     timer::Timer,
     timer_handle::TimerHandle,
     topic_settings::{Refresher, TopicSettingsCache},
@@ -50,10 +54,12 @@ use crate::{
 pub use coalescer::Coalescer;
 pub use delivery::PendingDelivery;
 pub use error::QueueError;
+pub use lateness::LateMinute;
 pub use pop::Pop;
 pub use put::Put;
 pub use readiness::Readiness;
 pub use stats::Counters;
+pub use survey::Survey;
 pub use topics::{Listed, Position};
 
 /// How the queue behaves.
@@ -81,6 +87,8 @@ pub struct Queue {
     waiters: Arc<Waiters>,
     topics: Arc<TopicSettingsCache>,
     stats: Arc<Stats>,
+    lateness: Arc<Lateness>,
+    surveys: Arc<Surveys>,
     /// Waiting pops are answered empty from now on.
     no_waiting: CancellationToken,
     /// Timers end, and what could not be given back yet is tried once more.
@@ -107,6 +115,7 @@ impl Queue {
             waiters: Arc::clone(&waiters),
             calls: TaskTracker::new(),
             stats: Arc::default(),
+            lateness: Arc::default(),
         };
         let stopping = CancellationToken::new();
         let returner = Arc::new(Returner {
@@ -117,7 +126,7 @@ impl Queue {
         });
         let unanswered = |bucket| Unanswered::new(bucket, context.clone(), stopping.clone());
         let unanswered = buckets.all().map(unanswered).map(Arc::new).collect();
-        let Context { timer, calls, stats, .. } = context.clone();
+        let Context { timer, calls, stats, lateness, .. } = context.clone();
         let queue = Self {
             transitions: context.transitions(&returner, &unanswered),
             unanswered,
@@ -129,6 +138,8 @@ impl Queue {
             waiters,
             topics,
             stats,
+            lateness,
+            surveys: Arc::default(),
             no_waiting: CancellationToken::new(),
             stopping,
             timers: TaskTracker::new(),

@@ -39,6 +39,18 @@ impl Stats {
         self.lock().get(topic).copied().unwrap_or_default()
     }
 
+    /// Of all topics together.
+    pub fn sum(&self) -> Counters {
+        self.lock().values().fold(Counters::default(), |sum, one| Counters {
+            put: sum.put + one.put,
+            popped: sum.popped + one.popped,
+            finished: sum.finished + one.finished,
+            expired: sum.expired + one.expired,
+            dead: sum.dead + one.dead,
+            gone: sum.gone + one.gone,
+        })
+    }
+
     /// Counts for each of these topics.
     pub fn count<'a>(
         &self,

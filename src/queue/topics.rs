@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 
-use super::{Counters, Queue};
+use super::{Counters, LateMinute, Queue};
 use crate::{
     job::{Bucket, Job, State, Topic},
     store::{
-        Applied, Damaged, JobRange, Place, Steps, StoreError, StoreResult, TopicPage, TopicPeek,
+        Applied, Clock, Damaged, JobRange, Place, Steps, StoreError, StoreResult, TopicPage,
+        TopicPeek,
     },
 };
 
@@ -111,6 +112,21 @@ impl Queue {
     /// What this server has done with jobs of a topic since it started.
     pub fn since_start(&self, topic: &Topic) -> Counters {
         self.stats.of(topic)
+    }
+
+    /// The same of all topics together.
+    pub fn since_start_of_all(&self) -> Counters {
+        self.stats.sum()
+    }
+
+    /// How late the jobs were that this server handed out in the last hour, by the minute.
+    pub fn lateness(&self) -> Vec<LateMinute> {
+        self.lateness.minutes(Clock::Own.now().floor)
+    }
+
+    /// How many topics are paused.
+    pub fn paused_topics(&self) -> usize {
+        self.topics.current().paused.len()
     }
 
     /// Jobs of one topic and state, those of a range, bucket by bucket; fewer than its limit if they are

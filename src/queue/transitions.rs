@@ -12,6 +12,7 @@ use super::{
     delivery::{PendingDelivery, Returner},
     dispatcher::{Dispatcher, divide},
     has_job_id::HasJobId,
+    lateness::Lateness,
     stats::Stats,
     timer_handle::TimerHandle,
     unanswered::Unanswered,
@@ -58,6 +59,7 @@ pub struct Context {
     pub waiters: Arc<Waiters>,
     pub calls: TaskTracker,
     pub stats: Arc<Stats>,
+    pub lateness: Arc<Lateness>,
 }
 
 /// What transitions do when the store has answered, one job of a bucket after another.
@@ -322,6 +324,7 @@ impl Context {
         let jobs = || popped.iter().flat_map(|popped| &popped.jobs);
         jobs().for_each(|job| self.timer.wake_by(bucket, job.reserved_until));
         self.stats.count(jobs().map(|job| &job.topic), |since| since.popped += 1);
+        self.lateness.count(jobs().map(|job| (job.due_at, job.popped_at())));
         let mut index = 0;
         for (same, popped) in pops.chunk_by(alike).zip(popped) {
             self.waiters.left(&same[0].want.topic, bucket, marks[index], popped.left);

@@ -46,6 +46,7 @@ impl Bench {
             waiters: Arc::new(Waiters::new(Buckets::ONE, Box::new(|_| {}))),
             calls: TaskTracker::new(),
             stats: Arc::new(Stats::default()),
+            lateness: Arc::default(),
         };
         let stop = CancellationToken::new();
         let unanswered = Unanswered::new(Bucket::FIRST, context.clone(), stop);

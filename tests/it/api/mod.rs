@@ -75,6 +75,7 @@ on_each_store! {
         topics:
             topics_are_listed_with_exact_counts,
             jobs_are_listed_and_counted_by_due_time,
+            an_overview_tells_of_all_topics_at_once,
             jobs_are_paged_through_by_state,
             a_topic_with_settings_is_listed_without_jobs,
             a_page_of_jobs_may_have_a_thousand,

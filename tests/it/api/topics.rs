@@ -72,6 +72,55 @@ pub async fn jobs_are_listed_and_counted_by_due_time(server: Server) {
     }
 }
 
+pub async fn an_overview_tells_of_all_topics_at_once(server: Server) {
+    put_many(&server, "mail.a", [0, 0, 3600].into_iter()).await;
+    put_many(&server, "mail.b", [3600, 7200].into_iter()).await;
+    put_many(&server, "paused", [0, 0, 0].into_iter()).await;
+    server.post("/topics/paused/pause", "").await.ok(200);
+    let popped = server.pop("mail.a/pop").await;
+    let bury = format!("/jobs/{}/bury", popped[0]["id"].as_str().expect("an id"));
+    server.post(&bury, "").await.ok(200);
+    server.pop("mail.a/pop").await;
+    put_many(&server, "late", [0].into_iter()).await;
+
+    let seen = server.get("/overview").await.ok(200);
+    assert_eq!(seen["jobs"], json!({"delayed": 3, "ready": 4, "reserved": 1, "dead": 1}));
+    assert_eq!((&seen["topics"], &seen["paused"]), (&4.into(), &1.into()), "{seen}");
+    assert_eq!(seen["due_not_delivered"], 1, "not those of the paused topic: {seen}");
+    assert!(seen["oldest_ready_age"].as_f64().is_some_and(|age| age < 3600.0), "{seen}");
+    let names = |list: &str| -> Vec<String> {
+        let topics = seen[list].as_array().expect("a list").iter();
+        topics.map(|topic| topic["topic"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(names("oldest_ready"), ["paused", "late"]);
+    assert_eq!(seen["oldest_ready"][0]["paused"], true);
+    assert_eq!(names("most_delayed"), ["mail.b", "mail.a"]);
+    assert_eq!(names("most_dead"), ["mail.a"]);
+    let late: u64 = seen["lateness"]
+        .as_array()
+        .expect("minutes")
+        .iter()
+        .map(|minute| {
+            assert!(minute["p50"].as_f64() <= minute["p99"].as_f64(), "{minute}");
+            minute["popped"].as_u64().expect("a number")
+        })
+        .sum();
+    assert_eq!(late, 2, "{seen}");
+    assert_eq!((&seen["since_start"]["put"], &seen["since_start"]["dead"]), (&9.into(), &1.into()));
+    assert_eq!(seen["store"], json!({"status": "ok", "reasons": []}));
+    assert!(seen["servers"].is_number() && seen["version"].is_string(), "{seen}");
+    assert_eq!(
+        server.get("/overview?topic=a").await.problem(422, "invalid_field")["field"],
+        "topic"
+    );
+
+    // Later changes are seen as well, if not at once.
+    server.delete("/topics/paused/jobs").await.ok(200);
+    while server.get("/overview").await.ok(200)["jobs"]["ready"] != 1 {
+        pass(Duration::from_millis(100)).await;
+    }
+}
+
 pub async fn topics_are_listed_with_exact_counts(server: Server) {
     assert_eq!(server.get("/topics").await.ok(200), json!({"topics": [], "cursor": null}));
     put_many(&server, "mail.a", [0, 0, 0, 3600, 7200].into_iter()).await;

@@ -1,0 +1,105 @@
+//! `GET /overview`: what a first look needs, over all topics.
+
+use axum::extract::State;
+use serde::Serialize;
+
+use super::{App, health, input::NoQuery, json::Json, problem::Problem, wire::TopicResponse};
+use crate::{
+    job::{Millis, Topic, UnixMillis},
+    queue::{Counters, LateMinute, Survey},
+    store::{Counts, TopicPeek},
+};
+
+/// How many topics each list of an overview names.
+const TOPICS: usize = 20;
+
+#[derive(Serialize)]
+pub struct Overview {
+    /// When counting began: counts are a second old, or more with many topics.
+    as_of: UnixMillis,
+    jobs: Jobs,
+    /// Ready jobs of topics that are not paused.
+    due_not_delivered: u64,
+    /// How long the first of those has been waiting.
+    oldest_ready_age: Option<Millis>,
+    topics: usize,
+    paused: usize,
+    oldest_ready: Vec<TopicResponse>,
+    most_delayed: Vec<TopicResponse>,
+    most_dead: Vec<TopicResponse>,
+    /// Of the pops of this server, by the minute of the last hour.
+    lateness: Vec<LateMinuteResponse>,
+    /// What this server has counted since it started.
+    since_start: Counters,
+    store: health::Status,
+    /// How many servers work on the store.
+    servers: Option<u64>,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct Jobs {
+    delayed: u64,
+    ready: u64,
+    reserved: u64,
+    dead: u64,
+}
+
+#[derive(Serialize)]
+struct LateMinuteResponse {
+    at: UnixMillis,
+    popped: u64,
+    p50: Millis,
+    p99: Millis,
+    max: Millis,
+}
+
+impl From<LateMinute> for LateMinuteResponse {
+    fn from(minute: LateMinute) -> Self {
+        let LateMinute { at, popped, p50, p99, max } = minute;
+        Self { at, popped, p50, p99, max }
+    }
+}
+
+/// A store that is away is a state to be shown, with what was counted before, if that is not too old.
+pub async fn overview(State(app): State<App>, _: NoQuery) -> Result<Json<Overview>, Problem> {
+    let survey = app.queue.survey().await?;
+    let store = health::status(&app).await;
+    let is_delivered = |topic: &Topic| !app.queue.is_paused(topic);
+    let all = survey.topics.values().copied().fold(TopicPeek::default(), TopicPeek::plus);
+    let delivered = survey.topics.iter().filter(|(topic, _)| is_delivered(topic));
+    let delivered = delivered.map(|(_, peek)| *peek).fold(TopicPeek::default(), TopicPeek::plus);
+    let Counts { delayed, ready, reserved, dead } = all.counts;
+    let top = |by: fn(&TopicPeek) -> u64| first_topics(&app, &survey, by);
+    Ok(Json(Overview {
+        as_of: survey.as_of,
+        jobs: Jobs { delayed, ready, reserved, dead },
+        due_not_delivered: delivered.counts.ready,
+        oldest_ready_age: delivered.oldest_ready_age,
+        topics: survey.topics.len(),
+        paused: app.queue.paused_topics(),
+        // A job that is due this very millisecond has an age of zero, and is ready.
+        oldest_ready: top(|peek| peek.oldest_ready_age.map_or(0, |age| age.get() + 1)),
+        most_delayed: top(|peek| peek.counts.delayed),
+        most_dead: top(|peek| peek.counts.dead),
+        lateness: app.queue.lateness().into_iter().map(Into::into).collect(),
+        since_start: app.queue.since_start_of_all(),
+        store,
+        servers: survey.servers,
+        version: env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+/// The topics of which this is most, and not zero.
+fn first_topics(app: &App, survey: &Survey, by: fn(&TopicPeek) -> u64) -> Vec<TopicResponse> {
+    let mut topics: Vec<_> =
+        survey.topics.iter().map(|(topic, peek)| (by(peek), topic, peek)).collect();
+    topics.retain(|(value, ..)| *value > 0);
+    topics.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    let shown = topics.into_iter().take(TOPICS);
+    shown
+        .map(|(_, topic, peek)| {
+            TopicResponse::in_list(topic.clone(), peek, app.queue.is_paused(topic))
+        })
+        .collect()
+}

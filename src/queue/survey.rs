@@ -1,0 +1,128 @@
+//! What there is, over all topics and buckets: read in the background while it is asked for.
+//!
+//! With many topics reading takes seconds. So an answer is never later than the reading before it, and
+//! readings take a twentieth of the time at most: the store has other work.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use super::Queue;
+use crate::{
+    job::{Bucket, Topic, UnixMillis},
+    store::{Clock, Store, StoreError, StoreResult, TopicPage, TopicPeek},
+};
+
+/// Topics that one call reads.
+const TOPICS_PER_CALL: usize = 500;
+/// How old a survey becomes before there is another, at least; and in how many times what it takes.
+const FRESH: Duration = Duration::from_secs(1);
+const PAUSES: u32 = 20;
+/// One that is older is not shown any more.
+const STALE: Duration = Duration::from_secs(60);
+
+/// All topics that have jobs, as they were found one after the other.
+#[derive(Debug, Clone)]
+pub struct Survey {
+    /// When reading began, by this machine's clock.
+    pub as_of: UnixMillis,
+    /// Each topic, all buckets together.
+    pub topics: BTreeMap<Topic, TopicPeek>,
+    /// Buckets that could not be read.
+    pub unavailable: Vec<usize>,
+    /// How many servers work on the store; none if that could not be read.
+    pub servers: Option<u64>,
+}
+
+/// The latest survey, and who makes the next.
+#[derive(Default)]
+pub struct Surveys {
+    latest: Mutex<Option<Taken>>,
+    /// Held while one is made.
+    making: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Taken {
+    survey: Arc<Survey>,
+    at: Instant,
+    took: Duration,
+}
+
+impl Surveys {
+    fn lock(&self) -> MutexGuard<'_, Option<Taken>> {
+        self.latest.lock().expect("no thread panics while holding this lock")
+    }
+}
+
+impl Queue {
+    /// What there is, as of at most a minute ago; usually a second, longer the longer it takes to read.
+    ///
+    /// # Errors
+    /// The store's, if no bucket can be read.
+    pub async fn survey(&self) -> StoreResult<Arc<Survey>> {
+        let latest = self.surveys.lock().clone().filter(|taken| taken.at.elapsed() < STALE);
+        let Some(taken) = latest else { return survey_now(&self.store, &self.surveys).await };
+        if taken.at.elapsed() > FRESH.max(taken.took * PAUSES) {
+            let (store, surveys) = (Arc::clone(&self.store), Arc::clone(&self.surveys));
+            self.calls.spawn(async move { survey_now(&store, &surveys).await });
+        }
+        Ok(taken.survey)
+    }
+}
+
+/// Makes a survey, unless another task has made one meanwhile.
+async fn survey_now(store: &Arc<dyn Store>, surveys: &Surveys) -> StoreResult<Arc<Survey>> {
+    let asked = Instant::now();
+    let _making = surveys.making.lock().await;
+    let latest = surveys.lock().clone();
+    if let Some(taken) = latest.filter(|taken| taken.at > asked || taken.at.elapsed() < FRESH) {
+        return Ok(taken.survey);
+    }
+    let survey = Arc::new(take(store.as_ref()).await?);
+    let (at, took) = (Instant::now(), asked.elapsed());
+    *surveys.lock() = Some(Taken { survey: Arc::clone(&survey), at, took });
+    Ok(survey)
+}
+
+async fn take(store: &dyn Store) -> StoreResult<Survey> {
+    let as_of = Clock::Own.now().floor;
+    let mut survey =
+        Survey { as_of, topics: BTreeMap::new(), unavailable: Vec::new(), servers: None };
+    let mut refused = None;
+    for bucket in store.buckets().all() {
+        if let Err(error) = add_bucket(store, bucket, &mut survey.topics).await {
+            survey.unavailable.push(bucket.index());
+            refused = Some(error);
+        }
+    }
+    match refused {
+        Some(error) if survey.unavailable.len() == usize::from(store.buckets().get()) => Err(error),
+        _ => {
+            survey.servers = store.servers().await.ok();
+            Ok(survey)
+        }
+    }
+}
+
+async fn add_bucket(
+    store: &dyn Store,
+    bucket: Bucket,
+    sums: &mut BTreeMap<Topic, TopicPeek>,
+) -> Result<(), StoreError> {
+    let mut page = TopicPage { limit: TOPICS_PER_CALL, ..TopicPage::default() };
+    loop {
+        let topics = store.topics(bucket, page.clone()).await?;
+        let more = topics.len() == page.limit;
+        page.after = topics.last().map(|(topic, _)| topic.clone());
+        for (topic, peek) in topics {
+            let sum = sums.entry(topic).or_default();
+            *sum = sum.plus(peek);
+        }
+        if !more {
+            return Ok(());
+        }
+    }
+}
