@@ -7,7 +7,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -60,7 +60,7 @@ impl Ballast {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let mut file = File::create(self.unfinished())?;
-        (0..BYTES / STEP_BYTES).try_for_each(|_| file.write_all(&block()?))?;
+        (0..BYTES / STEP_BYTES).try_for_each(|_| file.write_all(&block()))?;
         self.finish(&file)
     }
 
@@ -134,7 +134,7 @@ impl Ballast {
             // What the disk says may not be for us: a quota shows only when room is taken.
             return Ok(Progress::Part(File::create(self.unfinished())?, 0));
         };
-        file.write_all(&block()?)?;
+        file.write_all(&block())?;
         file.sync_data()?;
         if bytes + STEP_BYTES < BYTES + MARGIN {
             return Ok(Progress::Part(file, bytes + STEP_BYTES));
@@ -153,11 +153,12 @@ impl Ballast {
     }
 }
 
-/// Some file systems keep no room for what they can compress.
-fn block() -> io::Result<Vec<u8>> {
-    let mut block = Vec::new();
-    File::open("/dev/urandom")?.take(STEP_BYTES).read_to_end(&mut block)?;
-    Ok(block)
+/// Random, since some file systems keep no room for what they can compress. Not from `/dev/urandom`,
+/// which a chroot or a minimal container may lack.
+fn block() -> Vec<u8> {
+    let mut block = vec![0; usize::try_from(STEP_BYTES).unwrap_or(usize::MAX)];
+    rand::fill(&mut block[..]);
+    block
 }
 
 enum Progress {
@@ -171,7 +172,7 @@ enum Progress {
 pub fn has_room(dir: &Path) -> bool {
     let file = dir.join("room");
     let written = File::create(&file).and_then(|mut file| {
-        file.write_all(&block()?)?;
+        file.write_all(&block())?;
         file.sync_all()
     });
     // What cannot be removed is overwritten by the next one.

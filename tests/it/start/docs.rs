@@ -1,6 +1,12 @@
 //! The commands of the README and of docs/, run as they stand (but for the port).
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duration};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
@@ -196,58 +202,99 @@ async fn the_acl_command_of_the_documentation_can_be_pasted_and_is_enough() {
     use_all(&Process::start(place.path(), &["--config", &file]).await).await;
 }
 
-const PAGES: [(&str, &str); 13] = [
-    ("README.md", README),
-    ("ARCHITECTURE.md", include_str!("../../../ARCHITECTURE.md")),
-    ("CONTRIBUTING.md", include_str!("../../../CONTRIBUTING.md")),
-    ("BENCHMARKS.md", include_str!("../../../BENCHMARKS.md")),
-    ("CHANGELOG.md", include_str!("../../../CHANGELOG.md")),
-    ("docs/api.md", include_str!("../../../docs/api.md")),
-    ("docs/concepts.md", include_str!("../../../docs/concepts.md")),
-    ("docs/durability.md", include_str!("../../../docs/durability.md")),
-    ("docs/operations.md", OPERATIONS),
-    ("docs/performance.md", PERFORMANCE),
-    ("docs/redis.md", REDIS),
-    ("src/queue/README.md", include_str!("../../../src/queue/README.md")),
-    ("src/store/file/README.md", include_str!("../../../src/store/file/README.md")),
-];
+/// All pages, by their paths from the root.
+fn pages() -> Vec<(PathBuf, String)> {
+    fn within(folder: &Path, takes: &dyn Fn(&str) -> bool, found: &mut Vec<PathBuf>) {
+        for file in fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path())
+        {
+            let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if file.is_dir() && folder != root() {
+                within(&file, takes, found);
+            } else if file.is_file() && takes(name) {
+                found.push(file);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    within(root(), &|name| name.ends_with(".md"), &mut found);
+    within(&root().join("docs"), &|name| name.ends_with(".md"), &mut found);
+    within(&root().join("src"), &|name| name == "README.md", &mut found);
+    assert!(found.len() >= 15, "{found:?}");
+    found.into_iter().map(|file| (file.clone(), read(&file))).collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
 
 #[test]
 fn files_and_headings_that_the_pages_name_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for (name, page) in PAGES {
-        let folder = root.join(name).parent().expect("a folder").to_owned();
-        for link in page.split("](").skip(1) {
+    for (page, text) in pages() {
+        let name = page.display();
+        for link in text.split("](").skip(1) {
             let link = link.split(')').next().unwrap_or_default();
             let (file, heading) = link.split_once('#').unwrap_or((link, ""));
             if file.contains("://") {
                 continue;
             }
-            let target = if file.is_empty() { root.join(name) } else { folder.join(file) };
+            let folder = page.parent().expect("a folder");
+            let target = if file.is_empty() { page.clone() } else { folder.join(file) };
             assert!(target.exists(), "{name} links to {link}");
-            let text = if heading.is_empty() { String::new() } else { read(&target) };
-            let known = text.lines().filter(|line| line.starts_with('#'));
+            let there = if heading.is_empty() { String::new() } else { read(&target) };
             let anchor =
                 |line: &str| line.trim_matches(['#', ' ']).to_lowercase().replace(' ', "-");
-            let known = known.map(anchor).any(|anchor| anchor == heading);
-            assert!(heading.is_empty() || known, "{name} links to {link}");
+            let mut headings = there.lines().filter(|line| line.starts_with('#')).map(anchor);
+            let known = heading.is_empty() || headings.any(|anchor| anchor == heading);
+            assert!(known, "{name} links to {link}");
         }
         // A part in backquotes that is a path from the root.
-        for path in page.split('`').skip(1).step_by(2) {
+        for path in text.split('`').skip(1).step_by(2) {
             let path = path.trim_start_matches("./").split([' ', '\n']).next().unwrap_or_default();
             let ours = ["src/", "tests/", "benches/", "docs/", "config/", "contrib/"];
             let ours = ours.iter().any(|folder| path.starts_with(folder)) && !path.contains('<');
-            assert!(!ours || root.join(path).exists(), "{name} names {path}");
+            assert!(!ours || root().join(path).exists(), "{name} names {path}");
         }
     }
 }
 
 #[test]
 fn lines_of_the_pages_have_at_most_120_columns() {
-    for (name, page) in PAGES {
-        for (number, line) in page.lines().enumerate() {
-            let columns = line.chars().count();
-            assert!(columns <= 120, "{name}:{} has {columns} columns", number + 1);
+    for (page, text) in pages() {
+        for (number, line) in text.lines().enumerate() {
+            let (page, columns) = (page.display(), line.chars().count());
+            assert!(columns <= 120, "{page}:{} has {columns} columns", number + 1);
+        }
+    }
+}
+
+#[test]
+fn the_settings_that_contrib_and_the_image_use_exist() {
+    let mut section = String::new();
+    let mut settings = BTreeSet::new();
+    for line in read(&root().join("config/default.toml")).lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            section = name.replace('.', "__");
+        } else if let Some((key, _)) = line.split_once(" = ") {
+            let key = key.trim_start_matches("# ");
+            settings.insert(format!("DELAY_QUEUE__{section}__{key}").to_uppercase());
+        }
+    }
+    let files = [
+        "contrib/systemd/delay-queue.service",
+        "contrib/kubernetes/file.yaml",
+        "contrib/kubernetes/redis.yaml",
+        "Dockerfile",
+        "docker-compose.yml",
+    ];
+    for file in files {
+        let text = read(&root().join(file));
+        let is_name = |c: char| c == '_' || c.is_ascii_uppercase();
+        let used = text.match_indices("DELAY_QUEUE__").map(|(at, _)| {
+            let end = text[at..].find(|c| !is_name(c)).unwrap_or(text.len() - at);
+            &text[at..at + end]
+        });
+        for name in used.filter(|name| *name != "DELAY_QUEUE__") {
+            assert!(settings.contains(name), "{file} uses {name}, which is no setting");
         }
     }
 }
