@@ -25,7 +25,7 @@ pub mod store;
 pub mod measured {
     use std::{io, time::Duration};
 
-    use crate::server::{Connections, Times};
+    use crate::server::{ConnectionLimits, Connections, Times};
     pub use crate::{
         cli::bench::{Bench, Failure, Jobs, Peer, Wire, run_peer},
         queue::Coalescer,
@@ -35,7 +35,13 @@ pub mod measured {
     /// Serves routes on the connections that the server's own are served on.
     pub async fn serve(listener: tokio::net::TcpListener, routes: axum::Router) -> io::Result<()> {
         let (header, write) = (Duration::from_secs(60), Duration::from_secs(30));
-        let connections = Connections::new(Times { header, idle: header, write }, None);
+        let limits = ConnectionLimits {
+            times: Times { header, idle: header, write },
+            head: 64 << 10,
+            most: usize::MAX,
+            most_per_address: usize::MAX,
+        };
+        let connections = Connections::new(limits, None);
         connections.serve(listener.into(), routes).await
     }
 }

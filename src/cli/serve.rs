@@ -4,8 +4,8 @@ use std::{error::Error, time::Duration};
 
 use super::log;
 use crate::{
-    config::Settings,
-    server::{self, Listener},
+    config::{Listen, Settings},
+    server::{self, Listener, Listeners},
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -48,8 +48,15 @@ async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
     Ok(server::run(listener, settings, shutdown).await?)
 }
 
-async fn listen(settings: &Settings) -> Result<Listener, String> {
-    let on = &settings.server.listen;
-    let listener = Listener::bind(on, settings.server.unix_socket_mode).await;
-    listener.map_err(|cause| format!("failed to listen on {on} (server.listen): {cause}"))
+async fn listen(settings: &Settings) -> Result<Listeners, String> {
+    let bind = async |on: &Listen, key: &str| {
+        let listener = Listener::bind(on, settings.server.unix_socket_mode).await;
+        listener.map_err(|cause| format!("failed to listen on {on} ({key}): {cause}"))
+    };
+    let public = bind(&settings.server.listen, "server.listen").await?;
+    let admin = match &settings.server.admin_listen {
+        Some(on) => Some(bind(on, "server.admin_listen").await?),
+        None => None,
+    };
+    Ok(Listeners { public, admin })
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod environment;
+mod limits;
 mod listen;
 mod renamed;
 mod sources;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 pub use self::{
     access::TextList,
+    limits::Limits,
     listen::{Listen, SocketMode},
     store::{StoreSettings, StoreUrl},
     tls::{TlsFiles, TlsSettings},
@@ -48,11 +50,9 @@ pub struct Settings {
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
 pub struct ServerSettings {
     pub listen: Listen,
+    pub admin_listen: Option<Listen>,
     pub unix_socket_mode: SocketMode,
     pub shutdown_grace: Millis,
-    pub header_timeout: Millis,
-    pub body_timeout: Millis,
-    pub write_timeout: Millis,
     #[serde(default)]
     pub tls: TlsSettings,
     pub insecure: bool,
@@ -86,16 +86,6 @@ pub struct JobDefaults {
     pub ttr: Millis,
     pub max_attempts: u32,
     pub dead_retention: Millis,
-}
-
-/// `[limits]`
-#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
-pub struct Limits {
-    pub max_body_bytes: usize,
-    pub request_bytes: usize,
-    pub memory_bytes: usize,
 }
 
 /// `[log]`
@@ -225,14 +215,11 @@ impl Settings {
             between("job_defaults.ttr", self.job_defaults.ttr, MIN_TTR, MAX_TTR),
             between("store.connect_timeout", self.store.connect_timeout, Millis::ZERO, day),
             between("server.shutdown_grace", self.server.shutdown_grace, Millis::ZERO, day),
-            between("server.header_timeout", self.server.header_timeout, Millis::new(1_000), day),
-            between("server.body_timeout", self.server.body_timeout, Millis::new(1_000), day),
-            between("server.write_timeout", self.server.write_timeout, Millis::new(1_000), day),
-            self.max_body_bytes(),
-            self.request_bytes(),
-            self.memory_bytes(),
             self.filter(),
         ]
+        .into_iter()
+        .chain(self.limits.check())
+        .collect()
     }
 
     fn prefix(&self) -> Result<(), SettingsError> {
@@ -243,32 +230,6 @@ impl Settings {
         }
         let allowed = "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -";
         Err(refused("store.prefix", allowed, format!("{prefix:?}")))
-    }
-
-    fn max_body_bytes(&self) -> Result<(), SettingsError> {
-        if (1..=64 << 20).contains(&self.limits.max_body_bytes) {
-            return Ok(());
-        }
-        let allowed = "must be from 1 to 67108864 bytes";
-        Err(refused("limits.max_body_bytes", allowed, self.limits.max_body_bytes))
-    }
-
-    fn request_bytes(&self) -> Result<(), SettingsError> {
-        let Limits { max_body_bytes, request_bytes, .. } = self.limits;
-        if (max_body_bytes.saturating_add(4096)..=1 << 30).contains(&request_bytes) {
-            return Ok(());
-        }
-        let allowed = "must be from limits.max_body_bytes + 4096 to 1073741824 bytes";
-        Err(refused("limits.request_bytes", allowed, request_bytes))
-    }
-
-    fn memory_bytes(&self) -> Result<(), SettingsError> {
-        let Limits { request_bytes, memory_bytes, .. } = self.limits;
-        if memory_bytes / 4 >= request_bytes {
-            return Ok(());
-        }
-        let allowed = "must be at least four times limits.request_bytes";
-        Err(refused("limits.memory_bytes", allowed, memory_bytes))
     }
 
     fn filter(&self) -> Result<(), SettingsError> {

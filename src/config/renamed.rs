@@ -2,9 +2,12 @@
 //! ignored would be worse.
 
 /// The old key and the new one.
-const RENAMED: [(&str, &str); 7] = [
+const RENAMED: [(&str, &str); 10] = [
     ("timer.max_sleep", "timer.poll_interval"),
     ("limits.body_bytes", "limits.max_body_bytes"),
+    ("server.header_timeout", "limits.header_timeout"),
+    ("server.body_timeout", "limits.body_timeout"),
+    ("server.write_timeout", "limits.write_timeout"),
     ("store.user", "store.username"),
     ("store.sentinel_user", "store.sentinel_username"),
     ("queue.ttr", "job_defaults.ttr"),

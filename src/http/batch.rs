@@ -13,11 +13,12 @@ use super::{
     log::PartFailed,
     parse::parse,
     problem::{Problem, Written},
+    quotas::Caller,
     wire::{self, ActionRequest, IdOnly, Place, TransitionResponse},
 };
 use crate::{
-    job::JobId,
-    queue::QueueError,
+    job::{JobId, Topic},
+    queue::{Put, QueueError},
     store::{Applied, MAX_BATCH, StoreError},
 };
 
@@ -36,16 +37,32 @@ enum ResultOfOne {
 
 type Answer = Result<(Option<PartFailed>, Json<Results>), Problem>;
 
-pub async fn put(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
-    let puts = jobs(&content)?.into_iter().enumerate().map(|(index, json)| {
+pub async fn put(
+    State(app): State<App>,
+    _: NoQuery,
+    caller: Caller,
+    Content(content): Content,
+) -> Answer {
+    let jobs = jobs(&content)?;
+    app.quotas.put(caller, jobs.len())?;
+    let puts = jobs.into_iter().enumerate().map(|(index, json)| {
         let within = format!("jobs[{index}]");
         let put = parse::<wire::PutJob>(json.get().as_bytes(), &within)?;
         let put = put.valid(&content, app.limits).map_err(|problem| problem.within(&within))?;
         Ok(((put.id.clone(), put.topic.clone()), put))
     });
+    let mut puts: Vec<Item<(Option<JobId>, Topic), Put>> = puts.collect();
+    let mut admitted = Vec::new();
+    for item in &mut puts {
+        let Ok(((_, topic), _)) = item else { continue };
+        match app.topic_jobs.admit(topic, &app.queue).await {
+            Ok(place) => admitted.extend(place),
+            Err(full) => *item = Err(full),
+        }
+    }
     let call = async |puts| app.queue.put(puts).await;
     answer(
-        puts.collect(),
+        puts,
         call,
         |(id, _)| id.clone(),
         |(_, topic), (id, placed)| {

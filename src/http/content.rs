@@ -10,6 +10,7 @@ use tower_http::timeout::TimeoutError;
 
 use super::{
     App,
+    in_flight::Place,
     memory::{COPIES, Memory},
     problem::Problem,
 };
@@ -21,8 +22,17 @@ impl FromRequest<App> for Content {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let place = request.extensions().get::<Place>().cloned();
         let body = request.into_body();
-        read(body, app.limits.request_bytes, &app.memory).await.map(Self)
+        if body.is_end_stream() {
+            return Ok(Self(Bytes::new()));
+        }
+        if let Some(place) = &place {
+            place.leave();
+        }
+        let content = read(body, app.limits.request_bytes, &app.memory).await?;
+        place.map_or(Ok(()), |place| place.enter())?;
+        Ok(Self(content))
     }
 }
 
@@ -56,7 +66,7 @@ async fn read(mut body: Body, limit: usize, memory: &Memory) -> Result<Bytes, Pr
 
 fn broken_off(error: &axum::Error) -> Problem {
     if caused_by_timeout(error) {
-        let detail = "the body did not arrive in time (server.body_timeout)";
+        let detail = "the body did not arrive in time (limits.body_timeout)";
         return Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", detail);
     }
     let detail = "the body of the request broke off";

@@ -57,7 +57,7 @@ impl Farewell {
             Self::Unreadable { status: Some(414 | 431) } => Problem::new(
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 "headers_too_large",
-                "the head of a request must have at most 64 KiB and 100 headers",
+                "the head of a request is larger than limits.header_bytes, or has more than 100 fields",
             ),
             Self::Unreadable { .. } => Problem::new(
                 StatusCode::BAD_REQUEST,
@@ -72,7 +72,7 @@ impl Farewell {
             Self::TooSlow => Problem::new(
                 StatusCode::REQUEST_TIMEOUT,
                 "request_timeout",
-                "the head of the request did not arrive in time (server.header_timeout)",
+                "the head of the request did not arrive in time (limits.header_timeout)",
             ),
             Self::Stopping { handled: false } => Problem::shutting_down(),
             Self::Stopping { handled: true } => {

@@ -14,6 +14,7 @@ use super::{
     parse::{parse, parse_or_default},
     problem::Problem,
     query::Query,
+    quotas::Caller,
     wire::{self, ActionRequest, IdOnly, JobResponse, Place, TransitionResponse},
 };
 use crate::{job, queue::QueueError, store::PutOutcome};
@@ -24,10 +25,13 @@ pub async fn put(
     State(app): State<App>,
     OriginalUri(uri): OriginalUri,
     _: NoQuery,
+    caller: Caller,
     Content(content): Content,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<TransitionResponse>), Problem> {
     let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits)?;
     let topic = put.topic.clone();
+    app.quotas.put(caller, 1)?;
+    let _admitted = app.topic_jobs.admit(&topic, &app.queue).await?;
     let (id, placed) = one(app.queue.put(vec![put]).await)?;
     // Beside the route that was called: at the root, or under /v1.
     let location = [(LOCATION, format!("{}/{id}", uri.path()))];

@@ -132,8 +132,15 @@ impl Drop for Share {
 
 impl Problem {
     fn overloaded() -> Self {
-        let detail = "the server has no room for this now (limits.memory_bytes): nothing was \
-                      done, so ask again in a moment";
+        Self::overloaded_by("limits.memory_bytes")
+    }
+
+    /// The server has as much to do as this setting allows.
+    pub fn overloaded_by(setting: &str) -> Self {
+        let detail = format!(
+            "the server has no room for this now ({setting}): nothing was done, so ask again in a \
+             moment"
+        );
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
     }
 }

@@ -12,9 +12,11 @@ mod farewell;
 mod finalize;
 mod health;
 mod identity;
+mod in_flight;
 mod input;
 mod jobs;
 mod json;
+mod limit_by;
 mod log;
 mod memory;
 mod metrics;
@@ -25,6 +27,8 @@ mod peer;
 mod pop;
 mod problem;
 mod query;
+mod quotas;
+mod topic_jobs;
 mod topics;
 mod wire;
 
@@ -42,8 +46,16 @@ use tower_http::catch_panic::CatchPanicLayer;
 use self::problem::Problem;
 
 pub use self::{
-    admit::Admission, farewell::Farewell, identity::Identity, memory::Memory, origin::Origins,
+    admit::Admission,
+    farewell::Farewell,
+    identity::Identity,
+    in_flight::InFlight,
+    limit_by::{LimitBy, Taken, network},
+    memory::Memory,
+    origin::Origins,
     peer::Peer,
+    quotas::Quotas,
+    topic_jobs::TopicJobs,
 };
 use crate::{config::Limits, queue::Queue};
 
@@ -56,13 +68,77 @@ pub struct App {
     pub limits: Limits,
     /// What requests and answers may hold.
     pub memory: Memory,
+    /// How many requests are handled at once.
+    pub in_flight: InFlight,
+    /// What each caller may have.
+    pub quotas: Quotas,
+    /// What each topic may have.
+    pub topic_jobs: TopicJobs,
     /// The server is about to end: not ready any more.
     pub draining: Arc<AtomicBool>,
 }
 
-/// All routes.
-pub fn router(app: App, admission: Admission) -> Router {
+impl App {
+    /// Over this queue, within these limits.
+    pub fn new(queue: Arc<Queue>, limits: Limits) -> Self {
+        Self {
+            queue,
+            limits,
+            memory: Memory::new(limits.memory_bytes),
+            in_flight: InFlight::new(limits.requests_in_flight),
+            quotas: Quotas::new(&limits),
+            topic_jobs: TopicJobs::new(limits.topic_jobs),
+            draining: Arc::default(),
+        }
+    }
+}
+
+/// What a listener offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offer {
+    /// All routes.
+    Everything,
+    /// Jobs, topics and the dashboard: there is another listener for the rest.
+    Queue,
+    /// What operators and their monitors ask for.
+    Operations,
+}
+
+/// The routes of a listener. `/healthz` is always among them.
+pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
+    let in_flight = middleware::from_fn_with_state(app.in_flight.clone(), in_flight::limit);
+    let health = Router::new().route("/healthz", get(health::healthz));
+    let routes = match offer {
+        Offer::Everything => queue().route_layer(in_flight).merge(operations()).merge(health),
+        Offer::Queue => queue().route_layer(in_flight).merge(health),
+        Offer::Operations => operations().merge(health),
+    };
+    let cors = admission.origins.cors();
     let routes = Router::new()
+        .nest("/v1", routes.clone())
+        .merge(routes)
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+        .layer(CatchPanicLayer::custom(|_| panicked()))
+        .layer(middleware::from_fn_with_state(Arc::new(admission), admit::admit));
+    // Before `admit`: a browser asks whether a page may call without the token of the call.
+    let routes = match cors {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    };
+    // The dashboard's files hold nothing that is secret: they need no token.
+    let routes = match offer {
+        Offer::Everything | Offer::Queue => {
+            routes.merge(dashboard::routes().method_not_allowed_fallback(wrong_method))
+        }
+        Offer::Operations => routes,
+    };
+    routes.layer(middleware::from_fn(finalize::finalize))
+}
+
+fn queue() -> Router<App> {
+    Router::new()
         .route("/jobs", post(jobs::put))
         .route("/jobs/{id}", get(jobs::get).patch(jobs::patch).delete(jobs::delete))
         .route("/jobs/{id}/finish", post(jobs::finish))
@@ -84,26 +160,10 @@ pub fn router(app: App, admission: Admission) -> Router {
         .route("/topics/{topic}/due", get(topics::due))
         .route("/topics/{topic}/kick", post(topics::kick))
         .route("/overview", get(overview::overview))
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(metrics::metrics));
-    let cors = admission.origins.cors();
-    let routes = Router::new()
-        .nest("/v1", routes.clone())
-        .merge(routes)
-        .fallback(no_route)
-        .method_not_allowed_fallback(wrong_method)
-        .with_state(app)
-        .layer(CatchPanicLayer::custom(|_| panicked()))
-        .layer(middleware::from_fn_with_state(Arc::new(admission), admit::admit));
-    // Before `admit`: a browser asks whether a page may call without the token of the call.
-    let routes = match cors {
-        Some(cors) => routes.layer(cors),
-        None => routes,
-    };
-    // The dashboard's files hold nothing that is secret: they need no token.
-    let files = dashboard::routes().method_not_allowed_fallback(wrong_method);
-    routes.merge(files).layer(middleware::from_fn(finalize::finalize))
+}
+
+fn operations() -> Router<App> {
+    Router::new().route("/readyz", get(health::readyz)).route("/metrics", get(metrics::metrics))
 }
 
 async fn no_route(headers: HeaderMap) -> Response {

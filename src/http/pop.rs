@@ -21,10 +21,12 @@ use hyper::body::{Frame, SizeHint};
 use super::{
     App, Peer,
     content::Content,
+    in_flight::Place,
     input::PathTopics,
     parse::parse_or_default,
     problem::Problem,
     query::Query,
+    quotas::Caller,
     wire::{PopOptions, PoppedJobs},
 };
 use crate::queue::PendingDelivery;
@@ -32,6 +34,8 @@ use crate::queue::PendingDelivery;
 pub async fn pop(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
+    place: Option<Extension<Place>>,
+    caller: Caller,
     PathTopics(topics): PathTopics,
     uri: Uri,
     Content(content): Content,
@@ -46,7 +50,15 @@ pub async fn pop(
     let pop = parse_or_default::<PopOptions>(&content)?.or(in_query)?.valid(topics)?;
     // Before it reserves; should there be no room afterwards, the jobs are given back.
     app.memory.has_room()?;
+    let waiting = match pop.wait.is_zero() {
+        true => None,
+        false => Some(app.quotas.wait(caller)?),
+    };
+    if let Some(Extension(place)) = place.filter(|_| waiting.is_some()) {
+        place.leave();
+    }
     let handed = app.queue.pop(pop).await?;
+    drop(waiting);
     let jobs = handed.jobs().iter().map(Into::into).collect();
     let json = app.memory.json(&PoppedJobs { jobs })?;
     let body = HandedBody { json: Some(json), handed: Some(handed), peer };

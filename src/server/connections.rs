@@ -6,6 +6,7 @@
 use std::{
     convert::Infallible,
     io,
+    net::IpAddr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -31,6 +32,10 @@ use super::{
     socket::Socket,
     tls::Tls,
 };
+use crate::{
+    config::Limits,
+    http::{LimitBy, network},
+};
 
 /// The pause after an accept that failed, unless a connection ends before.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -43,14 +48,54 @@ const OVER: Duration = Duration::from_secs(10);
 /// How often connections are looked at that may have been idle or slow for too long.
 const SWEEP: Duration = Duration::from_secs(1);
 
+/// What connections may have.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionLimits {
+    pub times: Times,
+    /// Most bytes of a head.
+    pub head: usize,
+    /// Most that are open at once, and of one address.
+    pub most: usize,
+    pub most_per_address: usize,
+}
+
+/// Most connections of operators: so many that nothing else can take theirs.
+const OF_ADMINS: usize = 64;
+
+impl ConnectionLimits {
+    /// For the listener of operators.
+    pub fn for_admins(self) -> Self {
+        Self { most: OF_ADMINS, most_per_address: OF_ADMINS, ..self }
+    }
+}
+
+impl From<&Limits> for ConnectionLimits {
+    fn from(limits: &Limits) -> Self {
+        let times = Times {
+            header: limits.header_timeout.into(),
+            idle: limits.idle_timeout.into(),
+            write: limits.write_timeout.into(),
+        };
+        Self {
+            times,
+            head: limits.header_bytes,
+            most: limits.connections,
+            most_per_address: limits.connections_per_address,
+        }
+    }
+}
+
 /// All connections of one listener.
 #[derive(Clone)]
 pub struct Connections {
     pub times: Times,
+    /// Most bytes of a head.
+    pub head: usize,
     /// None without TLS.
     pub tls: Option<Tls>,
     /// Most that are open at once.
     most: usize,
+    by_address: LimitBy<IpAddr>,
     open: TaskTracker,
     /// No new connections, and no more than one request on each that is open.
     pub stop: CancellationToken,
@@ -69,11 +114,13 @@ struct Shared {
 }
 
 impl Connections {
-    pub fn new(times: Times, tls: Option<Tls>) -> Self {
+    pub fn new(limits: ConnectionLimits, tls: Option<Tls>) -> Self {
         Self {
-            times,
+            times: limits.times,
+            head: limits.head,
             tls,
-            most: descriptors::for_connections(),
+            most: limits.most.min(descriptors::for_connections()),
+            by_address: LimitBy::new(limits.most_per_address),
             open: TaskTracker::new(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
@@ -182,6 +229,16 @@ impl Connections {
     {
         match accepted {
             Ok(socket) => {
+                let address = socket.address().map(|address| network(address.ip()));
+                let taken = address.map(|address| self.by_address.take(address));
+                if let (Some(address), Some(None)) = (address, &taken) {
+                    tracing::warn!(
+                        %address,
+                        "closed a connection: its address has as many as it may \
+                         (limits.connections_per_address)"
+                    );
+                    return;
+                }
                 self.shared.crowded.store(false, Ordering::Relaxed);
                 shortage.ease();
                 let phase = if self.tls.is_some() { Phase::Greeting } else { Phase::Waiting };
@@ -190,7 +247,7 @@ impl Connections {
                 self.shared.began.notify_one();
                 let (all, service) = (self.clone(), service.clone());
                 self.open.spawn(async move {
-                    let _place = Place { all: &all, place };
+                    let (_place, _taken) = (Place { all: &all, place }, taken);
                     serve(&all, link, service).await;
                 });
             }
@@ -257,7 +314,8 @@ impl Shortage {
             tracing::warn!(
                 %error, open, limit,
                 "no room for another connection; the ones that are idle for longest are closed \
-                 (a higher limit of open files gives room: ulimit -n, or LimitNOFILE of systemd)"
+                 (limits.connections, or a higher limit of open files, gives room: ulimit -n, or \
+                 LimitNOFILE of systemd)"
             );
         }
         self.last = Some(Instant::now());

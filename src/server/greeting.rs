@@ -18,6 +18,7 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub async fn greet(
     listener: &Listener,
+    admin: Option<&Listener>,
     settings: &Settings,
     queue: &Queue,
     has_tokens: bool,
@@ -30,6 +31,7 @@ pub async fn greet(
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         address = %listener,
+        admin = admin.map(tracing::field::display),
         store,
         buckets = queue.buckets(),
         ack,

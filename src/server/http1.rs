@@ -38,8 +38,6 @@ use super::{
 };
 use crate::http::{Farewell, Peer};
 
-/// The most that a head may have, and that hyper holds of a body before its handler takes it.
-const BUFFER: usize = 64 << 10;
 /// How long a client may pause that sends on after its answer, and how much it may send. It is
 /// read and thrown away: closing before would make the kernel reset the connection, and the answer
 /// would be lost on its way.
@@ -78,7 +76,7 @@ pub async fn serve<W, S>(
     });
     let mut stream = Stream { wire, link: Arc::clone(&link) };
     let connection = http1::Builder::new()
-        .max_buf_size(BUFFER)
+        .max_buf_size(all.head) // also what it holds of a body before its handler takes it
         .serve_connection(TokioIo::new(&mut stream), answer);
     let farewell = tokio::select! {
         ended = connection => match ended {

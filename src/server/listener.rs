@@ -18,7 +18,10 @@ use socket2::{Domain, SockAddr, SockRef, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::socket::Socket;
-use crate::config::{Listen, SocketMode};
+use crate::{
+    access::Exposure,
+    config::{Listen, SocketMode},
+};
 
 /// Takes connections.
 #[derive(Debug)]
@@ -79,9 +82,34 @@ impl Listener {
         })
     }
 
+    /// Who can reach it. An address that is not known might be any.
+    pub fn exposure(&self) -> Exposure {
+        match self {
+            Self::Tcp(listener) => listener
+                .local_addr()
+                .map_or(Exposure::Network, |address| Exposure::of(address.ip())),
+            Self::Unix(_) => Exposure::Local,
+        }
+    }
+
     /// Whether connections come over a network, and may be encrypted.
     pub fn is_tcp(&self) -> bool {
         matches!(self, Self::Tcp(_))
+    }
+}
+
+/// Where a server listens.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For all clients.
+    pub public: Listener,
+    /// For operators, if they have one of their own (`server.admin_listen`).
+    pub admin: Option<Listener>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(listener: TcpListener) -> Self {
+        Self { public: Listener::Tcp(listener), admin: None }
     }
 }
 

@@ -16,10 +16,7 @@ mod wire;
 use std::{
     convert::Infallible,
     future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use tower::Layer;
@@ -27,16 +24,19 @@ use tower_http::timeout::RequestBodyDeadlineLayer;
 
 pub use self::{
     descriptors::raise_limit,
-    listener::{Listener, UnixSocket},
+    listener::{Listener, Listeners, UnixSocket},
 };
 
-pub(crate) use self::{connections::Connections, link::Times};
+pub(crate) use self::{
+    connections::{ConnectionLimits, Connections},
+    link::Times,
+};
 
 use self::tls::Tls;
 use crate::{
     access::{Access, Exposure},
-    config::{Listen, Settings, SettingsError, StoreUrl},
-    http::{Admission, App, Memory, Origins, router},
+    config::{Listen, ServerSettings, Settings, SettingsError, StoreUrl},
+    http::{Admission, App, Offer, Origins, router},
     job::Defaults,
     queue::{Queue, QueueSettings},
     store::{Clock, OpenError, Options, Store, StoreError, file::FileStore, redis::RedisStore},
@@ -70,56 +70,57 @@ pub enum StartError {
     Accepting(#[from] std::io::Error),
 }
 
-/// Opens the store, waiting for it up to `store.connect_timeout`, then serves on `listener` until
+/// Opens the store, waiting for it up to `store.connect_timeout`, then serves on `listeners` until
 /// `shutdown` completes and what was in flight is done, at most `server.shutdown_grace` later.
 ///
 /// # Errors
 /// The store cannot be opened. Once this serves, nothing ends it but `shutdown`.
 pub async fn run(
-    listener: impl Into<Listener>,
+    listeners: impl Into<Listeners>,
     settings: Settings,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     tokio::pin!(shutdown);
-    let listener = listener.into();
+    let Listeners { public, admin } = listeners.into();
     let tls = settings.server.tls.files()?.map(Tls::open).transpose()?;
     let store = tokio::select! {
         store = open_store(&settings) => store?,
         () = &mut shutdown => return Ok(()), // there is nothing to finish
     };
-    let exposure = match &listener {
-        Listener::Tcp(listener) => Exposure::of(listener.local_addr()?.ip()),
-        Listener::Unix(_) => Exposure::Local,
-    };
-    let closed = exposure == Exposure::Network && !settings.server.insecure;
+    let exposed = exposed(&public, admin.as_ref(), &settings.server);
     let bootstrap = settings.server.bootstrap_token()?;
-    if closed && bootstrap.is_none() {
-        return Err(StartError::Open { listen: settings.server.listen.clone() });
+    if let (Some(listen), None) = (exposed, &bootstrap) {
+        return Err(StartError::Open { listen: listen.clone() });
     }
-    let access = Arc::new(Access::new(bootstrap.as_ref(), closed));
-    let (hosts, cors) = (&settings.server.hosts, &settings.server.cors_origins);
-    let origins = Origins::new(exposure, &hosts.0, &cors.0);
-    let admission = Admission { access: Arc::clone(&access), origins };
+    let access = Arc::new(Access::new(bootstrap.as_ref(), exposed.is_some()));
     let queue = Arc::new(Queue::start(store, queue_settings(&settings)).await?);
-    let draining = Arc::new(AtomicBool::new(false));
-    let app = App {
-        queue: Arc::clone(&queue),
-        limits: settings.limits,
-        memory: Memory::new(settings.limits.memory_bytes),
-        draining: Arc::clone(&draining),
+    let app = App::new(Arc::clone(&queue), settings.limits);
+    let draining = Arc::clone(&app.draining);
+    let body_deadline = RequestBodyDeadlineLayer::new(settings.limits.body_timeout.into());
+    let serve = |listener: &Listener, limits: ConnectionLimits, offer: Offer| {
+        let tls = tls.clone().filter(|_| listener.is_tcp());
+        let (hosts, cors) = (&settings.server.hosts, &settings.server.cors_origins);
+        let origins = Origins::new(listener.exposure(), &hosts.0, &cors.0);
+        let admission = Admission { access: Arc::clone(&access), origins };
+        let routes = router(app.clone(), admission, offer);
+        (Connections::new(limits, tls), body_deadline.clone().layer(routes))
     };
-    let body_deadline = RequestBodyDeadlineLayer::new(settings.server.body_timeout.into());
-    let service = body_deadline.layer(router(app, admission));
-
-    let times = &settings.server;
-    let times = Times {
-        header: times.header_timeout.into(),
-        idle: times.header_timeout.into(),
-        write: times.write_timeout.into(),
+    let limits = ConnectionLimits::from(&settings.limits);
+    let offer = if admin.is_some() { Offer::Queue } else { Offer::Everything };
+    let (connections, service) = serve(&public, limits, offer);
+    let (admins, operations) =
+        serve(admin.as_ref().unwrap_or(&public), limits.for_admins(), Offer::Operations);
+    greeting::greet(&public, admin.as_ref(), &settings, &queue, access.is_closed()).await?;
+    let serving = async {
+        let admin = async {
+            match admin {
+                Some(admin) => admins.serve(admin, operations).await,
+                None => Ok(()),
+            }
+        };
+        tokio::try_join!(connections.serve(public, service), admin).map(drop)
     };
-    let connections = Connections::new(times, tls.clone().filter(|_| listener.is_tcp()));
-    greeting::greet(&listener, &settings, &queue, access.is_closed()).await?;
-    let mut serving = std::pin::pin!(connections.serve(listener, service));
+    let mut serving = std::pin::pin!(serving);
     tokio::select! {
         ended = serving.as_mut() => ended?,
         never = follow_files(tls.as_ref()) => match never {},
@@ -128,16 +129,36 @@ pub async fn run(
     tracing::info!("shutting down");
     draining.store(true, Ordering::SeqCst);
     queue.stop_waiting();
-    connections.stop.cancel();
+    let all = [&connections, &admins];
+    all.iter().for_each(|connections| connections.stop.cancel());
     let grace = settings.server.shutdown_grace.into();
     if tokio::time::timeout(grace, serving).await.is_err() {
-        let left = connections.count();
+        let left: usize = all.iter().map(|connections| connections.count()).sum();
         tracing::warn!(left, "cut connections that did not finish in time");
-        connections.abort.cancel();
-        connections.ended().await;
+        for connections in all {
+            connections.abort.cancel();
+            connections.ended().await;
+        }
     }
     queue.stop().await;
     Ok(())
+}
+
+/// The first address that other machines can reach, unless they may do everything: then each request
+/// needs a token.
+fn exposed<'a>(
+    public: &Listener,
+    admin: Option<&Listener>,
+    server: &'a ServerSettings,
+) -> Option<&'a Listen> {
+    let is_exposed = |listener: &Listener| listener.exposure() == Exposure::Network;
+    if server.insecure {
+        None
+    } else if is_exposed(public) {
+        Some(&server.listen)
+    } else {
+        server.admin_listen.as_ref().filter(|_| admin.is_some_and(is_exposed))
+    }
 }
 
 async fn follow_files(tls: Option<&Tls>) -> Infallible {

@@ -56,7 +56,7 @@ impl Wire {
         let timeout = self.write_timeout;
         let deadline = self.stalled.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(deadline.as_mut().poll(context));
-        tracing::debug!("a client does not read its answer (server.write_timeout)");
+        tracing::debug!("a client does not read its answer (limits.write_timeout)");
         // What the kernel still holds for this client goes with the connection.
         socket2::SockRef::from(&*self.socket).set_linger(Some(Duration::ZERO))?;
         Poll::Ready(Err(ErrorKind::TimedOut.into()))

@@ -90,7 +90,7 @@ fn put_until_it_is_gone(address: &str, keeps: bool, stopped: &AtomicBool) -> (us
         let close = if keeps { "" } else { "Connection: close\r\n" };
         let body = r#"{"topic":"t"}"#;
         let request = format!(
-            "POST /jobs HTTP/1.1\r\nHost: x\r\n{close}Content-Length: {}\r\n\r\n{body}",
+            "POST /jobs HTTP/1.1\r\nHost: localhost\r\n{close}Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
         let sent = stream.write_all(request.as_bytes());
@@ -149,7 +149,7 @@ async fn with_a_large_job(place: &Place, more: &str) -> Process {
     server
 }
 
-const LOOK: &[u8] = b"GET /jobs/large HTTP/1.1\r\nHost: x\r\n\r\n";
+const LOOK: &[u8] = b"GET /jobs/large HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_being_written_is_written_to_its_end_when_the_server_stops() {
@@ -172,7 +172,7 @@ async fn an_answer_that_is_being_written_is_written_to_its_end_when_the_server_s
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_its_answer_is_cut() {
     let place = Place::new();
-    let server = with_a_large_job(&place, "[server]\nwrite_timeout = \"1s\"\n").await;
+    let server = with_a_large_job(&place, "write_timeout = \"1s\"\n").await;
     let mut reader = slow_reader(&address(&server.base));
     reader.write_all(LOOK).expect("sent");
     // Then the server has accepted the connection, and it counts.
@@ -199,7 +199,7 @@ async fn a_request_that_begins_as_the_server_stops_is_answered_on_a_connection_t
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut server = Process::start(dir.path(), &[]).await;
     let address = address(&server.base);
-    let look = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    let look = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut idle = TcpStream::connect(&address).expect("connected");
     let mut half = TcpStream::connect(&address).expect("connected");
     idle.write_all(look).expect("sent");
@@ -226,12 +226,12 @@ async fn a_request_that_is_not_done_when_the_grace_is_over_is_told_so() {
     let mut server = Process::start(place.path(), &["--config", &file]).await;
     let _frozen = freeze(&redis);
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
-    let put = "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{\"topic\":\"t\"}";
+    let put =
+        "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n{\"topic\":\"t\"}";
     stream.write_all(put.as_bytes()).expect("sent");
     // One that was asked for its body has had no answer yet.
     let mut asked = TcpStream::connect(address(&server.base)).expect("connected");
-    let head =
-        "POST /jobs HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 13\r\n\r\n";
+    let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 13\r\n\r\n";
     asked.write_all(head.as_bytes()).expect("sent");
     assert_eq!(read_answer(&mut asked).expect("an answer").status, 100);
     asked.write_all(b"{\"topic\":\"t\"}").expect("sent");
@@ -254,7 +254,7 @@ fn idle_connections_are_closed_for_new_ones_when_descriptors_run_out() {
     let server = Logged::within(&place, "", &["prlimit", "--nofile=64:64"]);
     let address = address(&server.base);
     let idle: Vec<_> = (0..200).map(|_| TcpStream::connect(&address).expect("connected")).collect();
-    let look = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
+    let look = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for _ in 0..10 {
         assert_eq!(ask(&address, look).expect("an answer").status, 200);
     }
@@ -295,7 +295,7 @@ async fn an_accept_that_fails_for_want_of_descriptors_makes_room() {
     assert!(Command::new("prlimit").args(lower).status().expect("prlimit runs").success());
     let address = address(&server.base);
     let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(&address).expect("connected")).collect();
-    let look = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    let look = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     assert_eq!(ask(&address, look).expect("an answer").status, 200);
     drop(idle);
 }
@@ -312,7 +312,7 @@ fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_request_is_refused_as_every_request_is() {
     let place = Place::new();
-    let file = place.file("timeout.toml", "[server]\nheader_timeout = \"1s\"\n");
+    let file = place.file("timeout.toml", "[limits]\nheader_timeout = \"1s\"\n");
     let server = Process::start(place.path(), &["--config", &file]).await;
     let long = "x".repeat(200_000);
     for (request, status, code) in [
@@ -339,7 +339,9 @@ async fn what_is_no_request_is_refused_as_every_request_is() {
     }
     // After a request on the same connection; and nothing at all is answered with nothing.
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n").expect("sent");
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nnonsense\r\n\r\n")
+        .expect("sent");
     assert_eq!(read_answer(&mut stream).expect("an answer").status, 200);
     assert_eq!(read_answer(&mut stream).expect("an answer").status, 400);
     let mut silent = TcpStream::connect(address(&server.base)).expect("connected");
@@ -350,8 +352,9 @@ async fn what_is_no_request_is_refused_as_every_request_is() {
 async fn a_request_that_says_it_is_too_large_is_refused_at_once() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
-    let head =
-        |length| format!("POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+    let head = |length| {
+        format!("POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n")
+    };
     let begin = Instant::now();
     let answer = ask(&address(&server.base), format!("{}{{", head(9_000_000)).as_bytes());
     assert_eq!(answer.expect("an answer").status, 413);
@@ -368,10 +371,10 @@ async fn a_request_that_says_it_is_too_large_is_refused_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_sends_on_for_ever_after_its_answer_is_cut() {
     let place = Place::new();
-    let file = place.file("cut.toml", "[server]\nwrite_timeout = \"1s\"\n");
+    let file = place.file("cut.toml", "[limits]\nwrite_timeout = \"1s\"\n");
     let server = Process::start(place.path(), &["--config", &file]).await;
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
-    let head = "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n";
+    let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("sent");
     assert_eq!(read_answer(&mut stream).expect("an answer").status, 413);
     let begin = Instant::now();

@@ -14,7 +14,11 @@ use crate::{
 
 /// What a process has in memory, in MiB.
 fn resident(server: &Process) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
+    resident_of(server.id())
+}
+
+pub fn resident_of(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
 }
@@ -36,14 +40,16 @@ fn large_put() -> Vec<u8> {
     let jobs = vec![json!({"topic": "t", "body": body}); 27];
     let body = json!({"jobs": jobs}).to_string();
     let length = body.len();
-    format!("POST /batch/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
-        .into_bytes()
+    format!(
+        "POST /batch/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn puts_that_wait_for_the_store_are_bounded_and_refused_with_nothing_done() {
     let (place, redis) = (Place::new(), Redis::start());
-    let limit = "[limits]\nmemory_bytes = 67108864\n[server]\nbody_timeout = \"10m\"\n";
+    let limit = "[limits]\nmemory_bytes = 67108864\nbody_timeout = \"10m\"\n";
     let file = place.file("bounded.toml", &(store(&redis.url(), "") + limit));
     let server = Process::start(place.path(), &["--config", &file]).await;
     let frozen = freeze(&redis);
@@ -85,7 +91,7 @@ async fn a_length_that_is_claimed_takes_no_memory() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let before = resident(&server);
-    let request = b"POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 8388608\r\n\r\n{";
+    let request = b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388608\r\n\r\n{";
     let claims: Vec<TcpStream> = (0..200)
         .map(|_| {
             let mut stream = TcpStream::connect(address(&server)).expect("connected");
@@ -106,7 +112,7 @@ async fn a_length_that_is_claimed_takes_no_memory() {
 async fn answers_that_their_clients_do_not_read_are_bounded() {
     let place = Place::new();
     let limits = "[limits]\nmax_body_bytes = 16000000\nrequest_bytes = 17000000\n\
-                  memory_bytes = 134217728\n[server]\nwrite_timeout = \"1h\"\n";
+                  memory_bytes = 134217728\nwrite_timeout = \"1h\"\n";
     let file = place.file("bounded.toml", limits);
     let server = Process::start(place.path(), &["--config", &file]).await;
     let body = "x".repeat(15_000_000);
@@ -119,7 +125,7 @@ async fn answers_that_their_clients_do_not_read_are_bounded() {
     let mut refused = 0;
     for _ in 0..60 {
         let mut reader = slow_reader(&address(&server));
-        reader.write_all(b"GET /jobs/large HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+        reader.write_all(b"GET /jobs/large HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
         let mut first = [0; 12];
         std::io::Read::read_exact(&mut reader, &mut first).expect("an answer");
         if &first == b"HTTP/1.1 503" {
@@ -132,7 +138,7 @@ async fn answers_that_their_clients_do_not_read_are_bounded() {
     assert!(refused > 40, "{refused} of 60 were refused");
     assert!(now < before + 250, "{before} MiB, then {now}");
     // Nothing is popped while there is no room for it, and small requests go on.
-    let pop = b"GET /topics/t/pop HTTP/1.1\r\nHost: x\r\n\r\n";
+    let pop = b"GET /topics/t/pop HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let answer = ask(&address(&server), pop).expect("an answer");
     assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("overloaded")));
     assert_eq!(answer.json()["applied"], "no");

@@ -1,6 +1,7 @@
 //! Starting, stopping and refusing to start, with the real binary; and what the documentation shows.
 
 mod access;
+mod admin_listener;
 mod api_page;
 mod bench;
 mod connections;
@@ -9,6 +10,7 @@ mod docs;
 mod doctor;
 mod exposed;
 mod https;
+mod limits;
 mod logs;
 mod memory;
 mod moving;

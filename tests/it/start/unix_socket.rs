@@ -84,7 +84,7 @@ fn jobs_go_through_a_unix_socket_whose_file_has_its_mode_and_goes_with_the_serve
         curl(&place, "/jobs", &["-d", &json!({"topic": "t", "body": 1}).to_string()]);
         // One that hangs up while it waits gets no job.
         let mut gone = UnixStream::connect(&socket).expect("connected");
-        gone.write_all(b"GET /topics/other/pop?wait=60s HTTP/1.1\r\nHost: x\r\n\r\n")
+        gone.write_all(b"GET /topics/other/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .expect("sent");
         drop(gone);
         let popped = curl(&place, "/topics/t/pop?wait=5s", &[]);

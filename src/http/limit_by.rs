@@ -1,0 +1,92 @@
+//! At most so many of something at once, for each of those who share it.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex},
+};
+
+/// Counts what each key has.
+#[derive(Clone)]
+pub struct LimitBy<K>(Arc<Inner<K>>);
+
+struct Inner<K> {
+    limit: usize,
+    taken: Mutex<HashMap<K, usize>>,
+}
+
+/// One of them. Given back when it is dropped.
+pub struct Taken<K: Eq + Hash> {
+    all: LimitBy<K>,
+    key: K,
+}
+
+impl<K: Eq + Hash + Clone> LimitBy<K> {
+    /// At most `limit` for each key.
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(Inner { limit, taken: Mutex::default() }))
+    }
+
+    /// One more for this key; none if it has as many as it may.
+    pub fn take(&self, key: K) -> Option<Taken<K>> {
+        let mut taken = self.0.taken.lock().expect("no thread panics while holding this lock");
+        let count = taken.entry(key.clone()).or_default();
+        if *count >= self.0.limit {
+            return None;
+        }
+        *count += 1;
+        Some(Taken { all: self.clone(), key })
+    }
+}
+
+impl<K: Eq + Hash> Drop for Taken<K> {
+    fn drop(&mut self) {
+        let mut taken = self.all.0.taken.lock().expect("no thread panics while holding this lock");
+        if let Some(count) = taken.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.key);
+            }
+        }
+    }
+}
+
+/// What counts as one address: of IPv6 the first 64 bits, as a client has all that begin with them.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(ip) => {
+            let [a, b, c, d, ..] = ip.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_its_own_and_nothing_is_kept_of_those_that_have_none() {
+        let all = LimitBy::new(2);
+        let (one, _two) = (all.take("a").expect("one"), all.take("a").expect("two"));
+        assert!(all.take("a").is_none());
+        let other = all.take("b").expect("its own");
+        drop((one, other));
+        all.take("a").expect("one was given back");
+        assert_eq!(all.0.taken.lock().expect("no panic").len(), 1);
+    }
+
+    #[test]
+    fn the_addresses_of_a_client_are_one() {
+        for (address, one) in [
+            ("10.0.0.1", "10.0.0.1"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ] {
+            let address: IpAddr = address.parse().expect("an address");
+            assert_eq!(network(address).to_string(), one);
+        }
+    }
+}

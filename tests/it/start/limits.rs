@@ -1,0 +1,208 @@
+//! How much clients may ask for, and how long they may take.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use crate::{
+    start::{
+        connections::{Answer, ask, read_answer},
+        memory::freeze,
+        outputs::{Place, store},
+    },
+    support::{Redis, process::Process},
+};
+
+/// A server with these settings.
+async fn with(place: &Place, settings: &str) -> Process {
+    let file = place.file("limits.toml", settings);
+    Process::start(place.path(), &["--config", &file]).await
+}
+
+fn address(server: &Process) -> String {
+    server.base.trim_start_matches("http://").to_owned()
+}
+
+fn put(topic: &str) -> Vec<u8> {
+    let body = json!({"topic": topic}).to_string();
+    format!(
+        "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into()
+}
+
+const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// A connection on which this was sent.
+fn begin(server: &Process, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address(server)).expect("connected");
+    stream.write_all(bytes).expect("sent");
+    stream
+}
+
+#[track_caller]
+fn refused(answer: &Answer, status: u16, code: &str) {
+    let problem = answer.json();
+    assert_eq!((answer.status, problem["code"].as_str()), (status, Some(code)), "{problem}");
+    assert_eq!(problem["applied"], "no");
+    assert!(answer.head.contains("retry-after: 1"), "{}", answer.head);
+}
+
+/// Whether the server closes the connection soon, without an answer.
+fn is_closed(mut stream: TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+    matches!(stream.read(&mut [0]), Ok(0) | Err(_))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_in_flight_are_limited_but_not_by_slow_bodies_and_waiting_pops() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let limit = "[limits]\nrequests_in_flight = 1\n";
+    let server = with(&place, &(store(&redis.url(), "") + limit)).await;
+    let whole = put("t");
+    let half = &whole[..whole.len() - 5];
+    let _slow: Vec<_> = (0..3).map(|_| begin(&server, half)).collect();
+    let pop = b"GET /topics/other/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let _waiting: Vec<_> = (0..3).map(|_| begin(&server, pop)).collect();
+    // Those that came before are being handled once this is answered.
+    assert_eq!(ask(&address(&server), HEALTH).expect("an answer").status, 200);
+    let mut status = 0;
+    while status != 201 {
+        status = ask(&address(&server), &put("t")).expect("an answer").status;
+        assert!([201, 503].contains(&status), "{status}");
+    }
+    let _frozen = freeze(&redis);
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        // One of the two waits for the store, and the other is refused meanwhile.
+        let mut held = begin(&server, &put("t"));
+        let other = ask(&address(&server), &put("t"));
+        let both = [read_answer(&mut held), other].map(|answer| answer.expect("an answer"));
+        if let Some(answer) = both.iter().find(|answer| answer.json()["code"] == "overloaded") {
+            refused(answer, 503, "overloaded");
+            break;
+        }
+        assert!(Instant::now() < end, "{}", both[0].json());
+    }
+    assert_eq!(ask(&address(&server), HEALTH).expect("an answer").status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
+    let place = Place::new();
+    let server = with(&place, "[limits]\nwaiting_pops = 2\nputs_per_second = 4\n").await;
+    let pop = b"GET /topics/t/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let one = begin(&server, pop);
+    let _two = begin(&server, pop);
+    assert_eq!(ask(&address(&server), HEALTH).expect("an answer").status, 200);
+    refused(&ask(&address(&server), pop).expect("an answer"), 429, "too_many_requests");
+    let at_once = b"GET /topics/t/pop HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(ask(&address(&server), at_once).expect("an answer").status, 200);
+    drop(one);
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut third = begin(&server, pop);
+    third.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
+    while third.peek(&mut [0]).is_ok() {
+        assert!(Instant::now() < end, "the place is not given back");
+        third = begin(&server, pop);
+        third.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
+    }
+
+    let jobs: Vec<_> = (0..4).map(|_| json!({"topic": "other"})).collect();
+    let batch = server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
+    assert_eq!((batch.0, &batch.1["results"][3]["status"]), (200, &201.into()), "{}", batch.1);
+    let answer = ask(&address(&server), &put("other")).expect("an answer");
+    refused(&answer, 429, "too_many_requests");
+    while ask(&address(&server), &put("other")).expect("an answer").status != 201 {
+        assert!(Instant::now() < end, "it is still refused");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_has_so_many_jobs() {
+    let redis = Redis::start();
+    for url in ["file:./data", &redis.url()] {
+        let place = Place::new();
+        let server = with(&place, &(store(url, "") + "[limits]\ntopic_jobs = 3\n")).await;
+        let one = json!({"topic": "t", "id": "a", "delay": "1h"});
+        assert_eq!(server.post("/jobs", one).await.expect("an answer").0, 201);
+        let jobs: Vec<_> = (0..4).map(|_| json!({"topic": "t"})).collect();
+        let (_, batch) = server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("answer");
+        let status = |number: usize| batch["results"][number]["status"].as_u64().expect("a number");
+        assert_eq!((0..4).map(status).collect::<Vec<_>>(), [201, 201, 429, 429], "{batch}");
+        assert_eq!(batch["results"][2]["code"], "topic_full");
+        refused(&ask(&address(&server), &put("t")).expect("an answer"), 429, "topic_full");
+        assert_eq!(ask(&address(&server), &put("u")).expect("an answer").status, 201);
+        let _ = server.post("/jobs/a/kick", json!({})).await;
+        let gone = b"DELETE /jobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        assert_eq!(ask(&address(&server), gone).expect("an answer").status, 200);
+        let end = Instant::now() + Duration::from_secs(20);
+        while ask(&address(&server), &put("t")).expect("an answer").status != 201 {
+            assert!(Instant::now() < end, "it is still full");
+            thread::sleep(Duration::from_millis(50)); // counted once a second
+        }
+        refused(&ask(&address(&server), &put("t")).expect("an answer"), 429, "topic_full");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_has_so_many_connections_and_idle_ones_make_room_for_others() {
+    let place = Place::new();
+    let server = with(&place, "[limits]\nconnections_per_address = 3\n").await;
+    let end = Instant::now() + Duration::from_secs(20);
+    // The client that waited for the server to start has the third.
+    let mut open: Vec<TcpStream> = (0..2).map(|_| begin(&server, b"")).collect();
+    for stream in &mut open {
+        stream.write_all(HEALTH).expect("sent");
+        assert_eq!(read_answer(stream).expect("an answer").status, 200);
+    }
+    assert!((0..3).all(|_| is_closed(begin(&server, b""))));
+    drop(open);
+    while ask(&address(&server), HEALTH).is_none() {
+        assert!(Instant::now() < end, "no place is given back");
+    }
+
+    let place = Place::new();
+    let server = with(&place, "[limits]\nconnections = 8\n").await;
+    let idle: Vec<_> = (0..40).map(|_| begin(&server, b"")).collect();
+    for _ in 0..10 {
+        assert_eq!(ask(&address(&server), HEALTH).expect("an answer").status, 200);
+    }
+    drop(idle);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_idle_or_sends_its_head_byte_by_byte_is_ended() {
+    let place = Place::new();
+    let server = with(
+        &place,
+        "[limits]\nidle_timeout = \"1s\"\nheader_timeout = \"2s\"\nheader_bytes = 8192\n",
+    )
+    .await;
+    assert!(is_closed(begin(&server, b"")), "it is idle");
+    let mut kept = begin(&server, HEALTH);
+    assert_eq!(read_answer(&mut kept).expect("an answer").status, 200);
+    assert!(is_closed(kept), "it is idle");
+
+    let mut slow = begin(&server, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n");
+    slow.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
+    let begun = Instant::now();
+    while slow.peek(&mut [0]).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it is still waited for");
+        let _ = slow.write_all(b"x"); // the pause is that of the peek
+    }
+    let answer = read_answer(&mut slow).expect("an answer");
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (408, Some("request_timeout")));
+    assert!(begun.elapsed() > Duration::from_millis(1_900), "{:?}", begun.elapsed());
+
+    let large =
+        format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: {}\r\n\r\n", "x".repeat(9_000));
+    let answer = ask(&address(&server), large.as_bytes()).expect("an answer");
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (431, Some("headers_too_large")));
+}
