@@ -17,7 +17,8 @@ use tracing::{
     field::{Field, Visit},
 };
 use tracing_subscriber::{
-    EnvFilter, Layer,
+    Layer,
+    filter::Targets,
     layer::{Context, SubscriberExt},
     registry,
     util::SubscriberInitExt,
@@ -52,7 +53,7 @@ fn start_with(settings: &LogSettings, sums: Option<Repeated>) -> Result<(), Box<
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().boxed(),
     };
-    let filter = settings.filter.parse::<EnvFilter>()?;
+    let filter = settings.filter.parse::<Targets>()?;
     registry().with(lines).with(filter).with(sums).init();
     Ok(())
 }

@@ -233,7 +233,7 @@ impl Settings {
     }
 
     fn filter(&self) -> Result<(), SettingsError> {
-        let parsed = self.log.filter.parse::<tracing_subscriber::EnvFilter>();
+        let parsed = self.log.filter.parse::<tracing_subscriber::filter::Targets>();
         parsed.map(drop).map_err(|error| {
             let allowed = format!("must be a filter such as \"info\" ({error})");
             refused("log.filter", &allowed, format!("{:?}", self.log.filter))
