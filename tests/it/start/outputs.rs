@@ -92,6 +92,7 @@ pub fn one_line(output: &Output, words: &[&str]) -> String {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.starts_with("delay-queue: ") && said.lines().count() == 1, "{said}");
+    assert!(!said.contains("panicked"), "{said}");
     for word in words {
         assert!(said.contains(word), "no {word:?} in {said:?}");
     }

@@ -3,27 +3,23 @@
 use std::{fs, path::Path};
 
 use crate::{
-    start::output,
+    start::{
+        output,
+        outputs::{one_line, text},
+    },
     support::{
         Redis, free_port,
         process::{Process, program},
     },
 };
 
-/// Starts and expects a refusal that has all of `words`.
+/// Starts and expects a refusal of one line that has all of `words`.
 #[track_caller]
 fn refused(dir: &Path, arguments: &[&str], words: &[&str]) {
     let listen = format!("127.0.0.1:{}", free_port());
     let mut all = vec!["--listen", listen.as_str()];
     all.extend(arguments);
-    let output = output(dir, &all);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
-    let line = said.lines().find(|line| line.starts_with("delay-queue: ")).unwrap_or_default();
-    for word in words {
-        assert!(line.contains(word), "{arguments:?}: no {word:?} in {said:?}");
-    }
-    assert!(!said.contains("panicked"), "{said}");
+    one_line(&output(dir, &all), words);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +95,7 @@ fn a_redis_that_is_not_there_or_wants_a_password() {
     refused(dir.path(), &["--store", &url], &["127.0.0.1"]);
     let listen = format!("127.0.0.1:{}", free_port());
     let said = output(dir.path(), &["--listen", &listen, "--store", &url]).stderr;
-    assert!(!String::from_utf8_lossy(&said).contains("secret"), "a password in a message");
+    assert!(!text(&said).contains("secret"), "a password in a message");
     let redis = Redis::with(&["--appendonly", "yes"]);
     redis.command("CONFIG SET requirepass secret").expect("an answer");
     refused(dir.path(), &["--store", &redis.url()], &["127.0.0.1", "NOAUTH"]);
@@ -141,29 +137,28 @@ fn settings_that_are_unknown_or_out_of_range() {
         ("[log]\nformat = \"xml\"\n", "format"),
         ("nonsense", "TOML"),
     ];
-    for (number, (text, named)) in bad.into_iter().enumerate() {
+    for (number, (settings, named)) in bad.into_iter().enumerate() {
         let file = dir.path().join(format!("{number}.toml"));
-        fs::write(&file, text).expect("written");
+        fs::write(&file, settings).expect("written");
         refused(dir.path(), &["--config", &file.display().to_string()], &[named]);
         let check = ["--check-config", "--config", &file.display().to_string()];
         refused(dir.path(), &check, &[named]);
     }
     refused(dir.path(), &["--config", "nowhere.toml"], &["nowhere.toml"]);
     refused(dir.path(), &["--store", "mysql://u:secret@h/"], &["store.url", "file:<directory>"]);
-    for text in [
+    for settings in [
         "store = \"redis://:secret@h\"\n",
         "[store]\nurl = \"redis://:secret#1\n",
         "[store]\nurl = \"redis://:secret#1\"\n",
     ] {
         let file = dir.path().join("secret.toml");
-        fs::write(&file, text).expect("written");
+        fs::write(&file, settings).expect("written");
         let said = output(dir.path(), &["--config", &file.display().to_string()]);
-        let said = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert!(said.contains("delay-queue: failed"), "{said}");
+        let said = one_line(&said, &["delay-queue: failed"]);
         assert!(!said.contains("secret#") && !said.contains(":secret"), "{said}");
     }
     let listen = output(dir.path(), &["--listen", "nonsense"]);
-    assert!(String::from_utf8_lossy(&listen.stderr).contains("server.listen"), "{listen:?}");
+    one_line(&listen, &["server.listen"]);
     assert!(output(dir.path(), &["--check-config"]).status.success());
     assert!(!dir.path().join("data").exists(), "checking makes nothing");
 }
@@ -193,6 +188,6 @@ fn the_environment_is_stronger_than_the_file_and_flags_are_stronger_than_both() 
         .output();
     assert!(!unknown.expect("the program runs").status.success());
     let old = program(dir.path(), &["--check-config"]).env("DELAY_QUEUE__QUEUE__TTR", "1").output();
-    let said = String::from_utf8_lossy(&old.expect("the program runs").stderr).into_owned();
-    assert!(said.contains("is called DELAY_QUEUE__JOB_DEFAULTS__TTR now"), "{said}");
+    let old = old.expect("the program runs");
+    one_line(&old, &["is called DELAY_QUEUE__JOB_DEFAULTS__TTR now"]);
 }
