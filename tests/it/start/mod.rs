@@ -9,6 +9,7 @@ mod damaged;
 mod docs;
 mod doctor;
 mod exposed;
+mod hostile;
 mod https;
 mod limits;
 mod logs;

@@ -1,0 +1,367 @@
+//! Clients that mean harm: floods, requests that two readers see differently, HTTP/2 abused, and slow
+//! ones by the thousand. Others are served meanwhile, and memory stays bounded.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    process::{Command, Stdio},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    crypto::ring,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
+
+use super::{
+    connections::ask,
+    https::{Curl, address, https},
+    memory::resident_of,
+    outputs::{Logged, Place, text},
+    tls::Authority,
+};
+
+const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+fn is_served(address: &str) -> bool {
+    ask(address, HEALTH).is_some_and(|answer| answer.status == 200)
+}
+
+/// All that comes back until the server closes the connection.
+fn rest(mut stream: TcpStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+    let mut all = Vec::new();
+    let mut part = [0; 4096];
+    while let Ok(read @ 1..) = stream.read(&mut part) {
+        all.extend_from_slice(&part[..read]);
+    }
+    text(&all)
+}
+
+#[test]
+fn five_thousand_connections_with_heads_that_never_end_take_bounded_memory_and_are_dropped() {
+    const COUNT: usize = 5_000;
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    setrlimit(Resource::Nofile, files).expect("raised");
+    let place = Place::new();
+    let limits = "[limits]\nconnections_per_address = 6000\nheader_timeout = \"5s\"\n";
+    let server = Logged::start(&place, limits);
+    let (address, before) = (address(&server), resident_of(server.id()));
+    // Just less than a head may have.
+    let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: {}", "x".repeat(32_000));
+    let mut most = 0;
+    let open: Vec<TcpStream> = (0..COUNT)
+        .filter_map(|number| {
+            let mut stream = TcpStream::connect(&address).ok()?;
+            let _ = stream.write_all(head.as_bytes());
+            if number % 500 == 0 {
+                assert!(is_served(&address), "with {number} connections");
+                most = most.max(resident_of(server.id()));
+            }
+            Some(stream)
+        })
+        .collect();
+    assert!(open.len() > COUNT * 9 / 10, "{} are connected", open.len());
+    most = most.max(resident_of(server.id()));
+    assert!(most < before + 400, "{before} MiB, then {most}");
+    let dropped = open.into_iter().filter(|stream| {
+        let stream = stream.try_clone().expect("a descriptor");
+        rest(stream).starts_with("HTTP/1.1 408")
+    });
+    assert!(dropped.count() > COUNT * 9 / 10);
+    assert!(is_served(&address));
+    server.signal("-TERM");
+    assert_eq!(server.ended().0, Some(0));
+}
+
+#[test]
+fn what_two_readers_could_see_differently_is_one_request_and_the_last() {
+    let place = Place::new();
+    let server = Logged::start(&place, "");
+    let smuggled = "GET /topics/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let length = smuggled.len() + 5;
+    let chunked = "Transfer-Encoding: chunked";
+    for (heads, body) in [
+        (format!("Content-Length: {length}\r\n{chunked}"), "0\r\n\r\n"),
+        (format!("{chunked}\r\nContent-Length: {length}"), "0\r\n\r\n"),
+        (format!("Content-Length: {length}\r\nContent-Length: 5"), "12345"),
+        (format!("Content-Length: 5, {length}"), "12345"),
+        ("Content-Length: +5".to_owned(), "12345"),
+        ("Content-Length: 5 5".to_owned(), "12345"),
+        ("Transfer-Encoding: chunked, identity".to_owned(), "0\r\n\r\n"),
+        ("Transfer-Encoding: xchunked".to_owned(), "0\r\n\r\n"),
+        ("Transfer-Encoding : chunked".to_owned(), "0\r\n\r\n"),
+        ("Transfer-Encoding: identity\r\n Transfer-Encoding: chunked".to_owned(), "0\r\n\r\n"),
+        (chunked.to_owned(), "FFFFFFFFFFFFFFFFF\r\n"),
+        (chunked.to_owned(), "-1\r\n"),
+        (chunked.to_owned(), "0\r\n\r\n"),
+    ] {
+        let mut stream = TcpStream::connect(address(&server)).expect("connected");
+        let begin =
+            format!("POST /topics/t/pop HTTP/1.1\r\nHost: localhost\r\n{heads}\r\n\r\n{body}");
+        stream.write_all(format!("{begin}{smuggled}").as_bytes()).expect("sent");
+        let answers = rest(stream);
+        assert_eq!(answers.matches("x-request-id: ").count(), 1, "{heads:?}: {answers}");
+        assert!(answers.to_lowercase().contains("connection: close"), "{heads:?}: {answers}");
+        assert!(!answers.contains("smuggled"), "{heads:?}: {answers}");
+    }
+    assert!(is_served(&address(&server)));
+}
+
+#[test]
+fn a_chunked_body_without_end_is_refused_and_takes_bounded_memory() {
+    let place = Place::new();
+    let server = Logged::start(&place, "[limits]\nbody_timeout = \"5s\"\n");
+    let before = resident_of(server.id());
+    let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let large = format!("10000\r\n{}\r\n", "x".repeat(0x1_0000));
+    let tiny = "1\r\nx\r\n".repeat(10_000);
+    let extended = format!("1;{}\r\nx\r\n", "e".repeat(60_000));
+    let trailers = format!("0\r\nA: {}\r\n", "x".repeat(60_000));
+    let clients: Vec<_> = [large, tiny, extended, trailers]
+        .into_iter()
+        .cycle()
+        .take(12)
+        .map(|chunk| {
+            let address = address(&server);
+            thread::spawn(move || {
+                let mut stream = TcpStream::connect(address).expect("connected");
+                stream.set_write_timeout(Some(Duration::from_secs(20))).expect("set");
+                stream.write_all(head.as_bytes()).expect("sent");
+                let begin = Instant::now();
+                while stream.write_all(chunk.as_bytes()).is_ok() {
+                    assert!(begin.elapsed() < Duration::from_secs(60), "it is still read");
+                }
+                let answers = rest(stream);
+                let status = answers.get(9..12).unwrap_or("4");
+                assert!(status.starts_with('4') || status == "503", "{answers}");
+            })
+        })
+        .collect();
+    let mut most = 0;
+    while clients.iter().any(|client| !client.is_finished()) {
+        most = most.max(resident_of(server.id()));
+        thread::sleep(Duration::from_millis(20)); // memory tells no event
+    }
+    clients.into_iter().for_each(|client| client.join().expect("joined"));
+    assert!(most < before + 300, "{before} MiB, then {most}");
+    assert!(is_served(&address(&server)));
+}
+
+type Tls = StreamOwned<ClientConnection, TcpStream>;
+
+/// A connection of HTTP/2 that has sent its preface, with these settings.
+fn http2(server: &Logged, authority: &Authority, settings: &[u8]) -> Tls {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_file(&authority.file).expect("a certificate"))
+        .expect("added");
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let name = ServerName::try_from("127.0.0.1").expect("a name");
+    let tls = ClientConnection::new(Arc::new(config), name).expect("a client");
+    let stream = TcpStream::connect(address(server)).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+    stream.set_write_timeout(Some(Duration::from_secs(30))).expect("set");
+    let mut stream = StreamOwned::new(tls, stream);
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("sent");
+    stream.write_all(&frame(4, 0, 0, settings)).expect("sent");
+    stream
+}
+
+const END_HEADERS: u8 = 4;
+const END_STREAM: u8 = 1;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a frame").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// The head of a GET, by the static table of HPACK.
+fn get(path: &str) -> Vec<u8> {
+    let text = |text: &str| [&[u8::try_from(text.len()).expect("short")], text.as_bytes()].concat();
+    [&[0x82, 0x87][..], &[0x04], &text(path), &[0x01], &text("localhost")].concat()
+}
+
+/// Whether the server says GOAWAY, or closes the connection; reads all that comes until then.
+fn is_ended(stream: &mut Tls) -> bool {
+    let mut head = [0; 9];
+    loop {
+        if stream.read_exact(&mut head).is_err() {
+            return true;
+        }
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        let mut payload = vec![0; length];
+        if stream.read_exact(&mut payload).is_err() || head[3] == 7 {
+            return true;
+        }
+    }
+}
+
+/// Writes what `next` gives until the server takes no more, or there was so much; whether it ended.
+fn flood(stream: &mut Tls, most: usize, mut next: impl FnMut(usize) -> Vec<u8>) -> bool {
+    for number in 0..most {
+        if stream.write_all(&next(number)).is_err() {
+            return true;
+        }
+    }
+    is_ended(stream)
+}
+
+#[test]
+fn abuses_of_http_2_end_their_connection_and_take_bounded_memory() {
+    let place = Place::new();
+    let authority = Authority::new(&place, "ours");
+    let limits = "[limits]\nwrite_timeout = \"2s\"\nidle_timeout = \"5s\"\n";
+    let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), limits));
+    let curl = Curl::new(&server, &authority);
+    let before = resident_of(server.id());
+    let connect = || http2(&server, &authority, &[]);
+    let stream_of = |number: usize| u32::try_from(2 * number + 1).expect("a stream");
+    let rapid_reset = |path: &'static str| {
+        move |number: usize| {
+            let stream = stream_of(number);
+            let open = frame(1, END_HEADERS | END_STREAM, stream, &get(path));
+            [open, frame(3, 0, stream, &8_u32.to_be_bytes())].concat()
+        }
+    };
+    assert!(flood(&mut connect(), 200_000, rapid_reset("/topics/t/pop?wait=60s")), "rapid reset");
+    assert!(flood(&mut connect(), 200_000, rapid_reset("/healthz")), "rapid reset");
+    let mut slower = connect();
+    let reset_later = |number: usize| {
+        thread::sleep(Duration::from_millis(1)); // so that each request is begun
+        rapid_reset("/topics/t/pop?wait=60s")(number)
+    };
+    assert!(flood(&mut slower, 20_000, reset_later), "requests that are called off");
+
+    let x = [&[0x40, 1, b'a', 0x7f, 0x81, 0x7e][..], &[b'x'; 16_000]].concat();
+    let continued = |number: usize| match number {
+        0 => frame(1, END_STREAM, 1, &get("/healthz")),
+        _ => frame(9, 0, 1, &x),
+    };
+    assert!(flood(&mut connect(), 10_000, continued), "CONTINUATION without end");
+    let empty = |number: usize| match number {
+        0 => frame(1, END_STREAM, 1, &get("/healthz")),
+        _ => frame(9, 0, 1, &[]),
+    };
+    assert!(flood(&mut connect(), 1_000_000, empty), "empty CONTINUATION without end");
+    assert!(flood(&mut connect(), 1_000_000, |_| frame(6, 0, 0, &[0; 8])), "PING without reading");
+    assert!(flood(&mut connect(), 1_000_000, |_| frame(4, 0, 0, &[])), "SETTINGS without reading");
+
+    // A window of 0, which is never opened: the answer cannot be written.
+    let mut unread = http2(&server, &authority, &[0, 4, 0, 0, 0, 0]);
+    let look = frame(1, END_HEADERS | END_STREAM, 1, &get("/healthz"));
+    unread.write_all(&look).expect("sent");
+    assert!(is_ended(&mut unread), "an answer that is not taken");
+    let mut idle = connect();
+    assert!(is_ended(&mut idle), "it is idle");
+
+    let now = resident_of(server.id());
+    assert!(now < before + 200, "{before} MiB, then {now}");
+    assert_eq!(curl.get("/healthz", &["--http2"]).0, "2 200");
+    server.signal("-TERM");
+    assert_eq!(server.ended().0, Some(0));
+}
+
+#[test]
+fn a_stopping_server_answers_the_requests_of_http_2_that_are_in_flight() {
+    let place = Place::new();
+    let authority = Authority::new(&place, "ours");
+    let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
+    let curl = Arc::new(Curl::new(&server, &authority));
+    let waiting: Vec<_> = (0..8)
+        .map(|_| {
+            let curl = Arc::clone(&curl);
+            thread::spawn(move || curl.get("/topics/t/pop?wait=30s", &["--http2"]))
+        })
+        .collect();
+    thread::sleep(Duration::from_secs(1)); // until they wait; no event tells
+    server.signal("-TERM");
+    for client in waiting {
+        let (status, popped) = client.join().expect("joined");
+        assert_eq!((status.as_str(), &popped["jobs"]), ("2 200", &serde_json::json!([])));
+    }
+    assert_eq!(server.ended().0, Some(0));
+}
+
+/// How many sockets the server has open.
+fn sockets(server: &Logged) -> usize {
+    let files = fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs");
+    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// Puts jobs one after the other for so long, each on the same connection; how long each took.
+fn puts(address: &str, span: Duration) -> Vec<Duration> {
+    let (begin, mut took) = (Instant::now(), Vec::new());
+    let mut stream = TcpStream::connect(address).expect("connected");
+    let body = r#"{"topic":"t","delay":"1h"}"#;
+    let length = body.len();
+    let put =
+        format!("POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}");
+    while begin.elapsed() < span {
+        let asked = Instant::now();
+        stream.write_all(put.as_bytes()).expect("sent");
+        let answer = super::connections::read_answer(&mut stream).expect("an answer");
+        assert_eq!(answer.status, 201, "{}", answer.json());
+        took.push(asked.elapsed());
+    }
+    took.sort_unstable();
+    took
+}
+
+#[test]
+fn others_are_served_while_slowhttptest_is_at_work_and_its_connections_are_dropped() {
+    let place = Place::new();
+    let times = "header_timeout = \"3s\"\nbody_timeout = \"3s\"\nwrite_timeout = \"3s\"\n";
+    let server = Logged::start(&place, &format!("[limits]\nidle_timeout = \"3s\"\n{times}"));
+    let address = address(&server);
+    // An answer that fills the buffers of slow readers.
+    let large = serde_json::json!({"topic": "large", "id": "large", "delay": "1h", "body": "x".repeat(250_000)});
+    let large = large.to_string();
+    let put = format!(
+        "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{large}",
+        large.len()
+    );
+    assert_eq!(ask(&address, put.as_bytes()).expect("an answer").status, 201);
+    let p99 = |took: &[Duration]| took[took.len() * 99 / 100];
+    let before = puts(&address, Duration::from_secs(3));
+    println!("before: {} puts, p99 {:?}", before.len(), p99(&before));
+    let url = |path: &str| format!("http://{address}{path}");
+    for (mode, arguments, path) in [
+        ("header", &["-H", "-i", "1"][..], "/healthz"),
+        ("body", &["-B", "-i", "1", "-s", "8192"], "/jobs"),
+        ("read", &["-X", "-w", "1", "-y", "8", "-n", "5", "-z", "4", "-k", "3"], "/jobs/large"),
+    ] {
+        let attack = Command::new("slowhttptest")
+            .args(["-c", "500", "-r", "250", "-l", "12", "-p", "2", "-u", &url(path)])
+            .args(arguments)
+            .stdout(Stdio::null())
+            .spawn();
+        let mut attack = attack.expect("slowhttptest is installed: ./tests/run does that");
+        let open = |is_so: &dyn Fn(usize) -> bool, what: &str| {
+            let end = Instant::now() + Duration::from_secs(30);
+            while !is_so(sockets(&server)) {
+                assert!(Instant::now() < end, "{mode}: {what}: {} are open", sockets(&server));
+                thread::sleep(Duration::from_millis(20)); // no event tells
+            }
+        };
+        open(&|open| open > 250, "they do not connect");
+        let during = puts(&address, Duration::from_secs(3));
+        println!("{mode}: {} puts, p99 {:?}", during.len(), p99(&during));
+        open(&|open| open < 50, "they are not dropped");
+        assert!(attack.wait().expect("it ends").code().is_some());
+    }
+    server.signal("-TERM");
+    assert_eq!(server.ended().0, Some(0));
+}
