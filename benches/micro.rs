@@ -9,7 +9,9 @@ use std::{
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use delay_queue::{
-    job::{Bucket, Buckets, IdMaker, Millis, NewJob, Nonce, OnConflict, PoppedJob, Schedule},
+    job::{
+        Bucket, Buckets, IdMaker, Millis, NewJob, Nonce, OnConflict, PoppedJob, Schedule, Topics,
+    },
     measured::{Coalescer, Record, record, record_rest},
     store::{
         Claim, Clock, Options, PopRequest, Store,
@@ -94,7 +96,11 @@ async fn way(store: &dyn Store, ids: &IdMaker, batch: usize) -> Spans {
 
     let popped = popped.into_iter().next().expect("an outcome").expect("popped").remove(0).jobs;
     assert_eq!(popped.len(), batch);
-    let held = |job: PoppedJob| Claim { id: job.id, reservation: Some(job.reservation) };
+    let held = |job: PoppedJob| Claim {
+        id: job.id,
+        reservation: Some(job.reservation),
+        topics: Topics::ALL,
+    };
     let held = popped.into_iter().map(held).collect();
     let began = Instant::now();
     assert!(store.finish(vec![(Bucket::FIRST, held)]).await[0].is_ok());

@@ -63,6 +63,8 @@ pub struct Access {
 
 #[derive(Default)]
 struct Known {
+    /// None before the first reading.
+    version: Option<u64>,
     by_hash: HashMap<TokenHash, Arc<Token>>,
 }
 
@@ -114,7 +116,7 @@ impl Access {
     }
 
     /// Takes the store's tokens as they are now; `asked` is when they were asked for.
-    pub fn replace(&self, tokens: impl IntoIterator<Item = Token>, asked: Instant) {
+    pub fn replace(&self, version: u64, tokens: impl IntoIterator<Item = Token>, asked: Instant) {
         let old = self.known.load();
         // One that was known keeps its last use.
         let kept = |token: Token| match old.by_hash.get(&token.hash) {
@@ -126,8 +128,34 @@ impl Access {
         if !by_hash.is_empty() {
             self.is_closed.store(true, Ordering::Relaxed);
         }
-        self.known.store(Arc::new(Known { by_hash }));
+        self.known.store(Arc::new(Known { version: Some(version), by_hash }));
         self.compared(asked);
+    }
+
+    /// The store's version of what is known.
+    pub fn version(&self) -> Option<u64> {
+        self.known.load().version
+    }
+
+    /// Whether there is any token that is in force, or may be.
+    pub fn has_tokens(&self) -> bool {
+        self.bootstrap.is_some() || !self.known.load().by_hash.is_empty()
+    }
+
+    /// Tells `tokens`, as the store has them, of the uses that this server knows.
+    pub fn add_uses(&self, tokens: &[Token]) {
+        let known = self.known.load();
+        for token in tokens {
+            let used_at = known.by_hash.get(&token.hash).and_then(|same| same.last_used_at());
+            used_at.into_iter().for_each(|at| token.used(at));
+        }
+    }
+
+    /// Tokens with uses that the store should hear of.
+    pub fn unnoted_uses(&self) -> Vec<(Arc<Token>, UnixMillis)> {
+        let known = self.known.load();
+        let unnoted = |token: &Arc<Token>| Some((Arc::clone(token), token.unnoted_use()?));
+        known.by_hash.values().filter_map(unnoted).collect()
     }
 
     /// What is known is what the store had at this time.
@@ -173,10 +201,10 @@ mod tests {
         let access = Access::new(None, false);
         assert!(access.authenticate(None).is_ok_and(|token| token.is_none()));
         let one = secret();
-        access.replace([token("one", &one, None)], Instant::now());
+        access.replace(1, [token("one", &one, None)], Instant::now());
         assert_eq!(access.authenticate(None).map(drop), Err(Denied::Missing));
         assert_eq!(ask(&access, &one), Ok(Some("one".to_owned())));
-        access.replace([], Instant::now());
+        access.replace(1, [], Instant::now());
         assert_eq!(access.authenticate(None).map(drop), Err(Denied::Missing));
         assert_eq!(ask(&access, &one), Err(Denied::Wrong));
     }
@@ -186,7 +214,7 @@ mod tests {
         let (good, expired, bootstrap) = (secret(), secret(), secret());
         let access = Access::new(Some(&bootstrap), false);
         let tokens = [token("good", &good, Some(u64::MAX)), token("expired", &expired, Some(2))];
-        access.replace(tokens, Instant::now());
+        access.replace(1, tokens, Instant::now());
         assert_eq!(ask(&access, &good), Ok(Some("good".to_owned())));
         assert_eq!(ask(&access, &bootstrap), Ok(Some(BOOTSTRAP.to_owned())));
         assert_eq!(ask(&access, &expired), Err(Denied::Wrong));
@@ -208,7 +236,7 @@ mod tests {
         let started = Instant::now();
         let access =
             Access { started: started - TRUSTED_FOR * 3, ..Access::new(Some(&bootstrap), true) };
-        access.replace([token("good", &good, None)], started);
+        access.replace(1, [token("good", &good, None)], started);
         assert!(ask(&access, &good).is_ok());
         access.compared(started - TRUSTED_FOR * 2);
         assert_eq!(ask(&access, &good), Err(Denied::Unknown));
@@ -220,9 +248,9 @@ mod tests {
     #[test]
     fn a_token_that_is_read_again_keeps_its_last_use() {
         let (access, good) = (Access::new(None, true), secret());
-        access.replace([token("good", &good, None)], Instant::now());
+        access.replace(1, [token("good", &good, None)], Instant::now());
         ask(&access, &good).expect("let in");
-        access.replace([token("good", &good, None)], Instant::now());
+        access.replace(1, [token("good", &good, None)], Instant::now());
         let known = access.known.load();
         assert!(known.by_hash[&good.hash()].last_used_at().is_some());
     }

@@ -4,14 +4,18 @@
 //! them in memory, so that a request is checked without a call, a lock or an await. Nothing here
 //! knows HTTP.
 
+mod follow;
 mod keeper;
 mod name;
 mod scope;
 mod secret;
 mod token;
+mod tokens;
 
-pub use keeper::{Access, Denied, Exposure};
+pub use follow::{follow, refresh};
+pub use keeper::{Access, BOOTSTRAP, Denied, Exposure};
 pub use name::TokenName;
 pub use scope::{Scope, Scopes, ScopesError};
 pub use secret::{SecretToken, SecretTokenError, TokenHash};
 pub use token::Token;
+pub use tokens::{TokenError, Tokens};

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{Scopes, TokenHash, TokenName};
 use crate::job::UnixMillis;
 
+/// A token's last use is written at most once in so many milliseconds.
+const USE_INTERVAL: u64 = 60_000;
+
 /// A token.
 #[derive(Debug)]
 pub struct Token {
@@ -22,6 +25,8 @@ pub struct Token {
     pub expires_at: Option<UnixMillis>,
     /// The last use that this server knows, in Unix milliseconds; 0 is never.
     used_at: AtomicU64,
+    /// The last use that the store knows.
+    noted_at: AtomicU64,
 }
 
 /// A token in a store. Persisted: must stay readable.
@@ -43,7 +48,15 @@ impl Token {
         created_at: UnixMillis,
         expires_at: Option<UnixMillis>,
     ) -> Self {
-        Self { name, hash, scopes, created_at, expires_at, used_at: AtomicU64::new(0) }
+        Self {
+            name,
+            hash,
+            scopes,
+            created_at,
+            expires_at,
+            used_at: AtomicU64::new(0),
+            noted_at: AtomicU64::new(0),
+        }
     }
 
     /// From a store.
@@ -56,7 +69,9 @@ impl Token {
         scopes.check().map_err(|error| error.to_string())?;
         let name = name.parse().map_err(|error: crate::job::NameError| error.to_string())?;
         let token = Self::new(name, hash.parse()?, scopes, created_at, expires_at);
-        token.used_at.store(used_at.map_or(0, UnixMillis::get), Ordering::Relaxed);
+        let used_at = used_at.map_or(0, UnixMillis::get);
+        token.used_at.store(used_at, Ordering::Relaxed);
+        token.noted_at.store(used_at, Ordering::Relaxed);
         Ok(token)
     }
 
@@ -83,6 +98,18 @@ impl Token {
         if self.used_at.load(Ordering::Relaxed) < now.get() {
             self.used_at.store(now.get(), Ordering::Relaxed);
         }
+    }
+
+    /// A use of which the store should hear: a minute later than the last one that it knows.
+    pub fn unnoted_use(&self) -> Option<UnixMillis> {
+        let noted = self.noted_at.load(Ordering::Relaxed);
+        let is_due = |at: &UnixMillis| noted == 0 || at.get() >= noted.saturating_add(USE_INTERVAL);
+        self.last_used_at().filter(is_due)
+    }
+
+    /// The store knows of a use.
+    pub fn noted(&self, at: UnixMillis) {
+        self.noted_at.store(at.get(), Ordering::Relaxed);
     }
 
     /// The last use that this server knows.

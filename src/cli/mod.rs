@@ -6,6 +6,7 @@ mod health;
 mod log;
 mod moving;
 mod serve;
+mod token;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -53,6 +54,7 @@ enum Command {
     Bench(bench::Bench),
     Export(moving::Export),
     Import(moving::Import),
+    Token(token::Token),
 }
 
 /// Runs what the command line asks for.
@@ -67,6 +69,7 @@ pub fn main() -> ExitCode {
             (false, None | Some(Command::Serve)) => serve::run(settings),
             (false, Some(Command::Health)) => health::run(&settings),
             (false, Some(Command::Doctor { repair })) => doctor::run(&settings, repair),
+            (false, Some(Command::Token(token))) => token::run(token, &settings),
             (false, Some(Command::Bench(bench))) => bench::run(bench, &settings),
             (false, Some(Command::Export(export))) => moving::export(&export, &settings),
             (false, Some(Command::Import(import))) => moving::import(&import, &settings),

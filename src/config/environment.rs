@@ -29,7 +29,8 @@ pub fn read(
     for (name, value) in variables {
         let name = name.to_string_lossy().into_owned();
         let upper = name.to_uppercase();
-        if !upper.starts_with(PREFIX) || is_of_a_service(&upper) {
+        // The token of `delay-queue token --url` is a client's.
+        if !upper.starts_with(PREFIX) || is_of_a_service(&upper) || upper == "DELAY_QUEUE_TOKEN" {
             continue;
         }
         let key = keys.iter().find(|key| variable(key) == upper);

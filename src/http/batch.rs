@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::{
     App,
     content::Content,
+    identity::Identity,
     input::NoQuery,
     jobs::placed_status,
     json::Json,
@@ -17,7 +18,8 @@ use super::{
     wire::{self, ActionRequest, IdOnly, Place, TransitionResponse},
 };
 use crate::{
-    job::{JobId, Topic},
+    access::Scope,
+    job::{JobId, Topic, Topics},
     queue::{Put, QueueError},
     store::{Applied, MAX_BATCH, StoreError},
 };
@@ -39,16 +41,19 @@ type Answer = Result<(Option<PartFailed>, Json<Results>), Problem>;
 
 pub async fn put(
     State(app): State<App>,
+    identity: Identity,
     _: NoQuery,
     caller: Caller,
     Content(content): Content,
 ) -> Answer {
+    identity.topics(Scope::Put)?;
     let jobs = jobs(&content)?;
     app.quotas.put(caller, jobs.len())?;
     let puts = jobs.into_iter().enumerate().map(|(index, json)| {
         let within = format!("jobs[{index}]");
         let put = parse::<wire::PutJob>(json.get().as_bytes(), &within)?;
         let put = put.valid(&content, app.limits).map_err(|problem| problem.within(&within))?;
+        identity.may(Scope::Put, &put.topic)?;
         Ok(((put.id.clone(), put.topic.clone()), put))
     });
     let mut puts: Vec<Item<(Option<JobId>, Topic), Put>> = puts.collect();
@@ -65,6 +70,7 @@ pub async fn put(
         puts,
         call,
         |(id, _)| id.clone(),
+        |(_, topic), problem| problem.seen_by(&identity, topic),
         |(_, topic), (id, placed)| {
             let status = placed_status(placed.how);
             TransitionResponse::placed(id, topic, placed).with_status(status)
@@ -73,49 +79,77 @@ pub async fn put(
     .await
 }
 
-pub async fn finish(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
-    let held = wishes::<wire::Finish>(&content, |held| &held.id)?;
+pub async fn finish(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
+    let topics = identity.topics(Scope::Pop)?;
+    let held = wishes::<wire::Finish>(&content, &topics, |held| &held.id)?;
     let call = async |held| app.queue.finish(held).await;
     answer(
         held,
         call,
         |id| Some(id.clone()),
+        |_, problem| problem,
         |id, _topic| TransitionResponse::finished(id).with_status(StatusCode::NO_CONTENT),
     )
     .await
 }
 
-pub async fn release(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
-    let releases = wishes::<wire::Release>(&content, |release| &release.held.id)?;
+pub async fn release(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
+    let topics = identity.topics(Scope::Pop)?;
+    let releases = wishes::<wire::Release>(&content, &topics, |release| &release.held.id)?;
     let call = async |releases| app.queue.release(releases).await;
     answer(
         releases,
         call,
         |id| Some(id.clone()),
+        |_, problem| problem,
         |id, moved| TransitionResponse::moved(id, &moved).with_status(StatusCode::OK),
     )
     .await
 }
 
-pub async fn touch(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
-    let touches = wishes::<wire::Touch>(&content, |touch| &touch.held.id)?;
+pub async fn touch(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
+    let topics = identity.topics(Scope::Pop)?;
+    let touches = wishes::<wire::Touch>(&content, &topics, |touch| &touch.held.id)?;
     let call = async |touches| app.queue.touch(touches).await;
     answer(
         touches,
         call,
         |id| Some(id.clone()),
+        |_, problem| problem,
         |id, until| TransitionResponse::held_until(id, until).with_status(StatusCode::OK),
     )
     .await
 }
 
-pub async fn delete(State(app): State<App>, _: NoQuery, Content(content): Content) -> Answer {
-    let ids = wishes::<IdOnly>(&content, |id| id)?;
+pub async fn delete(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
+    let topics = identity.topics(Scope::Manage)?;
+    let ids = wishes::<IdOnly>(&content, &topics, |job| &job.id)?;
     let call = async |ids| app.queue.delete(ids).await;
     answer(
         ids,
         call,
         |id| Some(id.clone()),
+        |_, problem| problem,
         |id, was| TransitionResponse::in_state(id, was).with_status(StatusCode::OK),
     )
     .await
@@ -145,12 +179,15 @@ type Item<T, J> = Result<(T, J), Problem>;
 
 fn wishes<W: ActionRequest>(
     content: &Bytes,
+    topics: &Topics,
     id: impl Fn(&W::Job) -> &JobId,
 ) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
     let action = |(index, json): (usize, &RawValue)| {
         let within = format!("jobs[{index}]");
         let action: W = parse(json.get().as_bytes(), &within)?;
-        let job = action.valid(Place::Batch).map_err(|problem| problem.within(&within))?;
+        let job = action
+            .valid(Place::Batch(topics.clone()))
+            .map_err(|problem| problem.within(&within))?;
         Ok((id(&job).clone(), job))
     };
     Ok(jobs(content)?.into_iter().enumerate().map(action).collect())
@@ -161,6 +198,7 @@ async fn answer<T, J, O>(
     items: Vec<Item<T, J>>,
     call: impl AsyncFnOnce(Vec<J>) -> Vec<Result<O, QueueError>>,
     id: impl Fn(&T) -> Option<JobId>,
+    seen: impl Fn(&T, Problem) -> Problem,
     done: impl Fn(T, O) -> TransitionResponse,
 ) -> Answer {
     let mut jobs = Vec::with_capacity(items.len());
@@ -185,6 +223,7 @@ async fn answer<T, J, O>(
             Some(Ok(reply)) => ResultOfOne::Done(done(tag, reply)),
             refused => {
                 let problem = refused.and_then(Result::err).unwrap_or_else(Problem::internal);
+                let problem = seen(&tag, problem);
                 PartFailed::add(&mut failed, &problem);
                 ResultOfOne::Refused(problem.of_job(id(&tag)))
             }

@@ -6,7 +6,10 @@ use axum::{
 };
 
 use super::{App, problem::Problem, query::Query};
-use crate::job::{JobId, Topic};
+use crate::{
+    access::TokenName,
+    job::{JobId, Topic},
+};
 
 /// Most topics that one pop may name.
 const MAX_TOPICS: usize = 100;
@@ -37,6 +40,19 @@ impl FromRequestParts<App> for PathId {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let id = parameter(parts, app, "id").await?.parse();
         id.map(Self).map_err(|error: crate::job::NameError| Problem::field("id", error.to_string()))
+    }
+}
+
+/// The name of an access token in a path.
+pub struct PathToken(pub TokenName);
+
+impl FromRequestParts<App> for PathToken {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let name = parameter(parts, app, "name").await?.parse();
+        name.map(Self)
+            .map_err(|error: crate::job::NameError| Problem::field("name", error.to_string()))
     }
 }
 

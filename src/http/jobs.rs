@@ -9,6 +9,7 @@ use axum::{
 use super::{
     App,
     content::Content,
+    identity::Identity,
     input::{NoQuery, PathId},
     json::Json,
     parse::{parse, parse_or_default},
@@ -17,12 +18,18 @@ use super::{
     quotas::Caller,
     wire::{self, ActionRequest, IdOnly, JobResponse, Place, TransitionResponse},
 };
-use crate::{job, queue::QueueError, store::PutOutcome};
+use crate::{
+    access::Scope,
+    job::{self, Refusal, Topics},
+    queue::QueueError,
+    store::{PutOutcome, Target},
+};
 
 type Answer = Result<Json<TransitionResponse>, Problem>;
 
 pub async fn put(
     State(app): State<App>,
+    identity: Identity,
     OriginalUri(uri): OriginalUri,
     _: NoQuery,
     caller: Caller,
@@ -30,9 +37,11 @@ pub async fn put(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<TransitionResponse>), Problem> {
     let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits)?;
     let topic = put.topic.clone();
+    identity.may(Scope::Put, &topic)?;
     app.quotas.put(caller, 1)?;
     let _admitted = app.topic_jobs.admit(&topic, &app.queue).await?;
-    let (id, placed) = one(app.queue.put(vec![put]).await)?;
+    let placed = one(app.queue.put(vec![put]).await);
+    let (id, placed) = placed.map_err(|problem| problem.seen_by(&identity, &topic))?;
     // Beside the route that was called: at the root, or under /v1.
     let location = [(LOCATION, format!("{}/{id}", uri.path()))];
     let status = placed_status(placed.how);
@@ -49,100 +58,124 @@ pub fn placed_status(how: PutOutcome) -> StatusCode {
 
 pub async fn get(
     State(app): State<App>,
+    identity: Identity,
     PathId(id): PathId,
     _: NoQuery,
 ) -> Result<Response, Problem> {
+    let topics = identity.topics(Scope::Read)?;
     app.memory.has_room()?;
-    app.memory.answer(&JobResponse::from(app.queue.get(id).await?))
+    app.memory.answer(&JobResponse::from(read(&app, id, &topics).await?))
+}
+
+/// A job, if its caller may reach it.
+async fn read(app: &App, id: job::JobId, topics: &Topics) -> Result<job::Job, Problem> {
+    match app.queue.get(id).await? {
+        job if topics.allows(&job.topic) => Ok(job),
+        _ => Err(Refusal::NotFound.into()),
+    }
 }
 
 pub async fn patch(
     State(app): State<App>,
+    identity: Identity,
     PathId(id): PathId,
     _: NoQuery,
     Content(content): Content,
 ) -> Result<Json<JobResponse>, Problem> {
+    let topics = identity.topics(Scope::Manage)?;
     let mut patch = parse::<wire::PatchJob>(&content, "")?;
     if patch.tells() {
-        patch = patch.beside(&app.queue.get(id.clone()).await?)?;
+        patch = patch.beside(&read(&app, id.clone(), &topics).await?)?;
     }
     let change = patch.valid(&content, app.limits)?;
-    let job = one(app.queue.reschedule(vec![(id, change)]).await)?;
+    let job = one(app.queue.reschedule(vec![(Target { id, topics }, change)]).await)?;
     Ok(Json(job.into()))
 }
 
 pub async fn delete(
     State(app): State<App>,
+    identity: Identity,
     PathId(id): PathId,
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let id = action::<IdOnly>(id, &uri, &content)?;
-    let was = one(app.queue.delete(vec![id.clone()]).await)?;
+    let job = action::<IdOnly>(id.clone(), &uri, &content, identity.topics(Scope::Manage)?)?;
+    let was = one(app.queue.delete(vec![job]).await)?;
     Ok(Json(TransitionResponse::in_state(id, was)))
 }
 
 pub async fn finish(
     State(app): State<App>,
+    identity: Identity,
     PathId(id): PathId,
     uri: Uri,
     Content(content): Content,
 ) -> Result<StatusCode, Problem> {
-    let held = action::<wire::Finish>(id, &uri, &content)?;
+    let held = action::<wire::Finish>(id, &uri, &content, identity.topics(Scope::Pop)?)?;
     one(app.queue.finish(vec![held]).await)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub async fn release(
     State(app): State<App>,
+    identity: Identity,
     PathId(id): PathId,
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let release = action::<wire::Release>(id.clone(), &uri, &content)?;
+    let release =
+        action::<wire::Release>(id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
     let moved = one(app.queue.release(vec![release]).await)?;
     Ok(Json(TransitionResponse::moved(id, &moved)))
 }
 
 pub async fn touch(
     State(app): State<App>,
+    identity: Identity,
     PathId(id): PathId,
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let touch = action::<wire::Touch>(id.clone(), &uri, &content)?;
+    let touch = action::<wire::Touch>(id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
     let until = one(app.queue.touch(vec![touch]).await)?;
     Ok(Json(TransitionResponse::held_until(id, until)))
 }
 
 pub async fn bury(
     State(app): State<App>,
+    identity: Identity,
     PathId(id): PathId,
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let bury = action::<wire::Bury>(id.clone(), &uri, &content)?;
+    let bury = action::<wire::Bury>(id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
     one(app.queue.bury(vec![bury]).await)?;
     Ok(Json(TransitionResponse::in_state(id, job::State::Dead)))
 }
 
 pub async fn kick(
     State(app): State<App>,
+    identity: Identity,
     PathId(id): PathId,
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let id = action::<IdOnly>(id, &uri, &content)?;
-    one(app.queue.kick(vec![id.clone()]).await)?;
+    let job = action::<IdOnly>(id.clone(), &uri, &content, identity.topics(Scope::Manage)?)?;
+    one(app.queue.kick(vec![job]).await)?;
     Ok(Json(TransitionResponse::in_state(id, job::State::Ready)))
 }
 
 /// What a request asks of the job in its path, by query and body.
-fn action<W: ActionRequest>(id: job::JobId, uri: &Uri, content: &[u8]) -> Result<W::Job, Problem> {
+fn action<W: ActionRequest>(
+    id: job::JobId,
+    uri: &Uri,
+    content: &[u8],
+    topics: Topics,
+) -> Result<W::Job, Problem> {
     let mut query = Query::new(uri);
     let reservation = query.reservation()?;
     query.reject_unknown()?;
-    parse_or_default::<W>(content)?.valid(Place::Path(id, reservation))
+    parse_or_default::<W>(content)?.valid(Place::Path(id, reservation, topics))
 }
 
 /// The outcome of the only job.

@@ -7,13 +7,18 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::App;
+use super::{App, identity::Identity, problem::Problem};
+use crate::access::Scope;
 
 /// The format of `prometheus_client`.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Everything is counted where it happens; here it is only written down.
-pub async fn metrics(State(app): State<App>) -> impl IntoResponse {
+pub async fn metrics(
+    State(app): State<App>,
+    identity: Identity,
+) -> Result<impl IntoResponse, Problem> {
+    identity.may_everywhere(Scope::Read)?;
     let mut registry = Registry::with_prefix("delay_queue");
     let mut counter = |name: &str, help: &str, value: u64| {
         let counter = Counter::<u64>::default();
@@ -44,5 +49,5 @@ pub async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let mut text = String::new();
     // A String takes everything.
     let _ = encode(&mut text, &registry);
-    ([(CONTENT_TYPE, OPEN_METRICS)], text)
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text))
 }

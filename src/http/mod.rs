@@ -28,6 +28,7 @@ mod pop;
 mod problem;
 mod query;
 mod quotas;
+mod tokens;
 mod topic_jobs;
 mod topics;
 mod wire;
@@ -39,7 +40,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header::ALLOW},
     middleware,
     response::{IntoResponse, Response},
-    routing::{MethodRouter, get, post},
+    routing::{MethodRouter, delete, get, post},
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -57,7 +58,7 @@ pub use self::{
     quotas::Quotas,
     topic_jobs::TopicJobs,
 };
-use crate::{config::Limits, queue::Queue};
+use crate::{access::Tokens, config::Limits, queue::Queue};
 
 /// What handlers share.
 #[derive(Clone)]
@@ -74,15 +75,18 @@ pub struct App {
     pub quotas: Quotas,
     /// What each topic may have.
     pub topic_jobs: TopicJobs,
+    /// The access tokens.
+    pub tokens: Arc<Tokens>,
     /// The server is about to end: not ready any more.
     pub draining: Arc<AtomicBool>,
 }
 
 impl App {
     /// Over this queue, within these limits.
-    pub fn new(queue: Arc<Queue>, limits: Limits) -> Self {
+    pub fn new(queue: Arc<Queue>, limits: Limits, tokens: Arc<Tokens>) -> Self {
         Self {
             queue,
+            tokens,
             limits,
             memory: Memory::new(limits.memory_bytes),
             in_flight: InFlight::new(limits.requests_in_flight),
@@ -163,7 +167,11 @@ fn queue() -> Router<App> {
 }
 
 fn operations() -> Router<App> {
-    Router::new().route("/readyz", get(health::readyz)).route("/metrics", get(metrics::metrics))
+    Router::new()
+        .route("/tokens", get(tokens::list).post(tokens::create))
+        .route("/tokens/{name}", delete(tokens::revoke))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics::metrics))
 }
 
 async fn no_route(headers: HeaderMap) -> Response {

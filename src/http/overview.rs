@@ -3,8 +3,12 @@
 use axum::extract::State;
 use serde::Serialize;
 
-use super::{App, health, input::NoQuery, json::Json, problem::Problem, wire::TopicResponse};
+use super::{
+    App, health, identity::Identity, input::NoQuery, json::Json, problem::Problem,
+    wire::TopicResponse,
+};
 use crate::{
+    access::Scope,
     job::{Millis, Topic, UnixMillis},
     queue::{Counters, LateMinute, Survey},
     store::{Counts, TopicPeek},
@@ -62,7 +66,12 @@ impl From<LateMinute> for LateMinuteResponse {
 }
 
 /// A store that is away is a state to be shown, with what was counted before, if that is not too old.
-pub async fn overview(State(app): State<App>, _: NoQuery) -> Result<Json<Overview>, Problem> {
+pub async fn overview(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+) -> Result<Json<Overview>, Problem> {
+    identity.may_everywhere(Scope::Read)?;
     let survey = app.queue.survey().await?;
     let store = health::status(&app).await;
     let is_delivered = |topic: &Topic| !app.queue.is_paused(topic);

@@ -21,6 +21,7 @@ use hyper::body::{Frame, SizeHint};
 use super::{
     App, Peer,
     content::Content,
+    identity::Identity,
     in_flight::Place,
     input::PathTopics,
     parse::parse_or_default,
@@ -29,10 +30,11 @@ use super::{
     quotas::Caller,
     wire::{PopOptions, PoppedJobs},
 };
-use crate::queue::PendingDelivery;
+use crate::{access::Scope, queue::PendingDelivery};
 
 pub async fn pop(
     State(app): State<App>,
+    identity: Identity,
     Extension(peer): Extension<Peer>,
     place: Option<Extension<Place>>,
     caller: Caller,
@@ -40,6 +42,7 @@ pub async fn pop(
     uri: Uri,
     Content(content): Content,
 ) -> Result<Response, Problem> {
+    topics.iter().try_for_each(|topic| identity.may(Scope::Pop, topic))?;
     let mut query = Query::new(&uri);
     let in_query = PopOptions {
         wait: query.duration("wait")?,

@@ -9,8 +9,9 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::admit::Challenge;
+use super::{admit::Challenge, identity::Identity};
 use crate::{
+    access::Scope,
     job::{JobId, Living, Refusal, State, Topic},
     queue::QueueError,
     store::{Applied, StoreError},
@@ -24,7 +25,7 @@ pub struct Problem {
     pub detail: String,
     pub field: Option<String>,
     /// The job that has the id already.
-    pub living: Option<Box<Living>>,
+    pub living: Option<Box<(State, Option<Topic>)>>,
     pub applied: Applied,
     /// The `WWW-Authenticate` of its answer.
     pub challenge: Option<Challenge>,
@@ -132,7 +133,7 @@ impl Problem {
     }
 
     fn write(self) -> Written {
-        let (state, topic) = self.living.map(|living| (living.state, living.topic)).unzip();
+        let (state, topic) = self.living.map(|living| *living).unzip();
         Written {
             kind: "about:blank",
             title: self.status.canonical_reason().unwrap_or("Error"),
@@ -141,7 +142,7 @@ impl Problem {
             code: self.code,
             field: self.field,
             state,
-            topic,
+            topic: topic.flatten(),
             applied: match self.applied {
                 Applied::No => "no",
                 Applied::Unknown => "unknown",
@@ -170,7 +171,9 @@ impl From<Refusal> for Problem {
                 Self::new(StatusCode::NOT_FOUND, "job_not_found", detail)
             }
             Refusal::Exists(living) => Self {
-                living: living.clone().map(Box::new),
+                living: living
+                    .clone()
+                    .map(|Living { state, topic }| Box::new((state, Some(topic)))),
                 ..conflict("job_exists", &exists(living.as_ref()))
             },
             Refusal::NotReserved => conflict(
@@ -196,6 +199,20 @@ impl From<Refusal> for Problem {
             Refusal::Damaged => Self::damaged(),
             Refusal::NotReady => Self::internal(),
         }
+    }
+}
+
+impl Problem {
+    /// As a caller may see it that put a job of the topic `own`: of a job that it may not reach only
+    /// that it exists, and no name of a topic that it may not read.
+    pub fn seen_by(mut self, identity: &Identity, own: &Topic) -> Self {
+        let Some((_, Some(topic))) = self.living.as_deref() else { return self };
+        if topic == own || identity.may(Scope::Read, topic).is_ok() {
+            return self;
+        }
+        let reaches = identity.reaches(topic);
+        self.living = self.living.filter(|_| reaches).map(|living| Box::new((living.0, None)));
+        Self { detail: exists(None), ..self }
     }
 }
 

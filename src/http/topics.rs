@@ -6,6 +6,7 @@ use super::{
     App,
     content::Content,
     cursor::Cursor,
+    identity::Identity,
     input::{NoQuery, PathTopic},
     json::Json,
     log::Did,
@@ -15,9 +16,10 @@ use super::{
     wire::{DueCounts, JobsPage, Kicked, Paused, Purged, PutTopic, TopicResponse, TopicsPage},
 };
 use crate::{
-    job::{Millis, State as JobState, Topic},
+    access::Scope,
+    job::{Millis, State as JobState, Topic, TopicPattern, Topics},
     queue::Listed,
-    store::{Applied, Clock, JobRange, Steps, TopicPage},
+    store::{Applied, Clock, JobRange, Steps, TopicPage, TopicPeek},
 };
 
 /// Most topics, and most jobs, of one page.
@@ -30,7 +32,11 @@ const DUE_SPAN: Millis = Millis::new(3_600_000);
 /// Most jobs that one kick moves.
 const MAX_KICK: u64 = 1_000_000;
 
-pub async fn list(State(app): State<App>, uri: Uri) -> Result<Json<TopicsPage>, Problem> {
+pub async fn list(
+    State(app): State<App>,
+    identity: Identity,
+    uri: Uri,
+) -> Result<Json<TopicsPage>, Problem> {
     let mut query = Query::new(&uri);
     let prefix = query.text("prefix")?.unwrap_or_default();
     let limit = query.limit(100, MAX_TOPICS)?;
@@ -43,7 +49,9 @@ pub async fn list(State(app): State<App>, uri: Uri) -> Result<Json<TopicsPage>, 
         prefix.parse::<Topic>().map_err(|error| Problem::field("prefix", error.to_string()))?;
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let (topics, more) = app.queue.topics(TopicPage { prefix, after, limit }).await?;
+    let readable = identity.topics(Scope::Read)?;
+    let (topics, more) =
+        readable_topics(&app, TopicPage { prefix, after, limit }, &readable).await?;
     let last = topics.last().map(|(topic, _)| topic.clone());
     let cursor = last.filter(|_| more);
     let topics = topics.into_iter().map(|(topic, peek)| {
@@ -53,11 +61,48 @@ pub async fn list(State(app): State<App>, uri: Uri) -> Result<Json<TopicsPage>, 
     Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
 }
 
+/// A page of the topics that may be read. Each pattern is a page of its own: what may not be read
+/// shows neither as a gap nor in the cursor.
+async fn readable_topics(
+    app: &App,
+    page: TopicPage,
+    readable: &Topics,
+) -> Result<(Vec<(Topic, TopicPeek)>, bool), Problem> {
+    let Some(patterns) = readable.patterns() else { return Ok(app.queue.topics(page).await?) };
+    // Without those that another one covers, their topics follow each other as they do.
+    let is_covered = |one: &TopicPattern| {
+        let covers = |other: &TopicPattern| {
+            other != one && other.prefix().is_some_and(|prefix| one.as_str().starts_with(prefix))
+        };
+        patterns.iter().any(covers)
+    };
+    let (mut found, mut more) = (Vec::new(), false);
+    for pattern in patterns.iter().filter(|one| !is_covered(one)) {
+        let start = pattern.prefix().unwrap_or(pattern.as_str());
+        let prefix = match pattern.prefix() {
+            _ if start.starts_with(&page.prefix) => start,
+            Some(_) if page.prefix.starts_with(start) => &page.prefix,
+            _ => continue,
+        };
+        if found.len() == page.limit {
+            return Ok((found, true));
+        }
+        let limit = if pattern.prefix().is_some() { page.limit - found.len() } else { 1 };
+        let part = TopicPage { prefix: prefix.to_owned(), limit, ..page.clone() };
+        let (topics, rest) = app.queue.topics(part).await?;
+        more |= rest && pattern.prefix().is_some();
+        found.extend(topics.into_iter().filter(|(topic, _)| pattern.allows(topic)));
+    }
+    Ok((found, more))
+}
+
 pub async fn get(
     State(app): State<App>,
+    identity: Identity,
     PathTopic(topic): PathTopic,
     uri: Uri,
 ) -> Result<Json<TopicResponse>, Problem> {
+    identity.may(Scope::Read, &topic)?;
     Query::new(&uri).reject_unknown()?;
     shown(&app, topic).await
 }
@@ -71,10 +116,12 @@ async fn shown(app: &App, topic: Topic) -> Result<Json<TopicResponse>, Problem> 
 
 pub async fn put(
     State(app): State<App>,
+    identity: Identity,
     PathTopic(topic): PathTopic,
     _: NoQuery,
     Content(content): Content,
 ) -> Result<(Did, Json<TopicResponse>), Problem> {
+    identity.may(Scope::Manage, &topic)?;
     let defaults = parse::<PutTopic>(&content, "")?.valid(&topic, app.queue.is_paused(&topic))?;
     let did = Did(serde_json::to_string(&defaults).unwrap_or_default());
     app.queue.set_defaults(topic.clone(), defaults).await?;
@@ -85,29 +132,33 @@ pub async fn put(
 
 pub async fn pause(
     state: State<App>,
+    identity: Identity,
     topic: PathTopic,
     query: NoQuery,
     content: Content,
 ) -> Result<(Did, Json<Paused>), Problem> {
-    set_paused(state, topic, query, content, true).await
+    set_paused(state, identity, topic, query, content, true).await
 }
 
 pub async fn resume(
     state: State<App>,
+    identity: Identity,
     topic: PathTopic,
     query: NoQuery,
     content: Content,
 ) -> Result<(Did, Json<Paused>), Problem> {
-    set_paused(state, topic, query, content, false).await
+    set_paused(state, identity, topic, query, content, false).await
 }
 
 async fn set_paused(
     State(app): State<App>,
+    identity: Identity,
     PathTopic(topic): PathTopic,
     _: NoQuery,
     Content(content): Content,
     paused: bool,
 ) -> Result<(Did, Json<Paused>), Problem> {
+    identity.may(Scope::Manage, &topic)?;
     nothing(&content)?;
     app.queue.set_paused(topic.clone(), paused).await?;
     let did = Did(if paused { "paused" } else { "resumed" }.to_owned());
@@ -116,9 +167,11 @@ async fn set_paused(
 
 pub async fn jobs(
     State(app): State<App>,
+    identity: Identity,
     PathTopic(topic): PathTopic,
     uri: Uri,
 ) -> Result<Response, Problem> {
+    identity.may(Scope::Read, &topic)?;
     let mut query = Query::new(&uri);
     let state = query.state()?.ok_or_else(|| {
         Problem::field("state", "is missing: one of delayed, ready, reserved, dead")
@@ -148,9 +201,11 @@ pub async fn jobs(
 /// How many delayed jobs fall due in each step of time.
 pub async fn due(
     State(app): State<App>,
+    identity: Identity,
     PathTopic(topic): PathTopic,
     uri: Uri,
 ) -> Result<Json<DueCounts>, Problem> {
+    identity.may(Scope::Read, &topic)?;
     let mut query = Query::new(&uri);
     let (from, until) = (query.time("from")?, query.time("until")?);
     let step = query.duration("step")?;
@@ -179,10 +234,12 @@ pub async fn due(
 
 pub async fn purge(
     State(app): State<App>,
+    identity: Identity,
     PathTopic(topic): PathTopic,
     uri: Uri,
     Content(content): Content,
 ) -> Result<(Did, Json<Purged>), Problem> {
+    identity.may(Scope::Manage, &topic)?;
     let mut query = Query::new(&uri);
     let state = query.state()?;
     query.reject_unknown()?;
@@ -193,10 +250,12 @@ pub async fn purge(
 
 pub async fn kick(
     State(app): State<App>,
+    identity: Identity,
     PathTopic(topic): PathTopic,
     uri: Uri,
     Content(content): Content,
 ) -> Result<(Did, Json<Kicked>), Problem> {
+    identity.may(Scope::Manage, &topic)?;
     let mut query = Query::new(&uri);
     let limit = query.limit(1000, MAX_KICK)?;
     query.reject_unknown()?;

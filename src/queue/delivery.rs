@@ -15,7 +15,7 @@ use super::{
     unanswered::{FIRST_PAUSE, LONGEST_PAUSE},
 };
 use crate::{
-    job::{PoppedJob, Topic},
+    job::{PoppedJob, Topic, Topics},
     store::{Claim, Reply},
 };
 
@@ -74,7 +74,8 @@ impl Returner {
         let (returner, stop, over) =
             (Arc::clone(self), self.stop.clone(), Instant::now() + job.ttr.into());
         let task = async move {
-            let held = Claim { id: job.id, reservation: Some(job.reservation) };
+            let held =
+                Claim { id: job.id, reservation: Some(job.reservation), topics: Topics::ALL };
             let mut pause = FIRST_PAUSE;
             loop {
                 let is_last = stop.is_cancelled() || Instant::now() >= over;

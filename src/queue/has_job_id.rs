@@ -2,7 +2,7 @@
 
 use crate::{
     job::{Change, JobId, NewJob},
-    store::{Bury, Claim, Release, Touch},
+    store::{Bury, Claim, Release, Target, Touch},
 };
 
 pub trait HasJobId {
@@ -20,15 +20,15 @@ impl HasJobId for NewJob {
     }
 }
 
-impl HasJobId for JobId {
+impl HasJobId for Target {
     fn id(&self) -> &JobId {
-        self
+        &self.id
     }
 }
 
-impl HasJobId for (JobId, Change) {
+impl HasJobId for (Target, Change) {
     fn id(&self) -> &JobId {
-        &self.0
+        &self.0.id
     }
 }
 

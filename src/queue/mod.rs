@@ -48,7 +48,9 @@ use self::{
 };
 use crate::{
     job::{Change, Defaults, IdMaker, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Bury, Claim, Release, Reply, Store, StoreError, StoreResult, Touch, Transitioned},
+    store::{
+        Bury, Claim, Release, Reply, Store, StoreError, StoreResult, Target, Touch, Transitioned,
+    },
 };
 
 pub use coalescer::Coalescer;
@@ -215,17 +217,17 @@ impl Queue {
     }
 
     /// Kicks jobs; answers their topics.
-    pub async fn kick(&self, jobs: Vec<JobId>) -> Vec<Result<Topic, QueueError>> {
+    pub async fn kick(&self, jobs: Vec<Target>) -> Vec<Result<Topic, QueueError>> {
         self.each(jobs, &self.transitions.kick).await
     }
 
     /// Deletes jobs; answers the states they were in.
-    pub async fn delete(&self, jobs: Vec<JobId>) -> Vec<Result<State, QueueError>> {
+    pub async fn delete(&self, jobs: Vec<Target>) -> Vec<Result<State, QueueError>> {
         self.each(jobs, &self.transitions.delete).await
     }
 
     /// Reschedules jobs; answers them as they are then.
-    pub async fn reschedule(&self, jobs: Vec<(JobId, Change)>) -> Vec<Result<Job, QueueError>> {
+    pub async fn reschedule(&self, jobs: Vec<(Target, Change)>) -> Vec<Result<Job, QueueError>> {
         self.each(jobs, &self.transitions.reschedule).await
     }
 

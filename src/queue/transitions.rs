@@ -19,12 +19,10 @@ use super::{
     waiters::Waiters,
 };
 use crate::{
-    job::{
-        Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, State, Topic, UnixMillis,
-    },
+    job::{Bucket, Buckets, Change, Job, NewJob, Nonce, OnConflict, State, Topic, UnixMillis},
     store::{
         Applied, Bury, Claim, Parts, Placed, PopRequest, Popped, PutOutcome, Release, Reply, Store,
-        StoreError, StoreResult, StoreResults, Touch, Transitioned,
+        StoreError, StoreResult, StoreResults, Target, Touch, Transitioned,
     },
 };
 
@@ -46,9 +44,9 @@ pub struct Transitions {
     pub release: Dispatcher<Release, Reply<Transitioned>>,
     pub touch: Dispatcher<Touch, Reply<UnixMillis>>,
     pub bury: Dispatcher<Bury, Reply<Transitioned>>,
-    pub kick: Dispatcher<JobId, Reply<Topic>>,
-    pub delete: Dispatcher<JobId, Reply<State>>,
-    pub reschedule: Dispatcher<(JobId, Change), Reply<Job>>,
+    pub kick: Dispatcher<Target, Reply<Topic>>,
+    pub delete: Dispatcher<Target, Reply<State>>,
+    pub reschedule: Dispatcher<(Target, Change), Reply<Job>>,
 }
 
 /// What transitions work on, and who is told of what they did.

@@ -19,6 +19,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use tokio_util::sync::CancellationToken;
 use tower::Layer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
 
@@ -34,7 +35,7 @@ pub(crate) use self::{
 
 use self::tls::Tls;
 use crate::{
-    access::{Access, Exposure},
+    access::{self, Access, Exposure, Tokens},
     config::{Listen, ServerSettings, Settings, SettingsError, StoreUrl},
     http::{Admission, App, Offer, Origins, router},
     job::Defaults,
@@ -89,12 +90,17 @@ pub async fn run(
     };
     let exposed = exposed(&public, admin.as_ref(), &settings.server);
     let bootstrap = settings.server.bootstrap_token()?;
-    if let (Some(listen), None) = (exposed, &bootstrap) {
+    let access = Arc::new(Access::new(bootstrap.as_ref(), exposed.is_some()));
+    access::refresh(&access, &*store).await?;
+    if let (Some(listen), false) = (exposed, access.has_tokens()) {
         return Err(StartError::Open { listen: listen.clone() });
     }
-    let access = Arc::new(Access::new(bootstrap.as_ref(), exposed.is_some()));
+    let stopping = CancellationToken::new();
+    let _ends = stopping.clone().drop_guard();
+    tokio::spawn(access::follow(Arc::clone(&access), Arc::clone(&store), stopping));
+    let tokens = Tokens::new(Arc::clone(&store), Some(Arc::clone(&access)));
     let queue = Arc::new(Queue::start(store, queue_settings(&settings)).await?);
-    let app = App::new(Arc::clone(&queue), settings.limits);
+    let app = App::new(Arc::clone(&queue), settings.limits, Arc::new(tokens));
     let draining = Arc::clone(&app.draining);
     let body_deadline = RequestBodyDeadlineLayer::new(settings.limits.body_timeout.into());
     let serve = |listener: &Listener, limits: ConnectionLimits, offer: Offer| {

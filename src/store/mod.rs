@@ -10,6 +10,9 @@
 //! ([`Parts`]), best of those on one server ([`Store::representative`]), and each of them has its
 //! own outcome. An error in one bucket leaves the others alone.
 //!
+//! A caller may be limited to some topics ([`Guarded`]): a job of another one is refused with
+//! `NotFound`, and that is checked in the transition itself.
+//!
 //! Time is the store's alone: `now` below is its clock (or the one a test passes in).
 
 pub mod file;
@@ -22,6 +25,7 @@ mod layout;
 mod replies;
 mod requests;
 mod steady;
+mod tokens;
 mod topics;
 
 use async_trait::async_trait;
@@ -36,8 +40,9 @@ pub use error::{Applied, OpenError, StoreError};
 pub use hint::{Hint, Subscription};
 pub use layout::Layout;
 pub use replies::{Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Transitioned};
-pub use requests::{Bury, Claim, PopRequest, Release, Touch};
+pub use requests::{Bury, Claim, Guarded, PopRequest, Release, Target, Touch};
 pub use steady::ClockJumps;
+pub use tokens::{StoredToken, StoredTokens, TokenChange};
 pub use topics::{
     ClaimPage, Counts, Damaged, JobPage, JobRange, Place, Steps, TopicPage, TopicPeek,
 };
@@ -118,16 +123,18 @@ pub trait Store: Send + Sync + 'static {
     async fn bury(&self, parts: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>>;
 
     /// delayed, dead → ready now; a dead job's attempts start from zero. `Reserved` is refused.
-    async fn kick(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<Topic>>>;
+    async fn kick(&self, parts: Parts<Vec<Target>>) -> StoreResults<Vec<Reply<Topic>>>;
 
     /// any → gone. Replies the state the job was in.
-    async fn delete(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<State>>>;
+    async fn delete(&self, parts: Parts<Vec<Target>>) -> StoreResults<Vec<Reply<State>>>;
 
     /// delayed, ready → delayed, ready: another time or other contents. `Reserved` and `Dead` are
     /// refused, a due time beyond ten years is `DueTooFar`. `max_attempts` follows another backoff
     /// as [`Change::with_attempts`] says. Replies the job as it is then.
-    async fn reschedule(&self, parts: Parts<Vec<(JobId, Change)>>)
-    -> StoreResults<Vec<Reply<Job>>>;
+    async fn reschedule(
+        &self,
+        parts: Parts<Vec<(Target, Change)>>,
+    ) -> StoreResults<Vec<Reply<Job>>>;
 
     /// Deadlines that have come, at most `limit` of them in each step that is one for the store, from the sets whose earliest is first: delayed → ready;
     /// reserved → ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over).
@@ -196,6 +203,13 @@ pub trait Store: Send + Sync + 'static {
     /// A store of several servers answers what has changed, unless that is too much or it does not
     /// know that version (0 is known to none): then it is everything.
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>>;
+
+    /// Reads the access tokens, unless they are still those of version `known`.
+    async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>>;
+
+    /// Makes or revokes an access token, or notes that it was used. Answers false, with nothing
+    /// changed, if there is one of this name already (create), or none (revoke, use).
+    async fn change_token(&self, change: TokenChange) -> StoreResult<bool>;
 
     /// Is the store reachable and fit to take writes?
     async fn check(&self) -> StoreResult<()>;

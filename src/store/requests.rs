@@ -1,6 +1,6 @@
 //! What transitions are asked to do.
 
-use crate::job::{JobId, Millis, Reservation, Topic};
+use crate::job::{Change, JobId, Millis, Reservation, Topic, Topics};
 
 /// What one consumer asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,42 @@ pub struct Claim {
     pub id: JobId,
     /// What its pop returned.
     pub reservation: Option<Reservation>,
+    /// The topics that the caller may reach.
+    pub topics: Topics,
+}
+
+/// A job by its id alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The job.
+    pub id: JobId,
+    /// The topics that the caller may reach.
+    pub topics: Topics,
+}
+
+/// What acts on a job that may be of any topic.
+pub trait Guarded {
+    /// The topics that the caller may reach: a job of another one does not exist to it.
+    fn topics(&self) -> &Topics;
+}
+
+macro_rules! guarded {
+    ($($type:ty: $($field:tt).+;)+) => {
+        $(impl Guarded for $type {
+            fn topics(&self) -> &Topics {
+                &self.$($field).+
+            }
+        })+
+    };
+}
+
+guarded! {
+    Claim: topics;
+    Target: topics;
+    (Target, Change): 0.topics;
+    Release: held.topics;
+    Touch: held.topics;
+    Bury: held.topics;
 }
 
 /// A job to be released.

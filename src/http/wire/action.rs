@@ -5,8 +5,8 @@ use serde::Deserialize;
 use super::ttr;
 use crate::{
     http::problem::Problem,
-    job::{JobId, MAX_ERROR_BYTES, Millis, Reservation},
-    store::{self, Claim},
+    job::{JobId, MAX_ERROR_BYTES, Millis, Reservation, Topics},
+    store::{self, Claim, Target},
 };
 
 /// A reservation as clients send it.
@@ -20,12 +20,13 @@ impl From<String> for Token {
     }
 }
 
-/// Where the text of a transition stands, and what is known besides.
+/// Where the text of a transition stands, and what is known besides: also which topics its caller
+/// may reach.
 pub enum Place {
     /// A route of one job: its id from the path, its reservation perhaps from the query.
-    Path(JobId, Option<Reservation>),
+    Path(JobId, Option<Reservation>, Topics),
     /// One of a batch.
-    Batch,
+    Batch(Topics),
 }
 
 /// What a consumer or operator may ask of one job; the same on its own and in a batch.
@@ -89,13 +90,13 @@ pub struct IdOnly {
 }
 
 impl ActionRequest for IdOnly {
-    type Job = JobId;
+    type Job = Target;
 
-    fn valid(self, place: Place) -> Result<JobId, Problem> {
-        if let Place::Path(_, Some(_)) = place {
+    fn valid(self, place: Place) -> Result<Target, Problem> {
+        if let Place::Path(_, Some(_), _) = place {
             return Err(Problem::field("reservation", "is not a parameter of this route"));
         }
-        held(self.id, None, place).map(|held| held.id)
+        held(self.id, None, place).map(|Claim { id, topics, .. }| Target { id, topics })
     }
 }
 
@@ -103,12 +104,14 @@ fn held(id: Option<JobId>, token: Option<Token>, place: Place) -> Result<Claim, 
     let token = token.map(|Token(reservation)| reservation);
     match (place, id) {
         (Place::Path(..), Some(_)) => Err(Problem::field("id", "stands in the path already")),
-        (Place::Path(_, Some(_)), None) if token.is_some() => {
+        (Place::Path(_, Some(_), _), None) if token.is_some() => {
             Err(Problem::field("reservation", "must be given once: in the query or in the body"))
         }
-        (Place::Path(id, in_query), None) => Ok(Claim { id, reservation: token.or(in_query) }),
-        (Place::Batch, Some(id)) => Ok(Claim { id, reservation: token }),
-        (Place::Batch, None) => Err(Problem::field("id", "is missing")),
+        (Place::Path(id, in_query, topics), None) => {
+            Ok(Claim { id, reservation: token.or(in_query), topics })
+        }
+        (Place::Batch(topics), Some(id)) => Ok(Claim { id, reservation: token, topics }),
+        (Place::Batch(_), None) => Err(Problem::field("id", "is missing")),
     }
 }
 

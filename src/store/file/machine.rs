@@ -14,9 +14,9 @@ mod transitions;
 use crate::{
     job::{
         Change, Due, Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State,
-        Topic, UnixMillis, next,
+        Topic, Topics, UnixMillis, next,
     },
-    store::{Claim, Now, Placed, PutOutcome, Reply},
+    store::{Claim, Now, Placed, PutOutcome, Reply, TokenChange},
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Rules, Slot};
@@ -42,6 +42,8 @@ pub enum Write {
     Paused { topic: Topic, paused: bool },
     /// What applies to new jobs of a topic, as JSON.
     Defaults { topic: Topic, text: Option<String> },
+    /// An access token.
+    Token(TokenChange),
 }
 
 impl Write {
@@ -62,7 +64,9 @@ impl Write {
             | Self::NoAttempt { serial }
             | Self::Delete { serial }
             | Self::Aside { serial, .. } => Some(*serial),
-            Self::Insert { .. } | Self::Paused { .. } | Self::Defaults { .. } => None,
+            Self::Insert { .. } | Self::Paused { .. } | Self::Defaults { .. } | Self::Token(_) => {
+                None
+            }
         }
     }
 }
@@ -244,9 +248,15 @@ impl Machine {
         Some((self.index.entry(slot), self.index.topic(slot)))
     }
 
+    /// The job, if its caller may reach it: to others it does not exist.
+    fn reach(&self, id: &JobId, topics: &Topics) -> Reply<Slot> {
+        let slot = self.index.find(id).filter(|&slot| topics.allows(self.index.topic(slot)));
+        slot.ok_or(Refusal::NotFound)
+    }
+
     /// The job, if this reservation may act on it.
     fn held(&self, held: &Claim) -> Reply<Slot> {
-        let slot = self.index.find(&held.id).ok_or(Refusal::NotFound)?;
+        let slot = self.reach(&held.id, &held.topics)?;
         let attempt = self.index.entry(slot).attempt.as_deref();
         let last = attempt.and_then(|a| a.reservation);
         Reservation::check(held.reservation, last, attempt.map_or(0, |a| a.number))?;

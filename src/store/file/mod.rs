@@ -41,6 +41,7 @@ use self::{
     health::Need,
     lock::Lock,
     machine::{Machine, Write},
+    pending::has_token,
     pop::Pop,
     reads::{list, read_job, reschedule},
     records::Records,
@@ -49,7 +50,8 @@ use self::{
 use super::{
     Bury, Claim, ClaimPage, ClockJumps, JobPage, JobRange, Now, OpenError, Options, Parts, Peek,
     Placed, PopRequest, Popped, Promoted, Release, Reply, Steps, Store, StoreError, StoreResult,
-    StoreResults, TopicPage, TopicPeek, Touch, Transitioned, steady::ClockWatch,
+    StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek, Touch, Transitioned,
+    steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, SettingsNews, State, Topic, TopicDefaults,
@@ -66,6 +68,7 @@ pub struct FileStore {
     watch: Arc<ClockWatch>,
     /// From 1, so that what is on disk is read at first.
     settings_version: Arc<AtomicU64>,
+    tokens_version: Arc<AtomicU64>,
     /// Rows and pages that do not tell their jobs.
     unreadable: u64,
 }
@@ -107,6 +110,7 @@ impl FileStore {
             buckets,
             watch,
             settings_version: Arc::new(AtomicU64::new(1)),
+            tokens_version: Arc::new(AtomicU64::new(1)),
             unreadable,
         })
     }
@@ -159,12 +163,12 @@ impl FileStore {
     async fn reschedule_part(
         &self,
         bucket: Bucket,
-        jobs: Vec<(JobId, Change)>,
+        jobs: Vec<(Target, Change)>,
     ) -> StoreResult<Vec<Reply<Job>>> {
         let grows = jobs.iter().any(|(_, change)| change.body.is_some());
         let need = if grows { Need::Room } else { Need::Writing };
         let change = move |desk: &mut WriterState| {
-            jobs.into_iter().map(|(id, change)| reschedule(desk, bucket, &id, change)).collect()
+            jobs.into_iter().map(|(job, change)| reschedule(desk, bucket, &job, change)).collect()
         };
         self.writer.call_with(need, |desk| desk.all_or_nothing(change)).await
     }
@@ -240,17 +244,17 @@ impl Store for FileStore {
         self.transition(parts, Machine::bury).await
     }
 
-    async fn kick(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<Topic>>> {
-        self.transition(parts, |machine, now, id, writes| machine.kick(now, &id, writes)).await
+    async fn kick(&self, parts: Parts<Vec<Target>>) -> StoreResults<Vec<Reply<Topic>>> {
+        self.transition(parts, |machine, now, job, writes| machine.kick(now, &job, writes)).await
     }
 
-    async fn delete(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<State>>> {
-        self.transition(parts, |machine, _, id, writes| machine.delete(&id, writes)).await
+    async fn delete(&self, parts: Parts<Vec<Target>>) -> StoreResults<Vec<Reply<State>>> {
+        self.transition(parts, |machine, _, job, writes| machine.delete(&job, writes)).await
     }
 
     async fn reschedule(
         &self,
-        parts: Parts<Vec<(JobId, Change)>>,
+        parts: Parts<Vec<(Target, Change)>>,
     ) -> StoreResults<Vec<Reply<Job>>> {
         let work = |(bucket, jobs)| self.reschedule_part(bucket, jobs);
         join_all(parts.into_iter().map(work)).await
@@ -380,6 +384,38 @@ impl Store for FileStore {
             Ok(Some(SettingsNews::All(TopicSettings { version, ..settings })))
         };
         self.writer.read(read).await
+    }
+
+    async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
+        let version = self.tokens_version.load(Ordering::SeqCst);
+        if known == Some(version) {
+            return Ok(None);
+        }
+        // What changes meanwhile has another version, and is read again.
+        let read = |desk: &mut WriterState| desk.records.tokens().map_err(StoreError::away);
+        Ok(Some(StoredTokens { version, tokens: self.writer.read(read).await? }))
+    }
+
+    async fn change_token(&self, change: TokenChange) -> StoreResult<bool> {
+        let is_use = matches!(change, TokenChange::Used { .. });
+        let change_one = move |desk: &mut WriterState| {
+            let there = desk.records.tokens().map_err(StoreError::away)?;
+            let (name, may_be_there) = match &change {
+                TokenChange::Create { name, .. } => (name, false),
+                TokenChange::Revoke { name } | TokenChange::Used { name, .. } => (name, true),
+            };
+            if has_token(&desk.writes, &there, name) != may_be_there {
+                return Ok(false);
+            }
+            desk.writes.push(Write::Token(change));
+            Ok(true)
+        };
+        let changed = self.writer.call(change_one).await?;
+        // Not before the commit: a server that has read the version has read the change.
+        if changed && !is_use {
+            self.tokens_version.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(changed)
     }
 
     async fn check(&self) -> StoreResult<()> {

@@ -8,7 +8,10 @@ use super::{
     machine::{ErrorText, Write},
     records::{ReadError, Record},
 };
-use crate::job::{Change, Topic, TopicSettings, UnixMillis};
+use crate::{
+    job::{Change, Topic, TopicSettings, UnixMillis},
+    store::{StoredToken, TokenChange},
+};
 
 /// By serial number; made only when something is read.
 #[derive(Default)]
@@ -104,4 +107,14 @@ pub fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSet
         }
     }
     settings
+}
+
+/// Whether there is an access token of this name after `writes`, where the file has `tokens`.
+pub fn has_token(writes: &[Write], tokens: &[StoredToken], name: &str) -> bool {
+    let last = writes.iter().rev().find_map(|write| match write {
+        Write::Token(TokenChange::Create { name: of, .. }) if of == name => Some(true),
+        Write::Token(TokenChange::Revoke { name: of }) if of == name => Some(false),
+        _ => None,
+    });
+    last.unwrap_or_else(|| tokens.iter().any(|token| token.name == name))
 }

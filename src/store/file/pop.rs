@@ -7,7 +7,7 @@ use super::{
     writer::WriterState,
 };
 use crate::{
-    job::{Bucket, Nonce, PoppedJob},
+    job::{Bucket, Nonce, PoppedJob, Topics},
     store::{Bury, Claim, Now, PopRequest, Popped, StoreError, StoreResult},
 };
 
@@ -72,7 +72,8 @@ impl Pop {
 
     fn set_aside(&self, desk: &mut WriterState, bucket: Bucket, taken: Taken, damage: String) {
         tracing::error!(id = %taken.id, damage, "set a damaged job aside as dead");
-        let held = Claim { id: taken.id, reservation: Some(taken.reservation) };
+        let held =
+            Claim { id: taken.id, reservation: Some(taken.reservation), topics: Topics::ALL };
         let bury = Bury { held, error: Some(damage) };
         let machine = &mut desk.machines[bucket.index()];
         if let Err(refusal) = machine.bury(self.now, bury, &mut desk.writes) {

@@ -11,23 +11,25 @@ use super::{
 };
 use crate::{
     job::{Bucket, Change, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Damaged, JobPage, JobRange, Reply, StoreError, StoreResult},
+    store::{Damaged, JobPage, JobRange, Reply, StoreError, StoreResult, Target},
 };
 
 /// Reads before it changes: a job that cannot be read is refused, and the others go on.
 pub fn reschedule(
     desk: &mut WriterState,
     bucket: Bucket,
-    id: &JobId,
+    target: &Target,
     change: Change,
 ) -> StoreResult<Reply<Job>> {
+    let id = &target.id;
     match read_job(desk, bucket, id) {
+        Ok(Some(job)) if !target.topics.allows(&job.topic) => return Ok(Err(Refusal::NotFound)),
         Err(StoreError::Damaged { .. }) => return Ok(Err(Refusal::Damaged)),
         read => read?,
     };
     let now = desk.now();
     let machine = &mut desk.machines[bucket.index()];
-    match machine.reschedule(now, id, change, &mut desk.writes) {
+    match machine.reschedule(now, target, change, &mut desk.writes) {
         Ok(()) => Ok(read_job(desk, bucket, id)?.ok_or(Refusal::NotFound)),
         Err(refusal) => Ok(Err(refusal)),
     }

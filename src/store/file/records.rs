@@ -8,6 +8,7 @@ mod attempts;
 mod load;
 mod read;
 mod row;
+mod tokens;
 mod write;
 
 use std::{
@@ -67,6 +68,12 @@ const TABLES: &str = "
     CREATE TABLE aside (            -- damaged jobs, whose rows are not touched any more
         serial INTEGER PRIMARY KEY,
         gone INTEGER NOT NULL       -- finished or deleted all the same
+    ) STRICT;
+    CREATE TABLE tokens (           -- access tokens
+        name TEXT PRIMARY KEY,
+        text TEXT NOT NULL,         -- JSON
+        checksum INTEGER NOT NULL,  -- of all before
+        used_at INTEGER
     ) STRICT;";
 
 /// The open file.

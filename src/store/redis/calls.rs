@@ -3,10 +3,15 @@
 use futures::future::join_all;
 use redis::{Cmd, Value};
 
-use super::{RedisStore, reply::Values, scripts::Transition, transport::error::of_bucket};
+use super::{
+    RedisStore,
+    reply::Values,
+    scripts::{Guardable, Transition},
+    transport::error::of_bucket,
+};
 use crate::{
     job::Bucket,
-    store::{StoreError, StoreResult, StoreResults},
+    store::{Guarded, StoreError, StoreResult, StoreResults},
 };
 
 impl RedisStore {
@@ -44,6 +49,22 @@ impl RedisStore {
         parts.iter().zip(replies).map(|((_, part), reply)| read(&mut reply?, part)).collect()
     }
 
+    /// The same for jobs that not every caller may reach.
+    pub async fn each_guarded<T: HasJobs + Sync, O>(
+        &self,
+        script: &Guardable,
+        parts: &[(Bucket, T)],
+        fill: impl Fn(&mut Cmd, &T) + Send + Sync,
+        read: impl Fn(&mut Values, &T) -> StoreResult<O>,
+    ) -> StoreResults<O> {
+        let transition = script.of(parts.iter().flat_map(|(_, part)| part.jobs()));
+        let fill_all = |cmd: &mut Cmd, part: &T| {
+            script.fill(transition, cmd, part.jobs());
+            fill(cmd, part);
+        };
+        self.each(transition, parts, fill_all, read).await
+    }
+
     /// One call of a script; the reply of each part.
     pub async fn call<T: Sync>(
         &self,
@@ -71,6 +92,29 @@ impl RedisStore {
     /// The time as scripts take it: empty for the clock of Redis.
     fn now(&self) -> String {
         self.clock.given().map_or_else(String::new, |time| time.get().to_string())
+    }
+}
+
+/// A part of a call.
+pub trait HasJobs {
+    type Job: Guarded;
+
+    fn jobs(&self) -> &[Self::Job];
+}
+
+impl<J: Guarded> HasJobs for Vec<J> {
+    type Job = J;
+
+    fn jobs(&self) -> &[J] {
+        self
+    }
+}
+
+impl<J: Guarded> HasJobs for (String, Vec<J>) {
+    type Job = J;
+
+    fn jobs(&self) -> &[J] {
+        &self.1
     }
 }
 

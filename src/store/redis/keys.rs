@@ -12,7 +12,8 @@
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
 //! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
 //! | `{<prefix>:topics}:changes` | sorted set | `<version> <t>` → version, for the last 10,000 changes | – |
-//! | `<tag>:confirm`, `{<prefix>:topics}:confirm` | hash | a field that comes and goes with each confirmation (`transport/confirmation.rs`) | – |
+//! | `{<prefix>:tokens}:all` | hash | `=<name>` → an access token as JSON, `@<name>` → its last use, and their version | – |
+//! | `<tag>:confirm`, `{<prefix>:topics}:confirm`, `{<prefix>:tokens}:confirm` | hash | a field that comes and goes with each confirmation (`transport/confirmation.rs`) | – |
 //! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
 //! | `<tag>:bodies` | hash | id → the body, if it is longer than 4,096 bytes | – |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |
@@ -139,6 +140,16 @@ pub fn changes(prefix: &str) -> String {
 /// The key that changes with each confirmation of a change of these.
 pub fn confirm_topics(prefix: &str) -> String {
     of_topics(prefix, "confirm")
+}
+
+/// The key of the access tokens.
+pub fn tokens(prefix: &str) -> String {
+    format!("{{{prefix}:tokens}}:all")
+}
+
+/// The key that changes with each confirmation of a change of these.
+pub fn confirm_tokens(prefix: &str) -> String {
+    format!("{{{prefix}:tokens}}:confirm")
 }
 
 /// The hash tag of a bucket, `{<prefix>:<bucket><letters>}`. The letters are the first, in the

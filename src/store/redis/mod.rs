@@ -18,6 +18,7 @@ mod restore;
 mod scripts;
 mod settings;
 mod timers;
+mod tokens;
 mod topics;
 mod topology;
 mod transport;
@@ -36,18 +37,18 @@ use self::{
     keys::Keys,
     preflight::{Preflight, incarnation::Incarnations},
     reply::Values,
-    scripts::{Scripts, held, ids, millis_text},
+    scripts::{Scripts, held, ids, millis_text, targets},
     topology::{Nodes, Opened},
 };
 use super::{
     Applied, Bury, Claim, ClaimPage, Clock, ClockJumps, Hint, JobPage, JobRange, OpenError,
     Options, Parts, Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, Steps, Store,
-    StoreError, StoreResult, StoreResults, Subscription, TopicPage, TopicPeek, Touch, Transitioned,
-    steady::ClockWatch,
+    StoreError, StoreResult, StoreResults, StoredTokens, Subscription, Target, TokenChange,
+    TopicPage, TopicPeek, Touch, Transitioned, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, SettingsNews, State, Topic,
-    TopicDefaults, UnixMillis,
+    TopicDefaults, Topics, UnixMillis,
 };
 
 pub use codec::{Record, record, record_rest};
@@ -186,13 +187,13 @@ impl Store for RedisStore {
         while reply.left() > 0 {
             let id = reply.parsed()?;
             let reservation = reply.text()?.parse().ok();
-            page.held.push(Claim { id, reservation });
+            page.held.push(Claim { id, reservation, topics: Topics::ALL });
         }
         Ok(page)
     }
 
     async fn finish(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
-        self.each(
+        self.each_guarded(
             &self.scripts.finish,
             &parts,
             |cmd, jobs| all_held(cmd, jobs),
@@ -208,7 +209,10 @@ impl Store for RedisStore {
                 cmd.arg(millis_text(job.delay)).arg(error_text(job.error.as_deref()));
             }
         };
-        self.each(&self.scripts.release, &parts, fill, |reply, jobs| read_moved(reply, jobs)).await
+        self.each_guarded(&self.scripts.release, &parts, fill, |reply, jobs| {
+            read_moved(reply, jobs)
+        })
+        .await
     }
 
     async fn touch(&self, parts: Parts<Vec<Touch>>) -> StoreResults<Vec<Reply<UnixMillis>>> {
@@ -223,7 +227,7 @@ impl Store for RedisStore {
         let read = |reply: &mut Values, (_, jobs): &(String, Vec<Touch>)| {
             jobs.iter().map(|_| Ok(reply.reply_number()?.map(UnixMillis::new))).collect()
         };
-        self.each(&self.scripts.touch, &parts, fill, read).await
+        self.each_guarded(&self.scripts.touch, &parts, fill, read).await
     }
 
     async fn bury(&self, parts: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>> {
@@ -233,28 +237,29 @@ impl Store for RedisStore {
                 cmd.arg(error_text(job.error.as_deref()));
             }
         };
-        self.each(&self.scripts.bury, &parts, fill, |reply, jobs| read_moved(reply, jobs)).await
+        self.each_guarded(&self.scripts.bury, &parts, fill, |reply, jobs| read_moved(reply, jobs))
+            .await
     }
 
-    async fn kick(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<Topic>>> {
-        self.each(
+    async fn kick(&self, parts: Parts<Vec<Target>>) -> StoreResults<Vec<Reply<Topic>>> {
+        self.each_guarded(
             &self.scripts.kick,
             &parts,
-            |cmd, jobs| ids(cmd, jobs),
+            |cmd, jobs| targets(cmd, jobs),
             |reply, jobs| read_topics(reply, jobs),
         )
         .await
     }
 
-    async fn delete(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Reply<State>>> {
+    async fn delete(&self, parts: Parts<Vec<Target>>) -> StoreResults<Vec<Reply<State>>> {
         let read =
-            |reply: &mut Values, jobs: &Vec<JobId>| jobs.iter().map(|_| deleted(reply)).collect();
-        self.each(&self.scripts.delete, &parts, |cmd, jobs| ids(cmd, jobs), read).await
+            |reply: &mut Values, jobs: &Vec<Target>| jobs.iter().map(|_| deleted(reply)).collect();
+        self.each_guarded(&self.scripts.delete, &parts, |cmd, jobs| targets(cmd, jobs), read).await
     }
 
     async fn reschedule(
         &self,
-        parts: Parts<Vec<(JobId, Change)>>,
+        parts: Parts<Vec<(Target, Change)>>,
     ) -> StoreResults<Vec<Reply<Job>>> {
         let each = |(bucket, jobs)| self.reschedule_part(bucket, jobs);
         join_all(parts.into_iter().map(each)).await
@@ -341,6 +346,14 @@ impl Store for RedisStore {
 
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
         self.read_settings(known).await
+    }
+
+    async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
+        self.read_tokens(known).await
+    }
+
+    async fn change_token(&self, change: TokenChange) -> StoreResult<bool> {
+        self.set_token(change).await
     }
 
     async fn check(&self) -> StoreResult<()> {

@@ -4,7 +4,7 @@ use redis::Cmd;
 
 use super::{RedisStore, reply::Values, scripts::millis_text};
 use crate::{
-    job::{Bucket, Nonce},
+    job::{Bucket, Nonce, Topics},
     store::{Bury, Claim, PopRequest, Popped, Store, StoreError, StoreResult, StoreResults},
 };
 
@@ -61,7 +61,7 @@ fn read(
                 Ok(job) => jobs.push(job),
                 Err((id, damage)) => {
                     tracing::error!(%id, %damage, "set a damaged job aside as dead");
-                    let held = Claim { id, reservation: Some(reservation) };
+                    let held = Claim { id, reservation: Some(reservation), topics: Topics::ALL };
                     damaged.push(Bury { held, error: Some(damage.to_string()) });
                 }
             }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Change, Job, JobId},
-    store::{Applied, Reply, StoreError, StoreResult},
+    store::{Applied, Reply, StoreError, StoreResult, Target},
 };
 
 /// So many bytes of bodies are enough for one call. Mirrored in `prelude.lua`.
@@ -20,13 +20,17 @@ impl RedisStore {
     pub async fn reschedule_part(
         &self,
         bucket: Bucket,
-        jobs: Vec<(JobId, Change)>,
+        jobs: Vec<(Target, Change)>,
     ) -> StoreResult<Vec<Reply<Job>>> {
         let mut replies = Vec::with_capacity(jobs.len());
         while replies.len() < jobs.len() {
             let rest = fitting(&jobs[replies.len()..]);
-            let fill = |cmd: &mut Cmd| rest.iter().for_each(|(id, change)| argue(cmd, id, change));
-            let done = self.run(&self.scripts.reschedule, bucket, fill).await;
+            let script = self.scripts.reschedule.of(rest.iter());
+            let fill = |cmd: &mut Cmd| {
+                self.scripts.reschedule.fill(script, cmd, rest);
+                rest.iter().for_each(|(job, change)| argue(cmd, &job.id, change));
+            };
+            let done = self.run(script, bucket, fill).await;
             let mut reply = done.map_err(|error| match error.applied() {
                 Applied::No if !replies.is_empty() => StoreError::unknown(error),
                 _ => error,
@@ -34,7 +38,7 @@ impl RedisStore {
             if reply.left() == 0 || reply.left() > rest.len() {
                 return Err(StoreError::unreadable("a reply with another number of jobs"));
             }
-            let ids = rest.iter().map(|(id, _)| id.clone()).take(reply.left());
+            let ids = rest.iter().map(|(job, _)| job.id.clone()).take(reply.left());
             let more: Result<Vec<_>, _> = ids.map(|id| reply.rescheduled(id)).collect();
             replies.extend(more?);
         }
@@ -43,9 +47,9 @@ impl RedisStore {
 }
 
 /// The first of these jobs, as many as one call may have bodies of.
-fn fitting(jobs: &[(JobId, Change)]) -> &[(JobId, Change)] {
+fn fitting(jobs: &[(Target, Change)]) -> &[(Target, Change)] {
     let mut bytes = 0;
-    let fits = |(_, change): &&(JobId, Change)| {
+    let fits = |(_, change): &&(Target, Change)| {
         let fits = bytes <= ENOUGH;
         bytes += change.body.as_ref().map_or(0, |body| body.len());
         fits

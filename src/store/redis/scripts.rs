@@ -4,16 +4,20 @@ use redis::{Cmd, Script};
 
 use super::{codec::reservation_text, keys::Keys};
 use crate::{
-    job::{JobId, Millis},
-    store::Claim,
+    job::{JobId, Millis, TopicPattern},
+    store::{Claim, Guarded, Target},
 };
 
 /// What sets a word about a topic: no transition of a job, so without the prelude.
 pub const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
 
+/// What changes access tokens: the same.
+pub const CHANGE_TOKEN: &str = include_str!("scripts/change_token.lua");
+
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 const RECORDS: &str = include_str!("scripts/records.lua");
 const MOVES: &str = include_str!("scripts/moves.lua");
+const GUARD: &str = include_str!("scripts/guard.lua");
 const TOOLS: &str = include_str!("scripts/tools.lua");
 const PEEK: &str = include_str!("scripts/peek.lua");
 const EACH_BUCKET: &str = include_str!("scripts/each_bucket.lua");
@@ -27,6 +31,15 @@ pub struct Transition {
     confirmed: bool,
 }
 
+/// A script of jobs that not every caller may reach: as it is, and behind a guard. One that all
+/// callers may call for all topics costs nothing more.
+pub struct Guardable {
+    open: Transition,
+    guarded: Transition,
+    /// How many arguments a job has.
+    stride: usize,
+}
+
 /// All of them.
 pub struct Scripts {
     pub put: Transition,
@@ -34,13 +47,13 @@ pub struct Scripts {
     pub pop: Transition,
     pub unpop: Transition,
     pub held: Transition,
-    pub finish: Transition,
-    pub release: Transition,
-    pub touch: Transition,
-    pub bury: Transition,
-    pub kick: Transition,
-    pub delete: Transition,
-    pub reschedule: Transition,
+    pub finish: Guardable,
+    pub release: Guardable,
+    pub touch: Guardable,
+    pub bury: Guardable,
+    pub kick: Guardable,
+    pub delete: Guardable,
+    pub reschedule: Guardable,
     pub promote: Transition,
     pub get: Transition,
     pub kick_dead: Transition,
@@ -70,6 +83,22 @@ impl Scripts {
             let tools = format!("local function make()\n{RECORDS}\n{MOVES}\n{TOOLS}end\n{MAKE}");
             transition(&tools, own, true)
         };
+        let guardable = |own: &str, stride| {
+            let guard = format!("local seek, whereabouts = find, locate\n{GUARD}");
+            let own = format!("local function transition()\n{own}\nend");
+            let shared = format!("{RECORDS}\n{MOVES}");
+            Guardable {
+                open: transition(&shared, &own, true),
+                guarded: transition(&shared, &format!("{own}\n{guard}"), true),
+                stride,
+            }
+        };
+        let often_guardable = |own: &str, stride| {
+            let guard = "local function seek(...) return tools().find(...) end\n\
+                         local function whereabouts(...) return tools().locate(...) end";
+            let guarded = often(&format!("{own}\n{guard}\n{GUARD}"));
+            Guardable { open: often(own), guarded, stride }
+        };
         let write = |own| script(own, true);
         // What only reads, and what follows from the deadlines: if a failover takes it back, the
         // next timer does it again.
@@ -80,13 +109,13 @@ impl Scripts {
             pop: often(include_str!("scripts/pop.lua")),
             unpop: write(include_str!("scripts/unpop.lua")),
             held: other(include_str!("scripts/claims.lua")),
-            finish: often(include_str!("scripts/finish.lua")),
-            release: write(include_str!("scripts/release.lua")),
-            touch: write(include_str!("scripts/touch.lua")),
-            bury: write(include_str!("scripts/bury.lua")),
-            kick: write(include_str!("scripts/kick.lua")),
-            delete: write(include_str!("scripts/delete.lua")),
-            reschedule: write(include_str!("scripts/reschedule.lua")),
+            finish: often_guardable(include_str!("scripts/finish.lua"), 2),
+            release: guardable(include_str!("scripts/release.lua"), 4),
+            touch: guardable(include_str!("scripts/touch.lua"), 4),
+            bury: guardable(include_str!("scripts/bury.lua"), 3),
+            kick: guardable(include_str!("scripts/kick.lua"), 1),
+            delete: guardable(include_str!("scripts/delete.lua"), 1),
+            reschedule: guardable(include_str!("scripts/reschedule.lua"), 7),
             promote: other(include_str!("scripts/promote.lua")),
             get: other(include_str!("scripts/get.lua")),
             kick_dead: write(include_str!("scripts/kick_dead.lua")),
@@ -97,6 +126,30 @@ impl Scripts {
             topics: other(&format!("{PEEK}\n{}", include_str!("scripts/topics.lua"))),
             mend: write(include_str!("scripts/mend.lua")),
             mend_sets: write(include_str!("scripts/mend_sets.lua")),
+        }
+    }
+}
+
+impl Guardable {
+    /// The script for these jobs: behind the guard if any of their callers is limited to topics.
+    pub fn of<'a, J: Guarded + 'a>(&self, mut jobs: impl Iterator<Item = &'a J>) -> &Transition {
+        let is_limited = jobs.any(|job| job.topics().patterns().is_some());
+        if is_limited { &self.guarded } else { &self.open }
+    }
+
+    /// What the guard takes, if `script` is behind it.
+    pub fn fill<J: Guarded>(&self, script: &Transition, cmd: &mut Cmd, jobs: &[J]) {
+        if script.hash != self.guarded.hash {
+            return;
+        }
+        cmd.arg(self.stride).arg(jobs.len());
+        for job in jobs {
+            let patterns = job.topics().patterns().map(|patterns| {
+                let texts: Vec<&str> = patterns.iter().map(TopicPattern::as_str).collect();
+                // Of no topic: an empty text would be all of them.
+                if texts.is_empty() { " ".to_owned() } else { texts.join(" ") }
+            });
+            cmd.arg(patterns.unwrap_or_default());
         }
     }
 }
@@ -148,6 +201,13 @@ pub fn held(cmd: &mut Cmd, held: &Claim) {
 pub fn ids(cmd: &mut Cmd, ids: &[JobId]) {
     for id in ids {
         cmd.arg(id.as_str());
+    }
+}
+
+/// The arguments of [`Target`]s.
+pub fn targets(cmd: &mut Cmd, jobs: &[Target]) {
+    for job in jobs {
+        cmd.arg(job.id.as_str());
     }
 }
 

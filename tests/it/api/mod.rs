@@ -5,6 +5,7 @@ mod bad_input;
 mod batches;
 mod dashboard;
 mod lost_answers;
+mod matrix;
 mod node_down;
 mod operations;
 mod polling;
@@ -42,6 +43,9 @@ on_each_store! {
             going_by_id_alone_works_as_in_the_original_design,
             a_reservation_may_stand_in_the_query,
             a_job_is_buried_kicked_and_rescheduled;
+        matrix:
+            every_route_answers_each_scope_as_the_table_says,
+            an_id_of_a_topic_out_of_reach_tells_nothing_and_stays_as_it_is;
         batches:
             each_job_of_a_batch_has_a_result_of_its_own,
             a_thousand_jobs_go_in_and_come_out;

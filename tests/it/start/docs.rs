@@ -21,6 +21,7 @@ use crate::{
 const README: &str = include_str!("../../../README.md");
 const REDIS: &str = include_str!("../../../docs/redis.md");
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
+const SECURITY: &str = include_str!("../../../docs/security.md");
 const PERFORMANCE: &str = include_str!("../../../docs/performance.md");
 
 /// The code blocks of a page that are marked as this language.
@@ -169,8 +170,11 @@ fn bin() -> String {
 fn the_other_commands_of_the_pages_are_understood() {
     let path = format!("{}:{}", bin(), std::env::var("PATH").expect("a path"));
     let ours = |line: &String| line.starts_with("delay-queue ");
-    let commands: Vec<String> =
-        [lines(REDIS), lines(PERFORMANCE)].concat().into_iter().filter(ours).collect();
+    let commands: Vec<String> = [lines(REDIS), lines(PERFORMANCE), lines(SECURITY)]
+        .concat()
+        .into_iter()
+        .filter(ours)
+        .collect();
     assert!(commands.len() >= 8, "{commands:?}");
     for command in commands {
         // To parse them needs none of the servers that they name.

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use delay_queue::{
     job::{
         Bucket, Change, JobId, Living, Millis, NewJob, OnConflict, PoppedJob, Refusal, Schedule,
-        State, Topic,
+        State, Topic, Topics,
     },
     store::{Bury, Claim, Counts, PopRequest, Popped, PutOutcome, Release},
 };
 
-use crate::store::bench::{Bench, HOUR, InOneBucket as _, MINUTE, SECOND, delayed, id, job, nonce};
+use crate::store::bench::{
+    Bench, HOUR, InOneBucket as _, MINUTE, SECOND, delayed, id, job, nonce, target,
+};
 
 /// The first `count` ids of one bucket.
 fn names(bench: &Bench, count: usize) -> Vec<String> {
@@ -30,7 +32,7 @@ pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_other
     assert_eq!(refused, [false, true, false, false]);
     assert_eq!(bench.pop("t", 10).await.len(), 4);
 
-    let held = |name: &String| Claim { id: id(name), reservation: None };
+    let held = |name: &String| Claim { id: id(name), reservation: None, topics: Topics::ALL };
     let finished = bench.store.finish_in(bucket, names.iter().map(held).collect()).await;
     assert!(finished.expect("finish").iter().all(Result::is_ok));
     let again = bench.store.finish_in(bucket, names.iter().map(held).collect()).await;
@@ -52,7 +54,10 @@ async fn popped_in_every_state(bench: &Bench) -> Vec<(Claim, State)> {
         };
         bench.put(job).await.expect("put");
         let popped = bench.pop_one(topic).await;
-        held.push((Claim { id: popped.id, reservation: Some(popped.reservation) }, state));
+        held.push((
+            Claim { id: popped.id, reservation: Some(popped.reservation), topics: Topics::ALL },
+            state,
+        ));
     }
     bench.advance(SECOND);
     bench.promote().await;
@@ -90,7 +95,7 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
                 replies.iter().map(Result::is_ok).collect()
             }
             _ => {
-                let ids = held().map(|held| held.id).collect();
+                let ids = held().map(|held| target(&held.id)).collect();
                 let replies = store.delete_in(bucket, ids).await.expect(verb);
                 replies.into_iter().zip(&all).map(|(was, (_, before))| was == Ok(*before)).collect()
             }
@@ -134,8 +139,11 @@ pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
         let jobs = outcome.expect("popped").remove(0).jobs;
         let popped: BTreeSet<&JobId> = jobs.iter().map(|job| &job.id).collect();
         assert_eq!(popped, ids.iter().collect());
-        let hold =
-            |job: &PoppedJob| Claim { id: job.id.clone(), reservation: Some(job.reservation) };
+        let hold = |job: &PoppedJob| Claim {
+            id: job.id.clone(),
+            reservation: Some(job.reservation),
+            topics: Topics::ALL,
+        };
         held.push((*bucket, jobs.iter().map(hold).collect::<Vec<Claim>>()));
     }
     bench.advance(HOUR); // their TTRs are over
@@ -161,7 +169,7 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
         replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(PutOutcome::Replaced))
     );
     assert_eq!(bench.pop("t", 9).await.len(), 1);
-    let both = vec![Claim { id: id("a"), reservation: None }; 2];
+    let both = vec![Claim { id: id("a"), reservation: None, topics: Topics::ALL }; 2];
     let replies = bench.store.finish_in(bucket, both).await.expect("finish");
     assert_eq!(replies, [Ok("t".parse().expect("a topic")), Err(Refusal::NotFound)]);
 }
@@ -247,8 +255,11 @@ pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
     let popped = bench.pop_one("t").await;
     bench.bury(&id("a"), Some(popped.reservation)).await.expect("bury");
     refused(State::Dead).await;
-    let batch =
-        vec![Release { held: Claim { id: id("a"), reservation: None }, delay: None, error: None }];
+    let batch = vec![Release {
+        held: Claim { id: id("a"), reservation: None, topics: Topics::ALL },
+        delay: None,
+        error: None,
+    }];
     let replies = bench.store.release_in(bench.bucket(&id("a")), batch).await.expect("release");
     assert_eq!(replies, [Err(Refusal::NotReserved)]);
 }

@@ -8,11 +8,11 @@ use std::sync::{
 use delay_queue::{
     job::{
         Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, PoppedJob, Refusal,
-        Reservation, Schedule, State, Topic, UnixMillis,
+        Reservation, Schedule, State, Topic, Topics, UnixMillis,
     },
     store::{
         Bury, Claim, Clock, JobRange, Next, Options, Peek, Placed, PopRequest, Popped, Promoted,
-        Release, Reply, Store, StoreResult, Touch, Transitioned,
+        Release, Reply, Store, StoreResult, Target, Touch, Transitioned,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
@@ -60,9 +60,14 @@ in_one_bucket! {
     release_in: release(Vec<Release>) -> Vec<Reply<Transitioned>>;
     touch_in: touch(Vec<Touch>) -> Vec<Reply<UnixMillis>>;
     bury_in: bury(Vec<Bury>) -> Vec<Reply<Transitioned>>;
-    kick_in: kick(Vec<JobId>) -> Vec<Reply<Topic>>;
-    delete_in: delete(Vec<JobId>) -> Vec<Reply<State>>;
-    reschedule_in: reschedule(Vec<(JobId, Change)>) -> Vec<Reply<Job>>;
+    kick_in: kick(Vec<Target>) -> Vec<Reply<Topic>>;
+    delete_in: delete(Vec<Target>) -> Vec<Reply<State>>;
+    reschedule_in: reschedule(Vec<(Target, Change)>) -> Vec<Reply<Job>>;
+}
+
+/// A job, for a caller that may reach every topic.
+pub fn target(id: &JobId) -> Target {
+    Target { id: id.clone(), topics: Topics::ALL }
 }
 
 pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> StoreResult<Promoted> {
@@ -219,7 +224,7 @@ impl Bench {
     }
 
     pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        let held = Claim { id: id.clone(), reservation };
+        let held = Claim { id: id.clone(), reservation, topics: Topics::ALL };
         one(self.store.finish_in(self.bucket(id), vec![held]).await.expect("finish")).map(drop)
     }
 
@@ -229,7 +234,7 @@ impl Bench {
         reservation: Option<Reservation>,
         delay: Option<Millis>,
     ) -> Reply<Transitioned> {
-        let held = Claim { id: id.clone(), reservation };
+        let held = Claim { id: id.clone(), reservation, topics: Topics::ALL };
         let release = Release { held, delay, error: Some("released".to_owned()) };
         one(self.store.release_in(self.bucket(id), vec![release]).await.expect("release"))
     }
@@ -240,31 +245,31 @@ impl Bench {
         reservation: Option<Reservation>,
         ttr: Option<Millis>,
     ) -> Reply<UnixMillis> {
-        let touch = Touch { held: Claim { id: id.clone(), reservation }, ttr };
+        let touch = Touch { held: Claim { id: id.clone(), reservation, topics: Topics::ALL }, ttr };
         one(self.store.touch_in(self.bucket(id), vec![touch]).await.expect("touch"))
     }
 
     pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        let held = Claim { id: id.clone(), reservation };
+        let held = Claim { id: id.clone(), reservation, topics: Topics::ALL };
         let bury = Bury { held, error: Some("buried".to_owned()) };
         one(self.store.bury_in(self.bucket(id), vec![bury]).await.expect("bury")).map(drop)
     }
 
     pub async fn unpop(&self, id: &JobId, reservation: Reservation) -> Reply<Topic> {
-        let held = Claim { id: id.clone(), reservation: Some(reservation) };
+        let held = Claim { id: id.clone(), reservation: Some(reservation), topics: Topics::ALL };
         one(self.store.unpop_in(self.bucket(id), vec![held]).await.expect("give back"))
     }
 
     pub async fn kick(&self, id: &JobId) -> Reply<Topic> {
-        one(self.store.kick_in(self.bucket(id), vec![id.clone()]).await.expect("kick"))
+        one(self.store.kick_in(self.bucket(id), vec![target(id)]).await.expect("kick"))
     }
 
     pub async fn delete(&self, id: &JobId) -> Reply<State> {
-        one(self.store.delete_in(self.bucket(id), vec![id.clone()]).await.expect("delete"))
+        one(self.store.delete_in(self.bucket(id), vec![target(id)]).await.expect("delete"))
     }
 
     pub async fn reschedule(&self, id: &JobId, change: Change) -> Reply<Job> {
-        let jobs = vec![(id.clone(), change)];
+        let jobs = vec![(target(id), change)];
         one(self.store.reschedule_in(self.bucket(id), jobs).await.expect("reschedule"))
     }
 

@@ -3,13 +3,13 @@
 
 use crate::store::bench::InOneBucket as _;
 use delay_queue::{
-    job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State},
+    job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topics},
     store::{Bury, Claim, JobRange, PopRequest, Release, Touch},
 };
 use sha1_smol::Sha1;
 
 use crate::{
-    store::bench::{Bench, HOUR, Home, MINUTE, RETENTION, SECOND, delayed, id, job, nonce},
+    store::bench::{Bench, HOUR, Home, MINUTE, RETENTION, SECOND, delayed, id, job, nonce, target},
     support::resp::{Connection, Reply},
 };
 
@@ -138,6 +138,7 @@ impl Case {
             let held = |(id, token): (&JobId, &Reservation)| Claim {
                 id: id.clone(),
                 reservation: Some(*token),
+                topics: Topics::ALL,
             };
             ids.iter().zip(reservations).map(held).collect::<Vec<_>>()
         };
@@ -181,9 +182,13 @@ impl Case {
                 );
             }
             Act::Unpop => drop(store.unpop_in(bucket, held()).await.expect(what)),
-            Act::Kick => drop(store.kick_in(bucket, ids).await.expect(what)),
+            Act::Kick => {
+                drop(store.kick_in(bucket, ids.iter().map(target).collect()).await.expect(what))
+            }
             Act::KickDead => drop(store.kick_dead(bucket, topic(), 9).await.expect(what)),
-            Act::Delete => drop(store.delete_in(bucket, ids).await.expect(what)),
+            Act::Delete => {
+                drop(store.delete_in(bucket, ids.iter().map(target).collect()).await.expect(what))
+            }
             Act::Purge => {
                 for state in State::ALL {
                     store.purge(bucket, topic(), state, 9).await.expect(what);
@@ -191,7 +196,7 @@ impl Case {
             }
             Act::Reschedule => {
                 let change = Change { schedule: Some(Schedule::In(HOUR)), ..Change::default() };
-                let jobs = ids.into_iter().map(|id| (id, change.clone())).collect();
+                let jobs = ids.into_iter().map(|id| (target(&id), change.clone())).collect();
                 drop(store.reschedule_in(bucket, jobs).await.expect(what));
             }
             Act::Replace | Act::Keep => {

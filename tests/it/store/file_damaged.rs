@@ -11,7 +11,9 @@ use delay_queue::{
     store::{JobRange, StoreError, TopicPage},
 };
 
-use crate::store::bench::{Bench, Home, InOneBucket as _, MINUTE, SECOND, delayed, id, job};
+use crate::store::bench::{
+    Bench, Home, InOneBucket as _, MINUTE, SECOND, delayed, id, job, target,
+};
 
 const PAGE: usize = 4096;
 
@@ -132,7 +134,7 @@ async fn a_change_of_a_damaged_job_is_refused_and_the_others_of_its_batch_are_do
     bench.put(delayed("sound", "t", MINUTE)).await.expect("put");
     let bench = damage(bench, |bytes| cut_chain(bytes, "MARK")).await;
     let change = Change { max_attempts: Some(7), ..Change::default() };
-    let both = vec![(id("broken"), change.clone()), (id("sound"), change)];
+    let both = vec![(target(&id("broken")), change.clone()), (target(&id("sound")), change)];
     let replies = bench.store.reschedule_in(bench.bucket(&id("sound")), both).await.expect("done");
     assert_eq!(replies[0], Err(Refusal::Damaged));
     assert_eq!(replies[1].as_ref().expect("changed").max_attempts, 7);
@@ -227,7 +229,11 @@ async fn a_job_that_cannot_be_deleted_keeps_none_of_its_batch() {
         bench.put(new).await.expect("put");
     }
     let bench = damage(bench, |bytes| lose_chain(bytes, "broken")).await;
-    let deleted = bench.store.delete_in(bucket, ids).await.expect("the batch is done");
+    let deleted = bench
+        .store
+        .delete_in(bucket, ids.iter().map(target).collect())
+        .await
+        .expect("the batch is done");
     assert!(deleted.iter().all(|reply| *reply == Ok(State::Ready)), "{deleted:?}");
     // What the disk still had of them would be back.
     let bench = bench.reopen().await;

@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use delay_queue::{
-    job::{NewJob, State},
+    job::{NewJob, State, Topics},
     store::{
         Applied, Claim, Clock, OpenError, Options, PopRequest, Store, StoreError, file::FileStore,
     },
@@ -225,7 +225,11 @@ async fn a_put_that_cannot_be_written_fails_no_other_call_of_its_batch() {
     for (n, popped) in bench.pop("t", 100).await.into_iter().enumerate() {
         // While the writer is at the first, the others come and wait for it together.
         let first = (0..1_000).map(|m| job(&format!("first:{n}:{m}"), "u")).collect();
-        let held = Claim { id: popped.id.clone(), reservation: Some(popped.reservation) };
+        let held = Claim {
+            id: popped.id.clone(),
+            reservation: Some(popped.reservation),
+            topics: Topics::ALL,
+        };
         let (_, put, finished) = tokio::join!(
             bench.store.put_in(bucket, first),
             bench.store.put_in(bucket, vec![job("poison", "t")]),

@@ -12,7 +12,7 @@ use delay_queue::{
 };
 
 use crate::{
-    store::bench::{Bench, HOUR, Home, MINUTE, delayed, id, job, nonce},
+    store::bench::{Bench, HOUR, Home, MINUTE, delayed, id, job, nonce, target},
     support::Redis,
 };
 
@@ -315,7 +315,8 @@ async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
     let before = records();
 
     let change = Change { ttr: Some(HOUR), ..Change::default() };
-    let jobs = ["long", "broken", "sound", "absent"].map(|name| (id(name), change.clone()));
+    let jobs =
+        ["long", "broken", "sound", "absent"].map(|name| (target(&id(name)), change.clone()));
     let replies = bench.store.reschedule_in(bench.bucket(&id("long")), jobs.into()).await;
     let ttrs = replies.expect("done").into_iter().map(|reply| reply.map(|job| job.own_ttr));
     let damaged = Err(Refusal::Damaged);

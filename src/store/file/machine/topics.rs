@@ -2,7 +2,7 @@
 
 use super::{Machine, Write};
 use crate::{
-    job::{Event, State, Topic, UnixMillis, next},
+    job::{Event, State, Topic, Topics, UnixMillis, next},
     store::{
         Claim, ClaimPage, Counts, JobRange, MAX_BATCH, Now, Place, Steps, TopicPage, TopicPeek,
         file::index::{Entry, Slot},
@@ -76,7 +76,7 @@ impl Machine {
         let mut page = ClaimPage::default();
         for (slot, at, tie) in self.index.after(topic, State::Reserved, after).take(MAX_BATCH) {
             let (entry, reservation) = (self.index.entry(slot), self.attempt(slot).reservation);
-            page.held.push(Claim { id: entry.id(), reservation });
+            page.held.push(Claim { id: entry.id(), reservation, topics: Topics::ALL });
             page.next = Some(format!("{} {tie}", at.get()));
         }
         page.next = page.next.filter(|_| page.held.len() == MAX_BATCH);

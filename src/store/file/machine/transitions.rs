@@ -7,9 +7,9 @@ use super::{
     promote::{after, backoff_delay},
 };
 use crate::{
-    job::{Change, Due, Event, JobId, Refusal, Schedule, State, Topic, UnixMillis, next},
+    job::{Change, Due, Event, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{
-        Bury, Claim, Now, Release, Reply, Touch, Transitioned,
+        Bury, Claim, Now, Release, Reply, Target, Touch, Transitioned,
         file::index::{Rules, Slot},
     },
 };
@@ -99,8 +99,8 @@ impl Machine {
         Ok(self.moved(slot, was))
     }
 
-    pub fn kick(&mut self, now: Now, id: &JobId, writes: &mut Vec<Write>) -> Reply<Topic> {
-        let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
+    pub fn kick(&mut self, now: Now, job: &Target, writes: &mut Vec<Write>) -> Reply<Topic> {
+        let slot = self.reach(&job.id, &job.topics)?;
         let was = self.index.entry(slot).state;
         next(Some(was), Event::Kick)?;
         if was != State::Ready {
@@ -112,8 +112,8 @@ impl Machine {
         Ok(self.index.topic(slot).clone())
     }
 
-    pub fn delete(&mut self, id: &JobId, writes: &mut Vec<Write>) -> Reply<State> {
-        let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
+    pub fn delete(&mut self, job: &Target, writes: &mut Vec<Write>) -> Reply<State> {
+        let slot = self.reach(&job.id, &job.topics)?;
         let state = self.index.entry(slot).state;
         next(Some(state), Event::Delete)?;
         self.end(slot, writes);
@@ -123,11 +123,11 @@ impl Machine {
     pub fn reschedule(
         &mut self,
         now: Now,
-        id: &JobId,
+        job: &Target,
         change: Change,
         writes: &mut Vec<Write>,
     ) -> Reply<()> {
-        let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
+        let slot = self.reach(&job.id, &job.topics)?;
         let (was, at) = (self.index.entry(slot).state, self.index.entry(slot).at);
         next(Some(was), Event::Reschedule(Due::Now))?;
         let due_at = change.schedule.map_or(Ok(at), |schedule| now.due(schedule))?;

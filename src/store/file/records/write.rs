@@ -20,7 +20,7 @@ fn ranges(numbers: &[i64]) -> impl Iterator<Item = (i64, i64)> {
     numbers.chunk_by(|one, next| one + 1 == *next).map(|range| (range[0], range[range.len() - 1]))
 }
 
-type Done = rusqlite::Result<()>;
+pub type Done = rusqlite::Result<()>;
 
 /// A number as SQLite has it; none of ours comes near the end of its range.
 fn signed(number: u64) -> i64 {
@@ -117,6 +117,7 @@ impl Records {
                 self.damaged.remove(serial);
                 Ok(())
             }
+            Write::Token(change) => self.change_token(change),
             Write::Aside { serial, gone } => self.set_aside(*serial, *gone),
         }
     }
@@ -247,7 +248,7 @@ impl Records {
         Ok(())
     }
 
-    fn run(&self, sql: &str, params: impl rusqlite::Params) -> Done {
+    pub fn run(&self, sql: &str, params: impl rusqlite::Params) -> Done {
         self.connection.prepare_cached(sql)?.execute(params).map(drop)
     }
 

@@ -1,0 +1,128 @@
+//! The routes of access tokens, for those who have the scope `admin`.
+
+use axum::{extract::State, http::StatusCode};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    App,
+    content::Content,
+    identity::Identity,
+    input::{NoQuery, PathToken},
+    json::Json,
+    log::Did,
+    parse::{nothing, parse},
+    problem::Problem,
+};
+use crate::{
+    access::{Scope, Scopes, ScopesError, Token, TokenError, TokenName},
+    job::UnixMillis,
+    store::Applied,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CreateToken {
+    name: Option<TokenName>,
+    scopes: Option<Scopes>,
+    expires_at: Option<UnixMillis>,
+}
+
+/// A token as answers show it; its text only once, when it is made.
+#[derive(Serialize)]
+pub struct TokenResponse {
+    name: TokenName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    scopes: Scopes,
+    created_at: UnixMillis,
+    expires_at: Option<UnixMillis>,
+    last_used_at: Option<UnixMillis>,
+}
+
+impl TokenResponse {
+    fn new(token: &Token, text: Option<String>) -> Self {
+        Self {
+            name: token.name.clone(),
+            token: text,
+            scopes: token.scopes.clone(),
+            created_at: token.created_at,
+            expires_at: token.expires_at,
+            last_used_at: token.last_used_at(),
+        }
+    }
+}
+
+/// All tokens.
+#[derive(Serialize)]
+pub struct TokensPage {
+    tokens: Vec<TokenResponse>,
+}
+
+pub async fn create(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(StatusCode, Did, Json<TokenResponse>), Problem> {
+    identity.may_administer()?;
+    let CreateToken { name, scopes, expires_at } = parse(&content, "")?;
+    let name = name.ok_or_else(|| Problem::field("name", "is missing"))?;
+    let scopes = scopes.unwrap_or_default();
+    let did = Did(format!("token {name:?} created, until {expires_at:?}, with {}", text(&scopes)));
+    let (secret, token) = app.tokens.create(name, scopes, expires_at).await?;
+    let response = TokenResponse::new(&token, Some(secret.reveal().to_owned()));
+    Ok((StatusCode::CREATED, did, Json(response)))
+}
+
+fn text(scopes: &Scopes) -> String {
+    serde_json::to_string(scopes).unwrap_or_default()
+}
+
+pub async fn list(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+) -> Result<(Did, Json<TokensPage>), Problem> {
+    identity.may_administer()?;
+    let tokens = app.tokens.list().await?;
+    let shown = tokens.iter().map(|token| TokenResponse::new(token, None)).collect();
+    Ok((Did("tokens listed".to_owned()), Json(TokensPage { tokens: shown })))
+}
+
+pub async fn revoke(
+    State(app): State<App>,
+    identity: Identity,
+    PathToken(name): PathToken,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(StatusCode, Did, ()), Problem> {
+    identity.may_administer()?;
+    nothing(&content)?;
+    let did = Did(format!("token {name:?} revoked"));
+    app.tokens.revoke(name).await?;
+    Ok((StatusCode::NO_CONTENT, did, ()))
+}
+
+impl Identity {
+    fn may_administer(&self) -> Result<(), Problem> {
+        self.topics(Scope::Admin).map(drop)
+    }
+}
+
+impl From<TokenError> for Problem {
+    fn from(error: TokenError) -> Self {
+        let detail = error.to_string();
+        match error {
+            TokenError::Exists(_) => Self::new(StatusCode::CONFLICT, "token_exists", detail),
+            TokenError::NotFound(_) => Self::new(StatusCode::NOT_FOUND, "token_not_found", detail),
+            TokenError::Scopes(ScopesError::None | ScopesError::AdminOfTopics) => {
+                Self::field("scopes", detail)
+            }
+            TokenError::Expired(_) => Self::field("expires_at", "must be a time to come"),
+            TokenError::NoRandomness => {
+                Self { cause: Some(detail), applied: Applied::No, ..Self::internal() }
+            }
+            TokenError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Access tokens on disk.
+
+use rusqlite::params;
+
+use super::{Records, row::topic_checksum, write::Done};
+use crate::{
+    job::UnixMillis,
+    store::{StoredToken, TokenChange},
+};
+
+impl Records {
+    /// All tokens. One that is damaged is left out: its holder is refused.
+    pub fn tokens(&self) -> rusqlite::Result<Vec<StoredToken>> {
+        // In the order of the rows: the index may be damaged apart from them.
+        let sql = "SELECT name, text, checksum, used_at FROM tokens NOT INDEXED";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let (mut rows, mut tokens) = (statement.query(())?, Vec::new());
+        while let Some(row) = rows.next()? {
+            let (name, text): (String, String) = (row.get(0)?, row.get(1)?);
+            if row.get::<_, i64>(2)? != checksum(&name, &text) {
+                tracing::error!(name, "left a damaged token out");
+                continue;
+            }
+            let used_at: Option<u64> = row.get(3)?;
+            tokens.push(StoredToken { name, text, used_at: used_at.map(UnixMillis::new) });
+        }
+        Ok(tokens)
+    }
+
+    /// Changes one that may be changed so.
+    pub fn change_token(&self, change: &TokenChange) -> Done {
+        match change {
+            TokenChange::Create { name, text } => self.run(
+                "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, NULL)",
+                params![name, text, checksum(name, text)],
+            ),
+            TokenChange::Revoke { name } => self.run("DELETE FROM tokens WHERE name = ?", [name]),
+            TokenChange::Used { name, at } => {
+                self.run("UPDATE tokens SET used_at = ? WHERE name = ?", params![at.get(), name])
+            }
+        }
+    }
+}
+
+fn checksum(name: &str, text: &str) -> i64 {
+    topic_checksum(name, false, Some(text))
+}

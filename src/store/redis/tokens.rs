@@ -1,0 +1,80 @@
+//! Access tokens: one small hash beside the buckets, with a version by which servers see whether
+//! it has changed.
+
+use redis::Value;
+
+use super::{RedisStore, keys, reply::Values, scripts};
+use crate::{
+    job::UnixMillis,
+    store::{StoreError, StoreResult, StoredToken, StoredTokens, TokenChange},
+};
+
+/// Fields that one command reads.
+const PAGE: usize = 500;
+
+impl RedisStore {
+    /// See [`Store::tokens`](crate::store::Store::tokens).
+    pub async fn read_tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
+        let key = keys::tokens(&self.prefix);
+        let version = self
+            .nodes
+            .command(keys::slot(&key), redis::cmd("HGET").arg(&key).arg("version"))
+            .await?;
+        let version: Option<u64> =
+            redis::from_redis_value(version).map_err(StoreError::unreadable)?;
+        let version = version.unwrap_or_default();
+        if known == Some(version) {
+            return Ok(None);
+        }
+        // What changes while this reads gives another version, and is read again.
+        let (mut cursor, mut found, mut used) = (0_u64, Vec::new(), Vec::new());
+        loop {
+            let mut scan = redis::cmd("HSCAN");
+            scan.arg(&key).arg(cursor).arg("COUNT").arg(PAGE);
+            let answer: Value = self.nodes.command(keys::slot(&key), &scan).await?;
+            let mut answer = Values::new(answer)?;
+            cursor = answer.parsed()?;
+            let mut page = answer.inner()?;
+            while page.left() > 0 {
+                let (field, value) = (page.text()?, page.text()?);
+                match field.split_at_checked(1) {
+                    Some(("=", name)) => found.push((name.to_owned(), value)),
+                    Some(("@", name)) => used.push((name.to_owned(), value)),
+                    _ => {}
+                }
+            }
+            if cursor == 0 {
+                break;
+            }
+        }
+        // A scan may give a field twice.
+        found.sort_unstable();
+        found.dedup_by(|one, other| one.0 == other.0);
+        let tokens = found.into_iter().map(|(name, text)| {
+            let last = used.iter().find(|(of, _)| *of == name);
+            let used_at = last.and_then(|(_, at)| at.parse().ok()).map(UnixMillis::new);
+            StoredToken { name, text, used_at }
+        });
+        Ok(Some(StoredTokens { version, tokens: tokens.collect() }))
+    }
+
+    /// See [`Store::change_token`](crate::store::Store::change_token).
+    pub async fn set_token(&self, change: TokenChange) -> StoreResult<bool> {
+        let key = keys::tokens(&self.prefix);
+        let (verb, name, value) = match change {
+            TokenChange::Create { name, text } => ("create", name, text),
+            TokenChange::Revoke { name } => ("revoke", name, String::new()),
+            TokenChange::Used { name, at } => ("used", name, at.get().to_string()),
+        };
+        let eval = |_| {
+            let mut eval = redis::cmd("EVAL");
+            eval.arg(scripts::CHANGE_TOKEN).arg(1).arg(&key).arg(verb).arg(&name).arg(&value);
+            eval
+        };
+        let confirm = keys::confirm_tokens(&self.prefix);
+        let confirm = (verb != "used").then_some(confirm.as_str());
+        let done = self.nodes.script(keys::slot(&key), confirm, eval).await?;
+        let done: u64 = redis::from_redis_value(done).map_err(StoreError::unreadable)?;
+        Ok(done == 1)
+    }
+}

@@ -1,0 +1,272 @@
+//! Every route × every scope × own topic, other topic, none: as the table of docs/security.md says.
+
+use delay_queue::access::SecretToken;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::server::{Answer, Server};
+
+const TABLE: &str = include_str!("../../../docs/security.md");
+const ROUTES: &str = include_str!("../../../src/http/mod.rs");
+const SCOPES: [&str; 5] = ["put", "pop", "read", "manage", "admin"];
+
+struct Row {
+    method: Method,
+    path: &'static str,
+    scope: &'static str,
+    /// For own, other, a token without the scope, and none.
+    expected: [&'static str; 4],
+}
+
+fn rows() -> Vec<Row> {
+    let table = TABLE.lines().filter(|line| line.starts_with("| `") && line.contains(" /"));
+    let row = |line: &'static str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [route, scope, own, other, lacking, none] = cells[..] else { panic!("{line}") };
+        let (method, path) = route.trim_matches('`').split_once(' ').expect("a route");
+        let scope = scope.split('`').nth(1).unwrap_or(scope);
+        let method = method.parse().expect("a method");
+        Row { method, path, scope, expected: [own, other, lacking, none] }
+    };
+    table.map(row).collect()
+}
+
+#[test]
+fn every_route_has_a_row() {
+    let rows = rows();
+    let mut missing = Vec::new();
+    for line in ROUTES.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")) {
+        let (path, handlers) = line.split_once('"').expect("a path");
+        let documented = path.replace("{topic}", "{t}");
+        let names = ["get", "post", "put", "patch", "delete"];
+        let mut methods: Vec<String> = names
+            .iter()
+            .filter(|name| handlers.contains(&format!("{name}(")))
+            .map(|name| name.to_uppercase())
+            .collect();
+        if handlers.contains("pop_route()") {
+            methods = vec!["GET".to_owned(), "POST".to_owned()];
+        }
+        assert!(!methods.is_empty(), "{line}");
+        let lacks = |method: &String| {
+            !rows.iter().any(|row| row.path == documented && row.method.as_str() == method)
+        };
+        missing.extend(methods.into_iter().filter(lacks).map(|method| format!("{method} {path}")));
+    }
+    assert_eq!(missing, [""; 0], "routes without a row in docs/security.md");
+}
+
+struct Matrix {
+    server: Server,
+    root: String,
+    next: u32,
+}
+
+impl Matrix {
+    async fn send(&self, token: Option<&str>, method: Method, path: &str, body: Value) -> Answer {
+        let mut request = self.server.request(method, path);
+        if !body.is_null() {
+            request = request.body(body.to_string());
+        }
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        Server::send(request).await
+    }
+
+    async fn as_root(&self, method: Method, path: &str, body: Value) -> Value {
+        let answer = self.send(Some(&self.root), method, path, body).await;
+        assert!(answer.status.is_success(), "{path}: {}", answer.text);
+        serde_json::from_str(&answer.text).unwrap_or_default()
+    }
+
+    async fn token(&self, name: &str, scopes: Value) -> String {
+        let made = self.as_root(Method::POST, "/tokens", json!({"name": name, "scopes": scopes}));
+        made.await["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// A job of this topic that any route may act on: popped, and given back where it must be free.
+    async fn job(&mut self, topic: &str, act: &str) -> (String, String) {
+        self.next += 1;
+        let id = format!("job-{}", self.next);
+        self.as_root(Method::POST, "/jobs", json!({"topic": topic, "id": id, "ttr": 600})).await;
+        if !["finish", "release", "touch", "bury"].contains(&act) {
+            return (id, String::new());
+        }
+        let popped =
+            self.as_root(Method::GET, &format!("/topics/{topic}/pop?count=100"), Value::Null).await;
+        let jobs = popped["jobs"].as_array().expect("jobs");
+        let own = jobs.iter().find(|job| job["id"] == *id).expect("it is ready");
+        (id, own["reservation"].as_str().expect("a reservation").to_owned())
+    }
+
+    /// Calls a route on a job, topic or token of this topic; what became of it.
+    async fn call(&mut self, row: &Row, token: Option<&str>, topic: &str) -> String {
+        let act = row.path.rsplit('/').next().unwrap_or_default();
+        let (mut path, mut body) = (row.path.replace("{t}", topic), Value::Null);
+        let is_batch = path.starts_with("/batch/");
+        if path.contains("{id}") || (is_batch && act != "jobs") {
+            let (id, reservation) = self.job(topic, act).await;
+            path = path.replace("{id}", &id);
+            let mut job = serde_json::Map::new();
+            if !reservation.is_empty() {
+                job.insert("reservation".to_owned(), reservation.into());
+            }
+            if is_batch {
+                job.insert("id".to_owned(), id.into());
+                body = json!({"jobs": [job]});
+            } else if row.method != Method::GET {
+                body = job.into();
+            }
+        }
+        match (row.method.as_str(), row.path) {
+            ("POST", "/jobs") => body = json!({"topic": topic}),
+            ("POST", "/batch/jobs") => body = json!({"jobs": [{"topic": topic}]}),
+            ("PUT", "/topics/{t}") => body = json!({}),
+            ("PATCH", _) => body = json!({"ttr": 60}),
+            ("GET", "/topics/{t}/jobs") => path += "?state=ready",
+            ("GET", "/topics/{t}/due") => path += DUE,
+            ("POST", "/tokens") => {
+                self.next += 1;
+                body = json!({"name": format!("made-{}", self.next), "scopes": {"put": ["a"]}});
+            }
+            ("DELETE", "/tokens/{name}") => {
+                self.next += 1;
+                let name = format!("gone-{}", self.next);
+                self.token(&name, json!({"put": ["a"]})).await;
+                path = format!("/tokens/{name}");
+            }
+            _ => {}
+        }
+        let answer = self.send(token, row.method.clone(), &path, body).await;
+        if answer.status.as_u16() == 200 && is_batch {
+            return format!("{} each", answer.json()["results"][0]["status"]);
+        }
+        if answer.status.as_u16() == 200 && row.path == "/topics" {
+            self.job(topic, "").await;
+            let list =
+                self.send(token, Method::GET, "/topics?limit=1000", Value::Null).await.json();
+            let names = list["topics"].as_array().expect("topics");
+            let is_there = names.iter().any(|one| one["topic"] == *topic);
+            return if is_there { "200" } else { "left out" }.to_owned();
+        }
+        match answer.status.as_u16() {
+            401 => drop(answer.problem(401, "unauthenticated")),
+            403 => {
+                let problem = answer.problem(403, "forbidden");
+                let detail = problem["detail"].as_str().expect("text");
+                assert!(detail.contains(&format!("`{}`", row.scope)), "{detail}");
+                let challenge = answer.headers["www-authenticate"].to_str().expect("text");
+                assert!(challenge.contains(&format!("scope=\"{}\"", row.scope)), "{challenge}");
+            }
+            404 => drop(answer.problem(404, "job_not_found")),
+            _ => {}
+        }
+        answer.status.as_u16().to_string()
+    }
+}
+
+const DUE: &str = "?from=2030-01-01T00:00:00Z&until=2030-01-02T00:00:00Z&step=1h";
+
+pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
+    let everything: serde_json::Map<String, Value> =
+        SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"]))).collect();
+    // As long as there are no tokens, everyone may make the first.
+    let first = json!({"name": "root", "scopes": everything});
+    let root = server.post("/tokens", first.to_string()).await.ok(201);
+    let root = root["token"].as_str().expect("a token").to_owned();
+    let mut matrix = Matrix { server, root, next: 0 };
+    let mut tokens = Vec::new();
+    for scope in SCOPES {
+        let patterns = if scope == "admin" { "*" } else { "own.*" };
+        tokens.push((scope, matrix.token(scope, json!({scope: [patterns]})).await));
+    }
+    let wrong = SecretToken::generate().expect("randomness");
+    let mut differ = Vec::new();
+    for row in rows() {
+        let mut compare = |what: String, found: String, expected: &str| {
+            if found != expected {
+                differ.push(format!(
+                    "{} {} {what}: {found}, and not {expected}",
+                    row.method, row.path
+                ));
+            }
+        };
+        for token in [None, Some(wrong.reveal())] {
+            let found = matrix.call(&row, token, "own.a").await;
+            compare("without a token".to_owned(), found, row.expected[3]);
+        }
+        for (scope, token) in &tokens {
+            for (index, topic) in [(0, "own.a"), (1, "other")] {
+                let expected = row.expected
+                    [if *scope == row.scope || row.scope == "none" { index } else { 2 }];
+                let found = matrix.call(&row, Some(token), topic).await;
+                compare(format!("by {scope} on {topic}"), found, expected);
+            }
+        }
+    }
+    assert_eq!(differ, [""; 0], "not as docs/security.md says");
+}
+
+pub async fn an_id_of_a_topic_out_of_reach_tells_nothing_and_stays_as_it_is(server: Server) {
+    let everything: serde_json::Map<String, Value> =
+        SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"]))).collect();
+    let first = json!({"name": "root", "scopes": everything});
+    let root = server.post("/tokens", first.to_string()).await.ok(201);
+    let root = root["token"].as_str().expect("a token").to_owned();
+    let matrix = Matrix { server, root, next: 0 };
+    let put = |topic: &str, on_conflict: &str| json!({"topic": topic, "id": "x", "body": topic, "delay": "1h", "on_conflict": on_conflict});
+    matrix.as_root(Method::POST, "/jobs", put("other", "reject")).await;
+    let writer = matrix.token("writer", json!({"put": ["own.*"], "read": ["own.*"]})).await;
+    let mixed = matrix.token("mixed", json!({"put": ["own.*", "other"]})).await;
+    for on_conflict in ["reject", "keep", "replace"] {
+        let ask = |token: String| {
+            let body = put("own.a", on_conflict);
+            let matrix = &matrix;
+            async move {
+                matrix
+                    .send(Some(&token), Method::POST, "/jobs", body)
+                    .await
+                    .problem(409, "job_exists")
+            }
+        };
+        let told = ask(writer.clone()).await;
+        assert!(told["state"].is_null() && told["topic"].is_null(), "{told}");
+        assert!(!told["detail"].as_str().expect("text").contains("other"), "{told}");
+        let told = ask(mixed.clone()).await;
+        assert!(told["state"] == "delayed" && told["topic"].is_null(), "{told}");
+        let batch = json!({"jobs": [put("own.a", on_conflict)]});
+        let batch = matrix.send(Some(&writer), Method::POST, "/batch/jobs", batch).await.ok(200);
+        let told = &batch["results"][0];
+        assert!(
+            told["status"] == 409 && told["state"].is_null() && told["topic"].is_null(),
+            "{told}"
+        );
+    }
+    let told = matrix.send(Some(&matrix.root), Method::POST, "/jobs", put("own.a", "reject")).await;
+    let told = told.problem(409, "job_exists");
+    assert_eq!((&told["state"], &told["topic"]), (&json!("delayed"), &json!("other")));
+    assert_eq!(matrix.as_root(Method::GET, "/jobs/x", Value::Null).await["body"], "other");
+    // A pop of several topics needs the scope for each.
+    let popper = matrix.token("popper", json!({"pop": ["own.*"]})).await;
+    let both =
+        matrix.send(Some(&popper), Method::GET, "/topics/own.a,other/pop", Value::Null).await;
+    both.problem(403, "forbidden");
+    // A list neither shows nor leads to names that may not be read.
+    for topic in ["own.a", "own.b", "zzz", "aaa"] {
+        matrix.as_root(Method::POST, "/jobs", json!({"topic": topic})).await;
+    }
+    let (mut cursor, mut names) = (String::new(), Vec::new());
+    loop {
+        let path = format!("/topics?limit=1{cursor}");
+        let page = matrix.send(Some(&writer), Method::GET, &path, Value::Null).await.ok(200);
+        let topics = page["topics"].as_array().expect("topics").iter();
+        names.extend(topics.map(|one| one["topic"].as_str().expect("a name").to_owned()));
+        match page["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+        assert!(cursor.starts_with("&cursor=own."), "{cursor}");
+    }
+    assert_eq!(names, ["own.a", "own.b"]);
+}
