@@ -61,7 +61,7 @@ export async function start(kind, environment = {}) {
   let child = null;
 
   async function begin() {
-    const command = [process.env.DELAY_QUEUE_BIN, "--listen", `127.0.0.1:${port}`, "--store", store];
+    const command = [process.env.PROGRAM, "--listen", `127.0.0.1:${port}`, "--store", store];
     child = spawn("setpriv", ["--pdeathsig", "KILL", ...command], {
       cwd: folder, stdio: ["ignore", "ignore", "inherit"], env: { ...process.env, DELAY_QUEUE__LOG__FILTER: "error", ...environment },
     });
