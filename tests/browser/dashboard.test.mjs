@@ -68,7 +68,7 @@ for (const store of ["file", "redis"]) {
       await server.call("POST", "/topics/resting/pause");
       await visit("", async (page) => {
         await page.locator(".verdict[data-level]").waitFor();
-        assert.match(await page.locator(".verdict").innerText(), /Moving: 2 jobs are due|Behind: 2 jobs are due/);
+        assert.match(await page.locator(".verdict").innerText(), /(Moving|Behind): 1 job is due/);
         await page.getByRole("row").filter({ hasText: "waiting" }).waitFor();
         await page.getByRole("row").filter({ hasText: "resting" }).getByText("paused").waitFor();
         await button(page, "Most dead").click();
@@ -76,7 +76,7 @@ for (const store of ["file", "redis"]) {
         assert.match(await row.innerText(), /failed[\s\S]*2/);
         await page.locator(".errors").getByText("cannot f1").waitFor();
         await put({ topic: "waiting", id: "w2" });
-        await page.locator(".tile").filter({ hasText: "Due, waiting" }).getByText("3", { exact: true }).waitFor();
+        await page.locator(".tile").filter({ hasText: "Due, waiting" }).getByText("2", { exact: true }).waitFor();
         await row.getByRole("link", { name: "failed" }).click();
         await page.getByRole("heading", { level: 1, name: "failed" }).waitFor();
       });
@@ -104,10 +104,10 @@ for (const store of ["file", "redis"]) {
       await visit("#/topic/tried", async (page) => {
         await page.locator("h1").waitFor();
         await page.locator("header").getByRole("button", { name: "Put a job" }).click();
-        assert.equal(await page.getByLabel("Topic").inputValue(), "tried");
-        await page.getByLabel("Id").fill("try:1");
-        await page.getByLabel("Delay").fill("1h");
-        await page.getByLabel("Body").fill('{"it\'s": 12345678901234567890}');
+        assert.equal(await page.getByRole("dialog").getByLabel("Topic").inputValue(), "tried");
+        await page.getByRole("dialog").getByLabel("Id").fill("try:1");
+        await page.getByRole("dialog").getByLabel("Delay").fill("1h");
+        await page.getByRole("dialog").getByLabel("Body").fill('{"it\'s": 12345678901234567890}');
         const line = await page.locator(".curl code").innerText();
         await act(page, "Put").click();
         await said(page, "Put try:1: it is delayed.");
@@ -123,11 +123,11 @@ for (const store of ["file", "redis"]) {
     test("a wrong put is refused in the dialog", async () => {
       await visit("", async (page) => {
         await button(page, "Put a job").click();
-        await page.getByLabel("Topic").fill("tried");
-        await page.getByLabel("Delay").fill("5x");
+        await page.getByRole("dialog").getByLabel("Topic").fill("tried");
+        await page.getByRole("dialog").getByLabel("Delay").fill("5x");
         await act(page, "Put").click();
         await page.getByRole("dialog").getByRole("alert").getByText("`delay`").waitFor();
-        await page.getByLabel("Body").fill("{");
+        await page.getByRole("dialog").getByLabel("Body").fill("{");
         await act(page, "Put").click();
         await page.getByRole("dialog").getByRole("alert").getByText("The body is no JSON").waitFor();
         await page.keyboard.press("Escape");
@@ -157,7 +157,7 @@ for (const store of ["file", "redis"]) {
         await server.call("GET", "/topics/acted/pop");
         await page.locator("h1 .badge").getByText("reserved").waitFor();
         await button(page, "Bury").click();
-        await page.getByLabel("Error").fill("it <b>cannot</b> work");
+        await page.getByRole("dialog").getByLabel("Error").fill("it <b>cannot</b> work");
         await act(page, "Bury").click();
         await said(page, "Buried a1");
         await page.locator("pre.error").getByText("it <b>cannot</b> work").waitFor();
@@ -238,9 +238,10 @@ for (const store of ["file", "redis"]) {
         await search.fill(" needle:1 ");
         await search.press("Enter");
         await page.getByRole("heading", { name: /needle:1/ }).waitFor();
-        assert.equal(await page.locator("pre.body").innerText(), '{\n  "a": [\n    1,\n    {\n      "b": null\n    }\n  ],\n  "e": []\n}');
+        const text = () => page.locator("pre.body .block").textContent();
+        assert.equal(await text(), '{\n  "a": [\n    1,\n    {\n      "b": null\n    }\n  ],\n  "e": []\n}');
         await button(page, "As it was put").click();
-        assert.equal(await page.locator("pre.body").innerText(), '{"a":[1,{"b":null}],"e":[]}');
+        assert.equal(await text(), '{"a":[1,{"b":null}],"e":[]}');
         await page.locator(".facts").getByText("2 m, 10 m").waitFor();
         for (const [text, answer] of [["nothing", "No job has the id nothing"], ["a b/../<i>", "This is no job id"]]) {
           await search.fill(text);
@@ -251,7 +252,7 @@ for (const store of ["file", "redis"]) {
     });
 
     test("hostile names, bodies and errors are shown as text", async () => {
-      const evil = '<script>window.pwned=1</script><img src=x onerror="window.pwned=1">';
+      const evil = '<script>window.pwned=1</script><img src=x onerror=window.pwned=1>';
       for (const topic of ["__proto__", "constructor", "-rf", "t".repeat(128)]) await put({ topic, id: `of:${topic.slice(0, 20)}`, body: { [evil]: evil } });
       await server.call("GET", "/topics/__proto__/pop");
       await server.call("POST", "/jobs/of:__proto__/bury", { error: evil });

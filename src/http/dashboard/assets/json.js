@@ -59,8 +59,9 @@ export function pretty(text, limit) {
     size += line.length + 1;
     line = "  ".repeat(Math.min(level, DEEPEST));
   };
+  const cut = () => ({ lines: [...lines, line.slice(0, Math.max(0, limit - size))], more: true });
   for (let at = 0; at < text.length; at += 1) {
-    if (size + line.length > limit) return { lines: [...lines, line.slice(0, limit)], more: true };
+    if (size + line.length > limit) return cut();
     const c = text[at];
     if (c === '"') {
       const end = endOfString(text, at);
@@ -90,5 +91,5 @@ export function pretty(text, limit) {
       line += c;
     }
   }
-  return { lines: [...lines, line], more: false };
+  return size + line.length > limit ? cut() : { lines: [...lines, line], more: false };
 }

@@ -4,7 +4,7 @@ import { chart } from "./chart.js";
 import { coming } from "./coming.js";
 import { h, setText } from "./dom.js";
 import { errors } from "./errors.js";
-import { brief, count, rate, span } from "./format.js";
+import { brief, count, rate, seconds } from "./format.js";
 import { trouble } from "./trouble.js";
 import { verdict } from "./verdict.js";
 
@@ -30,19 +30,19 @@ function perSecond(name) {
 }
 
 const TILES = [
-  ["Due, waiting", (o) => count(o.jobs.ready), (o) => (o.oldest_ready_age_ms === null ? "none waits" : `oldest for ${span(o.oldest_ready_age_ms)}`)],
+  ["Due, waiting", (o) => count(o.due_not_delivered), (o) => (o.oldest_ready_age === null ? "none waits" : `oldest for ${seconds(o.oldest_ready_age)}`)],
   ["Delayed", (o) => count(o.jobs.delayed), (o) => `in ${count(o.topics)} topics`],
   ["Reserved", (o) => count(o.jobs.reserved), () => "held by consumers"],
   ["Dead", (o) => count(o.jobs.dead), () => "kept for inspection"],
   ["Put", () => `${rate(perSecond("put"))}/s`, (o) => `${brief(o.since_start.put)} since start`],
   ["Popped", () => `${rate(perSecond("popped"))}/s`, (o) => `${brief(o.since_start.popped)} since start`],
   ["Finished", () => `${rate(perSecond("finished"))}/s`, (o) => `${brief(o.since_start.finished)} since start`],
-  ["Lateness, p99", (o) => span(latest(o)?.p99_ms), (o) => `p50 ${span(latest(o)?.p50_ms)}, in the last minute`],
-  ["Servers", (o) => count(o.servers), (o) => `this one: ${o.version}`],
-  ["Store", (o) => o.store.kind, (o) => (o.store.status === "ok" ? "fit" : o.store.status)],
+  ["Lateness, p99", (o) => seconds(latest(o)?.p99), (o) => `p50 ${seconds(latest(o)?.p50)}, in the last minute`],
+  ["Servers", (o) => count(Math.max(o.servers, 1)), (o) => `this one: ${o.version}`],
+  ["Store", (o) => o.store.status, (o) => o.store.reasons.join(", ") || (o.servers === 0 ? "embedded" : "Redis")],
 ];
 
-const latest = (overview) => overview.lateness.minutes.filter((minute) => minute.pops > 0).at(-1);
+const latest = (overview) => overview.lateness.filter((minute) => minute.popped > 0).at(-1);
 
 function tiles() {
   const cells = TILES.map(([label]) => h("div", { class: "tile" }, h("dt", {}, label), h("dd", { class: "figure" }), h("dd", { class: "muted" })));
@@ -61,10 +61,10 @@ function lateness() {
   const plot = chart({
     title: "Lateness of this server's pops over the last hour",
     series: [
-      { label: "p99", color: "warn", kind: "area", show: span },
-      { label: "p50", color: "accent", kind: "line", show: span },
+      { label: "p99", color: "warn", kind: "area", show: seconds },
+      { label: "p50", color: "accent", kind: "line", show: seconds },
     ],
-    axis: span,
+    axis: seconds,
   });
   const node = h("section", { class: "panel", "aria-labelledby": "lateness" },
     h("div", { class: "row" }, h("h2", { id: "lateness" }, "Lateness, last hour"),
@@ -72,12 +72,12 @@ function lateness() {
     plot.node);
   return {
     node,
-    tick({ lateness: { minutes } }) {
+    tick({ lateness: minutes }) {
       const times = minutes.map(({ at }) => new Date(at) / 1000);
-      const pops = minutes.reduce((sum, minute) => sum + minute.pops, 0);
-      const worst = Math.max(0, ...minutes.map((minute) => minute.p99_ms ?? 0));
-      const words = pops === 0 ? "This server has popped nothing in the last hour." : `From due to popped: p99 at most ${span(worst)}, over ${count(pops)} pops of this server.`;
-      plot.set([times, minutes.map((minute) => minute.p99_ms), minutes.map((minute) => minute.p50_ms)], words);
+      const pops = minutes.reduce((sum, minute) => sum + minute.popped, 0);
+      const worst = Math.max(0, ...minutes.map((minute) => minute.p99 ?? 0));
+      const words = pops === 0 ? "This server has popped nothing in the last hour." : `From due to popped: p99 at most ${seconds(worst)}, over ${count(pops)} pops of this server.`;
+      plot.set([times, minutes.map((minute) => minute.p99), minutes.map((minute) => minute.p50)], words);
     },
     close: plot.close,
   };

@@ -3,7 +3,7 @@
 
 import { spark } from "./chart.js";
 import { choice, h, keyed, setText } from "./dom.js";
-import { away, count, span, topicLink } from "./format.js";
+import { away, count, seconds, topicLink } from "./format.js";
 
 /** Polls of a sparkline: two minutes. */
 const POLLS = 60;
@@ -53,8 +53,8 @@ export function trouble() {
   function update(row, topic) {
     const [, oldest, due, , delayed, reserved, dead, next] = row.children;
     row.paused.hidden = !topic.paused;
-    setText(oldest, span(topic.oldest_ready_age_ms));
-    oldest.classList.toggle("late", !topic.paused && topic.oldest_ready_age_ms > 10_000);
+    setText(oldest, seconds(topic.oldest_ready_age));
+    oldest.classList.toggle("late", !topic.paused && topic.oldest_ready_age > 10);
     setText(due, count(topic.ready));
     setText(delayed, count(topic.delayed));
     setText(reserved, count(topic.reserved));

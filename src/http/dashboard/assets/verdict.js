@@ -1,25 +1,36 @@
 // Is it moving? One sentence that says so, or what is wrong, before any figure.
 
 import { h, setText } from "./dom.js";
-import { count, rate, span } from "./format.js";
+import { count, rate, seconds } from "./format.js";
 
-/** A due job that waits longer than this is a sign that consumers do not keep up. */
-const LATE = 10_000;
+/** A due job that waits longer than this, in seconds, is a sign that consumers do not keep up. */
+const LATE = 10;
 /** Waiting longer than this while nothing is popped is standing still. */
-const STUCK = 60_000;
+const STUCK = 60;
 
 /** `{ level, text }` of an overview, at so many pops a second of the server that was asked. */
-export function judge({ jobs, oldest_ready_age_ms: oldest, store, servers }, popped) {
+export function judge(overview, popped) {
+  const { status, reasons } = overview.store;
+  if (status === "unavailable") return { level: "bad", text: `The store is not available: ${reasons.join(", ")}.` };
+  const { level, text } = movement(overview, popped);
+  if (status === "ok") return { level, text };
+  return { level: level === "bad" ? level : "warn", text: `The store is ${status}: ${reasons.join(", ")}. ${text}` };
+}
+
+const jobsAreDue = (n) => `${count(n)} ${n === 1 ? "job is" : "jobs are"} due`;
+
+function movement({ jobs, due_not_delivered: due, oldest_ready_age: oldest, servers }, popped) {
   const here = servers > 1 ? " through this server" : "";
-  if (store.status !== "ok") return { level: "bad", text: `The store is not fit: ${store.status}` };
-  if (jobs.ready === 0) return { level: "ok", text: "All quiet: no due job waits." };
-  if (oldest === null) return { level: "ok", text: `${count(jobs.ready)} due jobs wait, all in paused topics.` };
+  if (due === 0) {
+    const paused = jobs.ready ? ` ${count(jobs.ready)} wait in paused topics.` : "";
+    return { level: "ok", text: `All quiet: no due job waits for a consumer.${paused}` };
+  }
   if (oldest > STUCK && popped === 0) {
-    return { level: "bad", text: `Not moving: ${count(jobs.ready)} jobs are due, the oldest for ${span(oldest)}, and none is popped${here}.` };
+    return { level: "bad", text: `Not moving: ${jobsAreDue(due)}, the oldest for ${seconds(oldest)}, and none is popped${here}.` };
   }
   const speed = popped === null ? "" : `, ${rate(popped)} a second are popped${here}`;
-  if (oldest > LATE) return { level: "warn", text: `Behind: ${count(jobs.ready)} jobs are due, the oldest for ${span(oldest)}${speed}.` };
-  return { level: "ok", text: `Moving: ${count(jobs.ready)} jobs are due, the oldest for ${span(oldest)}${speed}.` };
+  if (oldest > LATE) return { level: "warn", text: `Behind: ${jobsAreDue(due)}, the oldest for ${seconds(oldest)}${speed}.` };
+  return { level: "ok", text: `Moving: ${jobsAreDue(due)}, the oldest for ${seconds(oldest)}${speed}.` };
 }
 
 const WORDS = { ok: "OK", warn: "Look", bad: "Act" };
