@@ -15,12 +15,12 @@ const load = traffic(call, () => done);
 
 const browser = await launch(chromium);
 for (const theme of ["light", "dark"]) {
-  await take(`overview-${theme}`, { theme, width: 1440, height: 1180 }, "#/", 14_000);
+  await take(`overview-${theme}`, { theme, width: 1440, height: 1180 }, "#/", 9000);
   await take(`topic-${theme}`, { theme, width: 1440, height: 1000 }, "#/topic/payments.callback", 3000, "[data-value=dead]");
   await take(`job-${theme}`, { theme, width: 1440, height: 900 }, "#/job/callback:7741", 2000);
 }
-await take("phone", { theme: "light", width: 360, height: 780 }, "#/", 14_000);
-await take("wide", { theme: "light", width: 1920, height: 1080 }, "#/", 14_000);
+await take("phone", { theme: "light", width: 360, height: 780 }, "#/", 9000);
+await take("wide", { theme: "light", width: 1920, height: 1080 }, "#/", 9000);
 await browser.close();
 done = true;
 await load;

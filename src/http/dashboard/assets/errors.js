@@ -6,11 +6,14 @@ import { jobLink, start } from "./format.js";
 
 const TOPICS = 5;
 const JOBS = 20;
+/** Asked again after so many milliseconds, and sooner if other numbers of jobs are dead. */
 const PERIOD = 30_000;
+const PERIOD_OF_CHANGES = 4000;
 
 /** The panel. */
 export function errors() {
   let asked = 0;
+  let seen = null;
   const list = h("ul", { class: "errors" });
   const note = h("p", { class: "muted" }, "Asking …");
   const node = h("section", { class: "panel", "aria-labelledby": "errors" }, h("h2", { id: "errors" }, "Errors of dead jobs"), note, list);
@@ -43,8 +46,10 @@ export function errors() {
 
   return {
     node,
-    tick({ most_dead: dead }) {
-      if (Date.now() - asked < PERIOD) return;
+    tick({ most_dead: dead, jobs }) {
+      const since = Date.now() - asked;
+      if (since < PERIOD_OF_CHANGES || (since < PERIOD && jobs.dead === seen)) return;
+      seen = jobs.dead;
       refresh(dead.filter((topic) => topic.dead > 0).slice(0, TOPICS))
         .catch((error) => setText(note, `Not known: ${error.message}`));
     },
