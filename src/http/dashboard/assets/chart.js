@@ -11,9 +11,10 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 /**
  * A chart over time. `series` are `{ label, color, kind: "bars" | "line" | "area", show }`, where
  * `color` names a design token and `show` writes a value. `set` takes the times, in seconds, with
- * one list of values a series, and the whole in words. `days` tells whether a time needs its day.
+ * one list of values a series, and the whole in words. `days` tells whether a time needs its day;
+ * `past` shows as many seconds up to now, also where nothing is known.
  */
-export function chart({ title, series, axis = brief, days = () => false }) {
+export function chart({ title, series, axis = brief, days = () => false, past = null }) {
   const place = h("div", { class: "plot", role: "img" });
   const readout = h("figcaption", { class: "muted" });
   const figure = h("figure", { class: "chart" }, place, readout);
@@ -28,7 +29,7 @@ export function chart({ title, series, axis = brief, days = () => false }) {
       height: HEIGHT,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-      scales: { x: { time: true }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      scales: { x: { time: true, ...(past ? { range: () => [Date.now() / 1000 - past, Date.now() / 1000] } : {}) }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
         { ...ticks, size: 26, grid: { show: false }, values: (_, splits) => labels(splits) },
         { ...ticks, size: 56, values: (_, splits) => splits.map(axis) },

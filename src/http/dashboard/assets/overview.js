@@ -65,6 +65,7 @@ function lateness() {
       { label: "p50", color: "accent", kind: "line", show: seconds },
     ],
     axis: seconds,
+    past: 3600,
   });
   const node = h("section", { class: "panel", "aria-labelledby": "lateness" },
     h("div", { class: "row" }, h("h2", { id: "lateness" }, "Lateness, last hour"),
