@@ -15,7 +15,7 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
  * `past` shows as many seconds up to now, also where nothing is known.
  */
 export function chart({ title, series, axis = brief, days = () => false, past = null }) {
-  const place = h("div", { class: "plot", role: "img" });
+  const place = h("div", { class: "plot", role: "img", "aria-label": title });
   const readout = h("figcaption", { class: "muted" });
   const figure = h("figure", { class: "chart" }, place, readout);
   let plot = null;
