@@ -15,7 +15,7 @@ pub use self::{
     access::TextList,
     limits::Limits,
     listen::{Listen, SocketMode},
-    store::{StoreSettings, StoreUrl},
+    store::StoreSettings,
     tls::{TlsFiles, TlsSettings},
 };
 

@@ -7,7 +7,11 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::{SettingsError, refused};
 use crate::{
     job::{Buckets, Millis},
-    store::redis::{Ack, Login, RedisOptions, RedisUrl, Secret, TlsFiles},
+    store::{
+        Location,
+        file::Directory,
+        redis::{Ack, Login, RedisOptions, RedisUrl, Secret, TlsFiles},
+    },
 };
 
 /// `[store]`
@@ -33,15 +37,6 @@ pub struct StoreSettings {
     pub key_file: Option<PathBuf>,
 }
 
-/// Which store the settings name.
-#[derive(Debug, Clone)]
-pub enum StoreUrl {
-    /// `file:<directory>`
-    File(PathBuf),
-    /// `redis…://…`, with everything that goes with it.
-    Redis(Box<RedisOptions>),
-}
-
 impl StoreSettings {
     /// The number of buckets, if it is set.
     ///
@@ -57,7 +52,7 @@ impl StoreSettings {
     ///
     /// # Errors
     /// A URL of no kind that there is; settings that do not go together.
-    pub fn location(&self) -> Result<StoreUrl, SettingsError> {
+    pub fn location(&self) -> Result<Box<dyn Location>, SettingsError> {
         let text = self.url.0.as_str();
         if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
             if let Some(ack @ (Ack::Replica | Ack::Memory)) = self.ack {
@@ -66,7 +61,7 @@ impl StoreSettings {
                 return Err(refused("store.ack", allowed, format!("{:?}", ack.name())));
             }
             let path = path.strip_prefix("//").unwrap_or(path);
-            return Ok(StoreUrl::File(PathBuf::from(path)));
+            return Ok(Box::new(Directory(PathBuf::from(path))));
         }
         let url: RedisUrl =
             text.parse().map_err(|allowed| refused("store.url", allowed, scheme(text)))?;
@@ -101,7 +96,7 @@ impl StoreSettings {
             let allowed = "must begin with rediss to use store.ca_file or store.cert_file";
             return Err(refused("store.url", allowed, scheme(text)));
         }
-        Ok(StoreUrl::Redis(Box::new(RedisOptions {
+        Ok(Box::new(RedisOptions {
             login,
             sentinel_login,
             tls,
@@ -109,7 +104,7 @@ impl StoreSettings {
             accept_data_loss: self.accept_data_loss,
             connect_timeout: self.connect_timeout.into(),
             ..RedisOptions::new(url, &self.prefix)
-        })))
+        }))
     }
 }
 

@@ -49,7 +49,8 @@ use self::{
 use crate::{
     job::{Change, Defaults, IdMaker, Job, JobId, Refusal, State, Topic, UnixMillis},
     store::{
-        Bury, Claim, Release, Reply, Store, StoreError, StoreResult, Target, Touch, Transitioned,
+        Bury, Claim, Release, Reply, SharedStore, Store, StoreError, StoreResult, Target, Touch,
+        Transitioned,
     },
 };
 
@@ -167,7 +168,7 @@ impl Queue {
             pause: self.settings.poll_interval,
         };
         self.timers.spawn(follow.run(self.stopping.clone()));
-        if let Some(heard) = self.store.subscribe() {
+        if let Some(heard) = self.store.shared().and_then(SharedStore::subscribe) {
             let listen = HintListener {
                 heard,
                 store: Arc::clone(&self.store),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Queue;
-use crate::store::{ClockJumps, StoreError, StoreResult};
+use crate::store::{Condition, StoreError, StoreResult};
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -34,11 +34,8 @@ impl Queue {
         if away.len() == self.timer.buckets() {
             return Err(StoreError::away("no bucket is within reach"));
         }
-        Ok(Readiness {
-            away,
-            store_full: self.is_full(),
-            clock_jumped: self.clock_jumps().unsteady,
-        })
+        let Condition { is_full, clock_jumps, .. } = self.condition();
+        Ok(Readiness { away, store_full: is_full, clock_jumped: clock_jumps.unsteady })
     }
 
     /// Numbers of buckets that are out of reach, as far as their timers know.
@@ -51,18 +48,8 @@ impl Queue {
         self.timer.buckets()
     }
 
-    /// How the store's clock behaved; see [`crate::store::Store`].
-    pub fn clock_jumps(&self) -> ClockJumps {
-        self.store.clock_jumps()
-    }
-
-    /// Whether the store has no room for more jobs.
-    pub fn is_full(&self) -> bool {
-        self.store.is_full()
-    }
-
-    /// How often a bucket was found to have lost its jobs; see [`crate::store::Store`].
-    pub fn data_losses(&self) -> u64 {
-        self.store.data_losses()
+    /// What this process has noticed about the store.
+    pub fn condition(&self) -> Condition {
+        self.store.condition()
     }
 }

@@ -101,7 +101,10 @@ async fn take(store: &dyn Store) -> StoreResult<Survey> {
     match refused {
         Some(error) if survey.unavailable.len() == usize::from(store.buckets().get()) => Err(error),
         _ => {
-            survey.servers = store.servers().await.ok();
+            survey.servers = match store.shared() {
+                Some(shared) => shared.live_servers().await.ok(),
+                None => Some(0),
+            };
             Ok(survey)
         }
     }

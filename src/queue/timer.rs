@@ -150,7 +150,7 @@ impl Timer {
     fn wants_deadlines(&self, deadlines: &mut Deadlines, buckets: &[Bucket]) -> bool {
         let (mut wants, doubts) = (false, self.handle.doubts());
         for &bucket in buckets {
-            let is_alone = self.store.is_alone(self.store.representative(bucket));
+            let is_alone = self.store.shared().is_some_and(|shared| shared.is_alone(bucket));
             wants |= deadlines.known[bucket.index()].wants_deadline(is_alone, doubts);
         }
         wants

@@ -80,7 +80,7 @@ impl Refresher {
                     () = tokio::time::sleep(self.pause) => {}
                     () = stop.cancelled() => return,
                 }
-                if !self.store.is_alone(self.store.representative(Bucket::FIRST)) {
+                if !self.store.shared().is_some_and(|shared| shared.is_alone(Bucket::FIRST)) {
                     break;
                 }
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::listener::Listener;
 use crate::{
-    config::{Settings, SettingsError, StoreUrl},
+    config::{Settings, SettingsError},
     job::State,
     queue::Queue,
     store::TopicPage,
@@ -23,10 +23,8 @@ pub async fn greet(
     queue: &Queue,
     has_tokens: bool,
 ) -> Result<(), SettingsError> {
-    let (store, ack) = match settings.store.location()? {
-        StoreUrl::File(dir) => (format!("file:{}", dir.display()), "fsync"),
-        StoreUrl::Redis(redis) => (redis.url.to_string(), redis.ack.name()),
-    };
+    let location = settings.store.location()?;
+    let (store, ack) = (location.name(), location.ack());
     let jobs = tokio::time::timeout(COUNT_TIMEOUT, count(queue)).await.ok().flatten();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -36,11 +36,11 @@ pub(crate) use self::{
 use self::tls::Tls;
 use crate::{
     access::{self, Access, Exposure, Tokens},
-    config::{Listen, ServerSettings, Settings, SettingsError, StoreUrl},
+    config::{Listen, ServerSettings, Settings, SettingsError},
     http::{Admission, App, Offer, Origins, router},
     job::Defaults,
     queue::{Queue, QueueSettings},
-    store::{Clock, OpenError, Options, Store, StoreError, file::FileStore, redis::RedisStore},
+    store::{Clock, OpenError, Options, Store, StoreError},
 };
 
 /// Why the server could not start.
@@ -177,18 +177,7 @@ async fn follow_files(tls: Option<&Tls>) -> Infallible {
 /// Opens the store that the settings name.
 pub(crate) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
     let options = Options { buckets: settings.store.buckets()?, clock: Clock::Own };
-    Ok(match settings.store.location()? {
-        StoreUrl::File(dir) => {
-            // Reading a large store takes a while, and it is all disk and memory.
-            let opened = tokio::task::spawn_blocking(move || FileStore::open(&dir, options)).await;
-            let opened = opened.map_err(|panic| OpenError::Engine {
-                what: "the file store".to_owned(),
-                cause: panic.to_string(),
-            })?;
-            Arc::new(opened?)
-        }
-        StoreUrl::Redis(redis) => Arc::new(RedisStore::open(*redis, options).await?),
-    })
+    Ok(settings.store.location()?.open(options).await?)
 }
 
 fn queue_settings(settings: &Settings) -> QueueSettings {

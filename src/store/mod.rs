@@ -7,7 +7,7 @@
 //! says whether it was applied. Sending a transition twice is harmless or refused.
 //!
 //! Buckets are how jobs are divided, not how calls are: a call takes the batches of several buckets
-//! ([`Parts`]), best of those on one server ([`Store::representative`]), and each of them has its
+//! ([`Parts`]), best of those on one server ([`SharedStore::representative`]), and each of them has its
 //! own outcome. An error in one bucket leaves the others alone.
 //!
 //! A caller may be limited to some topics ([`Guarded`]): a job of another one is refused with
@@ -19,11 +19,15 @@ pub mod file;
 pub mod redis;
 
 mod clock;
+mod condition;
 mod error;
 mod hint;
 mod layout;
+mod location;
 mod replies;
+mod report;
 mod requests;
+mod shared;
 mod steady;
 mod tokens;
 mod topics;
@@ -36,11 +40,15 @@ use crate::job::{
 };
 
 pub use clock::{Clock, Now};
+pub use condition::Condition;
 pub use error::{Applied, OpenError, StoreError};
 pub use hint::{Hint, Subscription};
 pub use layout::Layout;
+pub use location::Location;
 pub use replies::{Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Transitioned};
+pub use report::Report;
 pub use requests::{Bury, Claim, Guarded, PopRequest, Release, Target, Touch};
+pub use shared::SharedStore;
 pub use steady::ClockJumps;
 pub use tokens::{StoredToken, StoredTokens, TokenChange};
 pub use topics::{
@@ -75,9 +83,7 @@ pub trait Store: Send + Sync + 'static {
     fn buckets(&self) -> Buckets;
 
     /// How many jobs one call should have at most; more hold up others for too long.
-    fn batch_limit(&self) -> usize {
-        MAX_BATCH
-    }
+    fn batch_limit(&self) -> usize;
 
     /// absent → delayed or ready. A living id is refused with `Exists`, or kept or replaced, as the
     /// job asks, if the living job has the same topic; a reserved job is never replaced (`Reserved`). A due time beyond ten years from
@@ -147,12 +153,6 @@ pub trait Store: Send + Sync + 'static {
     /// deadline is.
     async fn peek(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
 
-    /// Whether, as far as hints tell, only this process works on the bucket: then it knows all
-    /// deadlines and settings itself. False where asking the store costs nothing.
-    fn is_alone(&self, _bucket: Bucket) -> bool {
-        false
-    }
-
     /// Reads one job.
     async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>>;
 
@@ -214,49 +214,11 @@ pub trait Store: Send + Sync + 'static {
     /// Is the store reachable and fit to take writes?
     async fn check(&self) -> StoreResult<()>;
 
-    /// Whether there is no room for more jobs, as far as this process knows: puts are refused, and
-    /// what frees room goes on.
-    fn is_full(&self) -> bool {
-        false
-    }
+    /// What this process has noticed about the store so far; costs no call.
+    fn condition(&self) -> Condition;
 
-    /// How often this process has noticed that a bucket had lost its jobs, because the store was
-    /// emptied or replaced behind its back.
-    fn data_losses(&self) -> u64 {
-        0
-    }
-
-    /// How the store's clock behaved in this process's time.
-    fn clock_jumps(&self) -> ClockJumps {
-        ClockJumps::default()
-    }
-
-    /// Rows and pages of the store that cannot be read, and do not even tell which jobs they had.
-    fn unreadable(&self) -> u64 {
-        0
-    }
-
-    /// What other servers on this store tell. Once; none if there can be no other.
-    fn subscribe(&self) -> Option<Subscription> {
-        None
-    }
-
-    /// Tells the other servers, if there are any; may be lost.
-    fn publish(&self, hint: Hint) {
-        drop(hint);
-    }
-
-    /// The first bucket on the same server as this one, so that both are away or none, and calls for
-    /// them may go together. It may become another one when buckets move.
-    fn representative(&self, bucket: Bucket) -> Bucket {
-        let _ = bucket;
-        Bucket::FIRST
-    }
-
-    /// How many servers are at work on this store, this process included if it is one.
-    async fn servers(&self) -> StoreResult<u64> {
-        Ok(0)
-    }
+    /// The part that only a store shared by several servers has.
+    fn shared(&self) -> Option<&dyn SharedStore>;
 
     /// Ends the store's own tasks; what was acknowledged is safe without it.
     async fn close(&self);

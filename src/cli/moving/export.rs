@@ -20,7 +20,7 @@ use super::{
     tally::Tally,
 };
 use crate::{
-    config::{Settings, StoreUrl},
+    config::Settings,
     job::{Bucket, State, Topic, TopicSettings},
     store::{Damaged, JobRange, MAX_BATCH, Store},
 };
@@ -65,13 +65,13 @@ pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
 
 /// The store as the head names it: no user, no password. One that is not there is not made.
 fn store_name(settings: &Settings) -> StoreResult<String> {
-    match settings.store.location()? {
-        StoreUrl::File(dir) if !dir.join("jobs.db").exists() => {
+    let location = settings.store.location()?;
+    match location.directory() {
+        Some(dir) if !dir.join("jobs.db").exists() => {
             let dir = dir.display();
             Err(format!("failed to export: there is no store in {dir} (store.url)").into())
         }
-        StoreUrl::File(dir) => Ok(format!("file:{}", dir.canonicalize()?.display())),
-        StoreUrl::Redis(redis) => Ok(format!("{} {}", redis.url, redis.prefix)),
+        _ => Ok(location.identity()?),
     }
 }
 

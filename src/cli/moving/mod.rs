@@ -67,7 +67,8 @@ fn is_standard(file: &Path) -> bool {
 
 /// Jobs that move meanwhile would be missed or doubled. A file store has a lock for this.
 async fn refuse_if_in_use(store: &dyn Store) -> Result<(), Box<dyn Error>> {
-    match store.servers().await? {
+    let Some(shared) = store.shared() else { return Ok(()) };
+    match shared.live_servers().await? {
         0 => Ok(()),
         1 => Err("a server is at work on this store: stop it first".into()),
         servers => {

@@ -4,7 +4,7 @@ use std::{error::Error, ffi::OsString, fs, path::PathBuf, sync::Arc};
 
 use super::{Export, is_standard};
 use crate::{
-    config::{Settings, StoreUrl},
+    config::Settings,
     server::{StartError, open_store},
     store::{
         Clock, OpenError, Options, Store,
@@ -34,7 +34,7 @@ pub async fn open(
     settings: &Settings,
 ) -> StoreResult<(Arc<dyn Store>, Option<Salvage>)> {
     let opened = match open_store(settings).await {
-        Ok(store) if store.unreadable() == 0 => return Ok((store, None)),
+        Ok(store) if store.condition().unreadable == 0 => return Ok((store, None)),
         opened => opened,
     };
     if let Err(error) = opened.as_ref().map(drop)
@@ -43,7 +43,7 @@ pub async fn open(
         return Err(error.to_string().into());
     }
     if let Ok(store) = opened {
-        let count = store.unreadable();
+        let count = store.condition().unreadable;
         store.close().await;
         if !arguments.skip_damaged {
             return Err(format!(
@@ -53,20 +53,18 @@ pub async fn open(
             .into());
         }
     }
-    match settings.store.location()? {
-        StoreUrl::File(dir) => {
-            let copy = beside(arguments);
-            if copy.exists() {
-                fs::remove_dir_all(&copy)?; // an interrupted one
-            }
-            let buckets = settings.store.buckets()?;
-            let options = || Options { buckets, clock: Clock::Own };
-            let found = salvage_into(&dir, &copy, &options())?;
-            let store = FileStore::open(&copy, options())?;
-            Ok((Arc::new(store), Some(Salvage { found, dir: copy })))
-        }
-        StoreUrl::Redis(_) => Err("only a file store can be damaged as a whole".into()),
+    let location = settings.store.location()?;
+    let Some(dir) = location.directory() else {
+        return Err("only a file store can be damaged as a whole".into());
+    };
+    let copy = beside(arguments);
+    if copy.exists() {
+        fs::remove_dir_all(&copy)?; // an interrupted one
     }
+    let options = Options { buckets: settings.store.buckets()?, clock: Clock::Own };
+    let found = salvage_into(dir, &copy, &options)?;
+    let store = FileStore::open(&copy, options)?;
+    Ok((Arc::new(store), Some(Salvage { found, dir: copy })))
 }
 
 /// Where there is room for the export, there should be room for the copy.

@@ -6,9 +6,11 @@
 mod ballast;
 mod commit;
 mod directory;
+mod doctor;
 mod health;
 mod index;
 mod loading;
+mod location;
 mod lock;
 mod machine;
 mod pages;
@@ -35,7 +37,10 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use rusqlite::ErrorCode;
 
-pub use self::repair::{Repaired, Salvaged, repair, salvage_into};
+pub use self::{
+    location::Directory,
+    repair::{Repaired, Salvaged, repair, salvage_into},
+};
 
 use self::{
     health::Need,
@@ -48,10 +53,10 @@ use self::{
     writer::{Writer, WriterState},
 };
 use super::{
-    Bury, Claim, ClaimPage, ClockJumps, JobPage, JobRange, Now, OpenError, Options, Parts, Peek,
-    Placed, PopRequest, Popped, Promoted, Release, Reply, Steps, Store, StoreError, StoreResult,
-    StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek, Touch, Transitioned,
-    steady::ClockWatch,
+    Bury, Claim, ClaimPage, Condition, JobPage, JobRange, MAX_BATCH, Now, OpenError, Options,
+    Parts, Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store,
+    StoreError, StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek,
+    Touch, Transitioned, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, SettingsNews, State, Topic, TopicDefaults,
@@ -178,6 +183,10 @@ impl FileStore {
 impl Store for FileStore {
     fn buckets(&self) -> Buckets {
         self.buckets
+    }
+
+    fn batch_limit(&self) -> usize {
+        MAX_BATCH
     }
 
     async fn put(&self, parts: Parts<Vec<NewJob>>) -> StoreResults<Vec<Reply<Placed>>> {
@@ -422,21 +431,19 @@ impl Store for FileStore {
         self.writer.health.refusal(Need::Writing).map_or(Ok(()), Err)
     }
 
-    fn is_full(&self) -> bool {
-        self.writer.health.is_full()
+    fn condition(&self) -> Condition {
+        let health = &self.writer.health;
+        Condition {
+            is_full: health.is_full(),
+            // All buckets lay in the same file.
+            data_losses: if health.is_replaced() { self.buckets.get().into() } else { 0 },
+            clock_jumps: self.watch.jumps(),
+            unreadable: self.unreadable,
+        }
     }
 
-    fn data_losses(&self) -> u64 {
-        // All of them lay in the same file.
-        if self.writer.health.is_replaced() { self.buckets.get().into() } else { 0 }
-    }
-
-    fn clock_jumps(&self) -> ClockJumps {
-        self.watch.jumps()
-    }
-
-    fn unreadable(&self) -> u64 {
-        self.unreadable
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        None
     }
 
     async fn close(&self) {

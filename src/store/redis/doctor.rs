@@ -2,6 +2,7 @@
 //! nothing unless it is told to mend jobs, and makes no store where there is none.
 
 mod contents;
+mod report;
 
 use std::{
     mem,
@@ -34,6 +35,8 @@ const TOPICS: usize = 1_000;
 const CLOCK_MILLIS: f64 = 1_000.0;
 /// Deadlines that have come so long ago should have been promoted.
 const OVERDUE_MILLIS: f64 = 5_000.0;
+
+pub use self::report::report;
 
 /// What was found.
 #[derive(Debug, Default)]

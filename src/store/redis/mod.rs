@@ -9,6 +9,7 @@ mod codec;
 mod doctor;
 mod hints;
 mod keys;
+mod location;
 mod options;
 mod pop;
 mod preflight;
@@ -17,6 +18,7 @@ mod reschedule;
 mod restore;
 mod scripts;
 mod settings;
+mod shared;
 mod timers;
 mod tokens;
 mod topics;
@@ -41,10 +43,10 @@ use self::{
     topology::{Nodes, Opened},
 };
 use super::{
-    Applied, Bury, Claim, ClaimPage, Clock, ClockJumps, Hint, JobPage, JobRange, OpenError,
-    Options, Parts, Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, Steps, Store,
-    StoreError, StoreResult, StoreResults, StoredTokens, Subscription, Target, TokenChange,
-    TopicPage, TopicPeek, Touch, Transitioned, steady::ClockWatch,
+    Applied, Bury, Claim, ClaimPage, Clock, Condition, JobPage, JobRange, OpenError, Options,
+    Parts, Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store,
+    StoreError, StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek,
+    Touch, Transitioned, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, SettingsNews, State, Topic,
@@ -52,7 +54,6 @@ use crate::job::{
 };
 
 pub use codec::{Record, record, record_rest};
-pub use doctor::{Examined, Server, examine, spread};
 pub use options::{Ack, Login, RedisOptions, TlsFiles};
 pub use url::{Host, Kind, RedisUrl, Secret};
 
@@ -273,10 +274,6 @@ impl Store for RedisStore {
         self.peek_at(&parts, deadlines).await
     }
 
-    fn is_alone(&self, bucket: Bucket) -> bool {
-        !self.hints.has_others(bucket)
-    }
-
     async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>> {
         let mut reply =
             self.run(&self.scripts.get, bucket, |cmd| ids(cmd, std::slice::from_ref(&id))).await?;
@@ -361,32 +358,16 @@ impl Store for RedisStore {
         self.check_servers().await
     }
 
-    fn clock_jumps(&self) -> ClockJumps {
-        self.watch.jumps()
-    }
-
-    fn data_losses(&self) -> u64 {
-        self.incarnations.data_losses()
-    }
-
-    fn subscribe(&self) -> Option<Subscription> {
-        self.hints.subscribe()
-    }
-
-    fn publish(&self, hint: Hint) {
-        self.hints.publish(hint);
-    }
-
-    fn representative(&self, bucket: Bucket) -> Bucket {
-        if self.nodes.is_one() {
-            return Bucket::FIRST;
+    fn condition(&self) -> Condition {
+        Condition {
+            data_losses: self.incarnations.data_losses(),
+            clock_jumps: self.watch.jumps(),
+            ..Condition::default()
         }
-        let slot = self.nodes.representative(self.keys[bucket.index()].slot);
-        self.by_slot.get(&slot).copied().unwrap_or(bucket)
     }
 
-    async fn servers(&self) -> StoreResult<u64> {
-        self.hints.listeners().await
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        Some(self)
     }
 
     async fn close(&self) {}

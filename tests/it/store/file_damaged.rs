@@ -183,7 +183,7 @@ async fn a_damaged_row_that_names_another_living_job_is_counted_and_that_job_goe
         bench.put(job(name, "t")).await.expect("put");
     }
     let bench = damage(bench, |bytes| flip(bytes, b"flip:1t", 5, 2)).await;
-    assert_eq!(bench.store.unreadable(), 1, "one job is missing");
+    assert_eq!(bench.store.condition().unreadable, 1, "one job is missing");
     let sound = bench.pop_one("t").await;
     assert_eq!((sound.id, sound.body), (id("flip:3"), job("flip:3", "t").body));
     assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use delay_queue::{
     job::{Bucket, Change, NewJob, OnConflict, Refusal, SettingsNews, State, Topic, TopicSettings},
     store::{
-        Applied, Clock, Hint, Options, PopRequest, Store, StoreError, Subscription,
+        Applied, Clock, Hint, Options, PopRequest, SharedStore, Store, StoreError, Subscription,
         redis::{RedisOptions, RedisStore},
     },
 };
@@ -242,12 +242,17 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
         all.iter().map(|store| store.subscribe().expect("the first")).collect();
     let bucket = here.buckets().all().next().expect("a bucket");
     let end = Instant::now() + Duration::from_secs(20);
-    while here.servers().await.expect("a count") < 2 || there.servers().await.expect("a count") < 2
+    while here.live_servers().await.expect("a count") < 2
+        || there.live_servers().await.expect("a count") < 2
     {
         assert!(Instant::now() < end, "they do not listen");
         tokio::time::sleep(Duration::from_millis(10)).await; // no event tells that they do
     }
-    assert_eq!(here.servers().await.expect("a count"), 2, "those of the other are not counted");
+    assert_eq!(
+        here.live_servers().await.expect("a count"),
+        2,
+        "those of the other are not counted"
+    );
 
     // In this order: what is told here would come first there too.
     here.publish(Hint::Polled(bucket));

@@ -1,0 +1,16 @@
+//! What a store has noticed about itself.
+
+use super::ClockJumps;
+
+/// What a process has noticed about its store since it opened it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Condition {
+    /// There is no room for more jobs: puts are refused, and calls that free room go on.
+    pub is_full: bool,
+    /// How often a bucket was found to have lost its jobs: the store was emptied or replaced.
+    pub data_losses: u64,
+    /// How the store's clock behaved.
+    pub clock_jumps: ClockJumps,
+    /// Rows and pages that cannot be read, and do not even tell which jobs they had.
+    pub unreadable: u64,
+}

@@ -1,0 +1,70 @@
+//! Examines a store's directory, as `delay-queue doctor` shows it.
+
+use std::{error::Error, path::Path};
+
+use super::{FileStore, repair, repair::Repaired};
+use crate::store::{Counts, OpenError, Options, Report, Store, TopicPage};
+
+/// Most topics of a bucket that are counted.
+const TOPICS: usize = 100_000;
+
+/// Examines the store in `dir`, and repairs it if it is told to.
+pub async fn report(
+    dir: &Path,
+    options: Options,
+    is_repair: bool,
+) -> Result<Report, Box<dyn Error + Send + Sync>> {
+    let mut report = Report::default();
+    report.line("store", format_args!("file:{}", dir.display()));
+    report.line("ack", "on disk: every answer waits for fsync");
+    if !dir.join("jobs.db").exists() {
+        report.line("layout", "no store there yet: the first start makes it");
+        return Ok(report.end(&[], Vec::new()));
+    }
+    let mut opened = examined(dir, options.clone()).await;
+    if is_repair && !matches!(&opened, Ok((_, wrong)) if wrong.is_empty()) {
+        if let Ok((store, _)) = opened {
+            store.close().await;
+        }
+        opened = match repair::repair(dir, &options) {
+            Ok(Repaired { aside, salvaged }) => {
+                report.line("repaired", format_args!("{salvaged}"));
+                report.line("", format_args!("the files as they were: {}", aside.display()));
+                examined(dir, options.clone()).await
+            }
+            Err(error) => Err(error),
+        };
+    }
+    let (store, wrong) = match opened {
+        Ok(opened) => opened,
+        Err(OpenError::InUse { .. }) => {
+            report.line("servers", "1 is at work on it, so its jobs are not counted here");
+            return Ok(report.end(&[], Vec::new()));
+        }
+        Err(error) => return Ok(report.end(&[], vec![error.to_string()])),
+    };
+    let mut sum = Counts::default();
+    for bucket in store.buckets().all() {
+        let page = TopicPage { prefix: String::new(), after: None, limit: TOPICS };
+        for (_, peek) in store.topics(bucket, page).await? {
+            sum = sum.plus(peek.counts);
+        }
+    }
+    report.line("buckets", store.buckets().get());
+    report.jobs(sum);
+    store.close().await;
+    let advice = match wrong.is_empty() {
+        true => Vec::new(),
+        false => {
+            vec!["`doctor --repair` leaves out what cannot be read, and mends the rest".into()]
+        }
+    };
+    Ok(report.end(&advice, wrong))
+}
+
+/// The store, and what is wrong with its file.
+async fn examined(dir: &Path, options: Options) -> Result<(FileStore, Vec<String>), OpenError> {
+    let store = FileStore::open(dir, options)?;
+    let wrong = store.examine().await.unwrap_or_else(|error| vec![error.to_string()]);
+    Ok((store, wrong))
+}
