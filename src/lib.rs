@@ -1,4 +1,4 @@
-//! A durable delay queue over plain HTTP: a job is put now and handed to a consumer when it is
+//! A durable delay queue over plain HTTP: a job is put now and delivered to a consumer when it is
 //! due; if the consumer does not finish it in time, it comes back.
 //!
 //! The way of a request: `http` (extract, one call, answer) → `queue` (validate, find the bucket,
@@ -19,6 +19,8 @@ pub mod job;
 pub mod queue;
 pub mod server;
 pub mod store;
+
+mod metrics;
 
 /// Inner parts that `benches` measures, or measures others with. No part of what this crate promises.
 #[doc(hidden)]

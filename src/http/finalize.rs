@@ -1,7 +1,12 @@
 //! The outermost layer: what holds for every answer.
 //!
 //! Each gets an `X-Request-Id` (the caller's own, if it sent a sane one), and each problem becomes
-//! its JSON here, whichever layer it comes from.
+//! its JSON here, whichever layer it comes from. An error is logged here and nowhere before: this is
+//! where it becomes an answer, and where the id, the status and the cause are known together.
+//!
+//! The request-id layers of tower-http would not do: they keep any id of the caller, also one that
+//! breaks a log or a header, and they know neither the id within the problem's JSON nor the answers to
+//! requests that hyper rejects (`farewell`). Its `TraceLayer` logs a status, not the problem's cause.
 
 use axum::{
     body::Body,

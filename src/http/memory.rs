@@ -17,10 +17,12 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
+use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{json, problem::Problem};
+use crate::metrics::gauge;
 
 /// What a byte of a request counts: it is held as it came, and again in what goes to the store.
 pub const COPIES: usize = 2;
@@ -53,6 +55,13 @@ impl Memory {
         Self(Arc::new(Inner { limit, used: AtomicUsize::new(0), pages }))
     }
 
+    /// Registers its metrics.
+    pub fn register(&self, registry: &mut Registry) {
+        let help = "What requests and answers hold of limits.memory_bytes.";
+        let memory = self.clone();
+        gauge(registry, "memory_bytes", help, move || memory.used());
+    }
+
     /// The bytes in use.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
@@ -71,7 +80,7 @@ impl Memory {
         }
     }
 
-    /// Waits for the turn to read a page of jobs, of which the size is known when it is read.
+    /// Waits for permission to read a page of jobs, of which the size is known when it is read.
     pub async fn page(&self) -> Result<SemaphorePermit<'_>, Problem> {
         let permit = self.0.pages.acquire().await.map_err(|_| Problem::overloaded())?;
         self.has_room().map(|()| permit)

@@ -42,6 +42,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodRouter, delete, get, post},
 };
+use prometheus_client::registry::Registry;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use self::problem::Problem;
@@ -77,18 +78,28 @@ pub struct App {
     pub topic_jobs: TopicJobs,
     /// The access tokens.
     pub tokens: Arc<Tokens>,
+    /// What `/metrics` shows; parts register their families at the start.
+    pub metrics: Arc<Registry>,
     /// The server is about to end: not ready any more.
     pub draining: Arc<AtomicBool>,
 }
 
 impl App {
-    /// Over this queue, within these limits.
-    pub fn new(queue: Arc<Queue>, limits: Limits, tokens: Arc<Tokens>) -> Self {
+    /// Over this queue, within these limits; `metrics` shows what each part registers.
+    pub fn new(
+        queue: Arc<Queue>,
+        limits: Limits,
+        tokens: Arc<Tokens>,
+        mut metrics: Registry,
+    ) -> Self {
+        let memory = Memory::new(limits.memory_bytes);
+        memory.register(&mut metrics);
         Self {
             queue,
             tokens,
             limits,
-            memory: Memory::new(limits.memory_bytes),
+            memory,
+            metrics: Arc::new(metrics),
             in_flight: InFlight::new(limits.requests_in_flight),
             quotas: Quotas::new(&limits),
             topic_jobs: TopicJobs::new(limits.topic_jobs),

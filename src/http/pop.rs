@@ -60,11 +60,11 @@ pub async fn pop(
     if let Some(Extension(place)) = place.filter(|_| waiting.is_some()) {
         place.leave();
     }
-    let handed = app.queue.pop(pop).await?;
+    let delivery = app.queue.pop(pop).await?;
     drop(waiting);
-    let jobs = handed.jobs().iter().map(Into::into).collect();
+    let jobs = delivery.jobs().iter().map(Into::into).collect();
     let json = app.memory.json(&PoppedJobs { jobs })?;
-    let body = HandedBody { json: Some(json), handed: Some(handed), peer };
+    let body = DeliveryBody { json: Some(json), delivery: Some(delivery), peer };
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -74,13 +74,13 @@ pub async fn pop(
 
 /// An answer that carries reserved jobs. They are the client's when the connection takes the
 /// text; if the client is gone by then, they are given back.
-struct HandedBody {
+struct DeliveryBody {
     json: Option<Bytes>,
-    handed: Option<PendingDelivery>,
+    delivery: Option<PendingDelivery>,
     peer: Peer,
 }
 
-impl hyper::body::Body for HandedBody {
+impl hyper::body::Body for DeliveryBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -88,13 +88,13 @@ impl hyper::body::Body for HandedBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if let Some(handed) = self.handed.take() {
+        if let Some(delivery) = self.delivery.take() {
             if self.peer.is_gone() {
                 // Not a byte of it may go out: the jobs go to another consumer.
                 self.json = None;
                 return Poll::Ready(Some(Err(ErrorKind::ConnectionAborted.into())));
             }
-            handed.keep();
+            delivery.keep();
         }
         Poll::Ready(self.json.take().map(|json| Ok(Frame::data(json))))
     }

@@ -11,6 +11,7 @@ mod error;
 mod has_job_id;
 mod hint_listener;
 mod lateness;
+mod metrics;
 mod pop;
 mod put;
 mod readiness;
@@ -27,6 +28,7 @@ mod waiters;
 
 use std::{sync::Arc, time::Duration};
 
+use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -81,7 +83,7 @@ pub struct Queue {
     store: Arc<dyn Store>,
     settings: QueueSettings,
     ids: IdMaker,
-    /// Whose turn it is to take jobs without an id.
+    /// Which buckets take jobs without an id.
     sticky: StickyBucket,
     transitions: Transitions,
     /// By bucket.
@@ -102,11 +104,16 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Starts the queue and its timers on the current runtime.
+    /// Starts the queue and its timers on the current runtime. Its metrics, and its store's, are in
+    /// `registry` from then on.
     ///
     /// # Errors
     /// The store's: topic settings must be known before the first job is delivered.
-    pub async fn start(store: Arc<dyn Store>, settings: QueueSettings) -> StoreResult<Self> {
+    pub async fn start(
+        store: Arc<dyn Store>,
+        settings: QueueSettings,
+        registry: &mut Registry,
+    ) -> StoreResult<Self> {
         let topics = Arc::new(TopicSettingsCache::new(store.settings(0).await?));
         let buckets = store.buckets();
         let publisher = Arc::clone(&store);
@@ -120,6 +127,7 @@ impl Queue {
             stats: Arc::default(),
             lateness: Arc::default(),
         };
+        metrics::register(registry, &store, &context.timer);
         let stopping = CancellationToken::new();
         let returner = Arc::new(Returner {
             unpop: context.unpop(),
@@ -207,7 +215,7 @@ impl Queue {
         self.each(jobs, &self.transitions.release).await
     }
 
-    /// Stretches reservations; answers when they end.
+    /// Extends reservations; answers when they end.
     pub async fn touch(&self, jobs: Vec<Touch>) -> Vec<Result<UnixMillis, QueueError>> {
         self.each(jobs, &self.transitions.touch).await
     }

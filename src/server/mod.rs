@@ -39,6 +39,7 @@ use crate::{
     config::{Listen, ServerSettings, Settings, SettingsError},
     http::{Admission, App, Offer, Origins, router},
     job::Defaults,
+    metrics,
     queue::{Queue, QueueSettings},
     store::{Clock, OpenError, Options, Store, StoreError},
 };
@@ -99,8 +100,10 @@ pub async fn run(
     let _ends = stopping.clone().drop_guard();
     tokio::spawn(access::follow(Arc::clone(&access), Arc::clone(&store), stopping));
     let tokens = Tokens::new(Arc::clone(&store), Some(Arc::clone(&access)));
-    let queue = Arc::new(Queue::start(store, queue_settings(&settings)).await?);
-    let app = App::new(Arc::clone(&queue), settings.limits, Arc::new(tokens));
+    let mut registry = metrics::registry();
+    let queue = Queue::start(store, queue_settings(&settings), &mut registry).await?;
+    let queue = Arc::new(queue);
+    let app = App::new(Arc::clone(&queue), settings.limits, Arc::new(tokens), registry);
     let draining = Arc::clone(&app.draining);
     let body_deadline = RequestBodyDeadlineLayer::new(settings.limits.body_timeout.into());
     let serve = |listener: &Listener, limits: ConnectionLimits, offer: Offer| {

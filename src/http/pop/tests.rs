@@ -19,7 +19,7 @@ async fn queue(dir: &std::path::Path) -> Queue {
         require_reservation: false,
         poll_interval: Duration::from_secs(1),
     };
-    Queue::start(store, settings).await.expect("it starts")
+    Queue::start(store, settings, &mut crate::metrics::registry()).await.expect("it starts")
 }
 
 async fn popped(queue: &Queue) -> PendingDelivery {
@@ -29,16 +29,16 @@ async fn popped(queue: &Queue) -> PendingDelivery {
 }
 
 /// The answer to a pop, and the client's end of its connection.
-async fn answer(handed: PendingDelivery) -> (HandedBody, TcpStream) {
+async fn answer(delivery: PendingDelivery) -> (DeliveryBody, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let client = TcpStream::connect(address).await.expect("connected");
     let (server, _) = listener.accept().await.expect("accepted");
     let peer = Peer::new(Arc::new(server), None, false);
-    (HandedBody { json: Some(Bytes::from("{}")), handed: Some(handed), peer }, client)
+    (DeliveryBody { json: Some(Bytes::from("{}")), delivery: Some(delivery), peer }, client)
 }
 
-async fn written(body: &mut HandedBody) -> Option<Result<Frame<Bytes>, io::Error>> {
+async fn written(body: &mut DeliveryBody) -> Option<Result<Frame<Bytes>, io::Error>> {
     poll_fn(|context| hyper::body::Body::poll_frame(Pin::new(&mut *body), context)).await
 }
 
@@ -62,10 +62,10 @@ async fn an_answer_is_written_only_to_a_client_that_is_there_and_else_its_jobs_g
     drop(client);
     assert!(written(&mut gone).await.expect("a frame").is_err(), "not a byte goes out");
     assert!(written(&mut gone).await.is_none());
-    let handed = popped(&queue).await;
-    assert_eq!(handed.jobs()[0].attempt, 1, "as if the first pop had not been");
+    let delivery = popped(&queue).await;
+    assert_eq!(delivery.jobs()[0].attempt, 1, "as if the first pop had not been");
 
-    let (mut there, _client) = answer(handed).await;
+    let (mut there, _client) = answer(delivery).await;
     assert!(written(&mut there).await.expect("a frame").is_ok());
     drop(there);
     queue.stop().await;
