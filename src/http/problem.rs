@@ -1,6 +1,6 @@
 //! Every refusal in one shape: RFC 9457 `application/problem+json`.
 //!
-//! A handler answers with a [`Problem`]; one layer (`finish.rs`) writes it down, with the id of
+//! A handler answers with a [`Problem`]; one layer (`finalize.rs`) writes it down, with the id of
 //! the request. `code` is a stable word, part of the contract.
 
 use axum::{

@@ -125,7 +125,7 @@ pub async fn put(
     let defaults = parse::<PutTopic>(&content, "")?.valid(&topic, app.queue.is_paused(&topic))?;
     let did = Did(serde_json::to_string(&defaults).unwrap_or_default());
     app.queue.set_defaults(topic.clone(), defaults).await?;
-    // They are set, even if the look that shows them fails.
+    // They are set, even if reading them back fails.
     let unsure = |problem| Problem { applied: Applied::Unknown, ..problem };
     Ok((did, shown(&app, topic).await.map_err(unsure)?))
 }

@@ -1,4 +1,4 @@
-//! The job record: what a put brings, what a pop and a look give.
+//! The job record: what a put takes, what a pop and a get return.
 
 use bytes::Bytes;
 
@@ -98,7 +98,7 @@ impl Change {
     }
 }
 
-/// A living job as a look at it shows.
+/// A living job as `get` returns it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// Its id.

@@ -67,7 +67,7 @@ pub enum Event {
     Promote(After),
     /// A consumer takes it.
     Pop,
-    /// What a pop reserved could not be handed over.
+    /// What a pop reserved could not be delivered.
     Unpop,
     /// The consumer is done.
     Finish,

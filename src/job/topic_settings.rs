@@ -57,9 +57,9 @@ pub struct TopicChange {
 }
 
 impl TopicSettings {
-    /// Takes up news since [`version`](Self::version); answers the topics that are not paused any more.
-    pub fn take(&mut self, news: SettingsNews) -> Vec<Topic> {
-        match news {
+    /// Applies the changes since [`version`](Self::version); answers the topics that are not paused any more.
+    pub fn take(&mut self, changes: SettingsNews) -> Vec<Topic> {
+        match changes {
             SettingsNews::All(all) => {
                 let old = std::mem::replace(self, all);
                 old.paused.difference(&self.paused).cloned().collect()

@@ -1,8 +1,8 @@
 //! Jobs on their way from the store to a consumer.
 //!
-//! A consumer may go away at any point of that way: while the call runs, before the answer is
+//! A consumer may disconnect at any point: while the call runs, before the answer is
 //! picked up, before it is written. So reserved jobs travel in a [`PendingDelivery`], which gives back
-//! whatever was not [kept](Handed::keep) when it is dropped, and tries until the store has taken
+//! whatever was not [kept](PendingDelivery::keep) when it is dropped, and tries until the store has taken
 //! it or the TTR is over.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! News of ready jobs and changed settings from the other servers on the same store.
+//! Hints of the other servers on the same store: polls, ready jobs, changed settings.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     store::{Hint, Store, Subscription},
 };
 
-/// What follows the news of other servers.
+/// Applies the hints of other servers.
 pub struct HintListener {
     pub heard: Subscription,
     pub store: Arc<dyn Store>,

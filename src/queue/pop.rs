@@ -19,7 +19,7 @@ use crate::{
 /// How often buckets are asked that have jobs and give fewer than are wanted, beside once each.
 const EXTRA_CALLS: usize = 8;
 
-/// How long a look at one server may hold up what is found on the others.
+/// How long a peek at one server may delay the jobs found on the others.
 const PEEK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A pop as a client asks for it.
@@ -46,16 +46,16 @@ impl Queue {
         let end = Instant::now() + pop.wait;
         let places = self.waiters.register(&pop.topics);
         let mut trouble = Trouble::default();
-        if let Some(handed) = self.take(&pop, &mut trouble).await {
-            return Ok(handed);
+        if let Some(delivery) = self.take(&pop, &mut trouble).await {
+            return Ok(delivery);
         }
         if let Err(error) = self.peek(&pop.topics).await {
             trouble.away = Some(error);
         }
         loop {
             let marked = places.marked();
-            if let Some(handed) = self.take(&pop, &mut trouble).await {
-                return Ok(handed);
+            if let Some(delivery) = self.take(&pop, &mut trouble).await {
+                return Ok(delivery);
             }
             if Instant::now() >= end {
                 return self.last_try(&pop, trouble).await;
@@ -79,9 +79,9 @@ impl Queue {
         if trouble.away.is_some() && !pop.wait.is_zero() {
             trouble.away = self.peek(&pop.topics).await.err();
             if trouble.away.is_none()
-                && let Some(handed) = self.take(pop, &mut trouble).await
+                && let Some(delivery) = self.take(pop, &mut trouble).await
             {
-                return Ok(handed);
+                return Ok(delivery);
             }
         }
         let error = self.unsure(&trouble).or(trouble.away);
@@ -99,28 +99,28 @@ impl Queue {
 
     /// Pops where there may be something, one server after another.
     async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<PendingDelivery> {
-        let mut handed = PendingDelivery::default();
+        let mut delivery = PendingDelivery::default();
         for topic in pop.topics.iter().filter(|topic| !self.topics.is_paused(topic)) {
             // A call whose bodies have become too large leaves the rest to the next.
             for _ in 0..EXTRA_CALLS + usize::from(self.store.buckets().get()) {
-                let got = u16::try_from(handed.jobs().len()).unwrap_or(u16::MAX);
+                let got = u16::try_from(delivery.jobs().len()).unwrap_or(u16::MAX);
                 let rest = pop.count.saturating_sub(got);
                 if rest == 0 {
-                    return Some(handed);
+                    return Some(delivery);
                 }
                 let server = |bucket| self.store.representative(bucket);
                 let claims = self.waiters.claim(topic, rest, server);
                 if claims.is_empty() {
                     break;
                 }
-                let is_away = !self.pop_claimed(pop, topic, claims, &mut handed, trouble).await;
+                let is_away = !self.pop_claimed(pop, topic, claims, &mut delivery, trouble).await;
                 // What is in hand must not wait for a server that does not answer.
-                if is_away && !handed.jobs().is_empty() {
-                    return Some(handed);
+                if is_away && !delivery.jobs().is_empty() {
+                    return Some(delivery);
                 }
             }
         }
-        Some(handed).filter(|handed| !handed.jobs().is_empty())
+        Some(delivery).filter(|delivery| !delivery.jobs().is_empty())
     }
 
     /// Pops what was claimed; answers whether all of it could be asked for.
@@ -129,7 +129,7 @@ impl Queue {
         pop: &Pop,
         topic: &Topic,
         claims: Vec<(Bucket, u16)>,
-        handed: &mut PendingDelivery,
+        delivery: &mut PendingDelivery,
         trouble: &mut Trouble,
     ) -> bool {
         let want = |&(bucket, count): &(Bucket, u16)| PopFrom {
@@ -142,7 +142,7 @@ impl Queue {
             claims.into_iter().zip(self.transitions.pop.submit(pops).await)
         {
             match outcome {
-                Ok(more) => handed.join(more),
+                Ok(more) => delivery.join(more),
                 Err(error) => {
                     trouble.note(bucket, error);
                     all = false;
@@ -152,29 +152,29 @@ impl Queue {
         all
     }
 
-    /// Looks into every bucket and marks where there is something. The error is that of a bucket
+    /// Peeks at every bucket and marks those that have jobs. The error is that of a bucket
     /// that could not be asked; the others were.
     async fn peek(&self, topics: &[Topic]) -> StoreResult<()> {
         let buckets = self.store.buckets().all();
         let (servers, _) = divide(buckets.collect(), |&bucket| self.store.representative(bucket));
-        let looks = servers.into_iter().map(async |(_, buckets)| {
+        let peeks = servers.into_iter().map(async |(_, buckets)| {
             let parts = buckets.iter().map(|&bucket| (bucket, topics.to_vec())).collect();
-            let looks = timeout(PEEK_TIMEOUT, self.store.peek(parts, false)).await;
-            let looks = looks.unwrap_or_else(|_| vec![Err(no_answer()); buckets.len()]);
+            let peeks = timeout(PEEK_TIMEOUT, self.store.peek(parts, false)).await;
+            let peeks = peeks.unwrap_or_else(|_| vec![Err(no_answer()); buckets.len()]);
             let mut all = Ok(());
-            for (bucket, look) in buckets.into_iter().zip(looks) {
-                match look {
-                    Ok(look) => self.waiters.found(bucket, topics, &look.ready),
+            for (bucket, peek) in buckets.into_iter().zip(peeks) {
+                match peek {
+                    Ok(peek) => self.waiters.found(bucket, topics, &peek.ready),
                     Err(error) => all = Err(unchanged(error)),
                 }
             }
             all
         });
-        join_all(looks).await.into_iter().collect()
+        join_all(peeks).await.into_iter().collect()
     }
 }
 
-/// A look that failed has changed nothing, whatever became of it.
+/// A failed peek has changed nothing.
 fn unchanged(error: StoreError) -> StoreError {
     match error {
         StoreError::Unavailable { cause, .. } => StoreError::away(cause),

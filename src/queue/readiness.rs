@@ -38,7 +38,7 @@ impl Queue {
         Ok(Readiness { away, store_full: is_full, clock_jumped: clock_jumps.unsteady })
     }
 
-    /// Numbers of buckets that are out of reach, as far as their timers know.
+    /// Numbers of buckets that are out of reach, by the last calls of their timers.
     pub fn away(&self) -> Vec<usize> {
         self.timer.failing()
     }

@@ -18,7 +18,7 @@ const MAX_TOPICS: usize = 100_000;
 pub struct Counters {
     /// Jobs taken, new or in the place of a living one.
     pub put: u64,
-    /// Jobs handed to consumers.
+    /// Jobs delivered to consumers.
     pub popped: u64,
     /// Jobs finished.
     pub finished: u64,

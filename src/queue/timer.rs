@@ -2,10 +2,11 @@
 //! finds nothing left to do.
 //!
 //! The timer sleeps until the next deadline of any bucket, or until a transition here brings a nearer
-//! one. What is due at one server of the store is one call. When no server has looked into a bucket
-//! for `timer.poll_interval`, it looks what others have brought, and says so: a look of one server spares
-//! the others theirs, and if it dies another one looks in its place. The timer cannot die: an error
-//! is logged, backed off and tried again, for ever, and holds up no bucket but its own.
+//! one. All that is due at one server of the store is one call. When no server has polled a bucket for
+//! `timer.poll_interval`, the timer polls it for the jobs of other servers, and publishes that it did:
+//! the poll of one server saves the others theirs, and if that server dies, another one polls. The
+//! timer cannot die: it logs an error, backs off and tries again, for ever, and an error delays no
+//! bucket but its own.
 
 mod deadlines;
 
@@ -93,8 +94,8 @@ impl Timer {
         }
     }
 
-    /// When a bucket must be looked into: soon after the last look of any server, and now and then
-    /// without regard to others, whose hints may be lost.
+    /// When to poll a bucket: one interval after the last poll of any server, and now and then without
+    /// regard to the other servers, since their hints may be lost.
     fn next_poll(&self, bucket: Bucket, deadlines: &Deadlines) -> Instant {
         let known = &deadlines.known[bucket.index()];
         let Some(own) = known.last_poll else { return deadlines.began };
@@ -103,25 +104,25 @@ impl Timer {
         (last + self.poll_interval.mul_f64(deadlines.jitter)).min(at_latest)
     }
 
-    /// The calls that are to be made now, to servers that none is under way to. A bucket is looked
-    /// into first, if it is time to: a look is cheaper than a promote that finds nothing, and shows
-    /// what other servers have made ready.
+    /// The calls to make now, to servers that no call is under way to. A bucket that is due for a poll
+    /// is polled first: a poll is cheaper than a promote that finds nothing, and shows what other
+    /// servers have made ready.
     fn due(&self, deadlines: &mut Deadlines) -> Vec<impl Future<Output = Done> + use<>> {
         let now = Instant::now();
-        let (mut looks, mut promotes) = (Vec::new(), Vec::new());
+        let (mut polls, mut promotes) = (Vec::new(), Vec::new());
         for bucket in self.store.buckets().all() {
             let known = &deadlines.known[bucket.index()];
             if known.retry.is_some_and(|(when, _)| when > now) {
                 continue;
             }
             if self.next_poll(bucket, deadlines) <= now {
-                looks.push(bucket);
+                polls.push(bucket);
             } else if known.next.is_some_and(|(_, when)| when <= now) {
                 promotes.push(bucket);
             }
         }
         let mut calls = Vec::new();
-        for (is_look, buckets) in [(true, looks), (false, promotes)] {
+        for (is_poll, buckets) in [(true, polls), (false, promotes)] {
             let server = |bucket: &Bucket| self.store.representative(*bucket);
             for (server, mut buckets) in divide(buckets, server).0 {
                 if !deadlines.busy.insert(server) {
@@ -134,19 +135,19 @@ impl Timer {
                     deadlines.known[bucket.index()].is_asked = true;
                     self.handle.began(bucket);
                 }
-                let look = is_look.then(|| {
+                let poll = is_poll.then(|| {
                     let with_deadlines = self.wants_deadlines(deadlines, &buckets);
                     (self.unknown(deadlines, &buckets), with_deadlines)
                 });
-                calls.push(call(Arc::clone(&self.store), server, buckets, look));
+                calls.push(call(Arc::clone(&self.store), server, buckets, poll));
             }
         }
         calls
     }
 
-    /// Whether a look is to ask for deadlines too. They cost a command a bucket, and while no other
-    /// server is heard of all that there are came by this one. Still they are asked for now and then,
-    /// since hints may be lost.
+    /// Whether a poll asks for deadlines too. They cost one command per bucket, and while no other
+    /// server publishes hints, this one has set all of them itself. Still it asks now and then, since
+    /// hints may be lost.
     fn wants_deadlines(&self, deadlines: &mut Deadlines, buckets: &[Bucket]) -> bool {
         let (mut wants, doubts) = (false, self.handle.doubts());
         for &bucket in buckets {
@@ -156,7 +157,7 @@ impl Timer {
         wants
     }
 
-    /// For each bucket the topics to look for.
+    /// The topics to ask for, by bucket.
     fn unknown(&self, deadlines: &mut Deadlines, buckets: &[Bucket]) -> Vec<Vec<Topic>> {
         let known = &mut deadlines.known;
         let unknown =
@@ -191,17 +192,17 @@ impl Timer {
             self.handle.ended(bucket);
         }
         match answers {
-            Answers::Peeks(topics, with_deadlines, looks) => {
+            Answers::Peeks(topics, with_deadlines, peeks) => {
                 deadlines.jitter = jitter();
-                for ((&bucket, topics), look) in buckets.iter().zip(topics).zip(looks) {
-                    match look {
-                        Ok(look) => {
-                            self.polled(deadlines, bucket, &topics, &look, with_deadlines);
+                for ((&bucket, topics), peek) in buckets.iter().zip(topics).zip(peeks) {
+                    match peek {
+                        Ok(peek) => {
+                            self.polled(deadlines, bucket, &topics, &peek, with_deadlines);
                         }
                         Err(error) => self.failed(deadlines, bucket, &error),
                     }
                 }
-                // It stands for all that are together with it.
+                // It stands for all buckets on the same server.
                 self.store.publish(Hint::Polled(server));
             }
             Answers::Promoted(all) => {
@@ -220,16 +221,16 @@ impl Timer {
         deadlines: &mut Deadlines,
         bucket: Bucket,
         topics: &[Topic],
-        look: &Peek,
+        peek: &Peek,
         with_deadline: bool,
     ) {
-        self.waiters.found(bucket, topics, &look.ready);
+        self.waiters.found(bucket, topics, &peek.ready);
         let known = &mut deadlines.known[bucket.index()];
         known.last_poll = Some(Instant::now());
         known.retry = None;
         if with_deadline {
             (known.ahead, known.polls_without_deadline) = (None, 0);
-            deadlines.learn(bucket, look.next);
+            deadlines.learn(bucket, peek.next);
         } else {
             known.polls_without_deadline += 1;
         }
@@ -266,19 +267,19 @@ impl Timer {
     }
 }
 
-/// A look for these topics and perhaps the deadlines, or a promote.
+/// A poll for these topics and perhaps the deadlines, or a promote.
 async fn call(
     store: Arc<dyn Store>,
     server: Bucket,
     buckets: Vec<Bucket>,
-    look: Option<(Vec<Vec<Topic>>, bool)>,
+    poll: Option<(Vec<Vec<Topic>>, bool)>,
 ) -> Done {
     let made = async {
-        match &look {
+        match &poll {
             Some((topics, with_deadlines)) => {
                 let parts = buckets.iter().copied().zip(topics.iter().cloned()).collect();
-                let looks = store.peek(parts, *with_deadlines).await;
-                Answers::Peeks(topics.clone(), *with_deadlines, looks)
+                let peeks = store.peek(parts, *with_deadlines).await;
+                Answers::Peeks(topics.clone(), *with_deadlines, peeks)
             }
             None => Answers::Promoted(store.promote(buckets.clone(), DEADLINES_PER_PROMOTE).await),
         }

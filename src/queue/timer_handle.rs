@@ -32,7 +32,7 @@ struct OfBucket {
     /// The earliest deadline that the timer was told of since it last asked, in Unix ms; the greatest
     /// number if there was none.
     told: AtomicU64,
-    /// When another server's timer was heard to look.
+    /// When another server published that it had polled.
     polled_elsewhere: Mutex<Option<Instant>>,
     /// Since when a call of the timer is under way.
     busy_since: Mutex<Option<Instant>>,

@@ -24,9 +24,9 @@ pub struct TopicSettingsCache {
 }
 
 impl TopicSettingsCache {
-    pub fn new(news: Option<SettingsNews>) -> Self {
+    pub fn new(changes: Option<SettingsNews>) -> Self {
         let mut settings = TopicSettings::default();
-        news.map(|news| settings.take(news));
+        changes.map(|changes| settings.take(changes));
         Self { current: RwLock::new(settings), refreshing: tokio::sync::Mutex::default() }
     }
 
@@ -43,8 +43,8 @@ impl TopicSettingsCache {
     pub async fn refresh(&self, store: &dyn Store, waiters: &Waiters) -> StoreResult<()> {
         let _alone = self.refreshing.lock().await;
         let known = self.current().version;
-        let Some(news) = store.settings(known).await? else { return Ok(()) };
-        let resumed = self.current.write().expect(UNPOISONED).take(news);
+        let Some(changes) = store.settings(known).await? else { return Ok(()) };
+        let resumed = self.current.write().expect(UNPOISONED).take(changes);
         // Waiting pops check every bucket: there may be jobs in any.
         for topic in &resumed {
             for bucket in store.buckets().all() {
@@ -68,7 +68,7 @@ pub struct Refresher {
 }
 
 impl Refresher {
-    /// Runs until `stop`. An error is tried again at the next turn; until then the old settings hold.
+    /// Runs until `stop`. After an error the old settings hold until the next poll.
     pub async fn run(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             if let Err(error) = self.topics.refresh(&*self.store, &self.waiters).await {
@@ -108,7 +108,7 @@ impl Queue {
     }
 
     /// Makes a change and takes it up here, in a task of its own: a client that hangs up must not
-    /// leave it half done. If taking it up fails, the next turn of [`Refresher`] does it.
+    /// leave it half done. If taking it up fails, the next poll of [`Refresher`] does it.
     async fn set<F>(&self, change: impl FnOnce(Arc<dyn Store>) -> F) -> StoreResult<()>
     where
         F: Future<Output = StoreResult<()>> + Send + 'static,

@@ -1,7 +1,7 @@
 //! Every transition of jobs: its dispatcher, and what it means to the timer and to waiting pops.
 //!
 //! Hints are given here, in the call itself and not by the task that asked for it: a client that
-//! hangs up after its put must not take the news of a ready job with it.
+//! hangs up after its put must not lose the wake-up for its ready job.
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ impl Context {
         }
     }
 
-    /// Returns what could not be handed over, for others to pop.
+    /// Returns jobs that could not be delivered, for others to pop.
     pub fn unpop(&self) -> Dispatcher<Claim, Reply<Topic>> {
         let call = |store: Arc<dyn Store>, parts| async move { store.unpop(parts).await };
         self.dispatcher(

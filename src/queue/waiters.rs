@@ -1,12 +1,12 @@
-//! Who waits for jobs of a topic, and in which buckets there may be some.
+//! Which pops wait for jobs of a topic, and which buckets may have some.
 //!
 //! Both are known to this process alone and are hints: a mark says how many jobs a bucket may have.
-//! A pop claims what it is going to take, so that others look elsewhere; what the store then tells
-//! of the rest becomes the mark, unless it was set meanwhile. A hint that is lost costs time,
-//! never a job: the timer looks at every bucket for the topics in here at least every
+//! A pop claims jobs of a mark before it takes them, so that other pops try other buckets; the number
+//! that the store then reports as left becomes the mark, unless the mark was set meanwhile. A lost hint
+//! costs time, never a job: the timer polls every bucket for the topics in here at least every
 //! `timer.poll_interval`. A topic is in here while a consumer waits for it and for a moment after the
-//! last one has left, so that consumers that ask again and again find their marks; then it is
-//! dropped, and its next pop looks everywhere.
+//! last one has left, so that consumers that poll in a loop find their marks; then it is dropped, and
+//! its next pop polls every bucket.
 
 use std::{
     collections::HashMap,
@@ -20,13 +20,13 @@ use tokio::{
     time::Instant,
 };
 
-use super::sticky::{JOBS_PER_BUCKET, stretches};
+use super::sticky::{JOBS_PER_BUCKET, buckets_filled};
 use crate::{
     job::{Bucket, Buckets, Topic},
     store::Hint,
 };
 
-/// Most topics that one look asks for; where more are popped from, looks take turns.
+/// Most topics that one poll asks for; if consumers pop from more, successive polls share them.
 const MAX_WATCHED: usize = 128;
 /// How long a topic is kept that no consumer waits for, and how many may be in here beside it.
 const KEPT_FOR: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ pub struct Waiters {
     publish: Publish,
 }
 
-/// Where news for other servers go.
+/// Publishes a hint to the other servers.
 pub type Publish = Box<dyn Fn(Hint) + Send + Sync>;
 
 /// A topic with waiting consumers, or one whose consumers left jobs a moment ago.
@@ -50,10 +50,10 @@ struct Entry {
     /// told of them.
     unannounced: Box<[bool]>,
     last_mark: u64,
-    /// How many jobs were asked for, from any number on, which tells whose turn it is.
+    /// How many jobs were asked for, from a random number on: decides the bucket that claims begin with.
     asked: u64,
     waiting: usize,
-    /// When the last who waited left.
+    /// When the last waiting pop left.
     left_at: Instant,
     marked: Arc<Notify>,
 }
@@ -63,7 +63,7 @@ struct Entry {
 struct Mark {
     /// How many jobs are ready there that no pop has claimed.
     count: u64,
-    /// The number of the news that said so last.
+    /// The number of the hint that set it last.
     number: u64,
 }
 
@@ -92,9 +92,9 @@ impl Waiters {
         }
     }
 
-    /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many who wait;
+    /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many waiting pops;
     /// answers for how many no consumer does. Nothing is kept of a topic without consumers here:
-    /// its first pop looks everywhere.
+    /// its first pop polls every bucket.
     pub fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) -> u64 {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return count };
@@ -102,14 +102,14 @@ impl Waiters {
         count - entry.wake(count)
     }
 
-    /// A look into `bucket` has found so many ready jobs of each of these topics.
+    /// A poll of `bucket` has found so many ready jobs of each of these topics.
     pub fn found(&self, bucket: Bucket, topics: &[Topic], ready: &[u64]) {
         for (topic, &ready) in topics.iter().zip(ready).filter(|(_, ready)| **ready > 0) {
             self.mark(topic, bucket, ready);
         }
     }
 
-    /// Claims up to `count` jobs of `topic`, beginning with the bucket whose turn it is: where, and
+    /// Claims up to `count` jobs of `topic`, beginning with the sticky bucket: in which buckets, and
     /// how many. All of them in buckets that `server` says are together.
     pub fn claim(
         &self,
@@ -120,7 +120,7 @@ impl Waiters {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return Vec::new() };
         let all = usize::from(self.buckets.get());
-        let sticky = stretches(entry.asked) % all;
+        let sticky = buckets_filled(entry.asked) % all;
         let (mut claims, mut rest, mut first) = (Vec::new(), u64::from(count), None);
         for bucket in self.buckets.all().cycle().skip(sticky).take(all) {
             let mark = &mut entry.marks[bucket.index()];
@@ -147,8 +147,8 @@ impl Waiters {
         of.map(number).collect()
     }
 
-    /// A pop has left so many jobs: that is known from now on, unless there were news since that
-    /// mark. Wakes as many who wait.
+    /// A pop has left so many jobs: the mark from now on, unless a hint came after that
+    /// number. Wakes as many waiting pops.
     pub fn left(&self, topic: &Topic, bucket: Bucket, since: u64, count: u64) {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return };
@@ -169,7 +169,7 @@ impl Waiters {
         since.into_iter().for_each(|since| self.left(topic, bucket, since, 0));
     }
 
-    /// Topics for which nothing is known of `bucket`: worth a look. Where there are many, each
+    /// Topics for which nothing is known of `bucket`, so that a poll is worth it. Of many, each
     /// call goes on where the last one ended, at `cursor`. Drops topics that are not popped from
     /// any more.
     pub fn unknown_in(&self, bucket: Bucket, cursor: &mut usize) -> Vec<Topic> {
@@ -227,7 +227,7 @@ impl Entry {
         *mark = Mark { count: mark.count.saturating_add(count), number: self.last_mark };
     }
 
-    /// Wakes as many who wait as there are jobs; answers how many those are.
+    /// Wakes as many waiting pops as there are jobs; answers how many those are.
     fn wake(&self, jobs: u64) -> u64 {
         let woken = jobs.min(self.waiting as u64);
         (0..woken).for_each(|_| self.marked.notify_one());
@@ -245,7 +245,7 @@ impl Entry {
 
 impl Registration<'_> {
     /// Completes when one of the topics is marked after this call (not only after the first
-    /// poll): so look first, with this in hand, then wait for it.
+    /// poll): so call this first, then check for jobs, then wait.
     pub fn marked(&self) -> impl Future<Output = ()> + use<> {
         let enabled = |(_, marked): &(Topic, Arc<Notify>)| {
             let mut notified: std::pin::Pin<Box<OwnedNotified>> =

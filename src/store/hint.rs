@@ -1,4 +1,4 @@
-//! What servers on one store tell each other.
+//! What servers on one store publish to each other.
 //!
 //! Hints make things quick and save calls; any of them may be lost, and no job depends on one.
 
@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use crate::job::{Bucket, Topic};
 
-/// A piece of news.
+/// One hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
     /// A timer has polled the bucket: the others need not for a while.
@@ -24,5 +24,5 @@ pub enum Hint {
     Settings,
 }
 
-/// The news of others, as they come.
+/// The hints of other servers, as they arrive.
 pub type Subscription = mpsc::Receiver<Hint>;

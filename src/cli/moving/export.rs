@@ -190,8 +190,8 @@ impl Exporter<'_> {
     /// Writes topic settings; how many there are.
     async fn topics(&mut self) -> StoreResult<u64> {
         let mut settings = TopicSettings::default();
-        let news = self.store.settings(settings.version).await?;
-        news.map(|news| settings.take(news));
+        let changes = self.store.settings(settings.version).await?;
+        changes.map(|changes| settings.take(changes));
         let names = settings.paused.iter().chain(settings.defaults.keys());
         let names: std::collections::BTreeSet<&Topic> = names.collect();
         for topic in names {

@@ -71,7 +71,7 @@ impl Serialize for Text {
     }
 }
 
-/// A job as a look at it shows.
+/// A job as `GET /jobs/{id}` shows it.
 #[derive(Serialize)]
 pub struct JobResponse {
     id: JobId,
@@ -109,7 +109,7 @@ impl From<Job> for JobResponse {
     }
 }
 
-/// A topic, as a list or (with the rest) a look shows it.
+/// A topic as the list shows it or, with the optional fields, `GET /topics/{topic}`.
 #[derive(Serialize)]
 pub struct TopicResponse {
     topic: Topic,

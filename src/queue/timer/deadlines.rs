@@ -12,7 +12,7 @@ use crate::{
 /// The pause after a first error, doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// The timer looks for itself after this many times `timer.poll_interval`, whatever others tell.
+/// The timer polls after this many times `timer.poll_interval` even if other servers did.
 pub const SKIPPED_POLLS: u32 = 8;
 /// What the timer knows of a bucket.
 #[derive(Default)]
@@ -20,17 +20,17 @@ pub struct Known {
     /// The next deadline, and when that is by this process's own clock.
     pub next: Option<(UnixMillis, Instant)>,
     /// By how many microseconds the clock of the bucket's server is ahead of the time since the
-    /// timer began: of the quickest answer since the last look.
+    /// timer began: by the quickest answer since the last poll.
     pub ahead: Option<i64>,
     pub last_poll: Option<Instant>,
     /// After an error: when to try again, and the pause until then.
     pub retry: Option<(Instant, Duration)>,
-    /// Where among the topics the next look begins.
+    /// Where among the topics the next poll begins.
     pub cursor: usize,
-    /// Looks since the last that asked for the deadline.
+    /// Polls since the last one that asked for the deadline.
     pub polls_without_deadline: u32,
-    /// At that last look another server was heard of. What one brings before it goes is asked for
-    /// once more.
+    /// At that last poll there was another server. It may have set deadlines before it left, so they
+    /// are asked for once more.
     had_others: bool,
     /// Of [`TimerHandle::doubts`], how many there were then.
     doubts: u64,
@@ -49,13 +49,13 @@ impl Known {
     }
 }
 
-/// What a running timer knows, and what it does.
+/// What a running timer knows, and which calls are under way.
 pub struct Deadlines {
     pub began: Instant,
     pub known: Vec<Known>,
     /// Servers that a call is under way to.
     pub busy: HashSet<Bucket>,
-    /// A part of 1: servers that look by turns must not all look at once.
+    /// A fraction of the interval: servers that share polls must not all poll at once.
     pub jitter: f64,
     /// Counts promotes, so that each bucket is first at times.
     pub round: usize,
@@ -103,7 +103,7 @@ impl Deadlines {
         }
     }
 
-    /// It is asked again after a pause, and looked into first.
+    /// It is asked again after a pause, by a poll first.
     pub fn failed(&mut self, bucket: Bucket) {
         let known = &mut self.known[bucket.index()];
         let pause = known.retry.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));

@@ -28,7 +28,7 @@ async fn put(store: &Arc<FileStore>, name: &str, delay: Millis) -> UnixMillis {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_nearer_deadline_is_met_however_often_other_servers_look() {
+async fn a_nearer_deadline_is_met_however_often_other_servers_poll() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let options = Options { buckets: Some(Buckets::ONE), clock: Clock::Own };
     let store = Arc::new(FileStore::open(dir.path(), options).expect("a new store"));
@@ -47,17 +47,16 @@ async fn a_nearer_deadline_is_met_however_often_other_servers_look() {
         tokio::task::yield_now().await;
     }
     handle.wake_by(Bucket::FIRST, put(&store, "near", Millis::new(1_500)).await);
-    // Others look all the time, so this timer looks for itself after seven seconds at the
-    // earliest.
+    // Other servers poll all the time, so this timer polls after seven seconds at the earliest.
     let begin = Instant::now();
     let topic: Topic = "t".parse().expect("a topic");
     loop {
         handle.polled_elsewhere(Bucket::FIRST);
-        let looks = store.peek(vec![(Bucket::FIRST, vec![topic.clone()])], true).await;
-        if looks[0].as_ref().expect("a look").ready == [1] {
+        let peeks = store.peek(vec![(Bucket::FIRST, vec![topic.clone()])], true).await;
+        if peeks[0].as_ref().expect("a peek").ready == [1] {
             break;
         }
-        assert!(begin.elapsed() < Duration::from_secs(4), "it waits for a look of its own");
+        assert!(begin.elapsed() < Duration::from_secs(4), "it waits for its own poll");
         tokio::time::sleep(Duration::from_millis(20)).await; // no event: time is what passes
     }
     stop.cancel();

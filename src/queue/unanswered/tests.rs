@@ -90,7 +90,7 @@ async fn what_an_unanswered_pop_has_reserved_is_given_back_and_what_others_have_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pop_that_is_carried_out_after_it_was_given_up_is_looked_for_again() {
+async fn a_pop_that_is_carried_out_after_it_was_given_up_is_searched_for_again() {
     let bench = Bench::with_jobs(&["a"]).await;
     let late = Nonce::new(1 << 12);
     bench.unanswered.add(late, vec![topic()]);
@@ -113,7 +113,7 @@ async fn at_the_stop_each_unanswered_pop_is_tried_once_more_and_no_more() {
     assert_eq!(bench.job("a").await, (State::Ready, 0));
 }
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_pop_reserves_while_it_is_looked_for_is_found_by_the_next_scan() {
+async fn jobs_that_a_pop_reserves_during_the_search_are_found_by_the_next_scan() {
     let bench = Bench::with_jobs(&["a", "b"]).await;
     let lost = Nonce::new(1 << 12);
     let unanswered = &bench.unanswered;

@@ -66,7 +66,7 @@ fn topics_without_consumers_leave_nothing_behind() {
 }
 
 #[test]
-fn every_topic_has_its_turn_in_the_looks_however_many_there_are() {
+fn every_topic_is_polled_for_however_many_there_are() {
     let (waiters, _, bucket) = waiters();
     let topics: Vec<Topic> = (0..1000).map(|n| format!("t{n}").parse().expect("a topic")).collect();
     let _places = waiters.register(&topics);
@@ -115,7 +115,7 @@ fn every_bucket_is_first_at_times_whatever_consumers_ask_for() {
 }
 
 #[test]
-fn a_mark_between_the_look_and_the_wait_wakes() {
+fn a_mark_between_the_check_and_the_wait_wakes() {
     let (waiters, topic, bucket) = waiters();
     let places = waiters.register(std::slice::from_ref(&topic));
     let marked = places.marked();
@@ -156,7 +156,7 @@ fn other_servers_are_told_of_jobs_without_a_consumer_here() {
     waiters.ready(&topic, bucket, 3);
     assert_eq!(told(), [ready(2)]);
     waiters.mark(&topic, bucket, 5);
-    assert_eq!(told(), [], "a look, or another server's own news");
+    assert_eq!(told(), [], "a poll, or another server's own hint");
     drop(place);
     assert_eq!(told(), [ready(1)], "who had it left without");
     drop(waiters.register(std::slice::from_ref(&topic)));

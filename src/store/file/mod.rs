@@ -97,19 +97,19 @@ impl FileStore {
             dir: dir.to_owned(),
             cause: cause.to_string(),
         };
-        let mut desk = match WriterState::open(parts, buckets, options.clock) {
+        let mut writer = match WriterState::open(parts, buckets, options.clock) {
             Err(cause) if is_corrupt(&*cause) => return Err(damaged(&cause)),
-            desk => desk.map_err(|cause| engine(&cause))?,
+            writer => writer.map_err(|cause| engine(&cause))?,
         };
-        let unreadable = desk.unreadable;
+        let unreadable = writer.unreadable;
         if unreadable > 0 {
             // Perhaps the page where new jobs would go is one of those.
-            desk.try_insert().map_err(|cause| damaged(&cause))?;
+            writer.try_insert().map_err(|cause| damaged(&cause))?;
             tracing::error!(unreadable, "rows or pages with jobs cannot be read: see `doctor`");
         }
         directory::sync(dir).map_err(|cause| engine(&cause))?;
-        let watch = Arc::clone(&desk.watch);
-        let writer = Writer::start(desk).map_err(|cause| engine(&cause))?;
+        let watch = Arc::clone(&writer.watch);
+        let writer = Writer::start(writer).map_err(|cause| engine(&cause))?;
         Ok(Self {
             writer,
             buckets,
@@ -126,8 +126,8 @@ impl FileStore {
     /// The engine's.
     pub async fn examine(&self) -> StoreResult<Vec<String>> {
         let unreadable = self.unreadable;
-        let examine = move |desk: &mut WriterState| {
-            let mut wrong = desk.records.examine().map_err(StoreError::away)?;
+        let examine = move |writer: &mut WriterState| {
+            let mut wrong = writer.records.examine().map_err(StoreError::away)?;
             if unreadable > 0 {
                 wrong.push(format!("{unreadable} rows or pages with jobs cannot be read"));
             }
@@ -139,8 +139,8 @@ impl FileStore {
     /// Changes a topic's settings. No other process can: the version need not be on disk.
     async fn set(&self, change: Write) -> StoreResult<()> {
         let version = Arc::clone(&self.settings_version);
-        let write = move |desk: &mut WriterState| {
-            desk.writes.push(change);
+        let write = move |writer: &mut WriterState| {
+            writer.writes.push(change);
             version.fetch_add(1, Ordering::SeqCst);
             Ok(())
         };
@@ -155,10 +155,10 @@ impl FileStore {
         each: impl Fn(&mut Machine, Now, J, &mut Vec<Write>) -> Reply<T> + Copy + Send + 'static,
     ) -> StoreResults<Vec<Reply<T>>> {
         let work = |(bucket, jobs): (Bucket, Vec<J>)| {
-            self.writer.call(move |desk| {
-                let now = desk.now();
-                let machine = &mut desk.machines[bucket.index()];
-                let writes = &mut desk.writes;
+            self.writer.call(move |writer| {
+                let now = writer.now();
+                let machine = &mut writer.machines[bucket.index()];
+                let writes = &mut writer.writes;
                 Ok(jobs.into_iter().map(|job| each(machine, now, job, writes)).collect())
             })
         };
@@ -172,10 +172,10 @@ impl FileStore {
     ) -> StoreResult<Vec<Reply<Job>>> {
         let grows = jobs.iter().any(|(_, change)| change.body.is_some());
         let need = if grows { Need::Room } else { Need::Writing };
-        let change = move |desk: &mut WriterState| {
-            jobs.into_iter().map(|(job, change)| reschedule(desk, bucket, &job, change)).collect()
+        let change = move |writer: &mut WriterState| {
+            jobs.into_iter().map(|(job, change)| reschedule(writer, bucket, &job, change)).collect()
         };
-        self.writer.call_with(need, |desk| desk.all_or_nothing(change)).await
+        self.writer.call_with(need, |writer| writer.all_or_nothing(change)).await
     }
 }
 
@@ -191,13 +191,13 @@ impl Store for FileStore {
 
     async fn put(&self, parts: Parts<Vec<NewJob>>) -> StoreResults<Vec<Reply<Placed>>> {
         let work = |(bucket, jobs): (Bucket, Vec<NewJob>)| {
-            self.writer.call_with(Need::Room, move |desk| {
-                let now = desk.now();
+            self.writer.call_with(Need::Room, move |writer| {
+                let now = writer.now();
                 let mut replies = Vec::with_capacity(jobs.len());
                 for job in jobs {
-                    let serial = desk.next_serial();
-                    let machine = &mut desk.machines[bucket.index()];
-                    replies.push(machine.put(now, serial, job, &mut desk.writes));
+                    let serial = writer.next_serial();
+                    let machine = &mut writer.machines[bucket.index()];
+                    replies.push(machine.put(now, serial, job, &mut writer.writes));
                 }
                 Ok(replies)
             })
@@ -206,16 +206,18 @@ impl Store for FileStore {
     }
 
     async fn restore(&self, bucket: Bucket, jobs: Vec<Job>) -> StoreResult<Vec<Reply<()>>> {
-        self.writer.call_with(Need::Room, move |desk| Ok(restore::batch(desk, bucket, jobs))).await
+        self.writer
+            .call_with(Need::Room, move |writer| Ok(restore::batch(writer, bucket, jobs)))
+            .await
     }
 
     async fn pop(&self, parts: Parts<(Nonce, Vec<PopRequest>)>) -> StoreResults<Vec<Popped>> {
         let work = |(bucket, (nonce, wants)): (Bucket, (Nonce, Vec<PopRequest>))| {
-            let reserve = move |desk: &mut WriterState| {
-                let mut pop = Pop::new(desk.now(), nonce);
-                wants.into_iter().map(|want| pop.take(desk, bucket, &want)).collect()
+            let reserve = move |writer: &mut WriterState| {
+                let mut pop = Pop::new(writer.now(), nonce);
+                wants.into_iter().map(|want| pop.take(writer, bucket, &want)).collect()
             };
-            self.writer.call(|desk| desk.all_or_nothing(reserve))
+            self.writer.call(|writer| writer.all_or_nothing(reserve))
         };
         join_all(parts.into_iter().map(work)).await
     }
@@ -231,9 +233,9 @@ impl Store for FileStore {
         cursor: Option<String>,
     ) -> StoreResult<ClaimPage> {
         self.writer
-            .call(
-                move |desk| Ok(desk.machines[bucket.index()].held_page(&topic, cursor.as_deref())),
-            )
+            .call(move |writer| {
+                Ok(writer.machines[bucket.index()].held_page(&topic, cursor.as_deref()))
+            })
             .await
     }
 
@@ -271,10 +273,10 @@ impl Store for FileStore {
 
     async fn promote(&self, buckets: Vec<Bucket>, limit: usize) -> StoreResults<Promoted> {
         let count = buckets.len();
-        let promote = move |desk: &mut WriterState| {
-            let (now, mut rest) = (desk.believed_now(), limit);
+        let promote = move |writer: &mut WriterState| {
+            let (now, mut rest) = (writer.believed_now(), limit);
             let each = buckets.into_iter().map(|bucket| {
-                desk.machines[bucket.index()].promote(now, &mut rest, &mut desk.writes)
+                writer.machines[bucket.index()].promote(now, &mut rest, &mut writer.writes)
             });
             Ok(each.collect::<Vec<_>>())
         };
@@ -287,13 +289,13 @@ impl Store for FileStore {
     async fn peek(&self, parts: Parts<Vec<Topic>>, _deadlines: bool) -> StoreResults<Peek> {
         let work = |(bucket, topics): (Bucket, Vec<Topic>)| {
             self.writer
-                .read(move |desk| Ok(desk.machines[bucket.index()].peek(desk.now(), &topics)))
+                .read(move |writer| Ok(writer.machines[bucket.index()].peek(writer.now(), &topics)))
         };
         join_all(parts.into_iter().map(work)).await
     }
 
     async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>> {
-        self.writer.read(move |desk| read_job(desk, bucket, &id)).await
+        self.writer.read(move |writer| read_job(writer, bucket, &id)).await
     }
 
     async fn topics(
@@ -302,13 +304,13 @@ impl Store for FileStore {
         page: TopicPage,
     ) -> StoreResult<Vec<(Topic, TopicPeek)>> {
         self.writer
-            .read(move |desk| Ok(desk.machines[bucket.index()].topics(desk.now(), &page)))
+            .read(move |writer| Ok(writer.machines[bucket.index()].topics(writer.now(), &page)))
             .await
     }
 
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek> {
         self.writer
-            .read(move |desk| Ok(desk.machines[bucket.index()].topic(desk.now(), &topic)))
+            .read(move |writer| Ok(writer.machines[bucket.index()].topic(writer.now(), &topic)))
             .await
     }
 
@@ -319,7 +321,7 @@ impl Store for FileStore {
         state: State,
         range: JobRange,
     ) -> StoreResult<JobPage> {
-        self.writer.read(move |desk| list(desk, bucket, (&topic, state), &range)).await
+        self.writer.read(move |writer| list(writer, bucket, (&topic, state), &range)).await
     }
 
     async fn due_counts(
@@ -333,8 +335,8 @@ impl Store for FileStore {
         // in each call, so that others get their turn.
         loop {
             let topic = topic.clone();
-            let part = self.writer.read(move |desk| {
-                let machine = &desk.machines[bucket.index()];
+            let part = self.writer.read(move |writer| {
+                let machine = &writer.machines[bucket.index()];
                 let limit = COUNTED_PER_CALL;
                 let next = machine.count_due(&topic, &steps, after.as_ref(), limit, &mut counts);
                 Ok((counts, next))
@@ -354,19 +356,19 @@ impl Store for FileStore {
         limit: usize,
     ) -> StoreResult<u64> {
         self.writer
-            .call(move |desk| {
-                let machine = &mut desk.machines[bucket.index()];
-                Ok(machine.purge(&topic, state, limit, &mut desk.writes))
+            .call(move |writer| {
+                let machine = &mut writer.machines[bucket.index()];
+                Ok(machine.purge(&topic, state, limit, &mut writer.writes))
             })
             .await
     }
 
     async fn kick_dead(&self, bucket: Bucket, topic: Topic, limit: usize) -> StoreResult<u64> {
         self.writer
-            .call(move |desk| {
-                let now = desk.now();
-                let machine = &mut desk.machines[bucket.index()];
-                Ok(machine.kick_dead(now, &topic, limit, &mut desk.writes))
+            .call(move |writer| {
+                let now = writer.now();
+                let machine = &mut writer.machines[bucket.index()];
+                Ok(machine.kick_dead(now, &topic, limit, &mut writer.writes))
             })
             .await
     }
@@ -383,12 +385,12 @@ impl Store for FileStore {
 
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
         let current = Arc::clone(&self.settings_version);
-        let read = move |desk: &mut WriterState| {
+        let read = move |writer: &mut WriterState| {
             let version = current.load(Ordering::SeqCst);
             if version == known {
                 return Ok(None);
             }
-            let settings = desk.settings().map_err(StoreError::away)?;
+            let settings = writer.settings().map_err(StoreError::away)?;
             // Everything: only this process reads it, and only after a change of its own.
             Ok(Some(SettingsNews::All(TopicSettings { version, ..settings })))
         };
@@ -401,22 +403,22 @@ impl Store for FileStore {
             return Ok(None);
         }
         // What changes meanwhile has another version, and is read again.
-        let read = |desk: &mut WriterState| desk.records.tokens().map_err(StoreError::away);
+        let read = |writer: &mut WriterState| writer.records.tokens().map_err(StoreError::away);
         Ok(Some(StoredTokens { version, tokens: self.writer.read(read).await? }))
     }
 
     async fn change_token(&self, change: TokenChange) -> StoreResult<bool> {
         let is_use = matches!(change, TokenChange::Used { .. });
-        let change_one = move |desk: &mut WriterState| {
-            let there = desk.records.tokens().map_err(StoreError::away)?;
+        let change_one = move |writer: &mut WriterState| {
+            let there = writer.records.tokens().map_err(StoreError::away)?;
             let (name, may_be_there) = match &change {
                 TokenChange::Create { name, .. } => (name, false),
                 TokenChange::Revoke { name } | TokenChange::Used { name, .. } => (name, true),
             };
-            if has_token(&desk.writes, &there, name) != may_be_there {
+            if has_token(&writer.writes, &there, name) != may_be_there {
                 return Ok(false);
             }
-            desk.writes.push(Write::Token(change));
+            writer.writes.push(Write::Token(change));
             Ok(true)
         };
         let changed = self.writer.call(change_one).await?;

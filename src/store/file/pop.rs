@@ -32,7 +32,7 @@ impl Pop {
     /// What one want gets in a bucket. A job that cannot be read is set aside as dead.
     pub fn take(
         &mut self,
-        desk: &mut WriterState,
+        writer: &mut WriterState,
         bucket: Bucket,
         want: &PopRequest,
     ) -> StoreResult<Popped> {
@@ -42,11 +42,11 @@ impl Pop {
                 break;
             }
             let hold = (self.nonce.reservation(self.given), want.ttr);
-            let machine = &mut desk.machines[bucket.index()];
-            let taken = machine.pop(self.now, &want.topic, hold, &mut desk.writes);
+            let machine = &mut writer.machines[bucket.index()];
+            let taken = machine.pop(self.now, &want.topic, hold, &mut writer.writes);
             let Some(taken) = taken else { break };
             self.given += 1;
-            match desk.read(taken.serial) {
+            match writer.read(taken.serial) {
                 Ok(record) => {
                     self.bytes += record.body.len();
                     popped.jobs.push(PoppedJob {
@@ -63,23 +63,23 @@ impl Pop {
                     });
                 }
                 Err(ReadError::Engine(cause)) => return Err(StoreError::away(cause)),
-                Err(ReadError::Damaged(damage)) => self.set_aside(desk, bucket, taken, damage),
+                Err(ReadError::Damaged(damage)) => self.set_aside(writer, bucket, taken, damage),
             }
         }
-        popped.left = desk.machines[bucket.index()].ready(&want.topic);
+        popped.left = writer.machines[bucket.index()].ready(&want.topic);
         Ok(popped)
     }
 
-    fn set_aside(&self, desk: &mut WriterState, bucket: Bucket, taken: Taken, damage: String) {
+    fn set_aside(&self, writer: &mut WriterState, bucket: Bucket, taken: Taken, damage: String) {
         tracing::error!(id = %taken.id, damage, "set a damaged job aside as dead");
         let held =
             Claim { id: taken.id, reservation: Some(taken.reservation), topics: Topics::ALL };
         let bury = Bury { held, error: Some(damage) };
-        let machine = &mut desk.machines[bucket.index()];
-        if let Err(refusal) = machine.bury(self.now, bury, &mut desk.writes) {
+        let machine = &mut writer.machines[bucket.index()];
+        if let Err(refusal) = machine.bury(self.now, bury, &mut writer.writes) {
             tracing::error!(?refusal, "failed to set a damaged job aside");
         }
         // Its pages may lead to those of other jobs: they must not be freed with it.
-        desk.writes.push(Write::Aside { serial: taken.serial, gone: false });
+        writer.writes.push(Write::Aside { serial: taken.serial, gone: false });
     }
 }

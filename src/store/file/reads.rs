@@ -16,39 +16,39 @@ use crate::{
 
 /// Reads before it changes: a job that cannot be read is refused, and the others go on.
 pub fn reschedule(
-    desk: &mut WriterState,
+    writer: &mut WriterState,
     bucket: Bucket,
     target: &Target,
     change: Change,
 ) -> StoreResult<Reply<Job>> {
     let id = &target.id;
-    match read_job(desk, bucket, id) {
+    match read_job(writer, bucket, id) {
         Ok(Some(job)) if !target.topics.allows(&job.topic) => return Ok(Err(Refusal::NotFound)),
         Err(StoreError::Damaged { .. }) => return Ok(Err(Refusal::Damaged)),
         read => read?,
     };
-    let now = desk.now();
-    let machine = &mut desk.machines[bucket.index()];
-    match machine.reschedule(now, target, change, &mut desk.writes) {
-        Ok(()) => Ok(read_job(desk, bucket, id)?.ok_or(Refusal::NotFound)),
+    let now = writer.now();
+    let machine = &mut writer.machines[bucket.index()];
+    match machine.reschedule(now, target, change, &mut writer.writes) {
+        Ok(()) => Ok(read_job(writer, bucket, id)?.ok_or(Refusal::NotFound)),
         Err(refusal) => Ok(Err(refusal)),
     }
 }
 
-pub fn read_job(desk: &mut WriterState, bucket: Bucket, id: &JobId) -> StoreResult<Option<Job>> {
-    let Some((entry, topic)) = desk.machines[bucket.index()].get(id) else { return Ok(None) };
+pub fn read_job(writer: &mut WriterState, bucket: Bucket, id: &JobId) -> StoreResult<Option<Job>> {
+    let Some((entry, topic)) = writer.machines[bucket.index()].get(id) else { return Ok(None) };
     let (serial, job) = (entry.serial, without_record(entry, topic));
-    read_rest(desk, serial, job).map(Some)
+    read_rest(writer, serial, job).map(Some)
 }
 
 /// A page of jobs of one topic and state. One that cannot be read is told with the reason.
 pub fn list(
-    desk: &mut WriterState,
+    writer: &mut WriterState,
     bucket: Bucket,
     (topic, state): (&Topic, State),
     range: &JobRange,
 ) -> StoreResult<JobPage> {
-    let found = desk.machines[bucket.index()].list(topic, state, range);
+    let found = writer.machines[bucket.index()].list(topic, state, range);
     let last = found.last().map(|(_, place)| place.clone());
     let next = last.filter(|_| found.len() == range.limit);
     let found: Vec<(u64, Job)> =
@@ -56,7 +56,7 @@ pub fn list(
     let mut page = JobPage { next, ..JobPage::default() };
     for (serial, job) in found {
         let id = job.id.clone();
-        match read_rest(desk, serial, job) {
+        match read_rest(writer, serial, job) {
             Ok(job) => page.jobs.push(job),
             Err(StoreError::Damaged { cause }) => {
                 page.damaged.push(Damaged { id, reason: cause.to_string() });
@@ -68,14 +68,14 @@ pub fn list(
 }
 
 /// Adds what only the disk knows.
-fn read_rest(desk: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job> {
+fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job> {
     let refused = |error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
         ReadError::Engine(cause) => StoreError::away(cause),
     };
-    let record = desk.read(serial).map_err(refused)?;
+    let record = writer.read(serial).map_err(refused)?;
     let error = match job.error {
-        None => desk.read_error(serial).map_err(refused)?,
+        None => writer.read_error(serial).map_err(refused)?,
         known => known,
     };
     Ok(Job { body: record.body, created_at: record.created_at, error, ..job })

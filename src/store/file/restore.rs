@@ -6,12 +6,12 @@ use crate::{
     store::Reply,
 };
 
-pub fn batch(desk: &mut WriterState, bucket: Bucket, jobs: Vec<Job>) -> Vec<Reply<()>> {
+pub fn batch(writer: &mut WriterState, bucket: Bucket, jobs: Vec<Job>) -> Vec<Reply<()>> {
     let mut replies = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let serial = desk.next_serial();
-        let machine = &mut desk.machines[bucket.index()];
-        replies.push(machine.restore(serial, job, &mut desk.writes));
+        let serial = writer.next_serial();
+        let machine = &mut writer.machines[bucket.index()];
+        replies.push(machine.restore(serial, job, &mut writer.writes));
     }
     replies
 }

@@ -77,7 +77,7 @@ pub struct Work {
     pub need: Need,
     pub job: Job,
 }
-/// Does its part on the desk; what it answers goes out after the commit. Without a desk it just
+/// Does its part on the writer; what it answers goes out after the commit. Without a writer it just
 /// carries the error.
 type Job = Box<dyn FnOnce(StoreResult<&mut WriterState>) -> Deliver + Send>;
 pub type Deliver = Box<dyn FnOnce(StoreResult<()>) + Send>;
@@ -88,7 +88,7 @@ impl WriterState {
         buckets: Buckets,
         clock: Clock,
     ) -> Result<Self, Box<dyn Error>> {
-        let mut desk = Self {
+        let mut writer = Self {
             machines: Vec::new(),
             records,
             clock,
@@ -110,11 +110,11 @@ impl WriterState {
             next_try: Instant::now(),
             _lock: lock,
         };
-        if !desk.ballast.is_there() {
-            desk.health.fill("there is no room for the reserve");
+        if !writer.ballast.is_there() {
+            writer.health.fill("there is no room for the reserve");
         }
-        desk.load()?;
-        Ok(desk)
+        writer.load()?;
+        Ok(writer)
     }
 
     /// The number of the next new record.
@@ -186,12 +186,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn start(desk: WriterState) -> std::io::Result<Self> {
+    pub fn start(writer: WriterState) -> std::io::Result<Self> {
         let (work, arrivals) = channel();
-        let health = Arc::clone(&desk.health);
+        let health = Arc::clone(&writer.health);
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || write(desk, &arrivals))?;
+            .spawn(move || write(writer, &arrivals))?;
         Ok(Self { health, work: Mutex::new(Some(work)), thread: Mutex::new(Some(thread)) })
     }
 
@@ -221,8 +221,8 @@ impl Writer {
             return Err(refusal);
         }
         let (answer, answered) = oneshot::channel();
-        let job = Box::new(move |desk: StoreResult<&mut WriterState>| -> Deliver {
-            let done = desk.and_then(work);
+        let job = Box::new(move |writer: StoreResult<&mut WriterState>| -> Deliver {
+            let done = writer.and_then(work);
             Box::new(move |committed: StoreResult<()>| {
                 // The caller may have gone; then its answer is not needed.
                 let _ = answer.send(committed.and(done));
@@ -251,11 +251,11 @@ impl Writer {
 
 const UNPOISONED: &str = "no thread panics while holding this lock";
 
-fn write(mut desk: WriterState, arrivals: &Receiver<Work>) {
-    // Whether there was work since the last step of the tidier.
+fn write(mut writer: WriterState, arrivals: &Receiver<Work>) {
+    // Whether there was work since the last step of the vacuum.
     let mut busy = false;
     loop {
-        let arrived = match desk.rest() {
+        let arrived = match writer.rest() {
             Some(rest) => arrivals.recv_timeout(rest),
             None => arrivals.recv().map_err(RecvTimeoutError::from),
         };
@@ -263,13 +263,13 @@ fn write(mut desk: WriterState, arrivals: &Receiver<Work>) {
             Ok(first) => {
                 let mut batch = vec![first];
                 batch.extend(arrivals.try_iter().take(MAX_BATCH));
-                desk.batch(batch);
+                writer.batch(batch);
                 busy = true;
-                desk.tend(desk.vacuum.is_overdue(), busy);
+                writer.tend(writer.vacuum.is_overdue(), busy);
             }
             Err(RecvTimeoutError::Timeout) => {
-                let tidy = desk.vacuum.rest().is_some_and(|rest| rest.is_zero());
-                desk.tend(tidy, busy);
+                let tidy = writer.vacuum.rest().is_some_and(|rest| rest.is_zero());
+                writer.tend(tidy, busy);
                 busy &= !tidy;
             }
             Err(RecvTimeoutError::Disconnected) => return,
@@ -288,7 +288,7 @@ impl WriterState {
         }
     }
 
-    /// Does what is due beside that: `tidy` if the tidier may take a step.
+    /// Does what is due beside that: `tidy` if the vacuum may take a step.
     fn tend(&mut self, tidy: bool, busy: bool) {
         if let Some(rest) = self.retry_after() {
             if rest.is_zero() {

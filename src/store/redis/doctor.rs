@@ -1,4 +1,4 @@
-//! Looks at the servers of a store from outside, as `delay-queue doctor` shows them. Changes
+//! Examines the servers of a store from outside, as `delay-queue doctor` shows them. Changes
 //! nothing unless it is told to mend jobs, and makes no store where there is none.
 
 mod contents;
@@ -83,10 +83,10 @@ pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) 
     (least, counts.into_iter().max().unwrap_or_default())
 }
 
-/// Looks at everything that answers; mends what is wrong with jobs if it is told to.
+/// Examines every server that answers; mends damaged jobs if it is told to.
 ///
 /// # Errors
-/// There is nothing to look at: no server, no Sentinel that knows the master.
+/// There is nothing to examine: no server, no Sentinel that knows the master.
 pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, OpenError> {
     let preflight = Preflight::new(options);
     let dialer = Dialer::to_redis(options)?;

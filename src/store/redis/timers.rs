@@ -39,17 +39,17 @@ impl RedisStore {
         deadlines: bool,
     ) -> StoreResults<Peek> {
         let at_once = if self.nodes.is_one() { parts.len().max(1) } else { 1 };
-        let looks = parts.chunks(at_once).map(async |parts| {
+        let peeks = parts.chunks(at_once).map(async |parts| {
             match self.peek_together(parts, deadlines).await {
-                Ok(looks) => looks.into_iter().map(Ok).collect(),
+                Ok(peeks) => peeks.into_iter().map(Ok).collect(),
                 Err(error) => parts.iter().map(|_| Err(error.clone())).collect::<Vec<_>>(),
             }
         });
-        join_all(looks).await.into_iter().flatten().collect()
+        join_all(peeks).await.into_iter().flatten().collect()
     }
 
-    /// A look into buckets whose keys may go in one command. An idle store has no deadlines: then that
-    /// is seen at once, and not asked of each bucket.
+    /// Peeks at buckets whose keys may go in one command. An idle store has no deadlines: one command
+    /// finds that out, instead of one per bucket.
     async fn peek_together(
         &self,
         parts: &[(Bucket, Vec<Topic>)],
@@ -83,13 +83,13 @@ impl RedisStore {
             }
         }
         nexts.resize(parts.len(), String::new());
-        let mut looks = Vec::with_capacity(parts.len());
+        let mut peeks = Vec::with_capacity(parts.len());
         for ((bucket, topics), next) in parts.iter().zip(nexts) {
             self.compare_incarnation(*bucket, incarnations.maybe_text()?).await;
             let ready = topics.iter().map(|_| answers.number()).collect::<Result<_, _>>()?;
-            looks.push(Peek { next: deadline(&next, micros)?, ready });
+            peeks.push(Peek { next: deadline(&next, micros)?, ready });
         }
-        Ok(looks)
+        Ok(peeks)
     }
 
     /// The answers of the server that has these buckets, and its time in microseconds.
@@ -130,7 +130,7 @@ impl RedisStore {
     }
 
     /// Notices a loss. A bucket without an incarnation gets one, so that the next loss is noticed too;
-    /// if that fails, the next look tries again.
+    /// if that fails, the next poll tries again.
     async fn compare_incarnation(&self, bucket: Bucket, found: Option<String>) {
         if !self.incarnations.compare(bucket, found) {
             return;

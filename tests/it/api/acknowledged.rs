@@ -56,7 +56,7 @@ async fn without_a_replica_one_batch_is_unknown_and_then_nothing_is_written() {
     server.put(r#"{"topic":"t","id":"before"}"#).await;
     replica.kill();
 
-    // Written on the master, and nobody has confirmed it.
+    // Written on the master, and confirmed by no replica.
     let first = server.post("/jobs", r#"{"topic":"t","id":"first"}"#).await;
     assert_eq!(first.problem(503, "store_unavailable")["applied"], "unknown");
     assert!(first.headers.contains_key("retry-after"));

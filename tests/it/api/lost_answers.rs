@@ -106,7 +106,7 @@ async fn a_waiting_pop_of_which_a_call_was_lost_ends_unknown_whatever_came_after
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_pop_reserves_that_nobody_confirms_is_given_back_and_delivered_later() {
+async fn jobs_of_an_unconfirmed_pop_are_given_back_and_delivered_later() {
     let (master, mut replica) = pair();
     let server = Server::with(|settings| {
         settings.store.url = Secret(master.url());

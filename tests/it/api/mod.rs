@@ -33,7 +33,7 @@ on_each_store! {
             a_job_without_an_id_gets_one_that_grows,
             a_body_comes_back_byte_for_byte,
             every_route_is_served_under_v1_too,
-            a_job_can_be_looked_at_and_deleted_in_any_state,
+            a_job_can_be_read_and_deleted_in_any_state,
             a_living_id_is_refused_kept_or_replaced;
         reservations:
             a_job_that_is_not_finished_in_time_comes_back_and_the_first_consumer_is_fenced,
@@ -54,7 +54,7 @@ on_each_store! {
             a_wait_that_is_over_is_answered_empty,
             earlier_topics_come_first,
             a_hundred_waiting_pops_share_a_thousand_jobs,
-            a_client_that_goes_away_costs_nobody_a_job,
+            a_client_that_disconnects_costs_no_consumer_a_job,
             shutting_down_answers_waiting_pops_at_once;
         unreadable:
             a_body_that_readers_refuse_is_refused_and_takes_no_other_with_it,

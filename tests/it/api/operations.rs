@@ -1,4 +1,4 @@
-//! For whoever runs the server.
+//! What operators use: health, metrics, request ids, the log.
 
 use reqwest::Method;
 

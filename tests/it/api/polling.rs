@@ -1,4 +1,4 @@
-//! What servers look for while nobody asks.
+//! What servers poll for while no client asks.
 
 use std::{
     sync::Arc,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn topics_that_nobody_waits_for_any_more_are_not_looked_for() {
+async fn topics_without_waiting_consumers_are_not_polled_for() {
     const TOPICS: usize = 300;
     let redis = Arc::new(Redis::start());
     let (one, other) = (Server::on(Arc::clone(&redis)).await, Server::on(Arc::clone(&redis)).await);
@@ -41,9 +41,9 @@ async fn topics_that_nobody_waits_for_any_more_are_not_looked_for() {
         if calls == 0 {
             break;
         }
-        assert!(begin.elapsed() < Duration::from_secs(20), "{calls} looks in 2 s for nothing");
+        assert!(begin.elapsed() < Duration::from_secs(20), "{calls} polls in 2 s for nothing");
     }
-    // Whoever asks again finds what has come meanwhile.
+    // The next pop finds the jobs that came meanwhile.
     other.put(r#"{"topic":"t7","id":"later"}"#).await;
     assert_eq!(one.pop("t7/pop").await[0]["id"], "later");
 }

@@ -99,7 +99,7 @@ pub async fn every_route_is_served_under_v1_too(server: Server) {
     server.get("/v1/readyz").await.ok(200);
 }
 
-pub async fn a_job_can_be_looked_at_and_deleted_in_any_state(server: Server) {
+pub async fn a_job_can_be_read_and_deleted_in_any_state(server: Server) {
     server.put(r#"{"topic":"t","id":"a","delay":"1h","ttr":"90s","backoff":["1s","2m"]}"#).await;
     let look = server.get("/jobs/a").await.ok(200);
     assert_eq!((&look["state"], &look["attempt"]), (&"delayed".into(), &0.into()));

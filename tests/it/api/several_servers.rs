@@ -114,8 +114,8 @@ async fn a_pause_holds_within_a_second_for_who_waits_on_another_server_already()
     assert_eq!(other.pop_one("t").await["id"], "a");
 }
 
-/// A server whose timers do not look again within a test: what it knows of others it was told.
-async fn that_hardly_looks(redis: &Arc<Redis>) -> Arc<Server> {
+/// A server whose timers do not poll again within a test: it knows of others by hints alone.
+async fn that_hardly_polls(redis: &Arc<Redis>) -> Arc<Server> {
     let change = |settings: &mut delay_queue::config::Settings| {
         settings.store.url = Secret(redis.url());
         settings.timer.poll_interval = Millis::new(60_000);
@@ -124,9 +124,9 @@ async fn that_hardly_looks(redis: &Arc<Redis>) -> Arc<Server> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn news_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_look() {
+async fn hints_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_poll() {
     let redis = Arc::new(Redis::start());
-    let (one, other) = (that_hardly_looks(&redis).await, that_hardly_looks(&redis).await);
+    let (one, other) = (that_hardly_polls(&redis).await, that_hardly_polls(&redis).await);
     let listening = Instant::now();
     let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
     while !listeners().ends_with(":2\r\n") {
@@ -151,7 +151,7 @@ async fn news_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_look() {
     }
 }
 
-/// Calls to Redis within three seconds, of which nobody asks for anything.
+/// Calls to Redis within three seconds without a request.
 async fn calls_while_idle(redis: &Redis) -> u64 {
     let count = || {
         let info = redis.command("INFO stats").expect("an answer");
@@ -163,7 +163,7 @@ async fn calls_while_idle(redis: &Redis) -> u64 {
     count() - before
 }
 
-/// A server at which a consumer waits, so that it has something to look for.
+/// A server at which a consumer waits, so that it has something to poll for.
 async fn start_idle(redis: &Arc<Redis>, servers: &mut JoinSet<Vec<Value>>) {
     let server = Server::on(Arc::clone(redis)).await;
     servers.spawn(async move { server.pop("t/pop?wait=60s").await });

@@ -83,8 +83,8 @@ async fn an_emptied_redis_is_noticed_and_said_and_goes_on_taking_jobs() {
     redis.command("FLUSHALL").expect("an answer");
     let emptied = Instant::now();
     while server.get("/readyz").await.status == 200 {
-        assert!(emptied.elapsed() < Duration::from_secs(10), "nobody notices");
-        pass(Duration::from_millis(20)).await; // timers look now and then
+        assert!(emptied.elapsed() < Duration::from_secs(10), "no server notices");
+        pass(Duration::from_millis(20)).await; // timers poll now and then
     }
     server.get("/readyz").await.problem(503, "store_replaced");
     pass(Duration::from_secs(1)).await; // every bucket is looked at within that
@@ -94,7 +94,7 @@ async fn an_emptied_redis_is_noticed_and_said_and_goes_on_taking_jobs() {
     assert_eq!(server.pop_one("t").await["id"], "new");
     // Another number of buckets is refused, as before the loss.
     assert!(redis.command("GET dq:layout").expect("an answer").contains("buckets=16"));
-    // Whoever starts the server anew has seen it.
+    // An operator who restarts the server has seen it.
     server.stop().await;
     Server::on(redis).await.get("/readyz").await.ok(200);
 }
@@ -106,14 +106,14 @@ async fn another_redis_in_the_place_of_the_first_is_noticed_even_with_the_same_l
     redis.command("SET {dq:0fb}:incarnation other").expect("an answer");
     let changed = Instant::now();
     while server.get("/readyz").await.status == 200 {
-        assert!(changed.elapsed() < Duration::from_secs(10), "nobody notices");
-        pass(Duration::from_millis(20)).await; // timers look now and then
+        assert!(changed.elapsed() < Duration::from_secs(10), "no server notices");
+        pass(Duration::from_millis(20)).await; // timers poll now and then
     }
     server.get("/readyz").await.problem(503, "store_replaced");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_comes_back_wakes_other_servers_waiters_by_news_again() {
+async fn after_redis_comes_back_hints_wake_the_waiters_of_other_servers_again() {
     // With everysec a Redis that is killed while the disk is busy forgets what it acknowledged.
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let with = |settings: &mut delay_queue::config::Settings, url: String| {
@@ -143,7 +143,7 @@ async fn a_redis_that_comes_back_wakes_other_servers_waiters_by_news_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_takes_here_is_told_to_others() {
+async fn ready_jobs_without_a_consumer_here_are_published_to_other_servers() {
     let redis = Arc::new(Redis::start());
     let with = |settings: &mut delay_queue::config::Settings| {
         settings.store.url = delay_queue::store::redis::Secret(redis.url());

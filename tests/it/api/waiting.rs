@@ -86,7 +86,7 @@ async fn waiting_connection(server: &Server, topic: &str) -> TcpStream {
     connection
 }
 
-pub async fn a_client_that_goes_away_costs_nobody_a_job(server: Server) {
+pub async fn a_client_that_disconnects_costs_no_consumer_a_job(server: Server) {
     for round in 0..20 {
         let mut gone = waiting_connection(&server, "t").await;
         pass(Duration::from_millis(20)).await;

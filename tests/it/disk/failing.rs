@@ -38,7 +38,7 @@ async fn shows_while_it_fails(field: Field, applied: &str) {
         assert_eq!(put(&server, "later").await, (503, "no".to_owned()), "refused at once");
     }
     assert_eq!(disk.said("nothing can be written"), 1);
-    // Nobody asks for anything: the server tries by itself.
+    // No request comes: the server tries by itself.
     disk.set(field, 0);
     until(|| readiness(&server), |(status, _)| *status == 200).await;
     assert_eq!(disk.said("writing goes well again"), 1);

@@ -1,4 +1,4 @@
-//! A client that records each call, and turns to the other server when one fails it.
+//! A client that records each call, and uses the other server when one fails.
 
 use std::{sync::Arc, time::Duration};
 
@@ -120,7 +120,7 @@ impl Client {
         };
         let response = match request.body(body).send().await {
             Ok(response) => response,
-            // Nobody listens there: the request was not sent.
+            // No server listens there: the request was not sent.
             Err(error) if error.is_connect() => {
                 failed("no connection");
                 return StoreResult::Refused("not_sent".to_owned());

@@ -13,7 +13,7 @@ async fn promises_hold_while_the_way_to_redis_is_a_black_hole_and_then_cut() {
     let proxy = Proxy::start(pair.master.port()).await;
     let mut scenario = Scenario::start(&pair.settings(proxy.port)).await;
     let mut open = vec![pair.connections()];
-    // What nobody is told of at first may be of nobody but timers.
+    // Lost answers at first may all have been those of timers.
     while open.len() < 3 || scenario.unavailable("unknown") == 0 {
         assert!(open.len() < 5, "no call was under way");
         let ([there, back], cut) = (proxy.swallowed(), proxy.cut());
@@ -31,7 +31,7 @@ async fn promises_hold_while_the_way_to_redis_is_a_black_hole_and_then_cut() {
         assert!(failures > 0, "no call met the fault");
         let now = proxy.swallowed();
         assert!(now[0] > there && now[1] > back, "{there} and {back}, then {now:?} bytes");
-        // Each server has three: for calls, for writes, and for news.
+        // Each server has three: for calls, for writes, and for hints.
         assert!(proxy.cut() >= cut + 6, "{cut}, then {} connections were reset", proxy.cut());
         open.push(pair.connections());
     }
@@ -40,7 +40,7 @@ async fn promises_hold_while_the_way_to_redis_is_a_black_hole_and_then_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_connections_to_redis_are_dead_and_nobody_says_so() {
+async fn promises_hold_while_connections_to_redis_are_dead_without_a_reset() {
     let pair = Pair::start();
     let proxy = Proxy::start(pair.master.port()).await;
     let mut scenario = Scenario::start(&pair.settings(proxy.port)).await;

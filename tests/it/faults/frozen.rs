@@ -82,7 +82,7 @@ async fn promises_hold_while_the_only_replica_is_frozen() {
     let pair = Pair::start();
     let mut scenario = Scenario::start(&pair.settings(pair.master.port())).await;
     let mut refused = vec![0];
-    // The one batch that waits for its confirmation in vain may be of nobody but timers.
+    // The one batch that waits for its confirmation in vain may have only calls of timers.
     while refused.len() < 3 || scenario.unavailable("unknown") == 0 {
         assert!(refused.len() < 6, "no confirmation was missing");
         scenario

@@ -17,7 +17,7 @@ use crate::faults::{
 
 /// Where most jobs go, which are all popped and ended.
 const TOPIC: &str = "t";
-/// Jobs that nobody pops: due in an hour.
+/// Jobs that no consumer pops: due in an hour.
 const KEPT: &str = "kept";
 /// Jobs that are popped for an hour.
 const HELD: &str = "held";
@@ -78,7 +78,7 @@ async fn put_one(client: &mut Client, name: &str, number: u64) {
     let (id, body) = (Some(name.to_owned()), name.to_owned());
     let (now, soon) = (Duration::ZERO, Duration::from_millis(number * 37 % 2000));
     match number % 20 {
-        // Deleted before it is due, or while somebody may hold it.
+        // Deleted before it is due, or while a consumer may hold it.
         0 | 1 => {
             let delay = if number % 20 == 1 { soon } else { now };
             client.put(TOPIC, id, body, delay, ATTEMPTS).await;
@@ -118,9 +118,9 @@ async fn end_jobs(mut client: Client, stop: Arc<AtomicBool>) {
         for job in client.pop(TOPIC, "wait=1s&count=5").await {
             popped += 1;
             match popped % 20 {
-                // Whoever gets it next holds it for a while, and meets the next line's finish.
+                // The next consumer holds it for a while, until the finish of the next line.
                 _ if job.attempt > 1 => later.push((client.now() + TTR / 5, job)),
-                // Too late: refused if somebody else has the job by now, accepted if nobody.
+                // Too late: refused if another consumer has the job by now, else accepted.
                 0 | 1 => later.push((client.now() + TTR + TTR / 20, job)),
                 2 => client.release(&job, Duration::from_millis(popped % 500)).await,
                 3 => client.delete(&job.id).await,

@@ -168,7 +168,7 @@ impl Scenario {
         let began = Instant::now();
         let empty = async || pending(&read()) == 0;
         if !load::drain(&history, &bases(&servers), empty).await {
-            let what = "jobs are left that nobody can pop".to_owned();
+            let what = "jobs are left that no consumer can pop".to_owned();
             found.push(Objection { rule: Rule::Lost, what });
         }
         let after = read();
@@ -179,7 +179,7 @@ impl Scenario {
     }
 }
 
-/// Jobs of the load that somebody can still pop.
+/// Jobs of the load that consumers can still pop.
 fn pending(scan: &Scan) -> usize {
     let pending = |set: &String| {
         [":delayed:t", ":ready:t", ":reserved:t"].iter().any(|kind| set.ends_with(kind))

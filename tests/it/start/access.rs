@@ -21,7 +21,7 @@ const CHANNELS: &str = "resetchannels &{dq:*";
 const COMMANDS: &str = "-@all +info +scan +get +mget +set +eval +evalsha +time +exists \
                         +hsetnx +hset +hget +hmget +hexists +hdel +hscan +zadd +zscore +zcard +zcount \
                         +zrange +zrem +zremrangebyrank +zscan";
-/// So that servers tell each other; without it they look.
+/// So that servers publish hints; without it they fall back to polling.
 const HINTS: &str = "+ssubscribe +spublish +pubsub|shardnumsub";
 
 /// The rule as the README has it, behind user and password.
@@ -271,7 +271,7 @@ async fn on_a_cluster_the_smallest_acl_has_two_commands_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_its_channels_a_server_warns_once_and_looks_instead() {
+async fn without_its_channels_a_server_warns_once_and_falls_back_to_polling() {
     let (place, redis) = (Place::new(), Redis::start());
     let url = user(&redis, &format!("{KEYS} resetchannels +@all"));
     let settings = store(&url, "");

@@ -110,7 +110,7 @@ async fn a_redis_with_something_to_mend() {
     let other = store(&redis.url(), "buckets = 8");
     place.ill(&other, &["store.buckets is 8", "the store has 16"]);
 
-    // Deadlines that nobody promotes: a job, due since long, as a server would have left it.
+    // Deadlines that no server promotes: a job, due since long, as a server would have left it.
     let bucket = before.iter().find(|(key, _)| key.ends_with(":bucket")).expect("a bucket");
     let late = ask(redis.port(), &["ZADD", &bucket.0, "1", "delayed:t"]).expect("an answer");
     assert_eq!(late, crate::support::resp::Reply::Number(0), "it had another time");

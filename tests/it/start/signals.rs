@@ -64,7 +64,7 @@ async fn a_server_that_was_started_with_nohup_outlives_its_terminal() {
     let place = Place::new();
     let server = Logged::within(&place, "", &["nohup"]);
     server.signal("-HUP");
-    // The one who looks at the log would see it stop.
+    // An operator would see it in the log.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let ready = reqwest::get(format!("{}/readyz", server.base)).await.expect("an answer");
     assert_eq!(ready.status(), 200);

@@ -122,7 +122,7 @@ fn another_kind_of_redis_than_the_url_says() {
         assert!(keys.list().is_empty(), "{keys:?}");
     }
 
-    // Not a Sentinel at all, and nobody there.
+    // A server that is no Sentinel, and an address without a server.
     let url = format!("redis+sentinel://127.0.0.1:{}/main", redis.port());
     place.refused(&store(&url, ""), &["the master \"main\" by its Sentinels", "SENTINEL"]);
     untouched(&redis);

@@ -106,7 +106,7 @@ fn a_socket_is_replaced_only_where_no_server_listens_and_nothing_else_is() {
     first.0.wait().expect("it ends");
     assert!(socket.exists());
     let mut second = start(&place, "file:./data", &[]);
-    // Somebody else's file at its place stays.
+    // A file of another program at its path stays.
     fs::remove_file(&socket).expect("removed");
     let _other = UnixListener::bind(&socket).expect("bound");
     stop(&mut second);

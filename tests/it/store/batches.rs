@@ -270,7 +270,7 @@ fn exists<T>(state: State, topic: &str) -> Result<T, Refusal> {
     Err(Refusal::Exists(Some(Living { state, topic })))
 }
 
-pub async fn a_look_shows_everything_that_was_put(bench: Bench) {
+pub async fn a_get_shows_everything_that_was_put(bench: Bench) {
     let new = NewJob {
         max_attempts: 7,
         backoff: Some("list:1000,2000".parse().expect("a backoff")),

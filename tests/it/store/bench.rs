@@ -95,7 +95,7 @@ impl Default for Layout {
     }
 }
 
-/// What keeps the store's data, as long as somebody holds it.
+/// What keeps the store's data, as long as this value lives.
 #[derive(Clone)]
 pub enum Home {
     Dir(Arc<tempfile::TempDir>),

@@ -61,7 +61,7 @@ impl Living {
         }
     }
 
-    /// Moves a job that nobody holds any more.
+    /// Moves a job that no consumer holds any more.
     fn settle(&mut self, state: State, due_at: UnixMillis) {
         self.job.state = state;
         self.job.due_at = due_at;

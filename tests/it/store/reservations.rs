@@ -40,7 +40,7 @@ pub async fn a_second_pop_ends_the_first_hold(bench: Bench) {
     assert_eq!(bench.finish(&first.id, Some(second.reservation)).await, Ok(()));
 }
 
-pub async fn a_hold_survives_its_ttr_until_somebody_else_pops(bench: Bench) {
+pub async fn a_reservation_survives_its_ttr_until_another_consumer_pops(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let popped = bench.pop_one("t").await;
     bench.advance(MINUTE);

@@ -220,7 +220,7 @@ pub async fn pages_of_jobs_neither_skip_nor_repeat_those_that_stay(bench: Bench)
     assert!(pages(&bench, State::Ready, 4, async |_: &JobPage| {}).await.is_empty());
 }
 
-pub async fn a_listed_job_is_shown_as_a_look_shows_it(bench: Bench) {
+pub async fn a_listed_job_is_shown_as_a_get_shows_it(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let popped = bench.pop_one("t").await;
     for state in [State::Reserved, State::Dead] {
@@ -287,7 +287,7 @@ pub async fn kicking_the_dead_takes_those_that_died_first(bench: Bench) {
 }
 
 pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
-    let first = news_since(&bench, TopicSettings::default()).await;
+    let first = changes_since(&bench, TopicSettings::default()).await;
     assert!(first.paused.is_empty() && first.defaults.is_empty());
     assert_eq!(bench.store.settings(first.version).await.expect("settings"), None);
     let own = TopicDefaults { max_attempts: Some(3), ..TopicDefaults::default() };
@@ -295,20 +295,20 @@ pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
     bench.store.set_defaults(topic("t"), Some(own.clone())).await.expect("set");
     bench.store.set_paused(topic("u"), true).await.expect("pause");
     bench.store.set_paused(topic("u"), false).await.expect("resume");
-    let second = news_since(&bench, first).await;
+    let second = changes_since(&bench, first).await;
     assert_eq!(second.paused, [topic("t")].into());
     assert_eq!(second.defaults, [(topic("t"), own)].into());
 
     let bench = bench.reopen().await;
-    let third = news_since(&bench, TopicSettings::default()).await;
+    let third = changes_since(&bench, TopicSettings::default()).await;
     assert_eq!((&third.paused, &third.defaults), (&second.paused, &second.defaults));
     bench.store.set_defaults(topic("t"), None).await.expect("taken away");
-    let fourth = news_since(&bench, third).await;
+    let fourth = changes_since(&bench, third).await;
     assert!(fourth.defaults.is_empty() && fourth.paused.len() == 1);
 }
 
 /// What is set now, as one knows it who has known this.
-async fn news_since(bench: &Bench, mut known: TopicSettings) -> TopicSettings {
+async fn changes_since(bench: &Bench, mut known: TopicSettings) -> TopicSettings {
     let news = bench.store.settings(known.version).await.expect("settings");
     news.map(|news| known.take(news));
     known
@@ -320,7 +320,7 @@ pub async fn a_change_of_settings_tells_the_topics_that_have_changed_and_no_othe
         let topic = topic(&format!("t{number}"));
         bench.store.set_defaults(topic, Some(own(number))).await.expect("set");
     }
-    let known = news_since(&bench, TopicSettings::default()).await;
+    let known = changes_since(&bench, TopicSettings::default()).await;
     assert_eq!(known.defaults.len(), 600);
 
     let changed = async |known: &TopicSettings| match bench
@@ -342,14 +342,14 @@ pub async fn a_change_of_settings_tells_the_topics_that_have_changed_and_no_othe
         changed(&known).await,
         [change("t7", true, Some(own(7))), change("t8", false, None)]
     );
-    let known = news_since(&bench, known).await;
+    let known = changes_since(&bench, known).await;
     assert_eq!((known.defaults.len(), known.paused.len()), (599, 1));
     // More than one page of a log.
     for number in 0..600 {
         bench.store.set_paused(topic(&format!("t{number}")), true).await.expect("pause");
     }
     assert_eq!(changed(&known).await.len(), 600);
-    assert_eq!(news_since(&bench, known).await.paused.len(), 600);
+    assert_eq!(changes_since(&bench, known).await.paused.len(), 600);
 }
 
 pub async fn each_job_is_kept_dead_as_long_as_it_was_put_with(bench: Bench) {

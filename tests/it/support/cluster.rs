@@ -19,7 +19,7 @@ const SLOTS: usize = 16_384;
 /// Six nodes.
 pub struct Cluster {
     nodes: Vec<Redis>,
-    /// One that stands still, and would hold up whoever asks it.
+    /// One that stands still, and would delay every client that asks it.
     frozen: Option<usize>,
 }
 

@@ -19,7 +19,7 @@ pub enum Mode {
     Pass,
     /// Those on the way back wait until they may pass.
     Hold,
-    /// Those on the way back are lost: what was asked for is done, and nobody is told.
+    /// Those on the way back are lost: the call is done, and its client never learns of it.
     Mute,
     /// They are lost in both directions, and the connections stay open. As with `Mute`, one that
     /// has lost any loses all that follow, whatever comes: a stream has no gaps.

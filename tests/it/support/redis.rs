@@ -121,7 +121,7 @@ pub fn redis_server() -> Command {
     command
 }
 
-/// A port that nobody listens on, below those that outgoing connections get: none of them takes
+/// A port that no server listens on, below those that outgoing connections get: none of them takes
 /// it while the process it belongs to is down.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 12_000;

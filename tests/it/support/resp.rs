@@ -43,7 +43,7 @@ impl Reply {
 pub struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    /// To a port of loopback; none if nobody listens there.
+    /// To a port of loopback; none if no server listens there.
     pub fn to(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         // A process that hangs must fail its test, not hang it.

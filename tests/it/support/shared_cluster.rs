@@ -15,7 +15,7 @@ pub fn shared() -> Arc<Cluster> {
         let (send, receive) = mpsc::channel();
         // Its processes end with the thread that started them, so that one must outlive all tests.
         std::thread::spawn(move || {
-            send.send(Arc::new(Cluster::start())).expect("somebody waits");
+            send.send(Arc::new(Cluster::start())).expect("the caller waits");
             loop {
                 std::thread::park();
             }

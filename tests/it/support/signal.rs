@@ -1,4 +1,4 @@
-//! Processes that stand still: neither dead nor alive for whoever waits for their answer.
+//! Processes that stand still: neither dead nor alive to a client that waits for their answer.
 
 use std::{
     fs,

@@ -1,10 +1,10 @@
-//! What servers on one Redis tell each other, by sharded pub/sub.
+//! What servers on one Redis publish to each other, by sharded pub/sub.
 //!
 //! Each bucket has a channel, on the node that has the bucket; the number of the database is in its
-//! name, since Redis publishes over all databases. One connection a node listens. What
-//! is to be told gathers while the last telling is under way. A message is the sender, then one
-//! of: `polled`, `settings`, `ready <topic> <count> …`. It is not persisted: servers of two
-//! versions that do not understand each other find out by looking.
+//! name, since Redis publishes over all databases. One connection per node subscribes.
+//! Hints gather while the last publish is under way. A message is the sender, then one of: `polled`,
+//! `settings`, `ready <topic> <count> …`. It is not persisted: servers of two versions that do not
+//! understand each other fall back to polling.
 
 mod subscriber;
 
@@ -33,14 +33,14 @@ use crate::{
 
 /// Hints that may wait for the queue; more are dropped.
 const MAX_RECEIVED: usize = 4096;
-/// Topics that may wait to be told of; more are dropped.
+/// Topics whose hints may wait to be published; more are dropped.
 const MAX_UNPUBLISHED: usize = 4096;
 /// How often it is compared which node has which bucket; the pause after a lost connection; and the
 /// silence after which a connection is tried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a node may take to pass news on.
+/// How long a publish may take.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(1);
-/// The least time between two tellings: what comes meanwhile goes together.
+/// The least time between two publishes: hints of that time go together.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Both directions. Nothing is published or received before a subscriber starts: a program that only moves
@@ -51,7 +51,7 @@ pub struct Hints {
     tasks: OnceLock<[AbortOnDropHandle<()>; 2]>,
 }
 
-/// What is to be told.
+/// What is to be published.
 struct Outbox {
     waiting: Mutex<Waiting>,
     wake: Notify,
@@ -165,7 +165,7 @@ impl Outbox {
         polled.chain(by_bucket).chain(settings).collect()
     }
 
-    /// The news in a message of another server.
+    /// The hints in a message of another server.
     fn read(&self, channel: &str, text: &str, buckets: &HashMap<&str, Bucket>) -> Vec<Hint> {
         let Some(&bucket) = buckets.get(channel) else { return Vec::new() };
         let mut words = text.split(' ');
@@ -191,7 +191,7 @@ impl Outbox {
     }
 }
 
-/// Tells what waits, for ever. What cannot be told is dropped.
+/// Publishes what waits, for ever. What cannot be published is dropped.
 async fn publish_waiting(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
     loop {
         outbox.wake.notified().await;

@@ -26,7 +26,7 @@ impl Subscriber {
             let ended = self.listen().await;
             self.listens(false);
             if let Err(cause) = ended {
-                // For ever is fine: then timers look for themselves.
+                // For ever is fine: timers poll meanwhile.
                 if cause != told {
                     tracing::warn!(
                         cause,

@@ -68,7 +68,7 @@ impl Incarnations {
         found.is_none()
     }
 
-    /// Says that jobs are lost. Looks that were under way at the same time may tell the same again.
+    /// Logs and counts that jobs are lost. Concurrent polls may report the same loss again.
     pub fn lost(&self, buckets: &[usize], what: &str) {
         let mut last = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         for &bucket in buckets {
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(compare(None), (true, 1), "not written yet");
         incarnations.remember(0, "b".to_owned());
         assert_eq!(compare(Some("b")), (false, 1));
-        assert_eq!(compare(Some("a")), (false, 1), "a look that was under way before");
+        assert_eq!(compare(Some("a")), (false, 1), "a poll that was under way before");
         assert!(matches!(incarnations.check(), Err(StoreError::Replaced { .. })));
     }
 }

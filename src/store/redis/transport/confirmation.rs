@@ -185,7 +185,7 @@ impl Writer {
         Ok(answers.into_iter().map(|answer| answer.and_then(|_| Err(unconfirmed()))).collect())
     }
 
-    /// Has everything that was written so far confirmed, by whomever.
+    /// Has every earlier write on this server confirmed.
     async fn confirm_former(&self, keys: &[String]) -> Result<(), Failure> {
         let sent = self.send(Vec::new(), keys, self.by.short_patience()).await;
         let (_, confirmation) = sent.map_err(|failure| {

@@ -28,9 +28,9 @@ pub enum Rule {
     Early,
     /// One holder at a time.
     TwoHolders,
-    /// Whoever lost a job cannot end it.
+    /// A consumer that lost a job cannot end it.
     StaleAccepted,
-    /// Whoever holds a job can end it.
+    /// The consumer that holds a job can end it.
     LiveRefused,
     /// After a finish or delete the job is gone.
     AfterTheEnd,
@@ -165,7 +165,7 @@ fn text(body: &str) -> &str {
 }
 
 impl<'a> Job<'a> {
-    /// Somebody was told that it is there.
+    /// A client was told that it is there.
     fn accepted(&self) -> bool {
         let exists = self.refused_puts.iter().any(|put| put.refused("job_exists"));
         self.puts.iter().any(|put| put.done()) || (exists && !self.puts.is_empty())
@@ -187,7 +187,7 @@ impl<'a> Job<'a> {
         self.deliveries.iter().copied().find(|given| given.job.reservation == reservation)
     }
 
-    /// Could somebody, before `call` ended and other than by it, have ended the hold of `given`?
+    /// Could another call, before `call` ended, have ended the hold of `given`?
     fn may_have_let_go(
         &self,
         given: Delivered,

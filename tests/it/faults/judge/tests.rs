@@ -213,7 +213,7 @@ fn it_objects_to_two_holders() {
     // By the store's clock a millisecond too soon, by the clients' perhaps not.
     let soon = pop_with(1020, 2, |job| job.reserved_until = at(1024 + 1000));
     objects(&[put(), pop(20, 1), soon, finished(1050, 2)], Rule::TwoHolders);
-    // A finish that was surely not done lets nobody else in.
+    // A finish that certainly failed frees the job for no other consumer.
     let away = finish(40, 1, refused("store_unavailable"));
     objects(&[put(), pop(20, 1), away, pop(900, 2), finished(950, 2)], Rule::TwoHolders);
 }
