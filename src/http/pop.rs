@@ -34,10 +34,9 @@ use crate::{access::Scope, queue::PendingDelivery};
 
 pub async fn pop(
     State(app): State<App>,
-    identity: Identity,
+    (identity, caller): (Identity, Caller),
     Extension(peer): Extension<Peer>,
     place: Option<Extension<Place>>,
-    caller: Caller,
     PathTopics(topics): PathTopics,
     uri: Uri,
     Content(content): Content,

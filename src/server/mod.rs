@@ -90,12 +90,7 @@ pub async fn run(
         () = &mut shutdown => return Ok(()), // there is nothing to finish
     };
     let exposed = exposed(&public, admin.as_ref(), &settings.server);
-    let bootstrap = settings.server.bootstrap_token()?;
-    let access = Arc::new(Access::new(bootstrap.as_ref(), exposed.is_some()));
-    access::refresh(&access, &*store).await?;
-    if let (Some(listen), false) = (exposed, access.has_tokens()) {
-        return Err(StartError::Open { listen: listen.clone() });
-    }
+    let access = Arc::new(read_tokens(&settings, &*store, exposed).await?);
     let stopping = CancellationToken::new();
     let _ends = stopping.clone().drop_guard();
     tokio::spawn(access::follow(Arc::clone(&access), Arc::clone(&store), stopping));
@@ -151,6 +146,21 @@ pub async fn run(
     }
     queue.stop().await;
     Ok(())
+}
+
+/// The tokens by which requests are let in; there must be some where other machines can reach `exposed`.
+async fn read_tokens(
+    settings: &Settings,
+    store: &dyn Store,
+    exposed: Option<&Listen>,
+) -> Result<Access, StartError> {
+    let bootstrap = settings.server.bootstrap_token()?;
+    let access = Access::new(bootstrap.as_ref(), exposed.is_some());
+    access::refresh(&access, store).await?;
+    match exposed {
+        Some(listen) if !access.has_tokens() => Err(StartError::Open { listen: listen.clone() }),
+        _ => Ok(access),
+    }
 }
 
 /// The first address that other machines can reach, unless they may do everything: then each request
