@@ -1,6 +1,6 @@
 //! Lets requests in: each gets its [`Identity`], or is refused before any route sees it.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Instant};
 
 use axum::{
     extract::{Request, State},
@@ -9,7 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{identity::Identity, origin::Origins, peer::Peer, problem::Problem};
+use super::{
+    identity::Identity, limit_by::network, origin::Origins, peer::Peer, problem::Problem,
+    wrong_tokens::WrongTokens,
+};
 use crate::{
     access::{Access, Denied, Scope},
     store::StoreError,
@@ -46,6 +49,15 @@ pub struct Admission {
     pub access: Arc<Access>,
     /// Where no token is needed: which web pages may call.
     pub origins: Origins,
+    /// How often each address had a wrong token.
+    pub wrong_tokens: WrongTokens,
+}
+
+impl Admission {
+    /// By these tokens and rules.
+    pub fn new(access: Arc<Access>, origins: Origins) -> Self {
+        Self { access, origins, wrong_tokens: WrongTokens::default() }
+    }
 }
 
 /// The layer.
@@ -77,8 +89,22 @@ impl Admission {
             return Ok(Identity::new(None, peer));
         }
         let authorization = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
-        let token = self.access.authenticate(authorization)?;
-        Ok(Identity::new(token, peer))
+        match self.access.authenticate(authorization) {
+            Ok(token) => Ok(Identity::new(token, peer)),
+            Err(denied) => Err(self.refusal(denied, peer.as_ref())),
+        }
+    }
+
+    fn refusal(&self, denied: Denied, peer: Option<&Peer>) -> Problem {
+        let address = peer.and_then(Peer::address).map(|address| network(address.ip()));
+        let too_many = address
+            .filter(|_| denied == Denied::Wrong)
+            .is_some_and(|address| self.wrong_tokens.is_one_too_many(address, Instant::now()));
+        if !too_many {
+            return denied.into();
+        }
+        let detail = "too many wrong tokens came from this address in the last minute";
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail)
     }
 }
 

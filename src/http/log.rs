@@ -1,5 +1,5 @@
-//! What the log has of requests: a line for each that failed, one for each act of an operator on a
-//! whole topic, and at debug one for each. Never bodies; they are the jobs'.
+//! What the log has of requests: a line for each that failed, the audit (acts of operators, and what was
+//! refused for lack of rights), and at debug one for each. Never bodies; they are the jobs'.
 
 use std::time::Instant;
 
@@ -10,15 +10,15 @@ use axum::{
     response::{IntoResponseParts, Response, ResponseParts},
 };
 
-use super::{peer::Peer, problem::Problem};
+use super::{identity::Identity, peer::Peer, problem::Problem};
 
 /// A request as the log names it.
 pub struct Asked {
     method: Method,
     uri: Uri,
     peer: Option<Peer>,
-    /// It acts on a whole topic.
-    audited: bool,
+    /// What it acts on, for the audit.
+    act: Act,
     at: Instant,
 }
 
@@ -66,7 +66,7 @@ impl Asked {
             method: request.method().clone(),
             uri: request.uri().clone(),
             peer: request.extensions().get().cloned(),
-            audited: acts_on_a_topic(request.method(), request.uri().path()),
+            act: Act::of(request.method(), request.uri().path()),
             at: Instant::now(),
         }
     }
@@ -84,13 +84,25 @@ impl Asked {
                 %method, path, status, jobs, code, cause, request_id, "a part of a batch failed"
             );
         }
-        if self.audited {
+        let identity = response.extensions().get::<Identity>();
+        let token = identity.and_then(Identity::name).map(|name| name.as_str());
+        let is_audited = match self.act {
+            Act::Operation => true,
+            // Without tokens these are what every client does.
+            Act::Managing => token.is_some(),
+            Act::Other => false,
+        };
+        let is_refused = [401, 403].contains(&status);
+        if is_audited || is_refused {
             let did = response.extensions().get::<Did>().map(|did| did.0.as_str());
-            let result = did.or(problem.map(|problem| problem.code)).unwrap_or_default();
+            let result = did.or(problem.map(|problem| problem.code)).unwrap_or("done");
             let peer = self.peer();
+            // What others send may have secrets in its query.
+            let uri = if is_audited && !is_refused { uri.to_string() } else { path.to_owned() };
+            let what = if is_refused { "a refused request" } else { "an operator's act" };
             tracing::info!(
                 target: "delay_queue::audit",
-                %method, %uri, status, result, peer, request_id, "an operator's act"
+                %method, uri, status, result, token, peer, request_id, "{what}"
             );
         }
         tracing::debug!(
@@ -105,14 +117,37 @@ impl Asked {
     }
 }
 
-/// Whether this is one of the routes by which an operator acts on a topic as a whole.
-fn acts_on_a_topic(method: &Method, path: &str) -> bool {
-    let path = path.strip_prefix("/v1").unwrap_or(path);
-    let act = path.strip_prefix("/topics/").map(|topic| topic.split_once('/'));
-    match act {
-        Some(None) => method == Method::PUT,
-        Some(Some((_, "jobs"))) => method == Method::DELETE,
-        Some(Some((_, "pause" | "resume" | "kick"))) => method == Method::POST,
-        _ => false,
+/// What a request acts on, as far as the audit goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    /// A topic as a whole, or tokens.
+    Operation,
+    /// A job, beyond what its consumer does with it.
+    Managing,
+    Other,
+}
+
+impl Act {
+    fn of(method: &Method, path: &str) -> Self {
+        let path = path.strip_prefix("/v1").unwrap_or(path);
+        let mut parts = path.split('/').skip(1);
+        let [first, second, third] = [(); 3].map(|()| parts.next());
+        match (first, second, third) {
+            (Some("tokens"), ..) => Self::Operation,
+            (Some("topics"), Some(_), None) if method == Method::PUT => Self::Operation,
+            (Some("topics"), Some(_), Some("jobs")) if method == Method::DELETE => Self::Operation,
+            (Some("topics"), Some(_), Some("pause" | "resume" | "kick"))
+                if method == Method::POST =>
+            {
+                Self::Operation
+            }
+            (Some("jobs"), Some(_), None) if [Method::PATCH, Method::DELETE].contains(method) => {
+                Self::Managing
+            }
+            (Some("jobs"), Some(_), Some("kick")) | (Some("batch"), Some("delete"), _) => {
+                Self::Managing
+            }
+            _ => Self::Other,
+        }
     }
 }

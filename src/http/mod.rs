@@ -32,6 +32,7 @@ mod tokens;
 mod topic_jobs;
 mod topics;
 mod wire;
+mod wrong_tokens;
 
 use std::sync::{Arc, atomic::AtomicBool};
 

@@ -105,7 +105,7 @@ pub async fn run(
         let tls = tls.clone().filter(|_| listener.is_tcp());
         let (hosts, cors) = (&settings.server.hosts, &settings.server.cors_origins);
         let origins = Origins::new(listener.exposure(), &hosts.0, &cors.0);
-        let admission = Admission { access: Arc::clone(&access), origins };
+        let admission = Admission::new(Arc::clone(&access), origins);
         let routes = router(app.clone(), admission, offer);
         (Connections::new(limits, tls), body_deadline.clone().layer(routes))
     };

@@ -109,7 +109,7 @@ pub async fn a_bad_id_or_topic_in_the_path_is_refused(server: Server) {
             ("GET", format!("/topics/{id}/pop")),
         ] {
             let request = format!(
-                "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+                "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
             );
             let answer = raw(&server, &request).await;
             assert!(answer.starts_with("HTTP/1.1 422 "), "{path}: {answer}");
@@ -185,8 +185,7 @@ pub async fn a_body_over_the_limit_is_refused_however_it_is_sent(server: Server)
     assert!(problem["detail"].as_str().expect("text").contains("262144"), "{problem}");
     // A request over its own limit: with a length, and in chunks without one.
     server.post("/jobs", put(9 << 20)).await.problem(413, "body_too_large");
-    let head =
-        "POST /jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut connection = TcpStream::connect(server.address).await.expect("connected");
     connection.write_all(head.as_bytes()).await.expect("sent");
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, "x".repeat(1 << 20));
@@ -256,17 +255,18 @@ pub async fn an_unknown_id_or_a_wrong_reservation_is_refused(server: Server) {
 
 pub async fn nonsense_never_makes_a_500(server: Server) {
     let requests = [
-        "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-        "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n\u{0}\u{1}\u{2}\u{3}\u{4}",
-        "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        "POST /jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        "GET /topics/%/pop HTTP/1.1\r\nHost: x\r\n\r\n",
-        "GET /topics/t/pop?%zz=%&&= HTTP/1.1\r\nHost: x\r\n\r\n",
-        "BREW /jobs HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n\u{0}\u{1}\u{2}\u{3}\u{4}",
+        "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        "POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "GET /topics/%/pop HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /topics/t/pop?%zz=%&&= HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "BREW /jobs HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "\r\n\r\n\u{16}\u{3}\u{1}",
     ];
     for request in requests {
-        let request = request.replacen("Host: x", "Host: x\r\nConnection: close", 1);
+        let request =
+            request.replacen("Host: localhost", "Host: localhost\r\nConnection: close", 1);
         let answer = raw(&server, &request).await;
         assert!(!answer.starts_with("HTTP/1.1 5"), "{request:?}: {answer}");
         assert!(!answer.starts_with("HTTP/1.1 2"), "{request:?}: {answer}");

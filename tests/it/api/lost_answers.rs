@@ -62,7 +62,7 @@ async fn a_client_that_leaves_between_the_reservation_and_the_answer_costs_no_at
     let id = one_of_two(&server).await;
     proxy.set(Mode::Hold);
     let mut client = TcpStream::connect(server.address).await.expect("connected");
-    let request = b"GET /topics/t/pop?wait=30s HTTP/1.1\r\nHost: x\r\n\r\n";
+    let request = b"GET /topics/t/pop?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n";
     client.write_all(request).await.expect("sent");
     becomes(&beside, &id, "reserved", 1).await;
     drop(client);

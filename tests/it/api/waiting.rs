@@ -81,7 +81,7 @@ pub async fn a_hundred_waiting_pops_share_a_thousand_jobs(server: Server) {
 /// Sends a waiting pop on a connection of its own, to be cut.
 async fn waiting_connection(server: &Server, topic: &str) -> TcpStream {
     let mut connection = TcpStream::connect(server.address).await.expect("connected");
-    let request = format!("GET /topics/{topic}/pop?wait=30s HTTP/1.1\r\nHost: x\r\n\r\n");
+    let request = format!("GET /topics/{topic}/pop?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n");
     connection.write_all(request.as_bytes()).await.expect("sent");
     connection
 }

@@ -22,6 +22,7 @@ mod settings;
 mod signals;
 mod store_urls;
 mod tls;
+mod tokens;
 mod unix_socket;
 mod waiting_for_redis;
 

@@ -1,0 +1,154 @@
+//! Access tokens as people use them: by the command line, on several servers; and what is logged of them.
+
+use std::{process::Output, time::Duration};
+
+use delay_queue::access::SecretToken;
+use serde_json::{Value, json};
+
+use super::outputs::{Logged, Place, one_line, store, text};
+use crate::support::Redis;
+
+/// What `delay-queue token …` prints on standard output.
+#[track_caller]
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).trim_end().to_owned()
+}
+
+async fn ask(base: &str, path: &str, token: Option<&str>) -> reqwest::Response {
+    let mut request = reqwest::Client::new().get(format!("{base}{path}"));
+    if let Some(token) = token {
+        request = request.bearer_auth(token);
+    }
+    request.send().await.expect("an answer")
+}
+
+/// Asks until the answer has this status.
+async fn wait_for(base: &str, path: &str, token: Option<&str>, status: u16) {
+    while ask(base, path, token).await.status() != status {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_the_command_line_is_in_force_on_every_server_until_it_is_revoked() {
+    let redis = Redis::start();
+    let (place, other_place) = (Place::new(), Place::new());
+    let settings = store(&redis.url(), "");
+    let (one, other) = (Logged::start(&place, &settings), Logged::start(&other_place, &settings));
+    let run = |arguments: &[&str]| place.run(&settings, &[], &[&["token"], arguments].concat());
+
+    let create = ["create", "--name", "reader", "--scope", "read=a.*", "--expires", "1h"];
+    let token = printed(&run(&create));
+    assert!(token.starts_with("dq_") && token.lines().count() == 1, "the token alone: {token}");
+    one_line(&run(&create), &["reader"]);
+    let listed: Value = serde_json::from_str(&printed(&run(&["list"]))).expect("one line of JSON");
+    assert_eq!((&listed["name"], &listed["scopes"]), (&"reader".into(), &json!({"read": ["a.*"]})));
+    assert!(!listed.to_string().contains(&token[3..]), "{listed}");
+
+    for server in [&one, &other] {
+        wait_for(&server.base, "/topics/a.b", None, 401).await;
+        wait_for(&server.base, "/topics/a.b", Some(&token), 200).await;
+        assert_eq!(ask(&server.base, "/topics/b", Some(&token)).await.status(), 403);
+    }
+    printed(&run(&["revoke", "reader"]));
+    one_line(&run(&["revoke", "reader"]), &["reader"]);
+    for server in [&one, &other] {
+        wait_for(&server.base, "/topics/a.b", Some(&token), 401).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_server_makes_and_revokes_tokens_for_its_administrators() {
+    let place = Place::new();
+    let root = SecretToken::generate().expect("randomness");
+    let file = place.file("root", root.reveal());
+    let server = Logged::start(&place, &format!("[server]\nbootstrap_token_file = {file:?}\n"));
+    let by_server = ["--url", &server.base, "--token-file", &file];
+    let run =
+        |arguments: &[&str]| place.run("", &[], &[&["token"], arguments, &by_server].concat());
+    let token = printed(&run(&["create", "--name", "ops", "--scope", "manage=*"]));
+    wait_for(&server.base, "/topics", Some(&token), 403).await;
+    assert!(printed(&run(&["list"])).contains("\"ops\""));
+    printed(&run(&["revoke", "ops"]));
+    wait_for(&server.base, "/topics", Some(&token), 401).await;
+
+    // An expired one is like none.
+    let short = ["create", "--name", "short", "--scope", "read=*", "--expires", "2s"];
+    let token = printed(&run(&short));
+    wait_for(&server.base, "/topics", Some(&token), 401).await;
+
+    let log = server.wait_for(r#"token \"short\" created"#);
+    for line in [r#"token \"ops\" created"#, r#"token \"ops\" revoked"#, "a refused request"] {
+        let line = log.lines().find(|one| one.contains(line)).unwrap_or_else(|| panic!("{log}"));
+        assert!(line.contains("delay_queue::audit") && line.contains("127.0.0.1:"), "{line}");
+    }
+    assert!(log.contains("bootstrap"), "who did it: {log}");
+    for secret in [root.reveal(), &token] {
+        assert!(!log.contains(secret), "{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_goes_on_guessing_is_told_to_wait_and_the_right_token_still_passes() {
+    let place = Place::new();
+    let root = SecretToken::generate().expect("randomness");
+    let settings = format!("[server]\nbootstrap_token = \"{}\"\n", root.reveal());
+    let server = Logged::start(&place, &settings);
+    let wrong = SecretToken::generate().expect("randomness");
+    let mut refused = 0;
+    let last = loop {
+        let answer = ask(&server.base, "/tokens", Some(wrong.reveal())).await;
+        if answer.status() != 401 {
+            break answer;
+        }
+        refused += 1;
+    };
+    assert_eq!((last.status().as_u16(), refused), (429, 100));
+    assert!(last.headers().contains_key("retry-after"));
+    let problem: Value = last.json().await.expect("JSON");
+    assert_eq!(problem["code"], "too_many_requests");
+    assert_eq!(ask(&server.base, "/tokens", Some(root.reveal())).await.status(), 200);
+    assert_eq!(ask(&server.base, "/tokens", None).await.status(), 401, "no guess");
+    let log = server.wait_for("tokens listed");
+    assert_eq!(log.matches("a refused request").count(), 101, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_log_shows_a_secret_however_much_it_tells() {
+    const SECRET: &str = "5eed-of-a-secret";
+    let place = Place::new();
+    let root = SecretToken::generate().expect("randomness");
+    let settings =
+        format!("[server]\nbootstrap_token = \"{}\"\n[log]\nfilter = \"debug\"\n", root.reveal());
+    let server = Logged::start(&place, &settings);
+    let client = reqwest::Client::new();
+    let send = async |method: reqwest::Method, path: &str, token: &str, body: String| {
+        let request = client.request(method, format!("{}{path}", server.base)).bearer_auth(token);
+        let request = request.header("x-secret", SECRET).header("cookie", SECRET);
+        request.body(body).send().await.expect("an answer").status().as_u16()
+    };
+    let post = reqwest::Method::POST;
+    let scopes = json!({"put": ["*"], "pop": ["*"], "manage": ["*"]});
+    let all = json!({"name": "all", "scopes": scopes}).to_string();
+    let made = client.post(format!("{}/tokens", server.base)).bearer_auth(root.reveal()).body(all);
+    let made: Value = made.send().await.expect("an answer").json().await.expect("JSON");
+    let token = made["token"].as_str().expect("a token");
+    let job = json!({"topic": "t", "id": "a", "body": {"password": SECRET}}).to_string();
+    assert_eq!(send(post.clone(), "/jobs", token, job.clone()).await, 201);
+    assert_eq!(send(post.clone(), "/jobs", token, job[..40].to_owned()).await, 400);
+    let path = format!("/topics/t/pop?token={SECRET}");
+    assert_eq!(send(post.clone(), &path, token, String::new()).await, 422);
+    assert_eq!(send(post.clone(), &path, SECRET, String::new()).await, 401);
+    assert_eq!(send(post.clone(), "/topics/t/pop", token, String::new()).await, 200);
+    let error = json!({"error": SECRET}).to_string();
+    assert_eq!(send(post.clone(), "/jobs/a/bury", token, error).await, 200);
+    assert_eq!(send(reqwest::Method::DELETE, "/jobs/a", token, String::new()).await, 200);
+    server.signal("-TERM");
+    let (code, log) = server.ended();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("answered") && log.contains("a refused request"), "at debug: {log}");
+    for secret in [SECRET, token, root.reveal()] {
+        assert!(!log.contains(secret), "{secret} in {log}");
+    }
+}
