@@ -162,14 +162,17 @@ pub fn secret(
 ) -> Result<Option<Secret>, SettingsError> {
     let Some(path) = file else { return Ok(own.clone()) };
     if own.is_some() {
-        return Err(refused(key, "must not be given beside the secret itself", "both"));
+        let allowed = format!("must not be given beside {}", key.trim_end_matches("_file"));
+        return Err(refused(key, &allowed, "both"));
     }
     let text = std::fs::read_to_string(path).map_err(|cause| {
         let given = format!("{} ({cause})", path.display());
         refused(key, "must name a file that can be read", given)
     })?;
     match text.lines().next().unwrap_or_default() {
-        "" => Err(refused(key, "must have the secret as its first line", path.display())),
+        "" => {
+            Err(refused(key, "must have the password or token as its first line", path.display()))
+        }
         line => Ok(Some(Secret(line.to_owned()))),
     }
 }

@@ -116,7 +116,13 @@ async fn looks(server: &Process) -> Vec<(String, String)> {
     for path in names.into_iter().chain(topics) {
         let answer = reqwest::get(format!("{}{path}", server.base)).await.expect("an answer");
         assert!(answer.status().is_success(), "{path}");
-        all.push((path, answer.text().await.expect("text")));
+        let text = answer.text().await.expect("text");
+        // How long a job has been waiting grows meanwhile.
+        let parts = text.split("\"oldest_ready_age\":").enumerate().map(|(index, part)| {
+            let age = if index > 0 { part.find([',', '}']).unwrap_or(0) } else { 0 };
+            &part[age..]
+        });
+        all.push((path, parts.collect()));
     }
     let defaults = server.get("/topics/dead").await.1["defaults"].to_string();
     all.push(("defaults".to_owned(), defaults));

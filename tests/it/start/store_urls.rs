@@ -50,11 +50,11 @@ fn settings_that_do_not_go_together() {
         (file_store("ack = \"memory\""), ["store.ack", "file store"]),
         (
             redis(&format!("password = \"secret\"\npassword_file = \"{file}\"")),
-            ["store.password_file", "beside the password"],
+            ["store.password_file", "beside store.password"],
         ),
         (
             redis(&format!("sentinel_password = \"secret\"\nsentinel_password_file = \"{file}\"")),
-            ["store.sentinel_password_file", "beside the password"],
+            ["store.sentinel_password_file", "beside store.sentinel_password"],
         ),
         (store("redis://:secret@h", "password = \"secret\""), ["store.password", "store.url too"]),
         (
