@@ -13,6 +13,7 @@ mod loading;
 mod location;
 mod lock;
 mod machine;
+mod opening;
 mod pages;
 mod pending;
 mod pop;
@@ -21,21 +22,18 @@ mod records;
 mod repair;
 mod restore;
 mod salvage;
+mod tokens;
 mod vacuum;
 mod wal;
 mod writer;
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use rusqlite::ErrorCode;
 
 pub use self::{
     location::Directory,
@@ -44,27 +42,21 @@ pub use self::{
 
 use self::{
     health::Need,
-    lock::Lock,
     machine::{Machine, Write},
-    pending::has_token,
     pop::Pop,
-    reads::{list, read_job, reschedule},
-    records::Records,
+    reads::{count_due, list, read_job, reschedule},
     writer::{Writer, WriterState},
 };
 use super::{
-    Bury, Claim, ClaimPage, Condition, JobPage, JobRange, MAX_BATCH, Now, OpenError, Options,
-    Parts, Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store,
-    StoreError, StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek,
-    Touch, Transitioned, steady::ClockWatch,
+    Bury, Claim, ClaimPage, Condition, JobPage, JobRange, MAX_BATCH, Now, Options, Parts, Peek,
+    Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store, StoreError,
+    StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek, Touch,
+    Transitioned, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, SettingsNews, State, Topic, TopicDefaults,
     TopicSettings, UnixMillis,
 };
-
-/// Jobs that one call counts by their due time: a millisecond or so.
-const COUNTED_PER_CALL: usize = 20_000;
 
 /// The store in a directory.
 pub struct FileStore {
@@ -79,63 +71,6 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Opens the store in `dir`, making it if it is not there, and reads every job's index.
-    ///
-    /// # Errors
-    /// Another process has it, it was made with another layout, or the disk refuses.
-    pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
-        let engine = |cause: &dyn std::fmt::Display| OpenError::Engine {
-            what: dir.display().to_string(),
-            cause: cause.to_string(),
-        };
-        directory::make(dir).map_err(|cause| engine(&cause))?;
-        let lock = Lock::take(dir)?;
-        repair::check(dir)?;
-        let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
-        let parts = (dir, lock, records);
-        let damaged = |cause: &dyn std::fmt::Display| OpenError::Damaged {
-            dir: dir.to_owned(),
-            cause: cause.to_string(),
-        };
-        let mut writer = match WriterState::open(parts, buckets, options.clock) {
-            Err(cause) if is_corrupt(&*cause) => return Err(damaged(&cause)),
-            writer => writer.map_err(|cause| engine(&cause))?,
-        };
-        let unreadable = writer.unreadable;
-        if unreadable > 0 {
-            // Perhaps the page where new jobs would go is one of those.
-            writer.try_insert().map_err(|cause| damaged(&cause))?;
-            tracing::error!(unreadable, "rows or pages with jobs cannot be read: see `doctor`");
-        }
-        directory::sync(dir).map_err(|cause| engine(&cause))?;
-        let watch = Arc::clone(&writer.watch);
-        let writer = Writer::start(writer).map_err(|cause| engine(&cause))?;
-        Ok(Self {
-            writer,
-            buckets,
-            watch,
-            settings_version: Arc::new(AtomicU64::new(1)),
-            tokens_version: Arc::new(AtomicU64::new(1)),
-            unreadable,
-        })
-    }
-
-    /// What is wrong with the file, after reading all of it; nothing if it is sound.
-    ///
-    /// # Errors
-    /// The engine's.
-    pub async fn examine(&self) -> StoreResult<Vec<String>> {
-        let unreadable = self.unreadable;
-        let examine = move |writer: &mut WriterState| {
-            let mut wrong = writer.records.examine().map_err(StoreError::away)?;
-            if unreadable > 0 {
-                wrong.push(format!("{unreadable} rows or pages with jobs cannot be read"));
-            }
-            Ok(wrong)
-        };
-        self.writer.read(examine).await
-    }
-
     /// Changes a topic's settings. No other process can: the version need not be on disk.
     async fn set(&self, change: Write) -> StoreResult<()> {
         let version = Arc::clone(&self.settings_version);
@@ -330,22 +265,7 @@ impl Store for FileStore {
         topic: Topic,
         steps: Steps,
     ) -> StoreResult<Vec<u64>> {
-        let (mut counts, mut after) = (vec![0; steps.count], None);
-        // A set of the file's index does not know ranks, so its members are counted one by one: a part
-        // in each call, so that others get their turn.
-        loop {
-            let topic = topic.clone();
-            let part = self.writer.read(move |writer| {
-                let machine = &writer.machines[bucket.index()];
-                let limit = COUNTED_PER_CALL;
-                let next = machine.count_due(&topic, &steps, after.as_ref(), limit, &mut counts);
-                Ok((counts, next))
-            });
-            (counts, after) = part.await?;
-            if after.is_none() {
-                return Ok(counts);
-            }
-        }
+        count_due(&self.writer, bucket, &topic, steps).await
     }
 
     async fn purge(
@@ -398,35 +318,11 @@ impl Store for FileStore {
     }
 
     async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
-        let version = self.tokens_version.load(Ordering::SeqCst);
-        if known == Some(version) {
-            return Ok(None);
-        }
-        // What changes meanwhile has another version, and is read again.
-        let read = |writer: &mut WriterState| writer.records.tokens().map_err(StoreError::away);
-        Ok(Some(StoredTokens { version, tokens: self.writer.read(read).await? }))
+        self.read_tokens(known).await
     }
 
     async fn change_token(&self, change: TokenChange) -> StoreResult<bool> {
-        let is_use = matches!(change, TokenChange::Used { .. });
-        let change_one = move |writer: &mut WriterState| {
-            let there = writer.records.tokens().map_err(StoreError::away)?;
-            let (name, may_be_there) = match &change {
-                TokenChange::Create { name, .. } => (name, false),
-                TokenChange::Revoke { name } | TokenChange::Used { name, .. } => (name, true),
-            };
-            if has_token(&writer.writes, &there, name) != may_be_there {
-                return Ok(false);
-            }
-            writer.writes.push(Write::Token(change));
-            Ok(true)
-        };
-        let changed = self.writer.call(change_one).await?;
-        // Not before the commit: a server that has read the version has read the change.
-        if changed && !is_use {
-            self.tokens_version.fetch_add(1, Ordering::SeqCst);
-        }
-        Ok(changed)
+        self.change_one_token(change).await
     }
 
     async fn check(&self) -> StoreResult<()> {
@@ -451,9 +347,4 @@ impl Store for FileStore {
     async fn close(&self) {
         self.writer.close();
     }
-}
-
-fn is_corrupt(cause: &(dyn std::error::Error + 'static)) -> bool {
-    let code = cause.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
-    code == Some(ErrorCode::DatabaseCorrupt)
 }

@@ -7,11 +7,11 @@ use super::{
     index::Entry,
     machine::{EXPIRED, due_at_of},
     records::ReadError,
-    writer::WriterState,
+    writer::{Writer, WriterState},
 };
 use crate::{
     job::{Bucket, Change, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Damaged, JobPage, JobRange, Reply, StoreError, StoreResult, Target},
+    store::{Damaged, JobPage, JobRange, Reply, Steps, StoreError, StoreResult, Target},
 };
 
 /// Reads before it changes: a job that cannot be read is refused, and the others go on.
@@ -65,6 +65,33 @@ pub fn list(
         }
     }
     Ok(page)
+}
+
+/// Jobs that one call counts by their due time: a millisecond or so.
+const COUNTED_PER_CALL: usize = 20_000;
+
+/// Delayed jobs by the step in which they fall due. A set of the index does not know ranks, so its
+/// members are counted one by one: a part in each call, so that others get their turn.
+pub async fn count_due(
+    writer: &Writer,
+    bucket: Bucket,
+    topic: &Topic,
+    steps: Steps,
+) -> StoreResult<Vec<u64>> {
+    let (mut counts, mut after) = (vec![0; steps.count], None);
+    loop {
+        let topic = topic.clone();
+        let part = writer.read(move |state| {
+            let machine = &state.machines[bucket.index()];
+            let limit = COUNTED_PER_CALL;
+            let next = machine.count_due(&topic, &steps, after.as_ref(), limit, &mut counts);
+            Ok((counts, next))
+        });
+        (counts, after) = part.await?;
+        if after.is_none() {
+            return Ok(counts);
+        }
+    }
 }
 
 /// Adds what only the disk knows.

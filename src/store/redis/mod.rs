@@ -254,7 +254,7 @@ impl Store for RedisStore {
 
     async fn delete(&self, parts: Parts<Vec<Target>>) -> StoreResults<Vec<Reply<State>>> {
         let read =
-            |reply: &mut Values, jobs: &Vec<Target>| jobs.iter().map(|_| deleted(reply)).collect();
+            |reply: &mut Values, jobs: &Vec<Target>| jobs.iter().map(|_| reply.deleted()).collect();
         self.each_guarded(&self.scripts.delete, &parts, |cmd, jobs| targets(cmd, jobs), read).await
     }
 
@@ -382,14 +382,7 @@ fn read_topics<T>(reply: &mut Values, jobs: &[T]) -> StoreResult<Vec<Reply<Topic
 }
 
 fn read_moved<T>(reply: &mut Values, jobs: &[T]) -> StoreResult<Vec<Reply<Transitioned>>> {
-    jobs.iter().map(|_| moved(reply)).collect()
-}
-
-fn deleted(reply: &mut Values) -> StoreResult<Reply<State>> {
-    match reply.reply_number()? {
-        Ok(code) => reply::state_of(i64::try_from(code).unwrap_or(0)).map(Ok),
-        Err(refusal) => Ok(Err(refusal)),
-    }
+    jobs.iter().map(|_| reply.moved()).collect()
 }
 
 fn topic(reply: Reply<String>) -> Result<Reply<Topic>, StoreError> {
@@ -397,19 +390,4 @@ fn topic(reply: Reply<String>) -> Result<Reply<Topic>, StoreError> {
         Ok(text) => text.parse().map(Ok).map_err(StoreError::unreadable),
         Err(refusal) => Ok(Err(refusal)),
     }
-}
-
-fn moved(reply: &mut Values) -> Result<Reply<Transitioned>, StoreError> {
-    let (state, text, due_at) = (reply.reply_number()?, reply.text()?, reply.millis()?);
-    let died = reply.int()? == 1;
-    let state = match state {
-        Ok(code) => reply::state_of(i64::try_from(code).unwrap_or(0))?,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    Ok(Ok(Transitioned {
-        topic: text.parse().map_err(StoreError::unreadable)?,
-        state,
-        due_at,
-        died,
-    }))
 }

@@ -5,7 +5,7 @@ use redis::Value;
 use super::codec::{Attempt, Record};
 use crate::{
     job::{Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
-    store::{Counts, Damaged, Place, Placed, PutOutcome, Reply, StoreError},
+    store::{Counts, Damaged, Place, Placed, PutOutcome, Reply, StoreError, Transitioned},
 };
 
 /// The values of one reply, taken one after another.
@@ -193,6 +193,26 @@ impl Values {
                 Err(error) => Err(error),
             },
         }
+    }
+
+    /// The state in which a job was deleted.
+    pub fn deleted(&mut self) -> Result<Reply<State>, StoreError> {
+        match self.reply_number()? {
+            Ok(code) => state_of(i64::try_from(code).unwrap_or(0)).map(Ok),
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    /// What `release.lua` and `bury.lua` say of one job.
+    pub fn moved(&mut self) -> Result<Reply<Transitioned>, StoreError> {
+        let (state, text, due_at) = (self.reply_number()?, self.text()?, self.millis()?);
+        let died = self.int()? == 1;
+        let state = match state {
+            Ok(code) => state_of(i64::try_from(code).unwrap_or(0))?,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let topic = text.parse().map_err(StoreError::unreadable)?;
+        Ok(Ok(Transitioned { topic, state, due_at, died }))
     }
 
     /// What `get.lua` says.

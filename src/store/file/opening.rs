@@ -1,0 +1,81 @@
+//! Opening the store, and reading all of it for its faults.
+
+use std::{
+    path::Path,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use rusqlite::ErrorCode;
+
+use super::{
+    FileStore, directory,
+    lock::Lock,
+    records::Records,
+    repair,
+    writer::{Writer, WriterState},
+};
+use crate::store::{OpenError, Options, StoreError, StoreResult};
+
+impl FileStore {
+    /// Opens the store in `dir`, making it if it is not there, and reads every job's index.
+    ///
+    /// # Errors
+    /// Another process has it, it was made with another layout, or the disk refuses.
+    pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
+        let engine = |cause: &dyn std::fmt::Display| OpenError::Engine {
+            what: dir.display().to_string(),
+            cause: cause.to_string(),
+        };
+        directory::make(dir).map_err(|cause| engine(&cause))?;
+        let lock = Lock::take(dir)?;
+        repair::check(dir)?;
+        let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
+        let parts = (dir, lock, records);
+        let damaged = |cause: &dyn std::fmt::Display| OpenError::Damaged {
+            dir: dir.to_owned(),
+            cause: cause.to_string(),
+        };
+        let mut writer = match WriterState::open(parts, buckets, options.clock) {
+            Err(cause) if is_corrupt(&*cause) => return Err(damaged(&cause)),
+            writer => writer.map_err(|cause| engine(&cause))?,
+        };
+        let unreadable = writer.unreadable;
+        if unreadable > 0 {
+            // Perhaps the page where new jobs would go is one of those.
+            writer.try_insert().map_err(|cause| damaged(&cause))?;
+            tracing::error!(unreadable, "rows or pages with jobs cannot be read: see `doctor`");
+        }
+        directory::sync(dir).map_err(|cause| engine(&cause))?;
+        let watch = Arc::clone(&writer.watch);
+        let writer = Writer::start(writer).map_err(|cause| engine(&cause))?;
+        Ok(Self {
+            writer,
+            buckets,
+            watch,
+            settings_version: Arc::new(AtomicU64::new(1)),
+            tokens_version: Arc::new(AtomicU64::new(1)),
+            unreadable,
+        })
+    }
+
+    /// What is wrong with the file, after reading all of it; nothing if it is sound.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub async fn examine(&self) -> StoreResult<Vec<String>> {
+        let unreadable = self.unreadable;
+        let examine = move |writer: &mut WriterState| {
+            let mut wrong = writer.records.examine().map_err(StoreError::away)?;
+            if unreadable > 0 {
+                wrong.push(format!("{unreadable} rows or pages with jobs cannot be read"));
+            }
+            Ok(wrong)
+        };
+        self.writer.read(examine).await
+    }
+}
+
+fn is_corrupt(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let code = cause.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
+    code == Some(ErrorCode::DatabaseCorrupt)
+}
