@@ -102,7 +102,7 @@ impl Asked {
             let what = if is_refused { "a refused request" } else { "an operator's act" };
             tracing::info!(
                 target: "delay_queue::audit",
-                %method, uri, status, result, token, peer, request_id, "{what}"
+                %method, %uri, status, result, token, peer, request_id, "{what}"
             );
         }
         tracing::debug!(
