@@ -86,7 +86,7 @@ pub async fn finish(
     Content(content): Content,
 ) -> Answer {
     let topics = identity.topics(Scope::Pop)?;
-    let held = wishes::<wire::Finish>(&content, &topics, |held| &held.id)?;
+    let held = requests::<wire::Finish>(&content, &topics, |held| &held.id)?;
     let call = async |held| app.queue.finish(held).await;
     answer(
         held,
@@ -105,7 +105,7 @@ pub async fn release(
     Content(content): Content,
 ) -> Answer {
     let topics = identity.topics(Scope::Pop)?;
-    let releases = wishes::<wire::Release>(&content, &topics, |release| &release.held.id)?;
+    let releases = requests::<wire::Release>(&content, &topics, |release| &release.held.id)?;
     let call = async |releases| app.queue.release(releases).await;
     answer(
         releases,
@@ -124,7 +124,7 @@ pub async fn touch(
     Content(content): Content,
 ) -> Answer {
     let topics = identity.topics(Scope::Pop)?;
-    let touches = wishes::<wire::Touch>(&content, &topics, |touch| &touch.held.id)?;
+    let touches = requests::<wire::Touch>(&content, &topics, |touch| &touch.held.id)?;
     let call = async |touches| app.queue.touch(touches).await;
     answer(
         touches,
@@ -143,7 +143,7 @@ pub async fn delete(
     Content(content): Content,
 ) -> Answer {
     let topics = identity.topics(Scope::Manage)?;
-    let ids = wishes::<IdOnly>(&content, &topics, |job| &job.id)?;
+    let ids = requests::<IdOnly>(&content, &topics, |job| &job.id)?;
     let call = async |ids| app.queue.delete(ids).await;
     answer(
         ids,
@@ -177,7 +177,7 @@ fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
 /// One job of a batch: what is told of it (`T`) and what is asked (`J`), or why it is refused.
 type Item<T, J> = Result<(T, J), Problem>;
 
-fn wishes<W: ActionRequest>(
+fn requests<W: ActionRequest>(
     content: &Bytes,
     topics: &Topics,
     id: impl Fn(&W::Job) -> &JobId,

@@ -21,7 +21,7 @@ const TOPICS: usize = 20;
 pub struct Overview {
     /// When counting began: counts are a second old, or more with many topics.
     as_of: UnixMillis,
-    jobs: Jobs,
+    jobs: Counts,
     /// Ready jobs of topics that are not paused.
     due_not_delivered: u64,
     /// How long the first of those has been waiting.
@@ -32,37 +32,13 @@ pub struct Overview {
     most_delayed: Vec<TopicResponse>,
     most_dead: Vec<TopicResponse>,
     /// Of the pops of this server, by the minute of the last hour.
-    lateness: Vec<LateMinuteResponse>,
+    lateness: Vec<LateMinute>,
     /// What this server has counted since it started.
     since_start: Counters,
     store: health::Status,
     /// How many servers work on the store.
     servers: Option<u64>,
     version: &'static str,
-}
-
-#[derive(Serialize)]
-struct Jobs {
-    delayed: u64,
-    ready: u64,
-    reserved: u64,
-    dead: u64,
-}
-
-#[derive(Serialize)]
-struct LateMinuteResponse {
-    at: UnixMillis,
-    popped: u64,
-    p50: Millis,
-    p99: Millis,
-    max: Millis,
-}
-
-impl From<LateMinute> for LateMinuteResponse {
-    fn from(minute: LateMinute) -> Self {
-        let LateMinute { at, popped, p50, p99, max } = minute;
-        Self { at, popped, p50, p99, max }
-    }
 }
 
 /// A store that is away is a state to be shown, with what was counted before, if that is not too old.
@@ -78,11 +54,10 @@ pub async fn overview(
     let all = survey.topics.values().copied().fold(TopicPeek::default(), TopicPeek::plus);
     let delivered = survey.topics.iter().filter(|(topic, _)| is_delivered(topic));
     let delivered = delivered.map(|(_, peek)| *peek).fold(TopicPeek::default(), TopicPeek::plus);
-    let Counts { delayed, ready, reserved, dead } = all.counts;
     let top = |by: fn(&TopicPeek) -> u64| first_topics(&app, &survey, by);
     Ok(Json(Overview {
         as_of: survey.as_of,
-        jobs: Jobs { delayed, ready, reserved, dead },
+        jobs: all.counts,
         due_not_delivered: delivered.counts.ready,
         oldest_ready_age: delivered.oldest_ready_age,
         topics: survey.topics.len(),
@@ -91,7 +66,7 @@ pub async fn overview(
         oldest_ready: top(|peek| peek.oldest_ready_age.map_or(0, |age| age.get() + 1)),
         most_delayed: top(|peek| peek.counts.delayed),
         most_dead: top(|peek| peek.counts.dead),
-        lateness: app.queue.lateness().into_iter().map(Into::into).collect(),
+        lateness: app.queue.lateness(),
         since_start: app.queue.since_start_of_all(),
         store,
         servers: survey.servers,

@@ -6,6 +6,7 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 
 use crate::job::{Millis, UnixMillis};
 
@@ -20,7 +21,7 @@ const LATEST: u64 = 86_400_000;
 pub struct Lateness(Mutex<VecDeque<(u64, Histogram<u32>)>>);
 
 /// The pops of one minute. Times are counted to within a hundredth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LateMinute {
     /// When the minute began.
     pub at: UnixMillis,

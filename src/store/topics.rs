@@ -4,7 +4,7 @@ use super::Claim;
 use crate::job::{Job, JobId, Millis, State, Topic, UnixMillis};
 
 /// How many jobs of a topic are in each state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Counts {
     /// Wait for their due time.
     pub delayed: u64,
