@@ -4,14 +4,14 @@ use std::{fmt, sync::Arc, time::Instant};
 
 use axum::{
     extract::{Request, State},
-    http::{StatusCode, header::AUTHORIZATION},
+    http::header::AUTHORIZATION,
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
 use super::{
-    identity::Identity, limit_by::network, origin::Origins, peer::Peer, problem::Problem,
-    wrong_tokens::WrongTokens,
+    code::Code, identity::Identity, limit_by::network, origin::Origins, peer::Peer,
+    problem::Problem, wrong_tokens::WrongTokens,
 };
 use crate::{
     access::{Access, Denied, Scope},
@@ -104,14 +104,14 @@ impl Admission {
             return denied.into();
         }
         let detail = "too many wrong tokens came from this address in the last minute";
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail)
+        Problem::new(Code::TooManyRequests, detail)
     }
 }
 
 impl From<Denied> for Problem {
     fn from(denied: Denied) -> Self {
         let unauthenticated = |detail, challenge| {
-            let problem = Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail);
+            let problem = Self::new(Code::Unauthenticated, detail);
             Self { challenge: Some(challenge), ..problem }
         };
         match denied {

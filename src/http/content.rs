@@ -3,13 +3,13 @@
 use axum::{
     body::{Body, Bytes, HttpBody},
     extract::{FromRequest, Request},
-    http::StatusCode,
 };
 use http_body_util::BodyExt;
 use tower_http::timeout::TimeoutError;
 
 use super::{
     App,
+    code::Code,
     in_flight::Place,
     memory::{COPIES, Memory},
     problem::Problem,
@@ -67,10 +67,10 @@ async fn read(mut body: Body, limit: usize, memory: &Memory) -> Result<Bytes, Pr
 fn broken_off(error: &axum::Error) -> Problem {
     if caused_by_timeout(error) {
         let detail = "the body did not arrive in time (limits.body_timeout)";
-        return Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", detail);
+        return Problem::new(Code::RequestTimeout, detail);
     }
     let detail = "the body of the request broke off";
-    Problem::new(StatusCode::BAD_REQUEST, "invalid_request", detail)
+    Problem::new(Code::InvalidRequest, detail)
 }
 
 fn caused_by_timeout(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -1,8 +1,9 @@
 //! The last answer of a connection that ends without a request to answer.
 
-use axum::{body::Body, http::StatusCode, response::Response};
+use axum::{body::Body, response::Response};
 
 use super::{
+    code::Code,
     finalize::{REQUEST_ID, fresh_id, write},
     json,
     problem::Problem,
@@ -31,7 +32,7 @@ impl Farewell {
     /// The whole answer, from its first line on.
     pub fn text(self) -> Vec<u8> {
         let problem = self.problem();
-        let status = problem.status;
+        let status = problem.code.status();
         let retry = problem.retry_after().map(|seconds| format!("retry-after: {seconds}\r\n"));
         let id = format!("{:016x}", rand::random::<u64>());
         let body = json::line(&problem.of_request(&id)).unwrap_or_default();
@@ -55,23 +56,18 @@ impl Farewell {
     fn problem(self) -> Problem {
         match self {
             Self::Unreadable { status: Some(414 | 431) } => Problem::new(
-                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                "headers_too_large",
+                Code::HeadersTooLarge,
                 "the head of a request is larger than limits.header_bytes, or has more than 100 fields",
             ),
             Self::Unreadable { .. } => Problem::new(
-                StatusCode::BAD_REQUEST,
-                "invalid_request",
+                Code::InvalidRequest,
                 "this is not a request of HTTP/1.1 (without TLS)",
             ),
-            Self::NoTls => Problem::new(
-                StatusCode::BAD_REQUEST,
-                "invalid_request",
-                "this server speaks TLS: ask by https://",
-            ),
+            Self::NoTls => {
+                Problem::new(Code::InvalidRequest, "this server speaks TLS: ask by https://")
+            }
             Self::TooSlow => Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "request_timeout",
+                Code::RequestTimeout,
                 "the head of the request did not arrive in time (limits.header_timeout)",
             ),
             Self::Stopping { handled: false } => Problem::shutting_down(),

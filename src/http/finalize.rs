@@ -19,7 +19,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{json, log::Asked, problem::Problem};
+use super::{code::Code, json, log::Asked, problem::Problem};
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -28,8 +28,7 @@ pub async fn finalize(request: Request, next: Next) -> Response {
     let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
     let mut response = if encoded {
         let detail = "Content-Encoding is not supported: send the body as it is";
-        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", detail)
-            .into_response()
+        Problem::new(Code::UnsupportedEncoding, detail).into_response()
     } else {
         next.run(request).await
     };
@@ -56,7 +55,7 @@ pub fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let request_id = id.to_str().unwrap_or_default();
-    *response.status_mut() = problem.status;
+    *response.status_mut() = problem.code.status();
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     let written = problem.of_request(request_id);
@@ -66,7 +65,7 @@ pub fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
 /// Whether the rest of the request is left unread, and may be much.
 fn ends_connection(problem: &Problem) -> bool {
     let unread = [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::REQUEST_TIMEOUT];
-    unread.contains(&problem.status) || problem.code == "overloaded"
+    unread.contains(&problem.code.status()) || problem.code == Code::Overloaded
 }
 
 fn request_id(request: &Request) -> HeaderValue {

@@ -2,12 +2,9 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use axum::{
-    extract::FromRequestParts,
-    http::{StatusCode, request::Parts},
-};
+use axum::{extract::FromRequestParts, http::request::Parts};
 
-use super::{App, admit::Challenge, peer::Peer, problem::Problem};
+use super::{App, admit::Challenge, code::Code, peer::Peer, problem::Problem};
 use crate::{
     access::{Scope, Token, TokenName},
     job::{Topic, Topics},
@@ -85,7 +82,7 @@ impl Identity {
 }
 
 fn forbidden(scope: Scope, detail: &str) -> Problem {
-    let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", detail);
+    let problem = Problem::new(Code::Forbidden, detail);
     Problem { challenge: Some(Challenge::Scope(scope)), ..problem }
 }
 

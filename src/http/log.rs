@@ -45,7 +45,7 @@ impl PartFailed {
     /// Counts a job if it is the server that failed it.
     pub fn add(all: &mut Option<Self>, problem: &Problem) {
         match all {
-            _ if !problem.status.is_server_error() => {}
+            _ if !problem.code.status().is_server_error() => {}
             Some(all) => all.jobs += 1,
             None => *all = Some(Self { jobs: 1, first: problem.clone() }),
         }
@@ -77,9 +77,13 @@ impl Asked {
         let (path, request_id) = (uri.path(), id.to_str().unwrap_or_default());
         let status = response.status().as_u16();
         let part = response.extensions().get::<PartFailed>();
-        if let Some(Problem { code, cause, .. }) = problem.filter(|p| p.status.is_server_error()) {
+        if let Some(Problem { code, cause, .. }) =
+            problem.filter(|p| p.code.status().is_server_error())
+        {
+            let code = code.name();
             tracing::warn!(%method, path, status, code, cause, request_id, "a request failed");
         } else if let Some(PartFailed { jobs, first: Problem { code, cause, .. } }) = part {
+            let code = code.name();
             tracing::warn!(
                 %method, path, status, jobs, code, cause, request_id, "a part of a batch failed"
             );
@@ -95,7 +99,7 @@ impl Asked {
         let is_refused = [401, 403].contains(&status);
         if is_audited || is_refused {
             let did = response.extensions().get::<Did>().map(|did| did.0.as_str());
-            let result = did.or(problem.map(|problem| problem.code)).unwrap_or("done");
+            let result = did.or(problem.map(|problem| problem.code.name())).unwrap_or("done");
             let peer = self.peer();
             // What others send may have secrets in its query.
             let uri = if is_audited && !is_refused { uri.to_string() } else { path.to_owned() };

@@ -11,17 +11,14 @@ use std::sync::{
 
 use axum::{
     body::Bytes,
-    http::{
-        StatusCode,
-        header::{CONTENT_TYPE, HeaderValue},
-    },
+    http::header::{CONTENT_TYPE, HeaderValue},
     response::{IntoResponse, Response},
 };
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{json, problem::Problem};
+use super::{code::Code, json, problem::Problem};
 use crate::metrics::gauge;
 
 /// What a byte of a request counts: it is held as it came, and again in what goes to the store.
@@ -150,7 +147,7 @@ impl Problem {
             "the server has no room for this now ({setting}): nothing was done, so ask again in a \
              moment"
         );
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
+        Self::new(Code::Overloaded, detail)
     }
 }
 

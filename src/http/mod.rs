@@ -5,6 +5,7 @@
 
 mod admit;
 mod batch;
+mod code;
 mod content;
 mod cursor;
 mod dashboard;
@@ -38,7 +39,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use axum::{
     Router,
-    http::{HeaderMap, StatusCode, header::ALLOW},
+    http::{HeaderMap, header::ALLOW},
     middleware,
     response::{IntoResponse, Response},
     routing::{MethodRouter, delete, get, post},
@@ -50,6 +51,7 @@ use self::problem::Problem;
 
 pub use self::{
     admit::Admission,
+    code::Code,
     farewell::Farewell,
     identity::Identity,
     in_flight::InFlight,
@@ -192,7 +194,7 @@ async fn no_route(headers: HeaderMap) -> Response {
 
 async fn wrong_method() -> Problem {
     let detail = "this route does not take this method; Allow names those it takes";
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+    Problem::new(Code::MethodNotAllowed, detail)
 }
 
 /// A HEAD would pop jobs and throw them away, so it is refused, and `Allow` does not name it.

@@ -11,13 +11,13 @@ use axum::{
     body::HttpBody,
     extract::Request,
     http::{
-        HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+        HeaderMap, HeaderName, HeaderValue, Method,
         header::{AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION, ORIGIN, RETRY_AFTER},
     },
 };
 use tower_http::cors::CorsLayer;
 
-use super::{finalize::REQUEST_ID, problem::Problem};
+use super::{code::Code, finalize::REQUEST_ID, problem::Problem};
 use crate::access::Exposure;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -109,7 +109,7 @@ fn media_type(headers: &HeaderMap, has_origin: bool) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "the body must be JSON and say so: `Content-Type: application/json`";
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail))
+    Err(Problem::new(Code::UnsupportedMediaType, detail))
 }
 
 /// All values of a header; one that is no text is none that we know.
@@ -128,7 +128,7 @@ fn bare(host: &str) -> String {
 }
 
 fn forbidden(detail: &str) -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, "forbidden_origin", detail)
+    Problem::new(Code::ForbiddenOrigin, detail)
 }
 
 #[cfg(test)]
@@ -146,7 +146,7 @@ mod tests {
         }
         let body = if body.is_empty() { Body::empty() } else { Body::from(body.to_owned()) };
         let request = request.body(body).expect("a request");
-        origins.check(&request).map_err(|problem| problem.status.as_u16())
+        origins.check(&request).map_err(|problem| problem.code.status().as_u16())
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use serde::{Deserialize, de::IgnoredAny};
 use std::collections::BTreeMap;
 
-use super::problem::Problem;
+use super::{code::Code, problem::Problem};
 
 /// Most characters of a refused value that a problem repeats.
 const SHOWN: usize = 300;
@@ -137,10 +137,8 @@ fn shortened(text: &str) -> String {
 }
 
 fn invalid_json(what: &str) -> Problem {
-    use axum::http::StatusCode;
-
     let detail = format!("the request must be JSON: {what}");
-    Problem::new(StatusCode::BAD_REQUEST, "invalid_json", detail)
+    Problem::new(Code::InvalidJson, detail)
 }
 
 #[cfg(test)]

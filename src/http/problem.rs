@@ -9,7 +9,7 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::{admit::Challenge, identity::Identity};
+use super::{admit::Challenge, code::Code, identity::Identity};
 use crate::{
     access::Scope,
     job::{JobId, Living, Refusal, State, Topic},
@@ -20,8 +20,7 @@ use crate::{
 /// What went wrong, for the client.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    pub status: StatusCode,
-    pub code: &'static str,
+    pub code: Code,
     pub detail: String,
     pub field: Option<String>,
     /// The job that has the id already.
@@ -59,9 +58,8 @@ pub struct Written {
 }
 
 impl Problem {
-    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
-            status,
             code,
             detail: detail.into(),
             field: None,
@@ -76,14 +74,14 @@ impl Problem {
     pub fn field(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
         let field = field.into();
         let detail = format!("`{field}` {}", detail.as_ref());
-        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", detail);
+        let problem = Self::new(Code::InvalidField, detail);
         Self { field: Some(field), ..problem }
     }
 
     /// Something is wrong with no field, but with the request: `detail` completes "the request …".
     pub fn request(detail: impl AsRef<str>) -> Self {
         let detail = format!("the request {}", detail.as_ref());
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_field", detail)
+        Self::new(Code::InvalidField, detail)
     }
 
     /// The same of a field within another.
@@ -95,31 +93,31 @@ impl Problem {
     }
 
     pub fn body_too_large(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+        Self::new(Code::BodyTooLarge, detail)
     }
 
     pub fn shutting_down() -> Self {
         let detail = "the server is shutting down: ask another one, or again in a moment";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail)
+        Self::new(Code::ShuttingDown, detail)
     }
 
     pub fn internal() -> Self {
         let detail = "the server failed; its log tells more under this request_id";
-        let problem = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail);
+        let problem = Self::new(Code::Internal, detail);
         Self { applied: Applied::Unknown, ..problem }
     }
 
     /// How long a client should wait before it asks again, in seconds.
     pub fn retry_after(&self) -> Option<&'static str> {
         let retry = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
-        retry.contains(&self.status).then_some("1")
+        retry.contains(&self.code.status()).then_some("1")
     }
 
     /// The store has the job, and cannot read it.
     fn damaged() -> Self {
         let detail = "what the store has of this job is damaged: it can only be deleted; the list \
                       of its topic's jobs tells the reason";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "job_damaged", detail)
+        Self::new(Code::JobDamaged, detail)
     }
 
     /// As the answer to a request.
@@ -136,10 +134,10 @@ impl Problem {
         let (state, topic) = self.living.map(|living| *living).unzip();
         Written {
             kind: "about:blank",
-            title: self.status.canonical_reason().unwrap_or("Error"),
-            status: self.status.as_u16(),
+            title: self.code.status().canonical_reason().unwrap_or("Error"),
+            status: self.code.status().as_u16(),
             detail: self.detail,
-            code: self.code,
+            code: self.code.name(),
             field: self.field,
             state,
             topic: topic.flatten(),
@@ -155,7 +153,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = self.status.into_response();
+        let mut response = self.code.status().into_response();
         response.extensions_mut().insert(self);
         response
     }
@@ -163,38 +161,37 @@ impl IntoResponse for Problem {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        let conflict = |code, detail: &str| Self::new(StatusCode::CONFLICT, code, detail);
         match refusal {
             Refusal::NotFound => {
                 let detail =
                     "no living job has this id: it was never put, or is finished or deleted";
-                Self::new(StatusCode::NOT_FOUND, "job_not_found", detail)
+                Self::new(Code::JobNotFound, detail)
             }
             Refusal::Exists(living) => Self {
                 living: living
                     .clone()
                     .map(|Living { state, topic }| Box::new((state, Some(topic)))),
-                ..conflict("job_exists", &exists(living.as_ref()))
+                ..Self::new(Code::JobExists, exists(living.as_ref()))
             },
-            Refusal::NotReserved => conflict(
-                "reservation_lost",
+            Refusal::NotReserved => Self::new(
+                Code::ReservationLost,
                 "no consumer holds this job any more and no `reservation` is given, so there is \
                  nothing to release; to have it tried now, kick it, and for another time, PATCH it",
             ),
-            Refusal::ReservationLost => conflict(
-                "reservation_lost",
+            Refusal::ReservationLost => Self::new(
+                Code::ReservationLost,
                 "`reservation` does not hold this job, or not any more; the token of the latest \
                  pop of this job does, until it is released",
             ),
-            Refusal::NeverPopped => conflict(
-                "never_popped",
+            Refusal::NeverPopped => Self::new(
+                Code::NeverPopped,
                 "this job has not been popped yet, so it has no consumer; to be \
                  rid of it, delete it",
             ),
             Refusal::Reserved => {
-                conflict("job_reserved", "a consumer holds this job; try again when it is back")
+                Self::new(Code::JobReserved, "a consumer holds this job; try again when it is back")
             }
-            Refusal::Dead => conflict("job_dead", "this job is dead; kick it first"),
+            Refusal::Dead => Self::new(Code::JobDead, "this job is dead; kick it first"),
             Refusal::DueTooFar => Self::field("due_at", "must be at most ten years ahead"),
             Refusal::Damaged => Self::damaged(),
             Refusal::NotReady => Self::internal(),
@@ -240,8 +237,7 @@ fn exists(living: Option<&Living>) -> String {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let applied = error.applied();
-        let unavailable =
-            |detail: &str| Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail);
+        let unavailable = |detail: &str| Self::new(Code::StoreUnavailable, detail);
         let problem = match (&error, applied) {
             (StoreError::Unavailable { .. }, Applied::No) => {
                 unavailable("the store is out of reach; nothing was changed, so ask again")
@@ -251,13 +247,11 @@ impl From<StoreError> for Problem {
                  you ask again, or give an `id` of your own: then asking twice is harmless",
             ),
             (StoreError::Full { .. }, _) => Self::new(
-                StatusCode::INSUFFICIENT_STORAGE,
-                "store_full",
+                Code::StoreFull,
                 "the store has no room for more jobs; finishing and deleting still work",
             ),
             (StoreError::Replaced { .. }, _) => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "store_replaced",
+                Code::StoreReplaced,
                 "the store was emptied or replaced since this server began, and jobs are lost; \
                  see its log, mend the store, then restart this server",
             ),
@@ -274,8 +268,7 @@ impl From<QueueError> for Problem {
             QueueError::Refused(refusal) => refusal.into(),
             QueueError::Store(error) => error.into(),
             QueueError::ReservationRequired => Self::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "reservation_required",
+                Code::ReservationRequired,
                 "`reservation` is required by this server: send the token that the pop gave",
             ),
         }

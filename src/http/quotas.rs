@@ -7,13 +7,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use axum::{
-    extract::FromRequestParts,
-    http::{StatusCode, request::Parts},
-};
+use axum::{extract::FromRequestParts, http::request::Parts};
 use tokio::time::Instant;
 
 use super::{
+    code::Code,
     identity::Identity,
     limit_by::{LimitBy, Taken, network},
     problem::Problem,
@@ -77,7 +75,7 @@ impl Quotas {
 }
 
 fn too_many(detail: &str) -> Problem {
-    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail)
+    Problem::new(Code::TooManyRequests, detail)
 }
 
 /// Callers that have put nothing for a second are forgotten when there are so many.

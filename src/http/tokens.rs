@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     App,
+    code::Code,
     content::Content,
     identity::Identity,
     input::{NoQuery, PathToken},
@@ -113,8 +114,8 @@ impl From<TokenError> for Problem {
     fn from(error: TokenError) -> Self {
         let detail = error.to_string();
         match error {
-            TokenError::Exists(_) => Self::new(StatusCode::CONFLICT, "token_exists", detail),
-            TokenError::NotFound(_) => Self::new(StatusCode::NOT_FOUND, "token_not_found", detail),
+            TokenError::Exists(_) => Self::new(Code::TokenExists, detail),
+            TokenError::NotFound(_) => Self::new(Code::TokenNotFound, detail),
             TokenError::Scopes(ScopesError::None | ScopesError::AdminOfTopics) => {
                 Self::field("scopes", detail)
             }

@@ -10,10 +10,9 @@ use std::{
     time::Duration,
 };
 
-use axum::http::StatusCode;
 use tokio::time::Instant;
 
-use super::problem::Problem;
+use super::{code::Code, problem::Problem};
 use crate::{
     job::{State, Topic},
     queue::Queue,
@@ -98,7 +97,7 @@ impl Inner {
             let limit = self.limit;
             let detail =
                 format!("the topic has {limit} jobs, as many as it may (limits.topic_jobs)");
-            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "topic_full", detail));
+            return Err(Problem::new(Code::TopicFull, detail));
         }
         known.in_flight += 1;
         Ok(Admitted { all: Arc::clone(self), topic: topic.clone() })

@@ -20,7 +20,7 @@ use axum::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::problem::Problem;
+use super::{code::Code, problem::Problem};
 
 /// A file of the page.
 #[derive(Clone, Copy)]
@@ -117,7 +117,7 @@ pub fn not_found(headers: &HeaderMap) -> Response {
     if accepts.contains("text/html") {
         return (StatusCode::NOT_FOUND, NOT_FOUND.whole()).into_response();
     }
-    Problem::new(StatusCode::NOT_FOUND, "route_not_found", "there is no such route").into_response()
+    Problem::new(Code::RouteNotFound, "there is no such route").into_response()
 }
 
 impl Asset {

@@ -1,0 +1,98 @@
+//! The codes of problems: stable words, part of the contract, each with its status.
+
+use axum::http::StatusCode;
+
+macro_rules! codes {
+    ($($code:ident = $status:ident $name:literal: $when:literal,)+) => {
+        /// What went wrong, in a word for programs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Code {
+            $(#[doc = $when] $code,)+
+        }
+
+        impl Code {
+            /// All of them, by their status.
+            pub const ALL: &[Self] = &[$(Self::$code),+];
+
+            /// The word.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$code => $name,)+ }
+            }
+
+            /// The status of every answer that has it.
+            pub fn status(self) -> StatusCode {
+                match self { $(Self::$code => StatusCode::$status,)+ }
+            }
+
+            /// When it is given, for the documentation.
+            pub fn when(self) -> &'static str {
+                match self { $(Self::$code => $when,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    InvalidJson = BAD_REQUEST "invalid_json":
+        "the body is not JSON",
+    InvalidRequest = BAD_REQUEST "invalid_request":
+        "the request is not HTTP, lacks TLS where the server has it, or its body broke off",
+    Unauthenticated = UNAUTHORIZED "unauthenticated":
+        "the server asks for a token, and this one is missing or not in force",
+    Forbidden = FORBIDDEN "forbidden":
+        "the token lacks a scope, which `detail` names",
+    ForbiddenOrigin = FORBIDDEN "forbidden_origin":
+        "a web page of another origin sent this, or the `Host` is no name of this machine",
+    JobNotFound = NOT_FOUND "job_not_found":
+        "no job has this id: it was never put, or is finished, deleted or past its retention",
+    TokenNotFound = NOT_FOUND "token_not_found":
+        "no token has this name",
+    RouteNotFound = NOT_FOUND "route_not_found":
+        "there is no such route",
+    MethodNotAllowed = METHOD_NOT_ALLOWED "method_not_allowed":
+        "the route does not take this method; `Allow` names those it takes",
+    RequestTimeout = REQUEST_TIMEOUT "request_timeout":
+        "the head or body did not arrive in time",
+    JobExists = CONFLICT "job_exists":
+        "a job has this id",
+    JobReserved = CONFLICT "job_reserved":
+        "a consumer holds the job; try again when it is back",
+    JobDead = CONFLICT "job_dead":
+        "the job is dead; kick it first",
+    ReservationLost = CONFLICT "reservation_lost":
+        "the reservation is not the current one, or expired (touch)",
+    NeverPopped = CONFLICT "never_popped":
+        "by id alone, on a job that no consumer has popped",
+    TokenExists = CONFLICT "token_exists":
+        "a token has this name",
+    BodyTooLarge = PAYLOAD_TOO_LARGE "body_too_large":
+        "the job's body or the request exceeds a limit, which `detail` names",
+    UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE "unsupported_media_type":
+        "the `Content-Type` of the body is not JSON",
+    UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE "unsupported_encoding":
+        "the request has a `Content-Encoding`",
+    InvalidField = UNPROCESSABLE_ENTITY "invalid_field":
+        "`field` and `detail` say what is wrong and what is allowed",
+    ReservationRequired = UNPROCESSABLE_ENTITY "reservation_required":
+        "`queue.require_reservation` is set, and the call has none",
+    TooManyRequests = TOO_MANY_REQUESTS "too_many_requests":
+        "too many waiting pops, puts a second, or wrong tokens in a minute; `detail` says which",
+    TopicFull = TOO_MANY_REQUESTS "topic_full":
+        "the topic has `limits.topic_jobs` jobs; try again when some are gone",
+    HeadersTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large":
+        "the head exceeds its limit",
+    JobDamaged = INTERNAL_SERVER_ERROR "job_damaged":
+        "what is stored of the job is damaged; it can only be deleted",
+    Internal = INTERNAL_SERVER_ERROR "internal":
+        "a defect of the server; its log has the cause under the `request_id`",
+    StoreUnavailable = SERVICE_UNAVAILABLE "store_unavailable":
+        "the store does not answer; try again after `Retry-After`",
+    StoreReplaced = SERVICE_UNAVAILABLE "store_replaced":
+        "the store's files or its Redis were replaced: an operator must act",
+    Overloaded = SERVICE_UNAVAILABLE "overloaded":
+        "`limits.memory_bytes` or `limits.requests_in_flight` is reached; try again",
+    ShuttingDown = SERVICE_UNAVAILABLE "shutting_down":
+        "the server stops; ask another one",
+    StoreFull = INSUFFICIENT_STORAGE "store_full":
+        "puts, and changes of a body, are refused; finish, release and delete still work",
+}
