@@ -39,6 +39,7 @@ fn new_job(ids: &IdMaker) -> NewJob {
         max_attempts: 20,
         backoff: None,
         dead_retention: Millis::new(1_209_600_000),
+        traceparent: None,
         on_conflict: OnConflict::Reject,
     }
 }

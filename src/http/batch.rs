@@ -8,7 +8,7 @@ use super::{
     App,
     content::Content,
     identity::Identity,
-    input::NoQuery,
+    input::{NoQuery, Traced},
     jobs::placed_status,
     json::Json,
     log::PartFailed,
@@ -44,6 +44,7 @@ pub async fn put(
     identity: Identity,
     _: NoQuery,
     caller: Caller,
+    Traced(traceparent): Traced,
     Content(content): Content,
 ) -> Answer {
     identity.topics(Scope::Put)?;
@@ -52,7 +53,8 @@ pub async fn put(
     let puts = jobs.into_iter().enumerate().map(|(index, json)| {
         let within = format!("jobs[{index}]");
         let put = parse::<wire::PutJob>(json.get().as_bytes(), &within)?;
-        let put = put.valid(&content, app.limits).map_err(|problem| problem.within(&within))?;
+        let put = put.valid(&content, app.limits, traceparent);
+        let put = put.map_err(|problem| problem.within(&within))?;
         identity.may(Scope::Put, &put.topic)?;
         Ok(((put.id.clone(), put.topic.clone()), put))
     });

@@ -1,5 +1,7 @@
 //! From the bytes of a request to valid values; each refusal names its field.
 
+use std::convert::Infallible;
+
 use axum::{
     extract::{FromRequestParts, Path},
     http::request::Parts,
@@ -8,7 +10,7 @@ use axum::{
 use super::{App, problem::Problem, query::Query};
 use crate::{
     access::TokenName,
-    job::{JobId, Topic},
+    job::{JobId, Topic, TraceParent},
 };
 
 /// Most topics that one pop may name.
@@ -40,6 +42,20 @@ impl FromRequestParts<App> for PathId {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let id = parameter(parts, app, "id").await?.parse();
         id.map(Self).map_err(|error: crate::job::NameError| Problem::field("id", error.to_string()))
+    }
+}
+
+/// The `traceparent` of a request; one that is none is passed over, as its specification demands.
+pub struct Traced(pub Option<TraceParent>);
+
+impl<S: Sync> FromRequestParts<S> for Traced {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let mut values = parts.headers.get_all("traceparent").iter();
+        let (first, second) = (values.next(), values.next());
+        let text = first.filter(|_| second.is_none()).and_then(|value| value.to_str().ok());
+        Ok(Self(text.and_then(|text| text.parse().ok())))
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     App,
     content::Content,
     identity::Identity,
-    input::{NoQuery, PathId},
+    input::{NoQuery, PathId, Traced},
     json::Json,
     parse::{parse, parse_or_default},
     problem::Problem,
@@ -33,9 +33,10 @@ pub async fn put(
     OriginalUri(uri): OriginalUri,
     _: NoQuery,
     caller: Caller,
+    Traced(traceparent): Traced,
     Content(content): Content,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<TransitionResponse>), Problem> {
-    let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits)?;
+    let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits, traceparent)?;
     let topic = put.topic.clone();
     identity.may(Scope::Put, &topic)?;
     app.quotas.put(caller, 1)?;

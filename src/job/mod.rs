@@ -15,6 +15,7 @@ mod time;
 mod topic;
 mod topic_pattern;
 mod topic_settings;
+mod traceparent;
 
 pub use backoff::{Backoff, BackoffError};
 pub use bucket::{Bucket, Buckets, BucketsError, HASH_NAME};
@@ -31,3 +32,4 @@ pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;
 pub use topic_pattern::{PatternError, TopicPattern, Topics};
 pub use topic_settings::{SettingsNews, TopicChange, TopicDefaults, TopicSettings};
+pub use traceparent::{TraceParent, TraceParentError};

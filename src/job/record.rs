@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{
     backoff::Backoff, duration::Millis, id::JobId, reservation::Reservation, state::State,
-    time::UnixMillis, topic::Topic,
+    time::UnixMillis, topic::Topic, traceparent::TraceParent,
 };
 
 /// The shortest TTR.
@@ -66,6 +66,8 @@ pub struct NewJob {
     pub backoff: Option<Backoff>,
     /// How long it is kept when it is dead.
     pub dead_retention: Millis,
+    /// Where its put stands in a trace; its consumers get it.
+    pub traceparent: Option<TraceParent>,
     /// What happens when the id is alive already.
     pub on_conflict: OnConflict,
 }
@@ -133,6 +135,8 @@ pub struct Job {
     pub died_at: Option<UnixMillis>,
     /// What the last attempt left behind when it failed.
     pub error: Option<String>,
+    /// Where its put stands in a trace.
+    pub traceparent: Option<TraceParent>,
 }
 
 impl Job {
@@ -157,6 +161,7 @@ impl Job {
             max_attempts: self.max_attempts,
             backoff: self.backoff.clone(),
             dead_retention: self.dead_retention,
+            traceparent: self.traceparent,
             on_conflict: OnConflict::Reject,
         }
     }
@@ -185,6 +190,8 @@ pub struct PoppedJob {
     pub reservation: Reservation,
     /// When the hold ends.
     pub reserved_until: UnixMillis,
+    /// Where its put stands in a trace.
+    pub traceparent: Option<TraceParent>,
 }
 
 impl PoppedJob {

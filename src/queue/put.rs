@@ -6,7 +6,7 @@ use super::{Queue, QueueError, sticky::Part};
 use crate::{
     job::{
         Backoff, Bucket, Defaults, JobId, NewJob, OnConflict, Refusal, Schedule, Topic,
-        TopicSettings,
+        TopicSettings, TraceParent,
     },
     store::{Applied, Clock, Placed, StoreError},
 };
@@ -31,6 +31,8 @@ pub struct Put {
     pub max_attempts: Option<u32>,
     /// The wait before the next attempt.
     pub backoff: Option<Backoff>,
+    /// Where it stands in a trace.
+    pub traceparent: Option<TraceParent>,
     /// What happens when the id is alive already.
     pub on_conflict: OnConflict,
 }
@@ -106,6 +108,7 @@ impl Queue {
                 .unwrap_or(max_attempts),
             backoff,
             dead_retention: own.dead_retention.unwrap_or(dead_retention),
+            traceparent: put.traceparent,
             on_conflict,
         }
     }

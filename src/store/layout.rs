@@ -6,7 +6,7 @@ use super::error::OpenError;
 
 /// The version of keys, tables and records that this program reads and writes. Raise it with
 /// every change of what is persisted.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// The layout as it is written into a store. Persisted: the text must stay readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Layout {
         Self { schema: SCHEMA, hash: HASH_NAME.to_owned(), buckets: buckets.get() }
     }
 
-    /// The layout as text: `schema=3 hash=xxh3-64 buckets=16`.
+    /// The layout as text: `schema=4 hash=xxh3-64 buckets=16`.
     pub fn text(&self) -> String {
         format!("schema={} hash={} buckets={}", self.schema, self.hash, self.buckets)
     }
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn the_text_is_pinned_and_read_back() {
         let text = Layout::new(buckets(16)).text();
-        assert_eq!(text, "schema=3 hash=xxh3-64 buckets=16");
+        assert_eq!(text, "schema=4 hash=xxh3-64 buckets=16");
         assert_eq!(Layout::agree(&text, None).expect("its own text"), buckets(16));
         assert_eq!(Layout::agree(&text, Some(buckets(16))).expect("the same"), buckets(16));
     }
@@ -97,11 +97,11 @@ mod tests {
     #[test]
     fn every_difference_is_refused_by_name() {
         let cases = [
-            ("schema=3 hash=xxh3-64 buckets=8", "buckets = 8"),
+            ("schema=4 hash=xxh3-64 buckets=8", "buckets = 8"),
             ("schema=1 hash=xxh3-64 buckets=16", "schema = 1"),
-            ("schema=4 hash=xxh3-64 buckets=16", "schema = 4"),
-            ("schema=3 hash=crc32 buckets=16", "hash = crc32"),
-            ("schema=3 hash=xxh3-64 buckets=0", "buckets = 0"),
+            ("schema=5 hash=xxh3-64 buckets=16", "schema = 5"),
+            ("schema=4 hash=crc32 buckets=16", "hash = crc32"),
+            ("schema=4 hash=xxh3-64 buckets=0", "buckets = 0"),
             ("hello", "layout = \"hello\""),
         ];
         for (text, named) in cases {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::job::{
-    Backoff, Job, JobId, MAX_DURATION, Millis, Reservation, State, Topic, UnixMillis,
+    Backoff, Job, JobId, MAX_DURATION, Millis, Reservation, State, Topic, TraceParent, UnixMillis,
 };
 
 /// No time that a job may have lies behind this: the end of the year 9999.
@@ -44,6 +44,9 @@ pub struct JobLine<'a> {
     died_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Where its put stands in a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    traceparent: Option<TraceParent>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -71,6 +74,7 @@ impl<'a> JobLine<'a> {
             reserved_ttr_ms: (job.state == State::Reserved).then(|| job.ttr.get()),
             died_at: job.died_at.map(UnixMillis::get),
             error: job.error.clone(),
+            traceparent: job.traceparent,
         };
         line.check().map(|()| line)
     }
@@ -97,6 +101,7 @@ impl<'a> JobLine<'a> {
             reserved_until: self.reserved_until.map(UnixMillis::new),
             died_at: self.died_at.map(UnixMillis::new),
             error: self.error,
+            traceparent: self.traceparent,
         })
     }
 

@@ -54,6 +54,7 @@ async fn an_answer_is_written_only_to_a_client_that_is_there_and_else_its_jobs_g
         ttr: None,
         max_attempts: None,
         backoff: None,
+        traceparent: None,
         on_conflict: OnConflict::Reject,
     };
     queue.put(vec![put]).await.pop().expect("a reply").expect("put");

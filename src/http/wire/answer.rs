@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::{
     job::{
         Backoff, Job, JobId, Millis, PoppedJob, Reservation, State, Topic, TopicDefaults,
-        UnixMillis,
+        TraceParent, UnixMillis,
     },
     queue::Counters,
     store::{Counts, Damaged, Placed, TopicPeek, Transitioned},
@@ -87,6 +87,8 @@ pub struct JobResponse {
     reserved_until: Option<UnixMillis>,
     died_at: Option<UnixMillis>,
     error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<TraceParent>,
 }
 
 impl From<Job> for JobResponse {
@@ -105,6 +107,7 @@ impl From<Job> for JobResponse {
             reserved_until: job.reserved_until,
             died_at: job.died_at,
             error: job.error,
+            traceparent: job.traceparent,
         }
     }
 }
@@ -213,6 +216,8 @@ pub struct PoppedResponse<'a> {
     ttr: Millis,
     reservation: Reservation,
     reserved_until: UnixMillis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<TraceParent>,
 }
 
 impl<'a> From<&'a PoppedJob> for PoppedResponse<'a> {
@@ -228,6 +233,7 @@ impl<'a> From<&'a PoppedJob> for PoppedResponse<'a> {
             ttr: job.ttr,
             reservation: job.reservation,
             reserved_until: job.reserved_until,
+            traceparent: job.traceparent,
         }
     }
 }

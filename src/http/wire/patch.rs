@@ -13,7 +13,7 @@ use super::{
 use crate::{
     config::Limits,
     http::problem::Problem,
-    job::{Backoff, Change, Job, JobId, Millis, State, Topic, UnixMillis},
+    job::{Backoff, Change, Job, JobId, Millis, State, Topic, TraceParent, UnixMillis},
 };
 
 /// A reschedule: what it changes, and what a GET shows besides, so that its whole answer can be
@@ -39,14 +39,15 @@ pub struct PatchJob<'a> {
     reserved_until: Option<UnixMillis>,
     died_at: Option<UnixMillis>,
     error: Option<String>,
+    traceparent: Option<TraceParent>,
 }
 
 impl PatchJob<'_> {
     /// Does it say anything that it cannot change?
     pub fn tells(&self) -> bool {
-        let Self { id, topic, state, attempt, created_at, reserved_until, died_at, error, .. } =
-            self;
-        let names = id.is_some() || topic.is_some() || error.is_some();
+        let Self { id, topic, state, attempt, created_at, .. } = self;
+        let Self { reserved_until, died_at, error, traceparent, .. } = self;
+        let names = id.is_some() || topic.is_some() || error.is_some() || traceparent.is_some();
         let times = created_at.is_some() || reserved_until.is_some() || died_at.is_some();
         names || times || state.is_some() || attempt.is_some()
     }
@@ -70,6 +71,7 @@ impl PatchJob<'_> {
             ),
             ("died_at", self.died_at.is_some_and(|at| Some(at) != job.died_at)),
             ("error", self.error.is_some() && self.error != job.error),
+            ("traceparent", self.traceparent.is_some() && self.traceparent != job.traceparent),
         ];
         if let Some((field, _)) = differs.into_iter().find(|(_, differs)| *differs) {
             let detail = "cannot be changed, and is not what the job has now";

@@ -8,7 +8,7 @@ use super::{body::body, ttr};
 use crate::{
     config::Limits,
     http::problem::Problem,
-    job::{Backoff, JobId, Millis, OnConflict, Schedule, Topic, UnixMillis},
+    job::{Backoff, JobId, Millis, OnConflict, Schedule, Topic, TraceParent, UnixMillis},
     queue::Put,
 };
 
@@ -26,6 +26,7 @@ pub struct PutJob<'a> {
     max_attempts: Option<Count>,
     backoff: Option<Backoff>,
     on_conflict: Option<OnConflict>,
+    traceparent: Option<TraceParent>,
 }
 
 /// A number of attempts.
@@ -52,8 +53,14 @@ impl<'de> Deserialize<'de> for Count {
 }
 
 impl PutJob<'_> {
-    /// Checks what concerns several fields; `content` is where the body text lies.
-    pub fn valid(self, content: &Bytes, limits: Limits) -> Result<Put, Problem> {
+    /// Checks what concerns several fields; `content` is where the body text lies, `traceparent` that
+    /// of the request.
+    pub fn valid(
+        self,
+        content: &Bytes,
+        limits: Limits,
+        traceparent: Option<TraceParent>,
+    ) -> Result<Put, Problem> {
         Ok(Put {
             id: self.id,
             topic: self.topic.ok_or_else(|| Problem::field("topic", "is missing"))?,
@@ -62,6 +69,7 @@ impl PutJob<'_> {
             ttr: ttr(self.ttr)?,
             max_attempts: self.max_attempts.map(|Count(count)| count),
             backoff: self.backoff,
+            traceparent: self.traceparent.or(traceparent),
             on_conflict: self.on_conflict.unwrap_or_default(),
         })
     }

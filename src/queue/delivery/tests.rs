@@ -22,6 +22,7 @@ fn popped() -> PoppedJob {
         ttr: Millis::new(60_000),
         reservation: Reservation::from_bits(1),
         reserved_until: UnixMillis::new(60_000),
+        traceparent: None,
     }
 }
 

@@ -16,6 +16,7 @@ fn job(id: &str, delay: Millis) -> NewJob {
         max_attempts: 1,
         backoff: None,
         dead_retention: DAY,
+        traceparent: None,
         on_conflict: OnConflict::Reject,
     }
 }

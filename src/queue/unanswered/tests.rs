@@ -23,6 +23,7 @@ fn job(id: &str) -> NewJob {
         max_attempts: 1,
         backoff: None,
         dead_retention: HOUR,
+        traceparent: None,
         on_conflict: OnConflict::Reject,
     }
 }

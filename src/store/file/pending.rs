@@ -9,7 +9,7 @@ use super::{
     records::{ReadError, Record},
 };
 use crate::{
-    job::{Change, Topic, TopicSettings, UnixMillis},
+    job::{Change, NewJob, Topic, TopicSettings},
     store::{StoredToken, TokenChange},
 };
 
@@ -25,7 +25,7 @@ pub struct Pending {
 #[derive(Debug, Clone, Default)]
 struct Changed {
     /// A new record; it is not in the file.
-    created_at: Option<UnixMillis>,
+    new: Option<Record>,
     body: Option<Bytes>,
     error: Option<Option<String>>,
 }
@@ -39,11 +39,9 @@ impl Pending {
         read: impl FnOnce() -> Result<Record, ReadError>,
     ) -> Result<Record, ReadError> {
         let changed = self.after(writes, serial);
-        match changed.map(|changed| (changed.created_at, &changed.body)) {
-            Some((Some(created_at), Some(body))) => Ok(Record { body: body.clone(), created_at }),
-            Some((_, Some(body))) => Ok(Record { body: body.clone(), ..read()? }),
-            _ => read(),
-        }
+        let Some(Changed { new, body, .. }) = changed else { return read() };
+        let record = new.clone().map_or_else(read, Ok)?;
+        Ok(Record { body: body.clone().unwrap_or(record.body), ..record })
     }
 
     /// The same for the error text that pops have left.
@@ -71,9 +69,10 @@ impl Pending {
         let Some(serial) = write.serial() else { return };
         match write {
             Write::Insert { job, created_at, .. } => {
-                let changed = self.changed.entry(serial).or_default();
-                changed.body = Some(job.body.clone());
-                changed.created_at = Some(*created_at);
+                let NewJob { body, traceparent, .. } = job;
+                let (body, created_at, traceparent) = (body.clone(), *created_at, *traceparent);
+                let new = Some(Record { body, created_at, traceparent });
+                self.changed.insert(serial, Changed { new, ..Changed::default() });
             }
             Write::Change { change: Change { body: Some(body), .. }, .. } => {
                 self.changed.entry(serial).or_default().body = Some(body.clone());

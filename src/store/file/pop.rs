@@ -60,6 +60,7 @@ impl Pop {
                         ttr: taken.ttr,
                         reservation: taken.reservation,
                         reserved_until: taken.reserved_until,
+                        traceparent: record.traceparent,
                     });
                 }
                 Err(ReadError::Engine(cause)) => return Err(StoreError::away(cause)),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::{
     index::Entry,
     machine::{EXPIRED, due_at_of},
-    records::ReadError,
+    records::{ReadError, Record},
     writer::{Writer, WriterState},
 };
 use crate::{
@@ -105,7 +105,8 @@ fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job
         None => writer.read_error(serial).map_err(refused)?,
         known => known,
     };
-    Ok(Job { body: record.body, created_at: record.created_at, error, ..job })
+    let Record { body, created_at, traceparent } = record;
+    Ok(Job { body, created_at, traceparent, error, ..job })
 }
 
 /// A job as the machine has it.
@@ -131,5 +132,6 @@ fn without_record(entry: &Entry, topic: &Topic) -> Job {
         reserved_until: reserved.map(|_| entry.at),
         died_at: dead.map(|a| a.died_at),
         error: expired.then(|| EXPIRED.to_owned()),
+        traceparent: None,
     }
 }

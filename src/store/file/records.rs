@@ -42,6 +42,7 @@ const TABLES: &str = "
         max_attempts INTEGER NOT NULL,
         backoff TEXT,
         dead_retention INTEGER NOT NULL,
+        traceparent TEXT,           -- of the put, if it had one
         body_checksum INTEGER NOT NULL, -- CRC-32 of the body
         checksum INTEGER NOT NULL,  -- of all before (row.rs)
         body BLOB NOT NULL          -- JSON text; last, so that a start need not read it
@@ -279,7 +280,7 @@ impl Records {
     pub fn try_insert(&mut self, serial: u64) -> rusqlite::Result<()> {
         let tried = self.connection.execute_batch(&format!(
             "BEGIN IMMEDIATE;
-             INSERT INTO pool VALUES ({serial}, '', '', 0, 0, 0, 0, NULL, 0, 0, 0, x'');"
+             INSERT INTO pool VALUES ({serial}, '', '', 0, 0, 0, 0, NULL, 0, NULL, 0, 0, x'');"
         ));
         self.roll_back();
         tried

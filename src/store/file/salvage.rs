@@ -317,7 +317,7 @@ fn millis(number: i64) -> Option<u64> {
 
 fn pool_row(cell: &Cell) -> Option<Found> {
     let fields = cell.fields()?;
-    let [_, id, topic, created_at, due_at, ttr, most, backoff, kept, body_sum, sum, body] =
+    let [_, id, topic, created_at, due_at, ttr, most, backoff, kept, trace, body_sum, sum, body] =
         fields.as_slice()
     else {
         return None;
@@ -332,6 +332,7 @@ fn pool_row(cell: &Cell) -> Option<Found> {
         max_attempts: number(most)?,
         backoff: maybe(backoff, || text(backoff))?,
         dead_retention: number(kept)?,
+        traceparent: maybe(trace, || text(trace))?,
         body_checksum: number(body_sum)?,
     };
     let Field::Bytes(body) = body else { return None };
@@ -351,6 +352,7 @@ fn pool_row(cell: &Cell) -> Option<Found> {
         max_attempts: u32::try_from(row.max_attempts).ok()?,
         backoff: row.backoff.map(str::parse::<Backoff>).transpose().ok()?,
         dead_retention: Millis::new(millis(row.dead_retention)?),
+        traceparent: row.traceparent.map(str::parse).transpose().ok()?,
         on_conflict: OnConflict::Reject,
     };
     let created_at = UnixMillis::new(millis(row.created_at)?);

@@ -6,8 +6,8 @@
 //! alone, which the script writes.
 //!
 //! The rules are `<sum><CRC-32 of the body> <length of the body> <TTR>,<max attempts>,<retention
-//! when dead>,<backoff> <topic>`, where the sum is that of the job's id, a blank, and what
-//! follows the sum. So a record that is damaged, or under another id, is noticed: a damaged AOF
+//! when dead></traceparent>,<backoff> <topic>`, where the sum is that of the job's id, a blank, and
+//! what follows the sum; a job without a traceparent has not the slash either. So a record that is damaged, or under another id, is noticed: a damaged AOF
 //! loads without a word. What a job has like most jobs (see [`STANDARD_TTR`] and its neighbours) is
 //! left out: records are what a store's memory goes to.
 //!
@@ -25,7 +25,10 @@ use std::str::FromStr;
 use sha1_smol::Sha1;
 
 use crate::{
-    job::{Backoff, Job, JobId, Millis, NewJob, Reservation, Schedule, State, Topic, UnixMillis},
+    job::{
+        Backoff, Job, JobId, Millis, NewJob, Reservation, Schedule, State, Topic, TraceParent,
+        UnixMillis,
+    },
     store::StoreError,
 };
 use bytes::Bytes;
@@ -73,8 +76,9 @@ fn rules(job: &NewJob) -> String {
     let ttr = unless(*ttr == STANDARD_TTR, ttr.get());
     let max = unless(*max_attempts == STANDARD_MAX_ATTEMPTS, max_attempts);
     let retention = unless(job.dead_retention == STANDARD_RETENTION, job.dead_retention.get());
+    let trace = job.traceparent.map_or_else(String::new, |parent| format!("/{parent}"));
     let backoff = job.backoff.as_ref().map_or_else(String::new, Backoff::to_string);
-    let rest = format!("{crc} {length} {ttr},{max},{retention},{backoff} {topic}");
+    let rest = format!("{crc} {length} {ttr},{max},{retention}{trace},{backoff} {topic}");
     format!("{}{rest}", sum(&[id.as_str(), " ", &rest]))
 }
 
@@ -147,6 +151,7 @@ pub struct Record {
     pub(super) dead_retention: Millis,
     pub(super) backoff: Option<Backoff>,
     pub(super) topic: Topic,
+    pub(super) traceparent: Option<TraceParent>,
     pub(super) body: Bytes,
 }
 
@@ -176,9 +181,18 @@ impl Record {
         if rules.length != body.len() || rules.crc != checksum(body) {
             return Err(damaged("body"));
         }
-        let Rules { ttr, max_attempts, dead_retention, backoff, topic, .. } = rules;
+        let Rules { ttr, max_attempts, dead_retention, backoff, traceparent, topic, .. } = rules;
         let body = Bytes::from(text).slice(end + 1..);
-        Ok(Self { created_at, ttr, max_attempts, dead_retention, backoff, topic, body })
+        Ok(Self {
+            created_at,
+            ttr,
+            max_attempts,
+            dead_retention,
+            backoff,
+            traceparent,
+            topic,
+            body,
+        })
     }
 }
 
@@ -190,6 +204,7 @@ struct Rules {
     max_attempts: u32,
     dead_retention: Millis,
     backoff: Option<Backoff>,
+    traceparent: Option<TraceParent>,
     topic: Topic,
 }
 
@@ -201,6 +216,10 @@ impl Rules {
         let (varying, topic) = (fields.next()?, fields.next()?);
         let mut varying = varying.splitn(4, ',');
         let (ttr, max, retention) = (varying.next()?, varying.next()?, varying.next()?);
+        let (retention, trace) = match retention.split_once('/') {
+            None => (retention, None),
+            Some((retention, trace)) => (retention, Some(trace)),
+        };
         Some(Self {
             crc: crc.to_owned(),
             length: length.parse().ok()?,
@@ -211,6 +230,7 @@ impl Rules {
                 "" => None,
                 text => Some(text.parse().ok()?),
             },
+            traceparent: trace.map(str::parse).transpose().ok()?,
             topic: topic.parse().ok()?,
         })
         .filter(|_| fields.next().is_none())

@@ -146,6 +146,7 @@ impl Values {
             ttr,
             reservation,
             reserved_until: now.after(ttr),
+            traceparent: record.traceparent,
         }))
     }
 
@@ -245,6 +246,7 @@ impl Values {
             reserved_until: (state == State::Reserved).then_some(score),
             died_at: attempt.as_ref().filter(|_| state == State::Dead).map(|a| a.died_at),
             error: attempt.and_then(|a| a.error),
+            traceparent: record.traceparent,
         }))
     }
 }

@@ -16,6 +16,7 @@ mod server;
 mod several_servers;
 mod store_away;
 mod topics;
+mod traces;
 mod unreadable;
 mod waiting;
 mod web_pages;
@@ -35,6 +36,8 @@ on_each_store! {
             every_route_is_served_under_v1_too,
             a_job_can_be_read_and_deleted_in_any_state,
             a_living_id_is_refused_kept_or_replaced;
+        traces:
+            a_job_gives_its_consumers_the_traceparent_of_its_put;
         reservations:
             a_job_that_is_not_finished_in_time_comes_back_and_the_first_consumer_is_fenced,
             spent_attempts_end_in_dead,

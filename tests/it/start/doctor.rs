@@ -45,7 +45,7 @@ async fn a_fit_redis_without_a_store_and_with_one() {
     assert_eq!(before.len(), 17 + 4, "layout, incarnations; pool, bucket, topics and delayed");
     place.well(
         &settings,
-        &["layout      schema=3", "jobs        1 delayed, 0 ready", "servers     0"],
+        &["layout      schema=4", "jobs        1 delayed, 0 ready", "servers     0"],
     );
     assert_eq!(dump(&redis), before);
 
@@ -86,7 +86,7 @@ async fn a_cluster_with_every_master_and_how_buckets_spread() {
     assert_eq!(keys(), 0);
     filled(&place, &settings).await;
     let before = keys();
-    check(&["layout      schema=3", "jobs        1 delayed"]);
+    check(&["layout      schema=4", "jobs        1 delayed"]);
     assert_eq!(keys(), before);
 }
 
@@ -125,9 +125,9 @@ async fn a_redis_with_something_to_mend() {
     assert_eq!(dump(&redis).len(), before.len() - 2, "it makes none");
     place.ill(&store(&redis.url(), "accept_data_loss = true"), &["no incarnation"]);
 
-    let newer = "schema=4 hash=xxh3-64 buckets=16";
+    let newer = "schema=5 hash=xxh3-64 buckets=16";
     drop(ask(redis.port(), &["SET", "dq:layout", newer]));
-    place.ill(&settings, &["schema = 4", "newer"]);
+    place.ill(&settings, &["schema = 5", "newer"]);
     drop(ask(redis.port(), &["SET", "dq:layout", "nonsense"]));
     place.ill(&settings, &["failed to open the store"]);
     drop(ask(redis.port(), &["DEL", "dq:layout"]));

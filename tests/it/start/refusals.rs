@@ -58,15 +58,15 @@ async fn a_store_of_a_newer_schema() {
     server.wait();
     let file = rusqlite::Connection::open(dir.path().join("data/jobs.db")).expect("opened");
     let changed =
-        file.execute("UPDATE layout SET text = replace(text, 'schema=3', 'schema=4')", ());
+        file.execute("UPDATE layout SET text = replace(text, 'schema=4', 'schema=5')", ());
     assert_eq!(changed.expect("updated"), 1);
     drop(file);
-    refused(dir.path(), &[], &["schema = 4", "newer"]);
+    refused(dir.path(), &[], &["schema = 5", "newer"]);
 
     let redis = Redis::start();
     Process::start(dir.path(), &["--store", &redis.url()]).await.kill();
-    redis.command("SET dq:layout \"schema=4 hash=xxh3-64 buckets=16\"").expect("an answer");
-    refused(dir.path(), &["--store", &redis.url()], &["schema = 4", "newer"]);
+    redis.command("SET dq:layout \"schema=5 hash=xxh3-64 buckets=16\"").expect("an answer");
+    refused(dir.path(), &["--store", &redis.url()], &["schema = 5", "newer"]);
 }
 
 #[test]

@@ -363,6 +363,8 @@ pub fn nonce() -> Nonce {
     Nonce::new(NEXT.fetch_add(1, Ordering::Relaxed) << 12)
 }
 
+pub const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 pub fn id(text: &str) -> JobId {
     text.parse().expect("an id")
 }
@@ -378,6 +380,7 @@ pub fn job(name: &str, topic: &str) -> NewJob {
         max_attempts: 20,
         backoff: None,
         dead_retention: RETENTION,
+        traceparent: None,
         on_conflict: OnConflict::Reject,
     }
 }

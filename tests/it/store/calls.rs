@@ -5,7 +5,10 @@ use delay_queue::job::{
 };
 use proptest::prelude::*;
 
-use crate::store::{bench::job, restore};
+use crate::store::{
+    bench::{TRACEPARENT, job},
+    restore,
+};
 
 #[derive(Debug, Clone)]
 pub enum Call {
@@ -150,6 +153,7 @@ pub fn new_job(call: &Call) -> NewJob {
         backoff: self::backoff(*backoff),
         on_conflict: conflicts[usize::from(*on_conflict)],
         dead_retention: Millis::new(100 * STEP),
+        traceparent: (*max_attempts % 2 == 1).then(|| TRACEPARENT.parse().expect("valid")),
         ..job(&format!("job:{name}"), &format!("t{topic}"))
     }
 }

@@ -62,7 +62,7 @@ async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
     // One that is far from the others tells nothing of how many there are.
     let bench = bench.edited(|file| {
         let moved = "INSERT INTO pool SELECT (1 << 62), id, topic, created_at, due_at, ttr,
-             max_attempts, backoff, dead_retention, body_checksum, checksum, body
+             max_attempts, backoff, dead_retention, traceparent, body_checksum, checksum, body
              FROM pool WHERE serial = 1";
         file.execute(moved, ()).expect("a strange row");
     });

@@ -134,6 +134,7 @@ impl Model {
             reserved_until: None,
             died_at: None,
             error: None,
+            traceparent: new.traceparent,
         };
         let (own_ttr, retention) = (new.ttr, new.dead_retention);
         self.jobs.insert(new.id, Living { job, own_ttr, token: None, retention });
@@ -175,6 +176,7 @@ impl Model {
             ttr: job.ttr,
             reservation: Reservation::NONE,
             reserved_until,
+            traceparent: job.traceparent,
         };
         Some((popped, token))
     }

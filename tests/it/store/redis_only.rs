@@ -222,7 +222,7 @@ async fn a_lost_layout_is_not_taken_for_a_new_store() {
     };
     let error = open("dq").await.err().expect("refused").to_string();
     assert!(error.contains("dq:layout") && error.contains("lost"), "{error}");
-    command(&bench, "SET dq:layout \"schema=3 hash=xxh3-64 buckets=16\"");
+    command(&bench, "SET dq:layout \"schema=4 hash=xxh3-64 buckets=16\"");
     open("dq").await.expect("it is there again");
     open("d").await.expect("another prefix");
 }

@@ -9,7 +9,9 @@ use delay_queue::{
 use proptest::{prelude::*, test_runner::Config};
 use tokio::runtime::Runtime;
 
-use crate::store::bench::{Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, delayed, id, job, one};
+use crate::store::bench::{
+    Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, TRACEPARENT, delayed, id, job, one,
+};
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -38,6 +40,7 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
         reserved_until: (state == State::Reserved).then(|| now.after(MINUTE)),
         died_at: (state == State::Dead).then_some(now),
         error: (state == State::Dead).then(|| "it broke".to_owned()),
+        traceparent: Some(TRACEPARENT.parse().expect("a traceparent")),
     }
 }
 

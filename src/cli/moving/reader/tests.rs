@@ -47,6 +47,7 @@ fn job() -> impl Strategy<Value = Job> {
             reserved_until: reserved.then_some(t.2),
             died_at: dead.then_some(t.3),
             error: past.3,
+            traceparent: (past.2 % 2 == 1).then(|| TRACEPARENT.parse().expect("valid")),
         })
     })
 }
@@ -139,12 +140,15 @@ fn pinned() -> Job {
         reserved_until: Some(UnixMillis::new(1_763_690_150_003)),
         died_at: None,
         error: Some("ttr expired".to_owned()),
+        traceparent: Some(TRACEPARENT.parse().expect("a traceparent")),
     }
 }
 
+const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 const PINNED: &str = r#"{"head":{"format":"delay-queue export","version":1,"store":"file:/data","buckets":1}}
-{"job":{"id":"close:4711","topic":"orders","state":"reserved","body":"{\"order\":\n4711}","due_at":1763690060000,"created_at":1763690000000,"ttr_ms":60000,"max_attempts":20,"backoff":"list:120000,600000","dead_retention_ms":1209600000,"attempt":2,"reservation":"5f0c9d1e2b3a4000","reserved_until":1763690150003,"reserved_ttr_ms":90000,"error":"ttr expired"}}
-{"section":{"bucket":0,"jobs":1,"crc32":"d7899eb7"}}
+{"job":{"id":"close:4711","topic":"orders","state":"reserved","body":"{\"order\":\n4711}","due_at":1763690060000,"created_at":1763690000000,"ttr_ms":60000,"max_attempts":20,"backoff":"list:120000,600000","dead_retention_ms":1209600000,"attempt":2,"reservation":"5f0c9d1e2b3a4000","reserved_until":1763690150003,"reserved_ttr_ms":90000,"error":"ttr expired","traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
+{"section":{"bucket":0,"jobs":1,"crc32":"9a84c970"}}
 {"topic":{"topic":"t","paused":true,"defaults":null}}
-{"total":{"jobs":1,"topics":1,"crc32":"e3c43afd"}}
+{"total":{"jobs":1,"topics":1,"crc32":"d4e98a24"}}
 "#;

@@ -10,13 +10,14 @@ use super::{
     Records, damage,
     row::{PoolRow, text_checksum, topic_checksum},
 };
-use crate::job::{Topic, TopicSettings, UnixMillis};
+use crate::job::{Topic, TopicSettings, TraceParent, UnixMillis};
 
 /// What only the disk knows of a job.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub body: Bytes,
     pub created_at: UnixMillis,
+    pub traceparent: Option<TraceParent>,
 }
 
 /// Why a record has no content.
@@ -53,7 +54,7 @@ impl Damage {
 const SAMPLE: u64 = 64;
 
 const READ_ROW: &str = "SELECT serial, id, topic, created_at, due_at, ttr, max_attempts, backoff,
-     dead_retention, body_checksum, checksum, body FROM pool WHERE serial = ?";
+     dead_retention, traceparent, body_checksum, checksum, body FROM pool WHERE serial = ?";
 const READ_ERROR: &str = "SELECT error, error_checksum FROM attempts WHERE serial = ?";
 
 impl Records {
@@ -110,7 +111,7 @@ impl Records {
         let mut statement = self.connection.prepare_cached(READ_ROW)?;
         statement.query_row([serial], |row: &Row<'_>| {
             let (pool, checksum) = PoolRow::of(row)?;
-            let body = row.get_ref(11)?.as_blob()?;
+            let body = row.get_ref(12)?.as_blob()?;
             if pool.checksum(&mut Vec::with_capacity(256)) != checksum {
                 return Err(damage("its row is not what was written"));
             }
@@ -118,7 +119,9 @@ impl Records {
                 return Err(damage("its body is damaged"));
             }
             let created_at = UnixMillis::new(row.get(3)?);
-            Ok(Record { body: Bytes::copy_from_slice(body), created_at })
+            let traceparent = pool.traceparent.map(str::parse).transpose();
+            let traceparent = traceparent.map_err(|_| damage("its traceparent is none"))?;
+            Ok(Record { body: Bytes::copy_from_slice(body), created_at, traceparent })
         })
     }
 

@@ -22,6 +22,7 @@ pub struct PoolRow<'a> {
     pub max_attempts: i64,
     pub backoff: Option<&'a str>,
     pub dead_retention: i64,
+    pub traceparent: Option<&'a str>,
     /// CRC-32 of the body.
     pub body_checksum: i64,
 }
@@ -44,9 +45,9 @@ impl<'a> PoolRow<'a> {
     pub fn of(row: &'a Row<'_>) -> rusqlite::Result<(Self, i64)> {
         let number = |column| row.get::<_, i64>(column);
         let text = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
-        let backoff = match row.get_ref(7)? {
-            ValueRef::Null => None,
-            value => Some(value.as_str()?),
+        let maybe_text = |column| match row.get_ref(column)? {
+            ValueRef::Null => Ok::<_, rusqlite::Error>(None),
+            value => Ok(Some(value.as_str()?)),
         };
         let row = Self {
             serial: number(0)?,
@@ -56,16 +57,17 @@ impl<'a> PoolRow<'a> {
             due_at: number(4)?,
             ttr: number(5)?,
             max_attempts: number(6)?,
-            backoff,
+            backoff: maybe_text(7)?,
             dead_retention: number(8)?,
-            body_checksum: number(9)?,
+            traceparent: maybe_text(9)?,
+            body_checksum: number(10)?,
         };
-        Ok((row, number(10)?))
+        Ok((row, number(11)?))
     }
 
     /// In the order of the table.
     pub const COLUMNS: &'static str = "serial, id, topic, created_at, due_at, ttr, \
-         max_attempts, backoff, dead_retention, body_checksum, checksum";
+         max_attempts, backoff, dead_retention, traceparent, body_checksum, checksum";
 
     /// The checksum that the row must have; `buffer` is only kept from one to the next.
     pub fn checksum(&self, buffer: &mut Vec<u8>) -> i64 {
@@ -80,7 +82,8 @@ impl<'a> PoolRow<'a> {
         ];
         buffer.clear();
         numbers.iter().for_each(|number| buffer.extend_from_slice(&number.to_le_bytes()));
-        for text in [Some(self.id), Some(self.topic), self.backoff].into_iter().flatten() {
+        let texts = [Some(self.id), Some(self.topic), self.backoff, self.traceparent];
+        for text in texts.into_iter().flatten() {
             buffer.extend_from_slice(&(text.len() as u64).to_le_bytes());
             buffer.extend_from_slice(text.as_bytes());
         }

@@ -124,7 +124,7 @@ impl Records {
 
     /// The inserts that these writes begin with, by one statement; answers how many they are.
     fn insert_all(&self, writes: &[Write]) -> Result<usize, (usize, rusqlite::Error)> {
-        let sql = "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let sql = "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let mut statement = self.connection.prepare_cached(sql).map_err(|cause| (0, cause))?;
         let mut buffer = Vec::with_capacity(256);
         for (index, write) in writes.iter().enumerate() {
@@ -269,6 +269,7 @@ fn insert(
     (created_at, due_at): (UnixMillis, UnixMillis),
 ) -> Done {
     let backoff = job.backoff.as_ref().map(Backoff::to_string);
+    let traceparent = job.traceparent.map(|parent| parent.to_string());
     let row = PoolRow {
         serial: signed(serial),
         id: job.id.as_str(),
@@ -279,6 +280,7 @@ fn insert(
         max_attempts: i64::from(job.max_attempts),
         backoff: backoff.as_deref(),
         dead_retention: signed(job.dead_retention.get()),
+        traceparent: traceparent.as_deref(),
         body_checksum: i64::from(crc32fast::hash(&job.body)),
     };
     let inserted = statement.execute(params![
@@ -291,6 +293,7 @@ fn insert(
         row.max_attempts,
         row.backoff,
         row.dead_retention,
+        row.traceparent,
         row.body_checksum,
         row.checksum(buffer),
         &job.body[..],

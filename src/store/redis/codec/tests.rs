@@ -13,6 +13,7 @@ fn new_job(body: Vec<u8>, ttr: u64, max_attempts: u32, backoff: Option<Backoff>)
         max_attempts,
         backoff,
         dead_retention: Millis::ZERO,
+        traceparent: None,
         on_conflict: OnConflict::Reject,
     }
 }

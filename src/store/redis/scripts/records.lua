@@ -31,13 +31,13 @@ end
 local function parse_rules(id, text)
   local sum, rest = string.match(text or '', '^(%x%x%x%x%x%x%x%x)(.+)$')
   if not sum or checksum(id .. ' ' .. rest) ~= sum then return nil end
-  local crc, length, ttr, max, retention, backoff, topic =
-    string.match(rest, '^(%x+) (%d+) (%d*),(%d*),(%d*),(%S*) (%S+)$')
+  local crc, length, ttr, max, retention, trace, backoff, topic =
+    string.match(rest, '^(%x+) (%d+) (%d*),(%d*),(%d*)(/?[%x-]*),(%S*) (%S+)$')
   if not crc then return nil end
   local rules = {
     crc = crc, length = number(length), ttr = or_standard('ttr', ttr), max = or_standard('max', max),
     retention = or_standard('retention', retention), backoff = or_standard('backoff', backoff),
-    topic = topic, text = text
+    trace = trace, topic = topic, text = text
   }
   return rules.length and rules.ttr and rules.max and rules.retention and rules or nil
 end
@@ -49,8 +49,8 @@ end
 
 -- Rules as a text: the inverse of parse_rules.
 local function format_rules(id, rules)
-  local rest = string.format('%s %d %s,%s,%s,%s %s', rules.crc, rules.length, unless_standard('ttr', rules.ttr),
-    unless_standard('max', rules.max), unless_standard('retention', rules.retention),
+  local rest = string.format('%s %d %s,%s,%s%s,%s %s', rules.crc, rules.length, unless_standard('ttr', rules.ttr),
+    unless_standard('max', rules.max), unless_standard('retention', rules.retention), rules.trace,
     unless_standard('backoff', rules.backoff), rules.topic)
   return checksum(id .. ' ' .. rest) .. rest
 end
@@ -59,7 +59,7 @@ end
 local function rules_aside(id, topic)
   local rules = {
     crc = '00000000', length = 0, ttr = STANDARD.ttr, max = 1, retention = STANDARD.retention,
-    backoff = STANDARD.backoff, topic = topic
+    trace = '', backoff = STANDARD.backoff, topic = topic
   }
   rules.text = format_rules(id, rules)
   return rules

@@ -28,7 +28,7 @@ local function changed(id, record, rules, new_crc, new_body, new_ttr, new_max, n
   local text = format_rules(id, {
     crc = or_else(new_crc, rules.crc), length = #body, ttr = tonumber(or_else(new_ttr, rules.ttr)),
     max = tonumber(or_else(new_max, rules.max)), retention = rules.retention,
-    backoff = or_else(new_backoff, rules.backoff), topic = rules.topic
+    trace = rules.trace, backoff = or_else(new_backoff, rules.backoff), topic = rules.topic
   })
   local long = #body > INLINE
   return head .. ' ' .. text .. '\n' .. (long and '' or body), long and body, text

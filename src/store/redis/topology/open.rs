@@ -211,7 +211,7 @@ impl<'a> Opening<'a> {
         let key = keys::layout(&self.options.prefix);
         Err(OpenError::Unfit(format!(
             "there are buckets of a store, and its layout ({key}) is lost: set it again, as in SET {key} \
-             \"schema=3 hash=xxh3-64 buckets=16\" with the number of buckets it had; or, if it never had a \
+             \"schema=4 hash=xxh3-64 buckets=16\" with the number of buckets it had; or, if it never had a \
              job, delete the keys that end in :incarnation; or use another store.prefix"
         )))
     }

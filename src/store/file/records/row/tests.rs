@@ -9,6 +9,7 @@ const JOB: PoolRow<'_> = PoolRow {
     ttr: 60_000,
     max_attempts: 20,
     backoff: None,
+    traceparent: None,
     dead_retention: 86_400_000,
     body_checksum: 0x1234_5678,
 };
@@ -45,6 +46,7 @@ fn every_field_is_under_the_checksum() {
         PoolRow { max_attempts: 0, ..JOB },
         PoolRow { backoff: Some(""), ..JOB },
         PoolRow { backoff: Some("1000"), ..JOB },
+        PoolRow { traceparent: Some("00-1"), ..JOB },
         PoolRow { dead_retention: 0, ..JOB },
         PoolRow { body_checksum: 0, ..JOB },
     ];
