@@ -24,6 +24,9 @@ pub struct Limits {
     pub waiting_pops: usize,
     pub puts_per_second: Option<u32>,
     pub topic_jobs: Option<u64>,
+    pub topic_bytes: Option<u64>,
+    pub store_jobs: Option<u64>,
+    pub store_bytes: Option<u64>,
 }
 
 impl Limits {
@@ -44,6 +47,9 @@ impl Limits {
             count("limits.waiting_pops", self.waiting_pops),
             at_least_one("limits.puts_per_second", self.puts_per_second.map(u64::from)),
             at_least_one("limits.topic_jobs", self.topic_jobs),
+            at_least_one("limits.topic_bytes", self.topic_bytes),
+            at_least_one("limits.store_jobs", self.store_jobs),
+            at_least_one("limits.store_bytes", self.store_bytes),
         ]
     }
 

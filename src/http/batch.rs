@@ -61,9 +61,9 @@ pub async fn put(
     let mut puts: Vec<Item<(Option<JobId>, Topic), Put>> = puts.collect();
     let mut admitted = Vec::new();
     for item in &mut puts {
-        let Ok(((_, topic), _)) = item else { continue };
-        match app.topic_jobs.admit(topic, &app.queue).await {
-            Ok(place) => admitted.extend(place),
+        let Ok(((_, topic), put)) = item else { continue };
+        match app.capacity.put(topic, put.body.len(), &app.queue).await {
+            Ok(places) => admitted.push(places),
             Err(full) => *item = Err(full),
         }
     }

@@ -78,7 +78,7 @@ codes! {
     TooManyRequests = TOO_MANY_REQUESTS "too_many_requests":
         "too many waiting pops, puts a second, or wrong tokens in a minute; `detail` says which",
     TopicFull = TOO_MANY_REQUESTS "topic_full":
-        "the topic has `limits.topic_jobs` jobs; try again when some are gone",
+        "the topic has `limits.topic_jobs` jobs, or bodies of `limits.topic_bytes` bytes; try again when some are gone",
     HeadersTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large":
         "the head exceeds its limit",
     JobDamaged = INTERNAL_SERVER_ERROR "job_damaged":
@@ -94,5 +94,5 @@ codes! {
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down":
         "the server stops; ask another one",
     StoreFull = INSUFFICIENT_STORAGE "store_full":
-        "puts, and changes of a body, are refused; finish, release and delete still work",
+        "no room is left, or `limits.store_jobs` or `store_bytes` is reached: puts, and changes of a body, are refused; finish, release and delete still work",
 }

@@ -40,7 +40,7 @@ pub async fn put(
     let topic = put.topic.clone();
     identity.may(Scope::Put, &topic)?;
     app.quotas.put(caller, 1)?;
-    let _admitted = app.topic_jobs.admit(&topic, &app.queue).await?;
+    let _admitted = app.capacity.put(&topic, put.body.len(), &app.queue).await?;
     let placed = one(app.queue.put(vec![put]).await);
     let (id, placed) = placed.map_err(|problem| problem.seen_by(&identity, &topic))?;
     // Beside the route that was called: at the root, or under /v1.
@@ -89,6 +89,11 @@ pub async fn patch(
         patch = patch.beside(&read(&app, id.clone(), &topics).await?)?;
     }
     let change = patch.valid(&content, app.limits)?;
+    let mut _admitted = None;
+    if let (Some(body), true) = (&change.body, app.capacity.is_limited()) {
+        let topic = read(&app, id.clone(), &topics).await?.topic;
+        _admitted = Some(app.capacity.change(&topic, body.len(), &app.queue).await?);
+    }
     let job = one(app.queue.reschedule(vec![(Target { id, topics }, change)]).await)?;
     Ok(Json(job.into()))
 }

@@ -5,6 +5,7 @@
 
 mod admit;
 mod batch;
+mod capacity;
 mod code;
 mod content;
 mod cursor;
@@ -30,7 +31,6 @@ mod problem;
 mod query;
 mod quotas;
 mod tokens;
-mod topic_jobs;
 mod topics;
 mod wire;
 mod wrong_tokens;
@@ -51,6 +51,7 @@ use self::problem::Problem;
 
 pub use self::{
     admit::Admission,
+    capacity::Capacity,
     code::Code,
     farewell::Farewell,
     identity::Identity,
@@ -60,7 +61,6 @@ pub use self::{
     origin::Origins,
     peer::Peer,
     quotas::Quotas,
-    topic_jobs::TopicJobs,
 };
 use crate::{access::Tokens, config::Limits, queue::Queue};
 
@@ -77,8 +77,8 @@ pub struct App {
     pub in_flight: InFlight,
     /// What each caller may have.
     pub quotas: Quotas,
-    /// What each topic may have.
-    pub topic_jobs: TopicJobs,
+    /// How much topics and the store may hold.
+    pub capacity: Capacity,
     /// The access tokens.
     pub tokens: Arc<Tokens>,
     /// What `/metrics` shows; parts register their families at the start.
@@ -105,7 +105,7 @@ impl App {
             metrics: Arc::new(metrics),
             in_flight: InFlight::new(limits.requests_in_flight),
             quotas: Quotas::new(&limits),
-            topic_jobs: TopicJobs::new(limits.topic_jobs),
+            capacity: Capacity::new(&limits),
             draining: Arc::default(),
         }
     }

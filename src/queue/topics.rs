@@ -9,7 +9,7 @@ use crate::{
     job::{Bucket, Job, State, Topic},
     store::{
         Applied, Clock, Damaged, JobRange, Place, Steps, StoreError, StoreResult, TopicPage,
-        TopicPeek,
+        TopicPeek, Usage,
     },
 };
 
@@ -93,6 +93,22 @@ impl Queue {
         let calls = buckets.map(|bucket| self.store.topic(bucket, topic.clone()));
         let peeks = try_join_all(calls).await?;
         Ok(peeks.into_iter().fold(TopicPeek::default(), TopicPeek::plus))
+    }
+
+    /// How many jobs a topic has, and about how many bytes their bodies have.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn weigh(&self, topic: Topic) -> StoreResult<Usage> {
+        self.store.weigh(topic).await
+    }
+
+    /// How many jobs the whole store has, and how many bytes it takes.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn usage(&self) -> StoreResult<Usage> {
+        self.store.usage().await
     }
 
     /// Counts the delayed jobs of a topic that fall due in each of these steps.

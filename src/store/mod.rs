@@ -52,7 +52,7 @@ pub use shared::SharedStore;
 pub use steady::ClockJumps;
 pub use tokens::{StoredToken, StoredTokens, TokenChange};
 pub use topics::{
-    ClaimPage, Counts, Damaged, JobPage, JobRange, Place, Steps, TopicPage, TopicPeek,
+    ClaimPage, Counts, Damaged, JobPage, JobRange, Place, Steps, TopicPage, TopicPeek, Usage,
 };
 
 /// Most jobs in one batch, and most that one call promotes.
@@ -162,6 +162,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads one topic; costs the same however many jobs it has.
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek>;
+
+    /// Reads how many jobs a topic has in all buckets, and how many bytes their bodies have. A store
+    /// may round each body up to 16 bytes, and may estimate the bytes of many jobs from some of them.
+    async fn weigh(&self, topic: Topic) -> StoreResult<Usage>;
+
+    /// Reads how many jobs the store has, and how many bytes it takes: of its file what is in use, of
+    /// a shared server all that is in its memory.
+    async fn usage(&self) -> StoreResult<Usage>;
 
     /// Counts the delayed jobs of a topic that fall due in each of these steps.
     async fn due_counts(&self, bucket: Bucket, topic: Topic, steps: Steps)

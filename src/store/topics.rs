@@ -38,6 +38,33 @@ impl Counts {
     }
 }
 
+/// How much there is in a topic or in the whole store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Jobs in any state.
+    pub jobs: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Usage {
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            jobs: self.jobs.saturating_add(other.jobs),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// What is left without the other; never below nothing.
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            jobs: self.jobs.saturating_sub(other.jobs),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+}
+
 /// Which topics to tell of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TopicPage {

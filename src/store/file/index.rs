@@ -6,6 +6,7 @@
 
 mod id;
 mod journal;
+mod size;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,6 +26,8 @@ use self::{
 };
 use crate::job::{Backoff, JobId, Millis, Reservation, State, Topic, UnixMillis};
 
+pub use self::size::Size;
+
 /// A job's place in the index.
 pub type Slot = u32;
 
@@ -40,6 +43,8 @@ pub struct Entry {
     /// From the first pop on.
     pub attempt: Option<Box<Attempt>>,
     topic: u32,
+    /// Of its body.
+    size: Size,
     pub state: State,
 }
 
@@ -89,6 +94,8 @@ pub struct Arrival {
     pub at: UnixMillis,
     pub rules: Rules,
     pub attempt: Option<Attempt>,
+    /// Of its body.
+    pub size: Size,
 }
 
 /// The place of a job in a sorted set: by time, then in the order of arrival.
@@ -117,6 +124,8 @@ struct TopicSets {
     name: Topic,
     /// By `State as usize`.
     sets: [BTreeSet<Place>; 4],
+    /// The bodies of all of them.
+    bytes: u64,
     /// Those of the job that came last.
     rules: Arc<Rules>,
 }
@@ -177,6 +186,7 @@ impl Index {
         let mut sets: Vec<[Vec<Place>; 4]> =
             iter::repeat_with(Default::default).take(topics).collect();
         for (slot, entry) in &self.entries {
+            self.topics[entry.topic as usize].bytes += entry.size.bytes();
             sets[entry.topic as usize][entry.state as usize].push(entry.place(slot_of(slot)));
         }
         for &topic in self.by_name.values() {
@@ -208,6 +218,7 @@ impl Index {
             rules,
             attempt: arrival.attempt.map(Box::new),
             topic,
+            size: arrival.size,
             state: arrival.state,
         });
         let slot = slot_of(slot);
@@ -246,6 +257,24 @@ impl Index {
         entry.state = state;
         entry.at = at;
         self.link(slot);
+    }
+
+    /// A job has another body.
+    pub fn resize(&mut self, slot: Slot, size: Size) {
+        self.note(slot);
+        self.unlink(slot);
+        self.entries[slot as usize].size = size;
+        self.link(slot);
+    }
+
+    /// How many jobs there are.
+    pub fn jobs(&self) -> u64 {
+        self.by_id.len() as u64
+    }
+
+    /// How many bytes the bodies of a topic have.
+    pub fn bytes(&self, topic: &Topic) -> u64 {
+        self.by_name.get(topic).map_or(0, |&number| self.topics[number as usize].bytes)
     }
 
     /// The earliest deadline of all.
@@ -334,7 +363,7 @@ impl Index {
         }
         let rules = Arc::new(rules);
         let sets = Default::default();
-        let topic = TopicSets { name: name.clone(), sets, rules: Arc::clone(&rules) };
+        let topic = TopicSets { name: name.clone(), sets, bytes: 0, rules: Arc::clone(&rules) };
         let number = u32::try_from(self.topics.insert(topic));
         let number = number.expect("fewer topics than 2^32 fit into memory");
         self.by_name.insert(name, number);
@@ -345,12 +374,16 @@ impl Index {
         self.change_set(slot, |set, place| {
             set.insert(place);
         });
+        let entry = &self.entries[slot as usize];
+        self.topics[entry.topic as usize].bytes += entry.size.bytes();
     }
 
     fn unlink(&mut self, slot: Slot) {
         self.change_set(slot, |set, place| {
             set.remove(&place);
         });
+        let entry = &self.entries[slot as usize];
+        self.topics[entry.topic as usize].bytes -= entry.size.bytes();
     }
 
     /// Changes the set a job is in, and keeps the bucket's word on that set's first deadline.

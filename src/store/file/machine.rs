@@ -19,7 +19,7 @@ use crate::{
     store::{Claim, Now, Placed, PutOutcome, Reply, TokenChange},
 };
 
-use super::index::{Arrival, Attempt, Entry, Index, Rules, Slot};
+use super::index::{Arrival, Attempt, Entry, Index, Rules, Size, Slot};
 
 /// What a transition changes on disk; applied in order.
 #[derive(Debug, PartialEq)]
@@ -173,6 +173,7 @@ impl Machine {
                 dead_retention: job.dead_retention,
             },
             attempt: None,
+            size: Size::of(job.body.len()),
         });
         writes.push(Write::Insert { serial, job, created_at: now.floor, due_at });
         Ok(Placed { how, state, due_at })

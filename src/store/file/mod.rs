@@ -51,7 +51,7 @@ use super::{
     Bury, Claim, ClaimPage, Condition, JobPage, JobRange, MAX_BATCH, Now, Options, Parts, Peek,
     Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store, StoreError,
     StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek, Touch,
-    Transitioned, steady::ClockWatch,
+    Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, SettingsNews, State, Topic, TopicDefaults,
@@ -246,6 +246,25 @@ impl Store for FileStore {
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek> {
         self.writer
             .read(move |writer| Ok(writer.machines[bucket.index()].topic(writer.now(), &topic)))
+            .await
+    }
+
+    async fn weigh(&self, topic: Topic) -> StoreResult<Usage> {
+        self.writer
+            .read(move |writer| {
+                let each = writer.machines.iter().map(|machine| machine.weigh(&topic));
+                Ok(each.fold(Usage::default(), Usage::plus))
+            })
+            .await
+    }
+
+    async fn usage(&self) -> StoreResult<Usage> {
+        self.writer
+            .read(|writer| {
+                let jobs = writer.machines.iter().map(Machine::jobs).sum();
+                let bytes = writer.records.bytes().map_err(StoreError::away)?;
+                Ok(Usage { jobs, bytes })
+            })
             .await
     }
 

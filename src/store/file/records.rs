@@ -180,6 +180,14 @@ impl Records {
         Ok((read("PRAGMA freelist_count")?, read("PRAGMA page_count")?))
     }
 
+    /// How many bytes of the file are in use.
+    pub fn bytes(&self) -> rusqlite::Result<u64> {
+        let (free, pages) = self.pages()?;
+        let page: u64 =
+            self.connection.prepare_cached("PRAGMA page_size")?.query_row((), |row| row.get(0))?;
+        Ok(pages.saturating_sub(free) * page)
+    }
+
     /// Takes up to so many free pages out of the file. Not within a transaction.
     pub fn vacuum(&self, pages: u64) -> rusqlite::Result<()> {
         self.all_rows(&format!("PRAGMA incremental_vacuum({pages})"))

@@ -25,6 +25,7 @@ mod topics;
 mod topology;
 mod transport;
 mod url;
+mod usage;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -46,7 +47,7 @@ use super::{
     Applied, Bury, Claim, ClaimPage, Clock, Condition, JobPage, JobRange, OpenError, Options,
     Parts, Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store,
     StoreError, StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek,
-    Touch, Transitioned, steady::ClockWatch,
+    Touch, Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, SettingsNews, State, Topic,
@@ -290,6 +291,14 @@ impl Store for RedisStore {
 
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek> {
         self.topic_peek(bucket, topic).await
+    }
+
+    async fn weigh(&self, topic: Topic) -> StoreResult<Usage> {
+        self.weigh_topic(&topic).await
+    }
+
+    async fn usage(&self) -> StoreResult<Usage> {
+        self.read_usage().await
     }
 
     async fn list(

@@ -19,7 +19,7 @@ const WRONG: &str = "gu3ssed-p4ssword";
 const KEYS: &str = "~dq:layout ~{dq:*";
 const CHANNELS: &str = "resetchannels &{dq:*";
 const COMMANDS: &str = "-@all +info +scan +get +mget +set +eval +evalsha +time +exists \
-                        +hsetnx +hset +hget +hmget +hexists +hdel +hscan +zadd +zscore +zcard +zcount \
+                        +hsetnx +hset +hget +hmget +hexists +hdel +hscan +hlen +zadd +zscore +zcard +zcount \
                         +zrange +zrem +zremrangebyrank +zscan";
 /// So that servers publish hints; without it they fall back to polling.
 const HINTS: &str = "+ssubscribe +spublish +pubsub|shardnumsub";

@@ -151,6 +151,83 @@ async fn a_topic_has_so_many_jobs() {
     }
 }
 
+/// Asks until the answer has this status.
+fn wait_for(server: &Process, request: &[u8], status: u16) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while ask(&address(server), request).expect("an answer").status != status {
+        assert!(Instant::now() < end, "never {status}");
+        thread::sleep(Duration::from_millis(50)); // counted once a second
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_has_so_many_bytes_and_its_jobs_can_always_go() {
+    let redis = Redis::start();
+    for url in ["file:./data", &redis.url()] {
+        let place = Place::new();
+        let server = with(&place, &(store(url, "") + "[limits]\ntopic_bytes = 20000\n")).await;
+        let job =
+            |id: &str, bytes: usize| json!({"topic": "t", "id": id, "body": "x".repeat(bytes)});
+        assert_eq!(server.post("/jobs", job("a", 8_000)).await.expect("an answer").0, 201);
+        assert_eq!(server.post("/jobs", job("b", 8_000)).await.expect("an answer").0, 201);
+        let (status, full) = server.post("/jobs", job("c", 8_000)).await.expect("an answer");
+        assert_eq!((status, &full["code"]), (429, &"topic_full".into()), "{full}");
+        assert!(full["detail"].as_str().is_some_and(|text| text.contains("limits.topic_bytes")));
+        assert_eq!(server.post("/jobs", job("small", 1_000)).await.expect("an answer").0, 201);
+        let larger = json!({"body": "x".repeat(15_000)}).to_string();
+        let patch = |body: &str| {
+            let length = body.len();
+            format!("PATCH /jobs/a HTTP/1.1\r\nHost: l\r\nContent-Length: {length}\r\n\r\n{body}")
+                .replace("Host: l", "Host: localhost")
+                .into_bytes()
+        };
+        let answer = ask(&address(&server), &patch(&larger)).expect("an answer");
+        refused(&answer, 429, "topic_full");
+        assert_eq!(ask(&address(&server), &patch("{\"ttr\":9}")).expect("an answer").status, 200);
+        let popped = server.get("/topics/t/pop").await.1;
+        let id = popped["jobs"][0]["id"].as_str().expect("a job").to_owned();
+        let finished = server.post(&format!("/jobs/{id}/finish"), json!({})).await;
+        assert_eq!(finished.expect("an answer").0, 204);
+        let text = job("c", 8_000).to_string();
+        let head =
+            format!("POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}", text.len());
+        wait_for(&server, format!("{head}\r\n\r\n{text}").as_bytes(), 201);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_has_so_many_jobs_and_bytes_and_they_can_always_go() {
+    let redis = Redis::start();
+    for (url, limit) in [
+        ("file:./data", "store_jobs = 2"),
+        (&*redis.url(), "store_jobs = 2"),
+        ("file:./data", "store_bytes = 1"),
+        (&*redis.url(), "store_bytes = 1000000"),
+    ] {
+        redis.command("FLUSHALL").expect("an answer");
+        let place = Place::new();
+        let server = with(&place, &(store(url, "") + "[limits]\n" + limit + "\n")).await;
+        let one = json!({"topic": "t", "id": "a", "delay": "1h"});
+        let (status, answer) = server.post("/jobs", one).await.expect("an answer");
+        if limit.starts_with("store_jobs") {
+            assert_eq!(status, 201, "{answer}");
+            let jobs = json!({"jobs": [{"topic": "u", "id": "b"}, {"topic": "v"}]});
+            let (_, batch) = server.post("/batch/jobs", jobs).await.expect("an answer");
+            let status = |number: usize| batch["results"][number]["status"].as_u64();
+            assert_eq!((status(0), status(1)), (Some(201), Some(507)), "{batch}");
+            assert_eq!(batch["results"][1]["code"], "store_full");
+            let gone = b"DELETE /jobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            assert_eq!(ask(&address(&server), gone).expect("an answer").status, 200);
+            wait_for(&server, &put("w"), 201);
+        }
+        let answer = ask(&address(&server), &put("x")).expect("an answer");
+        let problem = answer.json();
+        assert_eq!((answer.status, &problem["code"]), (507, &"store_full".into()), "{problem}");
+        let key = format!("limits.{}", limit.split(' ').next().expect("a key"));
+        assert!(problem["detail"].as_str().is_some_and(|text| text.contains(&key)), "{problem}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_has_so_many_connections_and_idle_ones_make_room_for_others() {
     let place = Place::new();

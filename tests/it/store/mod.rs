@@ -16,6 +16,7 @@ mod restore;
 mod schedule;
 mod table;
 mod topics;
+mod usage;
 
 on_each_store! {
     {
@@ -80,6 +81,9 @@ on_each_store! {
             kicking_the_dead_takes_those_that_died_first,
             what_is_set_for_topics_is_kept_and_has_a_version,
             each_job_is_kept_dead_as_long_as_it_was_put_with;
+        usage:
+            a_topic_weighs_what_the_bodies_of_its_jobs_do,
+            the_store_tells_how_many_jobs_it_has_and_what_they_take;
         concurrency:
             many_poppers_and_one_job_have_one_winner,
             two_promoters_and_many_poppers_deliver_each_job_once,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Index, Rules, Slot, TopicSets};
+use super::{Attempt, Index, Rules, Size, Slot, TopicSets};
 use crate::job::{State, UnixMillis};
 
 #[derive(Debug, Default)]
@@ -32,6 +32,7 @@ struct Before {
     state: State,
     rules: Arc<Rules>,
     attempt: Option<Box<Attempt>>,
+    size: Size,
 }
 
 impl Journal {
@@ -59,6 +60,7 @@ impl Index {
             state: entry.state,
             rules: Arc::clone(&entry.rules),
             attempt: entry.attempt.clone(),
+            size: entry.size,
         };
         self.journal.steps.push(Step::Changed(slot, before));
     }
@@ -87,9 +89,9 @@ impl Index {
                 Some(Step::Changed(slot, before)) => {
                     self.unlink(slot);
                     let entry = &mut self.entries[slot as usize];
-                    let Before { at, state, rules, attempt } = before;
-                    (entry.at, entry.state, entry.rules, entry.attempt) =
-                        (at, state, rules, attempt);
+                    let Before { at, state, rules, attempt, size } = before;
+                    (entry.at, entry.state, entry.rules) = (at, state, rules);
+                    (entry.attempt, entry.size) = (attempt, size);
                     self.link(slot);
                 }
                 None => break,

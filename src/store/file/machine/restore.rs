@@ -5,7 +5,7 @@ use crate::{
     job::{Event, Job, State, UnixMillis, next},
     store::{
         Reply,
-        file::index::{Arrival, Attempt, Rules},
+        file::index::{Arrival, Attempt, Rules, Size},
     },
 };
 
@@ -27,6 +27,7 @@ impl Machine {
                 dead_retention: job.dead_retention,
             },
             attempt: attempt.clone(),
+            size: Size::of(job.body.len()),
         });
         let (created_at, due_at) = (job.created_at, job.due_at);
         writes.push(Write::Insert { serial, job: job.unpopped(), created_at, due_at });

@@ -5,6 +5,7 @@ use crate::{
     job::{Event, State, Topic, Topics, UnixMillis, next},
     store::{
         Claim, ClaimPage, Counts, JobRange, MAX_BATCH, Now, Place, Steps, TopicPage, TopicPeek,
+        Usage,
         file::index::{Entry, Slot},
     },
 };
@@ -25,6 +26,17 @@ impl Machine {
             next_due_at: first(State::Delayed),
             oldest_ready_age: first(State::Ready).map(|at| now.floor.since(at)),
         }
+    }
+
+    /// How much there is in a topic.
+    pub fn weigh(&self, topic: &Topic) -> Usage {
+        let jobs = State::ALL.into_iter().map(|state| self.index.count(topic, state)).sum();
+        Usage { jobs, bytes: self.index.bytes(topic) }
+    }
+
+    /// How many jobs there are.
+    pub fn jobs(&self) -> u64 {
+        self.index.jobs()
     }
 
     fn counts(&self, topic: &Topic) -> Counts {

@@ -10,7 +10,7 @@ use crate::{
     job::{Change, Due, Event, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{
         Bury, Claim, Now, Release, Reply, Target, Touch, Transitioned,
-        file::index::{Rules, Slot},
+        file::index::{Rules, Size, Slot},
     },
 };
 
@@ -145,7 +145,11 @@ impl Machine {
         if rules != *entry.rules {
             entry.rules = Arc::new(rules);
         }
-        writes.push(Write::Change { serial: entry.serial, change });
+        let serial = entry.serial;
+        if let Some(body) = &change.body {
+            self.index.resize(slot, Size::of(body.len()));
+        }
+        writes.push(Write::Change { serial, change });
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     job::{Backoff, Millis, Reservation, State, Topic, UnixMillis},
-    store::file::index::{Arrival, Attempt, Rules},
+    store::file::index::{Arrival, Attempt, Rules, Size},
 };
 
 /// When a damaged job that is kept as dead goes by itself: never (the end of the year 9999).
@@ -150,7 +150,9 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
 
     fn rows_behind(&mut self, from: i64) -> rusqlite::Result<()> {
         let columns = PoolRow::COLUMNS;
-        let sql = format!("SELECT {columns} FROM pool WHERE serial > ? ORDER BY serial");
+        // The length of a body stands in the head of its row: the engine does not read it for that.
+        let sql =
+            format!("SELECT {columns}, length(body) FROM pool WHERE serial > ? ORDER BY serial");
         let mut statement = self.records.connection.prepare(&sql)?;
         let mut rows = statement.query([from])?;
         while let Some(row) = rows.next()? {
@@ -170,9 +172,10 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
         if self.records.aside.get(&number) == Some(&true) {
             return Ok(());
         }
-        let arrival = parsed.ok().and_then(|(row, _)| arrival(&row, &mut self.topic));
+        let size = Size::of(row.get(PoolRow::BEHIND).unwrap_or_default());
+        let arrival = parsed.ok().and_then(|(row, _)| arrival(&row, size, &mut self.topic));
         let (Some(mut arrival), true) = (arrival, sound && serial > 0) else {
-            return self.damaged_row(row, serial);
+            return self.damaged_row(row, serial, size);
         };
         self.sound = self.sound.max(serial);
         let damage = match self.attempts.of(serial)? {
@@ -198,9 +201,9 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
         Ok(())
     }
 
-    fn damaged_row(&mut self, row: &Row<'_>, serial: i64) -> rusqlite::Result<()> {
+    fn damaged_row(&mut self, row: &Row<'_>, serial: i64, size: Size) -> rusqlite::Result<()> {
         self.strange = self.strange.max(serial);
-        match PoolRow::of(row).ok().and_then(|(row, _)| arrival(&row, &mut self.topic)) {
+        match PoolRow::of(row).ok().and_then(|(row, _)| arrival(&row, size, &mut self.topic)) {
             Some(arrival) if serial > 0 => {
                 tracing::error!(serial, id = %arrival.id, "set a job with a damaged row aside");
                 self.damaged.insert(arrival.serial, Damage::Row);
@@ -216,7 +219,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
 }
 
 /// A job as the disk has it, before its pops. Whether its due time has come, the machine sees.
-fn arrival(row: &PoolRow<'_>, last_topic: &mut Option<Topic>) -> Option<Arrival> {
+fn arrival(row: &PoolRow<'_>, size: Size, last_topic: &mut Option<Topic>) -> Option<Arrival> {
     if last_topic.as_ref().is_none_or(|topic| topic.as_str() != row.topic) {
         *last_topic = Some(row.topic.parse().ok()?);
     }
@@ -235,6 +238,7 @@ fn arrival(row: &PoolRow<'_>, last_topic: &mut Option<Topic>) -> Option<Arrival>
         at: time(row.due_at)?,
         rules,
         attempt: None,
+        size,
     })
 }
 

@@ -65,6 +65,9 @@ impl<'a> PoolRow<'a> {
         Ok((row, number(11)?))
     }
 
+    /// The number of the column that a query names behind [`COLUMNS`](Self::COLUMNS).
+    pub const BEHIND: usize = 11;
+
     /// In the order of the table.
     pub const COLUMNS: &'static str = "serial, id, topic, created_at, due_at, ttr, \
          max_attempts, backoff, dead_retention, traceparent, body_checksum, checksum";

@@ -56,6 +56,11 @@ pub fn is_master(info: &str) -> bool {
     fields(info).get("role") == Some(&"master")
 }
 
+/// How many bytes an `INFO` answer says are in use.
+pub fn used_memory(info: &str) -> Option<u64> {
+    fields(info).get("used_memory")?.parse().ok()
+}
+
 /// Judges the text of an `INFO` answer.
 pub fn judge(info: &str, expected: Expected) -> Findings {
     let fields = fields(info);

@@ -15,9 +15,14 @@ local function rules_text(record)
   return string.match(record, '^3 %x+ ([^\n]+)\n')
 end
 
+-- How long the body of a pool record is; nil if it does not tell.
+local function body_length(record)
+  return number(string.match(record, '^3 %x+ %x+ (%d+) '))
+end
+
 -- A pool record with its body, wherever that is. If it is nowhere, the reader misses it.
 local function whole(id, record)
-  local length = number(string.match(record, '^3 %x+ %x+ (%d+) '))
+  local length = body_length(record)
   if length and length > INLINE then return record .. (redis.call('HGET', BODIES, id) or '') end
   return record
 end

@@ -22,6 +22,7 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
                 expired: false,
             };
             index.entry_mut(slot).attempt = Some(Box::new(attempt));
+            index.resize(slot, Size::of(at as usize));
         }
         (None, _) => index.insert(Arrival {
             id,
@@ -36,6 +37,7 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
                 dead_retention: Millis::new(1),
             },
             attempt: None,
+            size: Size::of(usize::from(what)),
         }),
     }
 }
@@ -44,6 +46,7 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
 fn seen(index: &Index) -> String {
     let mut all = format!("{:?} {:?}", index.next_deadline(), index.entries.len());
     for topic in index.topics_from(None, None) {
+        all += &format!("\n{topic} {}", index.bytes(topic));
         for state in STATES {
             for (slot, at, _) in index.after(topic, state, None) {
                 let entry = index.entry(slot);

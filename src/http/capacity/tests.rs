@@ -1,0 +1,99 @@
+use std::{cell::Cell, future::ready};
+
+use tokio::sync::oneshot;
+
+use super::*;
+
+const ONE: Usage = Usage { jobs: 1, bytes: 10 };
+
+fn bound(jobs: Option<u64>, bytes: Option<u64>) -> Arc<Bound<u32>> {
+    Bound::new(jobs, bytes).expect("a limit")
+}
+
+fn jobs(jobs: u64) -> Usage {
+    Usage { jobs, bytes: 10 * jobs }
+}
+
+#[tokio::test]
+async fn what_is_put_since_a_count_is_added_and_what_has_gone_shows_after_a_second() {
+    let (bound, stored) = (bound(Some(4), None), Cell::new(0));
+    let begin = Instant::now();
+    let put = async |now| {
+        let place = bound.take(&1, ONE, now, || ready(Ok(jobs(stored.get())))).await?;
+        stored.set(stored.get() + 1);
+        drop(place);
+        Ok::<_, Full>(())
+    };
+    for _ in 0..4 {
+        put(begin).await.expect("there is room");
+    }
+    assert_eq!(put(begin).await, Err(Full::Jobs(4)));
+    stored.set(3);
+    assert_eq!(put(begin).await, Err(Full::Jobs(4)), "not counted yet");
+    let later = begin + COUNT_AGAIN;
+    put(later).await.expect("one has gone");
+    assert_eq!(put(later).await, Err(Full::Jobs(4)));
+}
+
+#[tokio::test]
+async fn while_a_count_is_asked_for_what_was_put_before_still_counts() {
+    let (bound, now) = (bound(Some(4), None), Instant::now());
+    for _ in 0..4 {
+        bound.take(&1, ONE, now, || ready(Ok(Usage::default()))).await.expect("there is room");
+    }
+    let now = now + COUNT_AGAIN;
+    let (answer, asked) = oneshot::channel::<Usage>();
+    let counting = bound.take(&1, ONE, now, async || Ok(asked.await.expect("an answer")));
+    tokio::pin!(counting);
+    assert!(futures::poll!(&mut counting).is_pending());
+    let other = bound.take(&1, ONE, now, || ready(Ok(Usage::default()))).await;
+    assert_eq!(other.err(), Some(Full::Jobs(4)), "it does not wait, and does not pass");
+    answer.send(jobs(4)).expect("it waits");
+    assert_eq!(counting.await.err(), Some(Full::Jobs(4)));
+}
+
+#[tokio::test]
+async fn bytes_are_limited_and_a_change_of_a_body_is_no_job() {
+    let (bound, now) = (bound(Some(1), Some(25)), Instant::now());
+    let put = async |more| bound.take(&1, more, now, || ready(Ok(ONE))).await.map(drop);
+    assert_eq!(put(ONE).await, Err(Full::Jobs(1)));
+    let change = Usage { jobs: 0, bytes: 10 };
+    put(change).await.expect("room for its bytes");
+    assert_eq!(put(change).await, Err(Full::Bytes(25)));
+}
+
+#[tokio::test]
+async fn below_the_half_there_are_few_counts() {
+    let (bound, counts, begin) = (bound(Some(1_000), None), Cell::new(0), Instant::now());
+    for number in 0..100 {
+        let now = begin + Duration::from_millis(100 * number);
+        let count = || {
+            counts.set(counts.get() + 1);
+            ready(Ok(Usage::default()))
+        };
+        bound.take(&1, ONE, now, count).await.expect("there is room");
+    }
+    assert_eq!(counts.get(), 1);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_count_refuses_nothing_here() {
+    let (bound, now) = (bound(Some(1), None), Instant::now());
+    let away = || ready(Err(crate::store::StoreError::away("gone")));
+    bound.take(&1, ONE, now, away).await.expect("the put will say so");
+}
+
+#[tokio::test]
+async fn no_more_topics_are_remembered_than_fit_and_the_others_are_limited_too() {
+    let (bound, now) = (bound(Some(1), None), Instant::now());
+    let most = u32::try_from(TOPICS).expect("a small number");
+    for topic in 0..most + 100 {
+        bound.take(&topic, ONE, now, || ready(Ok(Usage::default()))).await.expect("there is room");
+        let full = bound.take(&topic, ONE, now, || ready(Ok(ONE))).await;
+        assert_eq!(full.err(), Some(Full::Jobs(1)), "{topic}");
+    }
+    assert_eq!(bound.lock().known.len(), TOPICS);
+    let now = now + COUNT_HALF_EMPTY_AGAIN;
+    bound.take(&most, ONE, now, || ready(Ok(Usage::default()))).await.expect("there is room");
+    assert_eq!(bound.lock().known.len(), 1);
+}

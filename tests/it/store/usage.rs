@@ -1,0 +1,70 @@
+//! How much there is: in a topic, and in the whole store.
+
+use delay_queue::job::{Change, NewJob, OnConflict, State, Topic};
+
+use crate::store::bench::{Bench, HOUR, delayed, id, job};
+
+fn topic(name: &str) -> Topic {
+    name.parse().expect("a topic")
+}
+
+pub async fn a_topic_weighs_what_the_bodies_of_its_jobs_do(bench: Bench) {
+    const SHORT: usize = 160;
+    const LONG: usize = 8_000;
+    let body = |bytes: usize| bytes::Bytes::from(format!("\"{}\"", "x".repeat(bytes - 2)));
+    let weigh = async |bench: &Bench| {
+        let all = bench.store.weigh(topic("t")).await.expect("a weight");
+        (all.jobs, usize::try_from(all.bytes).expect("a small number"))
+    };
+    assert_eq!(weigh(&bench).await, (0, 0));
+    for (name, of, bytes) in
+        [("a", "t", SHORT), ("b", "t", LONG), ("c", "t", SHORT), ("d", "u", LONG)]
+    {
+        bench.put(NewJob { body: body(bytes), ..job(name, of) }).await.expect("put");
+    }
+    let refused = bench.put(NewJob { body: body(LONG), ..job("a", "t") }).await;
+    refused.expect_err("it is there already");
+    assert_eq!(weigh(&bench).await, (3, 2 * SHORT + LONG));
+    let change = Change { body: Some(body(LONG)), ..Change::default() };
+    bench.reschedule(&id("a"), change).await.expect("another body");
+    assert_eq!(weigh(&bench).await, (3, SHORT + 2 * LONG));
+    let replace = OnConflict::Replace;
+    let other = NewJob { on_conflict: replace, body: body(LONG), ..delayed("c", "t", HOUR) };
+    bench.put(other).await.expect("replaced");
+    let bench = bench.reopen().await;
+    assert_eq!(weigh(&bench).await, (3, 3 * LONG));
+    let popped = bench.pop_one("t").await;
+    assert_eq!(weigh(&bench).await, (3, 3 * LONG), "held");
+    bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
+    assert_eq!(weigh(&bench).await, (2, 2 * LONG));
+    bench.delete(&id("c")).await.expect("deleted");
+    for bucket in bench.store.buckets().all() {
+        bench.store.purge(bucket, topic("t"), State::Ready, 9).await.expect("purged");
+    }
+    assert_eq!(weigh(&bench).await, (0, 0));
+
+    // More than are looked at one by one.
+    for number in 0..1_200 {
+        let job = NewJob { body: body(SHORT), ..job(&format!("many-{number}"), "many") };
+        bench.put(job).await.expect("put");
+    }
+    let many = bench.store.weigh(topic("many")).await.expect("a weight");
+    assert_eq!((many.jobs, many.bytes), (1_200, 1_200 * SHORT as u64));
+}
+
+pub async fn the_store_tells_how_many_jobs_it_has_and_what_they_take(bench: Bench) {
+    let usage = async || bench.store.usage().await.expect("what there is");
+    let before = usage().await;
+    assert_eq!(before.jobs, 0);
+    // A megabyte, which shows also where other tests work.
+    let body = bytes::Bytes::from(format!("\"{}\"", "x".repeat(100_000)));
+    for number in 0..10 {
+        let job = NewJob { body: body.clone(), ..job(&format!("{number}"), "t") };
+        bench.put(job).await.expect("put");
+    }
+    let full = usage().await;
+    assert_eq!(full.jobs, 10);
+    assert!(full.bytes > 1_000_000, "{full:?}");
+    bench.delete(&id("3")).await.expect("deleted");
+    assert_eq!(usage().await.jobs, 9);
+}
