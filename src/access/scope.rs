@@ -78,6 +78,18 @@ impl Scopes {
         Self { admin: Some(Topics::ALL), ..Self::default() }
     }
 
+    /// Every scope on every topic.
+    pub fn all() -> Self {
+        let all = Some(Topics::ALL);
+        Self {
+            put: all.clone(),
+            pop: all.clone(),
+            read: all.clone(),
+            manage: all.clone(),
+            admin: all,
+        }
+    }
+
     /// The topics of a scope; none if it is missing.
     pub fn of(&self, scope: Scope) -> Option<&Topics> {
         match scope {

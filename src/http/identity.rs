@@ -29,6 +29,11 @@ impl Identity {
         self.token.as_ref().map(|token| &token.name)
     }
 
+    /// The token that it has, if requests need one.
+    pub fn token(&self) -> Option<&Token> {
+        self.token.as_deref()
+    }
+
     /// Where it is.
     pub fn address(&self) -> Option<SocketAddr> {
         self.peer.as_ref().and_then(Peer::address)

@@ -3,6 +3,7 @@
 //! A handler extracts, makes one call to the queue, and maps its answer; nothing else. Every route
 //! is served at the root and under `/v1`.
 
+mod access;
 mod admit;
 mod batch;
 mod capacity;
@@ -178,6 +179,7 @@ fn queue() -> Router<App> {
         .route("/topics/{topic}/due", get(topics::due))
         .route("/topics/{topic}/kick", post(topics::kick))
         .route("/overview", get(overview::overview))
+        .route("/access", get(access::access))
 }
 
 fn operations() -> Router<App> {

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     access::Scope,
     job::{Millis, Topic, UnixMillis},
-    queue::{Counters, LateMinute, Survey},
+    queue::{Counters, LastError, LateMinute, Survey},
     store::{Counts, TopicPeek},
 };
 
@@ -33,6 +33,8 @@ pub struct Overview {
     most_dead: Vec<TopicResponse>,
     /// Of the pops of this server, by the minute of the last hour.
     lateness: Vec<LateMinute>,
+    /// Of jobs that went through this server, the last one first.
+    last_errors: Vec<LastError>,
     /// What this server has counted since it started.
     since_start: Counters,
     store: health::Status,
@@ -67,6 +69,7 @@ pub async fn overview(
         most_delayed: top(|peek| peek.counts.delayed),
         most_dead: top(|peek| peek.counts.dead),
         lateness: app.queue.lateness(),
+        last_errors: app.queue.last_errors(),
         since_start: app.queue.since_start_of_all(),
         store,
         servers: survey.servers,
@@ -83,7 +86,9 @@ fn first_topics(app: &App, survey: &Survey, by: fn(&TopicPeek) -> u64) -> Vec<To
     let shown = topics.into_iter().take(TOPICS);
     shown
         .map(|(_, topic, peek)| {
-            TopicResponse::in_list(topic.clone(), peek, app.queue.is_paused(topic))
+            let pause = app.queue.pause_of(topic);
+            let since_start = app.queue.since_start(topic);
+            TopicResponse::in_list(topic.clone(), peek, pause).counted(since_start)
         })
         .collect()
 }

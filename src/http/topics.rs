@@ -10,10 +10,13 @@ use super::{
     input::{NoQuery, PathTopic},
     json::Json,
     log::Did,
-    parse::{nothing, parse},
+    parse::{nothing, parse, parse_or_default},
     problem::Problem,
     query::Query,
-    wire::{DueCounts, JobsPage, Kicked, Paused, Purged, PutTopic, TopicResponse, TopicsPage},
+    wire::{
+        DueCounts, JobsPage, Kicked, PauseTopic, Paused, Purged, PutTopic, TopicResponse,
+        TopicsPage,
+    },
 };
 use crate::{
     access::Scope,
@@ -55,8 +58,8 @@ pub async fn list(
     let last = topics.last().map(|(topic, _)| topic.clone());
     let cursor = last.filter(|_| more);
     let topics = topics.into_iter().map(|(topic, peek)| {
-        let paused = app.queue.is_paused(&topic);
-        TopicResponse::in_list(topic, &peek, paused)
+        let pause = app.queue.pause_of(&topic);
+        TopicResponse::in_list(topic, &peek, pause)
     });
     Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
 }
@@ -109,9 +112,10 @@ pub async fn get(
 
 async fn shown(app: &App, topic: Topic) -> Result<Json<TopicResponse>, Problem> {
     let peek = app.queue.topic(&topic).await?;
-    let (paused, defaults) = (app.queue.is_paused(&topic), app.queue.defaults(&topic));
+    let (pause, defaults) = (app.queue.pause_of(&topic), app.queue.defaults(&topic));
     let since_start = app.queue.since_start(&topic);
-    Ok(Json(TopicResponse::in_full(topic, &peek, paused, (defaults, since_start))))
+    let shown = TopicResponse::in_list(topic, &peek, pause).counted(since_start);
+    Ok(Json(shown.with_defaults(defaults)))
 }
 
 pub async fn put(
@@ -130,39 +134,39 @@ pub async fn put(
     Ok((did, shown(&app, topic).await.map_err(unsure)?))
 }
 
+/// Stops deliveries, for a time if the body says so.
 pub async fn pause(
-    state: State<App>,
-    identity: Identity,
-    topic: PathTopic,
-    query: NoQuery,
-    content: Content,
-) -> Result<(Did, Json<Paused>), Problem> {
-    set_paused(state, identity, topic, query, content, true).await
-}
-
-pub async fn resume(
-    state: State<App>,
-    identity: Identity,
-    topic: PathTopic,
-    query: NoQuery,
-    content: Content,
-) -> Result<(Did, Json<Paused>), Problem> {
-    set_paused(state, identity, topic, query, content, false).await
-}
-
-async fn set_paused(
     State(app): State<App>,
     identity: Identity,
     PathTopic(topic): PathTopic,
     _: NoQuery,
     Content(content): Content,
-    paused: bool,
+) -> Result<(Did, Json<Paused>), Problem> {
+    identity.may(Scope::Manage, &topic)?;
+    let (did, paused_until) = match parse_or_default::<PauseTopic>(&content)?.valid()? {
+        Some(span) => {
+            let until = app.queue.pause_for(topic.clone(), span).await?;
+            (format!("paused until {until}"), Some(until))
+        }
+        None => {
+            app.queue.set_paused(topic.clone(), true).await?;
+            ("paused".to_owned(), None)
+        }
+    };
+    Ok((Did(did), Json(Paused { topic, paused: true, paused_until })))
+}
+
+pub async fn resume(
+    State(app): State<App>,
+    identity: Identity,
+    PathTopic(topic): PathTopic,
+    _: NoQuery,
+    Content(content): Content,
 ) -> Result<(Did, Json<Paused>), Problem> {
     identity.may(Scope::Manage, &topic)?;
     nothing(&content)?;
-    app.queue.set_paused(topic.clone(), paused).await?;
-    let did = Did(if paused { "paused" } else { "resumed" }.to_owned());
-    Ok((did, Json(Paused { topic, paused })))
+    app.queue.set_paused(topic.clone(), false).await?;
+    Ok((Did("resumed".to_owned()), Json(Paused { topic, paused: false, paused_until: None })))
 }
 
 pub async fn jobs(

@@ -31,5 +31,5 @@ pub use state::{After, Due, Event, Living, Refusal, State, next};
 pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;
 pub use topic_pattern::{PatternError, TopicPattern, Topics};
-pub use topic_settings::{SettingsNews, TopicChange, TopicDefaults, TopicSettings};
+pub use topic_settings::{Pause, SettingsNews, TopicChange, TopicDefaults, TopicSettings};
 pub use traceparent::{TraceParent, TraceParentError};

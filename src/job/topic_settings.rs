@@ -1,10 +1,10 @@
 //! What an operator sets for a topic.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{backoff::Backoff, duration::Millis, topic::Topic};
+use super::{backoff::Backoff, duration::Millis, time::UnixMillis, topic::Topic};
 
 /// What applies to jobs of a topic that do not say; what is `None` is the server's default.
 /// Stored as JSON: names must stay stable.
@@ -20,13 +20,39 @@ pub struct TopicDefaults {
     pub dead_retention: Option<Millis>,
 }
 
+/// A topic hands out nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// When it ends by itself; without a time it lasts until the topic is resumed.
+    pub until: Option<UnixMillis>,
+}
+
+impl Pause {
+    /// Without an end.
+    pub const OPEN: Self = Self { until: None };
+
+    /// As stores keep it: 1 without an end, else the end in Unix milliseconds. Must stay stable.
+    pub fn number(self) -> u64 {
+        self.until.map_or(1, |until| until.get().max(2))
+    }
+
+    /// Of a number that a store has kept; 0 is no pause.
+    pub fn of_number(number: u64) -> Option<Self> {
+        match number {
+            0 => None,
+            1 => Some(Self::OPEN),
+            until => Some(Self { until: Some(UnixMillis::new(until)) }),
+        }
+    }
+}
+
 /// All that is set, for all topics.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TopicSettings {
     /// Grows with every change.
     pub version: u64,
     /// Topics that hand out nothing.
-    pub paused: HashSet<Topic>,
+    pub paused: HashMap<Topic, Pause>,
     /// Topics with defaults of their own.
     pub defaults: HashMap<Topic, TopicDefaults>,
 }
@@ -51,7 +77,7 @@ pub struct TopicChange {
     /// Which.
     pub topic: Topic,
     /// It hands out nothing.
-    pub paused: bool,
+    pub pause: Option<Pause>,
     /// Its own defaults, if it has any.
     pub defaults: Option<TopicDefaults>,
 }
@@ -62,7 +88,8 @@ impl TopicSettings {
         match changes {
             SettingsNews::All(all) => {
                 let old = std::mem::replace(self, all);
-                old.paused.difference(&self.paused).cloned().collect()
+                let is_resumed = |topic: &Topic| !self.paused.contains_key(topic);
+                old.paused.into_keys().filter(is_resumed).collect()
             }
             SettingsNews::Changed { version, topics } => {
                 self.version = version;
@@ -73,15 +100,15 @@ impl TopicSettings {
 
     /// Answers the topic if it is not paused any more.
     fn change(&mut self, change: TopicChange) -> Option<Topic> {
-        let TopicChange { topic, paused, defaults } = change;
+        let TopicChange { topic, pause, defaults } = change;
         match defaults {
             Some(defaults) => drop(self.defaults.insert(topic.clone(), defaults)),
             None => drop(self.defaults.remove(&topic)),
         }
-        if paused {
-            self.paused.insert(topic);
+        if let Some(pause) = pause {
+            self.paused.insert(topic, pause);
             return None;
         }
-        self.paused.take(&topic)
+        self.paused.remove_entry(&topic).map(|(topic, _)| topic)
     }
 }

@@ -10,6 +10,7 @@ mod dispatcher;
 mod error;
 mod has_job_id;
 mod hint_listener;
+mod last_errors;
 mod lateness;
 mod metrics;
 mod pop;
@@ -37,6 +38,7 @@ use self::{
     dispatcher::Dispatcher,
     has_job_id::HasJobId,
     hint_listener::HintListener,
+    last_errors::LastErrors,
     lateness::Lateness,
     stats::Stats,
     sticky::StickyBucket,
@@ -51,14 +53,15 @@ use self::{
 use crate::{
     job::{Change, Defaults, IdMaker, Job, JobId, Refusal, State, Topic, UnixMillis},
     store::{
-        Bury, Claim, Release, Reply, SharedStore, Store, StoreError, StoreResult, Target, Touch,
-        Transitioned,
+        Bury, Claim, Clock, Release, Reply, SharedStore, Store, StoreError, StoreResult, Target,
+        Touch, Transitioned,
     },
 };
 
 pub use coalescer::Coalescer;
 pub use delivery::PendingDelivery;
 pub use error::QueueError;
+pub use last_errors::LastError;
 pub use lateness::LateMinute;
 pub use pop::Pop;
 pub use put::Put;
@@ -93,6 +96,7 @@ pub struct Queue {
     topics: Arc<TopicSettingsCache>,
     stats: Arc<Stats>,
     lateness: Arc<Lateness>,
+    last_errors: LastErrors,
     surveys: Arc<Surveys>,
     /// Waiting pops are answered empty from now on.
     no_waiting: CancellationToken,
@@ -150,6 +154,7 @@ impl Queue {
             topics,
             stats,
             lateness,
+            last_errors: LastErrors::default(),
             surveys: Arc::default(),
             no_waiting: CancellationToken::new(),
             stopping,
@@ -212,7 +217,10 @@ impl Queue {
 
     /// Releases jobs.
     pub async fn release(&self, jobs: Vec<Release>) -> Vec<Result<Transitioned, QueueError>> {
-        self.each(jobs, &self.transitions.release).await
+        let errors = errors(&jobs, |job| (&job.held.id, job.error.as_deref()));
+        let done = self.each(jobs, &self.transitions.release).await;
+        self.note_errors(errors, &done);
+        done
     }
 
     /// Extends reservations; answers when they end.
@@ -222,7 +230,24 @@ impl Queue {
 
     /// Buries jobs.
     pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<Transitioned, QueueError>> {
-        self.each(jobs, &self.transitions.bury).await
+        let errors = errors(&jobs, |job| (&job.held.id, job.error.as_deref()));
+        let done = self.each(jobs, &self.transitions.bury).await;
+        self.note_errors(errors, &done);
+        done
+    }
+
+    /// Notes the errors of jobs that moved.
+    fn note_errors(
+        &self,
+        errors: Vec<(usize, JobId, String)>,
+        done: &[Result<Transitioned, QueueError>],
+    ) {
+        for (index, id, error) in errors {
+            if let Some(Ok(moved)) = done.get(index) {
+                let at = Clock::Own.now().floor;
+                self.last_errors.note(at, &moved.topic, id, moved.state, &error);
+            }
+        }
     }
 
     /// Kicks jobs; answers their topics.
@@ -274,4 +299,10 @@ impl Queue {
         };
         refused.into_iter().map(reply).collect()
     }
+}
+
+/// The errors among these jobs: the index of each, its id, and the text.
+fn errors<J>(jobs: &[J], of: fn(&J) -> (&JobId, Option<&str>)) -> Vec<(usize, JobId, String)> {
+    let each = jobs.iter().map(of).enumerate();
+    each.filter_map(|(index, (id, text))| Some((index, id.clone(), text?.to_owned()))).collect()
 }

@@ -12,7 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Queue, waiters::Waiters};
 use crate::{
-    job::{Bucket, SettingsNews, Topic, TopicDefaults, TopicSettings},
+    job::{
+        Bucket, Millis, Pause, Schedule, SettingsNews, Topic, TopicDefaults, TopicSettings,
+        UnixMillis,
+    },
     store::{Hint, Store, StoreError, StoreResult},
 };
 
@@ -36,7 +39,14 @@ impl TopicSettingsCache {
     }
 
     pub fn is_paused(&self, topic: &Topic) -> bool {
-        self.current().paused.contains(topic)
+        self.current().paused.contains_key(topic)
+    }
+
+    /// The pause that ends first by itself, and when.
+    fn next_end(&self) -> Option<(Topic, UnixMillis)> {
+        let settings = self.current();
+        let ends = settings.paused.iter().filter_map(|(topic, pause)| Some((topic, pause.until?)));
+        ends.min_by_key(|(_, until)| *until).map(|(topic, until)| (topic.clone(), until))
     }
 
     /// Reads what has changed, and tells who waits for a topic that is resumed.
@@ -77,13 +87,35 @@ impl Refresher {
             // Alone, it made the changes itself; hints may be lost, so it does ask now and then.
             for _ in 0..WHEN_ALONE {
                 tokio::select! {
-                    () = tokio::time::sleep(self.pause) => {}
+                    () = tokio::time::sleep(self.end_pauses().await) => {}
                     () = stop.cancelled() => return,
                 }
                 if !self.store.shared().is_some_and(|shared| shared.is_alone(Bucket::FIRST)) {
                     break;
                 }
             }
+        }
+    }
+
+    /// Ends the pauses whose time has come; answers how long to wait for the next one, at most.
+    async fn end_pauses(&self) -> Duration {
+        let mut ended = None;
+        loop {
+            let next = self.topics.next_end();
+            let (Some((topic, until)), true) = (next.clone(), next != ended) else {
+                return self.pause;
+            };
+            let done = match self.store.end_pause(topic, until).await {
+                Ok(Millis::ZERO) => self.topics.refresh(&*self.store, &self.waiters).await,
+                Ok(left) => return self.pause.min(left.into()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = done {
+                tracing::debug!(%error, "failed to end a pause; trying again");
+                return self.pause;
+            }
+            self.store.publish(Hint::Settings);
+            ended = next;
         }
     }
 }
@@ -98,6 +130,14 @@ impl Queue {
         self.set(|store| async move { store.set_paused(topic, paused).await }).await
     }
 
+    /// Pauses a topic for a time; answers when that ends. Any server of the store then ends it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn pause_for(&self, topic: Topic, span: Millis) -> StoreResult<UnixMillis> {
+        self.set(|store| async move { store.pause_until(topic, Schedule::In(span)).await }).await
+    }
+
     /// Sets what applies to new jobs of a topic that do not say; nothing set takes it away.
     ///
     /// # Errors
@@ -109,20 +149,21 @@ impl Queue {
 
     /// Makes a change and takes it up here, in a task of its own: a client that hangs up must not
     /// leave it half done. If taking it up fails, the next poll of [`Refresher`] does it.
-    async fn set<F>(&self, change: impl FnOnce(Arc<dyn Store>) -> F) -> StoreResult<()>
+    async fn set<F, T>(&self, change: impl FnOnce(Arc<dyn Store>) -> F) -> StoreResult<T>
     where
-        F: Future<Output = StoreResult<()>> + Send + 'static,
+        F: Future<Output = StoreResult<T>> + Send + 'static,
+        T: Send + 'static,
     {
         let changed = change(Arc::clone(&self.store));
         let (store, topics) = (Arc::clone(&self.store), Arc::clone(&self.topics));
         let waiters = Arc::clone(&self.waiters);
         let task = self.calls.spawn(async move {
-            changed.await?;
+            let reply = changed.await?;
             store.publish(Hint::Settings);
             if let Err(error) = topics.refresh(&*store, &waiters).await {
                 tracing::warn!(%error, "failed to read the settings of topics; trying again");
             }
-            Ok(())
+            Ok(reply)
         });
         task.await.unwrap_or_else(|_| Err(StoreError::unknown("the change panicked")))
     }
@@ -130,6 +171,11 @@ impl Queue {
     /// Whether a topic hands out nothing, as this server knows it.
     pub fn is_paused(&self, topic: &Topic) -> bool {
         self.topics.is_paused(topic)
+    }
+
+    /// The pause of a topic, as this server knows it.
+    pub fn pause_of(&self, topic: &Topic) -> Option<Pause> {
+        self.topics.current().paused.get(topic).copied()
     }
 
     /// The defaults for new jobs of a topic, as this server knows it.

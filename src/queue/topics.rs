@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 
-use super::{Counters, LateMinute, Queue};
+use super::{Counters, LastError, LateMinute, Queue};
 use crate::{
     job::{Bucket, Job, State, Topic},
     store::{
@@ -69,7 +69,7 @@ impl Queue {
     /// The first topics of a page that are paused or have defaults, and one more if there is one.
     fn topics_with_settings(&self, page: &TopicPage) -> Vec<Topic> {
         let settings = self.topics.current();
-        let all = settings.paused.iter().chain(settings.defaults.keys());
+        let all = settings.paused.keys().chain(settings.defaults.keys());
         let on_page = |topic: &&Topic| {
             topic.as_str().starts_with(&page.prefix)
                 && page.after.as_ref().is_none_or(|after| *topic > after)
@@ -138,6 +138,11 @@ impl Queue {
     /// How late the jobs were that this server handed out in the last hour, by the minute.
     pub fn lateness(&self) -> Vec<LateMinute> {
         self.lateness.minutes(Clock::Own.now().floor)
+    }
+
+    /// The last errors that consumers gave to this server.
+    pub fn last_errors(&self) -> Vec<LastError> {
+        self.last_errors.all()
     }
 
     /// How many topics are paused.

@@ -74,6 +74,12 @@ impl Clock {
 }
 
 impl Now {
+    /// A reading in microseconds after 1970.
+    pub fn of_micros(micros: u64) -> Self {
+        let (floor, ceil) = (micros / 1_000, micros.div_ceil(1_000));
+        Self { floor: UnixMillis::new(floor), ceil: UnixMillis::new(ceil), micros }
+    }
+
     /// The due time of `schedule`; a past one is now.
     ///
     /// # Errors
@@ -84,6 +90,14 @@ impl Now {
             Schedule::In(delay) => Ok(self.ceil.after(delay)),
             Schedule::At(time) if time.since(self.floor) > MAX_DURATION => Err(Refusal::DueTooFar),
             Schedule::At(time) => Ok(time.max(self.floor)),
+        }
+    }
+
+    /// The end of what lasts until `end`.
+    pub fn end(self, end: Schedule) -> UnixMillis {
+        match end {
+            Schedule::In(span) => self.ceil.after(span),
+            Schedule::At(time) => time,
         }
     }
 

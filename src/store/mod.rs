@@ -35,8 +35,8 @@ mod topics;
 use async_trait::async_trait;
 
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, Refusal, SettingsNews, State, Topic,
-    TopicDefaults, UnixMillis,
+    Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, Refusal, Schedule, SettingsNews,
+    State, Topic, TopicDefaults, UnixMillis,
 };
 
 pub use clock::{Clock, Now};
@@ -203,6 +203,13 @@ pub trait Store: Send + Sync + 'static {
     /// A paused topic hands out nothing; it stays so until it is resumed. Stores only keep this
     /// word: the queue obeys it.
     async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()>;
+
+    /// Pauses a topic until a time, or for a span from now on; replies when that ends.
+    async fn pause_until(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis>;
+
+    /// Resumes a topic that is paused until `until`, once that time has come, unless its pause was
+    /// changed since. Replies how far that time is.
+    async fn end_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis>;
 
     /// Sets, or takes away, what applies to new jobs of a topic that do not say.
     async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()>;

@@ -192,12 +192,14 @@ impl Exporter<'_> {
         let mut settings = TopicSettings::default();
         let changes = self.store.settings(settings.version).await?;
         changes.map(|changes| settings.take(changes));
-        let names = settings.paused.iter().chain(settings.defaults.keys());
+        let names = settings.paused.keys().chain(settings.defaults.keys());
         let names: std::collections::BTreeSet<&Topic> = names.collect();
         for topic in names {
-            let paused = settings.paused.contains(topic);
+            let pause = settings.paused.get(topic);
+            let (paused, paused_until) = (pause.is_some(), pause.and_then(|pause| pause.until));
             let defaults = settings.defaults.get(topic).cloned();
-            self.part.write(&Line::Topic(TopicLine { topic: topic.clone(), paused, defaults }))?;
+            let topic = topic.clone();
+            self.part.write(&Line::Topic(TopicLine { topic, paused, paused_until, defaults }))?;
         }
         Ok(self.part.sums.topics)
     }

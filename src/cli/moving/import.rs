@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     config::Settings,
-    job::{Bucket, Buckets, Job, JobId, Refusal},
+    job::{Bucket, Buckets, Job, JobId, Refusal, Schedule},
     server::open_store,
     store::Store,
 };
@@ -149,8 +149,11 @@ struct Taken {
 
 async fn fill(store: &dyn Store, source: &Source, content: &Content) -> StoreResult<Taken> {
     // First, so that no server hands out what is to be held back.
-    for TopicLine { topic, paused, defaults } in &content.topics {
+    for TopicLine { topic, paused, paused_until, defaults } in &content.topics {
         store.set_paused(topic.clone(), *paused).await?;
+        if let Some(until) = *paused_until {
+            store.pause_until(topic.clone(), Schedule::At(until)).await?;
+        }
         store.set_defaults(topic.clone(), defaults.clone()).await?;
     }
     let mut reader = source.open()?;

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     job::{
-        Backoff, Job, JobId, Millis, PoppedJob, Reservation, State, Topic, TopicDefaults,
+        Backoff, Job, JobId, Millis, Pause, PoppedJob, Reservation, State, Topic, TopicDefaults,
         TraceParent, UnixMillis,
     },
     queue::Counters,
@@ -121,35 +121,46 @@ pub struct TopicResponse {
     reserved: u64,
     dead: u64,
     paused: bool,
+    /// When the pause ends by itself.
+    paused_until: Option<UnixMillis>,
     next_due_at: Option<UnixMillis>,
     oldest_ready_age: Option<Millis>,
-    #[serde(flatten)]
-    rest: Option<RestOfTopic>,
-}
-
-#[derive(Serialize)]
-struct RestOfTopic {
     /// What applies to new jobs that do not say.
-    defaults: TopicDefaults,
-    since_start: Counters,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    defaults: Option<TopicDefaults>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_start: Option<Counters>,
 }
 
 impl TopicResponse {
-    pub fn in_list(topic: Topic, peek: &TopicPeek, paused: bool) -> Self {
+    /// As a list shows it.
+    pub fn in_list(topic: Topic, peek: &TopicPeek, pause: Option<Pause>) -> Self {
         let TopicPeek { counts, next_due_at, oldest_ready_age } = *peek;
         let Counts { delayed, ready, reserved, dead } = counts;
-        let rest = None;
-        Self { topic, delayed, ready, reserved, dead, paused, next_due_at, oldest_ready_age, rest }
+        let (paused, paused_until) = (pause.is_some(), pause.and_then(|pause| pause.until));
+        Self {
+            topic,
+            delayed,
+            ready,
+            reserved,
+            dead,
+            paused,
+            paused_until,
+            next_due_at,
+            oldest_ready_age,
+            defaults: None,
+            since_start: None,
+        }
     }
 
-    pub fn in_full(
-        topic: Topic,
-        peek: &TopicPeek,
-        paused: bool,
-        (defaults, since_start): (TopicDefaults, Counters),
-    ) -> Self {
-        let rest = Some(RestOfTopic { defaults, since_start });
-        Self { rest, ..Self::in_list(topic, peek, paused) }
+    /// The same with what this server has counted.
+    pub fn counted(self, since_start: Counters) -> Self {
+        Self { since_start: Some(since_start), ..self }
+    }
+
+    /// The same with what applies to new jobs that do not say.
+    pub fn with_defaults(self, defaults: TopicDefaults) -> Self {
+        Self { defaults: Some(defaults), ..self }
     }
 }
 
@@ -158,6 +169,8 @@ impl TopicResponse {
 pub struct Paused {
     pub topic: Topic,
     pub paused: bool,
+    /// When the pause ends by itself.
+    pub paused_until: Option<UnixMillis>,
 }
 
 /// Some topics; the cursor asks for those after them.

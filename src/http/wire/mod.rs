@@ -22,7 +22,7 @@ pub use self::{
     patch::PatchJob,
     pop::PopOptions,
     put::PutJob,
-    topic::PutTopic,
+    topic::{PauseTopic, PutTopic},
 };
 
 /// For fields to which null is a value. To all others it means that they are absent.

@@ -21,6 +21,7 @@ pub struct PutTopic {
     defaults: Option<Defaults>,
     topic: Option<Topic>,
     paused: Option<bool>,
+    paused_until: Option<IgnoredAny>,
     delayed: Option<IgnoredAny>,
     ready: Option<IgnoredAny>,
     reserved: Option<IgnoredAny>,
@@ -37,6 +38,24 @@ struct Defaults {
     max_attempts: Option<Count>,
     backoff: Option<Backoff>,
     dead_retention: Option<Millis>,
+}
+
+/// A pause: for a time, or until the topic is resumed.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub struct PauseTopic {
+    #[serde(rename = "for")]
+    span: Option<Millis>,
+}
+
+impl PauseTopic {
+    /// For how long.
+    pub fn valid(self) -> Result<Option<Millis>, Problem> {
+        match self.span {
+            Some(Millis::ZERO) => Err(Problem::field("for", "must be longer than 0")),
+            span => Ok(span),
+        }
+    }
 }
 
 impl Defaults {
@@ -78,7 +97,8 @@ impl PutTopic {
 
     fn shows_a_topic(&self) -> bool {
         let counts = [&self.delayed, &self.ready, &self.reserved, &self.dead];
-        let rest = [&self.next_due_at, &self.oldest_ready_age, &self.since_start];
+        let rest =
+            [&self.paused_until, &self.next_due_at, &self.oldest_ready_age, &self.since_start];
         let names = self.topic.is_some() || self.paused.is_some();
         names || counts.into_iter().chain(rest).any(Option::is_some)
     }

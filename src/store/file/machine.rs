@@ -13,8 +13,8 @@ mod transitions;
 
 use crate::{
     job::{
-        Change, Due, Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State,
-        Topic, Topics, UnixMillis, next,
+        Change, Due, Event, JobId, Living, Millis, NewJob, OnConflict, Pause, Refusal, Reservation,
+        State, Topic, Topics, UnixMillis, next,
     },
     store::{Claim, Now, Placed, PutOutcome, Reply, TokenChange},
 };
@@ -39,7 +39,7 @@ pub enum Write {
     /// The job is damaged: its rows are not touched any more. It may be gone all the same.
     Aside { serial: u64, gone: bool },
     /// A topic hands out nothing, or again something.
-    Paused { topic: Topic, paused: bool },
+    Pause { topic: Topic, pause: Option<Pause> },
     /// What applies to new jobs of a topic, as JSON.
     Defaults { topic: Topic, text: Option<String> },
     /// An access token.
@@ -64,7 +64,7 @@ impl Write {
             | Self::NoAttempt { serial }
             | Self::Delete { serial }
             | Self::Aside { serial, .. } => Some(*serial),
-            Self::Insert { .. } | Self::Paused { .. } | Self::Defaults { .. } | Self::Token(_) => {
+            Self::Insert { .. } | Self::Pause { .. } | Self::Defaults { .. } | Self::Token(_) => {
                 None
             }
         }

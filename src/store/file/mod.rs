@@ -54,8 +54,8 @@ use super::{
     Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, SettingsNews, State, Topic, TopicDefaults,
-    TopicSettings, UnixMillis,
+    Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, Pause, Schedule, SettingsNews,
+    State, Topic, TopicDefaults, TopicSettings, UnixMillis,
 };
 
 /// The store in a directory.
@@ -313,7 +313,35 @@ impl Store for FileStore {
     }
 
     async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
-        self.set(Write::Paused { topic, paused }).await
+        self.set(Write::Pause { topic, pause: paused.then_some(Pause::OPEN) }).await
+    }
+
+    async fn pause_until(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis> {
+        let version = Arc::clone(&self.settings_version);
+        let pause = move |writer: &mut WriterState| {
+            let until = writer.now().end(end);
+            let pause = Some(Pause { until: Some(until) });
+            writer.writes.push(Write::Pause { topic, pause });
+            version.fetch_add(1, Ordering::SeqCst);
+            Ok(until)
+        };
+        self.writer.call(pause).await
+    }
+
+    async fn end_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis> {
+        let version = Arc::clone(&self.settings_version);
+        let end = move |writer: &mut WriterState| {
+            let left = until.since(writer.believed_now().floor);
+            let pause = Pause { until: Some(until) };
+            if left == Millis::ZERO
+                && writer.settings().map_err(StoreError::away)?.paused.get(&topic) == Some(&pause)
+            {
+                writer.writes.push(Write::Pause { topic, pause: None });
+                version.fetch_add(1, Ordering::SeqCst);
+            }
+            Ok(left)
+        };
+        self.writer.call(end).await
     }
 
     async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()> {

@@ -9,7 +9,7 @@ use super::{
     records::{ReadError, Record},
 };
 use crate::{
-    job::{Change, NewJob, Topic, TopicSettings},
+    job::{Change, NewJob, TopicSettings},
     store::{StoredToken, TokenChange},
 };
 
@@ -90,13 +90,12 @@ impl Pending {
 
 /// Topic settings after `writes`, where the file has `settings`.
 pub fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSettings {
-    let named = |set: &mut TopicSettings, topic: &Topic, paused: bool| match paused {
-        true => drop(set.paused.insert(topic.clone())),
-        false => drop(set.paused.remove(topic)),
-    };
     for write in writes {
         match write {
-            Write::Paused { topic, paused } => named(&mut settings, topic, *paused),
+            Write::Pause { topic, pause } => {
+                settings.paused.remove(topic);
+                settings.paused.extend(pause.map(|pause| (topic.clone(), pause)));
+            }
             Write::Defaults { topic, text } => {
                 let defaults = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
                 settings.defaults.remove(topic);

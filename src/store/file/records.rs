@@ -27,7 +27,7 @@ use self::read::Damage;
 pub use self::{
     load::attempt,
     read::{ReadError, Record},
-    row::{AttemptRow, PoolRow, state, text_checksum, topic_checksum},
+    row::{AttemptRow, PoolRow, pause_of, state, text_checksum, topic_checksum},
 };
 
 const TABLES: &str = "
@@ -62,7 +62,7 @@ const TABLES: &str = "
     ) STRICT;
     CREATE TABLE topics (
         topic TEXT PRIMARY KEY,
-        paused INTEGER NOT NULL DEFAULT 0,
+        paused INTEGER NOT NULL DEFAULT 0,  -- 1, or until when in Unix ms
         defaults TEXT,              -- JSON
         checksum INTEGER NOT NULL   -- of all before
     ) STRICT;

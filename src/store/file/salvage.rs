@@ -13,11 +13,14 @@ use super::{
     index::Attempt,
     machine::{ErrorText, Write},
     pages::{Cell, Field, Pages},
-    records::{AttemptRow, PoolRow, Records, attempt, state, text_checksum, topic_checksum},
+    records::{
+        AttemptRow, PoolRow, Records, attempt, pause_of, state, text_checksum, topic_checksum,
+    },
 };
 use crate::{
     job::{
-        Backoff, Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State, Topic, UnixMillis,
+        Backoff, Buckets, JobId, Millis, NewJob, OnConflict, Pause, Schedule, State, Topic,
+        UnixMillis,
     },
     store::OpenError,
 };
@@ -163,8 +166,8 @@ impl Reader {
         for leaf in self.leaves("topics") {
             for cell in self.cells(leaf) {
                 match topic(&cell) {
-                    Some((topic, paused, text)) => {
-                        writes.push(Write::Paused { topic: topic.clone(), paused });
+                    Some((topic, pause, text)) => {
+                        writes.push(Write::Pause { topic: topic.clone(), pause });
                         writes.push(Write::Defaults { topic, text });
                     }
                     None => tracing::error!("left unreadable settings of a topic out"),
@@ -382,11 +385,11 @@ fn attempt_row(cell: &Cell) -> Option<(AttemptRow, i64, Option<String>)> {
     Some((row, number(sum)?, error))
 }
 
-fn topic(cell: &Cell) -> Option<(Topic, bool, Option<String>)> {
+fn topic(cell: &Cell) -> Option<(Topic, Option<Pause>, Option<String>)> {
     let fields = cell.fields()?;
     let [name, paused, defaults, sum] = fields.as_slice() else { return None };
-    let (name, paused) = (text(name)?, number(paused)? != 0);
+    let (name, paused) = (text(name)?, number(paused)?);
     let defaults = maybe(defaults, || text(defaults))?;
     let sound = topic_checksum(name, paused, defaults) == number(sum)?;
-    Some((name.parse().ok().filter(|_| sound)?, paused, defaults.map(str::to_owned)))
+    Some((name.parse().ok().filter(|_| sound)?, pause_of(paused), defaults.map(str::to_owned)))
 }

@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | `<prefix>:layout` | string | schema, hash and number of buckets | – |
 //! | `<tag>:incarnation` | string | made with the store: another one is another store | – |
-//! | `{<prefix>:topics}:paused` | hash | topics that hand out nothing | – |
+//! | `{<prefix>:topics}:paused` | hash | topics that hand out nothing: 1, or until when in Unix ms | – |
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
 //! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
 //! | `{<prefix>:topics}:changes` | sorted set | `<version> <t>` → version, for the last 10,000 changes | – |

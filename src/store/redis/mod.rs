@@ -50,8 +50,8 @@ use super::{
     Touch, Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, NewJob, Nonce, OnConflict, SettingsNews, State, Topic,
-    TopicDefaults, Topics, UnixMillis,
+    Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, Pause, Schedule,
+    SettingsNews, State, Topic, TopicDefaults, Topics, UnixMillis,
 };
 
 pub use codec::{Record, record, record_rest};
@@ -341,13 +341,19 @@ impl Store for RedisStore {
     }
 
     async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
-        self.set(keys::paused(&self.prefix), &topic, paused.then(|| "1".to_owned())).await
+        self.set_pause(&topic, paused.then_some(Pause::OPEN), None).await
+    }
+
+    async fn pause_until(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis> {
+        self.begin_pause(&topic, end).await
+    }
+
+    async fn end_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis> {
+        self.end_of_pause(&topic, until).await
     }
 
     async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()> {
-        let text = defaults.map(|defaults| serde_json::to_string(&defaults));
-        let text = text.transpose().map_err(StoreError::away)?;
-        self.set(keys::defaults(&self.prefix), &topic, text).await
+        self.write_defaults(&topic, defaults).await
     }
 
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {

@@ -10,8 +10,11 @@ use redis::{Pipeline, Value};
 
 use super::{RedisStore, StoreError, keys, reply::Values, scripts};
 use crate::{
-    job::{SettingsNews, Topic, TopicChange, TopicDefaults, TopicSettings},
-    store::StoreResult,
+    job::{
+        Millis, Pause, Schedule, SettingsNews, Topic, TopicChange, TopicDefaults, TopicSettings,
+        UnixMillis,
+    },
+    store::{Now, StoreResult},
 };
 
 /// Changes that the log keeps: a server that missed more reads everything.
@@ -99,7 +102,7 @@ impl RedisStore {
             for ((topic, paused), text) in page.iter().zip(paused).zip(defaults) {
                 let defaults = text.and_then(|text| read(topic, &text));
                 let topic = topic.clone();
-                all.push(TopicChange { topic, paused: paused.is_some(), defaults });
+                all.push(TopicChange { topic, pause: paused.map(|text| pause(&text)), defaults });
             }
         }
         Ok(all)
@@ -107,8 +110,8 @@ impl RedisStore {
 
     async fn all_settings(&self, version: u64) -> StoreResult<TopicSettings> {
         let mut settings = TopicSettings { version, ..TopicSettings::default() };
-        for (topic, _) in self.scan(&keys::paused(&self.prefix)).await? {
-            settings.paused.insert(topic);
+        for (topic, text) in self.scan(&keys::paused(&self.prefix)).await? {
+            settings.paused.insert(topic, pause(&text));
         }
         for (topic, text) in self.scan(&keys::defaults(&self.prefix)).await? {
             if let Some(own) = read(&topic, &text) {
@@ -137,20 +140,82 @@ impl RedisStore {
         }
     }
 
-    /// Changes a topic's settings, its version, and the log.
-    pub async fn set(&self, key: String, topic: &Topic, value: Option<String>) -> StoreResult<()> {
-        let (version, value) = (keys::version(&self.prefix), value.unwrap_or_default());
+    /// See [`Store::pause_until`](crate::store::Store::pause_until).
+    pub async fn begin_pause(&self, topic: &Topic, end: Schedule) -> StoreResult<UnixMillis> {
+        let until = self.time_of_settings().await?.end(end);
+        self.set_pause(topic, Some(Pause { until: Some(until) }), None).await?;
+        Ok(until)
+    }
+
+    /// See [`Store::end_pause`](crate::store::Store::end_pause).
+    pub async fn end_of_pause(&self, topic: &Topic, until: UnixMillis) -> StoreResult<Millis> {
+        let left = until.since(self.time_of_settings().await?.floor);
+        if left == Millis::ZERO {
+            self.set_pause(topic, None, Some(Pause { until: Some(until) })).await?;
+        }
+        Ok(left)
+    }
+
+    /// The time of the server that has the settings.
+    async fn time_of_settings(&self) -> StoreResult<Now> {
+        if self.clock.given().is_some() {
+            return Ok(self.clock.now());
+        }
+        let slot = keys::slot(&keys::version(&self.prefix));
+        let mut time = Values::new(self.nodes.command(slot, &redis::cmd("TIME")).await?)?;
+        let (seconds, micros): (u64, u64) = (time.parsed()?, time.parsed()?);
+        Ok(Now::of_micros(seconds.saturating_mul(1_000_000).saturating_add(micros)))
+    }
+
+    /// Pauses or resumes a topic, with `only` if its pause is that one.
+    pub async fn set_pause(
+        &self,
+        topic: &Topic,
+        pause: Option<Pause>,
+        only: Option<Pause>,
+    ) -> StoreResult<()> {
+        let text = |pause: Pause| pause.number().to_string();
+        let key = keys::paused(&self.prefix);
+        self.set(key, topic, pause.map(text), only.map(text)).await
+    }
+
+    /// See [`Store::set_defaults`](crate::store::Store::set_defaults).
+    pub async fn write_defaults(
+        &self,
+        topic: &Topic,
+        defaults: Option<TopicDefaults>,
+    ) -> StoreResult<()> {
+        let text = defaults.map(|defaults| serde_json::to_string(&defaults));
+        let text = text.transpose().map_err(StoreError::away)?;
+        self.set(keys::defaults(&self.prefix), topic, text, None).await
+    }
+
+    /// Changes a topic's settings, its version, and the log; with `only` if the value is that one.
+    async fn set(
+        &self,
+        key: String,
+        topic: &Topic,
+        value: Option<String>,
+        only: Option<String>,
+    ) -> StoreResult<()> {
+        let (value, only) = (value.unwrap_or_default(), only.unwrap_or_default());
+        let version = keys::version(&self.prefix);
         let changes = keys::changes(&self.prefix);
         let set = |_| {
             let mut eval = redis::cmd("EVAL");
             eval.arg(scripts::SET_TOPIC).arg(3).arg(&key).arg(&version).arg(&changes);
-            eval.arg(topic.as_str()).arg(&value).arg(LOGGED);
+            eval.arg(topic.as_str()).arg(&value).arg(LOGGED).arg(&only);
             eval
         };
         let confirm = keys::confirm_topics(&self.prefix);
         self.nodes.script(keys::slot(&version), Some(&confirm), set).await?;
         Ok(())
     }
+}
+
+/// A pause as it is kept; what cannot be read has no end.
+fn pause(text: &str) -> Pause {
+    text.parse().ok().and_then(Pause::of_number).unwrap_or(Pause::OPEN)
 }
 
 /// An entry of the log: `<version> <topic>`.

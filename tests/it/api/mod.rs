@@ -88,6 +88,8 @@ on_each_store! {
             a_page_of_jobs_may_have_a_thousand,
             bad_parameters_are_refused,
             a_paused_topic_takes_jobs_and_hands_out_none,
+            a_pause_for_a_time_ends_by_itself,
+            the_last_errors_are_told_with_their_jobs,
             a_purge_takes_one_state_or_all,
             the_dead_of_a_topic_are_kicked_together,
             a_topic_has_defaults_for_jobs_that_do_not_say,

@@ -284,7 +284,7 @@ pub async fn bad_parameters_are_refused(server: Server) {
 pub async fn a_paused_topic_takes_jobs_and_hands_out_none(server: Server) {
     server.put(r#"{"topic":"t","id":"before"}"#).await;
     let paused = server.post("/topics/t/pause", "").await.ok(200);
-    assert_eq!(paused, json!({"topic": "t", "paused": true}));
+    assert_eq!(paused, json!({"topic": "t", "paused": true, "paused_until": null}));
     server.put(r#"{"topic":"t","id":"after","delay":"50ms"}"#).await;
     assert!(server.pop("t/pop?wait=300ms").await.is_empty());
     assert_eq!(server.get("/topics/t").await.ok(200)["paused"], true);
@@ -303,6 +303,65 @@ pub async fn a_paused_topic_takes_jobs_and_hands_out_none(server: Server) {
     server.post("/topics/t/resume", "").await.ok(200);
     assert!(!waiting.await.expect("joined").is_empty());
     assert!(resumed.elapsed() < Duration::from_secs(2), "{:?}", resumed.elapsed());
+}
+
+pub async fn a_pause_for_a_time_ends_by_itself(server: Server) {
+    for (text, field) in [
+        (r#"{"for":0}"#, "for"),
+        (r#"{"for":"5"}"#, "for"),
+        (r#"{"for":"11y"}"#, "for"),
+        (r#"{"until":"1h"}"#, "until"),
+    ] {
+        let refused = server.post("/topics/t/pause", text).await;
+        assert_eq!(refused.problem(422, "invalid_field")["field"], field, "{text}");
+    }
+    assert_eq!(server.get("/topics/t").await.ok(200)["paused"], false);
+
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    let began = Instant::now();
+    let paused = server.post("/topics/t/pause", r#"{"for":"1500ms"}"#).await.ok(200);
+    let shown = server.get("/topics/t").await.ok(200);
+    assert!(paused["paused_until"].is_string(), "{paused}");
+    assert_eq!((&shown["paused"], &shown["paused_until"]), (&true.into(), &paused["paused_until"]));
+    assert_eq!(server.pop("t/pop?wait=20s").await[0]["id"], "a", "who waits gets it");
+    let passed = began.elapsed();
+    assert!(passed >= Duration::from_millis(1500), "{passed:?}");
+    let shown = server.get("/topics/t").await.ok(200);
+    assert_eq!((&shown["paused"], &shown["paused_until"]), (&false.into(), &Value::Null));
+
+    // The last word counts.
+    server.post("/topics/t/pause", r#"{"for":"1h"}"#).await.ok(200);
+    let paused = server.post("/topics/t/pause", "").await.ok(200);
+    assert_eq!(paused["paused_until"], Value::Null);
+    assert_eq!(server.get("/topics").await.ok(200)["topics"][0]["paused_until"], Value::Null);
+    server.post("/topics/t/pause", r#"{"for":"1h"}"#).await.ok(200);
+    let resumed = server.post("/topics/t/resume", "").await.ok(200);
+    assert_eq!(resumed, json!({"topic": "t", "paused": false, "paused_until": null}));
+}
+
+pub async fn the_last_errors_are_told_with_their_jobs(server: Server) {
+    let last = async || server.get("/overview").await.ok(200)["last_errors"].clone();
+    assert_eq!(last().await, json!([]));
+    for id in ["a", "b", "c"] {
+        let put = json!({"topic": "t", "id": id, "max_attempts": 1 + u8::from(id == "b")});
+        server.put(&put.to_string()).await;
+    }
+    server.pop("t/pop?count=3").await;
+    server.post("/jobs/a/release", r#"{"error":"refused"}"#).await.ok(200);
+    server.post("/jobs/b/release", r#"{"error":"refused","delay":"1h"}"#).await.ok(200);
+    server.post("/jobs/c/bury", r#"{"error":"hopeless"}"#).await.ok(200);
+    server.post("/jobs/nope/bury", r#"{"error":"of no job"}"#).await.problem(404, "job_not_found");
+    let seen: Vec<Value> = last()
+        .await
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| json!([one["error"], one["topic"], one["id"], one["state"], one["times"]]))
+        .collect();
+    assert_eq!(
+        seen,
+        [json!(["hopeless", "t", "c", "dead", 1]), json!(["refused", "t", "b", "delayed", 2])]
+    );
 }
 
 pub async fn a_purge_takes_one_state_or_all(server: Server) {

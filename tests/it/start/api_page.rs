@@ -12,7 +12,9 @@ const ROUTES: &str = include_str!("../../../src/http/mod.rs");
 const SETTINGS: &str = include_str!("../../../config/default.toml");
 
 /// Fields whose values differ from one run to the next.
-const VARYING: [&str; 9] = [
+const VARYING: [&str; 11] = [
+    "at",
+    "paused_until",
     "due_at",
     "created_at",
     "reserved_until",

@@ -87,6 +87,7 @@ impl Place {
         server.post("/jobs/now/release", json!({})).await.expect("an answer");
         for request in [
             client.post(format!("{}/topics/t/pause", server.base)),
+            client.post(format!("{}/topics/held/pause", server.base)).body(r#"{"for": "1h"}"#),
             client
                 .put(format!("{}/topics/dead", server.base))
                 .body(r#"{"ttr": 7, "backoff": [1]}"#),
@@ -145,10 +146,10 @@ async fn everything_moves_from_a_file_to_redis_and_to_a_file_with_other_buckets(
     let before = place.fill(&[]).await;
     assert!(before[0].1.contains(&format!("\"body\":{BODY}")), "{}", before[0].1);
 
-    place.done(&["export", "one.ndjson"], &["exported 305 jobs", "the settings of 2 topics"]);
+    place.done(&["export", "one.ndjson"], &["exported 305 jobs", "the settings of 3 topics"]);
     place.done(
         &["--store", &url, "import", "one.ndjson"],
-        &["imported 305 jobs; 0 of 305 were there already; set 2 topics", "as many jobs"],
+        &["imported 305 jobs; 0 of 305 were there already; set 3 topics", "as many jobs"],
     );
     place.done(&["--store", &url, "export", "two.ndjson"], &["exported 305 jobs"]);
     let three = place.buckets(3);

@@ -50,6 +50,10 @@ async fn a_token_of_the_command_line_is_in_force_on_every_server_until_it_is_rev
         wait_for(&server.base, "/topics/a.b", None, 401).await;
         wait_for(&server.base, "/topics/a.b", Some(&token), 200).await;
         assert_eq!(ask(&server.base, "/topics/b", Some(&token)).await.status(), 403);
+        let own: Value =
+            ask(&server.base, "/access", Some(&token)).await.json().await.expect("JSON");
+        assert_eq!((&own["name"], &own["scopes"]), (&"reader".into(), &json!({"read": ["a.*"]})));
+        assert!(own["expires_at"].is_string(), "{own}");
     }
     printed(&run(&["revoke", "reader"]));
     one_line(&run(&["revoke", "reader"]), &["reader"]);

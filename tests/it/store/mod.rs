@@ -80,6 +80,7 @@ on_each_store! {
             a_purge_takes_one_state_in_bounded_steps,
             kicking_the_dead_takes_those_that_died_first,
             what_is_set_for_topics_is_kept_and_has_a_version,
+            a_pause_ends_at_its_time_and_no_other_pause_with_it,
             each_job_is_kept_dead_as_long_as_it_was_put_with;
         usage:
             a_topic_weighs_what_the_bodies_of_its_jobs_do,

@@ -4,7 +4,10 @@ use crate::store::bench::InOneBucket as _;
 use std::time::{Duration, Instant};
 
 use delay_queue::{
-    job::{Bucket, Change, NewJob, OnConflict, Refusal, SettingsNews, State, Topic, TopicSettings},
+    job::{
+        Bucket, Change, NewJob, OnConflict, Pause, Refusal, SettingsNews, State, Topic,
+        TopicSettings,
+    },
     store::{
         Applied, Clock, Hint, Options, PopRequest, SharedStore, Store, StoreError, Subscription,
         redis::{RedisOptions, RedisStore},
@@ -284,7 +287,7 @@ async fn where_the_log_of_changes_has_a_gap_all_settings_are_read() {
     assert_eq!(command(&bench, &format!("ZREM {log} \"{} b\"", second.version)), ":1\r\n");
     assert_eq!(command(&bench, "HDEL {dq:topics}:paused b"), ":1\r\n");
     let third = all(read(second.version).await);
-    assert_eq!(third.paused, ["a", "c"].map(topic).into());
+    assert_eq!(third.paused, ["a", "c"].map(|name| (topic(name), Pause::OPEN)).into());
     // It has lost the last one, and nothing has come since.
     assert_eq!(command(&bench, &format!("SET {{dq:topics}}:version {}", first.version)), "+OK\r\n");
     assert_eq!(all(read(third.version).await).version, first.version);

@@ -2,8 +2,8 @@
 
 use delay_queue::{
     job::{
-        JobId, Millis, NewJob, SettingsNews, State, Topic, TopicChange, TopicDefaults,
-        TopicSettings,
+        JobId, Millis, NewJob, Pause, Schedule, SettingsNews, State, Topic, TopicChange,
+        TopicDefaults, TopicSettings,
     },
     store::{Counts, JobPage, JobRange, Place, Steps, TopicPage},
 };
@@ -296,7 +296,7 @@ pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
     bench.store.set_paused(topic("u"), true).await.expect("pause");
     bench.store.set_paused(topic("u"), false).await.expect("resume");
     let second = changes_since(&bench, first).await;
-    assert_eq!(second.paused, [topic("t")].into());
+    assert_eq!(second.paused, [(topic("t"), Pause::OPEN)].into());
     assert_eq!(second.defaults, [(topic("t"), own)].into());
 
     let bench = bench.reopen().await;
@@ -305,6 +305,44 @@ pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
     bench.store.set_defaults(topic("t"), None).await.expect("taken away");
     let fourth = changes_since(&bench, third).await;
     assert!(fourth.defaults.is_empty() && fourth.paused.len() == 1);
+}
+
+pub async fn a_pause_ends_at_its_time_and_no_other_pause_with_it(bench: Bench) {
+    let end = async |bench: &Bench, name, until| {
+        bench.store.end_pause(topic(name), until).await.expect("an end")
+    };
+    let paused = async |bench: &Bench| {
+        changes_since(bench, TopicSettings::default()).await.paused.into_iter().collect::<Vec<_>>()
+    };
+    let pause = async |bench: &Bench, name, end| {
+        bench.store.pause_until(topic(name), end).await.expect("a pause")
+    };
+    let until = pause(&bench, "t", Schedule::In(MINUTE)).await;
+    assert_eq!(until, START.after(MINUTE));
+    let timed = (topic("t"), Pause { until: Some(until) });
+    assert_eq!(paused(&bench).await, std::slice::from_ref(&timed));
+
+    let bench = bench.reopen().await;
+    bench.advance(Millis::new(MINUTE.get() - 1));
+    let before = changes_since(&bench, TopicSettings::default()).await;
+    assert_eq!(end(&bench, "t", until).await, Millis::new(1), "not yet");
+    assert_eq!(bench.store.settings(before.version).await.expect("settings"), None);
+    assert_eq!(before.paused, [timed.clone()].into());
+    bench.advance(Millis::new(1));
+    end(&bench, "t", START).await;
+    assert_eq!(paused(&bench).await, [timed], "another end than its own");
+    assert_eq!(end(&bench, "t", until).await, Millis::ZERO);
+    assert!(changes_since(&bench, before).await.paused.is_empty());
+
+    // It was paused without an end meanwhile, or resumed.
+    let until = pause(&bench, "t", Schedule::At(START)).await;
+    assert_eq!(until, START, "as an import has it");
+    bench.store.set_paused(topic("t"), true).await.expect("pause");
+    end(&bench, "t", until).await;
+    assert_eq!(paused(&bench).await, [(topic("t"), Pause::OPEN)]);
+    bench.store.set_paused(topic("t"), false).await.expect("resume");
+    end(&bench, "t", until).await;
+    assert!(paused(&bench).await.is_empty());
 }
 
 /// What is set now, as one knows it who has known this.
@@ -337,10 +375,10 @@ pub async fn a_change_of_settings_tells_the_topics_that_have_changed_and_no_othe
     bench.store.set_defaults(topic("t8"), None).await.expect("taken away");
     bench.store.set_paused(topic("t7"), false).await.expect("resume");
     bench.store.set_paused(topic("t7"), true).await.expect("pause");
-    let change = |name, paused, defaults| TopicChange { topic: topic(name), paused, defaults };
+    let change = |name, pause, defaults| TopicChange { topic: topic(name), pause, defaults };
     assert_eq!(
         changed(&known).await,
-        [change("t7", true, Some(own(7))), change("t8", false, None)]
+        [change("t7", Some(Pause::OPEN), Some(own(7))), change("t8", None, None)]
     );
     let known = changes_since(&bench, known).await;
     assert_eq!((known.defaults.len(), known.paused.len()), (599, 1));

@@ -70,7 +70,12 @@ fn written(jobs: &[Job], buckets: u16) -> Vec<u8> {
         let section = sums.section();
         write(&mut sums, Line::Section(section));
     }
-    let topic = TopicLine { topic: "t".parse().expect("t"), paused: true, defaults: None };
+    let topic = TopicLine {
+        topic: "t".parse().expect("t"),
+        paused: true,
+        paused_until: None,
+        defaults: None,
+    };
     write(&mut sums, Line::Topic(topic));
     let total = sums.total();
     write(&mut sums, Line::Total(total));

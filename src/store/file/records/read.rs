@@ -8,7 +8,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Row};
 
 use super::{
     Records, damage,
-    row::{PoolRow, text_checksum, topic_checksum},
+    row::{PoolRow, pause_of, text_checksum, topic_checksum},
 };
 use crate::job::{Topic, TopicSettings, TraceParent, UnixMillis};
 
@@ -156,7 +156,7 @@ impl Records {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
-            let (name, paused): (String, bool) = (row.get(0)?, row.get(1)?);
+            let (name, paused): (String, i64) = (row.get(0)?, row.get(1)?);
             let text: Option<String> = row.get(2)?;
             let checksum: i64 = row.get(3)?;
             let sound = topic_checksum(&name, paused, text.as_deref()) == checksum;
@@ -165,9 +165,7 @@ impl Records {
                 tracing::error!(topic = name, "left unreadable settings of a topic aside");
                 continue;
             };
-            if paused {
-                settings.paused.insert(topic.clone());
-            }
+            settings.paused.extend(pause_of(paused).map(|pause| (topic.clone(), pause)));
             settings.defaults.extend(defaults.map(|defaults| (topic, defaults)));
         }
         Ok(())

@@ -8,7 +8,7 @@
 use rusqlite::{Row, types::ValueRef};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::job::State;
+use crate::job::{Pause, State};
 
 /// A row of `pool` without its body.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -141,9 +141,19 @@ pub fn text_checksum(text: Option<&str>) -> i64 {
     text.map_or(0, |text| low_half(xxh3_64(text.as_bytes())))
 }
 
-/// The settings of a topic.
-pub fn topic_checksum(topic: &str, paused: bool, defaults: Option<&str>) -> i64 {
-    let text = format!("{topic} {} {}", u8::from(paused), defaults.unwrap_or("-"));
+/// A pause as a column has it.
+pub fn pause_number(pause: Option<Pause>) -> i64 {
+    pause.map_or(0, |pause| i64::try_from(pause.number()).unwrap_or(i64::MAX))
+}
+
+/// A pause of a column.
+pub fn pause_of(number: i64) -> Option<Pause> {
+    u64::try_from(number).ok().and_then(Pause::of_number)
+}
+
+/// The settings of a topic; `paused` is the number of its pause.
+pub fn topic_checksum(topic: &str, paused: i64, defaults: Option<&str>) -> i64 {
+    let text = format!("{topic} {paused} {}", defaults.unwrap_or("-"));
     low_half(xxh3_64(text.as_bytes()))
 }
 

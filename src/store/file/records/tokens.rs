@@ -43,5 +43,5 @@ impl Records {
 }
 
 fn checksum(name: &str, text: &str) -> i64 {
-    topic_checksum(name, false, Some(text))
+    topic_checksum(name, 0, Some(text))
 }

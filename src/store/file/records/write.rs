@@ -5,10 +5,10 @@ use rusqlite::{Statement, params};
 use super::{
     Records, damage,
     read::Damage,
-    row::{AttemptRow, PoolRow, text_checksum, topic_checksum},
+    row::{AttemptRow, PoolRow, pause_number, text_checksum, topic_checksum},
 };
 use crate::{
-    job::{Backoff, Change, Millis, NewJob, State, Topic, UnixMillis},
+    job::{Backoff, Change, Millis, NewJob, Pause, State, Topic, UnixMillis},
     store::file::{
         index::Attempt,
         machine::{ErrorText, Write},
@@ -102,7 +102,7 @@ impl Records {
             Write::Attempt { serial, state, at, attempt, error } => {
                 self.attempt(*serial, (*state, *at), attempt, error)
             }
-            Write::Paused { topic, paused } => self.topic(topic, Some(*paused), None),
+            Write::Pause { topic, pause } => self.topic(topic, Some(*pause), None),
             Write::Defaults { topic, text } => self.topic(topic, None, Some(text.as_deref())),
             Write::NoAttempt { serial } => {
                 self.run("DELETE FROM attempts WHERE serial = ?", [serial])?;
@@ -217,16 +217,21 @@ impl Records {
     }
 
     /// Changes one setting of a topic.
-    fn topic(&self, topic: &Topic, paused: Option<bool>, defaults: Option<Option<&str>>) -> Done {
+    fn topic(
+        &self,
+        topic: &Topic,
+        pause: Option<Option<Pause>>,
+        defaults: Option<Option<&str>>,
+    ) -> Done {
         let mut select = self
             .connection
             .prepare_cached("SELECT paused, defaults FROM topics WHERE topic = ?")?;
         let mut rows = select.query([topic.as_str()])?;
         let (old_paused, old_defaults) = match rows.next()? {
             Some(row) => (row.get(0)?, row.get::<_, Option<String>>(1)?),
-            None => (false, None),
+            None => (0, None),
         };
-        let paused = paused.unwrap_or(old_paused);
+        let paused = pause.map_or(old_paused, pause_number);
         let defaults = defaults.unwrap_or(old_defaults.as_deref());
         self.run(
             "INSERT OR REPLACE INTO topics VALUES (?, ?, ?, ?)",

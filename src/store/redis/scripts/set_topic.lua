@@ -1,9 +1,13 @@
 -- Sets, or takes away, a word about a topic. Stands alone: not on the keys of a bucket.
 -- KEYS  1 the hash of these words, 2 their version, 3 the log of changes
--- ARGV  1 topic, 2 the word ('' takes it away), 3 how many changes the log keeps
+-- ARGV  1 topic, 2 the word ('' takes it away), 3 how many changes the log keeps,
+--       4 the word as it must be before ('': whichever), else nothing is done
 -- The version is the time of the change, or one more than the last: also after Redis has lost its
 -- last ones, another change has another version. Taking away frees first, so a full Redis lets a
 -- topic be resumed.
+if ARGV[4] ~= '' and redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[4] then
+  return 0
+end
 local time, last = redis.call('TIME'), tonumber(redis.call('GET', KEYS[2]) or '0') or 0
 local version = math.max(time[1] * 1000000 + time[2], last + 1)
 local text = string.format('%d', version)

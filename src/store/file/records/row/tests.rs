@@ -29,7 +29,7 @@ fn the_checksums_are_pinned() {
     assert_eq!(JOB.checksum(&mut Vec::new()), 104_756_771);
     assert_eq!(ATTEMPT.checksum(), 1_974_494_131);
     assert_eq!(text_checksum(Some("ttr expired")), -799_519_813);
-    assert_eq!(topic_checksum("t", true, Some("{}")), 183_183_229);
+    assert_eq!(topic_checksum("t", 1, Some("{}")), 183_183_229);
 }
 
 #[test]
@@ -68,5 +68,5 @@ fn every_field_is_under_the_checksum() {
         assert_ne!(other.checksum(), ATTEMPT.checksum(), "{other:?}");
     }
     assert_ne!(text_checksum(Some("")), text_checksum(Some("a")));
-    assert_ne!(topic_checksum("t", true, None), topic_checksum("t", false, None));
+    assert_ne!(topic_checksum("t", 1, None), topic_checksum("t", 0, None));
 }

@@ -1,0 +1,30 @@
+//! `GET /access`: what the caller may do, for clients that offer no more than that.
+
+use axum::extract::State;
+use serde::Serialize;
+
+use super::{App, identity::Identity, input::NoQuery, json::Json};
+use crate::{
+    access::{Scopes, TokenName},
+    job::UnixMillis,
+};
+
+/// What a token may do; everything where requests need none.
+#[derive(Serialize)]
+pub struct Access {
+    /// The name of the token; none if requests need none.
+    name: Option<TokenName>,
+    scopes: Scopes,
+    expires_at: Option<UnixMillis>,
+}
+
+pub async fn access(State(_): State<App>, identity: Identity, _: NoQuery) -> Json<Access> {
+    Json(match identity.token() {
+        Some(token) => Access {
+            name: Some(token.name.clone()),
+            scopes: token.scopes.clone(),
+            expires_at: token.expires_at,
+        },
+        None => Access { name: None, scopes: Scopes::all(), expires_at: None },
+    })
+}
