@@ -8,7 +8,8 @@ import { createRequire } from "node:module";
 import { after, before, describe, test } from "node:test";
 import { chromium } from "playwright-core";
 import { launch } from "./chromium.mjs";
-import { start } from "./server.mjs";
+import { client } from "./load.mjs";
+import { madeToken, start } from "./server.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -25,7 +26,7 @@ for (const store of ["file", "redis"]) {
     });
 
     /** A page; `use` gets it. `refused` are statuses whose notes in the console are expected. */
-    async function visit(hash, use, { refused = [], away = false, ...options } = {}) {
+    async function visit(hash, use, { refused = [], away = false, base = server.base, ...options } = {}) {
       const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });
       const page = await context.newPage();
       page.setDefaultTimeout(20_000);
@@ -39,10 +40,10 @@ for (const store of ["file", "redis"]) {
       });
       page.on("request", (request) => asked.push(request.url()));
       await options.prepare?.(page);
-      await page.goto(`${server.base}/${hash}`);
+      await page.goto(`${base}/${hash}`);
       await use(page, asked);
       assert.deepEqual(errors, [], "errors in the console");
-      assert.deepEqual(asked.filter((url) => !url.startsWith(server.base)), [], "other hosts");
+      assert.deepEqual(asked.filter((url) => !url.startsWith(base)), [], "other hosts");
       await context.close();
     }
 
@@ -74,11 +75,14 @@ for (const store of ["file", "redis"]) {
         await button(page, "Most dead").click();
         const row = page.getByRole("row").filter({ hasText: "failed" });
         assert.match(await row.innerText(), /failed[\s\S]*2/);
-        await page.locator(".errors").getByText("cannot f1").waitFor();
+        await page.getByRole("region", { name: "Errors of dead jobs" }).getByText("cannot f1").waitFor();
+        const last = page.getByRole("region", { name: "Last errors" });
+        await last.getByRole("listitem").filter({ hasText: "cannot f2" }).getByText("dead").waitFor();
         await put({ topic: "waiting", id: "w2" });
         await page.locator(".tile").filter({ hasText: "Due, waiting" }).getByText("2", { exact: true }).waitFor();
-        await row.getByRole("link", { name: "failed" }).click();
+        await row.getByRole("link", { name: "2", exact: true }).click();
         await page.getByRole("heading", { level: 1, name: "failed" }).waitFor();
+        await page.getByText("1–2 of 2 dead jobs").waitFor();
       });
       await server.call("POST", "/topics/resting/resume");
     });
@@ -173,16 +177,28 @@ for (const store of ["file", "redis"]) {
       await dead("whole", ["x1", "x2", "x3"]);
       await visit("#/topic/whole", async (page) => {
         await button(page, "Pause").click();
+        await page.getByLabel("For", { exact: true }).fill("5x");
         await act(page, "Pause").click();
-        await page.locator("h1").getByText("paused").waitFor();
-        assert.equal((await counts("whole")).paused, true);
+        await page.getByRole("dialog").getByRole("alert").getByText("`for`").waitFor();
+        await page.getByLabel("For", { exact: true }).fill("");
+        await act(page, "Pause").click();
+        await page.locator("h1").getByText("paused", { exact: true }).waitFor();
+        const { paused, paused_until: until } = await counts("whole");
+        assert.deepEqual([paused, until], [true, null]);
         await button(page, "Resume").click();
         const line = await page.locator(".curl code").innerText();
         await act(page, "Cancel").click();
         execFileSync("bash", ["-c", line.replace("curl ", "curl -sf ")]);
         assert.equal((await counts("whole")).paused, false, line);
         await button(page, "Kick all dead").click();
+        // The call is held up until the progress is seen.
+        let goOn;
+        const held = new Promise((resume) => { goOn = resume; });
+        await page.route("**/kick?*", async (route) => { await held; await route.continue(); });
         await act(page, "Kick all").click();
+        await page.getByRole("progressbar").waitFor();
+        assert.equal(await page.getByRole("progressbar").evaluate((bar) => bar.max), 3);
+        goOn();
         await said(page, "Kicked 3 dead jobs of whole.");
         assert.equal((await counts("whole")).ready, 3);
         await button(page, "Purge").click();
@@ -195,7 +211,63 @@ for (const store of ["file", "redis"]) {
         await act(page, "Purge").click();
         await said(page, "Purged 3 jobs of whole.");
         assert.equal((await counts("whole")).ready, 0);
+      }, { refused: [422] });
+    });
+
+    test("a pause for a time is shown with its end, and ends though no page is open", async () => {
+      await put({ topic: "timed", id: "t1" });
+      await visit("#/topic/timed", async (page) => {
+        await button(page, "Pause").click();
+        await page.getByLabel("For", { exact: true }).fill("3s");
+        await act(page, "Pause").click();
+        await said(page, /^Paused timed until /);
+        await page.locator("h1").getByText(/^paused until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/).waitFor();
       });
+      const { jobs } = await server.call("GET", "/topics/timed/pop?wait=30s");
+      assert.equal(jobs[0]?.id, "t1");
+      assert.equal((await counts("timed")).paused, false);
+    });
+
+    test("marked jobs are kicked and deleted together", async () => {
+      await dead("marked", ["m1", "m2", "m3", "m4"]);
+      await visit("#/topic/marked/dead", async (page) => {
+        const mark = (id) => page.getByRole("checkbox", { name: `Mark ${id}` });
+        await mark("m1").waitFor();
+        assert.equal(await button(page, "Kick marked").isDisabled(), true);
+        await mark("m1").check();
+        await mark("m3").check();
+        await button(page, "Kick marked").click();
+        const line = await page.locator(".curl code").innerText();
+        assert.equal(line.split("\n").length, 2, line);
+        await server.call("DELETE", "/jobs/m3");
+        await act(page, "Kick").click();
+        await said(page, "Kicked 1 jobs. 1 are gone, held or left out.");
+        assert.equal((await look("m1")).state, "ready");
+        await page.getByText("1–2 of 2 dead jobs").waitFor();
+        await page.getByRole("checkbox", { name: "Mark all jobs of the page" }).check();
+        await button(page, "Delete marked").click();
+        await act(page, "Delete").click();
+        await said(page, "Deleted 2 jobs.");
+        await page.getByText("No dead jobs").waitFor();
+      }, { refused: [404] });
+      assert.equal((await counts("marked")).dead, 0);
+    });
+
+    test("a job's timeline tells what was and what comes if it fails again, and a copy of it is put", async () => {
+      await put({ topic: "lived", id: "lived1", backoff: ["2m", "10m"], body: { n: 10000000000000000000001 } });
+      const { jobs } = await server.call("GET", "/topics/lived/pop");
+      await server.call("POST", "/jobs/lived1/release", { reservation: jobs[0].reservation, error: "busy" });
+      await visit("#/job/lived1", async (page) => {
+        const items = page.locator(".timeline li");
+        await items.filter({ hasText: "1 of 3 attempts failed" }).waitFor();
+        assert.match((await items.allInnerTexts()).join("\n"), /Put[\s\S]*1 of 3[\s\S]*Due for its next attempt[\s\S]*If attempt 2 fails: again after 10 m$/);
+        await button(page, "Put a copy").click();
+        assert.equal(await page.getByRole("dialog").getByLabel("Topic").inputValue(), "lived");
+        await page.getByRole("dialog").getByLabel("Id").fill("lived2");
+        await act(page, "Put").click();
+        await said(page, "Put lived2");
+      });
+      assert.deepEqual((await look("lived2")).body, (await look("lived1")).body);
     });
 
     test("jobs are listed by state and due time, page by page", async () => {
@@ -207,26 +279,27 @@ for (const store of ["file", "redis"]) {
         await rows.getByText("now").waitFor();
         await button(page, "delayed 120").click();
         const seen = new Set();
-        for (const [name, expected] of [["Page 1", 50], ["Page 2", 50], ["Page 3", 20]]) {
-          await page.getByText(`${name}: ${expected} delayed jobs`).waitFor();
+        for (const [shown, expected] of [["1–50", 50], ["51–100", 50], ["101–120", 20]]) {
+          await page.getByText(`${shown} of 120 delayed jobs`).waitFor();
           for (const id of await rows.locator("th").allInnerTexts()) seen.add(id);
           if (expected === 50) await button(page, "Next").click();
         }
         assert.equal(seen.size, 120);
         assert.equal(await button(page, "Next").isDisabled(), true);
         await button(page, "Previous").click();
-        await page.getByText("Page 2: 50 delayed jobs").waitFor();
+        await page.getByText("51–100 of 120 delayed jobs").waitFor();
+        assert.equal(new URL(page.url()).hash, "#/topic/listed/delayed", "a link leads there");
         const inOneHour = await page.evaluate(() => {
           const at = new Date(Date.now() + 3600_000 - new Date().getTimezoneOffset() * 60_000);
           return at.toISOString().slice(0, 19);
         });
         await page.getByLabel("Due before").fill(inOneHour);
         await page.getByLabel("Due before").dispatchEvent("change");
-        await page.getByText(/Page 1: (49|50|51) delayed jobs/).waitFor();
+        await page.getByText(/1–(49|50|51) delayed jobs/).waitFor();
         await page.getByLabel("Due before").fill("");
         await page.getByLabel("Due from").fill(inOneHour);
         await page.getByLabel("A page has").selectOption("200");
-        await page.getByText(/Page 1: (69|70|71) delayed jobs/).waitFor();
+        await page.getByText(/1–(69|70|71) delayed jobs/).waitFor();
       });
       await server.call("DELETE", "/topics/listed/jobs");
     });
@@ -259,7 +332,7 @@ for (const store of ["file", "redis"]) {
       await put({ topic: "constructor", id: "binary", body: "\u0000\u0001\u202eevil\u2028\ufeff\u007f" });
       await visit("", async (page) => {
         await page.getByRole("link", { name: "constructor", exact: true }).waitFor();
-        await page.locator(".errors").getByText(evil).waitFor();
+        await page.locator(".errors").getByText(evil).first().waitFor();
         await page.goto(`${server.base}/#/topic/constructor`);
         await page.locator("td").getByText(evil).first().waitFor();
         await page.goto(`${server.base}/#/job/of:__proto__`);
@@ -280,14 +353,14 @@ for (const store of ["file", "redis"]) {
 
     test("bodies of 256 KiB and deep ones are shown in part, and whole on demand", async () => {
       const long = `[${"1,".repeat(130_000)}"end"]`;
-      const deep = `${"[".repeat(127)}"deepest"${"]".repeat(127)}`;
+      const deep = `${"[".repeat(128)}"deepest"${"]".repeat(128)}`;
       const text = JSON.stringify(`${"ab\u0000\\\"".repeat(20_000)}last`);
       for (const [id, body] of [["long", long], ["deep", deep], ["text", text]]) {
         const answer = await fetch(`${server.base}/jobs`, { method: "POST", body: `{"topic":"large","id":"${id}","body":${body}}`, headers: { "Content-Type": "application/json" } });
         assert.equal(answer.status, 201, await answer.text());
       }
       await visit("#/topic/large", async (page) => {
-        await page.getByText("Page 1: 3 ready jobs").waitFor();
+        await page.getByText("1–3 of 3 ready jobs").waitFor();
         const size = () => page.locator("pre.body").evaluate((node) => node.textContent.length);
         for (const [id, end] of [["long", '"end"'], ["text", 'last"']]) {
           await page.goto(`${server.base}/#/job/${id}`);
@@ -314,6 +387,21 @@ for (const store of ["file", "redis"]) {
         await page.locator("#banner").waitFor({ state: "hidden" });
         await page.locator("#pulse").getByText("as of").waitFor();
       }, { away: true });
+    });
+
+    test("a browser gets a page for what is not there, and a program a problem", async () => {
+      await visit("", async (page) => {
+        for (const path of ["/assets/nope.js", "/nope", "/topics/t/nope"]) {
+          const answer = await page.goto(server.base + path);
+          assert.equal(answer.status(), 404);
+          await page.getByRole("heading", { name: "Not found" }).waitFor();
+          const problem = await fetch(server.base + path, { headers: { Accept: "application/json" } });
+          assert.equal(problem.headers.get("content-type"), "application/problem+json");
+          assert.equal((await problem.json()).code, "route_not_found");
+        }
+        await page.getByRole("link", { name: "To the dashboard" }).click();
+        await page.locator(".verdict[data-level]").waitFor();
+      }, { refused: [404] });
     });
 
     test("a tab that is not seen asks for nothing, and asks at once when it is seen again", async () => {
@@ -380,6 +468,106 @@ for (const store of ["file", "redis"]) {
         await button(page, "Theme: dark").waitFor();
         assert.notEqual(await background(), light);
       }, { colorScheme: "light" });
+    });
+  });
+
+  describe(`on ${store}, with tokens`, () => {
+    const root = madeToken();
+    let server, browser;
+    before(async () => {
+      server = await start(store, { token: root });
+      browser = await launch(chromium);
+    });
+    after(async () => {
+      await browser?.close();
+      await server?.stop();
+    });
+
+    /** A token with these scopes. */
+    const create = async (name, scopes) => (await server.call("POST", "/tokens", { name, scopes })).token;
+
+    async function open(hash) {
+      const page = await browser.newPage();
+      page.setDefaultTimeout(20_000);
+      page.errors = [];
+      page.on("pageerror", (error) => page.errors.push(String(error)));
+      page.on("console", (message) => {
+        if (message.type() === "error" && !/status of (401|403|404)/.test(message.text())) page.errors.push(message.text());
+      });
+      await page.goto(`${server.base}/${hash}`);
+      return page;
+    }
+
+    async function enter(page, token) {
+      await page.getByLabel("Token").fill(token);
+      await page.getByRole("button", { name: "Go on" }).click();
+    }
+
+    const buttons = (page) => page.locator("main button:visible, header button:visible").allInnerTexts();
+
+    test("the page asks for a token, refuses a wrong one in one line, and follows one that is revoked", async () => {
+      const reader = await create("reader", { read: ["*"] });
+      const page = await open("");
+      await page.getByRole("heading", { name: "Token" }).waitFor();
+      assert.equal(await page.locator("main .problem:visible").count(), 0);
+      for (const wrong of ["nonsense", madeToken(), "tökén →"]) {
+        await enter(page, wrong);
+        await page.getByText("The server does not accept this token").waitFor();
+        assert.equal(await page.locator(".problem:visible, .banner:visible").count(), 1);
+      }
+      await enter(page, reader);
+      await page.locator(".verdict[data-level]").waitFor();
+      await page.reload();
+      await page.locator(".verdict[data-level]").waitFor();
+      await server.call("DELETE", "/tokens/reader");
+      await page.getByText("The server does not accept this token").waitFor();
+      await enter(page, await create("second", { read: ["*"] }));
+      await page.locator(".verdict[data-level]").waitFor();
+      await page.getByRole("button", { name: "Forget token" }).click();
+      await page.getByRole("heading", { name: "Token" }).waitFor();
+      assert.deepEqual(page.errors, []);
+      await page.close();
+    });
+
+    test("only what the token may do is offered, topic by topic", async () => {
+      const writer = client(server.base, await create("writer", { put: ["*"], pop: ["*"] }));
+      for (const topic of ["mine.a", "theirs"]) await writer("POST", "/jobs", { topic, id: `job-of-${topic}` });
+      const all = await open("");
+      await enter(all, await create("operator", { read: ["*"], manage: ["mine.*"] }));
+      await all.locator(".verdict[data-level]").waitFor();
+      assert.ok(!(await buttons(all)).includes("Put a job"));
+      const offered = async (page, hash) => {
+        await page.goto(`${server.base}/${hash}`);
+        await page.locator("h1").getByText(/mine|theirs/).waitFor();
+        await page.locator(".panel:visible").first().waitFor();
+        return (await buttons(page)).filter((name) => /^(Put|Pause|Kick|Purge|Delete|Bury|Resch)/.test(name));
+      };
+      assert.deepEqual(await offered(all, "#/topic/mine.a"), ["Pause", "Kick all dead", "Purge", "Kick marked", "Delete marked"]);
+      assert.deepEqual(await offered(all, "#/topic/theirs"), []);
+      assert.deepEqual(await offered(all, "#/job/job-of-mine.a"), ["Kick", "Reschedule", "Delete"]);
+      assert.deepEqual(await offered(all, "#/job/job-of-theirs"), []);
+      await all.goto(`${server.base}/#/topic/mine.a`);
+      await all.getByRole("button", { name: "Pause", exact: true }).click();
+      assert.match(await all.locator(".curl code").innerText(), /Bearer \$DELAY_QUEUE_TOKEN/);
+      await all.getByRole("dialog").getByRole("button", { name: "Pause" }).click();
+      await all.locator("h1").getByText("paused until").waitFor();
+      assert.deepEqual(all.errors, []);
+      await all.close();
+
+      // One that reads some topics gets these, and is told why there is no overview.
+      const some = await open("");
+      await enter(some, await create("limited", { read: ["mine.*"], put: ["mine.*"] }));
+      await some.getByText("This one may read: mine.*.").waitFor();
+      await some.getByRole("link", { name: "Topics" }).click();
+      await some.getByRole("link", { name: "mine.a" }).waitFor();
+      assert.equal(await some.getByRole("link", { name: "theirs" }).count(), 0);
+      assert.deepEqual(await offered(some, "#/topic/mine.a"), ["Put a job", "Put a job"], "in the header and on the page");
+      await some.goto(`${server.base}/#/topic/theirs`);
+      await some.getByRole("alert").getByText("lacks the scope `read`").waitFor();
+      await some.goto(`${server.base}/#/job/job-of-theirs`);
+      await some.getByText("No job has the id job-of-theirs").waitFor();
+      assert.deepEqual(some.errors, []);
+      await some.close();
     });
   });
 }

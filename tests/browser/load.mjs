@@ -9,10 +9,11 @@ const TOPICS = [
 const ERRORS = ["connection refused by shop 7", "504 from api.example.com after 10 s", "no such customer"];
 const BATCH = 1000;
 
-/** Calls of the API of the server at `base`. */
-export function client(base) {
+/** Calls of the API of the server at `base`, with this token if there is one. */
+export function client(base, token) {
   return async (method, path, body) => {
     const headers = { "Content-Type": "application/json" };
+    if (token) headers.Authorization = `Bearer ${token}`;
     const answer = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${method} ${path}: ${text}`);
@@ -52,6 +53,16 @@ export async function fill(call, jobs) {
   await call("POST", "/topics/reports.nightly/pause");
   await call("POST", "/batch/jobs", { jobs: Array.from({ length: 800 }, () => ({ topic: "mail.reminder" })) });
   await call("POST", "/batch/jobs", { jobs: Array.from({ length: 40 }, () => ({ topic: "invoices.dunning" })) });
+}
+
+/** Fills the queue with so many delayed jobs in so many topics, evenly, and a ready one in each. */
+export async function many(call, jobs, topics) {
+  for (let done = 0; done < jobs; done += BATCH) {
+    const some = Array.from({ length: Math.min(BATCH, jobs - done) }, (_, n) => ({
+      topic: `topic-${(done + n) % topics}`, delay: done + n < topics ? 0 : delay(), body: done + n,
+    }));
+    await call("POST", "/batch/jobs", { jobs: some });
+  }
 }
 
 async function die(call, topic, jobs) {

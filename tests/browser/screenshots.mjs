@@ -29,7 +29,7 @@ await load;
 async function take(name, { theme, width, height }, hash, wait, click) {
   const page = await browser.newPage({ viewport: { width, height }, colorScheme: theme, reducedMotion: "reduce" });
   await page.goto(`${base}/${hash}`);
-  await page.waitForSelector("main .panel");
+  await page.locator("main .panel:visible").first().waitFor();
   if (click) await page.click(click);
   await page.waitForTimeout(wait);
   await page.screenshot({ path: `${folder}/${name}.png` });

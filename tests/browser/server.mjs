@@ -1,6 +1,7 @@
 // Servers and Redis as processes of their own, on free ports of loopback.
 
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
@@ -47,8 +48,27 @@ async function end(child, signal) {
 const run = (command, folder) =>
   spawn("setpriv", ["--pdeathsig", "KILL", ...command], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
 
-/** A server on a store of this kind ("file" or "redis"), with its data in a folder of its own. */
-export async function start(kind, environment = {}) {
+function crc32(text) {
+  let crc = ~0;
+  for (const byte of Buffer.from(text)) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  return ~crc >>> 0;
+}
+
+/** A token as `delay-queue token` makes them. */
+export function madeToken() {
+  const body = `dq_${randomBytes(32).toString("hex")}`;
+  return body + crc32(body).toString(16).padStart(8, "0");
+}
+
+/**
+ * A server on a store of this kind ("file" or "redis"), with its data in a folder of its own. With
+ * `token` it asks for tokens, and this is the first one, which may make others.
+ */
+export async function start(kind, { token } = {}) {
+  const environment = token ? { DELAY_QUEUE__SERVER__BOOTSTRAP_TOKEN: token } : {};
   const folder = await mkdtemp(join(tmpdir(), "delay-queue-browser-"));
   const [port, redisPort] = [await freePort(), await freePort()];
   let redis = null;
@@ -71,7 +91,7 @@ export async function start(kind, environment = {}) {
   await begin();
   return {
     base,
-    call: client(base),
+    call: client(base, token),
     begin,
     kill: () => end(child, "SIGKILL"),
     async stop() {

@@ -1,33 +1,36 @@
 // What an operator can do, each as a call of the API behind a dialog. A button stands on the page
 // only while the token may have the scope that its call needs.
 
-import { may, part } from "./api.js";
+import { get, may, part } from "./api.js";
 import { ask } from "./dialog.js";
 import { field, h } from "./dom.js";
-import { count, jobLink } from "./format.js";
+import { count, jobLink, time } from "./format.js";
 
-/** A button for an action; it hides when a refusal told that the token lacks the scope. */
-export function button(label, scope, act, properties = {}) {
-  const element = h("button", { type: "button", "data-scope": scope, onclick: act, ...properties }, label);
-  element.hidden = !may(scope);
+/** A button for an action on a topic; it is there if the token has the scope for it. */
+export function button(label, scope, act, { topic, ...properties } = {}) {
+  const element = h("button", { type: "button", "data-scope": scope, "data-topic": topic, onclick: act, ...properties }, label);
+  offer(element);
   return element;
 }
 
-addEventListener("scopes", () => {
-  for (const element of document.querySelectorAll("[data-scope]")) element.hidden = !may(element.dataset.scope);
-});
+/** Shows a button, or hides it, as the token allows. */
+export function offer(element) {
+  element.hidden = !may(element.dataset.scope, element.dataset.topic);
+}
+
+addEventListener("scopes", () => document.querySelectorAll("[data-scope]").forEach(offer));
 
 const text = (properties) => h("input", { autocomplete: "off", spellcheck: "false", ...properties });
 const given = (input) => input.value.trim();
 
-/** Puts a test job. */
-export function put(topic = "") {
+/** Puts a test job, or a copy of a job. */
+export function put(topic = "", copied = '{"test": true}') {
   const inputs = {
     topic: text({ value: topic, required: true }),
     id: text({}),
     delay: text({ value: "10s" }),
   };
-  const body = h("textarea", { rows: "4", spellcheck: "false", value: '{"test": true}' });
+  const body = h("textarea", { rows: "4", spellcheck: "false", value: copied });
   ask({
     title: "Put a job",
     text: "Consumers of the topic get it when it is due, like any other job.",
@@ -47,7 +50,7 @@ export function put(topic = "") {
       }
       const members = Object.entries(inputs).filter(([, input]) => given(input));
       const texts = members.map(([name, input]) => `${JSON.stringify(name)}: ${JSON.stringify(given(input))}`);
-      return { method: "POST", path: "/jobs", scope: "put", body: `{${[...texts, `"body": ${written}`].join(", ")}}` };
+      return { method: "POST", path: "/jobs", body: `{${[...texts, `"body": ${written}`].join(", ")}}` };
     },
     done: ({ id, state }) => {
       location.hash = jobLink(id);
@@ -64,7 +67,7 @@ export const kick = (id) =>
     title: `Kick ${id}`,
     text: "The job becomes ready now. The attempts of a dead job start from zero.",
     button: "Kick",
-    request: () => ({ method: "POST", path: job(id, "/kick"), scope: "manage" }),
+    request: () => ({ method: "POST", path: job(id, "/kick") }),
     done: () => `Kicked ${id}: it is ready.`,
   });
 
@@ -77,7 +80,7 @@ export function bury(id) {
     fields: [field("Error", error, "Why; shown with the job.")],
     button: "Bury",
     danger: true,
-    request: () => ({ method: "POST", path: job(id, "/bury"), body: JSON.stringify({ error: error.value }), scope: "pop" }),
+    request: () => ({ method: "POST", path: job(id, "/bury"), body: JSON.stringify({ error: error.value }) }),
     done: () => `Buried ${id}: it is dead.`,
   });
 }
@@ -89,7 +92,7 @@ export const remove = (id) =>
     text: "The job is gone for good, in whatever state it is.",
     button: "Delete",
     danger: true,
-    request: () => ({ method: "DELETE", path: job(id), scope: "manage" }),
+    request: () => ({ method: "DELETE", path: job(id) }),
     done: ({ state }) => `Deleted ${id}: it was ${state}.`,
   });
 
@@ -104,7 +107,7 @@ export function reschedule(id) {
     button: "Reschedule",
     request: () => {
       const body = at.value ? { due_at: new Date(at.value).toISOString() } : { delay: given(delay) };
-      return { method: "PATCH", path: job(id), body: JSON.stringify(body), scope: "manage" };
+      return { method: "PATCH", path: job(id), body: JSON.stringify(body) };
     },
     done: ({ due_at: due }) => `Rescheduled ${id}: it is due at ${due}.`,
   });
@@ -113,14 +116,20 @@ export function reschedule(id) {
 const topicPath = (topic, verb) => `/topics/${part(topic)}/${verb}`;
 
 /** Stops delivery. */
-export const pause = (topic) =>
+export function pause(topic) {
+  const span = text({ value: "10m" });
   ask({
     title: `Pause ${topic}`,
-    text: "The topic accepts jobs and delivers none, on every server, until it is resumed. Consumers that hold its jobs may finish them.",
+    text: "The topic accepts jobs and delivers none, on every server. Consumers that hold its jobs may finish them. The servers end the pause, also if this page is closed.",
+    fields: [field("For", span, "30s, 10m, 1h30m; empty: until it is resumed.")],
     button: "Pause",
-    request: () => ({ method: "POST", path: topicPath(topic, "pause"), scope: "manage" }),
-    done: () => `Paused ${topic}.`,
+    request: () => {
+      const body = given(span) ? JSON.stringify({ for: given(span) }) : undefined;
+      return { method: "POST", path: topicPath(topic, "pause"), body };
+    },
+    done: ({ paused_until: until }) => `Paused ${topic}${until ? ` until ${time(until)}` : ""}.`,
   });
+}
 
 /** Goes on with delivery. */
 export const resume = (topic) =>
@@ -128,7 +137,7 @@ export const resume = (topic) =>
     title: `Resume ${topic}`,
     text: "Its due jobs are delivered again, at once.",
     button: "Resume",
-    request: () => ({ method: "POST", path: topicPath(topic, "resume"), scope: "manage" }),
+    request: () => ({ method: "POST", path: topicPath(topic, "resume") }),
     done: () => `Resumed ${topic}.`,
   });
 
@@ -138,14 +147,47 @@ export const kickDead = (topic) =>
     title: `Kick all dead jobs of ${topic}`,
     text: "They become ready now, with attempts from zero; at most a million in one call.",
     button: "Kick all",
-    request: () => ({ method: "POST", path: `${topicPath(topic, "kick")}?limit=1000000`, scope: "manage" }),
+    request: () => ({ method: "POST", path: `${topicPath(topic, "kick")}?limit=1000000` }),
+    left: () => left(topic, ["dead"]),
     done: ({ kicked }) => `Kicked ${count(kicked)} dead jobs of ${topic}.`,
+  });
+
+/** How many jobs of these states the topic has. */
+async function left(topic, states) {
+  const counts = await get(`/topics/${part(topic)}`);
+  return states.reduce((sum, state) => sum + counts[state], 0);
+}
+
+/** Kicks, or deletes, jobs that were marked in a list. */
+export const kickMarked = (ids) =>
+  ask({
+    title: `Kick ${count(ids.length)} jobs`,
+    text: "They become ready now. The attempts of dead jobs start from zero.",
+    button: "Kick",
+    request: () => ids.map((id) => ({ method: "POST", path: job(id, "/kick") })),
+    done: (answers) => {
+      const kicked = answers.filter(Boolean).length;
+      return `Kicked ${count(kicked)} jobs.${kicked < ids.length ? ` ${count(ids.length - kicked)} are gone, held or left out.` : ""}`;
+    },
+  });
+
+export const removeMarked = (ids) =>
+  ask({
+    title: `Delete ${count(ids.length)} jobs`,
+    text: "They are gone for good, in whatever state they are.",
+    button: "Delete",
+    danger: true,
+    request: () => ({ method: "POST", path: "/batch/delete", body: JSON.stringify({ jobs: ids.map((id) => ({ id })) }) }),
+    done: ({ results }) => {
+      const gone = results.filter(({ status }) => status === 200).length;
+      return `Deleted ${count(gone)} jobs.${gone < ids.length ? ` ${count(ids.length - gone)} were gone already.` : ""}`;
+    },
   });
 
 /** Deletes the jobs of a topic. */
 export function purge(topic) {
-  const states = ["all", "delayed", "ready", "reserved", "dead"];
-  const state = h("select", {}, states.map((name) => h("option", { value: name }, name)));
+  const states = ["delayed", "ready", "reserved", "dead"];
+  const state = h("select", {}, ["all", ...states].map((name) => h("option", { value: name }, name)));
   ask({
     title: `Purge ${topic}`,
     text: "Deletes the topic's jobs for good, in small steps. This cannot be undone.",
@@ -155,8 +197,9 @@ export function purge(topic) {
     typed: topic,
     request: () => {
       const which = state.value === "all" ? "" : `?state=${state.value}`;
-      return { method: "DELETE", path: `${topicPath(topic, "jobs")}${which}`, scope: "manage" };
+      return { method: "DELETE", path: `${topicPath(topic, "jobs")}${which}` };
     },
+    left: () => left(topic, state.value === "all" ? states : [state.value]),
     done: ({ purged }) => `Purged ${count(purged)} jobs of ${topic}.`,
   });
 }

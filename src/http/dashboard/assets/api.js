@@ -4,9 +4,9 @@ const TOKEN = "delay-queue token";
 
 /** The server refused. */
 export class Refused extends Error {
-  constructor(status, problem, scope) {
+  constructor(status, problem) {
     super(problem.detail ?? `the server answered ${status}`);
-    Object.assign(this, { status, code: problem.code, applied: problem.applied, scope });
+    Object.assign(this, { status, code: problem.code, applied: problem.applied });
   }
 }
 
@@ -16,21 +16,41 @@ export class NoAnswer extends Error {}
 /** The token, kept for this tab until it is closed. */
 export const token = {
   get: () => sessionStorage.getItem(TOKEN),
-  set: (text) => sessionStorage.setItem(TOKEN, text),
-  forget: () => sessionStorage.removeItem(TOKEN),
+  set(text) {
+    scopes = null;
+    sessionStorage.setItem(TOKEN, text);
+  },
+  forget() {
+    scopes = null;
+    sessionStorage.removeItem(TOKEN);
+  },
 };
 
 // Relative to the page, so that it also works behind a proxy that serves it under a path.
 const address = (path) => new URL(path.slice(1), document.baseURI).href;
 
-/** Scopes that the token lacks, as refusals told. */
-const missing = new Set();
+/** The scopes of the token, each with its topics; null until the server has told them. */
+let scopes = null;
 
-/** Whether the token may have this scope: unknown is yes. */
-export const may = (scope) => !missing.has(scope);
+/** Asks what the token may do. */
+export async function learn() {
+  ({ scopes } = await get("/access"));
+  dispatchEvent(new Event("scopes"));
+}
 
-/** Forgets what was refused: another token may have it. */
-export const hope = () => missing.clear();
+/** Whether that is known. */
+export const learned = () => scopes !== null;
+
+const allows = (pattern, topic) => (pattern.endsWith("*") ? topic.startsWith(pattern.slice(0, -1)) : topic === pattern);
+
+/** Whether the token has this scope, for this topic or, without one, for any; no while it is not known. */
+export const may = (scope, topic) => Boolean(scopes?.[scope]?.some((pattern) => !topic || allows(pattern, topic)));
+
+/** Whether the token may read all topics. */
+export const readsAll = () => Boolean(scopes?.read?.includes("*"));
+
+/** The topics that the token may read, in words. */
+export const readable = () => scopes?.read?.join(", ") ?? "none";
 
 async function send(method, path, body, timeout) {
   const headers = {};
@@ -47,8 +67,7 @@ async function send(method, path, body, timeout) {
   if (answer.ok) return text;
   let problem = {};
   try { problem = JSON.parse(text); } catch { /* Not from our server: a proxy, say. */ }
-  const scope = /scope="([a-z]+)"/.exec(answer.headers.get("WWW-Authenticate") ?? "")?.[1];
-  throw new Refused(answer.status, problem, scope);
+  throw new Refused(answer.status, problem);
 }
 
 /** Reads: the text of the answer. */
@@ -58,17 +77,16 @@ export const read = (path) => send("GET", path, undefined, 20_000);
 export const get = async (path) => JSON.parse(await read(path));
 
 /**
- * Changes something: `{ method, path, body, scope }`, the body as JSON text. It has no time limit:
- * a purge of a million jobs takes a while. A refusal for want of a scope hides what needs it.
+ * Changes something: `{ method, path, body }`, the body as JSON text. It has no time limit:
+ * a purge of a million jobs takes a while. After a refusal it is asked anew what the token may do.
  */
-export async function change({ method, path, body, scope }) {
+export async function change({ method, path, body }) {
   try {
     const text = await send(method, path, body);
     return text ? JSON.parse(text) : {};
   } catch (error) {
     if (error.status === 403 && error.code === "forbidden") {
-      missing.add(error.scope ?? scope);
-      dispatchEvent(new Event("scopes"));
+      learn().catch(() => {});
     }
     throw error;
   }

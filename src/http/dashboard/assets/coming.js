@@ -20,8 +20,7 @@ async function dueOf(topic, from, { ahead, step }) {
 }
 
 /** The topics with the most delayed jobs, and what is left out: each topic costs a call. */
-async function largest() {
-  const { most_delayed: most, jobs } = await get("/overview");
+function largest({ most_delayed: most, jobs }) {
   const left = jobs.delayed - most.reduce((sum, topic) => sum + topic.delayed, 0);
   const note = left > 0 ? ` Of the ${most.length} topics with the most delayed jobs; the others have ${count(left)}.` : "";
   return { names: most.map((topic) => topic.topic), note };
@@ -32,6 +31,7 @@ export function coming(topic) {
   let chosen = "hour";
   let asked = 0;
   let turn = 0;
+  let overview = null;
   const plot = chart({
     title: "Delayed jobs by due time",
     series: [{ label: "due", color: "accent", kind: "bars", show: count }],
@@ -46,12 +46,13 @@ export function coming(topic) {
     plot.node);
 
   async function refresh() {
+    if (topic === null && !overview) return;
     asked = Date.now();
     const mine = (turn += 1);
     const { step, ahead, each } = SPANS[chosen];
     const from = Math.floor(Date.now() / (step * 1000)) * step * 1000;
     try {
-      const { names, note } = topic === null ? await largest() : { names: [topic], note: "" };
+      const { names, note } = topic === null ? largest(overview) : { names: [topic], note: "" };
       const all = await Promise.all(names.map((name) => dueOf(name, from, SPANS[chosen])));
       if (mine !== turn) return;
       const counts = Array.from({ length: ahead / step }, (_, n) => all.reduce((sum, one) => sum + (one[n] ?? 0), 0));
@@ -64,10 +65,13 @@ export function coming(topic) {
     }
   }
 
-  refresh();
   return {
     node,
-    tick: () => { if (Date.now() - asked > PERIOD) refresh(); },
+    /** `now` is the overview, where all topics are shown. */
+    tick(now) {
+      overview = now;
+      if (Date.now() - asked > PERIOD) refresh();
+    },
     refresh,
     close: plot.close,
   };

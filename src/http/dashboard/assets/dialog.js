@@ -15,13 +15,16 @@ export function say(text) {
  * Asks, and does it.
  * - `title`, `text`: what it is, and what it does;
  * - `fields`: elements of the form;
- * - `request`: the call, made from what the fields have now; it throws an Error that says what is wrong;
+ * - `request`: the call, or a list of them, made from what the fields have now; it throws an Error that says what is
+ *   wrong;
  * - `button`, `danger`: the label of the button, and whether it destroys;
  * - `typed`: what must be typed first;
+ * - `left`: how many jobs are still to be done, for something that takes a while;
  * - `done`: from the answer to what is said; it may be async.
  */
-export function ask({ title, text, fields = [], request, button, danger = false, typed = null, done }) {
+export function ask({ title, text, fields = [], request, button, danger = false, typed = null, left, done }) {
   const problem = h("p", { class: "problem", role: "alert" });
+  const progress = h("progress", { hidden: true, "aria-label": "Progress" });
   const line = h("code");
   const confirm = typed && h("input", { id: "typed", autocomplete: "off", spellcheck: "false" });
   const act = h("button", { type: "submit", class: danger ? "danger" : "primary" }, button);
@@ -35,14 +38,14 @@ export function ask({ title, text, fields = [], request, button, danger = false,
     h("div", { class: "curl" },
       h("div", { class: "row" }, h("span", { class: "muted" }, "The same in a shell", token.get() ? ", with the token in $DELAY_QUEUE_TOKEN" : ""), copy),
       h("pre", { tabindex: "0", role: "region", "aria-label": "curl line" }, line)),
-    problem,
+    problem, progress,
     h("div", { class: "row end" }, cancel, act));
   const dialog = h("dialog", { "aria-labelledby": "asked", onclose: () => dialog.remove() }, form);
 
   function refresh() {
     act.disabled = Boolean(confirm && confirm.value !== typed);
     try {
-      setText(line, curl(request()));
+      setText(line, [request()].flat().map(curl).join("\n"));
       setText(problem, "");
     } catch (error) {
       setText(line, error.message);
@@ -58,8 +61,10 @@ export function ask({ title, text, fields = [], request, button, danger = false,
       return setText(problem, error.message);
     }
     act.disabled = true;
+    setText(problem, "");
+    const watched = watch();
     try {
-      const answer = await change(call);
+      const answer = Array.isArray(call) ? await each(call) : await change(call);
       dialog.close();
       say(await done(answer));
       dispatchEvent(new Event("changed"));
@@ -67,7 +72,41 @@ export function ask({ title, text, fields = [], request, button, danger = false,
       const unknown = error.applied === "unknown" ? " It may have been done all the same: look before you repeat it." : "";
       setText(problem, `Refused: ${error.message}${unknown}`);
       act.disabled = false;
+    } finally {
+      clearInterval(watched);
+      progress.hidden = true;
     }
+  }
+
+  /** One call after the other; the dialog may be closed to stop after the one under way. */
+  async function each(calls) {
+    progress.max = calls.length;
+    progress.hidden = false;
+    const answers = [];
+    for (const call of calls) {
+      if (!dialog.open) break;
+      answers.push(await change(call).catch((error) => {
+        // What is gone, or held by now, does not keep the others from it.
+        if (error.status === 404 || error.status === 409) return null;
+        throw error;
+      }));
+      progress.value = answers.length;
+    }
+    return answers;
+  }
+
+  /** Shows how far one long call has come. */
+  function watch() {
+    if (!left) return null;
+    let first = null;
+    return setInterval(async () => {
+      const now = await left().catch(() => null);
+      if (now === null || !dialog.open) return;
+      first ??= Math.max(now, 1);
+      progress.max = first;
+      progress.value = Math.max(0, first - now);
+      progress.hidden = act.disabled === false;
+    }, 500);
   }
 
   document.body.append(dialog);

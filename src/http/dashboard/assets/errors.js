@@ -1,8 +1,9 @@
-// The errors that dead jobs carry: a sample from the topics with the most of them, counted by text.
+// What went wrong: the last errors that consumers gave, and those that dead jobs carry, of which a
+// sample from the topics with the most of them is counted by text.
 
 import { get, part } from "./api.js";
 import { h, keyed, setText } from "./dom.js";
-import { jobLink, start } from "./format.js";
+import { away, jobLink, start } from "./format.js";
 
 const TOPICS = 5;
 const JOBS = 20;
@@ -10,7 +11,30 @@ const JOBS = 20;
 const PERIOD = 30_000;
 const PERIOD_OF_CHANGES = 4000;
 
-/** The panel. */
+/** The last errors that this server was given. */
+export function lastErrors() {
+  const list = h("ul", { class: "errors" });
+  const note = h("p", { class: "muted" });
+  const node = h("section", { class: "panel", "aria-labelledby": "last-errors" }, h("h2", { id: "last-errors" }, "Last errors"), note, list);
+
+  const create = ({ error }) =>
+    h("li", {}, h("span", { class: "ago" }), h("span", { class: "text" }, start(error, 300)), h("span", { class: "muted" }), h("a", { class: "muted" }));
+
+  function tick({ last_errors: all, as_of: now }) {
+    setText(note, all.length ? "Given to this server with a release or bury." : "No consumer has given one to this server since it started.");
+    keyed(list, all.slice(0, 8), ({ topic, error }) => `${topic} ${error}`, create, (row, { at, topic, id, state, times }) => {
+      const [when, , often, link] = row.children;
+      setText(when, away(at, Math.max(new Date(now), new Date(at))));
+      setText(often, `${times > 1 ? `${times} ×, ` : ""}${state}`);
+      setText(link, `${topic}: ${id}`);
+      link.href = jobLink(id);
+    });
+  }
+
+  return { node, tick };
+}
+
+/** Those of dead jobs. */
 export function errors() {
   let asked = 0;
   let seen = null;

@@ -54,6 +54,9 @@ export function away(at, now) {
   return ms >= 0 ? `in ${span(ms)}` : `${span(-ms)} ago`;
 }
 
+/** The badge of a paused topic. */
+export const pausedFor = ({ paused_until: until }) => (until ? `paused until ${time(until)}` : "paused");
+
 // Controls, and the marks that turn the direction of writing: they would hide or reorder what
 // stands beside them.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
@@ -68,8 +71,8 @@ export function start(text, length) {
   return visible(cut.replace(/\s+/g, " "));
 }
 
-/** Where the page of a topic is. */
-export const topicLink = (topic) => `#/topic/${encodeURIComponent(topic)}`;
+/** Where the page of a topic is, with its jobs of a state. */
+export const topicLink = (topic, state) => `#/topic/${encodeURIComponent(topic)}${state ? `/${state}` : ""}`;
 
 /** Where the page of a job is. */
 export const jobLink = (id) => `#/job/${encodeURIComponent(id)}`;

@@ -15,19 +15,34 @@ const ID = /^[A-Za-z0-9._:-]{1,128}$/;
 
 /** What happened and will happen, in order of time; `at` is null where the time is not kept. */
 function events(job) {
-  const spent = `attempt ${job.attempt} of ${job.max_attempts || "∞"}`;
+  const of = job.max_attempts || "∞";
+  const spent = `attempt ${job.attempt} of ${of}`;
   const due = { delayed: job.attempt ? "Due for its next attempt" : "Due", ready: "Due, and waits for a consumer" }[job.state] ?? "Was due";
   const list = [{ at: job.created_at, what: "Put" }, { at: job.due_at, what: due }];
   if (job.state === "reserved") list.push({ at: job.reserved_until, what: `Reserved, ${spent}: its TTR ends` });
   if (job.died_at) list.push({ at: job.died_at, what: `Died, after ${spent}` });
   list.sort((a, b) => new Date(a.at) - new Date(b.at));
+  // The times of earlier attempts are not kept.
+  const failed = job.state === "reserved" || job.state === "dead" ? job.attempt - 1 : job.attempt;
+  if (failed > 0) list.splice(1, 0, { what: `${failed} of ${of} attempts failed` });
+  if (job.state !== "dead") list.push({ what: next(job, failed + 1), ahead: true });
   return list;
+}
+
+/** What follows if this attempt fails. */
+function next({ backoff, max_attempts: most }, attempt) {
+  const failed = `If attempt ${attempt} fails`;
+  if (most && attempt >= most) return `${failed}: dead`;
+  if (!backoff) return `${failed}: ready again at once`;
+  const wait = Array.isArray(backoff) ? backoff[Math.min(attempt, backoff.length) - 1] : Math.min(backoff.initial * backoff.factor ** (attempt - 1), backoff.max);
+  return `${failed}: again after ${Array.isArray(backoff) ? "" : "about "}${seconds(wait)}`;
 }
 
 function timeline(job) {
   const now = Date.now();
-  const items = events(job).map(({ at, what }) =>
-    h("li", { class: new Date(at) > now ? "ahead" : "past" }, h("span", {}, what), h("time", { datetime: at, title: at }, time(at)), h("span", { class: "muted" }, away(at, now))));
+  const items = events(job).map(({ at, what, ahead }) =>
+    h("li", { class: ahead || new Date(at) > now ? "ahead" : "past" }, h("span", {}, what),
+      at && [h("time", { datetime: at, title: at }, time(at)), h("span", { class: "muted" }, away(at, now))]));
   return h("ol", { class: "timeline" }, items);
 }
 
@@ -63,6 +78,7 @@ export function job(id) {
     reschedule: actions.button("Reschedule", "manage", () => actions.reschedule(id)),
     bury: actions.button("Bury", "pop", () => actions.bury(id), { class: "danger" }),
     delete: actions.button("Delete", "manage", () => actions.remove(id), { class: "danger" }),
+    copy: actions.button("Put a copy", "put", () => actions.put(shownTopic, written)),
   };
   const facts = h("dl", { class: "facts" });
   const line = h("div");
@@ -75,6 +91,8 @@ export function job(id) {
   const acts = h("div", { class: "actions", hidden: true }, Object.values(buttons));
   const node = h("div", { class: "page" }, h("div", { class: "row" }, h("h1", {}, h("span", { class: "muted" }, "Job "), id, " ", badge), acts), note, found);
   let shown = null;
+  let shownTopic = "";
+  let written = "";
   let asked = 0;
 
   async function tick() {
@@ -104,7 +122,12 @@ export function job(id) {
     found.hidden = acts.hidden = badge.hidden = false;
     badge.className = `badge ${now.state}`;
     setText(badge, now.state);
-    for (const [name, button] of Object.entries(buttons)) button.disabled = !ALLOWED[now.state].includes(name);
+    shownTopic = now.topic;
+    for (const [name, button] of Object.entries(buttons)) {
+      button.disabled = name !== "copy" && !ALLOWED[now.state].includes(name);
+      button.dataset.topic = now.topic;
+      actions.offer(button);
+    }
     line.replaceChildren(timeline(now));
     // The rest only changes with the job, and may be selected or read meanwhile.
     if (text === shown) return;
@@ -112,7 +135,8 @@ export function job(id) {
     facts.replaceChildren(...rows(now));
     failed.hidden = now.error === null;
     setText(error, visible(now.error ?? ""));
-    content.set(members(text, "body", 1)[0]);
+    written = members(text, "body", 1)[0];
+    content.set(written);
   }
 
   return { title: id, node, tick, changed: look };

@@ -1,8 +1,9 @@
 // The jobs of a topic in one state, page by page, from any due time on.
 
+import * as actions from "./actions.js";
 import { part, query, read } from "./api.js";
 import { choice, field, h, setText } from "./dom.js";
-import { away, count, jobLink, start, time } from "./format.js";
+import { away, count, jobLink, start, time, topicLink } from "./format.js";
 import { members } from "./json.js";
 
 const STATES = ["ready", "delayed", "reserved", "dead"];
@@ -18,34 +19,62 @@ const TIMES = {
 };
 
 /** The panel. */
-export function jobs(topic) {
-  let state = "ready";
-  let cursors = [null];
+export function jobs(topic, chosen) {
+  let state = STATES.includes(chosen) ? chosen : "ready";
+  /** Of each page up to this one: its cursor, and how many jobs come before it. */
+  let pages = [[null, 0]];
   let next = null;
+  let shown = null;
+  let total = {};
   let turn = 0;
-  const picker = choice("State", STATES.map((name) => [name, name]), state, (value) => { state = value; first(); });
+  const picker = choice("State", STATES.map((name) => [name, name]), state, (value) => {
+    state = value;
+    history.replaceState(null, "", topicLink(topic, state));
+    first();
+  });
   const after = h("input", { type: "datetime-local", step: "1", onchange: first });
-  const before = h("input", { type: "datetime-local", step: "1", onchange: first });
+  const until = h("input", { type: "datetime-local", step: "1", onchange: first });
   const size = h("select", { onchange: first }, [50, 200, 1000].map((n) => h("option", { value: String(n) }, n)));
-  const range = h("div", { class: "fields" }, field("Due from", after), field("Due before", before));
+  const range = h("div", { class: "fields" }, field("Due from", after), field("Due before", until));
   const at = h("th", { scope: "col" });
   const body = h("tbody");
   const note = h("p", { class: "muted", role: "status" });
-  const back = h("button", { type: "button", onclick: () => { cursors.pop(); show(); } }, "Previous");
-  const on = h("button", { type: "button", onclick: () => { cursors.push(next); show(); } }, "Next");
-  const table = h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Job"), at,
+  const back = h("button", { type: "button", onclick: () => { pages.pop(); show(); } }, "Previous");
+  const on = h("button", { type: "button", onclick: () => { pages.push([next, pages.at(-1)[1] + shown]); show(); } }, "Next");
+  const marks = () => [...body.querySelectorAll("input")];
+  const marked = () => marks().filter((box) => box.checked).map((box) => box.value);
+  const every = h("input", { type: "checkbox", "aria-label": "Mark all jobs of the page", onchange: () => { for (const box of marks()) box.checked = every.checked; mark(); } });
+  const kick = actions.button("Kick marked", "manage", () => actions.kickMarked(marked()), { topic });
+  const remove = actions.button("Delete marked", "manage", () => actions.removeMarked(marked()), { topic, class: "danger" });
+  const table = h("table", { class: "jobs", onchange: mark }, h("thead", {}, h("tr", {}, h("th", {}, every), h("th", { scope: "col" }, "Job"), at,
     ["Attempts", "Body", "Last error"].map((name) => h("th", { scope: "col" }, name)))), body);
   const node = h("section", { class: "panel", "aria-labelledby": "jobs" },
     h("div", { class: "row" }, h("h2", { id: "jobs" }, "Jobs"), picker),
     h("div", { class: "fields" }, range, field("A page has", size),
-      h("button", { type: "button", onclick: show }, "Read again")),
+      h("button", { type: "button", onclick: show }, "Read again"), kick, remove),
     note,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of jobs" }, table),
     h("div", { class: "row end" }, back, on));
 
   function first() {
-    cursors = [null];
+    pages = [[null, 0]];
     show();
+  }
+
+  /** What is marked can be acted upon. */
+  function mark() {
+    const none = marked().length === 0;
+    kick.disabled = none || (state !== "dead" && state !== "delayed");
+    remove.disabled = none;
+    if (none) every.checked = false;
+  }
+
+  function tell() {
+    if (shown === null) return;
+    const before = pages.at(-1)[1];
+    const all = total[state] === undefined || (!range.hidden && (after.value || until.value)) ? "" : ` of ${count(total[state])}`;
+    const which = shown > 0 ? `${count(before + 1)}–${count(before + shown)}${all}` : "No";
+    setText(note, `${which} ${state} jobs, in the order of their time within each bucket.`);
   }
 
   const moment = (input) => (input.value ? new Date(input.value).toISOString() : null);
@@ -55,10 +84,10 @@ export function jobs(topic) {
     const timed = state === "delayed" || state === "ready";
     range.hidden = !timed;
     setText(at, TIMES[state][1]);
-    const bounds = timed ? { due_after: moment(after), due_before: moment(before) } : {};
+    const bounds = timed ? { due_after: moment(after), due_before: moment(until) } : {};
     let text;
     try {
-      text = await read(`/topics/${part(topic)}/jobs${query({ state, ...bounds, limit: size.value, cursor: cursors.at(-1) })}`);
+      text = await read(`/topics/${part(topic)}/jobs${query({ state, ...bounds, limit: size.value, cursor: pages.at(-1)[0] })}`);
     } catch (error) {
       setText(note, error.message);
       return;
@@ -68,15 +97,17 @@ export function jobs(topic) {
     const bodies = members(text, "body", 3);
     body.replaceChildren(...page.jobs.map((job, n) => row(job, bodies[n])), ...(page.damaged ?? []).map(damaged));
     next = page.cursor;
+    shown = page.jobs.length + (page.damaged ?? []).length;
     on.disabled = next === null;
-    back.disabled = cursors.length === 1;
-    const more = next === null ? "" : " There are more.";
-    setText(note, `Page ${cursors.length}: ${count(page.jobs.length)} ${state} jobs, in the order of their time within each bucket.${more}`);
+    back.disabled = pages.length === 1;
+    mark();
+    tell();
   }
 
   function row(job, written) {
     const when = job[TIMES[state][0]];
     return h("tr", {},
+      h("td", {}, h("input", { type: "checkbox", value: job.id, "aria-label": `Mark ${job.id}` })),
       h("th", { scope: "row" }, h("a", { href: jobLink(job.id) }, job.id)),
       h("td", { title: when }, when ? [h("span", {}, time(when)), " ", h("span", { class: "muted" }, away(when, Date.now()))] : "–"),
       h("td", { class: "number" }, `${job.attempt} of ${job.max_attempts || "∞"}`),
@@ -85,7 +116,7 @@ export function jobs(topic) {
   }
 
   const damaged = ({ id, reason }) =>
-    h("tr", {}, h("th", { scope: "row" }, h("a", { href: jobLink(id) }, id)), h("td", { colspan: "4", class: "late" }, `damaged: ${reason}`));
+    h("tr", {}, h("td"), h("th", { scope: "row" }, h("a", { href: jobLink(id) }, id)), h("td", { colspan: "4", class: "late" }, `damaged: ${reason}`));
 
   show();
   return {
@@ -93,6 +124,8 @@ export function jobs(topic) {
     refresh: show,
     /** Shows how many there are of each state. */
     count(counts) {
+      total = counts;
+      tell();
       for (const button of picker.children) setText(button, `${button.dataset.value} ${count(counts[button.dataset.value])}`);
     },
   };

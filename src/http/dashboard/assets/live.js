@@ -1,9 +1,17 @@
 // The heartbeat: asks for the overview every two seconds while the tab is seen, and tells everyone
 // who listens. When the server goes away it keeps asking, so it comes back by itself.
 
-import { NoAnswer, get } from "./api.js";
+import { NoAnswer, get, learn, learned, readsAll } from "./api.js";
 
 const PERIOD = 2000;
+
+/** The overview, or null for a token that may not read all topics. */
+async function ask() {
+  if (!learned()) await learn();
+  if (readsAll()) return get("/overview");
+  await get("/access");
+  return null;
+}
 
 /** Runs `told` after each overview, and `failed` instead if none came. */
 export function beat(told, failed) {
@@ -20,7 +28,7 @@ export function beat(told, failed) {
     running = true;
     let goOn = true;
     try {
-      await told(await get("/overview"));
+      await told(await ask());
     } catch (error) {
       goOn = failed(error);
     }

@@ -2,7 +2,7 @@
 // the "#", so the server serves one document.
 
 import * as actions from "./actions.js";
-import { NoAnswer, hope, may, token } from "./api.js";
+import { NoAnswer, may, token } from "./api.js";
 import { setText } from "./dom.js";
 import { clock, jobLink } from "./format.js";
 import { job } from "./job.js";
@@ -17,7 +17,7 @@ const [main, banner, pulse, forget, themes, find, put] =
   ["main", "banner", "pulse", "forget", "theme", "find", "put"].map((id) => document.getElementById(id));
 
 let page = null;
-let latest = null;
+let latest;
 let lastAnswer = clock(Date.now());
 let wanted = false;
 
@@ -35,10 +35,10 @@ function show(next) {
 /** The page of an address. What is no page is the overview. */
 function route() {
   if (wanted) return;
-  const [, kind, name] = location.hash.split("/");
+  const [, kind, name, state] = location.hash.split("/");
   let text = "";
   try { text = decodeURIComponent(name ?? "").trim(); } catch { /* Not from a link of ours. */ }
-  if (kind === "topic" && text) show(topic(text));
+  if (kind === "topic" && text) show(topic(text, state));
   else if (kind === "job" && text) show(job(text));
   else if (kind === "topics") show(topics());
   else show(overview());
@@ -57,9 +57,11 @@ function warn(text) {
 function answered(now) {
   [latest, lastAnswer] = [now, clock(Date.now())];
   warn("");
-  setText(pulse, `as of ${clock(now.as_of)}`);
-  note(now);
-  remember(now);
+  setText(pulse, `as of ${clock(now?.as_of ?? Date.now())}`);
+  if (now) {
+    note(now);
+    remember(now);
+  }
   if (wanted) {
     wanted = false;
     route();
@@ -79,16 +81,6 @@ function failed(error) {
     show(login(wrong, again));
     return false;
   }
-  if (error.status === 403 && token.get()) {
-    // The pages of single topics and jobs may be allowed all the same.
-    warn(`This token may not read the overview: ${error.message}`);
-    if (wanted) {
-      wanted = false;
-      route();
-    }
-    page.tick?.(null);
-    return true;
-  }
   warn(failure(error, lastAnswer));
   setText(pulse, error instanceof NoAnswer ? "no answer" : "trouble");
   return true;
@@ -103,7 +95,6 @@ put.addEventListener("click", () => actions.put(page.title && location.hash.star
 put.dataset.scope = "put";
 forget.addEventListener("click", () => {
   token.forget();
-  hope();
   location.reload();
 });
 themes.addEventListener("click", () => theme.next());

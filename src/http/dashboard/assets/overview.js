@@ -3,7 +3,8 @@
 import { chart } from "./chart.js";
 import { coming } from "./coming.js";
 import { h, setText } from "./dom.js";
-import { errors } from "./errors.js";
+import { readable } from "./api.js";
+import { errors, lastErrors } from "./errors.js";
 import { brief, count, rate, seconds } from "./format.js";
 import { trouble } from "./trouble.js";
 import { verdict } from "./verdict.js";
@@ -32,7 +33,7 @@ function perSecond(name) {
 const TILES = [
   ["Due, waiting", (o) => count(o.due_not_delivered), (o) => (o.oldest_ready_age === null ? "none waits" : `oldest for ${seconds(o.oldest_ready_age)}`)],
   ["Delayed", (o) => count(o.jobs.delayed), (o) => `in ${count(o.topics)} topics`],
-  ["Reserved", (o) => count(o.jobs.reserved), () => "held by consumers"],
+  ["Reserved", (o) => count(o.jobs.reserved), (o) => `${brief(o.since_start.expired)} TTRs expired since start`],
   ["Dead", (o) => count(o.jobs.dead), () => "kept for inspection"],
   ["Put", () => `${rate(perSecond("put"))}/s`, (o) => `${brief(o.since_start.put)} since start`],
   ["Popped", () => `${rate(perSecond("popped"))}/s`, (o) => `${brief(o.since_start.popped)} since start`],
@@ -86,15 +87,24 @@ function lateness() {
 
 /** The page. */
 export function overview() {
-  const parts = [verdict(() => perSecond("popped")), tiles(), trouble(), coming(null), lateness(), errors()];
-  const [state, figures, table, due, late, failed] = parts.map(({ node }) => node);
+  const parts = [verdict(() => perSecond("popped")), tiles(), trouble(), coming(null), lateness(), lastErrors(), errors()];
+  const [state, figures, table, due, late, last, failed] = parts.map(({ node }) => node);
   const node = h("div", { class: "page" },
     h("h1", { class: "hidden" }, "Overview"), state, figures,
-    h("div", { class: "columns" }, due, late), table, failed);
+    h("div", { class: "columns" }, due, late), table, h("div", { class: "columns" }, last, failed));
+  const limited = h("p", { class: "panel", hidden: true });
+  const both = h("div", {}, limited, node);
   return {
     title: "Overview",
-    node,
-    tick: (now) => { if (now) for (const one of parts) one.tick?.(now); },
+    node: both,
+    tick(now) {
+      if (now === undefined) return;
+      // A token that may not read all topics.
+      node.hidden = !now;
+      limited.hidden = Boolean(now);
+      if (!now) return setText(limited, `The overview is for tokens that may read all topics. This one may read: ${readable()}.`);
+      for (const one of parts) one.tick?.(now);
+    },
     changed: () => { for (const one of parts) one.refresh?.(); },
     close: () => { for (const one of parts) one.close?.(); },
   };

@@ -4,7 +4,7 @@ import * as actions from "./actions.js";
 import { get, part } from "./api.js";
 import { coming } from "./coming.js";
 import { h, setText } from "./dom.js";
-import { away, count, seconds } from "./format.js";
+import { away, count, pausedFor, seconds } from "./format.js";
 import { jobs } from "./jobs.js";
 
 const TILES = [
@@ -17,21 +17,21 @@ const TILES = [
   ["Finished", (t) => count(t.since_start.finished), (t) => `${count(t.since_start.died ?? t.since_start.dead)} became dead`],
 ];
 
-/** The page of a topic. */
-export function topic(name) {
+/** The page of a topic, with its jobs of this state. */
+export function topic(name, state) {
   const paused = h("span", { class: "badge paused", hidden: true }, "paused");
   const note = h("p", { class: "problem", role: "alert" });
   const cells = TILES.map(([label]) => h("div", { class: "tile" }, h("dt", {}, label), h("dd", { class: "figure" }, "–"), h("dd", { class: "muted" })));
-  const pause = actions.button("Pause", "manage", () => (paused.hidden ? actions.pause(name) : actions.resume(name)));
-  const kick = actions.button("Kick all dead", "manage", () => actions.kickDead(name));
+  const pause = actions.button("Pause", "manage", () => (paused.hidden ? actions.pause(name) : actions.resume(name)), { topic: name });
+  const kick = actions.button("Kick all dead", "manage", () => actions.kickDead(name), { topic: name });
   const due = coming(name);
-  const list = jobs(name);
+  const list = jobs(name, state);
   const node = h("div", { class: "page" },
     h("div", { class: "row" },
       h("h1", {}, name, " ", paused),
       h("div", { class: "actions" },
-        actions.button("Put a job", "put", () => actions.put(name)), pause, kick,
-        actions.button("Purge", "manage", () => actions.purge(name), { class: "danger" }))),
+        actions.button("Put a job", "put", () => actions.put(name), { topic: name }), pause, kick,
+        actions.button("Purge", "manage", () => actions.purge(name), { topic: name, class: "danger" }))),
     note, h("dl", { class: "tiles", "aria-label": "Figures" }, cells), due.node, list.node);
 
   async function tick() {
@@ -44,6 +44,7 @@ export function topic(name) {
     }
     setText(note, "");
     paused.hidden = !now.paused;
+    setText(paused, pausedFor(now));
     setText(pause, now.paused ? "Resume" : "Pause");
     kick.disabled = now.dead === 0;
     list.count(now);

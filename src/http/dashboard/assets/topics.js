@@ -2,10 +2,13 @@
 
 import { get, query } from "./api.js";
 import { h } from "./dom.js";
-import { count, topicLink } from "./format.js";
+import { count, pausedFor, topicLink } from "./format.js";
 
 const LIMIT = 100;
 const COLUMNS = ["Topic", "Due", "Delayed", "Reserved", "Dead"];
+
+/** How many jobs a topic has in a state, as a link to them. */
+export const jobsOf = (row, state) => (row[state] ? h("a", { href: topicLink(row.topic, state) }, count(row[state])) : "0");
 
 /** The page. */
 export function topics() {
@@ -39,17 +42,17 @@ export function topics() {
       return;
     }
     if (mine !== turn) return;
-    body.replaceChildren(...page.topics.map(row));
+    body.replaceChildren(...page.topics.map(line));
     note.textContent = page.topics.length ? `Page ${cursors.length}, ${count(page.topics.length)} topics` : "No topic has jobs, is paused or has defaults.";
     on.cursor = page.cursor;
     on.disabled = page.cursor === null;
     back.disabled = cursors.length === 1;
   }
 
-  const row = ({ topic, ready, delayed, reserved, dead, paused }) =>
+  const line = (row) =>
     h("tr", {},
-      h("th", { scope: "row" }, h("a", { href: topicLink(topic) }, topic), paused ? [" ", h("span", { class: "badge paused" }, "paused")] : null),
-      [ready, delayed, reserved, dead].map((n) => h("td", { class: "number" }, count(n))));
+      h("th", { scope: "row" }, h("a", { href: topicLink(row.topic) }, row.topic), row.paused ? [" ", h("span", { class: "badge paused" }, pausedFor(row))] : null),
+      ["ready", "delayed", "reserved", "dead"].map((state) => h("td", { class: "number" }, jobsOf(row, state))));
 
   show();
   return { title: "Topics", node, changed: show };

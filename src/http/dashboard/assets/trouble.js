@@ -3,35 +3,48 @@
 
 import { spark } from "./chart.js";
 import { choice, h, keyed, setText } from "./dom.js";
-import { away, count, seconds, topicLink } from "./format.js";
+import { away, count, pausedFor, rate, seconds, topicLink } from "./format.js";
 
-/** Polls of a sparkline: two minutes. */
+/** Polls of a sparkline: two minutes. Rates are taken over the last few of them. */
 const POLLS = 60;
+const POLLS_OF_RATE = 6;
 
-/** Due jobs of each topic at the last polls; it outlives the page that shows it. */
+/** What each topic had at the last polls; it outlives the page that shows it. */
 const history = new Map();
 
+/** The lists of an overview. */
+const LISTS = ["oldest_ready", "most_dead", "most_delayed"];
+
 /** Notes a poll. Topics that are in no list any more are forgotten. */
-export function remember({ oldest_ready: oldest, most_dead: dead }) {
-  const seen = new Map([...oldest, ...dead].map((topic) => [topic.topic, topic.ready]));
-  for (const [topic, ready] of seen) {
-    const polls = history.get(topic) ?? [];
-    polls.push(ready);
+export function remember(overview) {
+  const seen = new Map(LISTS.flatMap((list) => overview[list]).map((topic) => [topic.topic, topic]));
+  for (const [name, { ready, since_start: counted }] of seen) {
+    const polls = history.get(name) ?? [];
+    polls.push({ at: Date.now(), ready, counted });
     if (polls.length > POLLS) polls.shift();
-    history.set(topic, polls);
+    history.set(name, polls);
   }
-  for (const topic of history.keys()) if (!seen.has(topic)) history.delete(topic);
+  for (const name of history.keys()) if (!seen.has(name)) history.delete(name);
 }
 
-const COLUMNS = ["Topic", "Oldest due", "Due", "Last 2 min", "Delayed", "Reserved", "Dead", "Next due"];
+/** Events of a topic a second, through the server that was asked. */
+function perSecond(polls, name) {
+  const few = polls.slice(-POLLS_OF_RATE);
+  if (few.length < 2) return null;
+  const [first, last] = [few[0], few.at(-1)];
+  return Math.max(0, ((last.counted[name] - first.counted[name]) * 1000) / (last.at - first.at));
+}
+
+const COLUMNS = ["Topic", "Oldest due", "Due", "Last 2 min", "Put/s", "Popped/s", "Delayed", "Reserved", "Dead", "Next due"];
 
 /** The panel. */
 export function trouble() {
-  let by = "oldest_ready";
+  let by = LISTS[0];
   let last = null;
   const body = h("tbody");
   const empty = h("p", { class: "muted", hidden: true }, "No topic to show.");
-  const order = choice("Order", [["oldest_ready", "Oldest due"], ["most_dead", "Most dead"]], by, (value) => {
+  const labels = ["Oldest due", "Most dead", "Most delayed"];
+  const order = choice("Order", LISTS.map((list, n) => [list, labels[n]]), by, (value) => {
     by = value;
     if (last) show(last);
   });
@@ -45,24 +58,25 @@ export function trouble() {
     const line = spark();
     const cells = COLUMNS.slice(1).map((_, n) => h("td", { class: n === 2 ? "" : "number" }));
     cells[2].append(line.node);
-    const paused = h("span", { class: "badge paused", hidden: true }, "paused");
+    for (const [n, state] of [[1, "ready"], [5, "delayed"], [6, "reserved"], [7, "dead"]]) cells[n].append(h("a", { href: topicLink(topic, state) }));
+    const paused = h("span", { class: "badge paused", hidden: true });
     const row = h("tr", {}, h("th", { scope: "row" }, h("a", { href: topicLink(topic) }, topic), " ", paused), cells);
     return Object.assign(row, { line, paused });
   }
 
   function update(row, topic) {
-    const [, oldest, due, , delayed, reserved, dead, next] = row.children;
+    const polls = history.get(topic.topic) ?? [];
+    const [, oldest, due, , put, popped, delayed, reserved, dead, next] = row.children;
     row.paused.hidden = !topic.paused;
+    setText(row.paused, pausedFor(topic));
     setText(oldest, seconds(topic.oldest_ready_age));
     oldest.classList.toggle("late", !topic.paused && topic.oldest_ready_age > 10);
-    setText(due, count(topic.ready));
-    setText(delayed, count(topic.delayed));
-    setText(reserved, count(topic.reserved));
-    setText(dead, count(topic.dead));
-    dead.classList.toggle("late", topic.dead > 0);
+    for (const [cell, n] of [[due, topic.ready], [delayed, topic.delayed], [reserved, topic.reserved], [dead, topic.dead]]) setText(cell.firstChild, count(n));
+    setText(put, rate(perSecond(polls, "put")));
+    setText(popped, rate(perSecond(polls, "popped")));
+    dead.firstChild.classList.toggle("late", topic.dead > 0);
     setText(next, topic.next_due_at ? away(topic.next_due_at, new Date(last.as_of)) : "–");
-    const polls = history.get(topic.topic) ?? [];
-    row.line.set(polls, `Due jobs: from ${count(polls[0] ?? 0)} to ${count(topic.ready)}`);
+    row.line.set(polls.map((poll) => poll.ready), `Due jobs: from ${count(polls[0]?.ready ?? 0)} to ${count(topic.ready)}`);
   }
 
   function show(overview) {

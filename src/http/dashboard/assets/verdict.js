@@ -19,18 +19,20 @@ export function judge(overview, popped) {
 
 const jobsAreDue = (n) => `${count(n)} ${n === 1 ? "job is" : "jobs are"} due`;
 
-function movement({ jobs, due_not_delivered: due, oldest_ready_age: oldest, servers }, popped) {
+function movement({ jobs, due_not_delivered: due, oldest_ready_age: oldest, oldest_ready: topics, servers }, popped) {
   const here = servers > 1 ? " through this server" : "";
+  const worst = topics.find((topic) => !topic.paused)?.topic;
+  const where = worst ? ` (in ${worst})` : "";
   if (due === 0) {
     const paused = jobs.ready ? ` ${count(jobs.ready)} wait in paused topics.` : "";
     return { level: "ok", text: `All quiet: no due job waits for a consumer.${paused}` };
   }
   if (oldest > STUCK && popped === 0) {
-    return { level: "bad", text: `Not moving: ${jobsAreDue(due)}, the oldest for ${seconds(oldest)}, and none is popped${here}.` };
+    return { level: "bad", text: `Not moving: ${jobsAreDue(due)}, the oldest for ${seconds(oldest)}${where}, and none is popped${here}.` };
   }
   const speed = popped === null ? "" : `, ${rate(popped)} a second are popped${here}`;
-  if (oldest > LATE) return { level: "warn", text: `Behind: ${jobsAreDue(due)}, the oldest for ${seconds(oldest)}${speed}.` };
-  return { level: "ok", text: `Moving: ${jobsAreDue(due)}, the oldest for ${seconds(oldest)}${speed}.` };
+  if (oldest > LATE) return { level: "warn", text: `Behind: ${jobsAreDue(due)}, the oldest for ${seconds(oldest)}${where}${speed}.` };
+  return { level: "ok", text: `Moving: ${jobsAreDue(due)}, the oldest for ${seconds(oldest)}${where}${speed}.` };
 }
 
 const WORDS = { ok: "OK", warn: "Look", bad: "Act" };
