@@ -8,7 +8,7 @@ COPY Cargo.toml Cargo.lock ./
 COPY benches benches
 COPY config config
 COPY src src
-RUN cargo build --profile dist --locked && mkdir /empty
+RUN cargo build --profile dist --features otlp --locked && mkdir /empty
 
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /src/target/dist/delay-queue /usr/local/bin/delay-queue

@@ -21,6 +21,7 @@ pub mod server;
 pub mod store;
 
 mod metrics;
+mod traces;
 
 /// Inner parts that `benches` measures, or measures others with. No part of what this crate promises.
 #[doc(hidden)]

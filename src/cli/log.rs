@@ -17,7 +17,7 @@ use tracing::{
     field::{Field, Visit},
 };
 use tracing_subscriber::{
-    Layer,
+    Layer, Registry,
     filter::Targets,
     layer::{Context, SubscriberExt},
     registry,
@@ -35,17 +35,28 @@ const OF_REQUESTS: [&str; 3] = ["request_id", "path", "ms"];
 
 /// Starts the log of a command: every line is shown.
 pub fn start(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
-    start_with(settings, None)
+    start_with(settings, None, None)
 }
 
-/// Starts the log of a server: what is repeated is counted, and said by [`Repeated::tell`].
-pub fn start_summing(settings: &LogSettings) -> Result<Repeated, Box<dyn Error>> {
+/// Another taker of what is logged.
+pub type Other = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Starts the log of a server: what is repeated is counted, and said by [`Repeated::tell`]. `other` has a
+/// filter of its own.
+pub fn start_summing(
+    settings: &LogSettings,
+    other: Option<Other>,
+) -> Result<Repeated, Box<dyn Error>> {
     let repeated = Repeated::default();
-    start_with(settings, Some(repeated.clone()))?;
+    start_with(settings, Some(repeated.clone()), other)?;
     Ok(repeated)
 }
 
-fn start_with(settings: &LogSettings, sums: Option<Repeated>) -> Result<(), Box<dyn Error>> {
+fn start_with(
+    settings: &LogSettings,
+    sums: Option<Repeated>,
+    other: Option<Other>,
+) -> Result<(), Box<dyn Error>> {
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
@@ -54,7 +65,14 @@ fn start_with(settings: &LogSettings, sums: Option<Repeated>) -> Result<(), Box<
         LogFormat::Json => lines.json().boxed(),
     };
     let filter = settings.filter.parse::<Targets>()?;
-    registry().with(lines).with(filter).with(sums).init();
+    match other {
+        // One filter for all is cheaper.
+        None => registry().with(lines).with(filter).with(sums).init(),
+        Some(other) => {
+            let lines = lines.with_filter(filter).boxed();
+            registry().with(vec![other, lines]).with(sums).init();
+        }
+    }
     Ok(())
 }
 

@@ -10,9 +10,15 @@ use crate::{
 use tokio::signal::unix::{SignalKind, signal};
 
 pub fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
-    let repeated = log::start_summing(&settings.log)?;
-    server::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    #[cfg(feature = "otlp")]
+    let export = crate::traces::Export::new(&settings.traces, runtime.handle().clone())?;
+    #[cfg(feature = "otlp")]
+    let other = export.as_ref().map(crate::traces::Export::layer);
+    #[cfg(not(feature = "otlp"))]
+    let other = None;
+    let repeated = log::start_summing(&settings.log, other)?;
+    server::raise_limit();
     let done = runtime.block_on(async {
         tokio::select! {
             done = serve(settings) => done,

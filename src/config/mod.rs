@@ -8,6 +8,7 @@ mod renamed;
 mod sources;
 mod store;
 mod tls;
+mod traces;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ pub use self::{
     listen::{Listen, SocketMode},
     store::StoreSettings,
     tls::{TlsFiles, TlsSettings},
+    traces::TracesSettings,
 };
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,7 @@ pub struct Settings {
     pub job_defaults: JobDefaults,
     pub limits: Limits,
     pub log: LogSettings,
+    pub traces: TracesSettings,
 }
 
 /// `[server]`
@@ -219,6 +222,7 @@ impl Settings {
         ]
         .into_iter()
         .chain(self.limits.check())
+        .chain(self.traces.check())
         .collect()
     }
 

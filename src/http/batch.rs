@@ -22,6 +22,7 @@ use crate::{
     job::{JobId, Topic, Topics},
     queue::{Put, QueueError},
     store::{Applied, MAX_BATCH, StoreError},
+    traces,
 };
 
 /// The answer.
@@ -75,6 +76,7 @@ pub async fn put(
         |(_, topic), problem| problem.seen_by(&identity, topic),
         |(_, topic), (id, placed)| {
             let status = placed_status(placed.how);
+            tracing::debug!(target: traces::TARGET, %id, %topic, "put");
             TransitionResponse::placed(id, topic, placed).with_status(status)
         },
     )

@@ -10,7 +10,7 @@
 
 use axum::{
     body::Body,
-    extract::{Request, State},
+    extract::Request,
     http::{
         HeaderName, HeaderValue, StatusCode,
         header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
@@ -19,27 +19,30 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{code::Code, json, log::Asked, problem::Problem, requests::Requests};
+use tracing::Instrument;
+
+use super::{code::Code, input::traceparent, json, log::Asked, problem::Problem};
+use crate::traces;
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-pub async fn finalize(State(requests): State<Requests>, request: Request, next: Next) -> Response {
-    let begun = requests.begin(&request);
+pub async fn finalize(request: Request, next: Next) -> Response {
     let (id, asked) = (request_id(&request), Asked::new(&request));
+    let span = traces::request(&request, &id, traceparent(request.headers()));
     let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
     let mut response = if encoded {
         let detail = "Content-Encoding is not supported: send the body as it is";
         Problem::new(Code::UnsupportedEncoding, detail).into_response()
     } else {
-        next.run(request).await
+        next.run(request).instrument(span.clone()).await
     };
+    traces::answered(&span, response.status());
     let problem = response.extensions_mut().remove::<Problem>();
     asked.answered(&response, problem.as_ref(), &id);
     if let Some(problem) = problem {
         write(&mut response, problem, &id);
     }
     response.headers_mut().insert(REQUEST_ID, id);
-    begun.answered(response.status());
     response
 }
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use axum::{
     extract::{FromRequestParts, Path},
-    http::request::Parts,
+    http::{HeaderMap, request::Parts},
 };
 
 use super::{App, problem::Problem, query::Query};
@@ -52,11 +52,15 @@ impl<S: Sync> FromRequestParts<S> for Traced {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let mut values = parts.headers.get_all("traceparent").iter();
-        let (first, second) = (values.next(), values.next());
-        let text = first.filter(|_| second.is_none()).and_then(|value| value.to_str().ok());
-        Ok(Self(text.and_then(|text| text.parse().ok())))
+        Ok(Self(traceparent(&parts.headers)))
     }
+}
+
+pub fn traceparent(headers: &HeaderMap) -> Option<TraceParent> {
+    let mut values = headers.get_all("traceparent").iter();
+    let (first, second) = (values.next(), values.next());
+    let text = first.filter(|_| second.is_none()).and_then(|value| value.to_str().ok());
+    text.and_then(|text| text.parse().ok())
 }
 
 /// The name of an access token in a path.

@@ -23,6 +23,7 @@ use crate::{
     job::{self, Refusal, Topics},
     queue::QueueError,
     store::{PutOutcome, Target},
+    traces,
 };
 
 type Answer = Result<Json<TransitionResponse>, Problem>;
@@ -43,6 +44,7 @@ pub async fn put(
     let _admitted = app.capacity.put(&topic, put.body.len(), &app.queue).await?;
     let placed = one(app.queue.put(vec![put]).await);
     let (id, placed) = placed.map_err(|problem| problem.seen_by(&identity, &topic))?;
+    tracing::debug!(target: traces::TARGET, %id, %topic, "put");
     // Beside the route that was called: at the root, or under /v1.
     let location = [(LOCATION, format!("{}/{id}", uri.path()))];
     let status = placed_status(placed.how);

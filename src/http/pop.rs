@@ -30,7 +30,7 @@ use super::{
     quotas::Caller,
     wire::{PopOptions, PoppedJobs},
 };
-use crate::{access::Scope, queue::PendingDelivery};
+use crate::{access::Scope, queue::PendingDelivery, traces};
 
 pub async fn pop(
     State(app): State<App>,
@@ -61,6 +61,10 @@ pub async fn pop(
     }
     let delivery = app.queue.pop(pop).await?;
     drop(waiting);
+    for job in delivery.jobs() {
+        tracing::debug!(target: traces::TARGET, id = %job.id, topic = %job.topic, "popped");
+        job.traceparent.into_iter().for_each(traces::follows);
+    }
     let jobs = delivery.jobs().iter().map(Into::into).collect();
     let json = app.memory.json(&PoppedJobs { jobs })?;
     let body = DeliveryBody { json: Some(json), delivery: Some(delivery), peer };

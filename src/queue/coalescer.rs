@@ -17,8 +17,12 @@ use futures::{
 };
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument, Span};
 
-use crate::store::{MAX_BATCH, StoreError, StoreResults};
+use crate::{
+    store::{MAX_BATCH, StoreError, StoreResults},
+    traces,
+};
 
 /// With so many jobs waiting, a second call is worth its own cost.
 const WORTH_A_CALL: usize = 16;
@@ -71,12 +75,14 @@ impl<I, O> State<I, O> {
 struct Group<I, O> {
     jobs: Vec<I>,
     reply: oneshot::Sender<StoreResults<O>>,
+    span: Span,
 }
 
 /// What goes in one call: the jobs of all groups, and for each group how many are its own.
 struct Batch<I, O> {
     jobs: Vec<I>,
     groups: Groups<O>,
+    span: Span,
 }
 
 type Groups<O> = Vec<(usize, oneshot::Sender<StoreResults<O>>)>;
@@ -146,11 +152,11 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
     /// No more jobs than the limit: they are not divided.
     fn submit_one(&self, jobs: Vec<I>) -> impl Future<Output = StoreResults<O>> + use<I, O> {
         let (reply, replied) = oneshot::channel();
-        let count = jobs.len();
+        let (count, span) = (jobs.len(), traces::current());
         let start = {
             let mut state = self.inner.lock();
             state.jobs += count;
-            state.waiting.push_back(Group { jobs, reply });
+            state.waiting.push_back(Group { jobs, reply, span });
             let start = state.wants_call(self.inner.limit);
             state.calling += usize::from(start);
             start
@@ -169,9 +175,9 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
 impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
     async fn run(self: Arc<Self>) {
         let mut answered = None;
-        while let Some(Batch { jobs, groups }) = self.next_batch() {
+        while let Some(Batch { jobs, groups, span }) = self.next_batch() {
             let count = jobs.len();
-            let call = AssertUnwindSafe((self.call)(jobs)).catch_unwind();
+            let call = AssertUnwindSafe((self.call)(jobs)).catch_unwind().instrument(span);
             // The next call is on its way before the answers of the last one are given out.
             let (called, ()) = join(call, async { deliver(answered.take()) }).await;
             let panicked = || (0..count).map(|_| Err(StoreError::unknown("a call panicked")));
@@ -190,7 +196,7 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
         }
         state.calling += 1;
         let mut jobs = Vec::new();
-        let mut groups = Vec::new();
+        let (mut groups, mut spans) = (Vec::new(), Vec::new());
         let mut weight = 0;
         while let Some(group) = state.waiting.front() {
             weight += group.jobs.iter().map(self.weight).sum::<usize>();
@@ -200,9 +206,11 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
             let group = state.waiting.pop_front()?;
             groups.push((group.jobs.len(), group.reply));
             jobs.extend(group.jobs);
+            spans.extend(Some(group.span).filter(|span| !span.is_disabled()));
         }
         state.jobs -= jobs.len();
-        Some(Batch { jobs, groups })
+        let span = traces::batch(jobs.len(), spans.into_iter());
+        Some(Batch { jobs, groups, span })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State<I, O>> {

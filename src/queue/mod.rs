@@ -131,8 +131,7 @@ impl Queue {
             stats: Arc::default(),
             lateness: Arc::default(),
         };
-        let surveys = Arc::default();
-        metrics::register(registry, &context, &surveys, &topics);
+        metrics::register(registry, &store, &context.timer);
         let stopping = CancellationToken::new();
         let returner = Arc::new(Returner {
             unpop: context.unpop(),
@@ -156,7 +155,7 @@ impl Queue {
             stats,
             lateness,
             last_errors: LastErrors::default(),
-            surveys,
+            surveys: Arc::default(),
             no_waiting: CancellationToken::new(),
             stopping,
             timers: TaskTracker::new(),

@@ -71,7 +71,8 @@ impl Ballast {
     }
 
     fn is_there_room(&self) -> io::Result<bool> {
-        Ok(directory::room(&self.dir)?.free >= BYTES + MARGIN)
+        let disk = rustix::fs::statvfs(&self.dir)?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize) >= BYTES + MARGIN)
     }
 
     /// Is there room for puts?

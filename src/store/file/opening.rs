@@ -49,7 +49,6 @@ impl FileStore {
         let watch = Arc::clone(&writer.watch);
         let writer = Writer::start(writer).map_err(|cause| engine(&cause))?;
         Ok(Self {
-            dir: dir.to_owned(),
             writer,
             buckets,
             watch,

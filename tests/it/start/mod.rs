@@ -23,6 +23,8 @@ mod signals;
 mod store_urls;
 mod tls;
 mod tokens;
+#[cfg(feature = "otlp")]
+mod traces;
 mod unix_socket;
 mod waiting_for_redis;
 

@@ -7,7 +7,6 @@ use crate::{
         Claim, ClaimPage, Counts, JobRange, MAX_BATCH, Now, Place, Steps, TopicPage, TopicPeek,
         Usage,
         file::index::{Entry, Slot},
-        topics::overdue,
     },
 };
 
@@ -22,11 +21,9 @@ impl Machine {
 
     pub fn topic(&self, now: Now, topic: &Topic) -> TopicPeek {
         let first = |state| self.index.first(topic, state).map(|slot| self.index.entry(slot).at);
-        let next_due_at = first(State::Delayed);
         TopicPeek {
             counts: self.counts(topic),
-            next_due_at,
-            overdue: overdue(next_due_at, now.floor),
+            next_due_at: first(State::Delayed),
             oldest_ready_age: first(State::Ready).map(|at| now.floor.since(at)),
         }
     }

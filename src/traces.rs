@@ -1,0 +1,88 @@
+//! Spans of requests, and of the calls to the store that they share.
+//!
+//! They stand around the lines of a log at debug and, in a build with the feature `otlp`, go to a
+//! collector of OpenTelemetry. Where neither asks for them, they are disabled where they would begin.
+
+#[cfg(feature = "otlp")]
+mod export;
+
+use axum::{
+    extract::{MatchedPath, Request},
+    http::{HeaderValue, StatusCode},
+};
+use tracing::{Span, field::Empty};
+
+#[cfg(feature = "otlp")]
+pub use export::Export;
+
+use crate::job::TraceParent;
+
+/// What the log and collectors call these spans, and the lines about requests.
+pub const TARGET: &str = "delay_queue::access";
+
+/// Around the work for a request; in the trace of its caller, if it has told of one.
+pub fn request(request: &Request, id: &HeaderValue, caller: Option<TraceParent>) -> Span {
+    let method = request.method();
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let span = tracing::debug_span!(
+        target: TARGET,
+        parent: None,
+        "request",
+        otel.name = format!("{method} {}", route.unwrap_or_default()).trim_end(),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = %method,
+        http.route = route,
+        url.path = request.uri().path(),
+        http.response.status_code = Empty,
+        request_id = id.to_str().unwrap_or_default(),
+    );
+    if let Some(caller) = caller {
+        continues(&span, caller);
+    }
+    span
+}
+
+/// What has become of the request of this span.
+pub fn answered(span: &Span, status: StatusCode) {
+    span.record("http.response.status_code", status.as_u16());
+    if status.is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
+}
+
+/// Around a call that does the work of these spans: within the first, and linked to the others.
+pub fn batch(jobs: usize, of: impl Iterator<Item = Span>) -> Span {
+    let mut of = of.filter(|span| !span.is_disabled());
+    let Some(first) = of.next() else { return Span::none() };
+    let span = tracing::debug_span!(target: TARGET, parent: &first, "batch", jobs);
+    of.for_each(|other| {
+        span.follows_from(&other);
+    });
+    span
+}
+
+/// The span that the caller is in; none where spans are disabled.
+pub fn current() -> Span {
+    match tracing::enabled!(target: TARGET, tracing::Level::DEBUG) {
+        true => Span::current(),
+        false => Span::none(),
+    }
+}
+
+/// A consumer gets a job that was put there.
+pub fn follows(put: TraceParent) {
+    let span = current();
+    if !span.is_disabled() {
+        links(&span, put);
+    }
+}
+
+#[cfg(feature = "otlp")]
+use export::{continues, links};
+
+#[cfg(not(feature = "otlp"))]
+fn continues(_: &Span, _: TraceParent) {}
+
+#[cfg(not(feature = "otlp"))]
+fn links(_: &Span, _: TraceParent) {}

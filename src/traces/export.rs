@@ -1,0 +1,117 @@
+//! Spans on their way to a collector: OTLP over HTTP, in batches, by a thread of the SDK.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use opentelemetry::{
+    Context, KeyValue,
+    trace::{
+        SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, TracerProvider,
+    },
+};
+use opentelemetry_http::{HttpClient, HttpError, Request, Response, hyper::HyperClient};
+use opentelemetry_otlp::{
+    ExporterBuildError, Protocol, SpanExporter, WithExportConfig, WithHttpConfig,
+};
+use opentelemetry_sdk::{
+    Resource,
+    trace::{Sampler, SdkTracerProvider},
+};
+use tokio::runtime::Handle;
+use tracing::{Span, level_filters::LevelFilter};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::{Layer, Registry, filter::Targets};
+
+use super::TARGET;
+use crate::{config::TracesSettings, job::TraceParent};
+
+/// A collector that does not answer within this has not got the batch: it is lost.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// What is left at the end of the server has so long.
+const END: Duration = Duration::from_secs(5);
+
+/// The way to a collector.
+pub struct Export {
+    provider: SdkTracerProvider,
+}
+
+impl Export {
+    /// As the settings have it; none if they name no collector. Requests to it run on `runtime`.
+    ///
+    /// # Errors
+    /// The endpoint is no URL.
+    pub fn new(
+        settings: &TracesSettings,
+        runtime: Handle,
+    ) -> Result<Option<Self>, ExporterBuildError> {
+        let Some(endpoint) = &settings.otlp_endpoint else { return Ok(None) };
+        let client = Arc::new(HyperClient::with_default_connector(TIMEOUT, None));
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(OnRuntime { runtime, client })
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(endpoint)
+            .with_timeout(TIMEOUT)
+            .build()?;
+        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        let resource = Resource::builder().with_service_name("delay-queue");
+        let root = Sampler::TraceIdRatioBased(settings.sampled);
+        let provider = SdkTracerProvider::builder()
+            .with_batch_exporter(exporter)
+            .with_sampler(Sampler::ParentBased(Box::new(root)))
+            .with_resource(resource.with_attribute(version).build());
+        Ok(Some(Self { provider: provider.build() }))
+    }
+
+    /// What takes the spans. It takes none of the SDK's own, or of its HTTP client.
+    pub fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
+        let tracer = self.provider.tracer("delay-queue");
+        let layer = tracing_opentelemetry::layer().with_tracer(tracer);
+        let layer = layer.with_location(false).with_threads(false).with_target(false);
+        let own = Targets::new().with_target(TARGET, LevelFilter::DEBUG);
+        layer.with_tracked_inactivity(false).with_filter(own).boxed()
+    }
+}
+
+impl Drop for Export {
+    /// Sends what is left.
+    fn drop(&mut self) {
+        if let Err(error) = self.provider.shutdown_with_timeout(END) {
+            tracing::warn!(%error, "failed to export the last spans");
+        }
+    }
+}
+
+/// The thread of the SDK has no runtime, and the client needs one.
+#[derive(Debug)]
+struct OnRuntime {
+    runtime: Handle,
+    client: Arc<HyperClient>,
+}
+
+#[async_trait]
+impl HttpClient for OnRuntime {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = Arc::clone(&self.client);
+        self.runtime.spawn(async move { client.send_bytes(request).await }).await?
+    }
+}
+
+/// The span is part of its caller's trace.
+pub fn continues(span: &Span, caller: TraceParent) {
+    let parent = Context::new().with_remote_span_context(remote(caller));
+    // Fails where no collector is asked for, and then nothing is to be done.
+    let _ = span.set_parent(parent);
+}
+
+/// The span goes on with what began there.
+pub fn links(span: &Span, put: TraceParent) {
+    span.add_link(remote(put));
+}
+
+fn remote(parent: TraceParent) -> SpanContext {
+    let (trace, span) = (parent.trace().to_be_bytes(), parent.span().to_be_bytes());
+    let (trace, span) = (TraceId::from_bytes(trace), SpanId::from_bytes(span));
+    SpanContext::new(trace, span, TraceFlags::new(parent.flags()), true, TraceState::NONE)
+}

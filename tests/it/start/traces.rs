@@ -1,0 +1,138 @@
+//! Traces: the real server exports what its requests took to a collector, which is a part of the test.
+
+use std::sync::{Arc, Mutex};
+
+use axum::{Router, body::Bytes, routing::post};
+use opentelemetry_proto::tonic::{
+    collector::trace::v1::ExportTraceServiceRequest,
+    trace::v1::{Span, span::SpanKind},
+};
+use prost::Message;
+use serde_json::{Value, json};
+
+use crate::start::outputs::{Logged, Place};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "00f067aa0ba902b7";
+
+/// A collector on a free port, and the requests it gets.
+async fn collector() -> (String, Arc<Mutex<Vec<ExportTraceServiceRequest>>>) {
+    let got = Arc::new(Mutex::new(Vec::new()));
+    let to = Arc::clone(&got);
+    let take = async move |body: Bytes| {
+        to.lock().expect("unpoisoned").push(ExportTraceServiceRequest::decode(body).expect("OTLP"));
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}/v1/traces", listener.local_addr().expect("an address"));
+    let routes = Router::new().route("/v1/traces", post(take));
+    tokio::spawn(delay_queue::measured::serve(listener, routes));
+    (url, got)
+}
+
+async fn call(server: &Logged, path: &str, traceparent: Option<&str>, body: Value) -> Value {
+    let request = reqwest::Client::new().post(format!("{}{path}", server.base));
+    let request = traceparent
+        .into_iter()
+        .fold(request, |request, parent| request.header("traceparent", parent));
+    let answer = request.body(body.to_string()).send().await.expect("an answer");
+    assert!(answer.status().is_success(), "{path}: {}", answer.status());
+    serde_json::from_str(&answer.text().await.expect("text")).unwrap_or_default()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The one span of this name.
+#[track_caller]
+fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+    let found: Vec<&Span> = spans.iter().filter(|span| span.name == name).collect();
+    let [span] = found[..] else { panic!("{} spans {name:?} of {spans:#?}", found.len()) };
+    span
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_is_in_the_trace_of_its_caller_and_a_pop_is_linked_to_it() {
+    let (url, got) = collector().await;
+    let place = Place::new();
+    let server = Logged::start(&place, &format!("[traces]\notlp_endpoint = {url:?}"));
+    let caller = format!("00-{TRACE}-{PARENT}-01");
+    call(&server, "/jobs", Some(&caller), json!({"topic": "t", "id": "a"})).await;
+    let popped = call(&server, "/topics/t/pop", None, json!({})).await;
+    assert_eq!(popped["jobs"][0]["traceparent"], caller);
+    call(&server, "/jobs/a/finish", None, json!({})).await;
+    server.signal("-TERM");
+    let (status, log) = server.ended();
+    assert_eq!(status, Some(0), "{log}");
+
+    let exports = std::mem::take(&mut *got.lock().expect("unpoisoned"));
+    let resources = exports.into_iter().flat_map(|export| export.resource_spans);
+    let mut spans = Vec::new();
+    for resource in resources {
+        let attributes = format!("{:?}", resource.resource);
+        assert!(attributes.contains("delay-queue"), "a service name: {attributes}");
+        spans.extend(resource.scope_spans.into_iter().flat_map(|scope| scope.spans));
+    }
+    let put = named(&spans, "POST /jobs");
+    assert_eq!((hex(&put.trace_id), hex(&put.parent_span_id)), (TRACE.into(), PARENT.into()));
+    assert_eq!(put.kind, SpanKind::Server as i32);
+    let attributes = format!("{:?}", put.attributes);
+    for word in ["http.response.status_code", "201", "http.route", "request_id"] {
+        assert!(attributes.contains(word), "{word}: {attributes}");
+    }
+    let within = |parent: &Span| spans.iter().any(|span| span.parent_span_id == parent.span_id);
+    assert!(within(put), "its call to the store: {spans:#?}");
+
+    let pop = named(&spans, "POST /topics/{topic}/pop");
+    let linked: Vec<_> =
+        pop.links.iter().map(|link| (hex(&link.trace_id), hex(&link.span_id))).collect();
+    assert_eq!(linked, [(TRACE.to_owned(), PARENT.to_owned())]);
+    assert_ne!(hex(&pop.trace_id), TRACE, "a trace of its own");
+    assert!(within(named(&spans, "POST /jobs/{id}/finish")), "{spans:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_sampled_is_not_exported_unless_its_caller_traces_it() {
+    let (url, got) = collector().await;
+    let place = Place::new();
+    let settings = format!("[traces]\notlp_endpoint = {url:?}\nsampled = 0.0");
+    let server = Logged::start(&place, &settings);
+    let caller = format!("00-{TRACE}-{PARENT}-01");
+    let not_sampled = format!("00-{TRACE}-{PARENT}-00");
+    call(&server, "/jobs", None, json!({"topic": "t"})).await;
+    call(&server, "/topics/t/pause", Some(&not_sampled), json!({})).await;
+    call(&server, "/topics/t/resume", Some(&caller), json!({})).await;
+    server.signal("-TERM");
+    server.ended();
+    let exports = std::mem::take(&mut *got.lock().expect("unpoisoned"));
+    let spans = exports.into_iter().flat_map(|export| export.resource_spans);
+    let spans = spans.flat_map(|resource| resource.scope_spans).flat_map(|scope| scope.spans);
+    let names: Vec<String> = spans.map(|span| span.name).collect();
+    assert!(names.contains(&"POST /topics/{topic}/resume".to_owned()), "{names:?}");
+    assert!(!names.iter().any(|name| name.contains("jobs") || name.contains("pause")), "{names:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_is_away_is_warned_of_and_keeps_no_request_waiting() {
+    let place = Place::new();
+    let port = crate::support::free_port();
+    let settings = format!("[traces]\notlp_endpoint = \"http://127.0.0.1:{port}/v1/traces\"");
+    let server = Logged::start(&place, &settings);
+    call(&server, "/jobs", None, json!({"topic": "t"})).await;
+    assert_eq!(call(&server, "/topics/t/pop", None, json!({})).await["jobs"][0]["topic"], "t");
+    server.signal("-TERM");
+    let (status, log) = server.ended();
+    assert_eq!(status, Some(0), "{log}");
+    assert!(log.contains("BatchSpanProcessor") || log.contains("export"), "{log}");
+}
+
+#[test]
+fn an_endpoint_that_is_no_url_is_refused() {
+    let place = Place::new();
+    for endpoint in ["collector:4318", "https://127.0.0.1:4318", "http://me:secret@host", ""] {
+        let line = place
+            .refused(&format!("[traces]\notlp_endpoint = {endpoint:?}"), &["traces.otlp_endpoint"]);
+        assert!(!line.contains("secret"), "{line}");
+    }
+    place.refused("[traces]\nsampled = 1.5", &["traces.sampled", "from 0 to 1", "1.5"]);
+}
