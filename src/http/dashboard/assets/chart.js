@@ -40,7 +40,7 @@ export function chart({ title, series, axis = brief, days = () => false, past = 
   }
 
   function drawn({ label, color: name, kind }) {
-    const base = { label, stroke: color(name), width: 1.5, points: { show: false } };
+    const base = { label, stroke: color(name), width: 1.5, points: { show: (_, n) => kind !== "bars" && data[n].length < 3, size: 4 } };
     if (kind === "bars") return { ...base, width: 0, fill: color(name), paths: uPlot.paths.bars({ size: [0.8, 40], align: 1 }) };
     return kind === "area" ? { ...base, fill: `${color(name)}22` } : base;
   }

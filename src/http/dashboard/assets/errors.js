@@ -22,7 +22,7 @@ export function lastErrors() {
 
   function tick({ last_errors: all, as_of: now }) {
     setText(note, all.length ? "Given to this server with a release or bury." : "No consumer has given one to this server since it started.");
-    keyed(list, all.slice(0, 8), ({ topic, error }) => `${topic} ${error}`, create, (row, { at, topic, id, state, times }) => {
+    keyed(list, all.slice(0, 6), ({ topic, error }) => `${topic} ${error}`, create, (row, { at, topic, id, state, times }) => {
       const [when, , often, link] = row.children;
       setText(when, away(at, Math.max(new Date(now), new Date(at))));
       setText(often, `${times > 1 ? `${times} ×, ` : ""}${state}`);

@@ -52,6 +52,7 @@ function rows(job) {
     ["Attempts", `${job.attempt} of ${job.max_attempts || "no limit"}`],
     ["TTR", seconds(job.ttr)],
     ["Backoff", backoff(job.backoff)],
+    ...(job.traceparent ? [["Trace", job.traceparent]] : []),
   ].flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]);
 }
 

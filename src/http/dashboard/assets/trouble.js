@@ -71,7 +71,10 @@ export function trouble() {
     setText(row.paused, pausedFor(topic));
     setText(oldest, seconds(topic.oldest_ready_age));
     oldest.classList.toggle("late", !topic.paused && topic.oldest_ready_age > 10);
-    for (const [cell, n] of [[due, topic.ready], [delayed, topic.delayed], [reserved, topic.reserved], [dead, topic.dead]]) setText(cell.firstChild, count(n));
+    for (const [cell, n] of [[due, topic.ready], [delayed, topic.delayed], [reserved, topic.reserved], [dead, topic.dead]]) {
+      setText(cell.firstChild, count(n));
+      cell.firstChild.className = n ? "" : "muted";
+    }
     setText(put, rate(perSecond(polls, "put")));
     setText(popped, rate(perSecond(polls, "popped")));
     dead.firstChild.classList.toggle("late", topic.dead > 0);
