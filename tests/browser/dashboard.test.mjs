@@ -13,6 +13,13 @@ import { madeToken, start } from "./server.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
+async function checkWithAxe(page, what) {
+  // The policy of the page forbids scripts from elsewhere: this one comes by the debugger.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map((node) => [node.html, node.failureSummary])]), [], what);
+}
+
 for (const store of ["file", "redis"]) {
   describe(`on ${store}`, () => {
     let server, browser;
@@ -399,6 +406,7 @@ for (const store of ["file", "redis"]) {
           assert.equal(problem.headers.get("content-type"), "application/problem+json");
           assert.equal((await problem.json()).code, "route_not_found");
         }
+        await checkWithAxe(page, "the page for what is not there");
         await page.getByRole("link", { name: "To the dashboard" }).click();
         await page.locator(".verdict[data-level]").waitFor();
       }, { refused: [404] });
@@ -428,26 +436,20 @@ for (const store of ["file", "redis"]) {
     test("axe finds nothing, in both themes, and no page is wider than a phone", async () => {
       await dead("axed", ["axe1"]);
       await put({ topic: "axed", id: "axe2", delay: "1h", body: { a: 1 } });
-      const check = async (page, what) => {
-        const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
-        assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map((node) => [node.html, node.failureSummary])]), [], what);
-      };
       for (const colorScheme of ["light", "dark"]) {
         for (const viewport of [{ width: 1600, height: 1000 }, { width: 360, height: 740 }]) {
           await visit("", async (page) => {
-            // The policy of the page forbids scripts from elsewhere: this one comes by the debugger.
-            await page.evaluate(axe);
             for (const hash of ["#/", "#/topics", "#/topic/axed", "#/job/axe1", "#/job/axe2"]) {
               await page.goto(`${server.base}/${hash}`);
               await page.locator(".panel:visible").first().waitFor();
               await page.locator("#pulse").getByText("as of").waitFor();
-              await check(page, `${hash} ${colorScheme}`);
+              await checkWithAxe(page, `${hash} ${colorScheme}`);
               const width = await page.evaluate(() => document.documentElement.scrollWidth);
               assert.ok(width <= viewport.width, `${hash} is ${width} wide`);
             }
             await page.goto(`${server.base}/#/topic/axed`);
             await button(page, "Purge").click();
-            await check(page, `dialog ${colorScheme}`);
+            await checkWithAxe(page, `dialog ${colorScheme}`);
           }, { colorScheme, viewport });
         }
       }
@@ -515,6 +517,7 @@ for (const store of ["file", "redis"]) {
         await page.getByText("The server does not accept this token").waitFor();
         assert.equal(await page.locator(".problem:visible, .banner:visible").count(), 1);
       }
+      await checkWithAxe(page, "the page that asks for a token");
       await enter(page, reader);
       await page.locator(".verdict[data-level]").waitFor();
       await page.reload();
