@@ -3,19 +3,30 @@
 //!
 //! A part that counts something itself registers a counter or a histogram of `prometheus_client` and
 //! keeps a clone of it. The functions here register a value that is kept elsewhere and read on each
-//! scrape.
+//! scrape, and [`collect`] families whose series are known only then.
+
+pub mod process;
+pub mod text;
 
 use std::fmt;
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{counter::ConstCounter, gauge::ConstGauge},
+    encoding::{
+        DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, EncodeMetric,
+    },
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Registry,
 };
 
-/// What every family begins with.
+/// What every family begins with, except those that describe the process.
 const PREFIX: &str = "delay_queue";
+
+/// Bounds of the histograms of requests and calls, in seconds.
+pub const SECONDS: [f64; 18] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0, 30.0, 60.0,
+];
 
 /// A registry without families.
 pub fn registry() -> Registry {
@@ -29,11 +40,7 @@ pub fn counter(
     help: &'static str,
     read: impl Fn() -> u64 + Send + Sync + 'static,
 ) {
-    let encode = move |encoder: &mut DescriptorEncoder| {
-        let counter = ConstCounter::new(read());
-        counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)
-    };
-    registry.register_collector(Box::new(Reading { name, encode }));
+    collect(registry, name, move |encoder| one_counter(encoder, name, help, read()));
 }
 
 /// Registers a value that grows and shrinks.
@@ -43,14 +50,69 @@ pub fn gauge(
     help: &'static str,
     read: impl Fn() -> usize + Send + Sync + 'static,
 ) {
-    let encode = move |encoder: &mut DescriptorEncoder| {
-        let gauge = ConstGauge::new(i64::try_from(read()).unwrap_or(i64::MAX));
-        gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
-    };
+    collect(registry, name, move |encoder| one_gauge(encoder, name, help, read() as u64));
+}
+
+/// Registers families that `encode` writes on each scrape.
+pub fn collect(
+    registry: &mut Registry,
+    name: &'static str,
+    encode: impl Fn(&mut DescriptorEncoder) -> fmt::Result + Send + Sync + 'static,
+) {
     registry.register_collector(Box::new(Reading { name, encode }));
 }
 
-/// One family, read on each scrape.
+/// Writes a value that only grows.
+pub fn one_counter<V: EncodeCounterValue + fmt::Debug>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    value: V,
+) -> fmt::Result {
+    let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    ConstCounter::new(value).encode(family)
+}
+
+/// Writes a value that grows and shrinks.
+pub fn one_gauge<V: EncodeGaugeValue + fmt::Debug>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    value: V,
+) -> fmt::Result {
+    let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(value).encode(family)
+}
+
+/// Writes a family of values that only grow, one for each set of labels.
+pub fn counters<L: EncodeLabelSet, V: EncodeCounterValue + fmt::Debug>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    series: impl IntoIterator<Item = (L, V)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, value) in series {
+        ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+/// Writes a family of values that grow and shrink, one for each set of labels.
+pub fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue + fmt::Debug>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    series: impl IntoIterator<Item = (L, V)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in series {
+        ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+/// Families that are read on each scrape.
 struct Reading<F> {
     name: &'static str,
     encode: F,

@@ -10,7 +10,7 @@
 
 use axum::{
     body::Body,
-    extract::Request,
+    extract::{Request, State},
     http::{
         HeaderName, HeaderValue, StatusCode,
         header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
@@ -21,12 +21,15 @@ use axum::{
 
 use tracing::Instrument;
 
-use super::{code::Code, input::traceparent, json, log::Asked, problem::Problem};
+use super::{
+    code::Code, input::traceparent, json, log::Asked, problem::Problem, requests::Requests,
+};
 use crate::traces;
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-pub async fn finalize(request: Request, next: Next) -> Response {
+pub async fn finalize(State(requests): State<Requests>, request: Request, next: Next) -> Response {
+    let begun = requests.begin(&request);
     let (id, asked) = (request_id(&request), Asked::new(&request));
     let span = traces::request(&request, &id, traceparent(request.headers()));
     let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
@@ -43,6 +46,7 @@ pub async fn finalize(request: Request, next: Next) -> Response {
         write(&mut response, problem, &id);
     }
     response.headers_mut().insert(REQUEST_ID, id);
+    begun.answered(response.status());
     response
 }
 

@@ -35,7 +35,7 @@ pub struct Ready {
 #[derive(Serialize)]
 pub struct Status {
     /// `ok`, `degraded` or `unavailable`.
-    status: &'static str,
+    pub status: &'static str,
     reasons: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buckets_unavailable: Vec<usize>,

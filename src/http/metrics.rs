@@ -1,22 +1,75 @@
-//! `GET /metrics`: what a monitor should watch, in the text format of Prometheus.
+//! `GET /metrics`: what a monitor should watch, in one of the text formats of Prometheus.
 
-use axum::{extract::State, http::header::CONTENT_TYPE, response::IntoResponse};
-use prometheus_client::encoding::text::encode;
+use std::{fmt, time::Duration};
 
-use super::{App, identity::Identity, problem::Problem};
-use crate::access::Scope;
+use axum::{
+    extract::State,
+    http::{
+        HeaderMap,
+        header::{ACCEPT, CONTENT_TYPE},
+    },
+    response::IntoResponse,
+};
+use prometheus_client::{
+    encoding::text::{encode_eof, encode_registry},
+    metrics::info::Info,
+    registry::Registry,
+};
+use tokio::time::timeout;
 
-/// The format of `prometheus_client`.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use super::{App, health, identity::Identity, problem::Problem};
+use crate::{
+    access::Scope,
+    metrics::{
+        self, gauges, process,
+        text::{OPEN_METRICS, PROMETHEUS, accepts_open_metrics, prometheus},
+    },
+};
 
-/// Each part counts where things happen; here it is only written down.
+/// How long a store may take to say that it is fit.
+const CHECK_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// What this build is.
+pub fn register(registry: &mut Registry) {
+    let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("build", "The version of this server", build);
+}
+
+/// Each part counts where things happen; here it is only written down. It answers also when the store
+/// does not.
 pub async fn metrics(
     State(app): State<App>,
     identity: Identity,
+    headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     identity.may_everywhere(Scope::Read)?;
+    let ((), state) = tokio::join!(app.queue.refresh_survey(), store_state(&app));
     let mut text = String::new();
     // A String takes everything.
-    let _ = encode(&mut text, &app.metrics);
-    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text))
+    let _ = write(&mut text, &app, state);
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    Ok(match accepts_open_metrics(accept) {
+        true => ([(CONTENT_TYPE, OPEN_METRICS)], text),
+        false => ([(CONTENT_TYPE, PROMETHEUS)], prometheus(&text)),
+    })
+}
+
+fn write(text: &mut String, app: &App, state: &'static str) -> fmt::Result {
+    encode_registry(text, &app.metrics)?;
+    let mut now = metrics::registry();
+    metrics::collect(&mut now, "store_state", move |encoder| {
+        let states = ["ok", "degraded", "unavailable"];
+        let series = states.map(|each| ([("state", each)], u64::from(each == state)));
+        let help = "1 for the state that readyz tells, 0 for the others.";
+        gauges(encoder, "store_state", help, series)
+    });
+    encode_registry(text, &now)?;
+    encode_registry(text, &process::registry())?;
+    encode_eof(text)
+}
+
+/// What `readyz` says.
+async fn store_state(app: &App) -> &'static str {
+    let status = timeout(CHECK_TIMEOUT, health::status(app)).await;
+    status.map_or("unavailable", |status| status.status)
 }

@@ -31,6 +31,7 @@ mod pop;
 mod problem;
 mod query;
 mod quotas;
+mod requests;
 mod tokens;
 mod topics;
 mod wire;
@@ -48,7 +49,7 @@ use axum::{
 use prometheus_client::registry::Registry;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use self::problem::Problem;
+use self::{problem::Problem, requests::Requests};
 
 pub use self::{
     admit::Admission,
@@ -82,6 +83,8 @@ pub struct App {
     pub capacity: Capacity,
     /// The access tokens.
     pub tokens: Arc<Tokens>,
+    /// Which routes were asked for, and what they answered.
+    requests: Requests,
     /// What `/metrics` shows; parts register their families at the start.
     pub metrics: Arc<Registry>,
     /// The server is about to end: not ready any more.
@@ -98,11 +101,15 @@ impl App {
     ) -> Self {
         let memory = Memory::new(limits.memory_bytes);
         memory.register(&mut metrics);
+        let requests = Requests::default();
+        requests.register(&mut metrics);
+        self::metrics::register(&mut metrics);
         Self {
             queue,
             tokens,
             limits,
             memory,
+            requests,
             metrics: Arc::new(metrics),
             in_flight: InFlight::new(limits.requests_in_flight),
             quotas: Quotas::new(&limits),
@@ -126,6 +133,7 @@ pub enum Offer {
 /// The routes of a listener. `/healthz` is always among them.
 pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
     let in_flight = middleware::from_fn_with_state(app.in_flight.clone(), in_flight::limit);
+    let requests = app.requests.clone();
     let health = Router::new().route("/healthz", get(health::healthz));
     let routes = match offer {
         Offer::Everything => queue().route_layer(in_flight).merge(operations()).merge(health),
@@ -153,7 +161,7 @@ pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
         }
         Offer::Operations => routes,
     };
-    routes.layer(middleware::from_fn(finalize::finalize))
+    routes.layer(middleware::from_fn_with_state(requests, finalize::finalize))
 }
 
 fn queue() -> Router<App> {

@@ -1,4 +1,5 @@
-//! How late jobs are handed out: from the due time to the pop, by the minute, for the last hour.
+//! How late jobs are handed out: from the due time to the pop, by the minute for the last hour, and
+//! as a histogram since the start.
 
 use std::{
     collections::VecDeque,
@@ -6,6 +7,7 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
+use prometheus_client::metrics::histogram::Histogram as Buckets;
 use serde::Serialize;
 
 use crate::job::{Millis, UnixMillis};
@@ -16,9 +18,25 @@ const MINUTES: usize = 60;
 /// A day: what is later counts as that.
 const LATEST: u64 = 86_400_000;
 
-/// The pops of the last hour that went through this server.
-#[derive(Default)]
-pub struct Lateness(Mutex<VecDeque<(u64, Histogram<u32>)>>);
+/// Bounds of the histogram since the start, in seconds: a job that failed may have waited for a day.
+const SECONDS: [f64; 17] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 3600.0,
+    21600.0, 86400.0,
+];
+
+/// The pops that went through this server.
+pub struct Lateness {
+    /// Those of the last hour.
+    minutes: Mutex<VecDeque<(u64, Histogram<u32>)>>,
+    /// All of them.
+    seconds: Buckets,
+}
+
+impl Default for Lateness {
+    fn default() -> Self {
+        Self { minutes: Mutex::default(), seconds: Buckets::new(SECONDS) }
+    }
+}
 
 /// The pops of one minute. Times are counted to within a hundredth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -36,10 +54,17 @@ pub struct LateMinute {
 }
 
 impl Lateness {
+    /// The histogram of all of them.
+    pub fn seconds(&self) -> Buckets {
+        self.seconds.clone()
+    }
+
     /// Counts jobs by when each was due and popped.
     pub fn count(&self, pops: impl Iterator<Item = (UnixMillis, UnixMillis)>) {
         let mut minutes = self.lock();
         for (due_at, popped_at) in pops {
+            let late = popped_at.since(due_at).get();
+            self.seconds.observe(late as f64 / 1_000.0);
             let minute = popped_at.get() / MINUTE;
             // A clock that goes back does not begin a new minute.
             if minutes.back().is_none_or(|(last, _)| *last < minute) {
@@ -50,7 +75,7 @@ impl Lateness {
                 }
             }
             if let Some((_, histogram)) = minutes.back_mut() {
-                histogram.saturating_record(popped_at.since(due_at).get());
+                histogram.saturating_record(late);
             }
         }
     }
@@ -70,7 +95,7 @@ impl Lateness {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, Histogram<u32>)>> {
-        self.0.lock().expect("no thread panics while holding this lock")
+        self.minutes.lock().expect("no thread panics while holding this lock")
     }
 }
 

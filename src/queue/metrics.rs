@@ -1,16 +1,56 @@
 //! What a monitor should watch of the queue and its store.
+//!
+//! Two kinds of families have a topic. Counters are this server's own (`stats.rs`). Gauges come from
+//! a survey of the store, so that each server tells the same: they show [`SHOWN_TOPICS`], those with
+//! the most jobs, and the rest together. In both, the rest is called [`OTHER`]; a topic of that name
+//! is always a part of it.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, collections::HashSet, fmt, sync::Arc};
 
-use prometheus_client::registry::Registry;
+use prometheus_client::{encoding::DescriptorEncoder, registry::Registry};
 
-use super::timer_handle::TimerHandle;
+use super::{
+    stats::{Stats, Tally},
+    survey::{Survey, Surveys},
+    timer_handle::TimerHandle,
+    topic_settings::TopicSettingsCache,
+    transitions::Context,
+};
 use crate::{
-    metrics::{counter, gauge},
-    store::Store,
+    job::{Millis, State, Topic},
+    metrics::{collect, counter, counters, gauge, gauges, one_gauge},
+    store::{Store, TopicPeek},
 };
 
-pub fn register(registry: &mut Registry, store: &Arc<dyn Store>, timer: &Arc<TimerHandle>) {
+/// How many topics metrics show one by one. With names of the greatest length, and the families as
+/// they are, a scrape is still smaller than a megabyte.
+pub const SHOWN_TOPICS: usize = 400;
+/// The rest.
+pub const OTHER: &str = "other";
+
+pub fn register(
+    registry: &mut Registry,
+    context: &Context,
+    surveys: &Arc<Surveys>,
+    topics: &Arc<TopicSettingsCache>,
+) {
+    of_store(registry, &context.store);
+    of_timer(registry, &context.timer);
+    of_jobs(registry, &context.stats);
+    let help = "Time from the due time of a job to its pop";
+    registry.register("job_lateness_seconds", help, context.lateness.seconds());
+    let waiters = Arc::clone(&context.waiters);
+    let help = "Pops that look for jobs or wait for them.";
+    gauge(registry, "waiting_pops", help, move || waiters.pops());
+    let (surveys, settings) = (Arc::clone(surveys), Arc::clone(topics));
+    collect(registry, "jobs", move |encoder| {
+        let paused = settings.current().paused.keys().cloned().collect();
+        of_paused(encoder, &paused)?;
+        surveys.latest().map_or(Ok(()), |survey| of_survey(encoder, &survey, &paused))
+    });
+}
+
+fn of_store(registry: &mut Registry, store: &Arc<dyn Store>) {
     let help =
         "How often a bucket was found without the jobs it had: the store was emptied or replaced.";
     let of = Arc::clone(store);
@@ -21,9 +61,202 @@ pub fn register(registry: &mut Registry, store: &Arc<dyn Store>, timer: &Arc<Tim
     let help = "1 if the store has no room: puts are refused, finishing and deleting go on.";
     let of = Arc::clone(store);
     gauge(registry, "store_full", help, move || of.condition().is_full.into());
+    let of = Arc::clone(store);
+    collect(registry, "store_disk", move |encoder| {
+        let Some(room) = of.disk_room() else { return Ok(()) };
+        let help = "Room on the disk of the embedded store that this process may use.";
+        one_gauge(encoder, "store_disk_free_bytes", help, room.free)?;
+        let help = "Size of the disk of the embedded store.";
+        one_gauge(encoder, "store_disk_size_bytes", help, room.size)
+    });
+}
+
+fn of_timer(registry: &mut Registry, timer: &Arc<TimerHandle>) {
     let of = Arc::clone(timer);
     gauge(registry, "buckets", "Buckets of the store.", move || of.buckets());
     let help = "Buckets that are out of reach: they refuse, the others go on.";
     let of = Arc::clone(timer);
     gauge(registry, "buckets_unavailable", help, move || of.failing().len());
+    let help = "Calls by which the timer has promoted jobs or polled buckets.";
+    let of = Arc::clone(timer);
+    counter(registry, "timer_passes", help, move || of.passes().0);
+    let help = "How often such a call failed, each bucket of it counted.";
+    let of = Arc::clone(timer);
+    counter(registry, "timer_errors", help, move || of.passes().1);
+}
+
+/// The name of a family, its help, and what it counts of a topic.
+type OfTopic = (&'static str, &'static str, fn(&Tally) -> u64);
+
+const OF_TOPIC: [OfTopic; 6] = [
+    ("jobs_put", "Jobs put, new or in the place of a living one.", |tally| tally.put),
+    ("jobs_popped", "Jobs reserved by pops.", |tally| tally.popped),
+    ("jobs_finished", "Jobs finished.", |tally| tally.finished),
+    ("jobs_released", "Jobs released by their consumers.", |tally| tally.released),
+    ("jobs_expired", "Jobs whose TTR expired.", |tally| tally.expired),
+    ("jobs_died", "Jobs that died: attempts spent, or buried.", |tally| tally.dead),
+];
+
+fn of_jobs(registry: &mut Registry, stats: &Arc<Stats>) {
+    let of = Arc::clone(stats);
+    collect(registry, "jobs_put", move |encoder| {
+        let topics = of.shown();
+        for (name, help, count) in OF_TOPIC {
+            let series = topics.iter();
+            let series = series.map(|(topic, tally)| ([("topic", topic.as_str())], count(tally)));
+            counters(encoder, name, help, series)?;
+        }
+        Ok(())
+    });
+    let help = "Popped jobs that were given back uncounted: their consumer had gone.";
+    let of = Arc::clone(stats);
+    counter(registry, "jobs_returned", help, move || of.tally().returned);
+    let help = "Dead jobs that were deleted when their retention was over.";
+    let of = Arc::clone(stats);
+    counter(registry, "jobs_dropped", help, move || of.tally().gone);
+}
+
+fn of_paused(encoder: &mut DescriptorEncoder, paused: &HashSet<Topic>) -> fmt::Result {
+    one_gauge(encoder, "paused_topics", "Topics that are paused.", paused.len() as u64)?;
+    let mut topics: Vec<&str> = paused.iter().map(Topic::as_str).collect();
+    topics.retain(|topic| *topic != OTHER);
+    topics.sort_unstable();
+    let series = topics.iter().take(SHOWN_TOPICS).map(|topic| ([("topic", *topic)], 1_u64));
+    gauges(encoder, "topic_paused", "1 for a topic that is paused.", series)
+}
+
+fn of_survey(
+    encoder: &mut DescriptorEncoder,
+    survey: &Survey,
+    paused: &HashSet<Topic>,
+) -> fmt::Result {
+    let topics = shown(survey, paused);
+    let states = topics.iter().flat_map(|&(topic, peek)| {
+        let labels = move |state: State| [("topic", topic), ("state", state.name())];
+        State::ALL.map(|state| (labels(state), peek.counts.of(state)))
+    });
+    gauges(encoder, "jobs", "Jobs in the store.", states)?;
+    let ages = |of: fn(&TopicPeek) -> Option<Millis>| {
+        let seconds = move |peek: &TopicPeek| of(peek).map_or(0.0, seconds);
+        topics.iter().map(move |(topic, peek)| ([("topic", *topic)], seconds(peek)))
+    };
+    let help = "How long the earliest ready job has been due.";
+    gauges(encoder, "oldest_ready_seconds", help, ages(|peek| peek.oldest_ready_age))?;
+    let help = "How long ago a job that is still delayed should have become ready.";
+    gauges(encoder, "oldest_overdue_seconds", help, ages(|peek| peek.overdue))?;
+    one_gauge(encoder, "topics", "Topics that have jobs.", survey.topics.len() as u64)?;
+    if let Some(servers) = survey.servers {
+        one_gauge(encoder, "servers", "Servers that work on the store.", servers.max(1))?;
+    }
+    let help = "Unix time when jobs were last counted.";
+    one_gauge(encoder, "survey_timestamp_seconds", help, survey.as_of.get() as f64 / 1_000.0)?;
+    let help = "How long it took to count them.";
+    one_gauge(encoder, "survey_duration_seconds", help, survey.took.as_secs_f64())
+}
+
+fn seconds(span: Millis) -> f64 {
+    span.get() as f64 / 1_000.0
+}
+
+/// The topics with the most jobs, in the order of their names, and the rest as one. To be steady, and
+/// the same on all servers, the order goes by the power of two of the number, and then by name. In the
+/// rest, ready jobs of paused topics have no age: they are not to be popped.
+fn shown<'a>(survey: &'a Survey, paused: &HashSet<Topic>) -> Vec<(&'a str, TopicPeek)> {
+    let (mut topics, rest): (Vec<_>, Vec<_>) =
+        survey.topics.iter().partition(|(topic, _)| topic.as_str() != OTHER);
+    let mut rest = rest;
+    if topics.len() > SHOWN_TOPICS {
+        let key = |peek: &TopicPeek| Reverse(jobs(peek).checked_ilog2());
+        topics.select_nth_unstable_by(SHOWN_TOPICS, |(a, of_a), (b, of_b)| {
+            key(of_a).cmp(&key(of_b)).then_with(|| a.cmp(b))
+        });
+        rest.extend(topics.drain(SHOWN_TOPICS..));
+        topics.sort_unstable_by_key(|(topic, _)| *topic);
+    }
+    let mut shown: Vec<_> =
+        topics.into_iter().map(|(topic, peek)| (topic.as_str(), *peek)).collect();
+    if !rest.is_empty() {
+        let due = |(topic, peek): &(&Topic, &TopicPeek)| match paused.contains(*topic) {
+            true => TopicPeek { oldest_ready_age: None, ..**peek },
+            false => **peek,
+        };
+        shown.push((OTHER, rest.iter().map(due).fold(TopicPeek::default(), TopicPeek::plus)));
+    }
+    shown
+}
+
+fn jobs(peek: &TopicPeek) -> u64 {
+    State::ALL.iter().map(|&state| peek.counts.of(state)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, time::Duration};
+
+    use super::*;
+    use crate::{job::UnixMillis, store::Counts};
+
+    fn topic(name: &str) -> Topic {
+        name.parse().expect("a topic")
+    }
+
+    fn survey(topics: impl IntoIterator<Item = (String, u64)>) -> Survey {
+        let peek = |ready| TopicPeek {
+            counts: Counts { ready, ..Counts::default() },
+            oldest_ready_age: Some(Millis::new(ready)),
+            ..TopicPeek::default()
+        };
+        let topics = topics.into_iter().map(|(name, ready)| (topic(&name), peek(ready)));
+        Survey {
+            as_of: UnixMillis::new(0),
+            topics: topics.collect::<BTreeMap<_, _>>(),
+            unavailable: Vec::new(),
+            servers: None,
+            took: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn the_topics_with_the_most_jobs_are_shown_and_the_rest_is_summed_up() {
+        let small = (0..1_000).map(|n| (format!("small-{n:04}"), 1));
+        let large = (0..SHOWN_TOPICS as u64 - 10).map(|n| (format!("z-large-{n}"), 100 + n));
+        let survey = survey(small.chain(large));
+        let shown = shown(&survey, &HashSet::new());
+        assert_eq!(shown.len(), SHOWN_TOPICS + 1);
+        let large = shown.iter().filter(|(name, _)| name.starts_with("z-large")).count();
+        assert_eq!(large, SHOWN_TOPICS - 10);
+        assert_eq!(shown[9].0, "small-0009", "of topics alike the first by name");
+        let (name, rest) = shown.last().expect("the rest");
+        assert_eq!((*name, rest.counts.ready), (OTHER, 990));
+        let all: u64 = shown.iter().map(|(_, peek)| peek.counts.ready).sum();
+        assert_eq!(all, survey.topics.values().map(|peek| peek.counts.ready).sum::<u64>());
+    }
+
+    #[test]
+    fn which_topics_are_shown_does_not_change_with_every_job() {
+        let counts = |more: u64| (0..1_000).map(move |n| (format!("{n}"), 8 + (n * more) % 8));
+        let (before, after) = (survey(counts(3)), survey(counts(5)));
+        let names = |survey| {
+            let shown = shown(survey, &HashSet::new());
+            shown.into_iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&before), names(&after));
+    }
+
+    #[test]
+    fn a_topic_that_is_called_like_the_rest_is_a_part_of_it() {
+        let survey = survey([("a".to_owned(), 1), (OTHER.to_owned(), 2), ("z".to_owned(), 3)]);
+        let shown = shown(&survey, &HashSet::new());
+        let shown: Vec<_> = shown.iter().map(|(name, peek)| (*name, peek.counts.ready)).collect();
+        assert_eq!(shown, [("a", 1), ("z", 3), (OTHER, 2)]);
+    }
+
+    #[test]
+    fn a_paused_topic_does_not_age_the_rest() {
+        let survey = survey((0..1_000).map(|n| (format!("t-{n:04}"), 1 + n % 2)));
+        let paused = survey.topics.keys().skip(1).step_by(2).cloned().collect();
+        let shown = shown(&survey, &paused);
+        assert_eq!(shown.last().expect("the rest").1.oldest_ready_age, Some(Millis::new(1)));
+        assert_eq!(shown[0].1.oldest_ready_age, Some(Millis::new(2)), "one by one it has its age");
+    }
 }

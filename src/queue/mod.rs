@@ -131,7 +131,8 @@ impl Queue {
             stats: Arc::default(),
             lateness: Arc::default(),
         };
-        metrics::register(registry, &store, &context.timer);
+        let surveys = Arc::default();
+        metrics::register(registry, &context, &surveys, &topics);
         let stopping = CancellationToken::new();
         let returner = Arc::new(Returner {
             unpop: context.unpop(),
@@ -155,7 +156,7 @@ impl Queue {
             stats,
             lateness,
             last_errors: LastErrors::default(),
-            surveys: Arc::default(),
+            surveys,
             no_waiting: CancellationToken::new(),
             stopping,
             timers: TaskTracker::new(),

@@ -1,19 +1,28 @@
 //! What has happened to the jobs of each topic since this server started, as far as it went
 //! through this server.
+//!
+//! The API tells of every topic. Metrics tell of [`SHOWN_TOPICS`] and of the rest together: a topic
+//! is shown from its first job on, while there is room, and until it has been idle for an hour and
+//! others need the room. What is counted of a topic that is not shown goes to the rest and stays
+//! there, so no series ever goes back.
 
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard},
+    time::{Duration, Instant},
 };
 
 use serde::Serialize;
 
+use super::metrics::{OTHER, SHOWN_TOPICS};
 use crate::job::Topic;
 
 /// Most topics that are counted; those that come later are not, so that memory stays bounded.
 const MAX_TOPICS: usize = 100_000;
+/// How long a topic is shown without jobs when others need its room.
+const IDLE: Duration = Duration::from_secs(3600);
 
-/// The counts of one topic.
+/// The counts of one topic, as the API tells them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counters {
     /// Jobs taken, new or in the place of a living one.
@@ -30,44 +39,202 @@ pub struct Counters {
     pub gone: u64,
 }
 
+/// The counts of one topic. None of them ever goes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    pub put: u64,
+    /// Reserved for consumers, also for those that then did not take them.
+    pub popped: u64,
+    /// Given back since their consumer had gone.
+    pub returned: u64,
+    pub finished: u64,
+    /// Given back by their consumers.
+    pub released: u64,
+    pub expired: u64,
+    pub dead: u64,
+    pub gone: u64,
+}
+
+impl From<Tally> for Counters {
+    fn from(tally: Tally) -> Self {
+        let Tally { put, popped, returned, finished, expired, dead, gone, .. } = tally;
+        let popped = popped.saturating_sub(returned);
+        Self { put, popped, finished, expired, dead, gone }
+    }
+}
+
 /// The counts of all topics.
 #[derive(Default)]
-pub struct Stats(Mutex<HashMap<Topic, Counters>>);
+pub struct Stats(Mutex<Topics>);
+
+#[derive(Default)]
+struct Topics {
+    all: HashMap<Topic, Entry>,
+    shown: usize,
+    /// Of all topics, also of those that are not counted one by one.
+    sum: Tally,
+    /// Of topics while they were not shown.
+    rest: Tally,
+}
+
+#[derive(Default)]
+struct Entry {
+    tally: Tally,
+    /// What metrics show of it, if they do.
+    shown: Option<Shown>,
+}
+
+struct Shown {
+    tally: Tally,
+    /// It was counted since metrics were last read, and when they were while it had been.
+    is_used: bool,
+    used_at: Instant,
+}
 
 impl Stats {
     pub fn of(&self, topic: &Topic) -> Counters {
-        self.lock().get(topic).copied().unwrap_or_default()
+        self.lock().all.get(topic).map(|entry| entry.tally.into()).unwrap_or_default()
     }
 
     /// Of all topics together.
     pub fn sum(&self) -> Counters {
-        self.lock().values().fold(Counters::default(), |sum, one| Counters {
-            put: sum.put + one.put,
-            popped: sum.popped + one.popped,
-            finished: sum.finished + one.finished,
-            expired: sum.expired + one.expired,
-            dead: sum.dead + one.dead,
-            gone: sum.gone + one.gone,
-        })
+        self.tally().into()
+    }
+
+    /// The same, as metrics tell it.
+    pub fn tally(&self) -> Tally {
+        self.lock().sum
     }
 
     /// Counts for each of these topics.
     pub fn count<'a>(
         &self,
         topics: impl IntoIterator<Item = &'a Topic>,
-        mut add: impl FnMut(&mut Counters),
+        mut add: impl FnMut(&mut Tally),
     ) {
-        let mut all = self.lock();
+        let mut stats = self.lock();
+        let Topics { all, shown, sum, rest } = &mut *stats;
         for topic in topics {
-            if let Some(since) = all.get_mut(topic) {
-                add(since);
-            } else if all.len() < MAX_TOPICS {
-                add(all.entry(topic.clone()).or_default());
+            add(sum);
+            if !all.contains_key(topic) && all.len() < MAX_TOPICS {
+                all.insert(topic.clone(), Entry::default());
+            }
+            let Some(entry) = all.get_mut(topic) else {
+                add(rest);
+                continue;
+            };
+            add(&mut entry.tally);
+            if entry.shown.is_none() && *shown < SHOWN_TOPICS && topic.as_str() != OTHER {
+                *shown += 1;
+                let tally = Tally::default();
+                entry.shown = Some(Shown { tally, is_used: true, used_at: Instant::now() });
+            }
+            match &mut entry.shown {
+                Some(shown) => {
+                    add(&mut shown.tally);
+                    shown.is_used = true;
+                }
+                None => add(rest),
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Counters>> {
+    /// What metrics show: topics by name, and the rest if there is any.
+    pub fn shown(&self) -> Vec<(Topic, Tally)> {
+        let mut stats = self.lock();
+        let now = Instant::now();
+        let Topics { all, shown, rest, .. } = &mut *stats;
+        let (mut topics, is_full) = (Vec::with_capacity(*shown + 1), *shown == SHOWN_TOPICS);
+        for (topic, entry) in all.iter_mut() {
+            let Some(own) = &mut entry.shown else { continue };
+            if std::mem::take(&mut own.is_used) {
+                own.used_at = now;
+            }
+            if is_full && now.duration_since(own.used_at) >= IDLE {
+                entry.shown = None;
+                *shown -= 1;
+            } else {
+                topics.push((topic.clone(), own.tally));
+            }
+        }
+        topics.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        if let Some(other) = OTHER.parse().ok().filter(|_| *rest != Tally::default()) {
+            topics.push((other, *rest));
+        }
+        topics
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Topics> {
         self.0.lock().expect("no thread panics while holding this lock")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic(name: impl ToString) -> Topic {
+        name.to_string().parse().expect("a topic")
+    }
+
+    fn put(stats: &Stats, name: impl ToString) {
+        stats.count([&topic(name)], |since| since.put += 1);
+    }
+
+    fn shown(stats: &Stats, name: &str) -> Option<u64> {
+        let shown = stats.shown();
+        shown.into_iter().find(|(topic, _)| topic.as_str() == name).map(|(_, tally)| tally.put)
+    }
+
+    #[test]
+    fn a_topic_beyond_the_cap_counts_with_the_others_and_no_count_goes_back() {
+        let stats = Stats::default();
+        (0..SHOWN_TOPICS + 50).for_each(|n| put(&stats, n));
+        assert_eq!(stats.shown().len(), SHOWN_TOPICS + 1);
+        assert_eq!((shown(&stats, "0"), shown(&stats, OTHER)), (Some(1), Some(50)));
+        assert_eq!(stats.of(&topic(SHOWN_TOPICS + 1)).put, 1, "the API tells of each");
+        put(&stats, "0");
+        put(&stats, SHOWN_TOPICS);
+        assert_eq!((shown(&stats, "0"), shown(&stats, OTHER)), (Some(2), Some(51)));
+        let sum: u64 = stats.shown().iter().map(|(_, tally)| tally.put).sum();
+        assert_eq!(sum, stats.sum().put);
+    }
+
+    #[test]
+    fn an_idle_topic_leaves_its_room_to_others_only_when_they_need_it() {
+        let stats = Stats::default();
+        let age = |name: &str| {
+            let mut topics = stats.lock();
+            let shown = topics.all.get_mut(&topic(name)).and_then(|entry| entry.shown.as_mut());
+            let shown = shown.expect("it is shown");
+            shown.is_used = false;
+            shown.used_at = Instant::now().checked_sub(IDLE).expect("an hour of uptime");
+        };
+        put(&stats, "idle");
+        age("idle");
+        assert_eq!(shown(&stats, "idle"), Some(1), "there is room");
+        (1..SHOWN_TOPICS).for_each(|n| put(&stats, n));
+        age("idle");
+        put(&stats, "late");
+        assert_eq!((shown(&stats, "late"), shown(&stats, OTHER)), (None, Some(1)));
+        assert_eq!(shown(&stats, "idle"), None, "it left at the reading before");
+        put(&stats, "late");
+        assert_eq!((shown(&stats, "late"), shown(&stats, OTHER)), (Some(1), Some(1)));
+    }
+
+    #[test]
+    fn a_topic_that_is_called_like_the_rest_is_a_part_of_it() {
+        let stats = Stats::default();
+        put(&stats, OTHER);
+        assert_eq!((shown(&stats, OTHER), stats.shown().len()), (Some(1), 1));
+        assert_eq!(stats.of(&topic(OTHER)).put, 1);
+    }
+
+    #[test]
+    fn a_job_that_was_given_back_counts_as_not_popped_and_takes_nothing_back() {
+        let stats = Stats::default();
+        stats.count([&topic("t"), &topic("t")], |since| since.popped += 1);
+        stats.count([&topic("t")], |since| since.returned += 1);
+        assert_eq!((stats.of(&topic("t")).popped, stats.tally().popped), (1, 2));
     }
 }

@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::{task::JoinHandle, time::timeout};
+
 use super::Queue;
 use crate::{
     job::{Bucket, Topic, UnixMillis},
@@ -22,6 +24,10 @@ const FRESH: Duration = Duration::from_secs(1);
 const PAUSES: u32 = 20;
 /// One that is older is not shown any more.
 const STALE: Duration = Duration::from_secs(60);
+/// The same for metrics, which may be read once in two minutes: they tell how old it is.
+const STALE_FOR_METRICS: Duration = Duration::from_secs(300);
+/// How long metrics wait for a survey that is due.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// All topics that have jobs, as they were found one after the other.
 #[derive(Debug, Clone)]
@@ -34,6 +40,8 @@ pub struct Survey {
     pub unavailable: Vec<usize>,
     /// How many servers work on the store; none if that could not be read.
     pub servers: Option<u64>,
+    /// How long it took to read.
+    pub took: Duration,
 }
 
 /// The latest survey, and who makes the next.
@@ -48,10 +56,22 @@ pub struct Surveys {
 struct Taken {
     survey: Arc<Survey>,
     at: Instant,
-    took: Duration,
+}
+
+impl Taken {
+    /// Whether it is time for another one.
+    fn is_due(&self) -> bool {
+        self.at.elapsed() > FRESH.max(self.survey.took * PAUSES)
+    }
 }
 
 impl Surveys {
+    /// The latest one, for metrics.
+    pub fn latest(&self) -> Option<Arc<Survey>> {
+        let latest = self.lock().clone().filter(|taken| taken.at.elapsed() < STALE_FOR_METRICS);
+        latest.map(|taken| taken.survey)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Taken>> {
         self.latest.lock().expect("no thread panics while holding this lock")
     }
@@ -65,11 +85,24 @@ impl Queue {
     pub async fn survey(&self) -> StoreResult<Arc<Survey>> {
         let latest = self.surveys.lock().clone().filter(|taken| taken.at.elapsed() < STALE);
         let Some(taken) = latest else { return survey_now(&self.store, &self.surveys).await };
-        if taken.at.elapsed() > FRESH.max(taken.took * PAUSES) {
-            let (store, surveys) = (Arc::clone(&self.store), Arc::clone(&self.surveys));
-            self.calls.spawn(async move { survey_now(&store, &surveys).await });
+        if taken.is_due() {
+            self.begin_survey();
         }
         Ok(taken.survey)
+    }
+
+    /// Has a survey made if one is due, and waits for it, but only a moment: it may take seconds, and
+    /// then it is for the next who asks.
+    pub async fn refresh_survey(&self) {
+        let is_due = self.surveys.lock().as_ref().is_none_or(Taken::is_due);
+        if is_due {
+            let _ = timeout(MOMENT, self.begin_survey()).await;
+        }
+    }
+
+    fn begin_survey(&self) -> JoinHandle<()> {
+        let (store, surveys) = (Arc::clone(&self.store), Arc::clone(&self.surveys));
+        self.calls.spawn(async move { drop(survey_now(&store, &surveys).await) })
     }
 }
 
@@ -82,15 +115,19 @@ async fn survey_now(store: &Arc<dyn Store>, surveys: &Surveys) -> StoreResult<Ar
         return Ok(taken.survey);
     }
     let survey = Arc::new(take(store.as_ref()).await?);
-    let (at, took) = (Instant::now(), asked.elapsed());
-    *surveys.lock() = Some(Taken { survey: Arc::clone(&survey), at, took });
+    *surveys.lock() = Some(Taken { survey: Arc::clone(&survey), at: Instant::now() });
     Ok(survey)
 }
 
 async fn take(store: &dyn Store) -> StoreResult<Survey> {
-    let as_of = Clock::Own.now().floor;
-    let mut survey =
-        Survey { as_of, topics: BTreeMap::new(), unavailable: Vec::new(), servers: None };
+    let (as_of, begin) = (Clock::Own.now().floor, Instant::now());
+    let mut survey = Survey {
+        as_of,
+        topics: BTreeMap::new(),
+        unavailable: Vec::new(),
+        servers: None,
+        took: Duration::ZERO,
+    };
     let mut refused = None;
     for bucket in store.buckets().all() {
         if let Err(error) = add_bucket(store, bucket, &mut survey.topics).await {
@@ -105,6 +142,7 @@ async fn take(store: &dyn Store) -> StoreResult<Survey> {
                 Some(shared) => shared.live_servers().await.ok(),
                 None => Some(0),
             };
+            survey.took = begin.elapsed();
             Ok(survey)
         }
     }

@@ -187,6 +187,7 @@ impl Timer {
     fn done(&self, deadlines: &mut Deadlines, done: Done) {
         let Done { server, buckets, answers } = done;
         deadlines.busy.remove(&server);
+        self.handle.passed();
         for &bucket in &buckets {
             deadlines.known[bucket.index()].is_asked = false;
             self.handle.ended(bucket);

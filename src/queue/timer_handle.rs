@@ -19,6 +19,9 @@ pub struct TimerHandle {
     /// Calls whose outcome is unknown: each may have set deadlines that nothing tells of.
     doubts: AtomicU64,
     last_round: Mutex<Instant>,
+    /// Calls that the timer has made, and how often one failed at a bucket.
+    passes: AtomicU64,
+    failures: AtomicU64,
 }
 
 /// The timer knows of no deadline: any one wakes it.
@@ -58,6 +61,8 @@ impl TimerHandle {
             nearer: Notify::new(),
             doubts: AtomicU64::new(0),
             last_round: Mutex::new(Instant::now()),
+            passes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
         }
     }
 
@@ -137,12 +142,23 @@ impl TimerHandle {
         *lock(&self.of(bucket).busy_since) = None;
     }
 
+    /// A call has ended.
+    pub fn passed(&self) {
+        self.passes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many calls have ended, and how often one failed at a bucket.
+    pub fn passes(&self) -> (u64, u64) {
+        (self.passes.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed))
+    }
+
     pub fn succeeded(&self, bucket: Bucket) {
         self.of(bucket).failing.store(false, Ordering::Relaxed);
     }
 
     /// Whether the call before had failed as well.
     pub fn failed(&self, bucket: Bucket) -> bool {
+        self.failures.fetch_add(1, Ordering::Relaxed);
         self.of(bucket).failing.swap(true, Ordering::Relaxed)
     }
 

@@ -129,9 +129,7 @@ impl Context {
             |_| 1,
             call,
             |context, bucket, replies| {
-                context.stats.count(replies.iter().flatten(), |since| {
-                    since.popped = since.popped.saturating_sub(1)
-                });
+                context.stats.count(replies.iter().flatten(), |since| since.returned += 1);
                 for topic in replies.iter().flatten() {
                     context.waiters.ready(topic, bucket, 1);
                 }
@@ -159,6 +157,8 @@ impl Context {
                 |_| 2,
                 |store: Arc<dyn Store>, parts| async move { store.release(parts).await },
                 |context, bucket, replies| {
+                    let released = replies.iter().flatten().map(|job| &job.topic);
+                    context.stats.count(released, |since| since.released += 1);
                     context.count_dead(replies);
                     for job in replies.iter().flatten() {
                         context.moved(bucket, &job.topic, job.state, job.due_at);

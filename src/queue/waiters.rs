@@ -10,7 +10,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -34,6 +37,8 @@ const MAX_KEPT: usize = 10_000;
 
 pub struct Waiters {
     buckets: Buckets,
+    /// Pops that have their places.
+    pops: AtomicUsize,
     topics: Mutex<HashMap<Topic, Entry>>,
     /// Tells other servers.
     publish: Publish,
@@ -75,7 +80,7 @@ pub struct Registration<'a> {
 
 impl Waiters {
     pub fn new(buckets: Buckets, publish: Publish) -> Self {
-        Self { buckets, topics: Mutex::default(), publish }
+        Self { buckets, pops: AtomicUsize::new(0), topics: Mutex::default(), publish }
     }
 
     /// Jobs have become ready through this server: marks, and tells the others if no consumer here
@@ -197,7 +202,13 @@ impl Waiters {
             entry.waiting += 1;
             (topic.clone(), Arc::clone(&entry.marked))
         };
+        self.pops.fetch_add(1, Ordering::Relaxed);
         Registration { waiters: self, topics: topics.iter().map(&mut place).collect() }
+    }
+
+    /// How many pops look for jobs or wait for them.
+    pub fn pops(&self) -> usize {
+        self.pops.load(Ordering::Relaxed)
     }
 
     fn entry<'a>(&self, topics: &'a mut HashMap<Topic, Entry>, topic: &Topic) -> &'a mut Entry {
@@ -262,6 +273,7 @@ impl Drop for Registration<'_> {
     /// Passes on what this pop may have been woken for and did not take: to others here, or to
     /// other servers if it was the last.
     fn drop(&mut self) {
+        self.waiters.pops.fetch_sub(1, Ordering::Relaxed);
         let mut left = Vec::new();
         let mut topics = self.waiters.lock();
         let is_crowded = topics.len() > MAX_KEPT;

@@ -41,7 +41,7 @@ use crate::{
     job::Defaults,
     metrics,
     queue::{Queue, QueueSettings},
-    store::{Clock, OpenError, Options, Store, StoreError},
+    store::{Clock, Measured, OpenError, Options, Store, StoreError},
 };
 
 /// Why the server could not start.
@@ -89,13 +89,14 @@ pub async fn run(
         store = open_store(&settings) => store?,
         () = &mut shutdown => return Ok(()), // there is nothing to finish
     };
+    let mut registry = metrics::registry();
+    let store: Arc<dyn Store> = Arc::new(Measured::new(store, &mut registry));
     let exposed = exposed(&public, admin.as_ref(), &settings.server);
     let access = Arc::new(read_tokens(&settings, &*store, exposed).await?);
     let stopping = CancellationToken::new();
     let _ends = stopping.clone().drop_guard();
     tokio::spawn(access::follow(Arc::clone(&access), Arc::clone(&store), stopping));
     let tokens = Tokens::new(Arc::clone(&store), Some(Arc::clone(&access)));
-    let mut registry = metrics::registry();
     let queue = Queue::start(store, queue_settings(&settings), &mut registry).await?;
     let queue = Arc::new(queue);
     let app = App::new(Arc::clone(&queue), settings.limits, Arc::new(tokens), registry);

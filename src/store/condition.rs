@@ -14,3 +14,12 @@ pub struct Condition {
     /// Rows and pages that cannot be read, and do not even tell which jobs they had.
     pub unreadable: u64,
 }
+
+/// How much room the file system of a store has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskRoom {
+    /// Bytes that this process may still write.
+    pub free: u64,
+    /// Bytes in all.
+    pub size: u64,
+}

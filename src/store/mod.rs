@@ -24,6 +24,7 @@ mod error;
 mod hint;
 mod layout;
 mod location;
+mod measured;
 mod replies;
 mod report;
 mod requests;
@@ -40,11 +41,12 @@ use crate::job::{
 };
 
 pub use clock::{Clock, Now};
-pub use condition::Condition;
+pub use condition::{Condition, DiskRoom};
 pub use error::{Applied, OpenError, StoreError};
 pub use hint::{Hint, Subscription};
 pub use layout::Layout;
 pub use location::Location;
+pub use measured::Measured;
 pub use replies::{Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Transitioned};
 pub use report::Report;
 pub use requests::{Bury, Claim, Guarded, PopRequest, Release, Target, Touch};
@@ -231,6 +233,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// What this process has noticed about the store so far; costs no call.
     fn condition(&self) -> Condition;
+
+    /// The room on the disk of a store of this machine, as the system tells it now.
+    fn disk_room(&self) -> Option<DiskRoom> {
+        None
+    }
 
     /// The part that only a store shared by several servers has.
     fn shared(&self) -> Option<&dyn SharedStore>;

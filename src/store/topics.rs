@@ -85,6 +85,13 @@ pub struct TopicPeek {
     pub next_due_at: Option<UnixMillis>,
     /// How long ago the earliest ready job fell due, by the store's clock.
     pub oldest_ready_age: Option<Millis>,
+    /// How long ago a delayed job should have become ready, by the same clock; none if none should.
+    pub overdue: Option<Millis>,
+}
+
+/// How long ago a job that is still delayed should have become ready.
+pub fn overdue(next_due_at: Option<UnixMillis>, now: UnixMillis) -> Option<Millis> {
+    next_due_at.filter(|at| *at < now).map(|at| now.since(at))
 }
 
 impl TopicPeek {
@@ -94,6 +101,7 @@ impl TopicPeek {
             counts: self.counts.plus(other.counts),
             next_due_at: [self.next_due_at, other.next_due_at].into_iter().flatten().min(),
             oldest_ready_age: self.oldest_ready_age.max(other.oldest_ready_age),
+            overdue: self.overdue.max(other.overdue),
         }
     }
 }

@@ -135,7 +135,7 @@ pub struct TopicResponse {
 impl TopicResponse {
     /// As a list shows it.
     pub fn in_list(topic: Topic, peek: &TopicPeek, pause: Option<Pause>) -> Self {
-        let TopicPeek { counts, next_due_at, oldest_ready_age } = *peek;
+        let TopicPeek { counts, next_due_at, oldest_ready_age, .. } = *peek;
         let Counts { delayed, ready, reserved, dead } = counts;
         let (paused, paused_until) = (pause.is_some(), pause.and_then(|pause| pause.until));
         Self {

@@ -71,8 +71,7 @@ impl Ballast {
     }
 
     fn is_there_room(&self) -> io::Result<bool> {
-        let disk = rustix::fs::statvfs(&self.dir)?;
-        Ok(disk.f_bavail.saturating_mul(disk.f_frsize) >= BYTES + MARGIN)
+        Ok(directory::room(&self.dir)?.free >= BYTES + MARGIN)
     }
 
     /// Is there room for puts?

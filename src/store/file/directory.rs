@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::store::DiskRoom;
+
 /// Makes `dir` and what is missing above it, durably.
 pub fn make(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
@@ -27,6 +29,13 @@ pub fn make(dir: &Path) -> io::Result<()> {
 /// Has the disk keep the names in `dir`.
 pub fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
+}
+
+/// The room on the disk of `dir`.
+pub fn room(dir: &Path) -> io::Result<DiskRoom> {
+    let disk = rustix::fs::statvfs(dir)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    Ok(DiskRoom { free: bytes(disk.f_bavail), size: bytes(disk.f_blocks) })
 }
 
 /// The files that are open, by device and inode.

@@ -27,9 +27,12 @@ mod vacuum;
 mod wal;
 mod writer;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -48,10 +51,10 @@ use self::{
     writer::{Writer, WriterState},
 };
 use super::{
-    Bury, Claim, ClaimPage, Condition, JobPage, JobRange, MAX_BATCH, Now, Options, Parts, Peek,
-    Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store, StoreError,
-    StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek, Touch,
-    Transitioned, Usage, steady::ClockWatch,
+    Bury, Claim, ClaimPage, Condition, DiskRoom, JobPage, JobRange, MAX_BATCH, Now, Options, Parts,
+    Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store,
+    StoreError, StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek,
+    Touch, Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, Pause, Schedule, SettingsNews,
@@ -60,6 +63,7 @@ use crate::job::{
 
 /// The store in a directory.
 pub struct FileStore {
+    dir: PathBuf,
     writer: Writer,
     buckets: Buckets,
     watch: Arc<ClockWatch>,
@@ -385,6 +389,10 @@ impl Store for FileStore {
             clock_jumps: self.watch.jumps(),
             unreadable: self.unreadable,
         }
+    }
+
+    fn disk_room(&self) -> Option<DiskRoom> {
+        directory::room(&self.dir).ok()
     }
 
     fn shared(&self) -> Option<&dyn SharedStore> {

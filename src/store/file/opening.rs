@@ -49,6 +49,7 @@ impl FileStore {
         let watch = Arc::clone(&writer.watch);
         let writer = Writer::start(writer).map_err(|cause| engine(&cause))?;
         Ok(Self {
+            dir: dir.to_owned(),
             writer,
             buckets,
             watch,

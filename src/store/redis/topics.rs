@@ -5,7 +5,7 @@ use redis::Cmd;
 use super::{RedisStore, reply::Values};
 use crate::{
     job::{Bucket, State, Topic, UnixMillis},
-    store::{JobPage, JobRange, Steps, StoreResult, TopicPage, TopicPeek},
+    store::{JobPage, JobRange, Steps, StoreResult, TopicPage, TopicPeek, topics::overdue},
 };
 
 /// Topics of one script.
@@ -16,7 +16,8 @@ fn topic_peek(reply: &mut Values, now: UnixMillis) -> StoreResult<TopicPeek> {
     let counts = reply.counts()?;
     let (next_due_at, oldest) = (reply.maybe_millis()?, reply.maybe_millis()?);
     let oldest_ready_age = oldest.map(|at| now.since(at));
-    Ok(TopicPeek { counts, next_due_at, oldest_ready_age })
+    let overdue = overdue(next_due_at, now);
+    Ok(TopicPeek { counts, next_due_at, oldest_ready_age, overdue })
 }
 
 impl RedisStore {

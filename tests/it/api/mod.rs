@@ -6,6 +6,7 @@ mod batches;
 mod dashboard;
 mod lost_answers;
 mod matrix;
+mod metrics;
 mod node_down;
 mod operations;
 mod polling;
@@ -105,5 +106,11 @@ on_each_store! {
             every_json_answer_ends_with_a_newline,
             unknown_routes_and_wrong_methods_are_problems_too,
             a_head_request_pops_nothing;
+        metrics:
+            requests_are_counted_by_route_method_and_status,
+            a_request_whose_client_went_away_is_counted_as_that,
+            jobs_are_counted_by_topic_and_state_and_by_what_became_of_them,
+            topics_beyond_the_cap_are_one_and_no_job_is_left_out,
+            metrics_are_told_in_the_format_that_is_asked_for;
     }
 }

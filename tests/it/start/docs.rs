@@ -1,11 +1,11 @@
 //! The commands of the README and of docs/, run as they stand (but for the port).
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use crate::{
 const README: &str = include_str!("../../../README.md");
 const REDIS: &str = include_str!("../../../docs/redis.md");
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
+const METRICS: &str = include_str!("../../../docs/metrics.md");
 const SECURITY: &str = include_str!("../../../docs/security.md");
 const PERFORMANCE: &str = include_str!("../../../docs/performance.md");
 
@@ -143,21 +144,64 @@ async fn the_commands_for_a_damaged_store_save_and_repair_what_can_be_read() {
     assert_eq!(server.get("/jobs/job:0").await.0, 200, "what can be read is served again");
 }
 
+/// Each metric with its type and labels.
+type Families = BTreeMap<String, (String, BTreeSet<String>)>;
+
+/// What an answer to `/metrics` has.
+fn served(metrics: &str) -> Families {
+    let mut families = Families::new();
+    let mut last = String::new();
+    for line in metrics.lines() {
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|of| of.split_once(' ')) {
+            last = name.to_owned();
+            families.insert(last.clone(), (kind.to_owned(), BTreeSet::new()));
+        } else if let Some((_, labels)) = line.rsplit_once('}').and_then(|of| of.0.split_once('{'))
+            && !line.starts_with('#')
+        {
+            let keys = labels.split("\",").filter_map(|label| Some(label.split_once('=')?.0));
+            let keys = keys.filter(|key| *key != "le").map(str::to_owned);
+            families.get_mut(&last).expect("a type before its samples").1.extend(keys);
+        }
+    }
+    families
+}
+
+/// What the tables of the page have.
+fn documented(page: &str) -> Families {
+    let code = |cell: &str| cell.trim().trim_matches('`').to_owned();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').collect();
+        let labels = cells[2].split(',').map(code).filter(|label| !label.is_empty());
+        (code(cells[0]), (code(cells[1]), labels.collect()))
+    })
+    .collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_of_operations_has_every_metric_and_no_other() {
+async fn the_page_of_metrics_has_each_with_its_type_and_labels_and_no_other() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
-    let metrics = server.text("/metrics").await;
-    let served = metrics.lines().filter_map(|line| {
-        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
-        Some(if kind == "counter" { format!("{name}_total") } else { name.to_owned() })
-    });
-    let in_page = section(OPERATIONS, "Metrics").lines().filter_map(|line| {
-        let name = line.strip_prefix("| `delay_queue_")?.split('`').next()?;
-        Some(format!("delay_queue_{name}"))
-    });
-    let (served, in_page): (BTreeSet<_>, BTreeSet<_>) = (served.collect(), in_page.collect());
-    assert_eq!(in_page, served, "left: docs/operations.md, right: /metrics");
+    server.post("/jobs", json!({"topic": "t", "delay": "1h"})).await.expect("put");
+    server.post("/topics/t/pause", json!({})).await.expect("paused");
+    let mut metrics = server.text("/metrics").await;
+    let end = Instant::now() + Duration::from_secs(20);
+    while !metrics.contains("delay_queue_jobs{") {
+        assert!(Instant::now() < end, "{metrics}");
+        metrics = server.text("/metrics").await;
+    }
+    let (documented, served) = (documented(METRICS), served(&metrics));
+    for (name, of) in &served {
+        assert_eq!(
+            documented.get(name),
+            Some(of),
+            "{name}: left: docs/metrics.md, right: /metrics"
+        );
+    }
+    let only = |one: &Families, other: &Families| -> Vec<String> {
+        one.keys().filter(|name| !other.contains_key(*name)).cloned().collect()
+    };
+    assert_eq!(only(&documented, &served), Vec::<String>::new(), "docs/metrics.md has more");
 }
 
 /// The folder that has the program.

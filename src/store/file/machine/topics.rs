@@ -7,6 +7,7 @@ use crate::{
         Claim, ClaimPage, Counts, JobRange, MAX_BATCH, Now, Place, Steps, TopicPage, TopicPeek,
         Usage,
         file::index::{Entry, Slot},
+        topics::overdue,
     },
 };
 
@@ -21,9 +22,11 @@ impl Machine {
 
     pub fn topic(&self, now: Now, topic: &Topic) -> TopicPeek {
         let first = |state| self.index.first(topic, state).map(|slot| self.index.entry(slot).at);
+        let next_due_at = first(State::Delayed);
         TopicPeek {
             counts: self.counts(topic),
-            next_due_at: first(State::Delayed),
+            next_due_at,
+            overdue: overdue(next_due_at, now.floor),
             oldest_ready_age: first(State::Ready).map(|at| now.floor.since(at)),
         }
     }

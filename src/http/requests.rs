@@ -1,0 +1,171 @@
+//! Counts requests by route, method and status, and how long their answers took.
+//!
+//! What counts a request is found by its route once; then it is counted without a lock on the
+//! counters of all routes, and without a look at labels.
+
+use std::{
+    array,
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use arc_swap::ArcSwap;
+use axum::{
+    extract::{MatchedPath, Request},
+    http::{Method, StatusCode},
+};
+use prometheus_client::{
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, LabelSetEncoder},
+    metrics::{MetricType, histogram::Histogram},
+    registry::Registry,
+};
+
+use crate::metrics::{SECONDS, collect, counters};
+
+/// The label of requests without a route.
+const UNKNOWN: &str = "unknown";
+/// Methods with a label of their own; the last one is that of all others.
+const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "other"];
+/// The first status, and how many there are.
+const FIRST_STATUS: u16 = 100;
+const STATUSES: usize = 500;
+/// The status of a request whose client went away before its answer, as nginx has it.
+const CLIENT_GONE: u16 = 499;
+
+/// All requests.
+#[derive(Clone, Default)]
+pub struct Requests(Arc<ArcSwap<HashMap<String, Arc<Route>>>>);
+
+/// The requests of one route, by method.
+#[derive(Default)]
+struct Route([OnceLock<Served>; METHODS.len()]);
+
+/// The requests of one route and method.
+struct Served {
+    /// How many had each status.
+    statuses: Box<[AtomicU64; STATUSES]>,
+    seconds: Histogram,
+}
+
+/// A request until it is answered. One that is dropped before has lost its client.
+pub struct Begun {
+    route: Arc<Route>,
+    method: usize,
+    at: Instant,
+    is_answered: bool,
+}
+
+impl Requests {
+    /// Registers its metrics.
+    pub fn register(&self, registry: &mut Registry) {
+        let all = self.clone();
+        collect(registry, "http_requests", move |encoder| all.encode(encoder));
+    }
+
+    /// A request has come.
+    pub fn begin(&self, request: &Request) -> Begun {
+        let path = request.extensions().get::<MatchedPath>().map_or(UNKNOWN, MatchedPath::as_str);
+        // Both are the same route.
+        let path = path.strip_prefix("/v1").filter(|path| !path.is_empty()).unwrap_or(path);
+        let method = method(request.method());
+        Begun { route: self.route(path), method, at: Instant::now(), is_answered: false }
+    }
+
+    fn route(&self, path: &str) -> Arc<Route> {
+        if let Some(route) = self.0.load().get(path) {
+            return Arc::clone(route);
+        }
+        let route: Arc<Route> = Arc::default();
+        let before = self.0.rcu(|routes| {
+            let mut routes = HashMap::clone(routes);
+            routes.entry(path.to_owned()).or_insert_with(|| Arc::clone(&route));
+            routes
+        });
+        // Another request of this route may have been the first one.
+        before.get(path).cloned().unwrap_or(route)
+    }
+
+    fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let routes = self.0.load();
+        let mut all: Vec<([(&str, &str); 2], &Served)> = Vec::new();
+        for (path, route) in routes.iter() {
+            for (method, served) in METHODS.iter().zip(&route.0) {
+                let labels = [("route", path.as_str()), ("method", *method)];
+                all.extend(served.get().map(|served| (labels, served)));
+            }
+        }
+        all.sort_unstable_by_key(|(labels, _)| *labels);
+        let counts = all.iter().flat_map(|([route, method], served)| {
+            let each = served.statuses.iter().map(|count| count.load(Ordering::Relaxed));
+            let some = each.enumerate().filter(|(_, count)| *count > 0);
+            some.map(|(index, count)| {
+                let status = (usize::from(FIRST_STATUS) + index).to_string();
+                (Labels { route: *route, method: *method, status }, count)
+            })
+        });
+        let help = "Requests answered. Status 499: the client went away before the answer.";
+        counters(encoder, "http_requests", help, counts)?;
+        let name = "http_request_duration_seconds";
+        let help = "Time from the head of a request to the head of its answer; a pop waits in it.";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, served) in &all {
+            served.seconds.encode(family.encode_family(labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The labels of a count.
+struct Labels<'a> {
+    route: (&'a str, &'a str),
+    method: (&'a str, &'a str),
+    status: String,
+}
+
+impl EncodeLabelSet for Labels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder) -> fmt::Result {
+        [self.route, self.method, ("status", &self.status)].encode(encoder)
+    }
+}
+
+impl Begun {
+    /// It has its answer.
+    pub fn answered(mut self, status: StatusCode) {
+        self.is_answered = true;
+        self.count(status.as_u16());
+    }
+
+    fn count(&self, status: u16) {
+        let served = self.route.0[self.method].get_or_init(Served::default);
+        // Statuses of three digits beyond 599 exist in no standard.
+        if let Some(count) = served.statuses.get(usize::from(status.wrapping_sub(FIRST_STATUS))) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        served.seconds.observe(self.at.elapsed().as_secs_f64());
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.count(CLIENT_GONE);
+        }
+    }
+}
+
+impl Default for Served {
+    fn default() -> Self {
+        let statuses = Box::new(array::from_fn(|_| AtomicU64::new(0)));
+        Self { statuses, seconds: Histogram::new(SECONDS) }
+    }
+}
+
+fn method(method: &Method) -> usize {
+    let known = METHODS.iter().position(|name| *name == method.as_str());
+    known.unwrap_or(METHODS.len() - 1)
+}

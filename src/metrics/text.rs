@@ -1,0 +1,72 @@
+//! The two text formats in which metrics are served.
+//!
+//! `prometheus_client` writes OpenMetrics. Monitors that do not ask for it get the older format of
+//! Prometheus, which has the same samples: only the names in the comments differ.
+
+/// The type of the OpenMetrics format.
+pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The type of the format of Prometheus.
+pub const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Whether the `Accept` of a request asks for OpenMetrics.
+pub fn accepts_open_metrics(accept: &str) -> bool {
+    let is_it = |kind: &str| kind.trim_start().starts_with("application/openmetrics-text");
+    accept.split(',').any(is_it)
+}
+
+/// OpenMetrics in the format of Prometheus. There the comments name a counter as its samples do, and
+/// an info is a gauge.
+pub fn prometheus(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len() + 1024);
+    let mut help = None;
+    for line in open_metrics.lines() {
+        if let Some(of) = line.strip_prefix("# HELP ") {
+            help = of.split_once(' ');
+        } else if let Some((name, kind)) =
+            line.strip_prefix("# TYPE ").and_then(|of| of.split_once(' '))
+        {
+            let (end, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                kind => ("", kind),
+            };
+            if let Some((_, help)) = help.take() {
+                text.extend(["# HELP ", name, end, " ", help, "\n"]);
+            }
+            text.extend(["# TYPE ", name, end, " ", kind, "\n"]);
+        } else if !line.starts_with("# ") {
+            text.extend([line, "\n"]);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_metrics_is_for_those_who_ask_for_it() {
+        let prometheus = "application/openmetrics-text;version=1.0.0,\
+                          application/openmetrics-text;version=0.0.1;q=0.75,text/plain;q=0.5";
+        assert!(accepts_open_metrics(prometheus));
+        assert!(accepts_open_metrics("text/plain, application/openmetrics-text"));
+        for other in ["", "*/*", "text/plain;version=0.0.4"] {
+            assert!(!accepts_open_metrics(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_format_of_prometheus_names_families_as_their_samples() {
+        let open_metrics = "# HELP a Jobs, put.\n# TYPE a counter\na_total 1\n\
+                            # HELP b_seconds Time.\n# TYPE b_seconds gauge\n\
+                            # UNIT b_seconds seconds\nb_seconds{x=\"# TYPE\"} 2.5\n\
+                            # HELP c Build.\n# TYPE c info\nc_info{v=\"1\"} 1\n# EOF\n";
+        let expected = "# HELP a_total Jobs, put.\n# TYPE a_total counter\na_total 1\n\
+                        # HELP b_seconds Time.\n# TYPE b_seconds gauge\n\
+                        b_seconds{x=\"# TYPE\"} 2.5\n\
+                        # HELP c_info Build.\n# TYPE c_info gauge\nc_info{v=\"1\"} 1\n";
+        assert_eq!(prometheus(open_metrics), expected);
+    }
+}
