@@ -204,6 +204,15 @@ async fn the_page_of_metrics_has_each_with_its_type_and_labels_and_no_other() {
     assert_eq!(only(&documented, &served), Vec::<String>::new(), "docs/metrics.md has more");
 }
 
+#[test]
+fn the_page_of_metrics_has_every_alert_and_no_other() {
+    let rules = read(&root().join("contrib/prometheus/alerts.yml"));
+    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let rows = section(METRICS, "Alerts").lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows = rows.filter_map(|row| row.split('`').next());
+    assert_eq!(rows.collect::<Vec<_>>(), alerts.collect::<Vec<_>>());
+}
+
 /// The folder that has the program.
 fn bin() -> String {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_delay-queue"));

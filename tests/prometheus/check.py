@@ -1,0 +1,300 @@
+"""Metrics as Prometheus sees them.
+
+A server on files and one on Redis are scraped every second. After a short load every query of the dashboard must return
+data, and no alert may fire; then each fault must raise its alert. Called by tests/prometheus/run.
+"""
+
+import http.client, json, os, pathlib, re, signal, socket, subprocess, tempfile, threading, time, urllib.parse
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+PROMETHEUS, PROMTOOL, PROGRAM = (os.environ[name] for name in ["PROMETHEUS", "PROMTOOL", "PROGRAM"])
+RULES = ROOT / "contrib/prometheus/alerts.yml"
+DASHBOARD = ROOT / "contrib/grafana/delay-queue.json"
+# How long one thing may take on a busy machine.
+PATIENCE = 60
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def until(what, holds):
+    """Asks until it holds; answers what that was."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            if found := holds():
+                return found
+            why = "no"
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            why = error
+        assert time.monotonic() < end, f"{what}: not within {PATIENCE} s: {why}"
+        time.sleep(0.2)
+
+
+class Processes:
+    """Processes that end with this one, by their ids."""
+
+    def __init__(self):
+        self.all = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.all:
+            process.kill()
+        for process in self.all:
+            process.wait()
+
+    def start(self, arguments, folder, **environment):
+        command = ["setpriv", "--pdeathsig", "KILL", *map(str, arguments)]
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | environment)
+        self.all.append(process)
+        return process
+
+
+def call(port, method, path, body=None, timeout=30):
+    """The status and the JSON of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body))
+        answer = connection.getresponse()
+        text = answer.read()
+        return answer.status, json.loads(text) if text else None
+    finally:
+        connection.close()
+
+
+def ready(port):
+    return until("the server is ready", lambda: call(port, "GET", "/readyz")[0] == 200)
+
+
+def put(port, topic, **fields):
+    status, answer = call(port, "POST", "/jobs", {"topic": topic, **fields})
+    assert status == 201, answer
+
+
+class Files:
+    """A server on files: on a small disk of its own if the system lets us mount one, with a clock that can be moved."""
+
+    def __init__(self, processes, folder):
+        self.folder, self.port = folder, free_port()
+        library, self.offset = folder / "shifted_clock.so", folder / "offset"
+        source = ROOT / "tests/it/support/shifted_clock.c"
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
+        self.set_clock(0)
+        (folder / "disk").mkdir()
+        # What the store keeps back for a full disk, 8 MiB, is less than a tenth of it.
+        mount = "mount -t tmpfs -o size=128m tmpfs disk"
+        self.is_small = subprocess.run(["unshare", "-rm", "sh", "-c", mount], cwd=folder, stderr=subprocess.DEVNULL).returncode == 0
+        command = [PROGRAM, "--listen", f"127.0.0.1:{self.port}", "--store", "file:./disk/data"]
+        if self.is_small:
+            command = ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$@"', "sh", *command]
+        processes.start(command, folder, LD_PRELOAD=str(library), CLOCK_OFFSET_FILE=str(self.offset))
+        ready(self.port)
+
+    def set_clock(self, seconds):
+        new = self.folder / "new"
+        new.write_text(str(seconds))
+        new.rename(self.offset)
+
+    def fill(self):
+        for n in range(2000):
+            if call(self.port, "POST", "/jobs", {"topic": "large", "delay": "1d", "body": "x" * 250_000})[0] == 507:
+                return
+        raise AssertionError("the disk does not fill up")
+
+
+class Redis:
+    """A server on a Redis."""
+
+    def __init__(self, processes, folder):
+        self.processes, self.folder = processes, folder
+        self.port, self.redis_port = free_port(), free_port()
+        self.begin()
+        self.server = processes.start([PROGRAM, "--listen", f"127.0.0.1:{self.port}", "--store", f"redis://127.0.0.1:{self.redis_port}/"], folder)
+        ready(self.port)
+
+    def begin(self):
+        """Starts a Redis without data."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        self.redis = self.processes.start(["redis-server", "--bind", "127.0.0.1", "--port", self.redis_port, "--save", "", "--appendonly", "yes"], folder)
+        until("redis-server answers", lambda: socket.create_connection(("127.0.0.1", self.redis_port)).close() is None)
+
+    def kill_redis(self):
+        self.redis.kill()
+        self.redis.wait()
+
+
+class Prometheus:
+    def __init__(self, processes, folder, jobs):
+        """Scrapes each job, a name with a port, with our rules; but no alert waits long."""
+        rules = RULES.read_text()
+        rules, waits = re.subn(r"for: \d+m", "for: 1s", rules)
+        rules, ages = re.subn(r"_seconds\) > 300", "_seconds) > 3", rules)
+        assert waits >= 7 and ages == 1, (waits, ages)
+        (folder / "rules.yml").write_text(rules)
+        scrapes = "".join(f"  - job_name: {name}\n    static_configs: [{{ targets: ['127.0.0.1:{port}'] }}]\n" for name, port in jobs.items())
+        config = f"global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\nrule_files: [rules.yml]\nscrape_configs:\n{scrapes}"
+        (folder / "prometheus.yml").write_text(config)
+        self.port = free_port()
+        processes.start([PROMETHEUS, "--config.file=prometheus.yml", "--storage.tsdb.path=tsdb", f"--web.listen-address=127.0.0.1:{self.port}"], folder)
+        until("Prometheus is ready", lambda: self.query("up"))
+
+    def query(self, expression):
+        status, answer = call(self.port, "GET", "/api/v1/query?" + urllib.parse.urlencode({"query": expression}))
+        assert status == 200, f"{expression}: {answer}"
+        return answer["data"]["result"]
+
+    def firing(self):
+        return {(series["metric"]["job"], series["metric"]["alertname"]) for series in self.query('ALERTS{alertstate="firing"}')}
+
+
+class Load:
+    """Producers and consumers of a server, until stopped."""
+
+    def __init__(self, port):
+        self.port, self.stopping = port, threading.Event()
+        self.failed = []
+        self.threads = [threading.Thread(target=self.run, args=[part]) for part in [self.produce, self.consume]]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, part):
+        try:
+            while not self.stopping.is_set():
+                part()
+        except BaseException as error:
+            self.failed.append(error)
+
+    def produce(self):
+        jobs = [{"topic": topic, "delay": delay / 10, "max_attempts": 0} for topic in ["orders", "mail"] for delay in range(5)]
+        status, _ = call(self.port, "POST", "/batch/jobs", {"jobs": jobs})
+        assert status == 200
+        call(self.port, "GET", "/jobs/none")
+        time.sleep(0.1)
+
+    def consume(self):
+        _, popped = call(self.port, "GET", "/topics/orders,mail/pop?count=100&wait=1s")
+        held = [{"id": job["id"], "reservation": job["reservation"]} for job in popped["jobs"]]
+        if held:
+            call(self.port, "POST", "/batch/release", {"jobs": [held[0] | {"delay": 0.1}]})
+            call(self.port, "POST", "/batch/finish", {"jobs": held[1:]})
+
+    def stop(self):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join()
+        assert not self.failed, self.failed
+        drained = lambda: not call(self.port, "POST", "/topics/orders,mail/pop", {"count": 100, "wait": 1})[1]["jobs"]
+        until("nothing is left", lambda: self.consume() or drained())
+
+
+def dashboard_queries():
+    """The title of each panel, and its queries for any job, server and topic."""
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    values = {"$__rate_interval": "10s", "$job": "delay-queue", "$instance": ".*", "$topic": ".*"}
+    for panel in panels:
+        for target in panel.get("targets", []):
+            expression = target["expr"]
+            for name, value in values.items():
+                expression = expression.replace(name, value)
+            assert "$" not in expression, f"{panel['title']}: {expression}"
+            yield panel["title"], expression
+
+
+def check_dashboard(prometheus):
+    queries = list(dashboard_queries())
+    assert len(queries) > 30, len(queries)
+    for title, expression in queries:
+        has_data = lambda: [s for s in prometheus.query(expression) if s["value"][1] != "NaN"]
+        until(f"{title!r} has data: {expression}", has_data)
+    variables = json.loads(DASHBOARD.read_text())["templating"]["list"]
+    for variable in variables:
+        if variable["type"] == "query":
+            selector = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"])
+            series = prometheus.query(selector[1].replace("$job", "delay-queue"))
+            assert series and all(selector[2] in s["metric"] for s in series), variable["name"]
+    print(f"{len(queries)} queries of the dashboard have data")
+
+
+def raises(prometheus, job, alerts, what, meanwhile=lambda: None):
+    """Waits until a fault has raised its alerts."""
+    begin = time.monotonic()
+
+    def all_fire():
+        meanwhile()
+        return {(job, alert) for alert in alerts} <= prometheus.firing()
+
+    until(f"{what} raises {alerts}", all_fire)
+    print(f"{what}: {', '.join(alerts)} after {time.monotonic() - begin:.0f} s")
+
+
+def check_alerts(prometheus, files, redis):
+    own, others = "delay-queue", "delay-queue-on-redis"
+    put(files.port, "idle")
+    raises(prometheus, own, ["DelayQueueOldestReadyTooOld"], "a topic without consumers")
+
+    put(files.port, "bad", id="bad")
+    _, popped = call(files.port, "GET", "/topics/bad/pop?wait=5s")
+    time.sleep(2)  # the topic is scraped before its job dies
+    assert call(files.port, "POST", "/jobs/bad/bury", {"reservation": popped["jobs"][0]["reservation"]})[0] == 200
+    raises(prometheus, own, ["DelayQueueDeadGrowing"], "a job that died")
+
+    if files.is_small:
+        files.fill()
+        raises(prometheus, own, ["DelayQueueDiskNearlyFull", "DelayQueueStoreFull"], "a full disk")
+    else:
+        print("SKIPPED: the alerts on a full disk, since no small disk can be mounted here")
+
+    files.set_clock(3600)
+    raises(prometheus, own, ["DelayQueueClockJumped", "DelayQueueDueJobsNotMoving"], "a clock that jumps over due times")
+
+    redis.kill_redis()
+    fail = lambda: call(redis.port, "POST", "/jobs", {"topic": "t"})
+    alerts = ["DelayQueueStoreUnfit", "DelayQueueBucketsUnavailable", "DelayQueueRequestsFailing"]
+    raises(prometheus, others, alerts, "a Redis that is away", fail)
+
+    redis.begin()
+    raises(prometheus, others, ["DelayQueueDataLost"], "a Redis that is back without its data")
+
+    redis.server.send_signal(signal.SIGTERM)
+    raises(prometheus, others, ["DelayQueueDown"], "a server that has ended")
+    raised = {alert for _, alert in prometheus.firing()} | set(alerts)
+    every = set(re.findall(r"alert: (\w+)", RULES.read_text()))
+    skipped = set() if files.is_small else {"DelayQueueDiskNearlyFull", "DelayQueueStoreFull"}
+    # What is over by now was seen above.
+    unseen = every - raised - skipped - {"DelayQueueDueJobsNotMoving"}
+    assert not unseen, f"no fault raises {unseen}"
+
+
+def main():
+    subprocess.run([PROMTOOL, "check", "rules", RULES.name], cwd=RULES.parent, check=True)
+    subprocess.run([PROMTOOL, "test", "rules", "alerts_test.yml"], cwd=RULES.parent, check=True)
+    with tempfile.TemporaryDirectory(prefix="delay-queue-prometheus-") as folder, Processes() as processes:
+        folders = [pathlib.Path(folder, name) for name in ["files", "redis", "prometheus"]]
+        for each in folders:
+            each.mkdir()
+        files, redis = Files(processes, folders[0]), Redis(processes, folders[1])
+        prometheus = Prometheus(processes, folders[2], {"delay-queue": files.port, "delay-queue-on-redis": redis.port})
+        put(redis.port, "t", delay="1d")
+        put(files.port, "later", delay="30m")
+        put(files.port, "paused")
+        assert call(files.port, "POST", "/topics/paused/pause")[0] == 200
+        load = Load(files.port)
+        try:
+            check_dashboard(prometheus)
+            healthy = time.monotonic() + 8
+            while time.monotonic() < healthy:
+                assert not prometheus.firing(), prometheus.firing()
+                time.sleep(0.5)
+        finally:
+            load.stop()
+        print("no alert fires on servers that are fine")
+        check_alerts(prometheus, files, redis)
+
+
+main()
