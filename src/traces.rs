@@ -62,6 +62,15 @@ pub fn batch(jobs: usize, of: impl Iterator<Item = Span>) -> Span {
     span
 }
 
+/// Around a call to the store. What servers ask for again and again by themselves has none.
+pub fn call(name: &'static str, jobs: Option<usize>) -> Span {
+    if current().is_none() && name != "promote" {
+        return Span::none();
+    }
+    let full_name = format_args!("store {name}");
+    tracing::debug_span!(target: TARGET, "store", otel.name = %full_name, otel.kind = "client", jobs)
+}
+
 /// The span that the caller is in; none where spans are disabled.
 pub fn current() -> Span {
     match tracing::enabled!(target: TARGET, tracing::Level::DEBUG) {

@@ -1,4 +1,4 @@
-//! A store whose calls are counted and timed, whatever its kind.
+//! A store whose calls are counted, timed and traced, whatever its kind.
 //!
 //! Each method passes its call on. What a call is counted by was found at the start, so counting
 //! costs a fraction of a microsecond a call.
@@ -10,6 +10,8 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::Registry,
 };
+
+use tracing::Instrument;
 
 use super::{
     Bury, Claim, ClaimPage, Condition, DiskRoom, JobPage, JobRange, Parts, Peek, Placed,
@@ -23,6 +25,7 @@ use crate::{
         Topic, TopicDefaults, UnixMillis,
     },
     metrics::SECONDS,
+    traces,
 };
 
 /// Bounds of the histogram of jobs a call.
@@ -146,7 +149,7 @@ impl Measured {
         made: impl Future<Output = StoreResult<T>>,
     ) -> StoreResult<T> {
         let (meter, begin) = (&self.calls[call as usize], Instant::now());
-        let result = made.await;
+        let result = made.instrument(traces::call(NAMES[call as usize], None)).await;
         meter.count(begin, result.is_err());
         result
     }
@@ -159,7 +162,8 @@ impl Measured {
         made: impl Future<Output = StoreResults<T>>,
     ) -> StoreResults<T> {
         let (meter, begin) = (&self.calls[call as usize], Instant::now());
-        let results = made.await;
+        let span = traces::call(NAMES[call as usize], Some(jobs));
+        let results = made.instrument(span).await;
         meter.count(begin, results.iter().any(Result::is_err));
         if let Some(histogram) = &meter.jobs {
             histogram.observe(jobs as f64);

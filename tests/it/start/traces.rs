@@ -61,6 +61,9 @@ async fn a_put_is_in_the_trace_of_its_caller_and_a_pop_is_linked_to_it() {
     let popped = call(&server, "/topics/t/pop", None, json!({})).await;
     assert_eq!(popped["jobs"][0]["traceparent"], caller);
     call(&server, "/jobs/a/finish", None, json!({})).await;
+    call(&server, "/batch/jobs", None, json!({"jobs": [{"topic": "t", "delay": 0.05}]})).await;
+    let late = call(&server, "/topics/t/pop", Some(&caller), json!({"wait": "1m"})).await;
+    assert_eq!(late["jobs"].as_array().map(Vec::len), Some(1));
     server.signal("-TERM");
     let (status, log) = server.ended();
     assert_eq!(status, Some(0), "{log}");
@@ -80,15 +83,23 @@ async fn a_put_is_in_the_trace_of_its_caller_and_a_pop_is_linked_to_it() {
     for word in ["http.response.status_code", "201", "http.route", "request_id"] {
         assert!(attributes.contains(word), "{word}: {attributes}");
     }
-    let within = |parent: &Span| spans.iter().any(|span| span.parent_span_id == parent.span_id);
-    assert!(within(put), "its call to the store: {spans:#?}");
+    let within = |parent: &Span| {
+        let within = spans.iter().find(|span| span.parent_span_id == parent.span_id);
+        within.unwrap_or_else(|| panic!("none within {parent:#?}: {spans:#?}"))
+    };
+    let batch = within(put);
+    assert_eq!((batch.name.as_str(), within(batch).name.as_str()), ("batch", "store put"));
+    assert!(spans.iter().any(|span| span.name == "store promote"), "{spans:#?}");
 
-    let pop = named(&spans, "POST /topics/{topic}/pop");
+    let pops = spans.iter().filter(|span| span.name == "POST /topics/{topic}/pop");
+    let (linked, not): (Vec<&Span>, Vec<&Span>) = pops.partition(|span| !span.links.is_empty());
+    let ([pop], [late]) = (&linked[..], &not[..]) else { panic!("two pops: {spans:#?}") };
+    assert_eq!(hex(&late.trace_id), TRACE);
     let linked: Vec<_> =
         pop.links.iter().map(|link| (hex(&link.trace_id), hex(&link.span_id))).collect();
     assert_eq!(linked, [(TRACE.to_owned(), PARENT.to_owned())]);
     assert_ne!(hex(&pop.trace_id), TRACE, "a trace of its own");
-    assert!(within(named(&spans, "POST /jobs/{id}/finish")), "{spans:#?}");
+    assert_eq!(within(named(&spans, "POST /jobs/{id}/finish")).name, "batch");
 }
 
 #[tokio::test(flavor = "multi_thread")]
