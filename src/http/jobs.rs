@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     access::Scope,
-    job::{self, Refusal, Topics},
+    job::{self, Topics},
     queue::QueueError,
     store::{PutOutcome, Target},
     traces,
@@ -72,10 +72,7 @@ pub async fn get(
 
 /// A job, if its caller may reach it.
 async fn read(app: &App, id: job::JobId, topics: &Topics) -> Result<job::Job, Problem> {
-    match app.queue.get(id).await? {
-        job if topics.allows(&job.topic) => Ok(job),
-        _ => Err(Refusal::NotFound.into()),
-    }
+    Ok(app.queue.get(Target { id, topics: topics.clone() }).await?)
 }
 
 pub async fn patch(

@@ -26,8 +26,10 @@ pub const COPIES: usize = 2;
 /// What holds less than this may use the last part of the memory, an eighth: finishing, deleting
 /// and looking go on while large puts wait.
 const SMALL: usize = 16 << 10;
-/// Most pages of jobs that are read from the store at once.
+/// Most pages of jobs that are read from the store at once, and most that wait for that: however many
+/// are asked for, little of the store's time goes to them, and few of the requests in flight are such.
 const PAGES: usize = 4;
+const WAITING_PAGES: usize = 64;
 
 /// The memory for requests and answers.
 #[derive(Clone)]
@@ -37,6 +39,8 @@ struct Inner {
     limit: usize,
     used: AtomicUsize,
     pages: Semaphore,
+    /// Permissions to read a page, or to wait for that.
+    asked_pages: Semaphore,
 }
 
 /// What one request or answer holds of it. Given back when it is dropped.
@@ -49,7 +53,8 @@ impl Memory {
     /// At most `limit` bytes (`limits.memory_bytes`).
     pub fn new(limit: usize) -> Self {
         let pages = Semaphore::new(PAGES);
-        Self(Arc::new(Inner { limit, used: AtomicUsize::new(0), pages }))
+        let asked_pages = Semaphore::new(PAGES + WAITING_PAGES);
+        Self(Arc::new(Inner { limit, used: AtomicUsize::new(0), pages, asked_pages }))
     }
 
     /// Registers its metrics.
@@ -78,9 +83,16 @@ impl Memory {
     }
 
     /// Waits for permission to read a page of jobs, of which the size is known when it is read.
-    pub async fn page(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        let permit = self.0.pages.acquire().await.map_err(|_| Problem::overloaded())?;
-        self.has_room().map(|()| permit)
+    ///
+    /// # Errors
+    /// 503 `overloaded`: too many wait, or there is no room.
+    pub async fn page(&self) -> Result<[SemaphorePermit<'_>; 2], Problem> {
+        self.has_room()?;
+        let Ok(asked) = self.0.asked_pages.try_acquire() else {
+            return Err(Problem::overloaded_by("pages of jobs that are read at once"));
+        };
+        let reads = self.0.pages.acquire().await.map_err(|_| Problem::overloaded())?;
+        self.has_room().map(|()| [asked, reads])
     }
 
     /// A value as JSON, if there is room for it.
@@ -153,6 +165,8 @@ impl Problem {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
     use super::*;
 
     #[test]
@@ -166,6 +180,26 @@ mod tests {
         assert_eq!(memory.used(), 100_000);
         drop(part);
         assert_eq!(memory.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn so_many_pages_are_read_at_once_so_many_wait_and_others_are_refused() {
+        let memory = Memory::new(1 << 20);
+        let mut pages: Vec<_> =
+            (0..PAGES + WAITING_PAGES + 1).map(|_| Box::pin(memory.page())).collect();
+        let mut polled = Vec::new();
+        for page in &mut pages {
+            polled.push(futures::poll!(page));
+        }
+        let reads = polled.iter().filter(|page| matches!(page, Poll::Ready(Ok(_)))).count();
+        let refused = polled.iter().filter(|page| matches!(page, Poll::Ready(Err(_)))).count();
+        assert_eq!((reads, refused), (PAGES, 1));
+        polled.clear();
+        assert!(futures::poll!(&mut pages[PAGES]).is_ready(), "the next one's turn");
+        let mut share = memory.share();
+        share.grow(950_000).expect_err("an eighth is kept");
+        share.grow(memory.0.limit / 8 * 7).expect("there is room");
+        memory.page().await.expect_err("no room for what would be read");
     }
 
     #[test]

@@ -40,6 +40,7 @@ use self::{
     hint_listener::HintListener,
     last_errors::LastErrors,
     lateness::Lateness,
+    readiness::Checks,
     stats::Stats,
     sticky::StickyBucket,
     survey::Surveys,
@@ -98,6 +99,7 @@ pub struct Queue {
     lateness: Arc<Lateness>,
     last_errors: LastErrors,
     surveys: Arc<Surveys>,
+    checks: Checks,
     /// Waiting pops are answered empty from now on.
     no_waiting: CancellationToken,
     /// Timers end, and what could not be given back yet is tried once more.
@@ -157,6 +159,7 @@ impl Queue {
             lateness,
             last_errors: LastErrors::default(),
             surveys,
+            checks: Checks::default(),
             no_waiting: CancellationToken::new(),
             stopping,
             timers: TaskTracker::new(),
@@ -266,13 +269,13 @@ impl Queue {
         self.each(jobs, &self.transitions.reschedule).await
     }
 
-    /// Reads a job.
+    /// Reads a job that its caller may reach.
     ///
     /// # Errors
     /// `NotFound`, or the store's.
-    pub async fn get(&self, id: JobId) -> Result<Job, QueueError> {
-        let bucket = self.store.buckets().of(&id);
-        let job = self.store.get(bucket, id).await?;
+    pub async fn get(&self, target: Target) -> Result<Job, QueueError> {
+        let bucket = self.store.buckets().of(&target.id);
+        let job = self.store.get(bucket, target).await?;
         job.ok_or(QueueError::Refused(Refusal::NotFound))
     }
 

@@ -1,12 +1,16 @@
 //! Can this server do its work?
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Queue;
 use crate::store::{Condition, StoreError, StoreResult};
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+/// The last look at the store: when it began, and what was seen. Held while there is one.
+#[derive(Default)]
+pub struct Checks(tokio::sync::Mutex<Option<(Instant, StoreResult<()>)>>);
 
 /// What works.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,7 +29,7 @@ impl Queue {
     /// # Errors
     /// The store's own, or which timer stands still.
     pub async fn check(&self) -> StoreResult<Readiness> {
-        self.store.check().await?;
+        self.check_store().await?;
         let limit = self.settings.poll_interval + STUCK_AFTER;
         if let Some(bucket) = self.timer.stuck(limit) {
             return Err(StoreError::away(format!("the timer of bucket {bucket} is stuck")));
@@ -36,6 +40,22 @@ impl Queue {
         }
         let Condition { is_full, clock_jumps, .. } = self.condition();
         Ok(Readiness { away, store_full: is_full, clock_jumped: clock_jumps.unsteady })
+    }
+
+    /// One look at the store at a time: however many ask, it has little to do with it. Who waits for
+    /// a look that began after it asked has its answer too.
+    async fn check_store(&self) -> StoreResult<()> {
+        let asked = Instant::now();
+        let mut last = self.checks.0.lock().await;
+        match &*last {
+            Some((began, checked)) if *began > asked => checked.clone(),
+            _ => {
+                let began = Instant::now();
+                let checked = self.store.check().await;
+                *last = Some((began, checked.clone()));
+                checked
+            }
+        }
     }
 
     /// Numbers of buckets that are out of reach, by the last calls of their timers.

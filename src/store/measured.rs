@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     job::{
-        Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, Schedule, SettingsNews, State,
-        Topic, TopicDefaults, UnixMillis,
+        Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Schedule, SettingsNews, State, Topic,
+        TopicDefaults, UnixMillis,
     },
     metrics::SECONDS,
     traces,
@@ -271,8 +271,8 @@ impl Store for Measured {
         self.each(Call::Peek, 0, self.store.peek(parts, deadlines)).await
     }
 
-    async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>> {
-        self.one(Call::Get, self.store.get(bucket, id)).await
+    async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>> {
+        self.one(Call::Get, self.store.get(bucket, target)).await
     }
 
     async fn topics(

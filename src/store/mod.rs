@@ -36,8 +36,8 @@ mod topics;
 use async_trait::async_trait;
 
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, Refusal, Schedule, SettingsNews,
-    State, Topic, TopicDefaults, UnixMillis,
+    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Refusal, Schedule, SettingsNews, State,
+    Topic, TopicDefaults, UnixMillis,
 };
 
 pub use clock::{Clock, Now};
@@ -155,8 +155,8 @@ pub trait Store: Send + Sync + 'static {
     /// deadline is.
     async fn peek(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
 
-    /// Reads one job.
-    async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>>;
+    /// Reads one job; none to a caller that may not reach it, whether it can be read or not.
+    async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>>;
 
     /// Reads topics that have jobs in this bucket, in the order of their names.
     async fn topics(&self, bucket: Bucket, page: TopicPage)

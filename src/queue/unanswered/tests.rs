@@ -2,9 +2,9 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::{
-    job::{Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State},
+    job::{Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State, Topics},
     queue::{stats::Stats, timer_handle::TimerHandle, waiters::Waiters},
-    store::{Clock, Options, PopRequest, Store, file::FileStore},
+    store::{Clock, Options, PopRequest, Store, Target, file::FileStore},
 };
 
 const HOUR: Millis = Millis::new(3_600_000);
@@ -62,7 +62,12 @@ impl Bench {
 
     async fn job(&self, id: &str) -> (State, u32) {
         let id: JobId = id.parse().expect("an id");
-        let job = self.context.store.get(Bucket::FIRST, id).await.expect("read");
+        let job = self
+            .context
+            .store
+            .get(Bucket::FIRST, Target { id, topics: Topics::ALL })
+            .await
+            .expect("read");
         let job = job.expect("it lives");
         (job.state, job.attempt)
     }

@@ -53,6 +53,11 @@ impl Entry {
         self.id.full()
     }
 
+    /// How many bytes its body has, about.
+    pub fn body_bytes(&self) -> u64 {
+        self.size.bytes()
+    }
+
     fn place(&self, slot: Slot) -> Place {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
         let order = self.serial as u32;

@@ -57,8 +57,8 @@ use super::{
     Touch, Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, Pause, Schedule, SettingsNews,
-    State, Topic, TopicDefaults, TopicSettings, UnixMillis,
+    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Pause, Schedule, SettingsNews, State,
+    Topic, TopicDefaults, TopicSettings, UnixMillis,
 };
 
 /// The store in a directory.
@@ -233,8 +233,8 @@ impl Store for FileStore {
         join_all(parts.into_iter().map(work)).await
     }
 
-    async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>> {
-        self.writer.read(move |writer| read_job(writer, bucket, &id)).await
+    async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>> {
+        self.writer.read(move |writer| read_job(writer, bucket, &target)).await
     }
 
     async fn topics(

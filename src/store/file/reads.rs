@@ -10,8 +10,8 @@ use super::{
     writer::{Writer, WriterState},
 };
 use crate::{
-    job::{Bucket, Change, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Damaged, JobPage, JobRange, Reply, Steps, StoreError, StoreResult, Target},
+    job::{Bucket, Change, Job, Refusal, State, Topic, UnixMillis},
+    store::{Damaged, JobPage, JobRange, Place, Reply, Steps, StoreError, StoreResult, Target},
 };
 
 /// Reads before it changes: a job that cannot be read is refused, and the others go on.
@@ -21,36 +21,56 @@ pub fn reschedule(
     target: &Target,
     change: Change,
 ) -> StoreResult<Reply<Job>> {
-    let id = &target.id;
-    match read_job(writer, bucket, id) {
-        Ok(Some(job)) if !target.topics.allows(&job.topic) => return Ok(Err(Refusal::NotFound)),
+    match read_job(writer, bucket, target) {
+        Ok(None) => return Ok(Err(Refusal::NotFound)),
         Err(StoreError::Damaged { .. }) => return Ok(Err(Refusal::Damaged)),
         read => read?,
     };
     let now = writer.now();
     let machine = &mut writer.machines[bucket.index()];
     match machine.reschedule(now, target, change, &mut writer.writes) {
-        Ok(()) => Ok(read_job(writer, bucket, id)?.ok_or(Refusal::NotFound)),
+        Ok(()) => Ok(read_job(writer, bucket, target)?.ok_or(Refusal::NotFound)),
         Err(refusal) => Ok(Err(refusal)),
     }
 }
 
-pub fn read_job(writer: &mut WriterState, bucket: Bucket, id: &JobId) -> StoreResult<Option<Job>> {
-    let Some((entry, topic)) = writer.machines[bucket.index()].get(id) else { return Ok(None) };
+/// One that its caller may not reach is not looked at: neither damage nor the time it takes tells of it.
+pub fn read_job(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    target: &Target,
+) -> StoreResult<Option<Job>> {
+    let found = writer.machines[bucket.index()].get(&target.id);
+    let Some((entry, topic)) = found.filter(|(_, topic)| target.topics.allows(topic)) else {
+        return Ok(None);
+    };
     let (serial, job) = (entry.serial, without_record(entry, topic));
     read_rest(writer, serial, job).map(Some)
 }
 
-/// A page of jobs of one topic and state. One that cannot be read is told with the reason.
+/// So many bytes of bodies are enough for one page: reading holds up the commit that others wait for.
+const ENOUGH: u64 = 512 << 10;
+
+/// A page of jobs of one topic and state, fewer than asked for if they are large. One that cannot be
+/// read is told with the reason.
 pub fn list(
     writer: &mut WriterState,
     bucket: Bucket,
     (topic, state): (&Topic, State),
     range: &JobRange,
 ) -> StoreResult<JobPage> {
-    let found = writer.machines[bucket.index()].list(topic, state, range);
+    let mut found = writer.machines[bucket.index()].list(topic, state, range);
+    let is_whole = found.len() < range.limit;
+    let (all, mut bytes) = (found.len(), 0);
+    let fits = |(entry, _): &&(&Entry, Place)| {
+        let fits = bytes <= ENOUGH;
+        bytes += entry.body_bytes();
+        fits
+    };
+    let enough = found.iter().take_while(fits).count();
+    found.truncate(enough);
     let last = found.last().map(|(_, place)| place.clone());
-    let next = last.filter(|_| found.len() == range.limit);
+    let next = last.filter(|_| !is_whole || enough < all);
     let found: Vec<(u64, Job)> =
         found.into_iter().map(|(entry, _)| (entry.serial, without_record(entry, topic))).collect();
     let mut page = JobPage { next, ..JobPage::default() };

@@ -40,7 +40,7 @@ use self::{
     keys::Keys,
     preflight::{Preflight, incarnation::Incarnations},
     reply::Values,
-    scripts::{Scripts, held, ids, millis_text, targets},
+    scripts::{Scripts, held, millis_text, targets},
     topology::{Nodes, Opened},
 };
 use super::{
@@ -50,8 +50,8 @@ use super::{
     Touch, Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, Pause, Schedule,
-    SettingsNews, State, Topic, TopicDefaults, Topics, UnixMillis,
+    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, OnConflict, Pause, Schedule, SettingsNews,
+    State, Topic, TopicDefaults, Topics, UnixMillis,
 };
 
 pub use codec::{Record, record, record_rest};
@@ -275,10 +275,12 @@ impl Store for RedisStore {
         self.peek_at(&parts, deadlines).await
     }
 
-    async fn get(&self, bucket: Bucket, id: JobId) -> StoreResult<Option<Job>> {
-        let mut reply =
-            self.run(&self.scripts.get, bucket, |cmd| ids(cmd, std::slice::from_ref(&id))).await?;
-        reply.job(id)
+    async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>> {
+        let (id, parts) = (target.id.clone(), [(bucket, vec![target])]);
+        let read = |reply: &mut Values, _: &Vec<Target>| reply.job(id.clone());
+        let script = &self.scripts.get;
+        let found = self.each_guarded(script, &parts, |cmd, jobs| targets(cmd, jobs), read).await;
+        found.into_iter().next().unwrap_or(Ok(None))
     }
 
     async fn topics(

@@ -4,7 +4,7 @@ use redis::{Cmd, Script};
 
 use super::{codec::reservation_text, keys::Keys};
 use crate::{
-    job::{JobId, Millis, TopicPattern},
+    job::{Millis, TopicPattern},
     store::{Claim, Guarded, Target},
 };
 
@@ -55,7 +55,7 @@ pub struct Scripts {
     pub delete: Guardable,
     pub reschedule: Guardable,
     pub promote: Transition,
-    pub get: Transition,
+    pub get: Guardable,
     pub kick_dead: Transition,
     pub purge: Transition,
     pub list: Transition,
@@ -119,7 +119,7 @@ impl Scripts {
             delete: guardable(include_str!("scripts/delete.lua"), 1),
             reschedule: guardable(include_str!("scripts/reschedule.lua"), 7),
             promote: other(include_str!("scripts/promote.lua")),
-            get: other(include_str!("scripts/get.lua")),
+            get: guardable(include_str!("scripts/get.lua"), 1).unconfirmed(),
             kick_dead: write(include_str!("scripts/kick_dead.lua")),
             purge: write(include_str!("scripts/purge.lua")),
             list: other(include_str!("scripts/list.lua")),
@@ -135,6 +135,12 @@ impl Scripts {
 }
 
 impl Guardable {
+    /// For what writes nothing.
+    fn unconfirmed(mut self) -> Self {
+        (self.open.confirmed, self.guarded.confirmed) = (false, false);
+        self
+    }
+
     /// The script for these jobs: behind the guard if any of their callers is limited to topics.
     pub fn of<'a, J: Guarded + 'a>(&self, mut jobs: impl Iterator<Item = &'a J>) -> &Transition {
         let is_limited = jobs.any(|job| job.topics().patterns().is_some());
@@ -199,13 +205,6 @@ impl Transition {
 /// The arguments of one [`Claim`].
 pub fn held(cmd: &mut Cmd, held: &Claim) {
     cmd.arg(held.id.as_str()).arg(reservation_text(held.reservation));
-}
-
-/// The arguments of transitions that need the ids alone.
-pub fn ids(cmd: &mut Cmd, ids: &[JobId]) {
-    for id in ids {
-        cmd.arg(id.as_str());
-    }
 }
 
 /// The arguments of [`Target`]s.

@@ -274,7 +274,7 @@ impl Bench {
     }
 
     pub async fn get(&self, id: &JobId) -> Option<Job> {
-        self.store.get(self.bucket(id), id.clone()).await.expect("get")
+        self.store.get(self.bucket(id), target(id)).await.expect("get")
     }
 
     /// The ids of jobs that a list tells as damaged, with a reason each.

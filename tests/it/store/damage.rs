@@ -212,7 +212,7 @@ impl Case {
                 }
             }
             Act::Peek => {
-                let _ = store.get(bucket, ids[0].clone()).await;
+                let _ = store.get(bucket, target(&ids[0])).await;
                 for state in State::ALL {
                     store
                         .list(bucket, topic(), state, JobRange { limit: 9, ..JobRange::default() })

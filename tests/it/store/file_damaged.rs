@@ -7,8 +7,8 @@ use std::{
 };
 
 use delay_queue::{
-    job::{Change, JobId, NewJob, Refusal, State},
-    store::{JobRange, StoreError, TopicPage},
+    job::{Change, JobId, NewJob, Refusal, State, Topics},
+    store::{JobRange, StoreError, Target, TopicPage},
 };
 
 use crate::store::bench::{
@@ -138,8 +138,17 @@ async fn a_change_of_a_damaged_job_is_refused_and_the_others_of_its_batch_are_do
     let replies = bench.store.reschedule_in(bench.bucket(&id("sound")), both).await.expect("done");
     assert_eq!(replies[0], Err(Refusal::Damaged));
     assert_eq!(replies[1].as_ref().expect("changed").max_attempts, 7);
-    let shown = bench.store.get(bench.bucket(&id("broken")), id("broken")).await;
+    let shown = bench.store.get(bench.bucket(&id("broken")), target(&id("broken"))).await;
     assert!(matches!(shown, Err(StoreError::Damaged { .. })), "{shown:?}");
+    // To those who may not reach it there is none, damaged or not.
+    let patterns = vec!["other.*".parse().expect("a pattern")];
+    let foreign = Target { id: id("broken"), topics: Topics::of(patterns) };
+    let hidden = bench.store.get(bench.bucket(&foreign.id), foreign.clone()).await;
+    assert_eq!(hidden.expect("nothing"), None);
+    let change = Change { max_attempts: Some(9), ..Change::default() };
+    let refused = vec![(foreign.clone(), change)];
+    let refused = bench.store.reschedule_in(bench.bucket(&foreign.id), refused).await;
+    assert_eq!(refused.expect("done"), [Err(Refusal::NotFound)]);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use delay_queue::{
 use rusqlite::Connection;
 
 use crate::store::bench::{
-    Bench, Home, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job, nonce,
+    Bench, Home, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job, nonce, target,
 };
 
 fn database(bench: &Bench) -> PathBuf {
@@ -114,7 +114,7 @@ async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
     let popped: Vec<String> =
         bench.pop("t", 3).await.iter().map(|job| job.id.to_string()).collect();
     assert_eq!(popped, ["b", "c"]);
-    let error = bench.store.get(bench.bucket(&id("a")), id("a")).await;
+    let error = bench.store.get(bench.bucket(&id("a")), target(&id("a"))).await;
     assert!(matches!(error, Err(StoreError::Damaged { .. })), "{error:?}");
     bench.advance(MINUTE);
     bench.promote().await;

@@ -15,6 +15,7 @@ mod reservations;
 mod restore;
 mod schedule;
 mod table;
+mod tokens;
 mod topics;
 mod usage;
 
@@ -82,7 +83,13 @@ on_each_store! {
             what_is_set_for_topics_is_kept_and_has_a_version,
             a_pause_ends_at_its_time_and_no_other_pause_with_it,
             each_job_is_kept_dead_as_long_as_it_was_put_with;
+        tokens:
+            tokens_are_made_listed_and_revoked_each_by_its_name,
+            tokens_are_read_again_only_when_one_is_made_or_revoked,
+            tokens_outlive_the_server,
+            a_job_of_a_topic_out_of_reach_is_not_read;
         usage:
+            a_page_of_large_jobs_ends_early_and_the_next_goes_on,
             a_topic_weighs_what_the_bodies_of_its_jobs_do,
             the_store_tells_how_many_jobs_it_has_and_what_they_take;
         concurrency:

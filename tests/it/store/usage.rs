@@ -1,11 +1,41 @@
 //! How much there is: in a topic, and in the whole store.
 
-use delay_queue::job::{Change, NewJob, OnConflict, State, Topic};
+use delay_queue::{
+    job::{Change, NewJob, OnConflict, State, Topic},
+    store::JobRange,
+};
 
 use crate::store::bench::{Bench, HOUR, delayed, id, job};
 
 fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")
+}
+
+pub async fn a_page_of_large_jobs_ends_early_and_the_next_goes_on(bench: Bench) {
+    const BODY: usize = 100_000;
+    let bucket = bench.store.buckets().all().next().expect("one");
+    let names = (0..).map(|n| id(&n.to_string())).filter(|name| bench.bucket(name) == bucket);
+    let names: Vec<_> = names.take(20).collect();
+    let body = bytes::Bytes::from(format!("\"{}\"", "x".repeat(BODY)));
+    for name in &names {
+        bench.put(NewJob { body: body.clone(), ..job(name.as_str(), "t") }).await.expect("put");
+    }
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let range = JobRange { after, limit: 100, ..JobRange::default() };
+        let page = bench.store.list(bucket, topic("t"), State::Ready, range).await.expect("a page");
+        let bytes: usize = page.jobs.iter().map(|job| job.body.len()).sum();
+        assert!(bytes <= (512 << 10) + 2 * BODY, "{bytes}");
+        found.extend(page.jobs.into_iter().map(|job| job.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.sort_unstable();
+    let mut names = names;
+    names.sort_unstable();
+    assert_eq!(found, names);
 }
 
 pub async fn a_topic_weighs_what_the_bodies_of_its_jobs_do(bench: Bench) {

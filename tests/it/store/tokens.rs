@@ -1,0 +1,101 @@
+//! Access tokens as a store keeps them.
+
+use delay_queue::{
+    job::{Topics, UnixMillis},
+    store::{StoredToken, Target, TokenChange},
+};
+
+use crate::store::bench::{Bench, id, job};
+
+async fn change(bench: &Bench, change: TokenChange) -> bool {
+    bench.store.change_token(change).await.expect("changed or not")
+}
+
+async fn create(bench: &Bench, name: &str, text: &str) -> bool {
+    change(bench, TokenChange::Create { name: name.to_owned(), text: text.to_owned() }).await
+}
+
+async fn revoke(bench: &Bench, name: &str) -> bool {
+    change(bench, TokenChange::Revoke { name: name.to_owned() }).await
+}
+
+/// The version, and all tokens by name.
+async fn all(bench: &Bench) -> (u64, Vec<StoredToken>) {
+    let stored = bench.store.tokens(None).await.expect("tokens").expect("another version");
+    let mut tokens = stored.tokens;
+    tokens.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    (stored.version, tokens)
+}
+
+fn token(name: &str, text: &str, used_at: Option<u64>) -> StoredToken {
+    StoredToken {
+        name: name.to_owned(),
+        text: text.to_owned(),
+        used_at: used_at.map(UnixMillis::new),
+    }
+}
+
+pub async fn tokens_are_made_listed_and_revoked_each_by_its_name(bench: Bench) {
+    let (first, none) = all(&bench).await;
+    assert_eq!(none, []);
+    assert!(create(&bench, "a", "one").await);
+    assert!(!create(&bench, "a", "another").await, "there is one of this name");
+    assert!(create(&bench, "b.c_d-e", r#"{"put":["*"]}"#).await);
+    let both = [token("a", "one", None), token("b.c_d-e", r#"{"put":["*"]}"#, None)];
+    let (version, found) = all(&bench).await;
+    assert!(version > first);
+    assert_eq!(found, both);
+    assert!(revoke(&bench, "a").await);
+    assert!(!revoke(&bench, "a").await, "it is gone");
+    assert_eq!(all(&bench).await.1, both[1..]);
+    assert!(create(&bench, "a", "new").await, "the name is free again");
+    assert_eq!(all(&bench).await.1[0], token("a", "new", None));
+}
+
+pub async fn tokens_are_read_again_only_when_one_is_made_or_revoked(bench: Bench) {
+    let since = async |version: u64| bench.store.tokens(Some(version)).await.expect("tokens");
+    assert!(create(&bench, "a", "one").await);
+    let (made, _) = all(&bench).await;
+    assert_eq!(since(made).await, None);
+    let used =
+        |name: &str, at: u64| TokenChange::Used { name: name.to_owned(), at: UnixMillis::new(at) };
+    assert!(change(&bench, used("a", 5)).await);
+    assert_eq!(since(made).await, None, "a use changes nothing for others");
+    assert_eq!(all(&bench).await.1, [token("a", "one", Some(5))]);
+    assert!(change(&bench, used("a", 7)).await);
+    assert_eq!(all(&bench).await.1, [token("a", "one", Some(7))]);
+    assert!(!change(&bench, used("b", 5)).await, "there is none");
+    assert!(revoke(&bench, "a").await);
+    let news = since(made).await.expect("another version");
+    assert!(news.version > made && news.tokens.is_empty(), "{news:?}");
+    assert!(!change(&bench, used("a", 9)).await, "it is gone");
+    assert!(create(&bench, "a", "new").await);
+    assert_eq!(all(&bench).await.1, [token("a", "new", None)], "without the uses of the other");
+}
+
+pub async fn tokens_outlive_the_server(bench: Bench) {
+    assert!(create(&bench, "a", "one").await && create(&bench, "b", "two").await);
+    assert!(revoke(&bench, "a").await);
+    let bench = bench.reopen().await;
+    assert_eq!(all(&bench).await.1, [token("b", "two", None)]);
+}
+
+pub async fn a_job_of_a_topic_out_of_reach_is_not_read(bench: Bench) {
+    bench.put(job("a", "own.t")).await.expect("put");
+    bench.put(job("b", "other")).await.expect("put");
+    let read = async |name: &str, patterns: &[&str]| {
+        let patterns = patterns.iter().map(|text| text.parse().expect("a pattern")).collect();
+        let target = Target { id: id(name), topics: Topics::of(patterns) };
+        let found = bench.store.get(bench.bucket(&target.id), target).await.expect("read");
+        found.map(|job| job.topic.to_string())
+    };
+    assert_eq!(read("a", &["own.*"]).await.as_deref(), Some("own.t"));
+    assert_eq!(read("b", &["x", "other"]).await.as_deref(), Some("other"));
+    assert_eq!(read("b", &["own.*"]).await, None);
+    assert_eq!(read("b", &[]).await, None);
+    let held = bench.pop_one("other").await;
+    assert_eq!(read("b", &["own.*"]).await, None, "held");
+    assert_eq!(read("b", &["other"]).await.as_deref(), Some("other"));
+    bench.bury(&held.id, Some(held.reservation)).await.expect("buried");
+    assert_eq!(read("b", &["own.*"]).await, None, "dead");
+}
