@@ -12,6 +12,11 @@ use axum::{
 
 use super::{identity::Identity, peer::Peer, problem::Problem};
 
+/// The target of the audit: a line of JSON each, in every format of the log.
+pub const AUDIT: &str = "delay_queue::audit";
+/// So much of a path is logged: it may be as long as a head.
+const PATH: usize = 256;
+
 /// A request as the log names it.
 pub struct Asked {
     method: Method,
@@ -74,7 +79,7 @@ impl Asked {
     /// Logs what has become of it.
     pub fn answered(&self, response: &Response, problem: Option<&Problem>, id: &HeaderValue) {
         let Self { method, uri, .. } = self;
-        let (path, request_id) = (uri.path(), id.to_str().unwrap_or_default());
+        let (path, request_id) = (short(uri.path()), id.to_str().unwrap_or_default());
         let status = response.status().as_u16();
         let part = response.extensions().get::<PartFailed>();
         if let Some(Problem { code, cause, .. }) =
@@ -103,10 +108,11 @@ impl Asked {
             let peer = self.peer();
             // What others send may have secrets in its query.
             let uri = if is_audited && !is_refused { uri.to_string() } else { path.to_owned() };
+            let uri = short(&uri);
             let what = if is_refused { "a refused request" } else { "an operator's act" };
             tracing::info!(
-                target: "delay_queue::audit",
-                %method, %uri, status, result, token, peer, request_id, "{what}"
+                target: AUDIT,
+                %method, uri, status, result, token, peer, request_id, "{what}"
             );
         }
         tracing::debug!(
@@ -119,6 +125,12 @@ impl Asked {
     fn peer(&self) -> Option<impl tracing::Value> {
         self.peer.as_ref().and_then(Peer::address).map(tracing::field::display)
     }
+}
+
+/// The beginning of a text that may be very long.
+fn short(text: &str) -> &str {
+    let end = (0..=PATH.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or_default()]
 }
 
 /// What a request acts on, as far as the audit goes.

@@ -59,6 +59,7 @@ pub use self::{
     identity::Identity,
     in_flight::InFlight,
     limit_by::{LimitBy, Taken, network},
+    log::AUDIT,
     memory::Memory,
     origin::Origins,
     peer::Peer,

@@ -5,6 +5,7 @@ use std::{
     convert::Infallible,
     net::IpAddr,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::{extract::FromRequestParts, http::request::Parts};
@@ -78,14 +79,25 @@ fn too_many(detail: &str) -> Problem {
     Problem::new(Code::TooManyRequests, detail)
 }
 
-/// Callers that have put nothing for a second are forgotten when there are so many.
+/// So many callers are counted each for itself. Those that have put nothing for a second are forgotten
+/// when there are more; what then comes beyond shares one rate.
 const CALLERS: usize = 10_000;
+/// How often those are looked for.
+const SWEEP: Duration = Duration::from_millis(100);
 
 /// Puts in a second, for each caller: a second's worth may come at once. A batch that is larger
 /// passes when nothing is owed, and is owed for as long as it takes.
 struct Rate {
     a_second: f64,
-    left: Mutex<HashMap<Caller, (f64, Instant)>>,
+    left: Mutex<Left>,
+}
+
+/// What is left of a second's worth, and when it was.
+#[derive(Default)]
+struct Left {
+    of: HashMap<Caller, (f64, Instant)>,
+    of_others: Option<(f64, Instant)>,
+    swept: Option<Instant>,
 }
 
 impl Rate {
@@ -95,14 +107,21 @@ impl Rate {
 
     fn take(&self, caller: Caller, jobs: usize, now: Instant) -> bool {
         let mut all = self.left.lock().expect("no thread panics while holding this lock");
+        let Left { of, of_others, swept } = &mut *all;
         let left = |(left, at): (f64, Instant)| {
             let more = now.saturating_duration_since(at).as_secs_f64() * self.a_second;
             (left + more).min(self.a_second)
         };
-        if all.len() >= CALLERS {
-            all.retain(|_, &mut seen| left(seen) < self.a_second);
+        let was_swept = swept.is_some_and(|at| now.saturating_duration_since(at) < SWEEP);
+        if of.len() >= CALLERS && !was_swept && !of.contains_key(&caller) {
+            *swept = Some(now);
+            of.retain(|_, &mut seen| left(seen) < self.a_second);
         }
-        let mine = all.entry(caller).or_insert((self.a_second, now));
+        let all_left = (self.a_second, now);
+        let mine = match of.len() < CALLERS || of.contains_key(&caller) {
+            true => of.entry(caller).or_insert(all_left),
+            false => of_others.get_or_insert(all_left),
+        };
         let had = left(*mine);
         let fits = had >= 1.0;
         let rest =
@@ -114,9 +133,24 @@ impl Rate {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    #[test]
+    fn callers_beyond_those_that_are_counted_share_one_rate_until_there_is_room() {
+        let (rate, begin) = (Rate::new(10), Instant::now());
+        let caller = |n: u32| Caller::Address(n.to_be_bytes().into());
+        let most = u32::try_from(CALLERS).expect("a small number");
+        for n in 0..most {
+            assert!(rate.take(caller(n), 10, begin));
+        }
+        let beyond = (most..most + 100).filter(|&n| rate.take(caller(n), 1, begin)).count();
+        assert_eq!(beyond, 10, "of all together");
+        assert!(!rate.take(caller(0), 1, begin), "it has its own still");
+        assert_eq!(rate.left.lock().expect("the lock").of.len(), CALLERS);
+        let later = begin + Duration::from_secs(1);
+        assert!(rate.take(caller(most), 10, later));
+        assert_eq!(rate.left.lock().expect("the lock").of.len(), 1);
+    }
 
     #[test]
     fn a_second_has_so_many_puts_and_a_large_batch_takes_those_to_come() {

@@ -13,18 +13,33 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Most addresses that are counted at once, so that memory stays bounded.
 const ADDRESSES: usize = 10_000;
 
+/// How often those are looked for whose minute is over, when there are so many: it takes a while.
+const SWEEP: Duration = Duration::from_secs(1);
+
 /// How many came from each address, and since when.
 #[derive(Default)]
-pub struct WrongTokens(Mutex<HashMap<IpAddr, (u32, Instant)>>);
+pub struct WrongTokens(Mutex<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    of: HashMap<IpAddr, (u32, Instant)>,
+    /// When it was last looked for those that are over.
+    swept: Option<Instant>,
+}
 
 impl WrongTokens {
     /// Counts one; whether that is too many. A right token is never counted: clients behind one proxy
     /// share its address.
     pub fn is_one_too_many(&self, address: IpAddr, now: Instant) -> bool {
         let mut counts = self.0.lock().expect("no thread panics while holding this lock");
-        let is_recent = |since: Instant| now.saturating_duration_since(since) < MINUTE;
+        let Counts { of: counts, swept } = &mut *counts;
+        let age = |since: Instant| now.saturating_duration_since(since);
+        let is_recent = |since: Instant| age(since) < MINUTE;
         if counts.len() >= ADDRESSES && !counts.contains_key(&address) {
-            counts.retain(|_, (_, since)| is_recent(*since));
+            if swept.is_none_or(|at| age(at) >= SWEEP) {
+                *swept = Some(now);
+                counts.retain(|_, (_, since)| is_recent(*since));
+            }
             if counts.len() >= ADDRESSES {
                 return false;
             }
@@ -62,8 +77,8 @@ mod tests {
         for n in 0..count + 5 {
             assert!(!wrong.is_one_too_many(address(n), begin));
         }
-        assert_eq!(wrong.0.lock().expect("the lock").len(), ADDRESSES);
+        assert_eq!(wrong.0.lock().expect("the lock").of.len(), ADDRESSES);
         assert!(!wrong.is_one_too_many(address(count), begin + MINUTE));
-        assert_eq!(wrong.0.lock().expect("the lock").len(), 1);
+        assert_eq!(wrong.0.lock().expect("the lock").of.len(), 1);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::listener::Listener;
 use crate::{
+    access::Exposure,
     config::{Settings, SettingsError},
     job::State,
     queue::Queue,
@@ -36,16 +37,17 @@ pub async fn greet(
         jobs,
         "serving"
     );
-    let address = match listener {
-        Listener::Tcp(listener) => listener.local_addr().ok(),
-        Listener::Unix(_) => None,
-    };
-    if let Some(address) = address.filter(|address| !has_tokens && !address.ip().is_loopback()) {
+    let all = [Some(listener), admin].into_iter().flatten();
+    let open: Vec<String> = all
+        .filter(|listener| !has_tokens && listener.exposure() == Exposure::Network)
+        .map(ToString::to_string)
+        .collect();
+    if !open.is_empty() {
         tracing::warn!(
-            %address,
+            addresses = open.join(", "),
             "insecure: other machines can reach this server, and it asks for no token, so each of \
              them may do everything; create tokens (`delay-queue token create`) and take \
-             server.insecure away, or set server.listen to 127.0.0.1"
+             server.insecure away, or set server.listen and server.admin_listen to 127.0.0.1"
         );
     }
     Ok(())

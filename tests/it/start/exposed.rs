@@ -3,6 +3,7 @@
 use delay_queue::access::SecretToken;
 
 use super::outputs::{Logged, Place, one_line};
+use crate::support::free_port;
 
 #[test]
 fn a_server_that_others_can_reach_does_not_start_without_tokens() {
@@ -35,6 +36,24 @@ async fn an_insecure_server_says_so_at_every_start() {
         let topics = reqwest::get(format!("{}/topics", server.base)).await.expect("an answer");
         assert_eq!(topics.status(), 200);
     }
+}
+
+#[test]
+fn the_warning_names_every_address_that_others_can_reach() {
+    let place = Place::new();
+    let port = free_port();
+    let warning = |host: &str, admin: &str| {
+        let settings = format!("[server]\ninsecure = true\nadmin_listen = \"{admin}:{port}\"\n");
+        let server = Logged::start_on(&place, host, &settings);
+        server.signal("-TERM");
+        let (_, log) = server.ended();
+        log.lines().find(|line| line.contains("insecure: ")).map(str::to_owned)
+    };
+    let both = warning("0.0.0.0", "0.0.0.0").expect("a warning");
+    assert!(both.matches("0.0.0.0:").count() == 2 && both.contains(&port.to_string()), "{both}");
+    let admin = warning("127.0.0.1", "0.0.0.0").expect("a warning");
+    assert!(admin.contains(&format!("addresses=\"0.0.0.0:{port}\"")), "{admin}");
+    assert_eq!(warning("127.0.0.1", "127.0.0.1"), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,13 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use delay_queue::access::SecretToken;
 use serde_json::json;
 
 use crate::{
     start::{
         connections::{Answer, ask, read_answer},
         memory::freeze,
-        outputs::{Place, store},
+        outputs::{Logged, Place, store},
     },
     support::{Redis, process::Process},
 };
@@ -122,6 +123,62 @@ async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
     while ask(&address(&server), &put("other")).expect("an answer").status != 201 {
         assert!(Instant::now() < end, "it is still refused");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_there_are_tokens_each_has_its_own_waiting_pops_and_puts() {
+    let place = Place::new();
+    let root = SecretToken::generate().expect("randomness");
+    let settings = format!(
+        "[server]\nbootstrap_token = \"{}\"\n[limits]\nwaiting_pops = 1\nputs_per_second = 1\n",
+        root.reveal()
+    );
+    let server = Logged::start(&place, &settings);
+    let at = server.base.trim_start_matches("http://").to_owned();
+    let request = |token: &str, method: &str, path: &str, body: &str| {
+        let length = body.len();
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        )
+        .into_bytes()
+    };
+    let ask_as = |token: &str, method: &str, path: &str, body: &str| {
+        ask(&at, &request(token, method, path, body)).expect("an answer")
+    };
+    let [one, other] = ["one", "other"].map(|name| {
+        let scopes = json!({"put": ["*"], "pop": ["*"]});
+        let body = json!({"name": name, "scopes": scopes}).to_string();
+        let made = ask_as(root.reveal(), "POST", "/tokens", &body);
+        made.json()["token"].as_str().expect("a token").to_owned()
+    });
+    let wait = "/topics/t/pop?wait=60s";
+    let mut waiting = TcpStream::connect(&at).expect("connected");
+    waiting.write_all(&request(&one, "GET", wait, "")).expect("sent");
+    // One of both waits, and the other is refused: which comes first is not known.
+    let mut second = TcpStream::connect(&at).expect("connected");
+    second.write_all(&request(&one, "GET", wait, "")).expect("sent");
+    let end = Instant::now() + Duration::from_secs(20);
+    let answer = loop {
+        let mut both = [&mut waiting, &mut second].into_iter();
+        let answered = both.find(|stream| {
+            stream.set_read_timeout(Some(Duration::from_millis(50))).expect("set");
+            stream.peek(&mut [0]).is_ok()
+        });
+        if let Some(stream) = answered {
+            break read_answer(stream).expect("an answer");
+        }
+        assert!(Instant::now() < end, "both wait");
+    };
+    refused(&answer, 429, "too_many_requests");
+    let others = ask_as(&other, "GET", "/topics/t/pop?wait=10ms", "");
+    assert_eq!(others.status, 200, "from the same address");
+
+    let job = r#"{"topic":"u"}"#;
+    let batch = format!(r#"{{"jobs":[{}{job}]}}"#, format!("{job},").repeat(99));
+    assert_eq!(ask_as(&one, "POST", "/batch/jobs", &batch).status, 200);
+    refused(&ask_as(&one, "POST", "/jobs", job), 429, "too_many_requests");
+    assert_eq!(ask_as(&other, "POST", "/jobs", job).status, 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]

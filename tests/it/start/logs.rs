@@ -84,8 +84,26 @@ async fn a_failed_request_has_one_line_and_repeated_ones_are_summed_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operators_acts_on_topics_leave_a_trail() {
+    for format in ["text", "json"] {
+        leave_a_trail(format).await;
+    }
+}
+
+/// The one line of the audit for this URI: one JSON object, whatever the format of the log.
+#[track_caller]
+fn audited(log: &str, uri: &str) -> Value {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut own = lines.filter(|line| line["uri"] == uri);
+    let line = own.next().unwrap_or_else(|| panic!("no {uri:?} in {log}"));
+    assert!(own.next().is_none(), "{uri:?} twice in {log}");
+    assert_eq!((&line["target"], &line["level"]), (&"delay_queue::audit".into(), &"INFO".into()));
+    assert!(line["timestamp"].is_string(), "{line}");
+    line
+}
+
+async fn leave_a_trail(format: &str) {
     let place = Place::new();
-    let server = Logged::start(&place, "");
+    let server = Logged::start(&place, &format!("[log]\nformat = \"{format}\"\n"));
     for id in ["a", "b"] {
         assert_eq!(send(&server, "POST", "/jobs", json!({"topic": "t", "id": id})).await, 201);
     }
@@ -98,20 +116,35 @@ async fn an_operators_acts_on_topics_leave_a_trail() {
         ("DELETE", "/topics/t/jobs?state=ready", nothing(), "2 jobs purged"),
     ] {
         assert_eq!(send(&server, method, path, body).await, 200, "{path}");
-        let log = server.wait_for(path);
-        let words = [&format!("uri={path} "), "INFO", "audit", "status=200", result];
-        let line = one(&log, &words);
-        assert!(line.contains("peer=127.0.0.1:") && line.contains("of-the-test"), "{line}");
+        let line = audited(&server.wait_for(path), path);
+        let of_the_test = (&line["method"], &line["status"], &line["request_id"]);
+        assert_eq!(of_the_test, (&method.into(), &200.into(), &"of-the-test".into()), "{line}");
+        let text = |field: &str| line[field].as_str().expect("text");
+        assert!(
+            text("result").contains(result) && text("peer").starts_with("127.0.0.1:"),
+            "{line}"
+        );
     }
     assert_eq!(send(&server, "DELETE", "/topics/t/jobs?state=gone", nothing()).await, 422);
-    one(&server.wait_for("state=gone"), &["state=gone", "status=422", "invalid_field"]);
+    let wrong = audited(&server.wait_for("state=gone"), "/topics/t/jobs?state=gone");
+    assert_eq!((&wrong["status"], &wrong["result"]), (&422.into(), &"invalid_field".into()));
+    // What a stranger sends takes little room.
+    let path = format!("/{}", "x".repeat(5_000));
+    let foreign = reqwest::Client::new().get(format!("{}{path}", server.base));
+    let foreign = foreign.header("Origin", "https://evil.test").send().await.expect("an answer");
+    assert_eq!(foreign.status(), 403);
+    let refused = audited(&server.wait_for("a refused request"), &path[..256]);
+    assert_eq!(refused["result"], "forbidden_origin");
     assert_eq!(send(&server, "GET", "/topics/t", nothing()).await, 200);
-    drop(server);
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn at_debug_each_request_has_a_line_without_its_body_and_query() {
+    let place = Place::new();
     let server = Logged::start(&place, "[log]\nfilter = \"debug\"\n");
     let put = json!({"topic": "t", "id": "one", "body": "a-secret"});
     assert_eq!(send(&server, "POST", "/jobs", put).await, 201);
-    assert_eq!(send(&server, "GET", "/jobs/one?key=a-secret", nothing()).await, 422);
+    assert_eq!(send(&server, "GET", "/jobs/one?key=a-secret", json!({})).await, 422);
     let log = server.wait_for("path=\"/jobs/one\"");
     let words =
         ["DEBUG", "access", "method=GET", "status=422", "ms=", "request_id=\"of-the-test\""];
