@@ -4,7 +4,6 @@
 use std::{
     error::Error,
     io::{self, Read, Write},
-    net::TcpStream,
     os::unix::net::UnixStream,
     sync::Arc,
     time::Duration,
@@ -18,6 +17,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
 
+use super::connect::connect;
 use crate::config::{Listen, Settings, TlsFiles};
 
 /// How long connecting, asking and answering may each take.
@@ -45,9 +45,7 @@ fn ask(listen: &Listen, tls: Option<&TlsFiles>) -> io::Result<String> {
         stream.set_write_timeout(Some(TIMEOUT))?;
         return exchange(stream);
     }
-    let stream = connect(listen)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+    let stream = connect(listen, TIMEOUT)?;
     match tls {
         None => exchange(stream),
         Some(files) => exchange(StreamOwned::new(greeting(files)?, stream)),
@@ -59,18 +57,6 @@ fn exchange(mut stream: impl Read + Write) -> io::Result<String> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
-}
-
-/// To the first of its addresses that takes a connection.
-fn connect(listen: &Listen) -> io::Result<TcpStream> {
-    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in listen.addresses()? {
-        match TcpStream::connect_timeout(&address, TIMEOUT) {
-            Ok(stream) => return Ok(stream),
-            Err(cause) => failed = cause,
-        }
-    }
-    Err(failed)
 }
 
 /// TLS with a server that has the certificate of these files, whatever host it is for.

@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod bench;
+mod connect;
 mod doctor;
 mod health;
 mod log;

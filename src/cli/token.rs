@@ -22,14 +22,19 @@ pub struct Token {
     #[command(subcommand)]
     act: Act,
 
-    /// Ask the server at this URL (http://host:port) instead of opening the configured store; the
-    /// token for it comes from --token-file, or from the environment as DELAY_QUEUE_TOKEN
+    /// Ask the server at this URL (http:// or https://host:port) instead of opening the configured store;
+    /// the token for it comes from --token-file, or from the environment as DELAY_QUEUE_TOKEN
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
 
     /// The file whose first line is the token for --url
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
+
+    /// The authorities that may sign the certificate of a server at https:// (PEM) [default: those that
+    /// this machine trusts]
+    #[arg(long, global = true, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -81,7 +86,10 @@ pub fn run(arguments: Token, settings: &Settings) -> Result<(), Box<dyn Error>> 
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match &arguments.url {
-        Some(url) => by_server(&Remote::new(url, arguments.token_file.as_deref())?, arguments.act),
+        Some(url) => {
+            let (token, ca) = (arguments.token_file.as_deref(), arguments.ca_file.as_deref());
+            by_server(&Remote::new(url, token, ca)?, arguments.act)
+        }
         None => runtime.block_on(by_store(settings, arguments.act)),
     }
 }

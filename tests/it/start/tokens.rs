@@ -5,7 +5,11 @@ use std::{process::Output, time::Duration};
 use delay_queue::access::SecretToken;
 use serde_json::{Value, json};
 
-use super::outputs::{Logged, Place, one_line, store, text};
+use super::{
+    https::https,
+    outputs::{Logged, Place, one_line, store, text},
+    tls::Authority,
+};
 use crate::support::Redis;
 
 /// What `delay-queue token …` prints on standard output.
@@ -90,6 +94,43 @@ async fn a_running_server_makes_and_revokes_tokens_for_its_administrators() {
     assert!(log.contains("bootstrap"), "who did it: {log}");
     for secret in [root.reveal(), &token] {
         assert!(!log.contains(secret), "{log}");
+    }
+}
+
+#[test]
+fn a_server_behind_tls_is_asked_for_tokens_if_its_certificate_is_trusted() {
+    let place = Place::new();
+    let root = SecretToken::generate().expect("randomness");
+    let file = place.file("root", root.reveal());
+    let (ours, other) = (Authority::new(&place, "ours"), Authority::new(&place, "other"));
+    let tls = https(&ours.sign(&place, "127.0.0.1"), "");
+    let server =
+        Logged::start(&place, &format!("[server]\nbootstrap_token_file = {file:?}\n{tls}"));
+    let url = server.base.replace("http://", "https://");
+    let run = |variables: &[(&str, &str)], arguments: &[&str]| {
+        place.run("", variables, &[&["token", "--token-file", &file], arguments].concat())
+    };
+    let by_file = ["--url", &url, "--ca-file", &ours.file];
+    let create = ["create", "--name", "ops", "--scope", "read=*"];
+    let token = printed(&run(&[], &[&by_file[..], &create].concat()));
+    assert!(token.starts_with("dq_") && token.lines().count() == 1, "{token}");
+    let by_system = run(&[("SSL_CERT_FILE", &ours.file)], &["--url", &url, "list"]);
+    assert!(printed(&by_system).contains("\"ops\""));
+    printed(&run(&[], &[&by_file[..], &["revoke", "ops"]].concat()));
+
+    let at = url.trim_start_matches("https://");
+    let name = url.replace("127.0.0.1", "localhost");
+    let empty = place.file("empty.pem", "");
+    for (url, ca, words) in [
+        (&url, &other.file, ["failed to ask", "certificate"]),
+        (&name, &ours.file, ["failed to ask", "certificate"]),
+        (&url, &empty, ["--ca-file", "it has none"]),
+        (&url, &"nowhere.pem".to_owned(), ["--ca-file", "nowhere.pem"]),
+        (&server.base, &ours.file, ["--ca-file", "https://"]),
+        (&format!("ftp://{at}"), &ours.file, ["--url", "https://"]),
+    ] {
+        let said = one_line(&run(&[], &["--url", url, "--ca-file", ca, "list"]), &words);
+        assert!(!said.contains(root.reveal()), "{said}");
     }
 }
 
