@@ -90,7 +90,7 @@ codes! {
     StoreReplaced = SERVICE_UNAVAILABLE "store_replaced":
         "the store's files or its Redis were replaced: an operator must act",
     Overloaded = SERVICE_UNAVAILABLE "overloaded":
-        "`limits.memory_bytes` or `limits.requests_in_flight` is reached; try again",
+        "`limits.memory_bytes` or `limits.requests_in_flight` is reached, or too many pages of jobs are asked for; try again",
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down":
         "the server stops; ask another one",
     StoreFull = INSUFFICIENT_STORAGE "store_full":
