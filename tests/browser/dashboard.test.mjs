@@ -94,6 +94,22 @@ for (const store of ["file", "redis"]) {
       await server.call("POST", "/topics/resting/resume");
     });
 
+    test("a topic that stands still is named, though others move", async () => {
+      await put({ topic: "stuck", id: "s1" });
+      let popped = 0;
+      const prepare = (page) => page.route("**/overview", async (route) => {
+        const overview = await (await route.fetch()).json();
+        for (const topic of overview.oldest_ready) if (topic.topic === "stuck") topic.oldest_ready_age = 100;
+        overview.since_start.popped += popped += 5;
+        await route.fulfill({ json: overview });
+      });
+      await visit("", async (page) => {
+        await page.locator(".verdict[data-level=bad]").waitFor();
+        assert.match(await page.locator(".verdict").innerText(), /No job of stuck is popped; the oldest waits for 1 m 40 s\.$/);
+      }, { prepare });
+      await server.call("DELETE", "/topics/stuck/jobs");
+    });
+
     test("the charts of what is coming count an hour, a day and a week, of all topics or of one", async () => {
       for (const [delay, n] of [["10m", 3], ["5h", 2], ["3d", 1]]) {
         for (let i = 0; i < n; i += 1) await put({ topic: "coming", delay });

@@ -35,6 +35,9 @@ function perSecond(polls, name) {
   return Math.max(0, ((last.counted[name] - first.counted[name]) * 1000) / (last.at - first.at));
 }
 
+/** Jobs of a topic popped a second; null while that is not known. */
+export const popsOf = (topic) => perSecond(history.get(topic) ?? [], "popped");
+
 const COLUMNS = ["Topic", "Oldest due", "Due", "Last 2 min", "Put/s", "Popped/s", "Delayed", "Reserved", "Dead", "Next due"];
 
 /** The panel. */

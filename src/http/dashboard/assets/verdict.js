@@ -2,17 +2,27 @@
 
 import { h, setText } from "./dom.js";
 import { count, rate, seconds } from "./format.js";
+import { popsOf } from "./trouble.js";
 
 /** A due job that waits longer than this, in seconds, is a sign that consumers do not keep up. */
 const LATE = 10;
 /** Waiting longer than this while nothing is popped is standing still. */
 const STUCK = 60;
 
+/** Topics whose due jobs wait while none is popped, the one that waits longest first; other servers may pop unseen. */
+const stuck = ({ oldest_ready: topics, servers }) => (servers > 1 ? [] : topics).filter((topic) => !topic.paused && topic.oldest_ready_age > LATE && popsOf(topic.topic) === 0);
+
 /** `{ level, text }` of an overview, at so many pops a second of the server that was asked. */
-export function judge(overview, popped) {
+function judge(overview, popped) {
   const { status, reasons } = overview.store;
   if (status === "unavailable") return { level: "bad", text: `The store is not available: ${reasons.join(", ")}.` };
-  const { level, text } = movement(overview, popped);
+  let { level, text } = movement(overview, popped);
+  const [first, ...others] = popped === 0 ? [] : stuck(overview);
+  if (first) {
+    if (level === "ok") level = "warn";
+    if (first.oldest_ready_age > STUCK) level = "bad";
+    text += ` No job of ${first.topic}${others.length ? ` and ${count(others.length)} more topics` : ""} is popped; the oldest waits for ${seconds(first.oldest_ready_age)}.`;
+  }
   if (status === "ok") return { level, text };
   return { level: level === "bad" ? level : "warn", text: `The store is ${status}: ${reasons.join(", ")}. ${text}` };
 }
