@@ -180,3 +180,9 @@ class Client:
         text = answer.read()
         assert answer.status < 300, text
         return json.loads(text) if text else None
+
+    def text(self, path):
+        self.http.request("GET", path)
+        answer = self.http.getresponse()
+        assert answer.status == 200, answer.status
+        return answer.read().decode()

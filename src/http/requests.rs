@@ -1,7 +1,7 @@
 //! Counts requests by route, method and status, and how long their answers took.
 //!
-//! What counts a request is found by its route once; then it is counted without a lock on the
-//! counters of all routes, and without a look at labels.
+//! A request finds the counters of its route in a map that is read without a lock. To count it is an
+//! addition then; labels are written when `/metrics` is read.
 
 use std::{
     array,

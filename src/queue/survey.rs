@@ -72,6 +72,10 @@ impl Surveys {
         latest.map(|taken| taken.survey)
     }
 
+    fn is_being_made(&self) -> bool {
+        self.making.try_lock().is_err()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Taken>> {
         self.latest.lock().expect("no thread panics while holding this lock")
     }
@@ -85,7 +89,7 @@ impl Queue {
     pub async fn survey(&self) -> StoreResult<Arc<Survey>> {
         let latest = self.surveys.lock().clone().filter(|taken| taken.at.elapsed() < STALE);
         let Some(taken) = latest else { return survey_now(&self.store, &self.surveys).await };
-        if taken.is_due() {
+        if taken.is_due() && !self.surveys.is_being_made() {
             self.begin_survey();
         }
         Ok(taken.survey)
@@ -94,8 +98,13 @@ impl Queue {
     /// Has a survey made if one is due, and waits for it, but only a moment: it may take seconds, and
     /// then it is for the next who asks.
     pub async fn refresh_survey(&self) {
-        let is_due = self.surveys.lock().as_ref().is_none_or(Taken::is_due);
-        if is_due {
+        if !self.surveys.lock().as_ref().is_none_or(Taken::is_due) {
+            return;
+        }
+        // While a store does not answer, no more than one is under way.
+        if self.surveys.is_being_made() {
+            let _ = timeout(MOMENT, self.surveys.making.lock()).await;
+        } else {
             let _ = timeout(MOMENT, self.begin_survey()).await;
         }
     }

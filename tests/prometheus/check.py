@@ -280,6 +280,8 @@ def main():
             each.mkdir()
         files, redis = Files(processes, folders[0]), Redis(processes, folders[1])
         prometheus = Prometheus(processes, folders[2], {"delay-queue": files.port, "delay-queue-on-redis": redis.port})
+        metrics = subprocess.run(["curl", "-sf", f"http://127.0.0.1:{files.port}/metrics"], check=True, stdout=subprocess.PIPE).stdout
+        subprocess.run([PROMTOOL, "check", "metrics"], input=metrics, check=True)
         put(redis.port, "t", delay="1d")
         put(files.port, "later", delay="30m")
         put(files.port, "paused")

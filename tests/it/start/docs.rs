@@ -170,10 +170,11 @@ fn served(metrics: &str) -> Families {
 fn documented(page: &str) -> Families {
     let code = |cell: &str| cell.trim().trim_matches('`').to_owned();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
-    rows.map(|row| {
+    rows.filter_map(|row| {
         let cells: Vec<&str> = row.split('|').collect();
-        let labels = cells[2].split(',').map(code).filter(|label| !label.is_empty());
-        (code(cells[0]), (code(cells[1]), labels.collect()))
+        let [name, kind, labels, _, ""] = cells[..] else { return None };
+        let labels = labels.split(',').map(code).filter(|label| !label.is_empty());
+        Some((code(name), (code(kind), labels.collect())))
     })
     .collect()
 }

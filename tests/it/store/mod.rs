@@ -74,6 +74,7 @@ on_each_store! {
         topics:
             a_topic_appears_with_its_first_job_and_goes_with_its_last,
             counts_are_exact_in_every_state,
+            a_delayed_job_that_should_be_ready_is_told_with_how_long_for,
             delayed_jobs_are_listed_and_counted_by_the_time_at_which_they_fall_due,
             topics_come_in_the_order_of_their_names_page_by_page,
             pages_of_jobs_neither_skip_nor_repeat_those_that_stay,

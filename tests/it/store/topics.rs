@@ -75,6 +75,19 @@ pub async fn a_topic_appears_with_its_first_job_and_goes_with_its_last(bench: Be
     }
 }
 
+pub async fn a_delayed_job_that_should_be_ready_is_told_with_how_long_for(bench: Bench) {
+    bench.put(delayed("a", "t", MINUTE)).await.expect("put");
+    let bucket = bench.bucket(&id("a"));
+    let overdue = async || bench.store.topic(bucket, topic("t")).await.expect("topic").overdue;
+    assert_eq!(overdue().await, None);
+    bench.advance(MINUTE);
+    assert_eq!(overdue().await, None, "it is due at this very moment");
+    bench.advance(SECOND);
+    assert_eq!(overdue().await, Some(SECOND));
+    bench.promote().await;
+    assert_eq!(overdue().await, None, "it is ready");
+}
+
 pub async fn counts_are_exact_in_every_state(bench: Bench) {
     for number in 0..10 {
         bench.put(delayed(&format!("d{number}"), "t", HOUR)).await.expect("put");
