@@ -17,8 +17,8 @@ use crate::{
     store::{Clock, Store, StoreError, StoreResult, TopicPage, TopicPeek},
 };
 
-/// Topics that one call reads.
-const TOPICS_PER_CALL: usize = 500;
+/// Topics that one call reads: few enough that a script holds Redis for some milliseconds at most.
+const TOPICS_PER_CALL: usize = 200;
 /// How old a survey becomes before there is another, at least; and in how many times what it takes.
 const FRESH: Duration = Duration::from_secs(1);
 const PAUSES: u32 = 20;

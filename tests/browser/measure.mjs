@@ -32,7 +32,7 @@ await time("/overview", 30, 300);
 
 const large = {
   "measured:list": `[${"1,".repeat(130_000)}"end"]`,
-  "measured:text": JSON.stringify("ab\u0000\\\"".repeat(30_000)),
+  "measured:text": JSON.stringify("ab\u0000\\\"".repeat(20_000)),
   "measured:deep": "[".repeat(128) + "]".repeat(128),
 };
 for (const [id, body] of Object.entries(large)) {
