@@ -1,6 +1,7 @@
 //! `GET /access`: what the caller may do, for clients that offer no more than that.
 
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{App, identity::Identity, input::NoQuery, json::Json};
@@ -10,11 +11,12 @@ use crate::{
 };
 
 /// What a token may do; everything where requests need none.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Access {
-    /// The name of the token; none if requests need none.
+    /// The name of the token; null if requests need none.
     name: Option<TokenName>,
     scopes: Scopes,
+    /// From when on the token is refused; null is never.
     expires_at: Option<UnixMillis>,
 }
 

@@ -3,13 +3,16 @@
 use std::sync::atomic::Ordering;
 
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{App, json::Json, problem::Problem};
+use super::{App, json::Json, openapi::types, problem::Problem};
 use crate::queue::Readiness;
 
-#[derive(Serialize)]
+/// All is well.
+#[derive(Serialize, JsonSchema)]
 pub struct Fine {
+    /// Always `ok`.
     status: &'static str,
 }
 
@@ -20,10 +23,13 @@ pub async fn healthz() -> Json<Fine> {
     FINE
 }
 
-#[derive(Serialize)]
+/// The server can be used.
+#[derive(Serialize, JsonSchema)]
 pub struct Ready {
+    /// `ok` or `degraded`: only a part of the queue works.
+    #[schemars(with = "types::Health")]
     status: &'static str,
-    /// Why it is degraded.
+    /// Why it is degraded: `buckets_unavailable`, `store_full`, `clock_jumped`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<&'static str>,
     /// Buckets that are out of reach, if some are.
@@ -32,11 +38,15 @@ pub struct Ready {
 }
 
 /// What `readyz` says, as one word and its reasons.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StoreStatus")]
 pub struct Status {
     /// `ok`, `degraded` or `unavailable`.
+    #[schemars(with = "types::Health")]
     pub status: &'static str,
+    /// Why it is not `ok`.
     reasons: Vec<String>,
+    /// Buckets that are out of reach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buckets_unavailable: Vec<usize>,
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Most topics that one pop may name.
-const MAX_TOPICS: usize = 100;
+pub const MAX_TOPICS: usize = 100;
 
 /// The one parameter of a path.
 async fn parameter(parts: &mut Parts, app: &App, field: &str) -> Result<String, Problem> {

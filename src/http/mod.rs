@@ -23,6 +23,7 @@ mod limit_by;
 mod log;
 mod memory;
 mod metrics;
+mod openapi;
 mod origin;
 mod overview;
 mod parse;
@@ -155,13 +156,12 @@ pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
         Some(cors) => routes.layer(cors),
         None => routes,
     };
-    // The dashboard's files hold nothing that is secret: they need no token.
-    let routes = match offer {
-        Offer::Everything | Offer::Queue => {
-            routes.merge(dashboard::routes().method_not_allowed_fallback(wrong_method))
-        }
-        Offer::Operations => routes,
+    // The dashboard's files and the API's description hold nothing that is secret: they need no token.
+    let pages = match offer {
+        Offer::Everything | Offer::Queue => documentation().merge(dashboard::routes()),
+        Offer::Operations => Router::new(),
     };
+    let routes = routes.merge(pages.method_not_allowed_fallback(wrong_method));
     routes.layer(middleware::from_fn_with_state(requests, finalize::finalize))
 }
 
@@ -197,6 +197,16 @@ fn operations() -> Router<App> {
         .route("/tokens/{name}", delete(tokens::revoke))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics))
+}
+
+/// The API, described for programs and for people.
+fn documentation() -> Router {
+    let description = Router::new().route("/openapi.json", get(openapi::description));
+    Router::new()
+        .nest("/v1", description.clone())
+        .merge(description)
+        .route("/docs", get(openapi::page))
+        .merge(openapi::style())
 }
 
 async fn no_route(headers: HeaderMap) -> Response {

@@ -1,6 +1,7 @@
 //! `GET /overview`: what a first look needs, over all topics.
 
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -17,29 +18,38 @@ use crate::{
 /// How many topics each list of an overview names.
 const TOPICS: usize = 20;
 
-#[derive(Serialize)]
+/// What there is, over all topics.
+#[derive(Serialize, JsonSchema)]
 pub struct Overview {
-    /// When counting began: counts are a second old, or more with many topics.
+    /// When counting began: counts are about a second old, or more with thousands of topics.
     as_of: UnixMillis,
+    /// Of all topics.
     jobs: Counts,
     /// Ready jobs of topics that are not paused.
     due_not_delivered: u64,
-    /// How long the first of those has been waiting.
+    /// For how many seconds the first of those has been waiting; null without one.
     oldest_ready_age: Option<Millis>,
+    /// How many there are.
     topics: usize,
+    /// How many of them are paused.
     paused: usize,
+    /// The topics with the oldest ready jobs, up to 20.
     oldest_ready: Vec<TopicResponse>,
+    /// The topics with the most delayed jobs, up to 20.
     most_delayed: Vec<TopicResponse>,
+    /// The topics with the most dead jobs, up to 20.
     most_dead: Vec<TopicResponse>,
-    /// Of the pops of this server, by the minute of the last hour.
+    /// From due time to pop, of this server's pops, by the minute of the last hour.
     lateness: Vec<LateMinute>,
-    /// Of jobs that went through this server, the last one first.
+    /// The last 20 errors that consumers gave to this server, the latest first.
     last_errors: Vec<LastError>,
     /// What this server has counted since it started.
     since_start: Counters,
+    /// As `/readyz` tells it.
     store: health::Status,
-    /// How many servers work on the store.
+    /// How many servers work on the store; 0 for a file, null if that is not known.
     servers: Option<u64>,
+    /// Of the server.
     version: &'static str,
 }
 

@@ -7,6 +7,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{admit::Challenge, code::Code, identity::Identity};
@@ -32,27 +33,39 @@ pub struct Problem {
     pub cause: Option<String>,
 }
 
-/// The problem as it is written. `type` is "about:blank" (RFC 9457, section 4.2.1): `title` is the
-/// status in words, and `code` says more.
-#[derive(Debug, Serialize)]
+/// Why a request was refused or failed: RFC 9457.
+// `type` is "about:blank" (section 4.2.1): `title` is the status in words, and `code` says more.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
 pub struct Written {
+    /// Always `about:blank`.
     #[serde(rename = "type")]
     kind: &'static str,
+    /// The status in words.
     title: &'static str,
+    /// The status of the answer.
     status: u16,
+    /// A sentence for people.
     detail: String,
+    /// A stable word for programs.
+    #[schemars(with = "Code")]
     code: &'static str,
+    /// The path of the wrong field: `delay`, `backoff.max`, `jobs[3].delay`. Absent if the request as a whole is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// Of `job_exists`: the state and the topic of the job that has the id.
+    /// Of `job_exists`: the state of the job that has the id.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<State>,
+    /// Of `job_exists`: the topic of the job that has the id.
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<Topic>,
+    /// `no`: nothing was changed. `unknown`: it may have been.
+    #[schemars(extend("enum" = ["no", "unknown"]))]
     applied: &'static str,
+    /// As in `X-Request-Id`. Absent in the results of a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
-    /// In a batch: of which job.
+    /// In the results of a batch: which job.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<JobId>,
 }

@@ -1,6 +1,7 @@
 //! The routes of access tokens, for those who have the scope `admin`.
 
 use axum::{extract::State, http::StatusCode};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -20,23 +21,34 @@ use crate::{
     store::Applied,
 };
 
-#[derive(Deserialize)]
+/// A token to be made.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct CreateToken {
+pub struct CreateToken {
+    /// What to call it; one token has a name.
+    #[schemars(with = "TokenName")]
     name: Option<TokenName>,
+    #[schemars(with = "Scopes")]
     scopes: Option<Scopes>,
+    /// From when on it is refused, a time to come. Default: never.
     expires_at: Option<UnixMillis>,
 }
 
-/// A token as answers show it; its text only once, when it is made.
-#[derive(Serialize)]
+/// An access token.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Token")]
 pub struct TokenResponse {
+    /// Its name.
     name: TokenName,
+    /// Its text, for `Authorization`: shown only when it is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
     scopes: Scopes,
+    /// When it was made.
     created_at: UnixMillis,
+    /// From when on it is refused; null is never.
     expires_at: Option<UnixMillis>,
+    /// When it was used last, right to about a minute; null if never.
     last_used_at: Option<UnixMillis>,
 }
 
@@ -54,8 +66,9 @@ impl TokenResponse {
 }
 
 /// All tokens.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct TokensPage {
+    /// By name.
     tokens: Vec<TokenResponse>,
 }
 

@@ -26,14 +26,14 @@ use crate::{
 };
 
 /// Most topics, and most jobs, of one page.
-const MAX_TOPICS: u64 = 1000;
-const MAX_JOBS: u64 = 1000;
+pub const MAX_TOPICS: u64 = 1000;
+pub const MAX_JOBS: u64 = 1000;
 /// Most steps of one count of due jobs, and how many, over what time, if the request does not say.
-const MAX_DUE_STEPS: u64 = 500;
+pub const MAX_DUE_STEPS: u64 = 500;
 const DUE_STEPS: u64 = 60;
 const DUE_SPAN: Millis = Millis::new(3_600_000);
 /// Most jobs that one kick moves.
-const MAX_KICK: u64 = 1_000_000;
+pub const MAX_KICK: u64 = 1_000_000;
 
 pub async fn list(
     State(app): State<App>,

@@ -16,9 +16,9 @@ use super::{
 };
 
 /// Most values a list may have.
-const MAX_VALUES: usize = 100;
+pub const MAX_VALUES: usize = 100;
 /// Largest growth from one attempt to the next.
-const MAX_FACTOR: f64 = 1000.0;
+pub const MAX_FACTOR: f64 = 1000.0;
 
 /// The wait after a release without a delay and after an expired TTR.
 ///

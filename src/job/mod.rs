@@ -17,11 +17,11 @@ mod topic_pattern;
 mod topic_settings;
 mod traceparent;
 
-pub use backoff::{Backoff, BackoffError};
+pub use backoff::{Backoff, BackoffError, MAX_FACTOR, MAX_VALUES};
 pub use bucket::{Bucket, Buckets, BucketsError, HASH_NAME};
 pub use duration::{DurationError, MAX_DURATION, Millis};
 pub use id::{IdMaker, JobId};
-pub use name::NameError;
+pub use name::{MAX_LEN as MAX_NAME, NameError};
 pub use record::{
     Change, Defaults, Job, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, NewJob, OnConflict, PoppedJob,
     Schedule,
@@ -30,6 +30,6 @@ pub use reservation::{Nonce, Reservation};
 pub use state::{After, Due, Event, Living, Refusal, State, next};
 pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;
-pub use topic_pattern::{PatternError, TopicPattern, Topics};
+pub use topic_pattern::{MAX_PATTERNS, PatternError, TopicPattern, Topics};
 pub use topic_settings::{Pause, SettingsNews, TopicChange, TopicDefaults, TopicSettings};
 pub use traceparent::{TraceParent, TraceParentError};

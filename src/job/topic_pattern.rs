@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::{name::MAX_LEN, topic::Topic};
 
 /// Most patterns of one set.
-const MAX_PATTERNS: usize = 100;
+pub const MAX_PATTERNS: usize = 100;
 
 /// `billing` (that topic), `billing.*` (all that begin with `billing.`), or `*` (all).
 ///

@@ -5,6 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::job::{JobId, State, Topic, UnixMillis};
@@ -15,11 +16,11 @@ const KEPT: usize = 20;
 const SHOWN: usize = 300;
 
 /// An error of a topic, as often as it came.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LastError {
     /// When it came last.
     pub at: UnixMillis,
-    /// Of the jobs.
+    /// The topic of the jobs.
     pub topic: Topic,
     /// The job that had it last.
     pub id: JobId,

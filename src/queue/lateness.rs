@@ -8,6 +8,7 @@ use std::{
 
 use hdrhistogram::Histogram;
 use prometheus_client::metrics::histogram::Histogram as Buckets;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::job::{Millis, UnixMillis};
@@ -38,8 +39,8 @@ impl Default for Lateness {
     }
 }
 
-/// The pops of one minute. Times are counted to within a hundredth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// How late the jobs of one minute were popped, in seconds, to within a hundredth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LateMinute {
     /// When the minute began.
     pub at: UnixMillis,

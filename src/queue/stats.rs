@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::metrics::{OTHER, SHOWN_TOPICS};
@@ -22,8 +23,9 @@ const MAX_TOPICS: usize = 100_000;
 /// How long a topic is shown without jobs when others need its room.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// The counts of one topic, as the API tells them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+/// What this server has counted since it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[schemars(rename = "SinceStart")]
 pub struct Counters {
     /// Jobs taken, new or in the place of a living one.
     pub put: u64,

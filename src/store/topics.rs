@@ -4,7 +4,8 @@ use super::Claim;
 use crate::job::{Job, JobId, Millis, State, Topic, UnixMillis};
 
 /// How many jobs of a topic are in each state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, schemars::JsonSchema)]
+#[schemars(rename = "JobCounts")]
 pub struct Counts {
     /// Wait for their due time.
     pub delayed: u64,
@@ -168,7 +169,8 @@ pub struct ClaimPage {
 }
 
 /// A job that is there and cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[schemars(rename = "DamagedJob")]
 pub struct Damaged {
     /// Its id.
     pub id: JobId,

@@ -1,10 +1,11 @@
 //! What consumers and operators ask of one job, on its own or in a batch.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ttr;
 use crate::{
-    http::problem::Problem,
+    http::{openapi::types, problem::Problem},
     job::{JobId, MAX_ERROR_BYTES, Millis, Reservation, Topics},
     store::{self, Claim, Target},
 };
@@ -38,14 +39,17 @@ pub trait ActionRequest: for<'de> Deserialize<'de> + Default {
 }
 
 macro_rules! action {
-    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* } -> $job:ty, $valid:expr) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of_field:meta])* $field:ident: $type:ty),* } -> $job:ty, $valid:expr) => {
         $(#[$doc])*
-        #[derive(Deserialize, Default)]
+        #[derive(Deserialize, Default, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct $name {
+            /// Which job.
             id: Option<JobId>,
+            /// What the pop gave. Without it the job is taken by its id alone, whichever consumer holds it.
+            #[schemars(with = "Option<String>")]
             reservation: Option<Token>,
-            $($field: Option<$type>,)*
+            $($(#[$of_field])* $field: Option<$type>,)*
         }
 
         impl ActionRequest for $name {
@@ -65,27 +69,42 @@ action! {
 }
 action! {
     /// A release.
-    Release { delay: Millis, error: String } -> store::Release, |held, delay, text| {
+    Release {
+        /// How long until the next attempt. Default: the job's `backoff`.
+        delay: Millis,
+        /// What went wrong, in at most 4,096 bytes; shown by GET until the next attempt ends.
+        #[schemars(with = "Option<types::ErrorText>")]
+        error: String
+    } -> store::Release, |held, delay, text| {
         Ok(store::Release { held, delay, error: error(text)? })
     }
 }
 action! {
     /// A touch.
-    Touch { ttr: Millis } -> store::Touch, |held, span| {
+    Touch {
+        /// How long from now. Default: the job's own TTR.
+        #[schemars(with = "Option<types::Ttr>")]
+        ttr: Millis
+    } -> store::Touch, |held, span| {
         Ok(store::Touch { held, ttr: ttr(span)? })
     }
 }
 action! {
     /// A bury.
-    Bury { error: String } -> store::Bury, |held, text| {
+    Bury {
+        /// Why, in at most 4,096 bytes.
+        #[schemars(with = "Option<types::ErrorText>")]
+        error: String
+    } -> store::Bury, |held, text| {
         Ok(store::Bury { held, error: error(text)? })
     }
 }
 
 /// A delete or a kick: the id is all there is to say.
-#[derive(Deserialize, Default, PartialEq)]
+#[derive(Deserialize, Default, PartialEq, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IdOnly {
+    /// Which job.
     id: Option<JobId>,
 }
 

@@ -1,10 +1,13 @@
 //! What answers show.
 
 use axum::{body::Bytes, http::StatusCode};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::topic::Defaults;
 use crate::{
+    http::openapi::types,
     job::{
         Backoff, Job, JobId, Millis, Pause, PoppedJob, Reservation, State, Topic, TopicDefaults,
         TraceParent, UnixMillis,
@@ -15,17 +18,23 @@ use crate::{
 
 /// What became of a job: the answer to most transitions, and one result of a batch (which then
 /// has the status that the answer would have had).
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct TransitionResponse {
+    /// The job's id.
     pub id: JobId,
+    /// The job's topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<Topic>,
+    /// The state it is in now; of a delete, the state it was in.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<State>,
+    /// When it is due, or its next attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     due_at: Option<UnixMillis>,
+    /// When the reservation ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     reserved_until: Option<UnixMillis>,
+    /// In a batch: the status that the route for one job would answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
 }
@@ -71,22 +80,37 @@ impl Serialize for Text {
     }
 }
 
-/// A job as `GET /jobs/{id}` shows it.
-#[derive(Serialize)]
+/// A job.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Job")]
 pub struct JobResponse {
+    /// Its id.
     id: JobId,
+    /// Its topic.
     topic: Topic,
     state: State,
+    /// The body, as it was put.
+    #[schemars(with = "types::Anything")]
     body: Text,
+    /// How many times it was popped. A kick of a dead job sets it to 0.
     attempt: u32,
+    /// How many pops before it is dead; 0 is no limit.
     max_attempts: u32,
+    /// When it is, or was, due; after a release or an expired TTR, when its next attempt is.
     due_at: UnixMillis,
+    /// When it was put.
     created_at: UnixMillis,
+    /// How long a consumer has, in seconds.
     ttr: Millis,
+    /// How long it waits before its next attempt, in seconds; null is no wait.
     backoff: Option<Backoff>,
+    /// The end of the TTR, while it is reserved.
     reserved_until: Option<UnixMillis>,
+    /// When it became dead, while it is dead.
     died_at: Option<UnixMillis>,
+    /// The text of the last release or bury.
     error: Option<String>,
+    /// The `traceparent` of the put, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<TraceParent>,
 }
@@ -112,22 +136,33 @@ impl From<Job> for JobResponse {
     }
 }
 
-/// A topic as the list shows it or, with the optional fields, `GET /topics/{topic}`.
-#[derive(Serialize)]
+/// A topic.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TopicInList")]
 pub struct TopicResponse {
+    /// Its name.
     topic: Topic,
+    /// How many jobs wait for their due time.
     delayed: u64,
+    /// How many jobs may be popped.
     ready: u64,
+    /// How many jobs consumers hold.
     reserved: u64,
+    /// How many jobs are dead.
     dead: u64,
+    /// Whether it hands out nothing.
     paused: bool,
-    /// When the pause ends by itself.
+    /// When the pause ends by itself; null if it does not.
     paused_until: Option<UnixMillis>,
+    /// When the next delayed job is due; null without one.
     next_due_at: Option<UnixMillis>,
+    /// For how many seconds the job that became due first has been waiting; null without a ready one.
     oldest_ready_age: Option<Millis>,
-    /// What applies to new jobs that do not say.
+    /// What applies to new jobs that do not say. Only in the answer for one topic.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Defaults>")]
     defaults: Option<TopicDefaults>,
+    /// What this server has counted since it started. Not in lists of topics.
     #[serde(skip_serializing_if = "Option::is_none")]
     since_start: Option<Counters>,
 }
@@ -165,70 +200,95 @@ impl TopicResponse {
 }
 
 /// The answer to a pause or a resume.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Paused {
+    /// Which topic.
     pub topic: Topic,
+    /// Whether it hands out nothing now.
     pub paused: bool,
-    /// When the pause ends by itself.
+    /// When the pause ends by itself; null if it does not.
     pub paused_until: Option<UnixMillis>,
 }
 
 /// Some topics; the cursor asks for those after them.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct TopicsPage {
+    /// By name.
     pub topics: Vec<TopicResponse>,
+    /// Of the next page; null on the last one.
     pub cursor: Option<Topic>,
 }
 
 /// How many delayed jobs fall due in each step.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct DueCounts {
+    /// When the first step begins.
     pub from: UnixMillis,
+    /// How many seconds each step is long.
     pub step: Millis,
+    /// A number of jobs for each step.
     pub counts: Vec<u64>,
 }
 
 /// Some jobs; the cursor asks for those after them.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct JobsPage {
+    /// Within a bucket, in the order of their deadline.
     pub jobs: Vec<JobResponse>,
-    /// Jobs that are there and cannot be read.
+    /// Jobs that are there and cannot be read; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<Damaged>,
+    /// Of the next page; null on the last one.
     pub cursor: Option<String>,
 }
 
 /// The answer to a purge.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Purged {
+    /// How many jobs were deleted.
     pub purged: u64,
 }
 
 /// The answer to a kick of many.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Kicked {
+    /// How many jobs became ready.
     pub kicked: u64,
 }
 
 /// The answer to a pop.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct PoppedJobs<'a> {
+    /// None if none is ready.
     pub jobs: Vec<PoppedResponse<'a>>,
 }
 
 /// A job as a pop hands it out.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PoppedJob")]
 pub struct PoppedResponse<'a> {
+    /// Its id.
     id: &'a JobId,
+    /// The topic that it was popped from.
     topic: &'a Topic,
+    /// The body, as it was put.
+    #[schemars(with = "types::Anything")]
     body: Text,
+    /// Which attempt this is, from 1.
     attempt: u32,
+    /// How many pops before it is dead; 0 is no limit.
     max_attempts: u32,
+    /// When it was due.
     due_at: UnixMillis,
+    /// When it was put.
     created_at: UnixMillis,
+    /// How many seconds this consumer has.
     ttr: Millis,
+    /// What finish, release, touch and bury ask for.
     reservation: Reservation,
+    /// When the reservation ends.
     reserved_until: UnixMillis,
+    /// The `traceparent` of the put, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<TraceParent>,
 }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::{config::Limits, http::problem::Problem};
 
 /// How many lists and objects may lie within each other.
-const MAX_DEPTH: usize = 128;
+pub const MAX_DEPTH: usize = 128;
 /// A number of so many characters, without an exponent, is within a double's range.
 const SURELY_FINITE: usize = 308;
 /// Most characters of a place that a problem names.

@@ -19,9 +19,10 @@ pub use self::{
         DueCounts, JobResponse, JobsPage, Kicked, Paused, PoppedJobs, Purged, TopicResponse,
         TopicsPage, TransitionResponse,
     },
+    body::MAX_DEPTH,
     patch::PatchJob,
-    pop::PopOptions,
-    put::PutJob,
+    pop::{MAX_COUNT, MAX_WAIT, PopOptions},
+    put::{Count, PutJob},
     topic::{PauseTopic, PutTopic},
 };
 

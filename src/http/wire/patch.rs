@@ -1,6 +1,7 @@
 //! A reschedule.
 
 use axum::body::Bytes;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -12,33 +13,55 @@ use super::{
 };
 use crate::{
     config::Limits,
-    http::problem::Problem,
+    http::{
+        openapi::{rules, types},
+        problem::Problem,
+    },
     job::{Backoff, Change, Job, JobId, Millis, State, Topic, TraceParent, UnixMillis},
 };
 
-/// A reschedule: what it changes, and what a GET shows besides, so that its whole answer can be
-/// sent back.
-#[derive(Deserialize)]
+/// A change of a job, and what a GET shows besides, so that its whole answer can be sent back: such a field must be
+/// as the job has it. At least one of `delay` or `due_at`, `body`, `ttr`, `max_attempts`, `backoff`.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("not" = rules::both_or_no_change()))]
 pub struct PatchJob<'a> {
     // A body may be null, and no backoff is one, too.
+    /// Another body; null is a body. As in a put.
+    #[schemars(with = "types::Anything")]
     #[serde(default, borrow, deserialize_with = "given")]
     body: Option<&'a RawValue>,
+    /// Another backoff, as in a put; null removes it. A list adjusts a `max_attempts` that was derived from the old one.
+    #[schemars(with = "Option<Backoff>")]
     #[serde(default, deserialize_with = "given")]
     backoff: Option<Option<Backoff>>,
+    /// How long from now until the job is due. Not together with `due_at`.
     delay: Option<Millis>,
+    /// When the job is due, at most ten years ahead; a time in the past is now. Not together with `delay`.
     due_at: Option<UnixMillis>,
+    /// How long a consumer has, from the next pop on.
+    #[schemars(with = "Option<types::Ttr>")]
     ttr: Option<Millis>,
+    /// How many pops before the job is dead; 0 is no limit.
     max_attempts: Option<Count>,
 
+    /// As the job has it.
     id: Option<JobId>,
+    /// As the job has it.
     topic: Option<Topic>,
+    /// As the job has it.
     state: Option<State>,
+    /// As the job has it.
     attempt: Option<u32>,
+    /// As the job has it.
     created_at: Option<UnixMillis>,
+    /// As the job has it.
     reserved_until: Option<UnixMillis>,
+    /// As the job has it.
     died_at: Option<UnixMillis>,
+    /// As the job has it.
     error: Option<String>,
+    /// As the job has it.
     traceparent: Option<TraceParent>,
 }
 

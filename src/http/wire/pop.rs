@@ -1,25 +1,32 @@
 //! How to pop.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::ttr;
 use crate::{
-    http::problem::Problem,
+    http::{openapi::types, problem::Problem},
     job::{Millis, Topic},
     queue::Pop,
 };
 
 /// The longest wait of a pop.
-const MAX_WAIT: Millis = Millis::new(60_000);
+pub const MAX_WAIT: Millis = Millis::new(60_000);
 /// Most jobs of one pop.
-const MAX_COUNT: u64 = 100;
+pub const MAX_COUNT: u64 = 100;
 
 /// How to pop; in the query or in the body.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PopOptions {
+    /// How long to wait for the first job. Default: 0.
+    #[schemars(with = "Option<types::Wait>")]
     pub wait: Option<Millis>,
+    /// How many jobs at most. Default: 1.
+    #[schemars(with = "Option<types::PopCount>")]
     pub count: Option<u64>,
+    /// Replaces the jobs' own TTR for this attempt.
+    #[schemars(with = "Option<types::Ttr>")]
     pub ttr: Option<Millis>,
 }
 

@@ -1,50 +1,84 @@
 //! The settings of a topic.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{put::Count, ttr};
 use crate::{
-    http::problem::Problem,
+    http::{openapi::types, problem::Problem},
     job::{Backoff, Millis, Topic, TopicDefaults},
 };
 
 /// Defaults for new jobs of a topic: on their own, or in all that a GET shows of it, so that the
 /// whole answer can be sent back.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutTopic {
+    /// How long a consumer has, from 1 s to 24 h. Default: 60 s.
+    #[schemars(with = "Option<types::Ttr>")]
     ttr: Option<Millis>,
+    /// How many pops before a job is dead; 0 is no limit. Default: 20.
     max_attempts: Option<Count>,
+    /// How long a job waits before its next attempt, as in a put. Default: none.
     backoff: Option<Backoff>,
+    /// How long a dead job is kept. Default: 14 days.
     dead_retention: Option<Millis>,
 
+    /// The same four fields as a GET shows them; not together with them.
     defaults: Option<Defaults>,
+    /// The topic of the path, as a GET shows it.
     topic: Option<Topic>,
+    /// As the topic is; pause and resume are routes of their own.
     paused: Option<bool>,
+    /// As a GET shows it; not looked at.
+    #[schemars(with = "Option<types::Anything>")]
     paused_until: Option<IgnoredAny>,
+    /// As a GET shows it; not looked at.
+    #[schemars(with = "Option<types::Anything>")]
     delayed: Option<IgnoredAny>,
+    /// As a GET shows it; not looked at.
+    #[schemars(with = "Option<types::Anything>")]
     ready: Option<IgnoredAny>,
+    /// As a GET shows it; not looked at.
+    #[schemars(with = "Option<types::Anything>")]
     reserved: Option<IgnoredAny>,
+    /// As a GET shows it; not looked at.
+    #[schemars(with = "Option<types::Anything>")]
     dead: Option<IgnoredAny>,
+    /// As a GET shows it; not looked at.
+    #[schemars(with = "Option<types::Anything>")]
     next_due_at: Option<IgnoredAny>,
+    /// As a GET shows it; not looked at.
+    #[schemars(with = "Option<types::Anything>")]
     oldest_ready_age: Option<IgnoredAny>,
+    /// As a GET shows it; not looked at.
+    #[schemars(with = "Option<types::Anything>")]
     since_start: Option<IgnoredAny>,
 }
 
-#[derive(Deserialize)]
+/// What applies to new jobs of a topic that do not say; what is null is the server's default.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Defaults {
+#[schemars(inline)]
+pub struct Defaults {
+    /// How long a consumer has, from 1 s to 24 h. Default: 60 s.
+    #[schemars(with = "Option<types::Ttr>")]
     ttr: Option<Millis>,
+    /// How many pops before a job is dead; 0 is no limit. Default: 20.
     max_attempts: Option<Count>,
+    /// How long a job waits before its next attempt, as in a put. Default: none.
     backoff: Option<Backoff>,
+    /// How long a dead job is kept. Default: 14 days.
     dead_retention: Option<Millis>,
 }
 
 /// A pause: for a time, or until the topic is resumed.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseTopic {
+    /// How long the pause lasts, longer than 0. Default: until the topic is resumed.
     #[serde(rename = "for")]
+    #[schemars(with = "Option<types::Span>")]
     span: Option<Millis>,
 }
 

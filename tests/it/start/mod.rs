@@ -15,6 +15,7 @@ mod limits;
 mod logs;
 mod memory;
 mod moving;
+mod openapi;
 mod outputs;
 mod protected_servers;
 mod refusals;

@@ -1,0 +1,97 @@
+//! The whole description.
+
+use serde_json::{Map, Value, json};
+
+use super::{operations, schemas::Schemas, types};
+use crate::{access::Scope, http::wire::MAX_DEPTH};
+
+/// The groups of operations, in the order of a reader's questions.
+const TAGS: [(&str, &str); 6] = [
+    ("Jobs", "Put, look at, change, kick and delete one job."),
+    ("Consumers", "Pop jobs, and say what became of them."),
+    ("Batches", "Up to 1,000 jobs in one request, each with a result of its own."),
+    ("Topics", "What consumers pop from, as a whole."),
+    ("Tokens", "Who may do what."),
+    ("Operations", "For monitors, programs and readers."),
+];
+
+/// The description of the API.
+pub fn document() -> Value {
+    let mut schemas = Schemas::new();
+    let (mut paths, mut responses) = (Map::new(), Map::new());
+    for operation in operations::all(&mut schemas) {
+        let (method, path) = (operation.method.as_str().to_ascii_lowercase(), operation.path);
+        let item = paths.entry(path).or_insert_with(|| json!({}));
+        item[method] = operation.finish(&mut responses, &mut schemas);
+    }
+    let tags = TAGS.map(|(name, description)| json!({ "name": name, "description": description }));
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "delay-queue",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "A durable delay queue over HTTP",
+            "description": introduction(),
+            "license": { "name": "MIT OR Apache-2.0", "identifier": env!("CARGO_PKG_LICENSE") },
+        },
+        "servers": [
+            { "url": "/", "description": "This server." },
+            { "url": "/v1", "description": "The same routes under their version." },
+        ],
+        "tags": tags,
+        "paths": paths,
+        "components": {
+            "schemas": schemas.finish(),
+            "responses": responses,
+            "headers": headers(),
+            "securitySchemes": { "token": {
+                "type": "http",
+                "scheme": "bearer",
+                "bearerFormat": "dq_ and 72 hexadecimal digits",
+                "description": security(),
+            } },
+        },
+    })
+}
+
+fn headers() -> Value {
+    let text = |text: &str, example: &str| json!({ "description": text, "required": true, "schema": { "type": "string" }, "example": example });
+    json!({
+        "X-Request-Id": text(
+            "The request's own, if it matches `[A-Za-z0-9._:-]{1,128}`; otherwise a new one.",
+            "78029f1f746a1217",
+        ),
+        "Retry-After": text("How many seconds to wait before the next try.", "1"),
+        "WWW-Authenticate": text("What the request lacks.", "Bearer realm=\"delay-queue\""),
+    })
+}
+
+fn security() -> String {
+    let scopes = Scope::ALL.map(|scope| format!("- `{scope}`: {}", types::allows(scope)));
+    format!(
+        "A server that has tokens asks for one on every route but `/healthz`, `/readyz`, `/openapi.json` and \
+         `/docs`; one that has none serves loopback and asks for nothing. A token has scopes, each for the \
+         topics of its patterns:\n\n{}",
+        scopes.join("\n")
+    )
+}
+
+/// What holds for all routes.
+fn introduction() -> String {
+    format!(
+        "Put a job now, get it when it is due.\n\n\
+         **Durations** are a number of seconds (`30`, `0.25`) or text with the units `ms s m h d w` (`\"500ms\"`, \
+         `\"1h30m\"`, `\"7d\"`); text needs a unit, except in a query (`wait=20` is seconds). Finer values than a \
+         millisecond are rounded up, and more than ten years are refused. Answers give seconds as a number.\n\n\
+         **Times** are RFC 3339 with an offset, or 13 digits of Unix milliseconds. Answers give RFC 3339 UTC with \
+         milliseconds.\n\n\
+         **Bodies** of jobs are any JSON value and come back byte for byte. Refused are those that common readers \
+         reject: nesting above {MAX_DEPTH} levels, half of a surrogate pair, numbers beyond the range of a double.\n\n\
+         **`null`** means absent, except where a field says otherwise. **Unknown** fields and parameters are refused \
+         by name.\n\n\
+         **Errors** are `application/problem+json` with a stable `code`, and `applied` says whether anything was \
+         changed. A path that is no route gets 404 `route_not_found`, a method that a route does not take 405 \
+         `method_not_allowed` with `Allow`.\n\n\
+         **Requests** have a body of `Content-Type: application/json` and no `Content-Encoding`."
+    )
+}

@@ -1,0 +1,229 @@
+//! One route with one method, as OpenAPI has it.
+
+use std::collections::BTreeMap;
+
+use axum::http::Method;
+use serde_json::{Map, Value, json};
+
+use super::schemas::Schemas;
+use crate::{access::Scope, http::Code};
+
+const JSON: &str = "application/json";
+
+/// One route with one method.
+pub struct Operation {
+    pub method: Method,
+    pub path: &'static str,
+    content: Map<String, Value>,
+    parameters: Vec<Value>,
+    answers: Vec<(u16, Value)>,
+    codes: Vec<Code>,
+}
+
+impl Operation {
+    /// `name` is one for programs, `summary` one for people. Its answers are still missing.
+    pub fn new(method: Method, path: &'static str, name: &str, summary: &str) -> Self {
+        let content = json!({ "operationId": name, "summary": summary });
+        let Value::Object(content) = content else { unreachable!("an object") };
+        let codes = vec![
+            Code::ForbiddenOrigin,
+            Code::RequestTimeout,
+            Code::UnsupportedEncoding,
+            Code::HeadersTooLarge,
+            Code::Internal,
+            Code::ShuttingDown,
+        ];
+        Self { method, path, content, parameters: Vec::new(), answers: Vec::new(), codes }
+    }
+
+    /// What it does, in CommonMark.
+    pub fn text(mut self, text: &str) -> Self {
+        self.content.insert("description".to_owned(), text.into());
+        self
+    }
+
+    /// The group that it belongs to.
+    pub fn tag(mut self, tag: &str) -> Self {
+        self.content.insert("tags".to_owned(), json!([tag]));
+        self
+    }
+
+    /// What a token needs for it.
+    pub fn needs(self, scope: Scope) -> Self {
+        self.secured(&json!([scope.name()])).refuses(&[Code::Forbidden])
+    }
+
+    /// Whatever the token's scopes.
+    pub fn needs_any_token(self) -> Self {
+        self.secured(&json!([]))
+    }
+
+    /// How every request that needs a token may be refused.
+    fn secured(mut self, scopes: &Value) -> Self {
+        self.content.insert("security".to_owned(), json!([{ "token": scopes }]));
+        self.refuses(&[
+            Code::Unauthenticated,
+            Code::InvalidField,
+            Code::TooManyRequests,
+            Code::StoreUnavailable,
+            Code::StoreReplaced,
+        ])
+    }
+
+    /// It needs no token.
+    pub fn open(mut self) -> Self {
+        self.content.insert("security".to_owned(), json!([]));
+        self
+    }
+
+    /// A part of the path.
+    pub fn in_path(self, name: &str, schema: &Value, text: &str, example: &str) -> Self {
+        self.parameter(json!({
+            "name": name, "in": "path", "required": true,
+            "description": text, "schema": schema, "example": example,
+        }))
+    }
+
+    /// A parameter of the query that may be left out, unless its schema has no default and it is `required`.
+    pub fn in_query(self, name: &str, required: bool, schema: &Value, text: &str) -> Self {
+        self.parameter(json!({
+            "name": name, "in": "query", "required": required, "description": text, "schema": schema,
+        }))
+    }
+
+    /// An example of the last parameter.
+    pub fn such_as(mut self, example: &str) -> Self {
+        if let Some(parameter) = self.parameters.last_mut() {
+            parameter["example"] = example.into();
+        }
+        self
+    }
+
+    fn parameter(mut self, parameter: Value) -> Self {
+        self.parameters.push(parameter);
+        self
+    }
+
+    /// A body that must be given.
+    pub fn takes(self, schema: &Value, example: &Value) -> Self {
+        self.body(schema, example, true)
+    }
+
+    /// A body that may be left out.
+    pub fn may_take(self, schema: &Value, example: &Value) -> Self {
+        self.body(schema, example, false)
+    }
+
+    fn body(mut self, schema: &Value, example: &Value, required: bool) -> Self {
+        let body = json!({
+            "required": required,
+            "content": { JSON: { "schema": schema, "example": example } },
+        });
+        self.content.insert("requestBody".to_owned(), body);
+        self.refuses(&[
+            Code::InvalidJson,
+            Code::InvalidRequest,
+            Code::BodyTooLarge,
+            Code::UnsupportedMediaType,
+            Code::InvalidField,
+            Code::Overloaded,
+        ])
+    }
+
+    /// A success without a body.
+    pub fn done(mut self, status: u16, text: &str) -> Self {
+        self.answers.push((status, json!({ "description": text, "headers": headers(&[]) })));
+        self
+    }
+
+    /// A success with JSON.
+    pub fn gives(self, status: u16, text: &str, schema: &Value, example: &Value) -> Self {
+        self.gives_as(status, text, JSON, &json!({ "schema": schema, "example": example }))
+    }
+
+    /// A success with another kind of content.
+    pub fn gives_as(mut self, status: u16, text: &str, kind: &str, content: &Value) -> Self {
+        let answer =
+            json!({ "description": text, "headers": headers(&[]), "content": { kind: content } });
+        self.answers.push((status, answer));
+        self
+    }
+
+    /// Another kind of content of the last success.
+    pub fn or_as(mut self, kind: &str, content: &Value) -> Self {
+        if let Some((_, answer)) = self.answers.last_mut() {
+            answer["content"][kind] = content.clone();
+        }
+        self
+    }
+
+    /// A header of the last success.
+    pub fn with_header(mut self, name: &str, text: &str, example: &str) -> Self {
+        if let Some((_, answer)) = self.answers.last_mut() {
+            answer["headers"][name] = json!({
+                "description": text, "schema": { "type": "string" }, "example": example,
+            });
+        }
+        self
+    }
+
+    /// How it may be refused, or fail.
+    pub fn refuses(mut self, codes: &[Code]) -> Self {
+        let new = codes.iter().filter(|code| !self.codes.contains(code));
+        let new: Vec<Code> = new.copied().collect();
+        self.codes.extend(new);
+        self
+    }
+
+    /// The whole, and its problems among the `responses` that several operations share.
+    pub fn finish(mut self, responses: &mut Map<String, Value>, schemas: &mut Schemas) -> Value {
+        let mut answers: Map<String, Value> =
+            self.answers.into_iter().map(|(status, answer)| (status.to_string(), answer)).collect();
+        let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+        for &code in Code::ALL.iter().filter(|code| self.codes.contains(code)) {
+            by_status.entry(code.status().as_u16()).or_default().push(code);
+        }
+        for (status, codes) in by_status {
+            let names: Vec<String> = codes.iter().map(|code| format!("{code:?}")).collect();
+            let name = names.join("Or");
+            answers.insert(
+                status.to_string(),
+                json!({ "$ref": format!("#/components/responses/{name}") }),
+            );
+            responses.entry(name).or_insert_with(|| problems(&codes, schemas));
+        }
+        if !self.parameters.is_empty() {
+            self.content.insert("parameters".to_owned(), self.parameters.into());
+        }
+        self.content.insert("responses".to_owned(), answers.into());
+        self.content.into()
+    }
+}
+
+/// The answer that has one of these codes; they have the same status.
+fn problems(codes: &[Code], schemas: &mut Schemas) -> Value {
+    let lines = codes.iter().map(|code| format!("`{}`: {}", code.name(), code.when()));
+    let lines: Vec<String> = lines.collect();
+    let mut schema = schemas.answer::<crate::http::problem::Written>();
+    let names: Vec<&str> = codes.iter().map(|code| code.name()).collect();
+    schema["properties"] = json!({ "code": { "enum": names } });
+    let mut extra = Vec::new();
+    match codes[0].status().as_u16() {
+        429 | 503 => extra.push("Retry-After"),
+        401 => extra.push("WWW-Authenticate"),
+        _ => {}
+    }
+    json!({
+        "description": format!("{}.", lines.join(".\n\n")),
+        "headers": headers(&extra),
+        "content": { "application/problem+json": { "schema": schema } },
+    })
+}
+
+/// Those that every answer has, and others.
+fn headers(others: &[&str]) -> Value {
+    let all = ["X-Request-Id"].into_iter().chain(others.iter().copied());
+    let all = all
+        .map(|name| (name.to_owned(), json!({ "$ref": format!("#/components/headers/{name}") })));
+    Map::from_iter(all).into()
+}

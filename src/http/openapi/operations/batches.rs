@@ -1,0 +1,133 @@
+//! The routes of many jobs.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use super::{
+    Operation, Schemas,
+    consumers::{held, moved},
+    jobs::{in_state, placed},
+};
+use crate::{
+    access::Scope,
+    http::{
+        Code,
+        problem::Written,
+        wire::{Finish, IdOnly, PutJob, Release, Touch, TransitionResponse},
+    },
+    store::MAX_BATCH,
+};
+
+const RESERVATION: &str = "5f0c9d1e2b3a4000";
+
+pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
+    [put(schemas), finish(schemas), release(schemas), touch(schemas), delete(schemas)]
+        .map(|operation| operation.tag("Batches"))
+        .into()
+}
+
+/// A request for many jobs; `done` is what becomes of one that succeeds.
+fn batch(
+    schemas: &mut Schemas,
+    [path, name, summary]: [&'static str; 3],
+    scope: Scope,
+    (body, job): (&Value, Value),
+    (done, result): (&Value, Value),
+) -> Operation {
+    let text = format!(
+        "Up to {MAX_BATCH} jobs, which succeed and fail independently. The answer has a result for each, in the \
+         order of the request: what the route for one job answers, or its problem, either with its own `status`. If \
+         the store failed all of them, the request as a whole gets that problem."
+    );
+    let refused = schemas.answer::<Written>();
+    let results = json!({
+        "type": "object",
+        "properties": { "results": {
+            "type": "array", "minItems": 1, "maxItems": MAX_BATCH,
+            "items": { "anyOf": [done, refused] },
+            "description": "In the order of the request.",
+        } },
+        "required": ["results"],
+    });
+    let results = schemas.part(&format!("{}Results", camel(name)), results);
+    let example = json!({ "results": [result] });
+    Operation::new(Method::POST, path, name, summary)
+        .text(&text)
+        .needs(scope)
+        .takes(body, &json!({ "jobs": [job] }))
+        .gives(200, "A result for each job.", &results, &example)
+}
+
+fn camel(name: &str) -> String {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    name.split('_').map(capital).collect()
+}
+
+/// What a job's own route answers, with its status.
+fn with_status(schemas: &mut Schemas, name: &str, of_one: &Value, status: &[u16]) -> Value {
+    let name_of_one = of_one["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    let mut result = schemas.of_name(name_of_one.unwrap_or_default());
+    result["properties"]["status"] = json!({
+        "type": "integer", "enum": status, "description": "What the route for one job answers.",
+    });
+    if let Some(required) = result["required"].as_array_mut() {
+        required.push("status".into());
+    }
+    schemas.part(name, result)
+}
+
+fn put(schemas: &mut Schemas) -> Operation {
+    let names = ["/batch/jobs", "put_jobs", "Put jobs"];
+    let put = schemas.request::<PutJob>();
+    let body = schemas.batch("PutJobBatch", &put);
+    let one = placed(schemas);
+    let done = with_status(schemas, "PlacedResult", &one, &[200, 201]);
+    let job = json!({ "topic": "mail", "id": "m1" });
+    let result = json!({
+        "id": "m1", "topic": "mail", "state": "ready", "due_at": "2030-01-31T12:00:00.000Z",
+        "status": 201,
+    });
+    batch(schemas, names, Scope::Put, (&body, job), (&done, result)).refuses(&[Code::StoreFull])
+}
+
+fn finish(schemas: &mut Schemas) -> Operation {
+    let names = ["/batch/finish", "finish_jobs", "Finish jobs"];
+    let body = schemas.in_batch::<Finish>("Finish");
+    let one = schemas.some_of::<TransitionResponse>("FinishedJob", "A job that is gone.", &["id"]);
+    let done = with_status(schemas, "FinishedResult", &one, &[204]);
+    let job = json!({ "id": "call:1", "reservation": RESERVATION });
+    let result = json!({ "id": "call:1", "status": 204 });
+    batch(schemas, names, Scope::Pop, (&body, job), (&done, result))
+}
+
+fn release(schemas: &mut Schemas) -> Operation {
+    let names = ["/batch/release", "release_jobs", "Release jobs"];
+    let body = schemas.in_batch::<Release>("Release");
+    let one = moved(schemas);
+    let done = with_status(schemas, "ReleasedResult", &one, &[200]);
+    let job = json!({ "id": "call:1", "reservation": RESERVATION, "delay": "5m" });
+    let result = json!({
+        "id": "call:1", "state": "delayed", "due_at": "2030-01-31T12:05:00.000Z", "status": 200,
+    });
+    batch(schemas, names, Scope::Pop, (&body, job), (&done, result))
+}
+
+fn touch(schemas: &mut Schemas) -> Operation {
+    let names = ["/batch/touch", "touch_jobs", "Touch jobs"];
+    let body = schemas.in_batch::<Touch>("Touch");
+    let one = held(schemas);
+    let done = with_status(schemas, "HeldResult", &one, &[200]);
+    let job = json!({ "id": "call:1", "reservation": RESERVATION });
+    let result =
+        json!({ "id": "call:1", "reserved_until": "2030-01-31T12:05:00.000Z", "status": 200 });
+    batch(schemas, names, Scope::Pop, (&body, job), (&done, result))
+}
+
+fn delete(schemas: &mut Schemas) -> Operation {
+    let names = ["/batch/delete", "delete_jobs", "Delete jobs"];
+    let body = schemas.in_batch::<IdOnly>("Delete");
+    let one = in_state(schemas);
+    let done = with_status(schemas, "DeletedResult", &one, &[200]);
+    let result = json!({ "id": "call:1", "state": "delayed", "status": 200 });
+    batch(schemas, names, Scope::Manage, (&body, json!({ "id": "call:1" })), (&done, result))
+}

@@ -1,0 +1,166 @@
+//! The routes that hand jobs out and take them back.
+
+use axum::http::Method;
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use super::{Operation, Schemas, jobs::in_state};
+use crate::{
+    access::Scope,
+    http::{
+        Code, input,
+        openapi::types,
+        wire::{
+            Bury, Finish, MAX_COUNT, MAX_WAIT, PopOptions, PoppedJobs, Release, Touch,
+            TransitionResponse,
+        },
+    },
+    job::{MAX_TTR, MIN_TTR, Millis},
+};
+
+const RESERVATION: &str = "5f0c9d1e2b3a4000";
+
+pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
+    let (with_get, with_post) = pops(schemas);
+    [with_get, with_post, touch(schemas), release(schemas), bury(schemas), finish(schemas)]
+        .map(|operation| operation.tag("Consumers"))
+        .into()
+}
+
+fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
+    let text = "Reserves ready jobs, the earliest due first within a bucket. It answers as soon as it has one job, and \
+                does not wait for `count` of them. Of large bodies it returns fewer. A client that hangs up before \
+                its answer is written costs no attempt.";
+    let answer = json!({ "jobs": [{
+        "id": "call:1", "topic": "callbacks", "body": { "shop": 7 }, "attempt": 1,
+        "max_attempts": 4, "due_at": "2030-01-31T12:02:00.000Z",
+        "created_at": "2030-01-31T12:00:00.000Z", "ttr": 90, "reservation": RESERVATION,
+        "reserved_until": "2030-01-31T12:03:30.000Z",
+    }] });
+    let topics = types::topics_of_path(input::MAX_TOPICS).to_value();
+    let mut pop = |method, name, summary| {
+        let about = format!(
+            "The topic, or up to {} with commas (`a,b,c`): jobs of earlier topics come first.",
+            input::MAX_TOPICS
+        );
+        let count = schemas.request::<types::PopCount>();
+        let wait = types::duration_in_query(Millis::ZERO, MAX_WAIT).to_value();
+        let ttr = types::duration_in_query(MIN_TTR, MAX_TTR).to_value();
+        let wait_text = format!(
+            "How long to wait for the first job, from 0 to {} s. Default: 0.",
+            MAX_WAIT.as_seconds()
+        );
+        let count_text = format!("How many jobs at most, from 1 to {MAX_COUNT}. Default: 1.");
+        Operation::new(method, "/topics/{topic}/pop", name, summary)
+            .text(text)
+            .needs(Scope::Pop)
+            .in_path("topic", &topics, &about, "callbacks")
+            .in_query("wait", false, &wait, &wait_text)
+            .in_query("count", false, &count, &count_text)
+            .in_query(
+                "ttr",
+                false,
+                &ttr,
+                "Replaces the jobs' own TTR for this attempt, from 1 s to 24 h.",
+            )
+            .gives(
+                200,
+                "The jobs; none if none is ready.",
+                &schemas.answer::<PoppedJobs>(),
+                &answer,
+            )
+            .with_header("Cache-Control", "Always `no-store`.", "no-store")
+            .refuses(&[Code::Overloaded])
+    };
+    let (with_get, with_post) = (
+        pop(Method::GET, "pop_jobs", "Pop jobs"),
+        pop(Method::POST, "pop_jobs_by_post", "Pop jobs by POST"),
+    );
+    let body = schemas.request::<PopOptions>();
+    (with_get, with_post.may_take(&body, &json!({ "wait": "1s", "count": 10 })))
+}
+
+/// What a consumer asks of a job that it holds.
+fn of_held<T: JsonSchema>(
+    schemas: &mut Schemas,
+    [path, name, summary]: [&'static str; 3],
+    text: &str,
+    more: Value,
+) -> Operation {
+    let mut example = more;
+    example["reservation"] = RESERVATION.into();
+    Operation::new(Method::POST, path, name, summary)
+        .text(text)
+        .needs(Scope::Pop)
+        .with_id(schemas)
+        .in_query(
+            "reservation",
+            false,
+            &json!({ "type": "string" }),
+            "The same as in the body, for requests without one. Not in both.",
+        )
+        .may_take(&schemas.in_path::<T>(), &example)
+        .refuses(&[
+            Code::JobNotFound,
+            Code::ReservationLost,
+            Code::NeverPopped,
+            Code::ReservationRequired,
+            Code::JobDamaged,
+        ])
+}
+
+/// What a touch answers.
+pub fn held(schemas: &mut Schemas) -> Value {
+    let (text, fields) = ("A job that is held on.", ["id", "reserved_until"]);
+    schemas.some_of::<TransitionResponse>("HeldJob", text, &fields)
+}
+
+/// What a release answers.
+pub fn moved(schemas: &mut Schemas) -> Value {
+    let (text, fields) = ("A job that was given back.", ["id", "state", "due_at"]);
+    schemas.some_of::<TransitionResponse>("ReleasedJob", text, &fields)
+}
+
+fn touch(schemas: &mut Schemas) -> Operation {
+    let names = ["/jobs/{id}/touch", "touch_job", "Touch a job"];
+    let text = "Holds the job for another TTR from now. A reservation that has expired is lost.";
+    let answer = json!({ "id": "call:1", "reserved_until": "2030-01-31T12:05:00.000Z" });
+    of_held::<Touch>(schemas, names, text, json!({ "ttr": "5m" })).gives(
+        200,
+        "The job is held.",
+        &held(schemas),
+        &answer,
+    )
+}
+
+fn release(schemas: &mut Schemas) -> Operation {
+    let names = ["/jobs/{id}/release", "release_job", "Release a job"];
+    let text = "Gives the job back for another attempt. If its attempts are spent, it is dead.";
+    let more = json!({ "error": "the shop does not answer" });
+    let answer =
+        json!({ "id": "call:1", "state": "delayed", "due_at": "2030-01-31T12:04:00.000Z" });
+    of_held::<Release>(schemas, names, text, more).gives(
+        200,
+        "The job waits for its next attempt, or is dead.",
+        &moved(schemas),
+        &answer,
+    )
+}
+
+fn bury(schemas: &mut Schemas) -> Operation {
+    let names = ["/jobs/{id}/bury", "bury_job", "Bury a job"];
+    let text = "Makes the job dead without further attempts.";
+    of_held::<Bury>(schemas, names, text, json!({ "error": "no such shop" })).gives(
+        200,
+        "The job is dead.",
+        &in_state(schemas),
+        &json!({ "id": "call:1", "state": "dead" }),
+    )
+}
+
+fn finish(schemas: &mut Schemas) -> Operation {
+    let names = ["/jobs/{id}/finish", "finish_job", "Finish a job"];
+    let text = "The work is done: the job is gone. A finish that is repeated after a lost answer gets 404 \
+                `job_not_found`: take it as done.";
+    of_held::<Finish>(schemas, names, text, json!({})).done(204, "The job is gone.")
+}

@@ -1,0 +1,109 @@
+//! The routes of one job.
+
+use axum::http::Method;
+use serde_json::json;
+
+use super::{Operation, Schemas, job};
+use crate::{
+    access::Scope,
+    http::{
+        Code,
+        wire::{JobResponse, PatchJob, PutJob, TransitionResponse},
+    },
+};
+
+pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
+    [put(schemas), get(schemas), patch(schemas), delete(schemas), kick(schemas)]
+        .map(|operation| operation.tag("Jobs"))
+        .into()
+}
+
+fn put(schemas: &mut Schemas) -> Operation {
+    let placed = placed(schemas);
+    let put = json!({
+        "topic": "callbacks", "id": "call:1", "body": { "shop": 7 }, "delay": "2m", "ttr": "90s",
+        "backoff": ["2m", "10m", "1h"],
+    });
+    let answer = json!({
+        "id": "call:1", "topic": "callbacks", "state": "delayed",
+        "due_at": "2030-01-31T12:02:00.000Z",
+    });
+    Operation::new(Method::POST, "/jobs", "put_job", "Put a job")
+        .text(
+            "Only `topic` is required. A put that ends with 503 and `\"applied\": \"unknown\"` can be sent again \
+             without harm if it has an `id` of its own: the second one gets 409 `job_exists`, or 200 with \
+             `\"on_conflict\": \"keep\"`.",
+        )
+        .needs(Scope::Put)
+        .takes(&schemas.request::<PutJob>(), &put)
+        .gives(201, "The job is new.", &placed, &answer)
+        .with_header("Location", "The job's own route.", "/jobs/call:1")
+        .gives(200, "`on_conflict` kept or replaced the job that has the id.", &placed, &answer)
+        .with_header("Location", "The job's own route.", "/jobs/call:1")
+        .refuses(&[Code::JobExists, Code::JobReserved, Code::TopicFull, Code::StoreFull])
+}
+
+/// What a put answers.
+pub fn placed(schemas: &mut Schemas) -> serde_json::Value {
+    let fields = ["id", "topic", "state", "due_at"];
+    schemas.some_of::<TransitionResponse>("PlacedJob", "A job that was put.", &fields)
+}
+
+/// What tells the state of a job.
+pub fn in_state(schemas: &mut Schemas) -> serde_json::Value {
+    let fields = ["id", "state"];
+    schemas.some_of::<TransitionResponse>("JobInState", "A job and its state.", &fields)
+}
+
+fn get(schemas: &mut Schemas) -> Operation {
+    Operation::new(Method::GET, "/jobs/{id}", "get_job", "Get a job")
+        .text("The job with its body, its times, its attempts and its last error.")
+        .needs(Scope::Read)
+        .with_id(schemas)
+        .gives(200, "The job.", &schemas.answer::<JobResponse>(), &job("delayed"))
+        .refuses(&[Code::JobNotFound, Code::JobDamaged, Code::Overloaded])
+}
+
+fn patch(schemas: &mut Schemas) -> Operation {
+    Operation::new(Method::PATCH, "/jobs/{id}", "change_job", "Change a job")
+        .text(
+            "Changes a delayed or ready job. What `GET` shows can be sent back: fields that cannot be changed are \
+             accepted if they are as the job has them.",
+        )
+        .needs(Scope::Manage)
+        .with_id(schemas)
+        .takes(&schemas.request::<PatchJob>(), &json!({ "delay": "2m" }))
+        .gives(200, "The job as it is now.", &schemas.answer::<JobResponse>(), &job("delayed"))
+        .refuses(&[
+            Code::JobNotFound,
+            Code::JobReserved,
+            Code::JobDead,
+            Code::JobDamaged,
+            Code::StoreFull,
+        ])
+}
+
+fn delete(schemas: &mut Schemas) -> Operation {
+    let answer = json!({ "id": "call:1", "state": "delayed" });
+    Operation::new(Method::DELETE, "/jobs/{id}", "delete_job", "Delete a job")
+        .text("Deletes the job in any state.")
+        .needs(Scope::Manage)
+        .with_id(schemas)
+        .may_take_nothing()
+        .gives(200, "It is deleted; `state` is the one it was in.", &in_state(schemas), &answer)
+        .refuses(&[Code::JobNotFound])
+}
+
+fn kick(schemas: &mut Schemas) -> Operation {
+    let answer = json!({ "id": "call:1", "state": "ready" });
+    Operation::new(Method::POST, "/jobs/{id}/kick", "kick_job", "Kick a job")
+        .text(
+            "Makes a delayed or dead job ready now; the attempts of a dead one start from zero. A ready job stays \
+             as it is.",
+        )
+        .needs(Scope::Manage)
+        .with_id(schemas)
+        .may_take_nothing()
+        .gives(200, "The job is ready.", &in_state(schemas), &answer)
+        .refuses(&[Code::JobNotFound, Code::JobReserved, Code::JobDamaged])
+}

@@ -1,0 +1,66 @@
+//! The routes for monitors, programs and readers.
+
+use axum::http::Method;
+use serde_json::json;
+
+use super::{Operation, Schemas};
+use crate::{
+    access::Scope,
+    http::{
+        Code,
+        health::{Fine, Ready},
+    },
+    metrics::text::{OPEN_METRICS, PROMETHEUS},
+};
+
+pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
+    [healthz(schemas), readyz(schemas), metrics(), description(), page()]
+        .map(|operation| operation.tag("Operations"))
+        .into()
+}
+
+fn healthz(schemas: &mut Schemas) -> Operation {
+    let answer = json!({ "status": "ok" });
+    Operation::new(Method::GET, "/healthz", "healthz", "Does the process live?")
+        .text("Answers while the process runs.")
+        .open()
+        .gives(200, "It lives.", &schemas.answer::<Fine>(), &answer)
+}
+
+fn readyz(schemas: &mut Schemas) -> Operation {
+    Operation::new(Method::GET, "/readyz", "readyz", "Can the server be used?")
+        .text(
+            "Answers 200 while the store can be written and the timers move, also if only a part of the queue works: \
+             then `status` is `degraded`, with reasons.",
+        )
+        .open()
+        .gives(200, "It can be used.", &schemas.answer::<Ready>(), &json!({ "status": "ok" }))
+        .refuses(&[Code::StoreUnavailable, Code::StoreReplaced, Code::JobDamaged, Code::StoreFull])
+}
+
+fn metrics() -> Operation {
+    let text = json!({ "schema": { "type": "string" } });
+    Operation::new(Method::GET, "/metrics", "metrics", "Metrics for Prometheus")
+        .text("In the text format of Prometheus, or in that of OpenMetrics if `Accept` asks for it. A token needs `read` on all topics (`*`).")
+        .needs(Scope::Read)
+        .gives_as(200, "The metrics.", PROMETHEUS, &text)
+        .or_as(OPEN_METRICS, &text)
+}
+
+fn description() -> Operation {
+    let description = json!({ "schema": { "type": "object" } });
+    Operation::new(Method::GET, "/openapi.json", "openapi", "This description")
+        .text("The description of this API, as OpenAPI 3.1 has it.")
+        .open()
+        .gives_as(200, "The description.", "application/json", &description)
+        .with_header("ETag", "Changes with the server's version.", "\"78029f1f746a1217\"")
+}
+
+fn page() -> Operation {
+    let page = json!({ "schema": { "type": "string" } });
+    Operation::new(Method::GET, "/docs", "docs", "This description for people")
+        .text("A page for browsers. It is not under `/v1`.")
+        .open()
+        .gives_as(200, "The page.", "text/html; charset=utf-8", &page)
+        .with_header("ETag", "Changes with the server's version.", "\"78029f1f746a1217\"")
+}

@@ -1,0 +1,198 @@
+//! The routes of topics as a whole.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use super::{Operation, Schemas, job, since_start, topic};
+use crate::{
+    access::Scope,
+    http::{
+        Code, overview,
+        topics::{MAX_DUE_STEPS, MAX_JOBS, MAX_KICK, MAX_TOPICS},
+        wire::{
+            DueCounts, JobsPage, Kicked, PauseTopic, Paused, Purged, PutTopic, TopicResponse,
+            TopicsPage,
+        },
+    },
+    job::MAX_NAME,
+};
+
+pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
+    [
+        list(schemas),
+        get(schemas),
+        put(schemas),
+        jobs(schemas),
+        due(schemas),
+        pause(schemas),
+        resume(schemas),
+        kick(schemas),
+        purge(schemas),
+        overview(schemas),
+    ]
+    .map(|operation| operation.tag("Topics"))
+    .into()
+}
+
+fn in_full(schemas: &mut Schemas) -> Value {
+    let text = "A topic with its defaults and what was counted.";
+    schemas.complete::<TopicResponse>("TopicInFull", text)
+}
+
+fn example_in_full() -> Value {
+    let mut example = topic();
+    example["defaults"] = json!({
+        "ttr": 120, "max_attempts": null, "backoff": [60, 300], "dead_retention": 2_592_000,
+    });
+    example["since_start"] = since_start();
+    example
+}
+
+fn list(schemas: &mut Schemas) -> Operation {
+    let prefix = json!({
+        "type": "string", "maxLength": MAX_NAME, "pattern": format!("^[A-Za-z0-9._-]{{0,{MAX_NAME}}}$"),
+        "not": { "enum": [".", ".."] },
+    });
+    let answer = json!({ "topics": [topic()], "cursor": null });
+    Operation::new(Method::GET, "/topics", "list_topics", "List topics")
+        .text("Topics that have jobs, are paused or have defaults, by name. It lists what the token may read.")
+        .needs(Scope::Read)
+        .in_query("prefix", false, &prefix, "Only topics whose names begin with it.")
+        .with_limit(100, MAX_TOPICS, "How many topics at most.")
+        .with_cursor("The `cursor` of the page before.")
+        .gives(200, "A page of topics.", &schemas.answer::<TopicsPage>(), &answer)
+}
+
+fn get(schemas: &mut Schemas) -> Operation {
+    Operation::new(Method::GET, "/topics/{topic}", "get_topic", "Get a topic")
+        .text("Counts are exact. A topic without jobs has zeros; there is no 404.")
+        .needs(Scope::Read)
+        .with_topic(schemas)
+        .gives(200, "The topic.", &in_full(schemas), &example_in_full())
+}
+
+fn put(schemas: &mut Schemas) -> Operation {
+    let defaults = json!({ "ttr": "2m", "backoff": ["1m", "5m"], "dead_retention": "30d" });
+    Operation::new(Method::PUT, "/topics/{topic}", "set_defaults", "Set the defaults of a topic")
+        .text(
+            "Replaces the defaults for jobs that are put from now on. What is left out is unset, so `{}` removes all \
+             of them. What `GET` shows can be sent back.",
+        )
+        .needs(Scope::Manage)
+        .with_topic(schemas)
+        .takes(&schemas.request::<PutTopic>(), &defaults)
+        .gives(200, "The topic as it is now.", &in_full(schemas), &example_in_full())
+}
+
+fn jobs(schemas: &mut Schemas) -> Operation {
+    let answer = json!({ "jobs": [job("delayed")], "cursor": null });
+    Operation::new(Method::GET, "/topics/{topic}/jobs", "list_jobs", "List the jobs of a topic")
+        .text(
+            "Pages through the jobs of one state. A page may have fewer than `limit`, even none, and still have a \
+             `cursor`. Jobs that stay where they are are neither skipped nor repeated.",
+        )
+        .needs(Scope::Read)
+        .with_topic(schemas)
+        .with_state(schemas, true, "Which jobs.")
+        .such_as("delayed")
+        .with_time("due_after", "Only jobs that are due then or later; for delayed and ready jobs.")
+        .with_time("due_before", "Only jobs that are due earlier; for delayed and ready jobs.")
+        .with_limit(20, MAX_JOBS, "How many jobs at most.")
+        .with_cursor("The `cursor` of the page before, with the same `state`, `due_after` and `due_before`.")
+        .gives(200, "A page of jobs.", &schemas.answer::<JobsPage>(), &answer)
+        .refuses(&[Code::Overloaded])
+}
+
+fn due(schemas: &mut Schemas) -> Operation {
+    let step = format!(
+        "How long each step is; at most {MAX_DUE_STEPS} steps, and longer than 0. Default: a sixtieth of the time. \
+         The last one ends at `until` or later."
+    );
+    let answer = json!({ "from": "2030-01-31T12:00:00.000Z", "step": 1200, "counts": [0, 0, 0] });
+    Operation::new(Method::GET, "/topics/{topic}/due", "count_due", "Count the jobs to come")
+        .text("Counts the delayed jobs of a topic by the time at which they fall due.")
+        .needs(Scope::Read)
+        .with_topic(schemas)
+        .with_time("from", "When the first step begins. Default: now.")
+        .such_as("2030-01-31T12:00:00Z")
+        .with_time(
+            "until",
+            "When the last step ends, later than `from`. Default: an hour after `from`.",
+        )
+        .such_as("2030-01-31T13:00:00Z")
+        .with_duration("step", &step)
+        .such_as("20m")
+        .gives(200, "A number for each step.", &schemas.answer::<DueCounts>(), &answer)
+}
+
+fn pause(schemas: &mut Schemas) -> Operation {
+    let answer = json!({
+        "topic": "callbacks", "paused": true, "paused_until": "2030-01-31T12:10:00.000Z",
+    });
+    Operation::new(Method::POST, "/topics/{topic}/pause", "pause_topic", "Pause a topic")
+        .text(
+            "A paused topic accepts jobs and delivers none, on every server, also after a restart. Consumers that \
+             hold its jobs may finish them. A pause of a paused topic replaces the one before.",
+        )
+        .needs(Scope::Manage)
+        .with_topic(schemas)
+        .may_take(&schemas.request::<PauseTopic>(), &json!({ "for": "10m" }))
+        .gives(200, "The topic is paused.", &schemas.answer::<Paused>(), &answer)
+}
+
+fn resume(schemas: &mut Schemas) -> Operation {
+    let answer = json!({ "topic": "callbacks", "paused": false, "paused_until": null });
+    Operation::new(Method::POST, "/topics/{topic}/resume", "resume_topic", "Resume a topic")
+        .text("The topic delivers jobs again.")
+        .needs(Scope::Manage)
+        .with_topic(schemas)
+        .may_take_nothing()
+        .gives(200, "The topic is not paused.", &schemas.answer::<Paused>(), &answer)
+}
+
+fn kick(schemas: &mut Schemas) -> Operation {
+    let summary = "Kick the dead jobs of a topic";
+    Operation::new(Method::POST, "/topics/{topic}/kick", "kick_topic", summary)
+        .text("Makes dead jobs ready with attempts from zero, those whose retention ends first before others.")
+        .needs(Scope::Manage)
+        .with_topic(schemas)
+        .with_limit(1000, MAX_KICK, "How many jobs at most.")
+        .may_take_nothing()
+        .gives(200, "So many are ready.", &schemas.answer::<Kicked>(), &json!({ "kicked": 1 }))
+}
+
+fn purge(schemas: &mut Schemas) -> Operation {
+    Operation::new(Method::DELETE, "/topics/{topic}/jobs", "purge_topic", "Purge a topic")
+        .text(
+            "Deletes the jobs of a topic in small steps, so that other calls are served meanwhile.",
+        )
+        .needs(Scope::Manage)
+        .with_topic(schemas)
+        .with_state(schemas, false, "Only jobs in this state. Default: all.")
+        .may_take_nothing()
+        .gives(200, "So many are gone.", &schemas.answer::<Purged>(), &json!({ "purged": 1 }))
+}
+
+fn overview(schemas: &mut Schemas) -> Operation {
+    let answer = json!({
+        "as_of": "2030-01-31T12:00:00.000Z",
+        "jobs": { "delayed": 1, "ready": 0, "reserved": 0, "dead": 0 },
+        "due_not_delivered": 0, "oldest_ready_age": null, "topics": 1, "paused": 0,
+        "oldest_ready": [], "most_delayed": [topic()], "most_dead": [],
+        "lateness": [{
+            "at": "2030-01-31T12:00:00.000Z", "popped": 3, "p50": 0.001, "p99": 0.003, "max": 0.003,
+        }],
+        "since_start": since_start(),
+        "last_errors": [{
+            "at": "2030-01-31T12:00:00.000Z", "topic": "callbacks", "id": "call:2", "state": "dead",
+            "error": "no such shop", "times": 1,
+        }],
+        "store": { "status": "ok", "reasons": [] },
+        "servers": 0,
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    Operation::new(Method::GET, "/overview", "get_overview", "See everything at once")
+        .text("What a dashboard or an operator needs first. A token needs `read` on all topics (`*`).")
+        .needs(Scope::Read)
+        .gives(200, "What there is.", &schemas.answer::<overview::Overview>(), &answer)
+}

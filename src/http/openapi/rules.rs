@@ -1,0 +1,19 @@
+//! What a schema of one field cannot say: rules between fields, as JSON Schema. Each is for `not`.
+
+use serde_json::{Value, json};
+
+/// Both fields are given; null is as good as absent.
+pub fn both(one: &str, other: &str) -> Value {
+    let given = json!({ "not": { "type": "null" } });
+    json!({ "required": [one, other], "properties": { one: given, other: given } })
+}
+
+/// A change of a job that gives both times, or changes nothing.
+pub fn both_or_no_change() -> Value {
+    let absent = json!({ "type": "null" });
+    let nothing = json!({
+        "properties": { "delay": absent, "due_at": absent, "ttr": absent, "max_attempts": absent },
+        "not": { "anyOf": [{ "required": ["body"] }, { "required": ["backoff"] }] },
+    });
+    json!({ "anyOf": [both("delay", "due_at"), nothing] })
+}

@@ -1,0 +1,99 @@
+// The reference at /docs in a real Chromium: readable without scripts, by keyboard, on a phone, in both themes.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, describe, test } from "node:test";
+import { chromium } from "playwright-core";
+import { launch } from "./chromium.mjs";
+import { start } from "./server.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+describe("the reference", () => {
+  let server, browser;
+  before(async () => {
+    server = await start("file");
+    browser = await launch(chromium);
+  });
+  after(async () => {
+    await browser?.close();
+    await server?.stop();
+  });
+
+  /** The page; `use` gets it. It may log no error and ask no other host. */
+  async function visit(options, use) {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+    const page = await context.newPage();
+    const [errors, asked] = [[], []];
+    page.on("pageerror", (error) => errors.push(String(error)));
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && errors.push(message.text()));
+    page.on("request", (request) => asked.push(request.url()));
+    page.on("response", (response) => response.status() >= 400 && errors.push(`${response.status()} ${response.url()}`));
+    await page.goto(`${server.base}/docs`);
+    await use(page);
+    assert.deepEqual(errors, [], "errors");
+    assert.deepEqual(asked.filter((url) => !url.startsWith(server.base)), [], "other hosts");
+    await context.close();
+  }
+
+  test("it shows every operation and schema without a script", async () => {
+    const { paths, components } = await server.call("GET", "/openapi.json");
+    await visit({ javaScriptEnabled: false }, async (page) => {
+      for (const methods of Object.values(paths)) {
+        for (const { operationId, summary } of Object.values(methods)) {
+          assert.equal(await page.locator(`#${operationId}`).innerText(), summary);
+        }
+      }
+      for (const name of Object.keys(components.schemas)) await page.locator(`#schema-${name}`).waitFor();
+      const put = page.getByRole("article", { name: "Put a job", exact: true });
+      await put.getByText("max_attempts", { exact: true }).first().waitFor();
+      assert.match(await put.innerText(), /curl 'http:\/\/127.0.0.1:9277\/jobs'/);
+      await put.getByRole("link", { name: "job_exists" }).click();
+      assert.match(page.url(), /#code-job_exists$/);
+      await page.getByText("a job has this id").waitFor();
+    });
+  });
+
+  test("its links lead to what they name", async () => {
+    await visit({}, async (page) => {
+      const links = await page.locator('a[href^="#"]').evaluateAll((all) => all.map((link) => link.getAttribute("href")));
+      assert.ok(links.length > 60, `${links.length} links`);
+      const missing = await page.evaluate((all) => all.filter((link) => !document.getElementById(link.slice(1))), links);
+      assert.deepEqual(missing, []);
+      await page.getByRole("navigation", { name: "Routes" }).getByRole("link", { name: "Pop jobs" }).first().click();
+      assert.match(page.url(), /#pop_jobs$/);
+      await page.getByRole("link", { name: "Dashboard" }).click();
+      await page.waitForURL(`${server.base}/`);
+      // What it asks for ends with the page, and is then no error.
+      await page.locator(".verdict[data-level]").waitFor();
+    });
+  });
+
+  for (const colorScheme of ["light", "dark"]) {
+    for (const [device, viewport] of [["a screen", { width: 1280, height: 900 }], ["a phone", { width: 375, height: 700 }]]) {
+      test(`axe finds nothing on ${device}, ${colorScheme}`, async () => {
+        await visit({ colorScheme, viewport }, async (page) => {
+          await page.evaluate(axe);
+          const { violations } = await page.evaluate(() => globalThis.axe.run());
+          const found = violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.html).join(" ")}`);
+          assert.deepEqual(found, []);
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+          assert.equal(wide, 0, "it scrolls sideways");
+        });
+      });
+    }
+  }
+
+  test("the keyboard skips to the content and reaches the routes", async () => {
+    await visit({}, async (page) => {
+      await page.keyboard.press("Tab");
+      await page.keyboard.press("Enter");
+      assert.match(page.url(), /#main$/);
+      const link = page.getByRole("navigation", { name: "Routes" }).getByRole("link", { name: "Put a job", exact: true });
+      await link.focus();
+      await page.keyboard.press("Enter");
+      assert.match(page.url(), /#put_job$/);
+    });
+  });
+});

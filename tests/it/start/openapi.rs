@@ -1,0 +1,332 @@
+//! `/openapi.json`: it describes what the router serves, and what a server really answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use delay_queue::http::Code;
+use jsonschema::Validator;
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::api_page::{PAGE, difference, routes};
+use crate::support::process::Process;
+
+/// The description, its server, and a token for everything.
+struct Described {
+    server: Process,
+    _dir: tempfile::TempDir,
+    client: reqwest::Client,
+    description: Value,
+    token: String,
+}
+
+/// One operation of the description.
+struct Operation<'a> {
+    method: Method,
+    path: &'a str,
+    about: &'a Value,
+}
+
+impl Described {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let server = Process::start(dir.path(), &[]).await;
+        let (_, description) = server.get("/openapi.json").await;
+        let scopes = ["put", "pop", "read", "manage", "admin"].map(|name| (name, json!(["*"])));
+        let scopes: BTreeMap<_, _> = scopes.into();
+        // As long as there are no tokens, everyone may make the first.
+        let first = server.post("/tokens", json!({"name": "all", "scopes": scopes})).await;
+        let token = first.expect("an answer").1["token"].as_str().expect("a token").to_owned();
+        let client = reqwest::Client::new();
+        Self { server, _dir: dir, client, description, token }
+    }
+
+    fn operations(&self) -> Vec<Operation<'_>> {
+        let mut all = Vec::new();
+        for (path, methods) in self.description["paths"].as_object().expect("paths") {
+            for (method, about) in methods.as_object().expect("methods") {
+                let method = method.to_uppercase().parse().expect("a method");
+                all.push(Operation { method, path, about });
+            }
+        }
+        all
+    }
+
+    /// What a reference leads to.
+    fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
+        let Some(reference) = value["$ref"].as_str() else { return value };
+        let pointer = reference.strip_prefix('#').expect("within the description");
+        self.description.pointer(pointer).unwrap_or_else(|| panic!("{reference} leads nowhere"))
+    }
+
+    fn validator(&self, schema: &Value) -> Validator {
+        let mut schema = schema.clone();
+        schema["components"] = self.description["components"].clone();
+        let options = jsonschema::draft202012::options().should_validate_formats(true);
+        options.build(&schema).expect("a schema")
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.server.base));
+        request.bearer_auth(&self.token)
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Value) -> Value {
+        let request = self.request(method, path);
+        let request = if body.is_null() { request } else { request.body(body.to_string()) };
+        let answer = request.send().await.expect("an answer").text().await.expect("text");
+        serde_json::from_str(&answer).unwrap_or_default()
+    }
+
+    /// Asserts that an answer is one that the operation may give; the answer.
+    async fn described(&self, operation: &Operation<'_>, answer: Response) -> Value {
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let text = answer.text().await.expect("text");
+        let name = &operation.about["operationId"];
+        let responses = &operation.about["responses"];
+        let response = self.resolved(&responses[status.as_str()]);
+        assert!(response.is_object(), "{name}: {status} is not described: {text}");
+        for header in response["headers"].as_object().expect("headers").keys() {
+            assert!(headers.contains_key(header), "{name}: {status} lacks {header}");
+        }
+        let Some(content) = response.get("content") else {
+            assert_eq!(text, "", "{name}: {status} has no content");
+            return Value::Null;
+        };
+        let kind = headers["content-type"].to_str().expect("text");
+        let schema = &content[kind]["schema"];
+        assert!(schema.is_object(), "{name}: {status} is not described as {kind}");
+        let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        if let Err(error) = self.validator(schema).validate(&value) {
+            panic!("{name}: {status}: {error} at {}: {value}", error.instance_path());
+        }
+        value
+    }
+
+    /// One delayed job `call:1`; what the operation then needs; a reservation if it does.
+    async fn prepare(&self, name: &str) -> String {
+        self.ask(Method::DELETE, "/jobs/m1", Value::Null).await;
+        self.ask(Method::POST, "/topics/callbacks/resume", Value::Null).await;
+        self.ask(Method::DELETE, "/topics/callbacks/jobs", Value::Null).await;
+        let example = |path: &str, method: &str| {
+            let body = &self.description["paths"][path][method]["requestBody"];
+            body["content"]["application/json"]["example"].clone()
+        };
+        self.ask(Method::PUT, "/topics/callbacks", example("/topics/{topic}", "put")).await;
+        if name == "put_job" {
+            return String::new();
+        }
+        self.ask(Method::POST, "/jobs", example("/jobs", "post")).await;
+        let of_consumers = ["finish", "touch", "release", "bury", "pop", "kick_topic"];
+        if of_consumers.iter().any(|act| name.starts_with(act)) {
+            self.ask(Method::POST, "/jobs/call:1/kick", Value::Null).await;
+        }
+        if name.starts_with("pop") || !of_consumers.iter().any(|act| name.starts_with(act)) {
+            return String::new();
+        }
+        let popped = self.ask(Method::GET, "/topics/callbacks/pop", Value::Null).await;
+        let reservation = popped["jobs"][0]["reservation"].as_str().expect("a job").to_owned();
+        if name == "kick_topic" {
+            self.ask(Method::POST, "/jobs/call:1/bury", Value::Null).await;
+        }
+        reservation
+    }
+
+    /// The request of the example.
+    fn example(&self, operation: &Operation<'_>, reservation: &str) -> RequestBuilder {
+        let mut path = operation.path.to_owned();
+        let mut query = Vec::new();
+        for parameter in operation.about["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().expect("a name");
+            let Some(example) = parameter["example"].as_str() else { continue };
+            match parameter["in"].as_str() {
+                Some("path") => path = path.replace(&format!("{{{name}}}"), example),
+                _ => query.push((name, example)),
+            }
+            let fits = self.validator(&parameter["schema"]).is_valid(&json!(example));
+            assert!(fits, "{path}: {name}");
+        }
+        let request = self.request(operation.method.clone(), &path).query(&query);
+        let content = &operation.about["requestBody"]["content"]["application/json"];
+        let Some(example) = content.get("example") else { return request };
+        let body = example.to_string().replace("5f0c9d1e2b3a4000", reservation);
+        let (schema, body) = (&content["schema"], serde_json::from_str(&body).expect("JSON"));
+        let valid = self.validator(schema).validate(&body).map_err(|error| error.to_string());
+        assert_eq!(valid, Ok(()), "{path}: {body}");
+        request.json(&body)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_description_has_the_routes_of_the_router_and_no_other() {
+    let described = Described::start().await;
+    let operations = described.operations();
+    let names = operations.iter().map(|one| format!("{} {}", one.method, one.path));
+    assert_eq!(names.collect::<BTreeSet<_>>(), routes(), "left: description, right: router");
+    let ids: BTreeSet<_> = operations.iter().map(|one| one.about["operationId"].as_str()).collect();
+    assert_eq!(ids.len(), operations.len(), "each has a name of its own");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_description_has_every_code_at_its_status() {
+    let described = Described::start().await;
+    let code = &described.description["components"]["schemas"]["Code"]["enum"];
+    let all: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+    assert_eq!(*code, json!(all));
+    let mut found = BTreeSet::new();
+    for operation in described.operations() {
+        for (status, response) in operation.about["responses"].as_object().expect("responses") {
+            let problem = &described.resolved(response)["content"]["application/problem+json"];
+            let codes = &problem["schema"]["properties"]["code"]["enum"];
+            for code in codes.as_array().into_iter().flatten() {
+                found.insert((code.as_str().expect("text").to_owned(), status.clone()));
+            }
+        }
+    }
+    // What is no answer of a route: a path that is none, and a method that a route does not take.
+    for code in [Code::RouteNotFound, Code::MethodNotAllowed] {
+        let introduction = described.description["info"]["description"].as_str().expect("text");
+        assert!(introduction.contains(code.name()));
+        found.insert((code.name().to_owned(), code.status().as_str().to_owned()));
+    }
+    let of = |code: &Code| (code.name().to_owned(), code.status().as_str().to_owned());
+    assert_eq!(found, Code::ALL.iter().map(of).collect(), "left: description, right: code");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_of_the_description_are_answered_as_it_says() {
+    let described = Described::start().await;
+    for operation in described.operations() {
+        let name = operation.about["operationId"].as_str().expect("a name");
+        let reservation = described.prepare(name).await;
+        let request = described.example(&operation, &reservation);
+        let answer = request.send().await.expect("an answer");
+        let (status, responses) = (answer.status(), operation.about["responses"].as_object());
+        let success: Vec<&String> = responses.expect("responses").keys().take(2).collect();
+        assert!(success.iter().any(|one| **one == status.as_str()), "{name}: {status}");
+        assert!(status.is_success(), "{name}: {status}");
+        let mut value = described.described(&operation, answer).await;
+        let content = &operation.about["responses"][status.as_str()]["content"];
+        let mut shown = content["application/json"]["example"].clone();
+        // What depends on when it is asked, and on what was asked before.
+        if shown.is_null() || ["get_overview", "get_access", "list_tokens"].contains(&name) {
+            continue;
+        }
+        let schema = &content["application/json"]["schema"];
+        assert!(described.validator(schema).is_valid(&shown), "{name}: {shown}");
+        for counted in [&mut shown, &mut value] {
+            counted.as_object_mut().map(|fields| fields.remove("since_start"));
+        }
+        assert_eq!(difference(&shown, &value, name), None, "{value}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_are_answered_as_the_description_says() {
+    let described = Described::start().await;
+    for operation in described.operations() {
+        if operation.about["security"] == json!([]) {
+            continue;
+        }
+        let path = operation.path.replace("{id}", "nope").replace("{topic}", "t");
+        let path = path.replace("{name}", "nope");
+        let base = &described.server.base;
+        let unknown = described.client.request(operation.method.clone(), format!("{base}{path}"));
+        let answer = unknown.send().await.expect("an answer");
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{path}");
+        described.described(&operation, answer).await;
+        if path != "/metrics" {
+            let answer = described.request(operation.method.clone(), &format!("{path}?nope=1"));
+            let answer = answer.send().await.expect("an answer");
+            assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "{path}");
+            described.described(&operation, answer).await;
+        }
+        if operation.about["requestBody"].is_object() {
+            for (body, status) in [(r#"{"nope":1}"#, 422), ("{", 400)] {
+                let answer = described.request(operation.method.clone(), &path).body(body);
+                let answer = answer.send().await.expect("an answer");
+                assert_eq!(answer.status(), status, "{path} {body}");
+                described.described(&operation, answer).await;
+            }
+        }
+        if path.contains("nope") {
+            let answer = described.example(&operation, "0").send().await.expect("an answer");
+            assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
+            described.described(&operation, answer).await;
+        }
+    }
+}
+
+/// The fields of an object schema and of those within it, with where they are.
+fn fields<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value)>) {
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        found.push((format!("{path}.{name}"), field));
+        fields(field, &format!("{path}.{name}"), found);
+    }
+    for inner in schema["anyOf"].as_array().into_iter().flatten() {
+        fields(inner, path, found);
+    }
+    fields_of_items(schema, path, found);
+}
+
+fn fields_of_items<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value)>) {
+    if schema["items"].is_object() {
+        fields(&schema["items"], path, found);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_parameter_and_field_is_explained_and_is_on_the_api_page() {
+    let described = Described::start().await;
+    let is_text = |value: &Value| value.as_str().is_some_and(|text| text.len() >= 5);
+    let mut unexplained = Vec::new();
+    for Operation { about, path, .. } in described.operations() {
+        if !is_text(&about["summary"]) || !is_text(&about["description"]) {
+            unexplained.push(path.to_owned());
+        }
+        for parameter in about["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().expect("a name");
+            let is_named =
+                PAGE.contains(&format!("`{name}`")) || PAGE.contains(&format!("{{{name}}}"));
+            if !is_text(&parameter["description"]) || !is_named {
+                unexplained.push(format!("{path}: {name}"));
+            }
+        }
+    }
+    let schemas = described.description["components"]["schemas"].as_object().expect("schemas");
+    for (name, schema) in schemas {
+        let mut found = Vec::new();
+        fields(schema, name, &mut found);
+        for (path, field) in found {
+            let last = path.rsplit('.').next().unwrap_or_default();
+            let explained = is_text(&field["description"])
+                || is_text(&described.resolved(field)["description"]);
+            let quoted = [format!("`{last}`"), format!("\"{last}\"")];
+            if !explained || !quoted.iter().any(|text| PAGE.contains(text)) {
+                unexplained.push(path);
+            }
+        }
+    }
+    assert_eq!(unexplained, [""; 0], "not explained, or not on docs/api.md");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_description_and_its_page_need_no_token_and_are_sent_again_only_when_they_changed() {
+    let Described { server, client, .. } = Described::start().await;
+    for path in ["/openapi.json", "/v1/openapi.json", "/docs", "/docs/style.css"] {
+        let get = || client.get(format!("{}{path}", server.base));
+        let answer = get().send().await.expect("an answer");
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        let headers = answer.headers();
+        let policy = headers["content-security-policy"].to_str().expect("text");
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(headers["cache-control"], "no-cache");
+        assert_eq!(headers["x-content-type-options"], "nosniff");
+        let again = get().header("if-none-match", headers["etag"].clone());
+        let again = again.send().await.expect("an answer");
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{path}");
+        let other = get().header("if-none-match", "\"other\"").send().await.expect("an answer");
+        assert_eq!(other.status(), StatusCode::OK);
+        let wrong = client.post(format!("{}{path}", server.base)).send().await.expect("an answer");
+        assert_eq!(wrong.status(), StatusCode::METHOD_NOT_ALLOWED, "{path}");
+    }
+}
