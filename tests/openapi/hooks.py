@@ -1,0 +1,78 @@
+"""What the schemas of the description cannot say: values of its formats, and the rules beside them."""
+
+import datetime
+import re
+
+import schemathesis
+from hypothesis import strategies as st
+
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def durations(least, most):
+    """Text with one unit, within these seconds."""
+
+    def of_unit(unit):
+        first, last = -(-least // UNITS[unit]), most // UNITS[unit]
+        return st.integers(int(first), int(last)).map(lambda number: f"{number}{unit}")
+
+    return st.sampled_from([unit for unit in UNITS if UNITS[unit] <= most]).flatmap(of_unit)
+
+
+for least, most in [(0, 315576000), (0.001, 315576000), (1, 86400), (0, 60)]:
+    schemathesis.openapi.format(f"duration-from-{least}-to-{most}", durations(least, most))
+
+topic = st.from_regex(re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,20}"), fullmatch=True)
+schemathesis.openapi.format("topics", st.lists(topic, min_size=1, max_size=5).map(",".join))
+
+trace, span = (st.from_regex(f"[1-9a-f][0-9a-f]{{{digits}}}", fullmatch=True) for digits in (31, 15))
+schemathesis.openapi.format("traceparent", st.builds("00-{}-{}-01".format, trace, span))
+
+# A time may be at most ten years ahead.
+past, future = datetime.datetime(1990, 1, 1), datetime.datetime.now() + datetime.timedelta(days=3600)
+offset = st.sampled_from(["Z", "+00:00", "-08:00", "+05:30"])
+times = st.builds("{}{}".format, st.datetimes(past, future).map(lambda time: time.isoformat(timespec="milliseconds")), offset)
+schemathesis.openapi.format("date-time", times)
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    """What may stand in the query or in the body must not stand in both, else most requests would; and no pop waits."""
+    if case.meta is None or not case.meta.generation.mode.is_positive:
+        return
+    body, query = case.body if isinstance(case.body, dict) else {}, case.query or {}
+    for name in set(query) & set(body):
+        del query[name]
+    for options in (body, query):
+        if options.get("wait") is not None:
+            options["wait"] = "1ms"
+
+
+# Rules between fields, or about what the store has: only for these a request is refused that fits its schema.
+RULES = [
+    "`cursor` must be one that a page",
+    "`until` must be later than `from`",
+    "`step` must",
+    "`due_(after|before)` is for delayed and ready jobs",
+    "`.*due_at` must be at most ten years ahead",
+    "must be given once: in the query or in the body",
+    "cannot be changed",
+    "`topic` must be the one of the path",
+    "`defaults` is missing",
+    "`defaults` and its fields beside it exclude each other",
+    "`expires_at` must be a time to come",
+    # Limits of durations as text, and bytes of texts.
+    "`(.*ttr|wait)` must be from",
+    "must be a duration from 0 to ten years",
+    "must be at least one millisecond",
+    "`for` must be longer than 0",
+    "`error` must have at most 4096 bytes",
+]
+
+
+@schemathesis.check
+def a_request_that_fits_its_schema_is_refused_only_by_a_rule(ctx, response, case):
+    is_valid = case.meta is not None and case.meta.generation.mode.is_positive
+    if is_valid and response.status_code == 422:
+        detail = response.json()["detail"]
+        assert any(re.search(rule, detail) for rule in RULES), detail
