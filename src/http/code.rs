@@ -78,7 +78,7 @@ codes! {
     TooManyRequests = TOO_MANY_REQUESTS "too_many_requests":
         "too many waiting pops, puts a second, or wrong tokens in a minute; `detail` says which",
     TopicFull = TOO_MANY_REQUESTS "topic_full":
-        "the topic has `limits.topic_jobs` jobs, or bodies of `limits.topic_bytes` bytes; try again when some are gone",
+        "the topic has `limits.topic_jobs` jobs or `limits.topic_bytes` bytes; try again later",
     HeadersTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large":
         "the head exceeds its limit",
     JobDamaged = INTERNAL_SERVER_ERROR "job_damaged":
@@ -90,9 +90,9 @@ codes! {
     StoreReplaced = SERVICE_UNAVAILABLE "store_replaced":
         "the store's files or its Redis were replaced: an operator must act",
     Overloaded = SERVICE_UNAVAILABLE "overloaded":
-        "`limits.memory_bytes` or `limits.requests_in_flight` is reached, or too many pages of jobs are asked for; try again",
+        "memory, requests in flight or pages of jobs are at their limit, which `detail` names",
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down":
         "the server stops; ask another one",
     StoreFull = INSUFFICIENT_STORAGE "store_full":
-        "no room is left, or `limits.store_jobs` or `store_bytes` is reached: puts, and changes of a body, are refused; finish, release and delete still work",
+        "no room, or `limits.store_jobs` or `store_bytes` is reached; finish and delete still work",
 }
