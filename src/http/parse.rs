@@ -124,6 +124,7 @@ fn in_json(serde: &str) -> &str {
         "map" => "an object",
         "sequence" => "a list",
         "a sequence" => "a list",
+        "u32" | "u64" => "a whole number from 0",
         other => other,
     }
 }

@@ -37,7 +37,10 @@ schemathesis.openapi.format("date-time", times)
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """What may stand in the query or in the body must not stand in both, else most requests would; and no pop waits."""
+    """What may stand in the query or in the body must not stand in both, else most requests would; no pop waits; and the
+    token of this very test is not revoked."""
+    if (case.path_parameters or {}).get("name") == "everything":
+        case.path_parameters["name"] = "another"
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     body, query = case.body if isinstance(case.body, dict) else {}, case.query or {}
@@ -67,6 +70,9 @@ RULES = [
     "must be at least one millisecond",
     "`for` must be longer than 0",
     "`error` must have at most 4096 bytes",
+    # A whole number is written without a fraction; to a schema 35.0 is one, too.
+    r"got floating point `\d+\.0`",
+    r"`(expires_at|due_at|created_at|reserved_until|died_at)` must be a time .* got \d{13}$",
 ]
 
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::http::wire::{PatchJob, PutJob};
+use crate::http::wire::{PatchJob, PopOptions, PutJob};
 
 fn refused(json: &str, within: &str) -> (String, String) {
     let problem = match parse::<PutJob>(json.as_bytes(), within) {
@@ -66,4 +66,13 @@ fn a_long_value_is_not_repeated_whole() {
     let json = format!(r#"{{"{}":1}}"#, "x".repeat(100_000));
     let (field, detail) = refused(&json, "");
     assert!(field.len() < 1000 && detail.len() < 1000);
+}
+
+#[test]
+fn a_number_that_is_no_count_is_refused_in_the_words_of_json() {
+    for (json, got) in [("3.5", "floating point `3.5`"), ("-1", "integer `-1`")] {
+        let request = format!("{{\"count\":{json}}}");
+        let Err(problem) = parse::<PopOptions>(request.as_bytes(), "") else { panic!("{json}") };
+        assert_eq!(problem.detail, format!("`count` must be a whole number from 0, got {got}"));
+    }
 }
