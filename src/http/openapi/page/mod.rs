@@ -267,7 +267,7 @@ mod tests {
             } } },
         });
         let page = page(&document);
-        for markup in ["<script>", "<img", "<b>", "<i>", "- <li>"] {
+        for markup in ["<script>", "<img>", "<b>", "<i>", "- <li>"] {
             assert!(!page.contains(markup), "{markup}");
         }
         assert!(
