@@ -71,11 +71,19 @@ impl fmt::Debug for SecretToken {
 
 /// The SHA-256 of a token.
 ///
-/// Tokens are looked up by it in a hash table, whose comparisons may take longer the more of two
-/// hashes is alike. That tells a caller nothing: to come nearer to a known hash, byte by byte, one
-/// would have to find texts by their SHA-256.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// Tokens are looked up by it in a hash table. Where that looks tells a caller nothing: to come nearer to
+/// a known hash, one would have to find texts by their SHA-256.
+#[derive(Clone, Copy, Eq, Hash)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "equality is that of the bytes")]
 pub struct TokenHash([u8; 32]);
+
+impl PartialEq for TokenHash {
+    /// In a time that does not depend on where they differ.
+    fn eq(&self, other: &Self) -> bool {
+        let differs = self.0.iter().zip(other.0).fold(0, |all, (a, b)| all | (a ^ b));
+        std::hint::black_box(differs) == 0
+    }
+}
 
 impl fmt::Display for TokenHash {
     /// As stores keep it.

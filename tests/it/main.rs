@@ -8,5 +8,6 @@ mod api;
 mod crash;
 mod disk;
 mod faults;
+mod protocol;
 mod start;
 mod store;

@@ -1,0 +1,68 @@
+//! All that can be reached, breadth first, so that what breaks a promise is the shortest way to it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+};
+
+use super::world::{Rules, Step, World};
+
+/// How much there was.
+pub struct Explored {
+    pub states: usize,
+    pub steps: usize,
+}
+
+/// The shortest way to a broken promise.
+pub struct Broken {
+    pub promise: String,
+    way: Vec<Step>,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, after {:?}", self.promise, self.way)
+    }
+}
+
+/// Goes through everything that these rules allow, until a promise is broken.
+pub fn explore(rules: &Rules) -> Result<Explored, Broken> {
+    let start = World::default();
+    // From each state the one before it, and the step between.
+    let mut known: HashMap<World, Option<(World, Step)>> = HashMap::from([(start.clone(), None)]);
+    let mut open = VecDeque::from([start]);
+    let mut steps = 0;
+    while let Some(world) = open.pop_front() {
+        if let Err(promise) = world.settles(rules) {
+            return Err(broken(promise, &known, &world, None));
+        }
+        for (step, outcome) in world.steps(rules) {
+            steps += 1;
+            match outcome {
+                Err(promise) => return Err(broken(promise, &known, &world, Some(step))),
+                Ok(next) if known.contains_key(&next) => {}
+                Ok(next) => {
+                    known.insert(next.clone(), Some((world.clone(), step)));
+                    open.push_back(next);
+                }
+            }
+        }
+    }
+    Ok(Explored { states: known.len(), steps })
+}
+
+fn broken(
+    promise: String,
+    known: &HashMap<World, Option<(World, Step)>>,
+    world: &World,
+    last: Option<Step>,
+) -> Broken {
+    let mut way: Vec<Step> = last.into_iter().collect();
+    let mut at = world;
+    while let Some(Some((before, step))) = known.get(at) {
+        way.push(*step);
+        at = before;
+    }
+    way.reverse();
+    Broken { promise, way }
+}
