@@ -34,7 +34,6 @@ use futures::future::join_all;
 use redis::Cmd;
 
 use self::{
-    calls::only,
     codec::{error_text, long_body, schedule_text},
     hints::Hints,
     keys::Keys,
@@ -44,10 +43,10 @@ use self::{
     topology::{Nodes, Opened},
 };
 use super::{
-    Applied, Bury, Claim, ClaimPage, Clock, Condition, JobPage, JobRange, OpenError, Options,
-    Parts, Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store,
-    StoreError, StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek,
-    Touch, Transitioned, Usage, steady::ClockWatch,
+    Bury, Claim, ClaimPage, Clock, Condition, JobPage, JobRange, OpenError, Options, Parts, Peek,
+    Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store, StoreError,
+    StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek, Touch,
+    Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, OnConflict, Pause, Schedule, SettingsNews,
@@ -146,30 +145,7 @@ impl Store for RedisStore {
     }
 
     async fn unpop(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
-        let script = &self.scripts.unpop;
-        let outcomes = self
-            .each(
-                script,
-                &parts,
-                |cmd, jobs| all_held(cmd, jobs),
-                |reply, jobs| read_topics(reply, jobs),
-            )
-            .await;
-        let settled = parts.iter().zip(outcomes).map(async |(part, outcome)| match outcome {
-            // Nothing was written, perhaps because nothing confirms what was written before.
-            Err(StoreError::Unavailable { applied: Applied::No, .. }) => {
-                let part = std::slice::from_ref(part);
-                let mut reply = only(
-                    self.call(script, false, part, &|cmd: &mut Cmd, jobs: &Vec<Claim>| {
-                        all_held(cmd, jobs)
-                    })
-                    .await?,
-                )?;
-                read_topics(&mut reply, &part[0].1)
-            }
-            outcome => outcome,
-        });
-        join_all(settled).await
+        self.unpop_parts(&parts).await
     }
 
     async fn held(

@@ -1,11 +1,15 @@
-//! Popping: a call of its own file, as its reply is checked job by job.
+//! Popping, whose reply is checked job by job, and giving back.
 
+use futures::future::join_all;
 use redis::Cmd;
 
-use super::{RedisStore, reply::Values, scripts::millis_text};
+use super::{RedisStore, all_held, calls::only, read_topics, reply::Values, scripts::millis_text};
 use crate::{
-    job::{Bucket, Nonce, Topics},
-    store::{Bury, Claim, PopRequest, Popped, Store, StoreError, StoreResult, StoreResults},
+    job::{Bucket, Nonce, Topic, Topics},
+    store::{
+        Applied, Bury, Claim, PopRequest, Popped, Reply, Store, StoreError, StoreResult,
+        StoreResults,
+    },
 };
 
 impl RedisStore {
@@ -36,6 +40,37 @@ impl RedisStore {
             tracing::error!(%error, "failed to set damaged jobs aside");
         }
         outcomes
+    }
+
+    /// Gives back what a pop has reserved.
+    pub async fn unpop_parts(
+        &self,
+        parts: &[(Bucket, Vec<Claim>)],
+    ) -> StoreResults<Vec<Reply<Topic>>> {
+        let script = &self.scripts.unpop;
+        let outcomes = self
+            .each(
+                script,
+                parts,
+                |cmd, jobs| all_held(cmd, jobs),
+                |reply, jobs| read_topics(reply, jobs),
+            )
+            .await;
+        let settled = parts.iter().zip(outcomes).map(async |(part, outcome)| match outcome {
+            // Nothing was written, perhaps because nothing confirms what was written before.
+            Err(StoreError::Unavailable { applied: Applied::No, .. }) => {
+                let part = std::slice::from_ref(part);
+                let mut reply = only(
+                    self.call(script, false, part, &|cmd: &mut Cmd, jobs: &Vec<Claim>| {
+                        all_held(cmd, jobs)
+                    })
+                    .await?,
+                )?;
+                read_topics(&mut reply, &part[0].1)
+            }
+            outcome => outcome,
+        });
+        join_all(settled).await
     }
 }
 
