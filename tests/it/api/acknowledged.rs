@@ -82,7 +82,17 @@ async fn without_a_replica_one_batch_is_unknown_and_then_nothing_is_written() {
 
     replica.resume();
     follows(&replica);
-    server.put(r#"{"topic":"t","id":"second"}"#).await;
+    // The master hears of it a little later.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let second = server.post("/jobs", r#"{"topic":"t","id":"second"}"#).await;
+        if second.status == 201 {
+            break;
+        }
+        assert_eq!(second.problem(503, "store_unavailable")["applied"], "no");
+        assert!(std::time::Instant::now() < end, "its confirmations are not heard");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await; // no event tells
+    }
     let body = format!(r#"{{"reservation":{}}}"#, held["reservation"]);
     assert_eq!(server.post("/jobs/held/finish", body).await.status, 204);
 }

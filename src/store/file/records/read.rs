@@ -111,7 +111,7 @@ impl Records {
         let mut statement = self.connection.prepare_cached(READ_ROW)?;
         statement.query_row([serial], |row: &Row<'_>| {
             let (pool, checksum) = PoolRow::of(row)?;
-            let body = row.get_ref(12)?.as_blob()?;
+            let body = row.get_ref(PoolRow::BEHIND)?.as_blob()?;
             if pool.checksum(&mut Vec::with_capacity(256)) != checksum {
                 return Err(damage("its row is not what was written"));
             }

@@ -66,7 +66,7 @@ impl<'a> PoolRow<'a> {
     }
 
     /// The number of the column that a query names behind [`COLUMNS`](Self::COLUMNS).
-    pub const BEHIND: usize = 11;
+    pub const BEHIND: usize = 12;
 
     /// In the order of the table.
     pub const COLUMNS: &'static str = "serial, id, topic, created_at, due_at, ttr, \

@@ -1,0 +1,93 @@
+//! Looking into the index.
+
+use std::{collections::BTreeSet, ops::Bound};
+
+use super::{Index, Place, Slot};
+use crate::job::{State, Topic, UnixMillis};
+
+impl Index {
+    /// How many jobs there are.
+    pub fn jobs(&self) -> u64 {
+        self.by_id.len() as u64
+    }
+
+    /// How many bytes the bodies of a topic have.
+    pub fn bytes(&self, topic: &Topic) -> u64 {
+        self.by_name.get(topic).map_or(0, |&number| self.topics[number as usize].bytes)
+    }
+
+    /// The earliest deadline of all.
+    pub fn next_deadline(&self) -> Option<UnixMillis> {
+        self.bucket.first().map(|&(at, _, _)| at)
+    }
+
+    /// The job with the earliest deadline.
+    pub fn first_due(&self) -> Option<Slot> {
+        let &(_, topic, state) = self.bucket.first()?;
+        self.topics[topic as usize].sets[state as usize].first().map(|place| place.slot)
+    }
+
+    /// Topics in order: from `first` on, and after `after`.
+    pub fn topics_from(
+        &self,
+        first: Option<&Topic>,
+        after: Option<&Topic>,
+    ) -> impl Iterator<Item = &Topic> {
+        let from = match (first, after) {
+            (Some(first), after) if after.is_none_or(|after| after < first) => {
+                Bound::Included(first)
+            }
+            (_, Some(after)) => Bound::Excluded(after),
+            (_, None) => Bound::Unbounded,
+        };
+        let topics = self.by_name.range((from, Bound::Unbounded));
+        // One whose last job has just gone stays until that is settled.
+        topics
+            .filter(|(_, number)| !self.topics[**number as usize].is_empty())
+            .map(|(name, _)| name)
+    }
+
+    /// How many jobs of a topic are in a state.
+    pub fn count(&self, topic: &Topic, state: State) -> u64 {
+        self.set(topic, state).map_or(0, |set| set.len() as u64)
+    }
+
+    /// The first job of a topic and state.
+    pub fn first(&self, topic: &Topic, state: State) -> Option<Slot> {
+        self.set(topic, state)?.first().map(|place| place.slot)
+    }
+
+    /// Jobs of a topic and state in order, from after a place on; with the text of each place.
+    pub fn after(
+        &self,
+        topic: &Topic,
+        state: State,
+        after: Option<(UnixMillis, &str)>,
+    ) -> impl Iterator<Item = (Slot, UnixMillis, String)> {
+        self.between(topic, state, (None, after), None)
+    }
+
+    /// The same, of those alone whose time is `from` or later, and earlier than `before`.
+    pub fn between(
+        &self,
+        topic: &Topic,
+        state: State,
+        (from, after): (Option<UnixMillis>, Option<(UnixMillis, &str)>),
+        before: Option<UnixMillis>,
+    ) -> impl Iterator<Item = (Slot, UnixMillis, String)> {
+        let first = |at| Place { at, order: 0, slot: 0 };
+        let from = from.map_or(Bound::Unbounded, |from| Bound::Included(first(from)));
+        let after = after.and_then(|(at, tie)| Place::parse(at, tie));
+        let from = after.map_or(from, Bound::Excluded);
+        let set = self.set(topic, state);
+        let places = set.map(|set| set.range((from, Bound::Unbounded)));
+        let places = places.into_iter().flatten();
+        let places = places.take_while(move |place| before.is_none_or(|end| place.at < end));
+        places.map(|place| (place.slot, place.at, place.tie()))
+    }
+
+    fn set(&self, topic: &Topic, state: State) -> Option<&BTreeSet<Place>> {
+        let number = *self.by_name.get(topic)?;
+        Some(&self.topics[number as usize].sets[state as usize])
+    }
+}
