@@ -115,11 +115,13 @@ async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
         third.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
     }
 
-    let jobs: Vec<_> = (0..4).map(|_| json!({"topic": "other"})).collect();
+    // A batch goes whole, and what follows waits for the rest of its ten seconds.
+    let jobs: Vec<_> = (0..40).map(|_| json!({"topic": "other"})).collect();
     let batch = server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
-    assert_eq!((batch.0, &batch.1["results"][3]["status"]), (200, &201.into()), "{}", batch.1);
+    assert_eq!((batch.0, &batch.1["results"][39]["status"]), (200, &201.into()), "{}", batch.1);
     let answer = ask(&address(&server), &put("other")).expect("an answer");
     refused(&answer, 429, "too_many_requests");
+    let end = Instant::now() + Duration::from_secs(60);
     while ask(&address(&server), &put("other")).expect("an answer").status != 201 {
         assert!(Instant::now() < end, "it is still refused");
     }
