@@ -37,6 +37,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures::future::join_all;
+use tokio::sync::Semaphore;
 
 pub use self::{
     location::Directory,
@@ -61,11 +62,16 @@ use crate::job::{
     Topic, TopicDefaults, TopicSettings, UnixMillis,
 };
 
+/// Most gets that the writer has before it at once.
+const GETS: usize = 4;
+
 /// The store in a directory.
 pub struct FileStore {
     dir: PathBuf,
     writer: Writer,
     buckets: Buckets,
+    /// Gets at a time: what writes waits for no more of them, however large their bodies are.
+    gets: Semaphore,
     watch: Arc<ClockWatch>,
     /// From 1, so that what is on disk is read at first.
     settings_version: Arc<AtomicU64>,
@@ -234,6 +240,7 @@ impl Store for FileStore {
     }
 
     async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>> {
+        let _turn = self.gets.acquire().await;
         self.writer.read(move |writer| read_job(writer, bucket, &target)).await
     }
 

@@ -7,6 +7,8 @@ use std::{
 
 use rusqlite::ErrorCode;
 
+use tokio::sync::Semaphore;
+
 use super::{
     FileStore, directory,
     lock::Lock,
@@ -53,6 +55,7 @@ impl FileStore {
             writer,
             buckets,
             watch,
+            gets: Semaphore::new(super::GETS),
             settings_version: Arc::new(AtomicU64::new(1)),
             tokens_version: Arc::new(AtomicU64::new(1)),
             unreadable,
