@@ -21,7 +21,11 @@ use crate::job::TraceParent;
 pub const TARGET: &str = "delay_queue::access";
 
 /// Around the work for a request; in the trace of its caller, if it has told of one.
-pub fn request(request: &Request, id: &HeaderValue, caller: Option<TraceParent>) -> Span {
+pub fn request(
+    request: &Request,
+    id: &HeaderValue,
+    caller: impl FnOnce() -> Option<TraceParent>,
+) -> Span {
     let method = request.method();
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let span = tracing::debug_span!(
@@ -37,7 +41,9 @@ pub fn request(request: &Request, id: &HeaderValue, caller: Option<TraceParent>)
         http.response.status_code = Empty,
         request_id = id.to_str().unwrap_or_default(),
     );
-    if let Some(caller) = caller {
+    if !span.is_disabled()
+        && let Some(caller) = caller()
+    {
         continues(&span, caller);
     }
     span

@@ -31,7 +31,7 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub async fn finalize(State(requests): State<Requests>, request: Request, next: Next) -> Response {
     let begun = requests.begin(&request);
     let (id, asked) = (request_id(&request), Asked::new(&request));
-    let span = traces::request(&request, &id, traceparent(request.headers()));
+    let span = traces::request(&request, &id, || traceparent(request.headers()));
     let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
     let mut response = if encoded {
         let detail = "Content-Encoding is not supported: send the body as it is";
