@@ -50,7 +50,7 @@ describe("the reference", () => {
       await put.getByText("max_attempts", { exact: true }).first().waitFor();
       assert.match(await put.innerText(), /curl 'http:\/\/127.0.0.1:9277\/jobs'/);
       await put.getByRole("link", { name: "job_exists" }).click();
-      assert.match(page.url(), /#code-job_exists$/);
+      await page.waitForURL(/#code-job_exists$/);
       await page.getByText("a job has this id").waitFor();
     });
   });
@@ -62,7 +62,7 @@ describe("the reference", () => {
       const missing = await page.evaluate((all) => all.filter((link) => !document.getElementById(link.slice(1))), links);
       assert.deepEqual(missing, []);
       await page.getByRole("navigation", { name: "Routes" }).getByRole("link", { name: "Pop jobs" }).first().click();
-      assert.match(page.url(), /#pop_jobs$/);
+      await page.waitForURL(/#pop_jobs$/);
       await page.getByRole("link", { name: "Dashboard" }).click();
       await page.waitForURL(`${server.base}/`);
       // What it asks for ends with the page, and is then no error.
@@ -89,11 +89,11 @@ describe("the reference", () => {
     await visit({}, async (page) => {
       await page.keyboard.press("Tab");
       await page.keyboard.press("Enter");
-      assert.match(page.url(), /#main$/);
+      await page.waitForURL(/#main$/);
       const link = page.getByRole("navigation", { name: "Routes" }).getByRole("link", { name: "Put a job", exact: true });
       await link.focus();
       await page.keyboard.press("Enter");
-      assert.match(page.url(), /#put_job$/);
+      await page.waitForURL(/#put_job$/);
     });
   });
 });
