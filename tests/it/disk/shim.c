@@ -4,7 +4,8 @@
  *   [2] bytes that fit onto the disk, in KiB (0: any number)         [3] the error of a full disk
  *   [4] counts the syncs             [5] the error of each read      (0: none)
  * What is synced is copied to the directory DISK_SYNCED: the bytes of a file, the names of a
- * directory. That is what a power cut leaves. */
+ * directory. That is what a power cut leaves. With DISK_LENGTHS instead, only the length of a file
+ * is kept in that directory, by its inode: enough for files that are only appended to. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -23,14 +24,18 @@
 enum { WRITE_ERROR, SYNC_ERROR, CAPACITY_KIB, FULL_ERROR, SYNCS, READ_ERROR, FIELDS };
 
 static volatile int32_t *control;
-static const char *root, *synced;
+static const char *root, *synced, *lengths;
 static pthread_mutex_t copying = PTHREAD_MUTEX_INITIALIZER;
+
+/* What was written to a file since it was synced last. */
+static struct written { ino_t file; int64_t from, to; } writes[256];
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 __attribute__((constructor)) static void start(void) {
     root = getenv("DISK_ROOT");
     synced = getenv("DISK_SYNCED");
+    lengths = getenv("DISK_LENGTHS");
     const char *file = getenv("DISK_CONTROL");
     int fd = file ? open(file, O_RDWR) : -1;
     if (fd < 0) return;
@@ -91,6 +96,28 @@ static int read_error(int fd) {
     return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) ? control[READ_ERROR] : 0;
 }
 
+/* The entry of a file; a new one is all of it, as what it was before is not known. */
+static struct written *written(ino_t file) {
+    struct written *of = writes;
+    while (of < writes + 255 && of->file != file && of->file) of++;
+    if (of->file != file) *of = (struct written){ file, 0, INT64_MAX };
+    return of;
+}
+
+/* Notes what was written before `end` (-1: the current offset), if it was. */
+static ssize_t note(int fd, ssize_t count, int64_t end) {
+    char relative[PATH_MAX];
+    struct stat stat;
+    if (count < 0 || !synced || !below_root(fd, relative) || fstat(fd, &stat) < 0) return count;
+    if (end < 0) end = fcntl(fd, F_GETFL) & O_APPEND ? stat.st_size : lseek(fd, 0, SEEK_CUR);
+    pthread_mutex_lock(&copying);
+    struct written *of = written(stat.st_ino);
+    if (end - count < of->from) of->from = end - count;
+    if (end > of->to) of->to = end;
+    pthread_mutex_unlock(&copying);
+    return count;
+}
+
 #define REFUSE(error) do { int e = (error); if (e) { errno = e; return -1; } } while (0)
 
 ssize_t read(int fd, void *bytes, size_t count) {
@@ -103,15 +130,15 @@ ssize_t pread64(int fd, void *bytes, size_t count, off64_t at) {
 }
 ssize_t write(int fd, const void *bytes, size_t count) {
     REFUSE(write_error(fd, -1, count));
-    return REAL(write)(fd, bytes, count);
+    return note(fd, REAL(write)(fd, bytes, count), -1);
 }
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at) {
     REFUSE(write_error(fd, at + count, 0));
-    return REAL(pwrite)(fd, bytes, count, at);
+    return note(fd, REAL(pwrite)(fd, bytes, count, at), at + count);
 }
 ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at) {
     REFUSE(write_error(fd, at + count, 0));
-    return REAL(pwrite64)(fd, bytes, count, at);
+    return note(fd, REAL(pwrite64)(fd, bytes, count, at), at + count);
 }
 int ftruncate(int fd, off_t size) {
     REFUSE(write_error(fd, size, 0));
@@ -122,36 +149,55 @@ int ftruncate64(int fd, off64_t size) {
     return REAL(ftruncate64)(fd, size);
 }
 
-/* A place for the copy: its path with % for /, then `suffix`. */
-static FILE *copy_of(const char *relative, const char *suffix, char *path, char *made) {
+/* The place of a copy: its path with % for /, then `suffix`. */
+static void copy_of(const char *relative, const char *suffix, char *path) {
     char name[PATH_MAX];
     strcpy(name, relative);
     for (char *c = name; *c; c++) if (*c == '/') *c = '%';
     snprintf(path, 2 * PATH_MAX, "%s/%s%s", synced, name, suffix);
-    snprintf(made, 3 * PATH_MAX, "%s.new", path);
-    return fopen(made, "w");
 }
 
-static void keep(int fd, const char *relative) {
-    char path[2 * PATH_MAX], made[3 * PATH_MAX], buffer[65536];
-    struct stat stat;
-    if (fstat(fd, &stat) < 0) return;
-    int is_dir = S_ISDIR(stat.st_mode);
-    FILE *copy = copy_of(relative, is_dir ? "%names" : "", path, made);
+static void keep_names(int fd, const char *relative) {
+    char path[2 * PATH_MAX], made[3 * PATH_MAX];
+    copy_of(relative, "%names", path);
+    snprintf(made, sizeof made, "%s.new", path);
+    FILE *copy = fopen(made, "w");
     if (!copy) return;
-    if (is_dir) {
-        DIR *dir = fdopendir(openat(fd, ".", O_RDONLY));
-        struct dirent *entry;
-        while (dir && (entry = readdir(dir)))
-            if (entry->d_name[0] != '.') fprintf(copy, "%c%s\n", entry->d_type == DT_DIR ? 'd' : 'f', entry->d_name);
-        if (dir) closedir(dir);
-    } else {
-        ssize_t length;
-        for (off_t at = 0; (length = pread(fd, buffer, sizeof buffer, at)) > 0; at += length)
-            fwrite(buffer, 1, length, copy);
-    }
+    DIR *dir = fdopendir(openat(fd, ".", O_RDONLY));
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.') fprintf(copy, "%c%s\n", entry->d_type == DT_DIR ? 'd' : 'f', entry->d_name);
+    if (dir) closedir(dir);
     fclose(copy);
     rename(made, path);
+}
+
+/* Copies what was written since the last time. A process that is killed in here has synced a part, as a power cut may
+ * leave it. */
+static void keep_bytes(int fd, const char *relative, const struct stat *stat) {
+    char path[2 * PATH_MAX], buffer[65536];
+    struct written *of = written(stat->st_ino);
+    copy_of(relative, "", path);
+    int copy = open(path, O_WRONLY | O_CREAT, 0644);
+    if (copy < 0) return;
+    for (int64_t at = of->from; at < of->to;) {
+        int64_t most = of->to - at < (int64_t)sizeof buffer ? of->to - at : (int64_t)sizeof buffer;
+        ssize_t length = REAL(pread)(fd, buffer, most, at);
+        if (length <= 0 || REAL(pwrite)(copy, buffer, length, at) != length) break;
+        at += length;
+    }
+    if (REAL(ftruncate)(copy, stat->st_size) == 0) *of = (struct written){ stat->st_ino, INT64_MAX, 0 };
+    close(copy);
+}
+
+static void keep_length(const struct stat *stat) {
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s/%lu", lengths, (unsigned long)stat->st_ino);
+    int file = open(path, O_WRONLY | O_CREAT, 0644);
+    if (file < 0) return;
+    int64_t length = stat->st_size;
+    if (REAL(pwrite)(file, &length, sizeof length, 0) != sizeof length) abort();
+    close(file);
 }
 
 static int sync_with(int (*sync)(int), int fd) {
@@ -161,13 +207,16 @@ static int sync_with(int (*sync)(int), int fd) {
         errno = control[SYNC_ERROR];
         return -1;
     }
-    int done = sync(fd);
-    if (done == 0) {
-        pthread_mutex_lock(&copying);
-        if (synced) keep(fd, relative);
-        pthread_mutex_unlock(&copying);
-        __sync_fetch_and_add(&control[SYNCS], 1);
+    struct stat stat;
+    pthread_mutex_lock(&copying);
+    int known = fstat(fd, &stat) == 0, done = sync(fd);
+    if (done == 0 && known) {
+        if (synced && S_ISDIR(stat.st_mode)) keep_names(fd, relative);
+        else if (synced) keep_bytes(fd, relative, &stat);
+        if (lengths && S_ISREG(stat.st_mode)) keep_length(&stat);
     }
+    pthread_mutex_unlock(&copying);
+    if (done == 0) __sync_fetch_and_add(&control[SYNCS], 1);
     return done;
 }
 int fsync(int fd) { return sync_with(REAL(fsync), fd); }
