@@ -10,6 +10,7 @@ mod history;
 mod judge;
 mod load;
 mod redis;
+mod scans;
 mod scenario;
 mod sentinel;
 mod vitals;

@@ -9,6 +9,8 @@ pub mod proxy;
 mod redis;
 pub mod resp;
 pub mod scan;
+pub mod scan_api;
+pub mod scan_file;
 pub mod sentinel;
 pub mod shared_cluster;
 pub mod shifted_clock;

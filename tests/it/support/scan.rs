@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::support::resp::{Connection, Reply};
 
 /// The sets of a topic, of which a job is in exactly one.
-const STATES: [&str; 4] = ["delayed", "ready", "reserved", "dead"];
+pub const STATES: [&str; 4] = ["delayed", "ready", "reserved", "dead"];
 
 /// Where one id was found. A sound job has one body and one set.
 #[derive(Debug, Clone, Default, PartialEq)]

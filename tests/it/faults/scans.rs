@@ -1,0 +1,97 @@
+//! What a store holds is read in three ways that must agree: past the server, by its lists, and by
+//! its counts.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Redis,
+    process::Process,
+    scan::{Scan, scan},
+    scan_api::{counters_equal, scan_agreed, scan_api, scans_equal},
+    scan_file::scan_file,
+};
+
+const TOPICS: [&str; 2] = ["t", "u"];
+
+/// Makes jobs in every state; how many are there at the end.
+async fn fill(server: &Process) -> usize {
+    let post = async |path: &str, body: Value| {
+        let (status, answer) = server.post(path, body).await.expect("an answer");
+        assert!((200..300).contains(&status), "{path}: {status} {answer}");
+        answer
+    };
+    let jobs: Vec<Value> = (0..60)
+        .map(|n| {
+            // Some bodies are longer than those that a record on Redis has room for.
+            let body = format!("{n}:{}", "x".repeat(n * n * 2));
+            let delay = ["0s", "200ms", "1h"][n % 3];
+            json!({"topic": TOPICS[n % 2], "id": n.to_string(), "body": body, "delay": delay,
+                "ttr": "1s", "max_attempts": if n % 4 == 0 { 1 } else { 20 }})
+        })
+        .collect();
+    let mut left = jobs.len();
+    post("/batch/jobs", json!({"jobs": jobs})).await;
+    for n in 0..12 {
+        // Of those with the short TTR the attempts of some are spent then.
+        let ttr = if n % 6 == 5 { "1s" } else { "1h" };
+        let popped = server.get(&format!("/topics/t/pop?ttr={ttr}&wait=5s")).await.1;
+        let id = popped["jobs"][0]["id"].as_str().expect("an id").to_owned();
+        let held = json!({"reservation": popped["jobs"][0]["reservation"]});
+        let action = ["bury", "bury", "finish", "release", "touch", ""][n % 6];
+        if !action.is_empty() {
+            post(&format!("/jobs/{id}/{action}"), held).await;
+        }
+        match n % 6 {
+            0 => drop(post(&format!("/jobs/{id}/kick"), json!({})).await),
+            2 => left -= 1,
+            _ => {}
+        }
+    }
+    while server.get("/topics/t").await.1["reserved"] != 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await; // until the TTRs have run out
+    }
+    left
+}
+
+/// The scan has jobs in every state; without one of them, no other way to read agrees.
+async fn is_told_apart(server: &Process, scan: &Scan) {
+    for state in [":delayed:t", ":ready:u", ":reserved:t", ":dead:t"] {
+        let is = |set: &String| set.ends_with(state);
+        let found = scan.iter().find(|(_, stored)| stored.sets.iter().any(is));
+        let (id, _) = found.unwrap_or_else(|| panic!("none is {state}"));
+        let mut without = scan.clone();
+        without.remove(id);
+        let counted = counters_equal(&server.base, &without, &TOPICS).await;
+        assert!(counted.is_err_and(|what| what.contains("scanned")), "{state}");
+        let listed = scan_api(&server.base, &TOPICS).await;
+        assert!(scans_equal(&without, &listed).is_err_and(|what| what.starts_with(id)));
+        let mut other = scan.clone();
+        other.get_mut(id).expect("it is there").bodies[0].push('x');
+        assert!(scans_equal(&other, &listed).is_err_and(|what| what.starts_with(id)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_the_lists_and_the_counts_agree() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut server = Process::start(dir.path(), &["--store", "file:./data"]).await;
+    let left = fill(&server).await;
+    let read = || scan_file(&dir.path().join("data"), &TOPICS);
+    let running = scan_agreed(&server.base, &TOPICS, read).await;
+    assert_eq!(running.len(), left);
+    is_told_apart(&server, &running).await;
+    server.kill();
+    scans_equal(&running, &read()).expect("the same after the server was killed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_the_lists_and_the_counts_agree() {
+    let (redis, dir) = (Redis::start(), tempfile::tempdir().expect("a temporary folder"));
+    let server = Process::start(dir.path(), &["--store", &redis.url()]).await;
+    let left = fill(&server).await;
+    let scan = scan_agreed(&server.base, &TOPICS, || scan(&[redis.port()], &TOPICS)).await;
+    assert_eq!(scan.len(), left);
+    is_told_apart(&server, &scan).await;
+}

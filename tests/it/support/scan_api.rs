@@ -1,0 +1,100 @@
+//! The same of any store, as a server tells it: by the lists of jobs, and by the counts of topics.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::scan::{STATES, Scan};
+
+/// How long states may differ because jobs fall due and TTRs run out meanwhile.
+const SETTLES: Duration = Duration::from_secs(20);
+
+/// Reads what the server says that it holds of these topics.
+pub async fn scan_api(base: &str, topics: &[&str]) -> Scan {
+    let mut scan = Scan::new();
+    for topic in topics {
+        for state in STATES {
+            let list = format!("{base}/topics/{topic}/jobs?state={state}&limit=1000");
+            let mut cursor = Some(String::new());
+            while let Some(from) = cursor {
+                let page = get(&format!("{list}{from}")).await;
+                assert!(page["damaged"].is_null(), "{page}");
+                for job in page["jobs"].as_array().expect("jobs") {
+                    let id = job["id"].as_str().expect("an id").to_owned();
+                    let stored = scan.entry(id).or_default();
+                    // As in the store: jobs have bodies without white space.
+                    stored.bodies.push(job["body"].to_string());
+                    stored.sets.push(format!(":{state}:{topic}"));
+                    stored.attempts += usize::from(job["attempt"] != 0);
+                }
+                cursor = page["cursor"].as_str().map(|cursor| format!("&cursor={cursor}"));
+            }
+        }
+    }
+    scan
+}
+
+/// What the counts of each topic say otherwise than the scan.
+pub async fn counters_equal(base: &str, scan: &Scan, topics: &[&str]) -> Result<(), String> {
+    for topic in topics {
+        let counts = get(&format!("{base}/topics/{topic}")).await;
+        for state in STATES {
+            let set = format!(":{state}:{topic}");
+            let all = scan.values().flat_map(|stored| &stored.sets);
+            let scanned = all.filter(|name| name.ends_with(&set)).count();
+            if counts[state] != scanned {
+                let count = &counts[state];
+                return Err(format!("{topic}: counted {count} {state}, scanned {scanned}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where two scans differ, however a store names its sets.
+pub fn scans_equal(one: &Scan, other: &Scan) -> Result<(), String> {
+    let ids = one.keys().chain(other.keys());
+    for id in ids {
+        let told = |scan: &Scan| {
+            scan.get(id).map(|stored| {
+                let mut stored = stored.clone();
+                for set in &mut stored.sets {
+                    let tag = set.find('}').map_or(0, |end| end + 1);
+                    set.drain(..tag);
+                }
+                stored
+            })
+        };
+        let (one, other) = (told(one), told(other));
+        if one != other {
+            return Err(format!("{id}: {one:?} and {other:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// What `read` finds in the store, the lists of the server and its counts, when all of them say
+/// the same. No client may be calling.
+///
+/// # Panics
+/// If they still differ when all that falls due has done so.
+pub async fn scan_agreed(base: &str, topics: &[&str], read: impl Fn() -> Scan) -> Scan {
+    let end = Instant::now() + SETTLES;
+    loop {
+        let scan = tokio::task::block_in_place(&read);
+        let lists = scans_equal(&scan, &scan_api(base, topics).await);
+        let agreed = match lists {
+            Ok(()) => counters_equal(base, &scan, topics).await,
+            differs => differs,
+        };
+        let Err(differs) = agreed else { return scan };
+        assert!(Instant::now() < end, "the store and the server differ: {differs}");
+        tokio::time::sleep(Duration::from_millis(50)).await; // timers move jobs meanwhile
+    }
+}
+
+async fn get(url: &str) -> Value {
+    let answer = reqwest::get(url).await.expect("an answer");
+    assert_eq!(answer.status(), 200, "{url}");
+    answer.json().await.expect("JSON")
+}
