@@ -7,7 +7,7 @@ use reqwest::{Method, Response, header::RETRY_AFTER};
 use serde_json::{Value, json};
 
 use crate::faults::{
-    history::{Answer, Ask, Call, Delivery, History, StoreResult, Time},
+    history::{Answer, Ask, Delivery, History, StoreResult, Text, Time},
     load::{TRIES, TTR},
 };
 
@@ -40,15 +40,15 @@ impl Client {
     pub async fn put(
         &mut self,
         topic: &str,
-        id: Option<String>,
-        body: String,
+        id: Option<Text>,
+        body: Text,
         delay: Duration,
         max_attempts: u32,
     ) -> StoreResult {
-        let mut put = json!({"topic": topic, "body": body, "delay": delay.as_secs_f64(),
+        let mut put = json!({"topic": topic, "body": *body, "delay": delay.as_secs_f64(),
             "ttr": TTR.as_secs(), "max_attempts": max_attempts});
         if let Some(id) = &id {
-            put["id"] = json!(id);
+            put["id"] = json!(**id);
         }
         let ask = Ask::Put { id, body, delay, max_attempts };
         self.call(ask, Method::POST, "/jobs", put).await
@@ -57,8 +57,9 @@ impl Client {
     /// The jobs; none also if the call failed.
     pub async fn pop(&mut self, topic: &str, options: &str) -> Vec<Delivery> {
         let path = format!("/topics/{topic}/pop?{options}");
-        match self.call(Ask::Pop, Method::POST, &path, Value::Null).await {
-            StoreResult::Done(Answer::Popped(jobs)) => jobs,
+        let ask = Ask::Pop { waits: options.contains("wait=") };
+        match self.call(ask, Method::POST, &path, Value::Null).await {
+            StoreResult::Done(Answer::Popped(jobs)) => jobs.into_vec(),
             _ => Vec::new(),
         }
     }
@@ -69,7 +70,7 @@ impl Client {
         let path = format!("/jobs/{id}/finish");
         for _ in 0..TRIES {
             let ask = Ask::Finish { id: id.clone(), reservation: reservation.clone() };
-            let body = json!({"reservation": reservation});
+            let body = json!({"reservation": **reservation});
             if !matches!(self.call(ask, Method::POST, &path, body).await, StoreResult::Unknown) {
                 return;
             }
@@ -79,15 +80,15 @@ impl Client {
     pub async fn release(&mut self, job: &Delivery, delay: Duration) {
         let (id, reservation) = (job.id.clone(), job.reservation.clone());
         let path = format!("/jobs/{id}/release");
-        let body = json!({"reservation": reservation, "delay": delay.as_secs_f64()});
+        let body = json!({"reservation": *reservation, "delay": delay.as_secs_f64()});
         self.call(Ask::Release { id, reservation, delay }, Method::POST, &path, body).await;
     }
 
     /// Likewise.
-    pub async fn delete(&mut self, id: &str) {
+    pub async fn delete(&mut self, id: &Text) {
         let path = format!("/jobs/{id}");
         for _ in 0..TRIES {
-            let ask = Ask::Delete { id: id.to_owned() };
+            let ask = Ask::Delete { id: id.clone() };
             if !matches!(
                 self.call(ask, Method::DELETE, &path, Value::Null).await,
                 StoreResult::Unknown
@@ -100,10 +101,7 @@ impl Client {
     async fn call(&mut self, ask: Ask, method: Method, path: &str, body: Value) -> StoreResult {
         let start = self.history.now();
         let outcome = self.send(&ask, method, path, body).await;
-        let call = Call { start, end: self.history.now(), ask, outcome: outcome.clone() };
-        let failed = call.failed();
-        self.history.add(call);
-        if failed {
+        if self.history.add(start, ask, outcome.clone()) {
             self.current = (self.current + 1) % self.servers.len();
             // Harsher than Retry-After asks, but no hot loop on a store that is away.
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -123,7 +121,7 @@ impl Client {
             // No server listens there: the request was not sent.
             Err(error) if error.is_connect() => {
                 failed("no connection");
-                return StoreResult::Refused("not_sent".to_owned());
+                return StoreResult::Refused("not_sent".into());
             }
             Err(error) if error.is_timeout() => return failed("no answer in time"),
             Err(_) => return failed("the connection broke"),
@@ -132,18 +130,20 @@ impl Client {
         let Ok(text) = response.text().await else { return failed("the answer broke off") };
         if status < 300 {
             let answer = serde_json::from_str(&text).unwrap_or_default();
-            return read(ask, &answer)
-                .map_or_else(|| StoreResult::Wrong(format!("{status} {text}")), StoreResult::Done);
+            return read(ask, &answer).map_or_else(
+                || StoreResult::Wrong(format!("{status} {text}").into()),
+                StoreResult::Done,
+            );
         }
         let problem: Value = serde_json::from_str(&text).unwrap_or_default();
         let code = problem["code"].as_str().unwrap_or_default();
         let applied = problem["applied"].as_str().unwrap_or_default();
         failed(&format!("{status} {code}, applied {applied:?}"));
         match (status, applied) {
-            (400..500, "no") if REFUSALS.contains(&code) => StoreResult::Refused(code.to_owned()),
-            (503, "no") if retry_after => StoreResult::Refused(code.to_owned()),
+            (400..500, "no") if REFUSALS.contains(&code) => StoreResult::Refused(code.into()),
+            (503, "no") if retry_after => StoreResult::Refused(code.into()),
             (503, "unknown") if retry_after => StoreResult::Unknown,
-            _ => StoreResult::Wrong(format!("{} {status} {text}", ask.name())),
+            _ => StoreResult::Wrong(format!("{} {status} {text}", ask.name()).into()),
         }
     }
 }
@@ -154,18 +154,22 @@ fn retry_after(response: &Response) -> bool {
 
 /// The answer to what was asked; none if it is not what it must be.
 fn read(ask: &Ask, answer: &Value) -> Option<Answer> {
+    let text = |field: &Value| Some(Text::from(field.as_str()?));
     let time = |field: &Value| Some(field.as_str()?.parse::<Timestamp>().ok()?.as_millisecond());
     Some(match ask {
-        Ask::Put { .. } => {
-            Answer::Put { id: answer["id"].as_str()?.to_owned(), due_at: time(&answer["due_at"])? }
+        Ask::Put { id: asked, .. } => {
+            let id = text(&answer["id"])?;
+            // The one that is there already, if that is it.
+            let id = asked.clone().filter(|asked| *asked == id).unwrap_or(id);
+            Answer::Put { id, due_at: time(&answer["due_at"])? }
         }
-        Ask::Pop => {
+        Ask::Pop { .. } => {
             let delivery = |job: &Value| {
                 Some(Delivery {
-                    id: job["id"].as_str()?.to_owned(),
-                    body: job["body"].as_str()?.to_owned(),
+                    id: text(&job["id"])?,
+                    body: text(&job["body"])?,
                     attempt: u32::try_from(job["attempt"].as_u64()?).ok()?,
-                    reservation: job["reservation"].as_str()?.to_owned(),
+                    reservation: text(&job["reservation"])?,
                     due_at: time(&job["due_at"])?,
                     reserved_until: time(&job["reserved_until"])?,
                     ttr: Duration::try_from_secs_f64(job["ttr"].as_f64()?).ok()?,

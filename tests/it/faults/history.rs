@@ -1,15 +1,20 @@
 //! What clients asked and were told, on one monotonic clock.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Mutex, MutexGuard, PoisonError},
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::faults::percentiles::{Durations, Percentiles};
+
 /// Time since the history began.
 pub type Time = Duration;
+
+/// Ids and the like, which most calls of a job share: a long history has millions of them.
+pub type Text = Arc<str>;
 
 /// Buckets of a new store on Redis.
 const BUCKETS: u64 = 16;
@@ -28,23 +33,25 @@ pub struct Call {
 pub enum Ask {
     /// Bodies differ between jobs, so that one tells which put a job comes from.
     Put {
-        id: Option<String>,
-        body: String,
+        id: Option<Text>,
+        body: Text,
         delay: Duration,
         max_attempts: u32,
     },
-    Pop,
+    Pop {
+        waits: bool,
+    },
     Finish {
-        id: String,
-        reservation: String,
+        id: Text,
+        reservation: Text,
     },
     Release {
-        id: String,
-        reservation: String,
+        id: Text,
+        reservation: Text,
         delay: Duration,
     },
     Delete {
-        id: String,
+        id: Text,
     },
 }
 
@@ -53,18 +60,18 @@ pub enum Ask {
 pub enum StoreResult {
     Done(Answer),
     /// Nothing was changed, with the reason as a code.
-    Refused(String),
+    Refused(Text),
     /// It may have been done or not.
     Unknown,
     /// An answer that must not be given; whether it was done is unknown too.
-    Wrong(String),
+    Wrong(Text),
 }
 
 /// What was answered. Times are the store's, in Unix milliseconds.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    Put { id: String, due_at: i64 },
-    Popped(Vec<Delivery>),
+    Put { id: Text, due_at: i64 },
+    Popped(Box<[Delivery]>),
     Finished,
     Released { due_at: i64 },
     Deleted,
@@ -73,20 +80,22 @@ pub enum Answer {
 /// A job as a pop gave it.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    pub id: String,
-    pub body: String,
+    pub id: Text,
+    pub body: Text,
     pub attempt: u32,
-    pub reservation: String,
+    pub reservation: Text,
     pub due_at: i64,
     pub reserved_until: i64,
     pub ttr: Duration,
 }
 
 impl Ask {
+    /// The kind of call; a pop that may wait for a job is another one than a pop that may not.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Put { .. } => "put",
-            Self::Pop => "pop",
+            Self::Pop { waits: false } => "pop",
+            Self::Pop { waits: true } => "waiting pop",
             Self::Finish { .. } => "finish",
             Self::Release { .. } => "release",
             Self::Delete { .. } => "delete",
@@ -103,7 +112,9 @@ impl Call {
     pub fn failed(&self) -> bool {
         match &self.outcome {
             StoreResult::Done(_) => false,
-            StoreResult::Refused(code) => !code.starts_with("job_") && code != "reservation_lost",
+            StoreResult::Refused(code) => {
+                !code.starts_with("job_") && &**code != "reservation_lost"
+            }
             StoreResult::Unknown | StoreResult::Wrong(_) => true,
         }
     }
@@ -114,7 +125,7 @@ impl Call {
     }
 
     pub fn refused(&self, code: &str) -> bool {
-        matches!(&self.outcome, StoreResult::Refused(because) if because == code)
+        matches!(&self.outcome, StoreResult::Refused(because) if &**because == code)
     }
 
     pub fn deliveries(&self) -> &[Delivery] {
@@ -125,25 +136,61 @@ impl Call {
     }
 }
 
-/// Collects the calls of all clients.
+/// Collects the calls of all clients. Looking at what is recent costs nothing for what is old.
 pub struct History {
     began: Instant,
-    calls: Mutex<Vec<Call>>,
+    recorded: Mutex<Recorded>,
     /// How often each call met each failure.
     failures: Mutex<BTreeMap<String, usize>>,
 }
 
+#[derive(Default)]
+struct Recorded {
+    /// In the order of their ends.
+    calls: Vec<Call>,
+    /// How long each kind of call took that was answered.
+    took: BTreeMap<&'static str, Durations>,
+}
+
+/// All calls that have ended, in the order of their ends.
+pub struct Calls<'a>(MutexGuard<'a, Recorded>);
+
+impl std::ops::Deref for Calls<'_> {
+    type Target = Vec<Call>;
+
+    fn deref(&self) -> &Vec<Call> {
+        &self.0.calls
+    }
+}
+
+impl Calls<'_> {
+    /// Those that ended at this time or later.
+    fn ended_since(&self, from: Time) -> &[Call] {
+        &self[self.partition_point(|call| call.end < from)..]
+    }
+}
+
 impl History {
     pub fn new() -> Self {
-        Self { began: Instant::now(), calls: Mutex::default(), failures: Mutex::default() }
+        Self { began: Instant::now(), recorded: Mutex::default(), failures: Mutex::default() }
     }
 
     pub fn now(&self) -> Time {
         self.began.elapsed()
     }
 
-    pub fn add(&self, call: Call) {
-        self.calls().push(call);
+    /// Records a call that ends now; whether it failed for want of a server or store.
+    pub fn add(&self, start: Time, ask: Ask, outcome: StoreResult) -> bool {
+        let mut recorded = self.recorded();
+        // Read under the lock: the calls are in this order.
+        let end = self.now();
+        let call = Call { start, end, ask, outcome };
+        let failed = call.failed();
+        if !failed {
+            recorded.took.entry(call.ask.name()).or_default().add(end - start);
+        }
+        recorded.calls.push(call);
+        failed
     }
 
     pub fn count_failure(&self, what: String) {
@@ -151,14 +198,30 @@ impl History {
         *failures.entry(what).or_default() += 1;
     }
 
-    /// All calls that have ended.
-    pub fn calls(&self) -> MutexGuard<'_, Vec<Call>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn calls(&self) -> Calls<'_> {
+        Calls(self.recorded())
+    }
+
+    /// How many calls have ended.
+    pub fn operations(&self) -> usize {
+        self.calls().len()
+    }
+
+    /// How long the calls of each kind took, of those that met no failure.
+    pub fn percentiles(&self) -> BTreeMap<&'static str, Percentiles> {
+        let took = self.recorded().took.clone();
+        took.into_iter().map(|(kind, took)| (kind, took.percentiles())).collect()
     }
 
     /// Calls that failed for want of a server or store, and ended between these times.
     pub fn failures_between(&self, from: Time, to: Time) -> usize {
-        self.calls().iter().filter(|c| c.end >= from && c.end <= to && c.failed()).count()
+        let calls = self.calls();
+        let until = calls.ended_since(from).iter().take_while(|call| call.end <= to);
+        until.filter(|call| call.failed()).count()
     }
 
     /// How often any call met a failure that is told with these words.
@@ -170,40 +233,79 @@ impl History {
     /// The longest that any call took which ended after `from`, but for pops, which may wait.
     pub fn longest_since(&self, from: Time) -> Time {
         let calls = self.calls();
-        let ended = calls.iter().filter(|call| call.end >= from && !matches!(call.ask, Ask::Pop));
+        let ended = calls.ended_since(from).iter();
+        let ended = ended.filter(|call| !matches!(call.ask, Ask::Pop { .. }));
         ended.map(|call| call.end - call.start).max().unwrap_or_default()
     }
 
     /// When each bucket first delivered a job whose put began after `from`; none while one has not.
     pub fn all_buckets_deliver(&self, from: Time) -> Option<Time> {
         let calls = self.calls();
-        let mut put = HashMap::new();
-        for call in calls.iter().filter(|call| call.start >= from) {
-            if let (Ask::Put { body, .. }, true) = (&call.ask, call.may_be_done()) {
-                put.insert(body.as_str(), ());
-            }
-        }
+        let calls = calls.ended_since(from);
+        let put = calls.iter().filter_map(|call| match &call.ask {
+            Ask::Put { body, .. } if call.start >= from && call.may_be_done() => Some(&**body),
+            _ => None,
+        });
+        let put: HashSet<&str> = put.collect();
         let mut first: HashMap<u64, Time> = HashMap::new();
-        for call in calls.iter().filter(|call| call.start >= from || call.end >= from) {
-            for job in call.deliveries().iter().filter(|job| put.contains_key(job.body.as_str())) {
-                let at = first.entry(xxh3_64(job.id.as_bytes()) % BUCKETS).or_insert(call.end);
-                *at = call.end.min(*at);
+        for call in calls {
+            for job in call.deliveries().iter().filter(|job| put.contains(&*job.body)) {
+                first.entry(xxh3_64(job.id.as_bytes()) % BUCKETS).or_insert(call.end);
             }
         }
         let all = u64::try_from(first.len()) == Ok(BUCKETS);
         all.then(|| first.into_values().max()).flatten()
     }
 
-    /// Prints how many calls went how.
+    /// Prints how many calls went how, and how long they took.
     pub fn print(&self) {
         let mut done: BTreeMap<&str, usize> = BTreeMap::new();
         for call in self.calls().iter().filter(|call| call.done()) {
             *done.entry(call.ask.name()).or_default() += 1;
         }
         println!("done: {done:?}");
+        for (kind, percentiles) in self.percentiles() {
+            println!("{kind}: {percentiles}");
+        }
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         for (what, count) in failures.iter() {
             println!("failed: {count:6} {what}");
         }
     }
+}
+
+#[test]
+fn what_is_recent_is_found_from_the_back() {
+    let history = History::new();
+    let put = |name: &str| Ask::Put {
+        id: None,
+        body: name.into(),
+        delay: Duration::ZERO,
+        max_attempts: 1,
+    };
+    let delivery = |n: u64| Delivery {
+        id: n.to_string().into(),
+        body: "new".into(),
+        attempt: 1,
+        reservation: "r".into(),
+        due_at: 0,
+        reserved_until: 0,
+        ttr: Duration::ZERO,
+    };
+    history.add(Time::ZERO, put("old"), StoreResult::Unknown);
+    let from = history.now();
+    // Begun before, and ended after.
+    history.add(Time::ZERO, put("between"), StoreResult::Unknown);
+    assert_eq!(history.failures_between(from, history.now()), 1);
+    assert_eq!(history.failures_between(Time::ZERO, from), 1);
+    assert!(history.longest_since(from) > from);
+    history.add(history.now(), put("new"), StoreResult::Unknown);
+    let all = StoreResult::Done(Answer::Popped((0..500).map(delivery).collect()));
+    history.add(from, Ask::Pop { waits: true }, all);
+    let at = history.all_buckets_deliver(from).expect("500 ids are in all buckets");
+    assert!(at >= from);
+    assert_eq!(history.all_buckets_deliver(history.now()), None);
+    assert_eq!(history.operations(), 4);
+    let kinds: Vec<_> = history.percentiles().into_keys().collect();
+    assert_eq!(kinds, ["waiting pop"], "those that failed are not counted");
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::faults::{
     client::Client,
-    history::{Delivery, History, StoreResult, Time},
+    history::{Delivery, History, StoreResult, Text, Time},
 };
 
 /// Where most jobs go, which are all popped and ended.
@@ -75,14 +75,15 @@ async fn put_jobs(mut client: Client, producer: usize, stop: Arc<AtomicBool>) {
 
 /// `name` is the job's id, if it gets one, and its body.
 async fn put_one(client: &mut Client, name: &str, number: u64) {
-    let (id, body) = (Some(name.to_owned()), name.to_owned());
+    let name = Text::from(name);
+    let (id, body) = (Some(name.clone()), name.clone());
     let (now, soon) = (Duration::ZERO, Duration::from_millis(number * 37 % 2000));
     match number % 20 {
         // Deleted before it is due, or while a consumer may hold it.
         0 | 1 => {
             let delay = if number % 20 == 1 { soon } else { now };
             client.put(TOPIC, id, body, delay, ATTEMPTS).await;
-            client.delete(name).await;
+            client.delete(&name).await;
         }
         2 => {
             // Alive for an hour, so putting it again is harmless: it becomes certain.

@@ -9,6 +9,7 @@ mod frozen;
 mod history;
 mod judge;
 mod load;
+mod percentiles;
 mod redis;
 mod scans;
 mod scenario;

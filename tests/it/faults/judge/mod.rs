@@ -75,7 +75,7 @@ pub fn judge(calls: &[Call], scan: &Scan) -> Vec<Objection> {
     let mut objections = Vec::new();
     for call in calls {
         if let StoreResult::Wrong(what) = &call.outcome {
-            objections.push(Objection { rule: Rule::WrongAnswer, what: what.clone() });
+            objections.push(Objection { rule: Rule::WrongAnswer, what: what.to_string() });
         }
     }
     for (id, job) in &jobs(calls, scan) {
@@ -110,8 +110,8 @@ pub fn account(calls: &[Call], scan: &Scan) -> String {
 }
 
 /// Everything by id. A job whose put has no answer and no id of its own is known by its body.
-fn jobs<'a>(calls: &'a [Call], scan: &'a Scan) -> BTreeMap<String, Job<'a>> {
-    let mut jobs: BTreeMap<String, Job> = BTreeMap::new();
+fn jobs<'a>(calls: &'a [Call], scan: &'a Scan) -> BTreeMap<&'a str, Job<'a>> {
+    let mut jobs: BTreeMap<&str, Job> = BTreeMap::new();
     let mut nameless: HashMap<&str, &Call> = HashMap::new();
     for call in calls {
         let Ask::Put { id, body, .. } = &call.ask else { continue };
@@ -122,36 +122,36 @@ fn jobs<'a>(calls: &'a [Call], scan: &'a Scan) -> BTreeMap<String, Job<'a>> {
                 continue;
             }
         };
-        let job = jobs.entry(id.clone()).or_default();
+        let job = jobs.entry(id).or_default();
         if call.may_be_done() { job.puts.push(call) } else { job.refused_puts.push(call) }
     }
-    let mut find = |jobs: &mut BTreeMap<String, Job<'a>>, id: &str, body: &str| {
+    let mut find = |jobs: &mut BTreeMap<&'a str, Job<'a>>, id: &'a str, body: &str| {
         if !jobs.contains_key(id) {
             let mut job = Job::default();
             // Once found it has a name: a second job of the same put would be one never put.
             if let Some(put) = nameless.remove(body) {
                 if put.may_be_done() { job.puts.push(put) } else { job.refused_puts.push(put) }
             }
-            jobs.insert(id.to_owned(), job);
+            jobs.insert(id, job);
         }
     };
     for call in calls {
         for job in call.deliveries() {
             find(&mut jobs, &job.id, &job.body);
-            let known = jobs.entry(job.id.clone()).or_default();
+            let known = jobs.entry(&job.id).or_default();
             known.deliveries.push(Delivered { pop: call, job });
         }
     }
     for (id, stored) in scan {
         find(&mut jobs, id, stored.bodies.first().map_or("", |body| text(body)));
-        jobs.entry(id.clone()).or_default().stored = Some(stored);
+        jobs.entry(id).or_default().stored = Some(stored);
     }
     for call in calls {
         let (Ask::Finish { id, .. } | Ask::Release { id, .. } | Ask::Delete { id }) = &call.ask
         else {
             continue;
         };
-        jobs.entry(id.clone()).or_default().ends.push(call);
+        jobs.entry(id).or_default().ends.push(call);
     }
     for job in jobs.values_mut() {
         job.deliveries.sort_by_key(|delivered| (delivered.job.attempt, delivered.pop.end));
@@ -184,7 +184,7 @@ impl<'a> Job<'a> {
 
     /// The delivery that gave this reservation.
     fn given(&self, reservation: &str) -> Option<Delivered<'a>> {
-        self.deliveries.iter().copied().find(|given| given.job.reservation == reservation)
+        self.deliveries.iter().copied().find(|given| &*given.job.reservation == reservation)
     }
 
     /// Could another call, before `call` ended, have ended the hold of `given`?
@@ -196,7 +196,7 @@ impl<'a> Job<'a> {
     ) -> bool {
         self.ends.iter().any(|end| {
             let by_holder = match reservation(end) {
-                Some(reservation) => reservation == given.job.reservation,
+                Some(reservation) => *reservation == *given.job.reservation,
                 None => true,
             };
             by_holder && end.may_be_done() && end.start < before && !std::ptr::eq(*end, but)

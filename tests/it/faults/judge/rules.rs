@@ -1,7 +1,7 @@
 //! The rules, each over what is known of one job.
 
 use super::{Delivered, Job, Rule, reservation, text};
-use crate::faults::history::{Answer, Ask, Call, StoreResult};
+use crate::faults::history::{Answer, Ask, Call, StoreResult, Text};
 
 /// Takes an objection.
 pub(super) trait Object: FnMut(Rule, String) {}
@@ -11,7 +11,7 @@ impl<F: FnMut(Rule, String)> Object for F {}
 pub(super) fn contents(job: &Job, object: &mut impl Object) {
     let body = |call: &Call| match &call.ask {
         Ask::Put { body, .. } => body.clone(),
-        _ => String::new(),
+        _ => Text::default(),
     };
     let first = job.puts.iter().map(|put| put.start).min();
     for Delivered { pop, job: given } in &job.deliveries {
@@ -25,7 +25,7 @@ pub(super) fn contents(job: &Job, object: &mut impl Object) {
     if first.is_none() {
         object(Rule::NeverPut, format!("stored: {stored:?}"));
     } else if let Some(other) =
-        stored.bodies.iter().find(|found| !job.puts.iter().any(|put| body(put) == text(found)))
+        stored.bodies.iter().find(|found| !job.puts.iter().any(|put| &*body(put) == text(found)))
     {
         object(Rule::OtherBody, format!("stored with {other:?}"));
     }

@@ -25,12 +25,12 @@ fn call(start: u64, ask: Ask, outcome: StoreResult) -> Call {
 }
 
 fn put_with(start: u64, id: &str, delay: u64, outcome: StoreResult) -> Call {
-    let (id, body) = (Some(id.to_owned()), format!("body of {id}"));
+    let (id, body) = (Some(id.into()), format!("body of {id}").into());
     call(start, Ask::Put { id, body, delay: millis(delay), max_attempts: 3 }, outcome)
 }
 
 fn put_at(start: u64, delay: u64) -> Call {
-    let done = Answer::Put { id: "a".to_owned(), due_at: at(start + 5 + delay) };
+    let done = Answer::Put { id: "a".into(), due_at: at(start + 5 + delay) };
     put_with(start, "a", delay, StoreResult::Done(done))
 }
 
@@ -45,20 +45,20 @@ fn pop(start: u64, attempt: u32) -> Call {
 
 fn pop_with(start: u64, attempt: u32, change: impl FnOnce(&mut Delivery)) -> Call {
     let mut job = Delivery {
-        id: "a".to_owned(),
-        body: "body of a".to_owned(),
+        id: "a".into(),
+        body: "body of a".into(),
         attempt,
-        reservation: format!("r{attempt}"),
+        reservation: format!("r{attempt}").into(),
         due_at: at(5),
         reserved_until: at(start + 5 + 1000),
         ttr: millis(1000),
     };
     change(&mut job);
-    call(start, Ask::Pop, StoreResult::Done(Answer::Popped(vec![job])))
+    call(start, Ask::Pop { waits: false }, StoreResult::Done(Answer::Popped(Box::new([job]))))
 }
 
 fn finish(start: u64, attempt: u32, outcome: StoreResult) -> Call {
-    let (id, reservation) = ("a".to_owned(), format!("r{attempt}"));
+    let (id, reservation) = ("a".into(), format!("r{attempt}").into());
     call(start, Ask::Finish { id, reservation }, outcome)
 }
 
@@ -67,17 +67,17 @@ fn finished(start: u64, attempt: u32) -> Call {
 }
 
 fn released(start: u64, attempt: u32, delay: u64) -> Call {
-    let (id, reservation) = ("a".to_owned(), format!("r{attempt}"));
+    let (id, reservation) = ("a".into(), format!("r{attempt}").into());
     let done = StoreResult::Done(Answer::Released { due_at: at(start + 5 + delay) });
     call(start, Ask::Release { id, reservation, delay: millis(delay) }, done)
 }
 
 fn deleted(start: u64, outcome: StoreResult) -> Call {
-    call(start, Ask::Delete { id: "a".to_owned() }, outcome)
+    call(start, Ask::Delete { id: "a".into() }, outcome)
 }
 
 fn refused(code: &str) -> StoreResult {
-    StoreResult::Refused(code.to_owned())
+    StoreResult::Refused(code.into())
 }
 
 fn stored(sets: &[&str]) -> Scan {
@@ -137,23 +137,19 @@ fn what_is_unknown_may_have_gone_either_way() {
     is_content(&[put(), pop(20, 1), unknown.clone(), again], &Scan::new());
     is_content(&[put(), pop(20, 1), unknown, pop(1100, 2), finished(1120, 2)], &Scan::new());
     // A pop without an answer took an attempt.
-    let lost = call(20, Ask::Pop, StoreResult::Unknown);
+    let lost = call(20, Ask::Pop { waits: false }, StoreResult::Unknown);
     is_content(&[put(), lost, pop(1100, 2), finished(1120, 2)], &Scan::new());
 }
 
 #[test]
 fn a_job_without_an_id_is_known_by_its_body_and_only_once() {
-    let ask = || Ask::Put {
-        id: None,
-        body: "body of a".to_owned(),
-        delay: Duration::ZERO,
-        max_attempts: 3,
-    };
+    let ask =
+        || Ask::Put { id: None, body: "body of a".into(), delay: Duration::ZERO, max_attempts: 3 };
     let unknown = call(0, ask(), StoreResult::Unknown);
     is_content(&[unknown.clone(), pop(20, 1), finished(40, 1)], &Scan::new());
     let twin = pop_with(60, 1, |job| {
-        job.id = "b".to_owned();
-        job.reservation = "r9".to_owned();
+        job.id = "b".into();
+        job.reservation = "r9".into();
     });
     objects(&[unknown, pop(20, 1), finished(40, 1), twin], Rule::NeverPut);
     let refused = call(0, ask(), refused("store_unavailable"));
@@ -186,7 +182,7 @@ fn it_objects_to_what_was_never_put() {
 
 #[test]
 fn it_objects_to_another_body() {
-    let other = pop_with(20, 1, |job| job.body = "another".to_owned());
+    let other = pop_with(20, 1, |job| job.body = "another".into());
     objects(&[put(), other, finished(40, 1)], Rule::OtherBody);
     let mut scan = stored(&["{dq:0}:ready:t"]);
     scan.entry("a".to_owned()).or_default().bodies = vec!["\"another\"".to_owned()];
@@ -246,7 +242,7 @@ fn it_objects_to_a_delivery_after_the_end() {
 
 #[test]
 fn it_objects_to_attempts_that_do_not_grow_or_never_end() {
-    let again = pop_with(1100, 1, |job| job.reservation = "r9".to_owned());
+    let again = pop_with(1100, 1, |job| job.reservation = "r9".into());
     objects(&[put(), pop(20, 1), again, finished(1120, 1)], Rule::Attempts);
     objects(&[put(), pop(20, 4), finished(40, 4)], Rule::Attempts);
     let two_then_one = [put(), pop(20, 2), pop(1100, 1), finished(1200, 2)];
@@ -265,6 +261,6 @@ fn it_objects_to_a_job_in_two_sets_or_in_none() {
 
 #[test]
 fn it_objects_to_an_error_that_does_not_say_what_it_changed() {
-    let wrong = || StoreResult::Wrong("500".to_owned());
+    let wrong = || StoreResult::Wrong("500".into());
     objects(&[put_with(0, "a", 0, wrong())], Rule::WrongAnswer);
 }
