@@ -5,3 +5,4 @@ mod full;
 mod power;
 mod replaced;
 mod shim;
+mod sweep;

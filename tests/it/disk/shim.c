@@ -3,9 +3,14 @@
  *   [0] the error of each write      [1] the error of each sync      (0: none)
  *   [2] bytes that fit onto the disk, in KiB (0: any number)         [3] the error of a full disk
  *   [4] counts the syncs             [5] the error of each read      (0: none)
+ *   [6] counts the changes: writes, cuts, syncs, names that come and go
+ *   [7] kills the process at the change of this number               (0: never)
+ *   [8] 0: before that change; 1: when half of its bytes are written, or after it if it writes none
+ *   [9] seconds by which the monotonic clock is ahead
  * What is synced is copied to the directory DISK_SYNCED: the bytes of a file, the names of a
- * directory. That is what a power cut leaves. With DISK_LENGTHS instead, only the length of a file
- * is kept in that directory, by its inode: enough for files that are only appended to. */
+ * directory. That is what a power cut leaves. A file whose name has gone since is marked there with
+ * `%gone`: another one of its name is another file. With DISK_LENGTHS instead, only the length of a
+ * file is kept in that directory, by its inode: enough for files that are only appended to. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -13,15 +18,20 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { WRITE_ERROR, SYNC_ERROR, CAPACITY_KIB, FULL_ERROR, SYNCS, READ_ERROR, FIELDS };
+enum {
+    WRITE_ERROR, SYNC_ERROR, CAPACITY_KIB, FULL_ERROR, SYNCS, READ_ERROR,
+    CHANGES, CRASH_AT, CRASH_WITHIN, AHEAD, FIELDS
+};
 
 static volatile int32_t *control;
 static const char *root, *synced, *lengths;
@@ -44,18 +54,42 @@ __attribute__((constructor)) static void start(void) {
     close(fd);
 }
 
-/* The path of an open file below the root, relative to it; 0 if it is elsewhere. */
-static int below_root(int fd, char *relative) {
-    char link[64], path[PATH_MAX];
+/* What a path below the root is relative to it; 0 if it is elsewhere. */
+static int is_below_root(const char *path, char *relative) {
     if (!control || !root) return 0;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link, path, sizeof path - 1);
-    if (length < 0) return 0;
-    path[length] = 0;
     size_t prefix = strlen(root);
     if (strncmp(path, root, prefix) != 0 || (path[prefix] != '/' && path[prefix] != 0)) return 0;
     strcpy(relative, path[prefix] ? path + prefix + 1 : "");
     return 1;
+}
+
+/* The same of an open file. */
+static int below_root(int fd, char *relative) {
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0) return 0;
+    path[length] = 0;
+    return is_below_root(path, relative);
+}
+
+static void crash(void) {
+    kill(getpid(), SIGKILL);
+    for (;;) pause();
+}
+
+/* Counts a change; whether the process is to end within it. It ends here if that is before it. */
+static int ends_within(void) {
+    int number = __sync_add_and_fetch(&control[CHANGES], 1);
+    if (number != control[CRASH_AT]) return 0;
+    if (!control[CRASH_WITHIN]) crash();
+    return 1;
+}
+
+static int is_file_below_root(int fd) {
+    char relative[PATH_MAX];
+    struct stat stat;
+    return below_root(fd, relative) && fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
 }
 
 /* The bytes of all files of the directory that has this file. */
@@ -128,25 +162,34 @@ ssize_t pread64(int fd, void *bytes, size_t count, off64_t at) {
     REFUSE(read_error(fd));
     return REAL(pread64)(fd, bytes, count, at);
 }
+/* Makes a change of a file; `half` is what is done of it when the process ends within it. */
+#define CHANGE(fd, half, whole) do { \
+    if (is_file_below_root(fd) && ends_within()) { \
+        (void)!(half); \
+        crash(); \
+    } \
+    return whole; \
+} while (0)
+
 ssize_t write(int fd, const void *bytes, size_t count) {
     REFUSE(write_error(fd, -1, count));
-    return note(fd, REAL(write)(fd, bytes, count), -1);
+    CHANGE(fd, REAL(write)(fd, bytes, count / 2), note(fd, REAL(write)(fd, bytes, count), -1));
 }
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t at) {
     REFUSE(write_error(fd, at + count, 0));
-    return note(fd, REAL(pwrite)(fd, bytes, count, at), at + count);
+    CHANGE(fd, REAL(pwrite)(fd, bytes, count / 2, at), note(fd, REAL(pwrite)(fd, bytes, count, at), at + count));
 }
 ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at) {
     REFUSE(write_error(fd, at + count, 0));
-    return note(fd, REAL(pwrite64)(fd, bytes, count, at), at + count);
+    CHANGE(fd, REAL(pwrite64)(fd, bytes, count / 2, at), note(fd, REAL(pwrite64)(fd, bytes, count, at), at + count));
 }
 int ftruncate(int fd, off_t size) {
     REFUSE(write_error(fd, size, 0));
-    return REAL(ftruncate)(fd, size);
+    CHANGE(fd, REAL(ftruncate)(fd, size), REAL(ftruncate)(fd, size));
 }
 int ftruncate64(int fd, off64_t size) {
     REFUSE(write_error(fd, size, 0));
-    return REAL(ftruncate64)(fd, size);
+    CHANGE(fd, REAL(ftruncate64)(fd, size), REAL(ftruncate64)(fd, size));
 }
 
 /* The place of a copy: its path with % for /, then `suffix`. */
@@ -188,6 +231,8 @@ static void keep_bytes(int fd, const char *relative, const struct stat *stat) {
     }
     if (REAL(ftruncate)(copy, stat->st_size) == 0) *of = (struct written){ stat->st_ino, INT64_MAX, 0 };
     close(copy);
+    copy_of(relative, "%gone", path);
+    unlink(path);
 }
 
 static void keep_length(const struct stat *stat) {
@@ -207,6 +252,7 @@ static int sync_with(int (*sync)(int), int fd) {
         errno = control[SYNC_ERROR];
         return -1;
     }
+    int ends = ends_within();
     struct stat stat;
     pthread_mutex_lock(&copying);
     int known = fstat(fd, &stat) == 0, done = sync(fd);
@@ -217,7 +263,37 @@ static int sync_with(int (*sync)(int), int fd) {
     }
     pthread_mutex_unlock(&copying);
     if (done == 0) __sync_fetch_and_add(&control[SYNCS], 1);
+    if (ends) crash();
     return done;
 }
 int fsync(int fd) { return sync_with(REAL(fsync), fd); }
 int fdatasync(int fd) { return sync_with(REAL(fdatasync), fd); }
+
+int unlink(const char *path) {
+    char relative[PATH_MAX], mark[2 * PATH_MAX];
+    if (!is_below_root(path, relative)) return REAL(unlink)(path);
+    int ends = ends_within();
+    int done = REAL(unlink)(path);
+    if (done == 0 && synced) {
+        copy_of(relative, "%gone", mark);
+        close(open(mark, O_WRONLY | O_CREAT, 0644));
+    }
+    if (ends) crash();
+    return done;
+}
+int rename(const char *from, const char *to) {
+    char relative[PATH_MAX];
+    if (!is_below_root(to, relative)) return REAL(rename)(from, to);
+    int ends = ends_within();
+    int done = REAL(rename)(from, to);
+    if (ends) crash();
+    return done;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = REAL(clock_gettime);
+    int done = real(clock, now);
+    if (done == 0 && control && clock == CLOCK_MONOTONIC) now->tv_sec += control[AHEAD];
+    return done;
+}

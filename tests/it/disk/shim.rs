@@ -31,23 +31,54 @@ pub enum Field {
     FullError,
     Syncs,
     ReadError,
+    Changes,
+    CrashAt,
+    CrashWithin,
+    Ahead,
+    /// Behind those of the shim: what a process on the disk tells the test.
+    Attempted,
+    Acknowledged,
+}
+
+/// Where what is wrong with a disk is said.
+pub struct Control(File);
+
+impl Control {
+    pub fn open(file: &Path) -> Self {
+        Self(File::options().read(true).write(true).open(file).expect("opened"))
+    }
+
+    pub fn set(&self, field: Field, value: i32) {
+        self.0.write_all_at(&value.to_ne_bytes(), field as u64 * 4).expect("written");
+    }
+
+    pub fn get(&self, field: Field) -> i32 {
+        let mut bytes = [0; 4];
+        self.0.read_exact_at(&mut bytes, field as u64 * 4).expect("read");
+        i32::from_ne_bytes(bytes)
+    }
 }
 
 /// A disk, with what its servers said.
 pub struct Disk {
     dir: TempDir,
-    control: File,
+    control: Control,
 }
 
 impl Disk {
     pub fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary folder");
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// One whose files are in this folder.
+    pub fn below(folder: &Path) -> Self {
+        let dir = tempfile::tempdir_in(folder).expect("a temporary folder");
         for part in ["disk", "synced"] {
             fs::create_dir(dir.path().join(part)).expect("made");
         }
         let file = dir.path().join("control");
-        fs::write(&file, [0; 24]).expect("written");
-        let control = File::options().read(true).write(true).open(file).expect("opened");
+        fs::write(&file, [0; 4 * (Field::Acknowledged as usize + 1)]).expect("written");
+        let control = Control::open(&file);
         Self { dir, control }
     }
 
@@ -57,23 +88,36 @@ impl Disk {
     }
 
     pub fn set(&self, field: Field, value: i32) {
-        self.control.write_all_at(&value.to_ne_bytes(), field as u64 * 4).expect("written");
+        self.control.set(field, value);
     }
 
     pub fn get(&self, field: Field) -> i32 {
-        let mut bytes = [0; 4];
-        self.control.read_exact_at(&mut bytes, field as u64 * 4).expect("read");
-        i32::from_ne_bytes(bytes)
+        self.control.get(field)
+    }
+
+    /// Puts a process on this disk.
+    pub fn hold(&self, command: &mut Command, preloaded: &[PathBuf]) {
+        let preloaded = [&[shim().to_owned()], preloaded].concat();
+        command
+            .env("LD_PRELOAD", std::env::join_paths(preloaded).expect("paths"))
+            .env("DISK_ROOT", self.root())
+            .env("DISK_CONTROL", self.dir.path().join("control"))
+            .env("DISK_SYNCED", self.synced());
+    }
+
+    /// What was synced, each file under its path with `%` for `/`.
+    pub fn synced(&self) -> PathBuf {
+        self.dir.path().join("synced")
     }
 
     /// A server whose data are two new directories deep on this disk.
     pub async fn server(&self) -> Process {
-        self.server_with(&[shim().to_owned()], Vec::new()).await
+        self.server_with(&[], Vec::new()).await
     }
 
     /// The same, by this clock.
     pub async fn server_by(&self, clock: &ShiftedClock) -> Process {
-        self.server_with(&[shim().to_owned(), clock.library()], clock.variables()).await
+        self.server_with(&[clock.library()], clock.variables()).await
     }
 
     async fn server_with(
@@ -83,13 +127,8 @@ impl Disk {
     ) -> Process {
         let mut command = program(&self.root(), &["--store", "file:./state/data"]);
         let log = File::options().create(true).append(true).open(self.dir.path().join("log"));
-        command
-            .envs(variables)
-            .env("LD_PRELOAD", std::env::join_paths(preloaded).expect("paths"))
-            .env("DISK_ROOT", self.root())
-            .env("DISK_CONTROL", self.dir.path().join("control"))
-            .env("DISK_SYNCED", self.dir.path().join("synced"))
-            .stderr(log.expect("a log"));
+        command.envs(variables).stderr(log.expect("a log"));
+        self.hold(&mut command, preloaded);
         Process::telling(free_port(), command).await
     }
 
@@ -103,13 +142,17 @@ impl Disk {
     /// each with the bytes that were synced last.
     pub fn after_a_power_cut(&self) -> TempDir {
         let left = tempfile::tempdir().expect("a temporary folder");
-        self.restore("", left.path());
+        self.leave(left.path());
         left
     }
 
+    /// The same in this folder.
+    pub fn leave(&self, to: &Path) {
+        self.restore("", to);
+    }
+
     fn restore(&self, relative: &str, to: &Path) {
-        let copy =
-            |suffix: &str| self.dir.path().join("synced").join(relative.replace('/', "%") + suffix);
+        let copy = |suffix: &str| self.synced().join(relative.replace('/', "%") + suffix);
         for line in fs::read_to_string(copy("%names")).unwrap_or_default().lines() {
             let (kind, name) = line.split_at(1);
             let path = if relative.is_empty() { name.into() } else { format!("{relative}/{name}") };
@@ -118,7 +161,7 @@ impl Disk {
                 fs::create_dir(&to).expect("made");
                 self.restore(&path, &to);
             } else {
-                let synced = self.dir.path().join("synced").join(path.replace('/', "%"));
+                let synced = self.synced().join(path.replace('/', "%"));
                 fs::write(to, fs::read(synced).unwrap_or_default()).expect("written");
             }
         }

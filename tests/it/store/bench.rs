@@ -1,8 +1,11 @@
 //! What a case works on: a fresh store, a clock that stands still, and short ways to call both.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use delay_queue::{
@@ -98,15 +101,34 @@ impl Default for Layout {
 /// What keeps the store's data, as long as this value lives.
 #[derive(Clone)]
 pub enum Home {
-    Dir(Arc<tempfile::TempDir>),
+    Dir(Arc<Folder>),
     Redis(Arc<Redis>),
     Cluster(Arc<Cluster>),
+}
+
+/// A directory; a temporary one goes with this value.
+pub struct Folder {
+    path: PathBuf,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Folder {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 impl Bench {
     pub async fn file() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        Self::open(Home::Dir(Arc::new(dir)), Layout::default()).await
+        let folder = Folder { path: dir.path().to_owned(), _temporary: Some(dir) };
+        Self::open(Home::Dir(Arc::new(folder)), Layout::default()).await
+    }
+
+    /// A store in this directory, which stays.
+    pub async fn file_in(path: PathBuf) -> Self {
+        let folder = Folder { path, _temporary: None };
+        Self::open(Home::Dir(Arc::new(folder)), Layout::default()).await
     }
 
     pub async fn redis() -> Self {

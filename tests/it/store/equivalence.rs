@@ -19,12 +19,21 @@ use crate::store::{
 };
 
 /// One store, and the reservations it has given.
-struct Side {
-    bench: Bench,
-    given: Vec<(JobId, Reservation)>,
+pub struct Side {
+    pub bench: Bench,
+    pub given: Vec<(JobId, Reservation)>,
 }
 
 impl Side {
+    pub fn new(bench: Bench) -> Self {
+        Self { bench, given: Vec::new() }
+    }
+
+    /// Brings the clock to the place of the call with this number.
+    pub fn align(&self, call: u64) {
+        self.bench.advance(aligned(self.bench.now(), call).since(self.bench.now()));
+    }
+
     fn token(&self, name: &JobId, hold: Hold) -> Option<Reservation> {
         let mut mine =
             self.given.iter().rev().filter(|(id, _)| id == name).map(|(_, token)| *token);
@@ -36,7 +45,7 @@ impl Side {
     }
 
     /// Makes a call; the answer as text that must be the same on both sides.
-    async fn call(&mut self, call: &Call) -> String {
+    pub async fn call(&mut self, call: &Call) -> String {
         let name = |name: &u8| id(&format!("job:{name}"));
         let millis = |span: &Option<u64>| span.map(Millis::new);
         let bench = &self.bench;
@@ -137,14 +146,24 @@ impl Side {
 
 /// The model, with what it has answered last and the tokens it has given.
 #[derive(Debug, Clone)]
-struct Reference {
-    model: Model,
+pub struct Reference {
+    pub model: Model,
     calls: u64,
     given: Vec<(JobId, u64)>,
-    answer: String,
+    pub answer: String,
 }
 
 impl Reference {
+    pub fn new() -> Self {
+        Self { model: Model::new(START), calls: 0, given: vec![], answer: String::new() }
+    }
+
+    /// Brings the clock to the place of the next call.
+    pub fn align(&mut self) {
+        self.model.now = aligned(self.model.now, self.calls);
+        self.calls += 1;
+    }
+
     fn token(&self, name: &JobId, hold: Hold) -> Option<u64> {
         let mut mine =
             self.given.iter().rev().filter(|(id, _)| id == name).map(|(_, token)| *token);
@@ -156,9 +175,8 @@ impl Reference {
     }
 
     /// Brings the clock to the place of this call, and makes it.
-    fn call(&mut self, call: &Call) {
-        self.model.now = aligned(self.model.now, self.calls);
-        self.calls += 1;
+    pub fn call(&mut self, call: &Call) {
+        self.align();
         let name = |name: &u8| id(&format!("job:{name}"));
         let topic = |topic: &u8| format!("t{topic}").parse::<Topic>().expect("a topic");
         let millis = |span: &Option<u64>| span.map(Millis::new);
@@ -243,8 +261,7 @@ impl ReferenceStateMachine for TheQueue {
     type Transition = Call;
 
     fn init_state() -> BoxedStrategy<Reference> {
-        let model = Model::new(START);
-        Just(Reference { model, calls: 0, given: vec![], answer: String::new() }).boxed()
+        Just(Reference::new()).boxed()
     }
 
     fn transitions(_: &Reference) -> BoxedStrategy<Call> {
@@ -279,13 +296,12 @@ impl StateMachineTest for BothStores {
     fn init_test(_: &Reference) -> Stores {
         let redis = REDIS.with(Bench::clone);
         let (file, redis) = RUNTIME.block_on(async { (Bench::file().await, redis.fresh().await) });
-        Stores { sides: [file, redis].map(|bench| Side { bench, given: vec![] }), calls: 0 }
+        Stores { sides: [file, redis].map(Side::new), calls: 0 }
     }
 
     fn apply(mut stores: Stores, expected: &Reference, call: Call) -> Stores {
         for side in &mut stores.sides {
-            let span = aligned(side.bench.now(), stores.calls).since(side.bench.now());
-            side.bench.advance(span);
+            side.align(stores.calls);
             RUNTIME.block_on(async {
                 if let Call::Reopen = call {
                     side.bench.promote().await;

@@ -2,11 +2,11 @@
 //! on each store, with the time passed in.
 
 mod batches;
-mod bench;
-mod calls;
+pub mod bench;
+pub mod calls;
 mod concurrency;
 mod damage;
-mod equivalence;
+pub mod equivalence;
 mod file_damaged;
 mod file_only;
 mod model;
@@ -18,6 +18,7 @@ mod table;
 mod tokens;
 mod topics;
 mod usage;
+pub mod workload;
 
 on_each_store! {
     {

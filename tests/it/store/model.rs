@@ -295,6 +295,7 @@ impl Model {
             State::Dead => return Err(Refusal::Dead),
             State::Delayed | State::Ready => {}
         }
+        living.job.body = change.body.unwrap_or_else(|| living.job.body.clone());
         living.own_ttr = change.ttr.unwrap_or(living.own_ttr);
         if let (Some(Backoff::List(old)), Some(Some(Backoff::List(new)))) =
             (&living.job.backoff, &change.backoff)
@@ -364,6 +365,11 @@ impl Model {
 
     pub fn get(&self, id: &JobId) -> Option<Job> {
         self.jobs.get(id).map(Living::shown)
+    }
+
+    /// Every job, with its token.
+    pub fn all(&self) -> impl Iterator<Item = (Job, Option<u64>)> {
+        self.jobs.values().map(|living| (living.shown(), living.token))
     }
 
     pub fn topics(&self) -> Vec<(Topic, Counts)> {

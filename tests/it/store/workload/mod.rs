@@ -1,0 +1,180 @@
+//! A fixed workload of 60 steps in which every transition changes something, and what the model
+//! says after each of them. What a store has after a crash or damage is compared with that: every
+//! field of every job, topics and their counts, pauses, defaults and access tokens.
+
+mod found;
+mod world;
+
+use delay_queue::{
+    job::{Change, Millis, NewJob, OnConflict, Reservation, Schedule, State, UnixMillis},
+    store::TokenChange,
+};
+
+pub use self::{
+    found::{Found, settle},
+    world::{World, go},
+};
+use crate::store::{
+    bench::job,
+    calls::{Call, Hold, STEP},
+};
+
+/// One step; all of it is one call.
+#[derive(Debug, Clone)]
+pub enum Step {
+    Call(Call),
+    Puts(Vec<NewJob>),
+    Change(u8, Change),
+    Pause(&'static str, bool),
+    PauseFor(&'static str, u64),
+    EndPause(&'static str),
+    Defaults(&'static str, Option<u64>),
+    Token(TokenChange),
+    /// Changes nothing: the store is to carry its log over into its file now.
+    CarryOver,
+}
+
+fn put(name: u8, topic: &str, delay: u64) -> NewJob {
+    NewJob {
+        schedule: Schedule::In(Millis::new(delay * STEP)),
+        ttr: Millis::new(32 * STEP),
+        dead_retention: Millis::new(200 * STEP),
+        ..job(&format!("job:{name}"), topic)
+    }
+}
+
+/// A body of more than one page.
+fn long(letter: char) -> bytes::Bytes {
+    format!("\"{}\"", letter.to_string().repeat(4_500)).into()
+}
+
+fn once(name: u8) -> NewJob {
+    NewJob { max_attempts: 1, ..put(name, "t0", 0) }
+}
+
+fn pop(topic: u8) -> Step {
+    Step::Call(Call::Pop { topic, ttr: None })
+}
+
+fn pass(steps: u64) -> Step {
+    Step::Call(Call::Pass { millis: steps * STEP })
+}
+
+/// All of them, in order.
+pub fn steps() -> Vec<Step> {
+    let keep = NewJob { on_conflict: OnConflict::Keep, ..put(1, "t0", 0) };
+    let replace = NewJob { on_conflict: OnConflict::Replace, ..put(2, "t0", 30) };
+    let waits =
+        |name| NewJob { backoff: Some("list:512".parse().expect("one")), ..put(name, "t0", 0) };
+    let create = |name: &str| TokenChange::Create {
+        name: name.to_owned(),
+        text: format!("{{\"of\":\"{name}\"}}"),
+    };
+    let change = Change {
+        schedule: Some(Schedule::In(Millis::new(50 * STEP))),
+        ttr: Some(Millis::new(20 * STEP)),
+        max_attempts: Some(3),
+        backoff: Some(Some("exp:128:2:4096:0".parse().expect("one"))),
+        body: None,
+    };
+    let call = Step::Call;
+    vec![
+        Step::Puts(vec![put(0, "t0", 0)]),
+        Step::Puts(vec![
+            put(1, "t0", 10),
+            put(2, "t0", 20),
+            put(3, "t1", 0),
+            NewJob { body: long('a'), ..put(4, "t1", 1) },
+        ]),
+        Step::Puts(vec![keep]),
+        Step::Puts(vec![replace]),
+        pop(0),
+        call(Call::Touch { name: 0, hold: Hold::Last, ttr: Some(40 * STEP) }),
+        call(Call::Finish { name: 0, hold: Hold::Last }),
+        pop(1),
+        call(Call::Release { name: 3, hold: Hold::Last, delay: Some(5 * STEP) }),
+        pass(8),
+        call(Call::Promote),
+        pop(1),
+        call(Call::Bury { name: 4, hold: Hold::Last }),
+        call(Call::Kick { name: 4 }),
+        call(Call::Pop { topic: 1, ttr: Some(16 * STEP) }),
+        pass(20),
+        call(Call::Promote),
+        pop(1),
+        call(Call::Unpop { name: 4 }),
+        Step::Token(create("alice")),
+        Step::Token(create("bob")),
+        Step::Token(TokenChange::Used {
+            name: "alice".to_owned(),
+            at: UnixMillis::new(1_800_000_000_123),
+        }),
+        Step::Token(TokenChange::Revoke { name: "bob".to_owned() }),
+        Step::Pause("t0", true),
+        Step::Pause("t0", false),
+        Step::PauseFor("t1", 30 * STEP),
+        Step::Defaults("t0", Some(7_000)),
+        Step::Defaults("t1", Some(8_000)),
+        Step::Defaults("t1", None),
+        pass(40),
+        Step::EndPause("t1"),
+        Step::Change(2, change),
+        Step::Change(2, Change { body: Some(long('b')), ..Change::default() }),
+        call(Call::Delete { name: 1 }),
+        Step::Puts(vec![once(5), once(6), put(7, "t0", 0)]),
+        pop(0),
+        pop(0),
+        pass(40),
+        call(Call::Promote),
+        call(Call::KickDead { topic: 0, limit: 1 }),
+        call(Call::Purge { topic: 0, state: State::Dead as usize, limit: 5 }),
+        call(Call::Restore { name: 8, topic: 1, state: State::Delayed as usize, attempt: 2 }),
+        call(Call::Restore { name: 9, topic: 1, state: State::Reserved as usize, attempt: 1 }),
+        Step::CarryOver,
+        Step::Puts(vec![put(10, "t0", 0), put(11, "t0", 5)]),
+        pop(0),
+        call(Call::Release { name: 7, hold: Hold::Last, delay: None }),
+        call(Call::Reopen),
+        pop(0),
+        call(Call::Release { name: 5, hold: Hold::ById, delay: Some(0) }),
+        Step::Puts(vec![waits(12)]),
+        pop(1),
+        call(Call::Bury { name: 4, hold: Hold::ById }),
+        pass(300),
+        call(Call::Promote),
+        pop(0),
+        Step::Puts(vec![
+            NewJob { on_conflict: OnConflict::Replace, ..put(12, "t0", 9) },
+            put(13, "t1", 3),
+        ]),
+        Step::Defaults("t0", Some(9_000)),
+        call(Call::Kick { name: 13 }),
+        call(Call::Delete { name: 12 }),
+    ]
+}
+
+#[test]
+fn every_step_of_the_workload_changes_something() {
+    let steps = steps();
+    assert_eq!(steps.len(), 60);
+    let worlds = World::all(&steps);
+    for (number, pair) in worlds.windows(2).enumerate() {
+        let [before, after] = pair else { unreachable!("windows of two") };
+        let said = format!("step {number}, {:?}: {}", steps[number], after.answer());
+        assert!(!said.contains("Err("), "{said}");
+        assert!(!["false", "0", "[]"].contains(&after.answer()), "{said}");
+        let found = |world: &World| world.found(world.now(), Reservation::from_bits);
+        let only_time = matches!(
+            steps[number],
+            Step::CarryOver | Step::Call(Call::Promote | Call::Reopen | Call::Pass { .. })
+        );
+        let kept = after.answer().contains("Kept");
+        let same = Found { ..found(before) } == Found { ..found(after) };
+        assert!(only_time || kept || !same, "{said}");
+    }
+    let promotes = worlds[1..].iter().zip(&steps);
+    let promotes = promotes.filter(|(_, step)| matches!(step, Step::Call(Call::Promote)));
+    let promoted: Vec<&str> = promotes.map(|(world, _)| world.answer()).collect();
+    // How many became ready, expired, died and have gone.
+    assert_eq!(promoted, ["(2, 0, 0, 0)", "(2, 1, 0, 0)", "(0, 2, 2, 0)", "(2, 0, 0, 2)"]);
+}

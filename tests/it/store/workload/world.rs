@@ -1,0 +1,189 @@
+//! The steps of the workload, done by the model and by a store.
+
+use std::collections::BTreeMap;
+
+use delay_queue::{
+    job::{
+        Job, Millis, Pause, Reservation, Schedule, SettingsNews, Topic, TopicDefaults,
+        TopicSettings, UnixMillis,
+    },
+    store::{StoredToken, TokenChange},
+};
+
+use super::{Found, Step};
+use crate::store::{
+    bench::{InOneBucket as _, id},
+    calls::Call,
+    equivalence::{Reference, Side},
+};
+
+/// What there is after some steps, by the model.
+#[derive(Clone)]
+pub struct World {
+    pub reference: Reference,
+    settings: TopicSettings,
+    tokens: BTreeMap<String, StoredToken>,
+}
+
+impl World {
+    /// Before the first step, and after each of them.
+    pub fn all(steps: &[Step]) -> Vec<Self> {
+        let (settings, tokens) = (TopicSettings::default(), BTreeMap::new());
+        let mut worlds = vec![Self { reference: Reference::new(), settings, tokens }];
+        for step in steps {
+            let mut next = worlds[worlds.len() - 1].clone();
+            next.go(step);
+            worlds.push(next);
+        }
+        worlds
+    }
+
+    pub fn now(&self) -> UnixMillis {
+        self.reference.model.now
+    }
+
+    pub fn answer(&self) -> &str {
+        &self.reference.answer
+    }
+
+    /// What a store of this world is found to have at a time, when all is promoted that is due.
+    /// `given` tells the reservation that the n-th pop gave.
+    pub fn found(&self, at: UnixMillis, given: impl Fn(u64) -> Reservation) -> Found {
+        let mut model = self.reference.model.clone();
+        model.now = at;
+        model.promote();
+        let reservation = |token| match token {
+            // That of a restored job is another store's: `calls::stored`.
+            u64::MAX => Reservation::from_bits(1),
+            token => given(token),
+        };
+        let whole =
+            |(job, token): (Job, Option<u64>)| Job { reservation: token.map(reservation), ..job };
+        Found {
+            jobs: model.all().map(whole).map(|job| (job.id.clone(), job)).collect(),
+            damaged: BTreeMap::new(),
+            topics: model.topics(),
+            settings: self.settings.clone(),
+            tokens: self.tokens.values().cloned().collect(),
+        }
+    }
+
+    fn go(&mut self, step: &Step) {
+        if let Step::Call(call) = step {
+            return self.reference.call(call);
+        }
+        self.reference.align();
+        let model = &mut self.reference.model;
+        let now = model.now;
+        let topic = |name: &&str| name.parse::<Topic>().expect("a topic");
+        self.reference.answer = match step {
+            Step::Call(_) => unreachable!("done above"),
+            Step::Puts(jobs) => {
+                let answers: Vec<_> = jobs.iter().map(|job| model.put(job.clone())).collect();
+                format!("{answers:?}")
+            }
+            Step::Change(name, change) => {
+                format!("{:?}", model.reschedule(&id(&format!("job:{name}")), change.clone()))
+            }
+            Step::Pause(name, on) => {
+                self.settings.paused.remove(&topic(name));
+                self.settings.paused.extend(on.then(|| (topic(name), Pause::OPEN)));
+                String::new()
+            }
+            Step::PauseFor(name, span) => {
+                let until = now.after(Millis::new(*span));
+                self.settings.paused.insert(topic(name), Pause { until: Some(until) });
+                format!("{until:?}")
+            }
+            Step::EndPause(name) => {
+                let left = self.settings.paused[&topic(name)].until.expect("an end").since(now);
+                if left == Millis::ZERO {
+                    self.settings.paused.remove(&topic(name));
+                }
+                format!("{left:?}")
+            }
+            Step::Defaults(name, ttr) => {
+                self.settings.defaults.remove(&topic(name));
+                self.settings.defaults.extend(ttr.map(|ttr| (topic(name), defaults(ttr))));
+                String::new()
+            }
+            Step::Token(change) => format!("{:?}", self.token(change)),
+            Step::CarryOver => String::new(),
+        };
+    }
+
+    fn token(&mut self, change: &TokenChange) -> bool {
+        match change {
+            TokenChange::Create { name, text } => {
+                let token = StoredToken { name: name.clone(), text: text.clone(), used_at: None };
+                let is_new = !self.tokens.contains_key(name);
+                self.tokens.entry(name.clone()).or_insert(token);
+                is_new
+            }
+            TokenChange::Revoke { name } => self.tokens.remove(name).is_some(),
+            TokenChange::Used { name, at } => match self.tokens.get_mut(name) {
+                Some(token) => {
+                    token.used_at = Some(*at);
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+}
+
+fn defaults(ttr: u64) -> TopicDefaults {
+    TopicDefaults { ttr: Some(Millis::new(ttr)), ..TopicDefaults::default() }
+}
+
+/// Does the step with this number on a store; its answer as the model would give it.
+pub async fn go(side: &mut Side, number: u64, step: &Step) -> String {
+    side.align(number);
+    if let Step::Call(call) = step {
+        if let Call::Reopen = call {
+            side.bench.promote().await;
+        }
+        return side.call(call).await;
+    }
+    let (store, bucket) = (&side.bench.store, side.bench.bucket(&id("any")));
+    let topic = |name: &&str| name.parse::<Topic>().expect("a topic");
+    match step {
+        Step::Call(_) => unreachable!("done above"),
+        Step::Puts(jobs) => format!("{:?}", store.put_in(bucket, jobs.clone()).await.expect("put")),
+        Step::Change(name, change) => {
+            let id = id(&format!("job:{name}"));
+            let changed = side.bench.reschedule(&id, change.clone()).await;
+            let hidden =
+                |job: Job| Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job };
+            format!("{:?}", changed.map(hidden))
+        }
+        Step::Pause(name, on) => {
+            store.set_paused(topic(name), *on).await.expect("paused");
+            String::new()
+        }
+        Step::PauseFor(name, span) => {
+            let end = Schedule::In(Millis::new(*span));
+            format!("{:?}", store.pause_until(topic(name), end).await.expect("paused"))
+        }
+        Step::EndPause(name) => {
+            let Some(SettingsNews::All(settings)) = store.settings(0).await.expect("settings")
+            else {
+                panic!("all settings are new to version 0")
+            };
+            let until = settings.paused[&topic(name)].until.expect("an end");
+            format!("{:?}", store.end_pause(topic(name), until).await.expect("ended"))
+        }
+        Step::Defaults(name, ttr) => {
+            store.set_defaults(topic(name), ttr.map(defaults)).await.expect("set");
+            String::new()
+        }
+        Step::Token(change) => {
+            format!("{:?}", store.change_token(change.clone()).await.expect("changed"))
+        }
+        // Any read: with it comes the writer's look at what else is due.
+        Step::CarryOver => {
+            store.usage().await.expect("usage");
+            String::new()
+        }
+    }
+}
