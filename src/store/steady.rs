@@ -52,6 +52,16 @@ struct Reading {
     slack: Duration,
 }
 
+/// What a clock should show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Believed {
+    /// The latest time that is no jump.
+    pub latest: UnixMillis,
+    /// What is believed instead of a later one. A clock that has jumped is not believed up to the
+    /// tolerance either: what is due within it would be early.
+    pub expected: UnixMillis,
+}
+
 #[derive(Clone, Copy)]
 struct Jump {
     at: Instant,
@@ -125,22 +135,28 @@ impl ClockWatch {
         if by.unsigned_abs() > slack { by } else { 0 }
     }
 
-    /// The latest time that a source can show without having jumped; none before it was read.
-    pub fn latest(&self, source: usize) -> Option<UnixMillis> {
-        self.latest_at(source, Instant::now())
+    /// What a source should show; none before it was read.
+    pub fn believed(&self, source: usize) -> Option<Believed> {
+        self.believed_at(source, Instant::now())
     }
 
-    fn latest_at(&self, source: usize, at: Instant) -> Option<UnixMillis> {
+    fn believed_at(&self, source: usize, at: Instant) -> Option<Believed> {
         let known = self.lock().sources[source]?;
-        let tolerance = if known.is_steady(at) { TOLERANCE } else { Duration::ZERO };
-        Some(UnixMillis::new(known.trusted.expected(at).saturating_add(micros(tolerance)) / 1_000))
+        let expected = known.trusted.expected(at);
+        let tolerance = if known.is_steady(at) { micros(TOLERANCE) } else { 0 };
+        let time = |micros: u64| UnixMillis::new(micros / 1_000);
+        Some(Believed {
+            latest: time(expected.saturating_add(tolerance)),
+            expected: time(expected),
+        })
     }
 
     /// The time by which to promote: `now`, or an earlier one after a jump.
     pub fn bounded(&self, source: usize, now: Now) -> Now {
-        match self.latest(source) {
-            Some(latest) if latest < now.floor => {
-                Now { floor: latest, ceil: latest, micros: latest.get().saturating_mul(1_000) }
+        match self.believed(source) {
+            Some(Believed { latest, expected }) if latest < now.floor => {
+                let micros = expected.get().saturating_mul(1_000);
+                Now { floor: expected, ceil: expected, micros }
             }
             _ => now,
         }

@@ -9,5 +9,6 @@ mod crash;
 mod disk;
 mod faults;
 mod protocol;
+mod soak;
 mod start;
 mod store;

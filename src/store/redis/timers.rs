@@ -8,7 +8,10 @@ use redis::{Cmd, Pipeline, Value};
 use super::{RedisStore, keys, reply::Values};
 use crate::{
     job::{Bucket, State, Topic, UnixMillis},
-    store::{Layout, Next, Peek, PromoteCounts, Promoted, StoreError, StoreResult, StoreResults},
+    store::{
+        Layout, Next, Peek, PromoteCounts, Promoted, StoreError, StoreResult, StoreResults,
+        steady::Believed,
+    },
 };
 
 impl RedisStore {
@@ -117,9 +120,11 @@ impl RedisStore {
         Ok((Values::new(Value::Array(answers))?, micros))
     }
 
-    /// The latest time that is believed of the bucket's clock, as scripts take it: empty until it was read.
+    /// What is believed of the bucket's clock, as scripts take it: the latest time that is no jump, and the time that
+    /// holds after a jump. Empty until it was read.
     pub fn believed(&self, bucket: Bucket) -> String {
-        self.watch.latest(bucket.index()).map_or_else(String::new, |time| time.get().to_string())
+        let text = |Believed { latest, expected }| format!("{} {}", latest.get(), expected.get());
+        self.watch.believed(bucket.index()).map_or_else(String::new, text)
     }
 
     /// Compares the clock of the bucket's server with this process's own, unless a test sets it.

@@ -4,5 +4,5 @@ mod failing;
 mod full;
 mod power;
 mod replaced;
-mod shim;
+pub mod shim;
 mod sweep;

@@ -7,6 +7,7 @@
  *   [7] kills the process at the change of this number               (0: never)
  *   [8] 0: before that change; 1: when half of its bytes are written, or after it if it writes none
  *   [9] seconds by which the monotonic clock is ahead
+ *   [10] 1: kills the process after its next sync, and is then 0
  * What is synced is copied to the directory DISK_SYNCED: the bytes of a file, the names of a
  * directory. That is what a power cut leaves. A file whose name has gone since is marked there with
  * `%gone`: another one of its name is another file. With DISK_LENGTHS instead, only the length of a
@@ -30,7 +31,7 @@
 
 enum {
     WRITE_ERROR, SYNC_ERROR, CAPACITY_KIB, FULL_ERROR, SYNCS, READ_ERROR,
-    CHANGES, CRASH_AT, CRASH_WITHIN, AHEAD, FIELDS
+    CHANGES, CRASH_AT, CRASH_WITHIN, AHEAD, CRASH_SYNCED, FIELDS
 };
 
 static volatile int32_t *control;
@@ -254,16 +255,17 @@ static int sync_with(int (*sync)(int), int fd) {
     }
     int ends = ends_within();
     struct stat stat;
-    pthread_mutex_lock(&copying);
+    // Not for a length: a process that forks while another thread is in here has a child that waits for ever.
+    if (synced) pthread_mutex_lock(&copying);
     int known = fstat(fd, &stat) == 0, done = sync(fd);
     if (done == 0 && known) {
         if (synced && S_ISDIR(stat.st_mode)) keep_names(fd, relative);
         else if (synced) keep_bytes(fd, relative, &stat);
         if (lengths && S_ISREG(stat.st_mode)) keep_length(&stat);
     }
-    pthread_mutex_unlock(&copying);
+    if (synced) pthread_mutex_unlock(&copying);
     if (done == 0) __sync_fetch_and_add(&control[SYNCS], 1);
-    if (ends) crash();
+    if (ends || (done == 0 && __sync_bool_compare_and_swap(&control[CRASH_SYNCED], 1, 0))) crash();
     return done;
 }
 int fsync(int fd) { return sync_with(REAL(fsync), fd); }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     process::Command,
     sync::OnceLock,
@@ -35,6 +35,7 @@ pub enum Field {
     CrashAt,
     CrashWithin,
     Ahead,
+    CrashSynced,
     /// Behind those of the shim: what a process on the disk tells the test.
     Attempted,
     Acknowledged,
@@ -59,9 +60,18 @@ impl Control {
     }
 }
 
+/// What is kept of a file that is synced, for the power cut to come.
+#[derive(Clone, Copy)]
+pub enum Keep {
+    Bytes,
+    /// Its length alone: enough for a file that only grows.
+    Lengths,
+}
+
 /// A disk, with what its servers said.
 pub struct Disk {
     dir: TempDir,
+    root: PathBuf,
     control: Control,
 }
 
@@ -73,18 +83,27 @@ impl Disk {
     /// One whose files are in this folder.
     pub fn below(folder: &Path) -> Self {
         let dir = tempfile::tempdir_in(folder).expect("a temporary folder");
-        for part in ["disk", "synced"] {
-            fs::create_dir(dir.path().join(part)).expect("made");
-        }
+        let root = dir.path().join("disk");
+        fs::create_dir(&root).expect("made");
+        Self::made(dir, root)
+    }
+
+    /// One below this directory, which stays where it is.
+    pub fn at(root: PathBuf) -> Self {
+        Self::made(tempfile::tempdir().expect("a temporary folder"), root)
+    }
+
+    fn made(dir: TempDir, root: PathBuf) -> Self {
+        fs::create_dir(dir.path().join("synced")).expect("made");
         let file = dir.path().join("control");
         fs::write(&file, [0; 4 * (Field::Acknowledged as usize + 1)]).expect("written");
         let control = Control::open(&file);
-        Self { dir, control }
+        Self { dir, root, control }
     }
 
     /// What the server sees as the disk.
     pub fn root(&self) -> PathBuf {
-        self.dir.path().join("disk")
+        self.root.clone()
     }
 
     pub fn set(&self, field: Field, value: i32) {
@@ -97,12 +116,22 @@ impl Disk {
 
     /// Puts a process on this disk.
     pub fn hold(&self, command: &mut Command, preloaded: &[PathBuf]) {
-        let preloaded = [&[shim().to_owned()], preloaded].concat();
-        command
-            .env("LD_PRELOAD", std::env::join_paths(preloaded).expect("paths"))
-            .env("DISK_ROOT", self.root())
-            .env("DISK_CONTROL", self.dir.path().join("control"))
-            .env("DISK_SYNCED", self.synced());
+        command.envs(self.variables(preloaded, Keep::Bytes));
+    }
+
+    /// The environment of a process on this disk, with what else is preloaded into it.
+    pub fn variables(&self, also: &[PathBuf], keep: Keep) -> Vec<(&'static str, PathBuf)> {
+        let preloaded = std::iter::once(shim()).chain(also.iter().map(PathBuf::as_path));
+        let kept = match keep {
+            Keep::Bytes => "DISK_SYNCED",
+            Keep::Lengths => "DISK_LENGTHS",
+        };
+        vec![
+            ("LD_PRELOAD", std::env::join_paths(preloaded).expect("paths").into()),
+            ("DISK_ROOT", self.root()),
+            ("DISK_CONTROL", self.dir.path().join("control")),
+            (kept, self.synced()),
+        ]
     }
 
     /// What was synced, each file under its path with `%` for `/`.
@@ -138,6 +167,36 @@ impl Disk {
         log.lines().filter(|line| line.contains(words)).count()
     }
 
+    /// Leaves on the disk what a power cut does: of what was not synced of a file, the first bytes
+    /// are there, as many as `part` says of so many. No server may run.
+    pub fn cut_power(&self, mut part: impl FnMut(usize) -> usize) {
+        let synced = self.after_a_power_cut();
+        for entry in walk(synced.path()) {
+            let file = self.root.join(entry.strip_prefix(synced.path()).expect("below it"));
+            let (written, kept) =
+                (fs::read(&file).unwrap_or_default(), fs::read(&entry).expect("read"));
+            let same = written.iter().zip(&kept).take_while(|(one, other)| one == other).count();
+            let all = written.len().max(kept.len());
+            let until = same + part(all - same);
+            let (written, kept) =
+                (&written[..until.min(written.len())], &kept[until.min(kept.len())..]);
+            fs::write(&entry, [written, kept].concat()).expect("written");
+        }
+        fs::remove_dir_all(&self.root).expect("removed");
+        copy(synced.path(), &self.root);
+    }
+
+    /// The same where only lengths are kept: files end where they were synced last.
+    pub fn cut_to_lengths(&self) {
+        for file in walk(&self.root) {
+            let inode = fs::metadata(&file).expect("a file").ino().to_string();
+            let Ok(length) = fs::read(self.synced().join(inode)) else { continue };
+            let length = u64::from_ne_bytes(length.try_into().expect("eight bytes"));
+            let file = File::options().write(true).open(file).expect("a file");
+            file.set_len(length).expect("cut");
+        }
+    }
+
     /// Another folder, with what a power cut leaves of this disk: names whose directory was synced,
     /// each with the bytes that were synced last.
     pub fn after_a_power_cut(&self) -> TempDir {
@@ -164,6 +223,30 @@ impl Disk {
                 let synced = self.synced().join(path.replace('/', "%"));
                 fs::write(to, fs::read(synced).unwrap_or_default()).expect("written");
             }
+        }
+    }
+}
+
+/// All files below a directory.
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).expect("a directory").flatten();
+    entries
+        .flat_map(|entry| {
+            let path = entry.path();
+            if path.is_dir() { walk(&path) } else { vec![path] }
+        })
+        .collect()
+}
+
+/// A directory with all that is in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("a directory").flatten() {
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).expect("copied");
         }
     }
 }

@@ -141,6 +141,7 @@ impl Client {
         failed(&format!("{status} {code}, applied {applied:?}"));
         match (status, applied) {
             (400..500, "no") if REFUSALS.contains(&code) => StoreResult::Refused(code.into()),
+            (507, "no") => StoreResult::Refused(code.into()),
             (503, "no") if retry_after => StoreResult::Refused(code.into()),
             (503, "unknown") if retry_after => StoreResult::Unknown,
             _ => StoreResult::Wrong(format!("{} {status} {text}", ask.name()).into()),

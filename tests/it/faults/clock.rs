@@ -98,6 +98,29 @@ async fn a_jump_there_and_back_changes_nothing_on_redis() {
     a_jump_there_and_back_changes_nothing(Server::on_redis().await).await;
 }
 
+async fn what_is_due_in_a_moment_is_not_early_when_the_clock_jumps(server: Server) {
+    let put = Instant::now();
+    server.post("/jobs", json!({"topic": "t", "delay": "2500ms"})).await;
+    // There is always something to promote, so the first look at the new clock is one that promotes.
+    let others: Vec<_> =
+        (0..240).map(|n| json!({"topic": "others", "delay": format!("{n}0ms")})).collect();
+    server.post("/batch/jobs", json!({"jobs": others})).await;
+    assert_eq!(server.pop("others", "10s").await.as_array().expect("jobs").len(), 1);
+    server.jump(DAY, 1).await;
+    assert_eq!(server.pop("t", "10s").await.as_array().expect("jobs").len(), 1);
+    assert!(put.elapsed() >= Duration::from_millis(2_500), "popped after {:?}", put.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_in_a_moment_is_not_early_when_the_clock_jumps_on_file() {
+    what_is_due_in_a_moment_is_not_early_when_the_clock_jumps(Server::on_file().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_in_a_moment_is_not_early_when_the_clock_jumps_on_redis() {
+    what_is_due_in_a_moment_is_not_early_when_the_clock_jumps(Server::on_redis().await).await;
+}
+
 /// How many seconds are left of a job's TTR by the true time, which the server does not have.
 async fn ttr_left(server: &Server, id: &str) -> i64 {
     seconds_until(&server.process.get(&format!("/jobs/{id}")).await.1["reserved_until"])

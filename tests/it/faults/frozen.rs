@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Has the Redis on this port stand still.
-fn freeze(port: u16) -> Frozen {
+pub fn freeze(port: u16) -> Frozen {
     let info = ask(port, &["INFO", "server"]).expect("an answer");
     let pid = info.text().lines().find_map(|line| line.strip_prefix("process_id:"));
     Frozen::freeze(pid.and_then(|pid| pid.parse().ok()).expect("a process id"))

@@ -193,6 +193,25 @@ impl History {
         failed
     }
 
+    /// Notes that a store may have forgotten what was put before: as if each job may have been
+    /// deleted by then.
+    pub fn may_have_forgotten(&self, until: Time) {
+        let forgotten = |call: &Call| match (&call.ask, &call.outcome) {
+            _ if call.start > until => None,
+            (Ask::Put { .. }, StoreResult::Done(Answer::Put { id, .. }))
+            | (Ask::Put { id: Some(id), .. }, _) => Some(Arc::clone(id)),
+            _ => None,
+        };
+        let calls = &mut self.recorded().calls;
+        let ids: Vec<Text> = calls.iter().filter_map(forgotten).collect();
+        calls.extend(ids.into_iter().map(|id| Call {
+            start: Time::ZERO,
+            end: until,
+            ask: Ask::Delete { id },
+            outcome: StoreResult::Unknown,
+        }));
+    }
+
     pub fn count_failure(&self, what: String) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         *failures.entry(what).or_default() += 1;
@@ -211,10 +230,14 @@ impl History {
         self.calls().len()
     }
 
-    /// How long the calls of each kind took, of those that met no failure.
+    /// How long each call took, by kind, of those that met no failure.
+    pub fn took(&self) -> BTreeMap<&'static str, Durations> {
+        self.recorded().took.clone()
+    }
+
+    /// The same, summed up.
     pub fn percentiles(&self) -> BTreeMap<&'static str, Percentiles> {
-        let took = self.recorded().took.clone();
-        took.into_iter().map(|(kind, took)| (kind, took.percentiles())).collect()
+        self.took().into_iter().map(|(kind, took)| (kind, took.percentiles())).collect()
     }
 
     /// Calls that failed for want of a server or store, and ended between these times.

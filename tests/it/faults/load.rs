@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -44,12 +44,15 @@ pub struct Load {
 impl Load {
     /// Starts all clients.
     pub fn start(history: &Arc<History>, servers: &[String]) -> Self {
+        // No two loads put the same ids.
+        static LOADS: AtomicUsize = AtomicUsize::new(0);
+        let load = LOADS.fetch_add(1, Ordering::Relaxed);
         let stop = Arc::new(AtomicBool::new(false));
         let mut clients = JoinSet::new();
         // A server gets as many of each kind as the other.
         for number in 0..4 {
             let client = || Client::new(Arc::clone(history), servers, number);
-            clients.spawn(put_jobs(client(), number, Arc::clone(&stop)));
+            clients.spawn(put_jobs(client(), format!("{load}:{number}"), Arc::clone(&stop)));
             clients.spawn(end_jobs(client(), Arc::clone(&stop)));
         }
         Self { stop, clients }
@@ -64,7 +67,7 @@ impl Load {
     }
 }
 
-async fn put_jobs(mut client: Client, producer: usize, stop: Arc<AtomicBool>) {
+async fn put_jobs(mut client: Client, producer: String, stop: Arc<AtomicBool>) {
     let mut number = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         number += 1;
@@ -135,12 +138,13 @@ async fn end_jobs(mut client: Client, stop: Arc<AtomicBool>) {
     }
 }
 
-/// Pops and finishes with four clients until `empty` says that nothing is left to wait for;
-/// whether it came to that.
+/// Pops and finishes with four clients until `empty` says that nothing is left to wait for; whether
+/// it came to that within the limit.
 pub async fn drain(
     history: &Arc<History>,
     servers: &[String],
     empty: impl AsyncFn() -> bool,
+    limit: Duration,
 ) -> bool {
     let stop = Arc::new(AtomicBool::new(false));
     let mut clients = JoinSet::new();
@@ -155,8 +159,7 @@ pub async fn drain(
             }
         });
     }
-    // What a lost pop took comes back after its TTR; all else is quicker.
-    let end = history.now() + Duration::from_secs(20);
+    let end = history.now() + limit;
     let mut drained = empty().await;
     while !drained && history.now() < end {
         tokio::time::sleep(Duration::from_millis(100)).await; // no event tells that all is gone

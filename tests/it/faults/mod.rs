@@ -1,15 +1,16 @@
 //! Faults under load, with the real binary and real Redis processes: whatever is killed, frozen
 //! or cut off, the promises hold, as judged from what clients were told and what the store holds.
 
-mod client;
+pub mod client;
 mod clock;
 mod cluster;
 mod cut;
-mod frozen;
-mod history;
-mod judge;
-mod load;
-mod percentiles;
+pub mod epoch;
+pub mod frozen;
+pub mod history;
+pub mod judge;
+pub mod load;
+pub mod percentiles;
 mod redis;
 mod scans;
 mod scenario;

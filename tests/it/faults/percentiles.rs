@@ -21,6 +21,10 @@ impl Durations {
         self.0.push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
     }
 
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     pub fn percentiles(mut self) -> Percentiles {
         self.0.sort_unstable();
         let count = self.0.len();

@@ -100,6 +100,6 @@ async fn a_redis_that_forgets_what_it_had_is_noticed() {
             redis.resume();
         })
         .await;
-    let (found, _) = scenario.end(&[redis.port()]).await;
+    let found = scenario.end(&[redis.port()]).await.objections;
     assert!(found.iter().any(|objection| objection.rule == Rule::Lost), "{found:?}");
 }

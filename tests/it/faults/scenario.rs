@@ -1,26 +1,16 @@
 //! Two servers under load, faults one after another, then the drain and the judge.
 
-use std::{
-    fs,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fs, time::Duration};
 
 use tempfile::TempDir;
 
 use crate::{
     faults::{
-        history::History,
-        judge::{Objection, Rule, account, judge},
-        load::{self, Load, TOPICS},
+        epoch::{Epoch, Judgement},
+        load::{self, TOPICS},
         vitals::{Vitals, vitals},
     },
-    support::{
-        free_port,
-        process::Process,
-        scan::{Scan, scan},
-        signal::Frozen,
-    },
+    support::{free_port, process::Process, scan::scan, signal::Frozen},
 };
 
 /// How long after a fault's end delivery may take to go on.
@@ -30,8 +20,7 @@ const DELIVERY_GOES_ON: Duration = Duration::from_secs(15);
 pub struct Scenario {
     dir: TempDir,
     servers: Vec<(u16, Process)>,
-    history: Arc<History>,
-    load: Load,
+    epoch: Epoch,
     /// Of each server at the end of each round.
     vitals: Vec<Vec<Vitals>>,
     /// When the last round began.
@@ -49,10 +38,8 @@ impl Scenario {
             let port = free_port();
             servers.push((port, server(&dir, port).await));
         }
-        let history = Arc::new(History::new());
-        let load = Load::start(&history, &bases(&servers));
-        let scenario =
-            Self { dir, servers, history, load, vitals: Vec::new(), began: Duration::ZERO };
+        let epoch = Epoch::start(&bases(&servers));
+        let scenario = Self { dir, servers, epoch, vitals: Vec::new(), began: Duration::ZERO };
         scenario.delivered_since_now("before any fault").await;
         // From then on TTRs run out and jobs come back, also while a fault lasts.
         tokio::time::sleep(load::TTR).await;
@@ -62,7 +49,7 @@ impl Scenario {
     /// Brings a fault about and waits until all buckets deliver again. Returns how many calls
     /// failed from its begin to its end.
     pub async fn round(&mut self, name: &str, fault: impl FnOnce()) -> usize {
-        let began = self.history.now();
+        let began = self.epoch.history.now();
         self.began = began;
         // Fixtures block, and the load must go on meanwhile.
         tokio::task::block_in_place(fault);
@@ -71,7 +58,7 @@ impl Scenario {
 
     /// Kills each server in turn as `kill -9` does, and starts it again.
     pub async fn round_of_killed_servers(&mut self) -> usize {
-        let began = self.history.now();
+        let began = self.epoch.history.now();
         for n in 0..self.servers.len() {
             let (port, server) = &mut self.servers[n];
             let (port, old) = (*port, server.id());
@@ -88,7 +75,7 @@ impl Scenario {
     /// Freezes each server in turn and lets it go on. Calls must have met that.
     pub async fn round_of_frozen_servers(&mut self, span: Duration) {
         for n in 0..self.servers.len() {
-            let began = self.history.now();
+            let began = self.epoch.history.now();
             let frozen = Frozen::freeze(self.servers[n].1.id());
             tokio::time::sleep(span).await;
             frozen.thaw();
@@ -98,24 +85,27 @@ impl Scenario {
                 // Its timers go on too, or it is not ready.
                 assert_eq!(server.get("/readyz").await.0, 200);
             }
-            assert!(self.history.longest_since(began) > span * 3 / 4, "no call waited for it");
+            assert!(
+                self.epoch.history.longest_since(began) > span * 3 / 4,
+                "no call waited for it"
+            );
         }
     }
 
     /// The longest that a call took, but for pops, since the last round began.
     pub fn longest(&self) -> Duration {
-        self.history.longest_since(self.began)
+        self.epoch.history.longest_since(self.began)
     }
 
     /// Calls that were answered 503 so far, with this word for what was applied.
     pub fn unavailable(&self, applied: &str) -> usize {
-        self.history.failures_with(&format!("503 store_unavailable, applied {applied:?}"))
+        self.epoch.history.failures_with(&format!("503 store_unavailable, applied {applied:?}"))
     }
 
     async fn end_round(&mut self, name: &str, began: Duration) -> usize {
-        let ended = self.history.now();
+        let ended = self.epoch.history.now();
         let after = self.delivered_since_now(name).await;
-        let failures = self.history.failures_between(began, ended);
+        let failures = self.epoch.history.failures_between(began, ended);
         let vitals: Vec<Vitals> = self.servers.iter().map(|(_, s)| vitals(s.id())).collect();
         println!(
             "{name}: took {:?}, {failures} calls failed, delivery went on {after:?} after; {vitals:?}",
@@ -127,24 +117,13 @@ impl Scenario {
 
     /// How long it takes until every bucket has delivered a job put from now on.
     async fn delivered_since_now(&self, when: &str) -> Duration {
-        let from = self.history.now();
-        loop {
-            if let Some(at) = self.history.all_buckets_deliver(from) {
-                assert!(at - from < DELIVERY_GOES_ON, "{when}: {:?}", at - from);
-                return at - from;
-            }
-            if self.history.now() - from > DELIVERY_GOES_ON {
-                self.history.print();
-                panic!("{when}: not all buckets deliver within {DELIVERY_GOES_ON:?}");
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await; // the load itself is awaited
-        }
+        self.epoch.delivers_within(DELIVERY_GOES_ON, when).await
     }
 
     /// Ends it; the judge must have nothing to object to. `masters` hold the store by now.
     pub async fn promises_hold(self, masters: &[u16]) {
         does_not_grow(&self.vitals);
-        let (found, left) = self.end(masters).await;
+        let Judgement { objections: found, left, .. } = self.end(masters).await;
         let shown: Vec<_> =
             found.iter().take(20).map(|o| format!("{:?}: {}", o.rule, o.what)).collect();
         assert!(found.is_empty(), "{} objections:\n{}", found.len(), shown.join("\n"));
@@ -155,36 +134,11 @@ impl Scenario {
         }
     }
 
-    /// Stops the load, drains, and judges before and after; the objections, and what is left.
-    pub async fn end(self, masters: &[u16]) -> (Vec<Objection>, Scan) {
-        let Self { servers, history, load, .. } = self;
-        load.stop().await;
-        let read = || tokio::task::block_in_place(|| scan(masters, &TOPICS));
-        let before = read();
-        history.print();
-        println!("before the drain: {}", account(&history.calls(), &before));
-        let mut found = judge(&history.calls(), &before);
-
-        let began = Instant::now();
-        let empty = async || pending(&read()) == 0;
-        if !load::drain(&history, &bases(&servers), empty).await {
-            let what = "jobs are left that no consumer can pop".to_owned();
-            found.push(Objection { rule: Rule::Lost, what });
-        }
-        let after = read();
-        println!("drained {} jobs in {:?}", pending(&before), began.elapsed());
-        println!("after the drain: {}", account(&history.calls(), &after));
-        found.extend(judge(&history.calls(), &after));
-        (found, after)
+    /// Stops the load, drains, and judges before and after; what came of it.
+    pub async fn end(self, masters: &[u16]) -> Judgement {
+        let bases = bases(&self.servers);
+        self.epoch.end(&bases, || scan(masters, &TOPICS)).await
     }
-}
-
-/// Jobs of the load that consumers can still pop.
-fn pending(scan: &Scan) -> usize {
-    let pending = |set: &String| {
-        [":delayed:t", ":ready:t", ":reserved:t"].iter().any(|kind| set.ends_with(kind))
-    };
-    scan.values().filter(|stored| stored.sets.iter().any(pending)).count()
 }
 
 async fn server(dir: &TempDir, port: u16) -> Process {

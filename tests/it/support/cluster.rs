@@ -107,6 +107,12 @@ impl Cluster {
         lines.filter(|line| !line.slots.is_empty()).map(|line| line.port).collect()
     }
 
+    /// The numbers of all masters.
+    pub fn master_nodes(&self) -> Vec<usize> {
+        let number = |port| self.nodes.iter().position(|node| node.port() == port);
+        self.masters().into_iter().filter_map(number).collect()
+    }
+
     /// The slots of a master that have keys of buckets.
     pub fn slots_in_use(&self, node: usize) -> Vec<u16> {
         let keys = self.command(node, &["KEYS", "{*}:pool"]).texts();

@@ -87,6 +87,20 @@ impl Process {
         self.wait();
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some())
+    }
+
+    /// Kills it unless it has ended.
+    pub fn end(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // A panic in here would hide the one that tells why.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
     /// Sends a request; status and JSON, or nothing if no answer came.
     pub async fn post(&self, path: &str, body: Value) -> Option<(u16, Value)> {
         let request = self.client.post(format!("{}{path}", self.base)).body(body.to_string());
@@ -94,6 +108,12 @@ impl Process {
         let status = answer.status().as_u16();
         let text = answer.text().await.ok()?;
         Some((status, serde_json::from_str(&text).unwrap_or_default()))
+    }
+
+    /// The status of a DELETE; none if no answer came.
+    pub async fn delete(&self, path: &str) -> Option<u16> {
+        let answer = self.client.delete(format!("{}{path}", self.base)).send().await.ok()?;
+        Some(answer.status().as_u16())
     }
 
     pub async fn text(&self, path: &str) -> String {
@@ -110,10 +130,6 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // It may have ended by itself, and a panic in here would hide the one that tells why.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.end();
     }
 }

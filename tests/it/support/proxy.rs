@@ -37,6 +37,7 @@ pub struct Done {
     swallowed: [AtomicUsize; 2],
     cut: AtomicUsize,
     bitten: AtomicUsize,
+    held: AtomicUsize,
 }
 
 /// The proxy.
@@ -73,6 +74,11 @@ impl Proxy {
         self.done.cut.load(Ordering::Relaxed)
     }
 
+    /// Times that a connection had to wait.
+    pub fn held(&self) -> usize {
+        self.done.held.load(Ordering::Relaxed)
+    }
+
     /// Answers of which only half went through.
     pub fn bitten(&self) -> usize {
         self.done.bitten.load(Ordering::Relaxed)
@@ -89,7 +95,8 @@ async fn accept(listener: TcpListener, to: u16, modes: watch::Receiver<Mode>, do
     let mut connections = JoinSet::new();
     loop {
         let (client, _) = listener.accept().await.expect("the listener lives");
-        let server = TcpStream::connect(("127.0.0.1", to)).await.expect("it listens");
+        // Where no server listens the client's connection ends at once.
+        let Ok(server) = TcpStream::connect(("127.0.0.1", to)).await else { continue };
         connections.spawn(serve([client, server], modes.clone(), Arc::clone(&done)));
         while connections.try_join_next().is_some() {}
     }
@@ -117,7 +124,10 @@ async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done:
             }
             read = client.read(there) => (0, read),
             read = server.read(back), if !holds => (1, read),
-            _ = held.wait_for(|mode| *mode != Mode::Hold), if holds => continue,
+            _ = held.wait_for(|mode| *mode != Mode::Hold), if holds => {
+                done.held.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
         };
         let mode = *modes.borrow();
         lost[way] |= mode == Mode::Swallow || (mode == Mode::Mute && way == 1);

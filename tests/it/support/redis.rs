@@ -54,6 +54,21 @@ impl Redis {
         }
     }
 
+    /// Where its files are.
+    pub fn dir(&self) -> PathBuf {
+        self.dir.path().to_owned()
+    }
+
+    /// Of its environment, from its next start on.
+    pub fn set_variables(&mut self, variables: Vec<(&'static str, PathBuf)>) {
+        self.variables = variables;
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some())
+    }
+
     /// Where it is.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port())
@@ -67,7 +82,7 @@ impl Redis {
     /// Kills it as `kill -9` does; its files stay.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            child.kill().expect("the process is ours");
+            child.kill().expect("the process is ours"); // also if it has ended
             child.wait().expect("it was killed");
         }
     }

@@ -52,6 +52,14 @@ end
 local NOW_MICROS = CLOCK_MICROS
 local NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
 
+-- The clock in microseconds, or after a jump the time that the caller believes (store/steady.rs). The caller sends the
+-- latest time in ms that is no jump, and the one that holds after a jump; '' before it knows any.
+local function believed(text)
+  local latest, expected = string.match(text, '^(%d+) (%d+)$')
+  if not latest or CLOCK_MICROS <= tonumber(latest) * 1000 then return CLOCK_MICROS end
+  return tonumber(expected) * 1000
+end
+
 local function key(state, topic)
   return TAG .. state .. ':' .. topic
 end

@@ -1,10 +1,10 @@
 -- Every deadline that has come: delayed -> ready; reserved -> ready, delayed or dead; dead -> gone.
--- ARGV  2 limit, 3 the latest time in ms that the caller believes ('' believes the clock)
+-- ARGV  2 limit, 3 what the caller believes of the clock: see believed()
 -- Reply next deadline ('' if none), now and the clock in microseconds, then per topic: topic, how many ready, expired,
 --       dead, gone
 --       e.g. {'1763690060000', 1763690059000000, 1763690059000000, 'orders', 12, 1, 0, 0}
 -- After a jump of the clock, now is the time that is believed: see store/steady.rs.
-NOW_MICROS = math.min(CLOCK_MICROS, (tonumber(ARGV[3]) or math.huge) * 1000)
+NOW_MICROS = believed(ARGV[3])
 NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
 -- unpack takes a few thousand values. What is more than a move of ids is as much work as four moves.
 -- What one bucket of the call leaves of both is for the next.

@@ -11,7 +11,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    faults::history::{Answer, Ask, Call, Delivery, StoreResult},
+    faults::history::{Answer, Ask, Call, Delivery, StoreResult, Time},
     support::scan::{Scan, Stored},
 };
 
@@ -70,8 +70,10 @@ struct Delivered<'a> {
     job: &'a Delivery,
 }
 
-/// Every objection. `scan` was taken after the last call had ended.
-pub fn judge(calls: &[Call], scan: &Scan) -> Vec<Objection> {
+/// Every objection. `scan` was taken after the last call had ended. If the store's clock was wrong
+/// meanwhile, its times tell nothing, and only the clients' clock counts; what was put, popped or
+/// released in that time may have got any due time or end of its TTR.
+pub fn judge(calls: &[Call], scan: &Scan, wrong_clock: &[(Time, Time)]) -> Vec<Objection> {
     let mut objections = Vec::new();
     for call in calls {
         if let StoreResult::Wrong(what) = &call.outcome {
@@ -83,11 +85,11 @@ pub fn judge(calls: &[Call], scan: &Scan) -> Vec<Objection> {
             objections.push(Objection { rule, what: format!("{id}: {what}") });
         };
         rules::contents(job, &mut object);
-        rules::due_times(job, &mut object);
-        rules::holders(job, &mut object);
+        rules::due_times(job, wrong_clock, &mut object);
+        rules::holders(job, wrong_clock, &mut object);
         rules::attempts(job, &mut object);
         rules::ends(job, &mut object);
-        rules::refusals(job, &mut object);
+        rules::refusals(job, wrong_clock, &mut object);
         rules::account(job, &mut object);
         rules::sets(job, &mut object);
     }
@@ -188,12 +190,7 @@ impl<'a> Job<'a> {
     }
 
     /// Could another call, before `call` ended, have ended the hold of `given`?
-    fn may_have_let_go(
-        &self,
-        given: Delivered,
-        before: crate::faults::history::Time,
-        but: &Call,
-    ) -> bool {
+    fn may_have_let_go(&self, given: Delivered, before: Time, but: &Call) -> bool {
         self.ends.iter().any(|end| {
             let by_holder = match reservation(end) {
                 Some(reservation) => *reservation == *given.job.reservation,

@@ -1,7 +1,7 @@
 //! The rules, each over what is known of one job.
 
 use super::{Delivered, Job, Rule, reservation, text};
-use crate::faults::history::{Answer, Ask, Call, StoreResult, Text};
+use crate::faults::history::{Answer, Ask, Call, StoreResult, Text, Time};
 
 /// Takes an objection.
 pub(super) trait Object: FnMut(Rule, String) {}
@@ -31,10 +31,17 @@ pub(super) fn contents(job: &Job, object: &mut impl Object) {
     }
 }
 
+/// Whether the store's clock was wrong at the time of this call.
+fn meets(wrong_clock: &[(Time, Time)], call: &Call) -> bool {
+    wrong_clock.iter().any(|(from, to)| call.end >= *from && call.start <= *to)
+}
+
 /// Nothing before it is due, by the clients' clock and by the store's.
-pub(super) fn due_times(job: &Job, object: &mut impl Object) {
+pub(super) fn due_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
+    let due_after =
+        |call: &Call, delay| call.start + if meets(wrong_clock, call) { Time::ZERO } else { delay };
     let earliest = job.puts.iter().filter_map(|put| match put.ask {
-        Ask::Put { delay, .. } => Some(put.start + delay),
+        Ask::Put { delay, .. } => Some(due_after(put, delay)),
         _ => None,
     });
     let due = earliest.min().unwrap_or_default();
@@ -48,7 +55,8 @@ pub(super) fn due_times(job: &Job, object: &mut impl Object) {
         if pop.end < due {
             object(Rule::Early, format!("delivered at {:?}, due at {due:?}", pop.end));
         }
-        if given.popped_at() < delivery.due_at || delivery.due_at < told {
+        let early = given.popped_at() < delivery.due_at || delivery.due_at < told;
+        if wrong_clock.is_empty() && early {
             let due = delivery.due_at;
             object(Rule::Early, format!("popped {}, due {due}, told {told}", given.popped_at()));
         }
@@ -57,10 +65,10 @@ pub(super) fn due_times(job: &Job, object: &mut impl Object) {
         let StoreResult::Done(Answer::Released { due_at }) = call.outcome else { continue };
         let Ask::Release { delay, reservation, .. } = &call.ask else { continue };
         let Some(held) = job.given(reservation) else { continue };
-        let due = call.start + *delay;
+        let due = due_after(call, *delay);
         // A delivery that ended before is of another rule: the release was stale.
         for given in job.after(held).filter(|given| given.pop.end > call.start) {
-            if given.pop.end < due || given.job.due_at < due_at {
+            if given.pop.end < due || (wrong_clock.is_empty() && given.job.due_at < due_at) {
                 let end = given.pop.end;
                 object(Rule::Early, format!("released until {due:?}, delivered at {end:?}"));
             }
@@ -69,10 +77,10 @@ pub(super) fn due_times(job: &Job, object: &mut impl Object) {
 }
 
 /// No later delivery while an earlier one surely holds the job.
-pub(super) fn holders(job: &Job, object: &mut impl Object) {
-    for &held in &job.deliveries {
+pub(super) fn holders(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
+    for &held in job.deliveries.iter().filter(|held| !meets(wrong_clock, held.pop)) {
         for given in job.after(held) {
-            let lapsed = given.popped_at() >= held.job.reserved_until
+            let lapsed = (!wrong_clock.is_empty() || given.popped_at() >= held.job.reserved_until)
                 && given.pop.end >= held.pop.start + held.job.ttr;
             if !lapsed && !job.may_have_let_go(held, given.pop.end, given.pop) {
                 let until = held.job.reserved_until;
@@ -134,7 +142,7 @@ pub(super) fn ends(job: &Job, object: &mut impl Object) {
 }
 
 /// Refusals that the job's state cannot explain.
-pub(super) fn refusals(job: &Job, object: &mut impl Object) {
+pub(super) fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
     for call in &job.ends {
         let (gone, lost) = (call.refused("job_not_found"), call.refused("reservation_lost"));
         let name = call.ask.name();
@@ -145,6 +153,9 @@ pub(super) fn refusals(job: &Job, object: &mut impl Object) {
         }
         let held = reservation(call).and_then(|reservation| job.given(reservation));
         let Some(held) = held.filter(|_| gone || lost) else { continue };
+        if meets(wrong_clock, held.pop) {
+            continue;
+        }
         let live = call.end < held.pop.start + held.job.ttr;
         if live && !job.may_have_let_go(held, call.end, call) {
             let attempt = held.job.attempt;

@@ -1,0 +1,128 @@
+//! A load on servers from its begin to its drain, and the judgement of it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::task::block_in_place;
+
+use crate::{
+    faults::{
+        history::{History, Time},
+        judge::{Objection, Rule, account, judge},
+        load::{self, Load},
+    },
+    support::scan::Scan,
+};
+
+/// Clients that use servers, and what they were told.
+pub struct Epoch {
+    pub history: Arc<History>,
+    load: Load,
+}
+
+impl Epoch {
+    /// Lets clients use the servers at these addresses.
+    pub fn start(bases: &[String]) -> Self {
+        let history = Arc::new(History::new());
+        let load = Load::start(&history, bases);
+        Self { history, load }
+    }
+
+    /// How long it takes until every bucket has delivered a job put from now on.
+    pub async fn delivers_within(&self, limit: Duration, when: &str) -> Duration {
+        let from = self.history.now();
+        loop {
+            if let Some(at) = self.history.all_buckets_deliver(from) {
+                assert!(at - from < limit, "{when}: {:?}", at - from);
+                return at - from;
+            }
+            if self.history.now() - from > limit {
+                self.history.print();
+                panic!("{when}: not all buckets deliver within {limit:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await; // the load itself is awaited
+        }
+    }
+
+    /// Stops the clients. What they were told stays.
+    pub async fn stop(self) -> Arc<History> {
+        self.load.stop().await;
+        self.history
+    }
+
+    /// Stops the clients, drains, and judges.
+    pub async fn end(self, bases: &[String], scan: impl Fn() -> Scan) -> Judgement {
+        drain_and_judge(&self.stop().await, bases, scan, &Terms::default()).await
+    }
+}
+
+/// What is asked of a store at the end of an epoch.
+pub struct Terms {
+    /// Jobs whose put began before this may be gone.
+    pub forgotten_until: Option<Time>,
+    /// When the store's clock was wrong.
+    pub wrong_clock: Vec<(Time, Time)>,
+    /// How long the drain may take. What a lost pop took comes back after its TTR; all else is
+    /// quicker.
+    pub drains_within: Duration,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        let drains_within = Duration::from_secs(20);
+        Self { forgotten_until: None, wrong_clock: Vec::new(), drains_within }
+    }
+}
+
+/// What came of an epoch.
+pub struct Judgement {
+    pub objections: Vec<Objection>,
+    /// Jobs that were lost as the terms allow.
+    pub forgotten: usize,
+    /// What is left in the store.
+    pub left: Scan,
+}
+
+/// Judges, drains, and judges again. No client may use the servers any more.
+pub async fn drain_and_judge(
+    history: &Arc<History>,
+    bases: &[String],
+    scan: impl Fn() -> Scan,
+    terms: &Terms,
+) -> Judgement {
+    let read = || block_in_place(&scan);
+    let judged = |scan: &Scan| judge(&history.calls(), scan, &terms.wrong_clock);
+    let before = read();
+    let lost = |found: &[Objection]| found.iter().filter(|o| o.rule == Rule::Lost).count();
+    let mut forgotten = 0;
+    if let Some(until) = terms.forgotten_until {
+        forgotten = lost(&judged(&before));
+        history.may_have_forgotten(until);
+        forgotten -= lost(&judged(&before));
+    }
+    history.print();
+    println!("before the drain: {}", account(&history.calls(), &before));
+    let mut objections = judged(&before);
+
+    let began = Instant::now();
+    let empty = async || pending(&read()) == 0;
+    if !load::drain(history, bases, empty, terms.drains_within).await {
+        let what = "jobs are left that no consumer can pop".to_owned();
+        objections.push(Objection { rule: Rule::Lost, what });
+    }
+    let left = read();
+    println!("drained {} jobs in {:?}", pending(&before), began.elapsed());
+    println!("after the drain: {}", account(&history.calls(), &left));
+    objections.extend(judged(&left));
+    Judgement { objections, forgotten, left }
+}
+
+/// Jobs of the load that consumers can still pop.
+fn pending(scan: &Scan) -> usize {
+    let pending = |set: &String| {
+        [":delayed:t", ":ready:t", ":reserved:t"].iter().any(|kind| set.ends_with(kind))
+    };
+    scan.values().filter(|stored| stored.sets.iter().any(pending)).count()
+}

@@ -1,0 +1,149 @@
+//! A run: epochs of load one after another, each with the faults that cost the same, a drain and a
+//! judgement.
+
+use std::time::{Duration, Instant};
+
+use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
+use tokio::task::block_in_place;
+
+use crate::{
+    faults::{
+        epoch::{Epoch, Terms, drain_and_judge},
+        history::Time,
+        load::TOPICS,
+    },
+    soak::{
+        faults::{self, Cost, Fault, Scene, clock},
+        options::Options,
+        report::Report,
+        stage::{Stage, Store},
+    },
+    support::scan_api::counters_equal,
+};
+
+/// How long after a fault's end delivery may take to go on: a failover on a busy machine.
+const DELIVERY_GOES_ON: Duration = Duration::from_secs(30);
+/// How often a fault is brought about until it shows.
+const TRIES: usize = 3;
+/// Epochs in which jobs are late or lost are rare: the clock is believed again after a minute.
+const PASSES_BETWEEN: usize = 5;
+
+struct Run {
+    stage: Stage,
+    faults: Vec<&'static Fault>,
+    /// Decides on the order of the faults, and on nothing else, so that a seed repeats it.
+    order: StdRng,
+    /// Decides on all else.
+    random: StdRng,
+    end: Instant,
+    report: Report,
+    /// Jobs put before this time of the epoch may be gone.
+    forgotten_until: Option<Time>,
+    /// When in the epoch the store's clock was wrong.
+    wrong_clock: Vec<(Time, Time)>,
+}
+
+/// Runs for as long as asked, and until each fault has shown.
+///
+/// # Panics
+/// If a promise was broken, or a fault did not show.
+pub async fn run(options: Options) {
+    let chosen = |fault: &&'static Fault| {
+        options.faults.is_empty() || options.faults.iter().any(|name| name == fault.name)
+    };
+    let faults: Vec<_> = faults::on(options.store).filter(chosen).collect();
+    let report = Report::begin(&options, &faults);
+    let mut run = Run {
+        stage: Stage::start(options.store).await,
+        faults,
+        order: StdRng::seed_from_u64(options.seed),
+        random: StdRng::seed_from_u64(!options.seed),
+        end: Instant::now() + Duration::from_secs(60 * options.minutes),
+        report,
+        forgotten_until: None,
+        wrong_clock: Vec::new(),
+    };
+    for pass in 0.. {
+        run.epoch(Cost::Nothing).await;
+        if pass % PASSES_BETWEEN == 0 {
+            run.epoch(Cost::Jobs).await;
+            run.epoch(Cost::Time).await;
+        }
+        if run.is_over() {
+            break;
+        }
+    }
+    run.report.verdict();
+}
+
+impl Run {
+    fn is_over(&self) -> bool {
+        Instant::now() > self.end && self.report.all_have_shown()
+    }
+
+    /// All faults that cost this, in an order by chance; then the drain and the judgement.
+    async fn epoch(&mut self, cost: Cost) {
+        let mut faults: Vec<_> = self.faults.iter().copied().filter(|f| f.cost == cost).collect();
+        if faults.is_empty() {
+            return;
+        }
+        faults.shuffle(&mut self.order);
+        let epoch = Epoch::start(&self.stage.bases());
+        epoch.delivers_within(DELIVERY_GOES_ON, "before any fault").await;
+        for fault in faults {
+            if self.is_over() {
+                break;
+            }
+            self.fault(fault, &epoch).await;
+        }
+        self.judge(epoch, cost).await;
+    }
+
+    /// Brings a fault about until it shows, each time until delivery goes on.
+    async fn fault(&mut self, fault: &Fault, epoch: &Epoch) {
+        let history = &epoch.history;
+        for _ in 0..TRIES {
+            let began = history.now();
+            let scene = Scene { stage: &mut self.stage, history, random: &mut self.random };
+            let shown = (fault.bring)(scene).await;
+            let ended = history.now();
+            match fault.cost {
+                Cost::Nothing => {}
+                Cost::Jobs => self.forgotten_until = Some(ended),
+                Cost::Time => self.wrong_clock.push((began, ended)),
+            }
+            let after = epoch.delivers_within(DELIVERY_GOES_ON, fault.name).await;
+            let failed = history.failures_between(began, ended + after);
+            self.report.fired(fault.name, shown, failed, after, history);
+            if shown {
+                return;
+            }
+        }
+        panic!("{} did not show: {TRIES} times", fault.name);
+    }
+
+    async fn judge(&mut self, epoch: Epoch, cost: Cost) {
+        let bases = self.stage.bases();
+        let history = epoch.stop().await;
+        let mut terms = Terms { forgotten_until: self.forgotten_until.take(), ..Terms::default() };
+        if cost == Cost::Time {
+            terms.wrong_clock = std::mem::take(&mut self.wrong_clock);
+            // What fell due while the clock was wrong waits until it is believed.
+            terms.drains_within += clock::BELIEVED_AFTER;
+            clock::set_right(&bases, &history).await;
+        }
+        let stage = &self.stage;
+        let judgement = drain_and_judge(&history, &bases, || stage.scan(), &terms).await;
+        let server = &stage.servers[0].process.base;
+        let counters = counters_equal(server, &judgement.left, &TOPICS).await;
+        self.report.judged(&history, judgement, counters);
+        for topic in TOPICS {
+            let purged = stage.servers[0].process.delete(&format!("/topics/{topic}/jobs")).await;
+            assert_eq!(purged, Some(200), "{topic} is purged");
+        }
+        if let Store::Redis(single) = &mut self.stage.store {
+            // What is judged by now need not be read by each start to come.
+            block_in_place(|| single.rewrite());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Faults of the disk below the store.
+
+use std::{fs, time::Duration};
+
+use serde_json::json;
+use tokio::{task::block_in_place, time::sleep};
+
+use crate::{
+    disk::shim::{EDQUOT, EIO, ENOSPC, Field},
+    soak::{faults::Scene, soon, stage::Store},
+    support::process::Process,
+};
+
+/// What was not synced is gone.
+pub async fn power_lost(scene: Scene<'_>) -> bool {
+    match &mut scene.stage.store {
+        Store::File(disk) => {
+            block_in_place(|| {
+                scene.stage.servers[0].process.kill();
+                disk.cut_power(|_| 0);
+            });
+            scene.stage.restart(0).await;
+        }
+        Store::Redis(single) => {
+            block_in_place(|| {
+                single.redis.kill();
+                single.disk.cut_to_lengths();
+            });
+            sleep(Duration::from_millis(200)).await;
+            block_in_place(|| single.redis.resume());
+        }
+        _ => panic!("no disk of this store can be broken"),
+    }
+    true
+}
+
+/// Of what was not synced, a part of each file is there.
+pub async fn power_lost_in_a_write(scene: Scene<'_>) -> bool {
+    let Scene { stage, random, .. } = scene;
+    block_in_place(|| {
+        stage.servers[0].process.kill();
+        stage.disk().cut_power(|bytes| rand::RngExt::random_range(random, 0..=bytes));
+    });
+    stage.restart(0).await;
+    true
+}
+
+pub async fn full(scene: Scene<'_>) -> bool {
+    match &mut scene.stage.store {
+        Store::File(_) => filled(scene, ENOSPC).await,
+        Store::Redis(single) => {
+            // Such a Redis ends rather than acknowledge what it cannot sync.
+            single.disk.set(Field::WriteError, ENOSPC);
+            let redis = &mut single.redis;
+            let ended = soon(|| redis.has_ended()).await;
+            sleep(Duration::from_millis(200)).await;
+            single.disk.set(Field::WriteError, 0);
+            block_in_place(|| {
+                single.redis.kill();
+                single.redis.resume();
+            });
+            ended
+        }
+        _ => panic!("no disk of this store can be broken"),
+    }
+}
+
+pub async fn quota_used_up(scene: Scene<'_>) -> bool {
+    filled(scene, EDQUOT).await
+}
+
+/// Large jobs use up what is left; meanwhile puts are refused and all else goes on.
+async fn filled(scene: Scene<'_>, error: i32) -> bool {
+    let (disk, server) = (scene.stage.disk(), &scene.stage.servers[0].process);
+    let files = fs::read_dir(disk.root().join("state/data")).expect("the store's directory");
+    let used: u64 = files.flatten().filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+    let before = scene.history.failures_with("507 store_full");
+    disk.set(Field::FullError, error);
+    disk.set(Field::CapacityKib, i32::try_from(used / 1024 + 2048).expect("a small store"));
+    // The file may have much that is free.
+    let all = put_large(server, 100).await;
+    assert!(!all, "the disk does not fill up");
+    let refused = soon(|| scene.history.failures_with("507 store_full") > before).await;
+    sleep(Duration::from_millis(500)).await;
+    disk.set(Field::CapacityKib, 0);
+    purge_large(server).await;
+    refused
+}
+
+pub async fn writes_fail(scene: Scene<'_>) -> bool {
+    failing(scene, Field::WriteError).await
+}
+
+pub async fn syncs_fail(scene: Scene<'_>) -> bool {
+    failing(scene, Field::SyncError).await
+}
+
+pub async fn reads_fail(scene: Scene<'_>) -> bool {
+    let (disk, server) = (scene.stage.disk(), &scene.stage.servers[0].process);
+    // More than the engine holds in memory.
+    assert!(put_large(server, 4).await, "there is room");
+    disk.set(Field::ReadError, EIO);
+    let refused = server.get("/topics/large/jobs?state=ready&limit=1000").await.0 == 503;
+    sleep(Duration::from_millis(500)).await;
+    disk.set(Field::ReadError, 0);
+    purge_large(server).await;
+    refused
+}
+
+/// Puts so often sixty jobs of 100 kB, until one is refused; whether none was.
+async fn put_large(server: &Process, batches: usize) -> bool {
+    let job = json!({"topic": "large", "body": "x".repeat(100_000)});
+    let batch = json!({"jobs": vec![job; 60]});
+    for _ in 0..batches {
+        let put = server.post("/batch/jobs", batch.clone()).await;
+        if put.is_none_or(|(_, put)| put.to_string().contains("\"store_full\"")) {
+            return false;
+        }
+    }
+    true
+}
+
+async fn purge_large(server: &Process) {
+    assert_eq!(server.delete("/topics/large/jobs").await, Some(200), "they are purged");
+}
+
+/// Every one of these operations, with EIO.
+async fn failing(scene: Scene<'_>, field: Field) -> bool {
+    let disk = scene.stage.disk();
+    let before = scene.history.failures_with("503 store_unavailable");
+    disk.set(field, EIO);
+    let refused = soon(|| scene.history.failures_with("503 store_unavailable") > before).await;
+    sleep(Duration::from_millis(500)).await;
+    disk.set(field, 0);
+    refused
+}

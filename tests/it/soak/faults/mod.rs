@@ -1,0 +1,135 @@
+//! What can go wrong, by name. Each fault is brought about by a small function, which answers
+//! whether it showed: a fault that no call and no counter noticed has not come about.
+
+use futures::future::{BoxFuture, FutureExt};
+use rand::{RngExt, rngs::StdRng};
+
+use crate::{
+    faults::history::History,
+    soak::{
+        options::Kind::{self, Cluster, File, Redis, Sentinel},
+        stage::Stage,
+    },
+};
+
+mod clients;
+pub mod clock;
+mod disk;
+mod failover;
+mod network;
+mod redis;
+mod server;
+
+/// What a fault may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cost {
+    /// Nothing that was acknowledged.
+    Nothing,
+    /// Jobs that meet a wrong clock may be late.
+    Time,
+    /// All jobs that were there.
+    Jobs,
+}
+
+/// One fault.
+pub struct Fault {
+    pub name: &'static str,
+    on: &'static [Kind],
+    pub cost: Cost,
+    pub bring: for<'a> fn(Scene<'a>) -> BoxFuture<'a, bool>,
+}
+
+/// What a fault is brought about on.
+pub struct Scene<'a> {
+    pub stage: &'a mut Stage,
+    /// What clients have met so far.
+    pub history: &'a History,
+    pub random: &'a mut StdRng,
+}
+
+impl Scene<'_> {
+    /// One of the servers.
+    fn any_server(&mut self) -> usize {
+        self.random.random_range(0..self.stage.servers.len())
+    }
+
+    fn random_below(&mut self, end: u64) -> u64 {
+        self.random.random_range(0..end)
+    }
+}
+
+macro_rules! faults {
+    ($($name:literal $on:ident $cost:ident $bring:path,)+) => {
+        &[$(Fault { name: $name, on: $on, cost: Cost::$cost, bring: |scene| $bring(scene).boxed() }),+]
+    };
+}
+
+const ALL: &[Kind] = &[File, Redis, Sentinel, Cluster];
+const SINGLE: &[Kind] = &[File, Redis];
+const FILE: &[Kind] = &[File];
+const REDIS: &[Kind] = &[Redis];
+const SENTINEL: &[Kind] = &[Sentinel];
+const CLUSTER: &[Kind] = &[Cluster];
+const SEVERAL: &[Kind] = &[Redis, Sentinel, Cluster];
+
+/// All there are.
+const FAULTS: &[Fault] = faults! {
+    "server-killed" ALL Nothing server::killed,
+    "server-killed-before-the-store-call" SINGLE Nothing server::killed_before_the_store_call,
+    "server-killed-after-the-store-call" SINGLE Nothing server::killed_after_the_store_call,
+    "server-killed-before-the-answer" ALL Nothing server::killed_before_the_answer,
+    "server-frozen" ALL Nothing server::frozen,
+    "server-terminated" ALL Nothing server::terminated,
+    "server-out-of-descriptors" ALL Nothing server::out_of_descriptors,
+    "clients-hang-up" ALL Nothing clients::hang_up,
+    "clients-send-half-a-request" ALL Nothing clients::send_half_a_request,
+    "clients-do-not-read" ALL Nothing clients::do_not_read,
+    "answers-delayed" ALL Nothing network::delayed,
+    "clients-in-a-black-hole" ALL Nothing network::black_hole,
+    "clients-reset" ALL Nothing network::reset,
+    "answers-lost" ALL Nothing network::answers_lost,
+    "answers-cut-short" ALL Nothing network::answers_cut_short,
+    "power-lost" SINGLE Nothing disk::power_lost,
+    "disk-full" SINGLE Nothing disk::full,
+    "power-lost-in-a-write" FILE Nothing disk::power_lost_in_a_write,
+    "quota-used-up" FILE Nothing disk::quota_used_up,
+    "writes-fail" FILE Nothing disk::writes_fail,
+    "syncs-fail" FILE Nothing disk::syncs_fail,
+    "reads-fail" FILE Nothing disk::reads_fail,
+    "clock-2-minutes-ahead" SINGLE Time clock::two_minutes_ahead,
+    "clock-2-minutes-behind" SINGLE Time clock::two_minutes_behind,
+    "clock-1-hour-behind" SINGLE Time clock::an_hour_behind,
+    "clock-15-days-ahead" SINGLE Time clock::fifteen_days_ahead,
+    "redis-killed" REDIS Nothing redis::killed,
+    "redis-frozen" REDIS Nothing redis::frozen,
+    "redis-emptied" REDIS Jobs redis::emptied,
+    "redis-delayed" REDIS Nothing network::redis_delayed,
+    "redis-in-a-black-hole" REDIS Nothing network::redis_in_a_black_hole,
+    "redis-reset" REDIS Nothing network::redis_reset,
+    "redis-answers-lost" REDIS Nothing network::redis_answers_lost,
+    "redis-answers-cut-short" REDIS Nothing network::redis_answers_cut_short,
+    "redis-paused" SEVERAL Nothing redis::paused,
+    "redis-scripts-flushed" SEVERAL Nothing redis::scripts_flushed,
+    "redis-memory-full" SEVERAL Nothing redis::memory_full,
+    "master-killed" SENTINEL Nothing failover::sentinel_master_killed,
+    "master-frozen" SENTINEL Nothing failover::sentinel_master_frozen,
+    "master-replaced" SENTINEL Nothing failover::sentinel_master_replaced,
+    "cluster-master-killed" CLUSTER Nothing failover::cluster_master_killed,
+    "cluster-master-frozen" CLUSTER Nothing failover::cluster_master_frozen,
+    "slots-moved" CLUSTER Nothing failover::slots_moved,
+};
+
+/// The names of all.
+pub fn names() -> Vec<&'static str> {
+    FAULTS.iter().map(|fault| fault.name).collect()
+}
+
+/// Those that this store can have.
+pub fn on(kind: Kind) -> impl Iterator<Item = &'static Fault> {
+    FAULTS.iter().filter(move |fault| fault.on.contains(&kind))
+}
+
+/// Their names.
+pub fn of(kind: Kind) -> Vec<&'static str> {
+    on(kind).map(|fault| fault.name).collect()
+}

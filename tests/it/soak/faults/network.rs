@@ -1,0 +1,86 @@
+//! Faults of the way between clients and a server, and between the servers and Redis.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::{
+    soak::{
+        faults::{Scene, server::cut_and_pass},
+        soon,
+    },
+    support::proxy::{Mode, Proxy},
+};
+
+macro_rules! both_ways {
+    ($($to_clients:ident $to_redis:ident $fault:ident,)+) => {$(
+        pub async fn $to_clients(mut scene: Scene<'_>) -> bool {
+            let server = scene.any_server();
+            $fault(&scene.stage.servers[server].proxy).await
+        }
+
+        pub async fn $to_redis(scene: Scene<'_>) -> bool {
+            $fault(&scene.stage.single().proxy).await
+        }
+    )+};
+}
+
+both_ways! {
+    delayed redis_delayed delay,
+    black_hole redis_in_a_black_hole swallow,
+    reset redis_reset cut,
+    answers_lost redis_answers_lost mute,
+    answers_cut_short redis_answers_cut_short bite,
+}
+
+/// Answers come 200 ms later, and all at once.
+async fn delay(proxy: &Proxy) -> bool {
+    let before = proxy.held();
+    for _ in 0..5 {
+        proxy.set(Mode::Hold);
+        sleep(Duration::from_millis(200)).await;
+        proxy.set(Mode::Pass);
+        sleep(Duration::from_millis(100)).await;
+    }
+    proxy.held() > before
+}
+
+/// Nothing comes through, and nothing ends.
+async fn swallow(proxy: &Proxy) -> bool {
+    let before = proxy.swallowed();
+    proxy.set(Mode::Swallow);
+    sleep(Duration::from_millis(1500)).await;
+    cut_and_pass(proxy).await;
+    proxy.swallowed()[0] > before[0]
+}
+
+/// All connections end at once, and new ones for a moment.
+async fn cut(proxy: &Proxy) -> bool {
+    let before = proxy.cut();
+    proxy.set(Mode::Cut);
+    sleep(Duration::from_millis(300)).await;
+    proxy.set(Mode::Pass);
+    proxy.cut() > before
+}
+
+/// What was asked is done, and the answer is lost.
+async fn mute(proxy: &Proxy) -> bool {
+    let before = proxy.swallowed()[1];
+    proxy.set(Mode::Mute);
+    let lost = soon(|| proxy.swallowed()[1] > before).await;
+    sleep(Duration::from_millis(200)).await; // more of them
+    cut_and_pass(proxy).await;
+    lost
+}
+
+/// Half of an answer comes through.
+async fn bite(proxy: &Proxy) -> bool {
+    let before = proxy.bitten();
+    for _ in 0..5 {
+        proxy.set(Mode::Bite);
+        sleep(Duration::from_millis(150)).await;
+        proxy.set(Mode::Pass);
+        sleep(Duration::from_millis(150)).await;
+    }
+    proxy.bitten() > before
+}

@@ -1,0 +1,138 @@
+//! Faults of a server's process.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    process::Command,
+    time::Duration,
+};
+
+use tokio::{task::block_in_place, time::sleep};
+
+use crate::{
+    disk::shim::Field,
+    faults::load::TTR,
+    soak::{faults::Scene, soon, stage::Store},
+    support::{proxy::Mode, signal::Frozen},
+};
+
+/// At any moment.
+pub async fn killed(mut scene: Scene<'_>) -> bool {
+    let server = scene.any_server();
+    sleep(Duration::from_millis(scene.random_below(300))).await;
+    scene.stage.kill(server).await;
+    true
+}
+
+/// When it has read a request, and its call has not reached the store.
+pub async fn killed_before_the_store_call(mut scene: Scene<'_>) -> bool {
+    let server = scene.any_server();
+    let Store::File(disk) = &scene.stage.store else {
+        return killed_while(scene, server, Mode::Swallow, 0).await;
+    };
+    // The write that begins a commit does not come about.
+    disk.set(Field::CrashWithin, 0);
+    disk.set(Field::CrashAt, disk.get(Field::Changes) + 5);
+    let process = &mut scene.stage.servers[server].process;
+    let crashed = soon(|| process.has_ended()).await;
+    disk.set(Field::CrashAt, 0);
+    scene.stage.restart(server).await;
+    crashed
+}
+
+/// When the store has done it, and the server does not know that yet.
+pub async fn killed_after_the_store_call(mut scene: Scene<'_>) -> bool {
+    let server = scene.any_server();
+    let Store::File(disk) = &scene.stage.store else {
+        return killed_while(scene, server, Mode::Mute, 1).await;
+    };
+    disk.set(Field::CrashSynced, 1);
+    let process = &mut scene.stage.servers[server].process;
+    let crashed = soon(|| process.has_ended()).await;
+    disk.set(Field::CrashSynced, 0);
+    scene.stage.restart(server).await;
+    crashed
+}
+
+/// When the way to Redis has lost bytes in this direction.
+async fn killed_while(scene: Scene<'_>, server: usize, mode: Mode, way: usize) -> bool {
+    let proxy = &scene.stage.single().proxy;
+    let before = proxy.swallowed()[way];
+    proxy.set(mode);
+    let lost = soon(|| proxy.swallowed()[way] > before).await;
+    block_in_place(|| scene.stage.servers[server].process.kill());
+    // The connections of the other server have lost something too.
+    cut_and_pass(&scene.stage.single().proxy).await;
+    scene.stage.restart(server).await;
+    lost
+}
+
+/// When it has written an answer that does not arrive.
+pub async fn killed_before_the_answer(mut scene: Scene<'_>) -> bool {
+    let server = scene.any_server();
+    let it = &mut scene.stage.servers[server];
+    let before = it.proxy.swallowed()[1];
+    it.proxy.set(Mode::Mute);
+    let lost = soon(|| it.proxy.swallowed()[1] > before).await;
+    block_in_place(|| it.process.kill());
+    cut_and_pass(&it.proxy).await;
+    scene.stage.restart(server).await;
+    lost
+}
+
+/// Ends what has lost bytes, as nothing comes through it any more.
+pub async fn cut_and_pass(proxy: &crate::support::proxy::Proxy) {
+    proxy.set(Mode::Cut);
+    sleep(Duration::from_millis(50)).await; // what is open now is met
+    proxy.set(Mode::Pass);
+}
+
+/// For longer than a TTR, with all that lies in its buffers.
+pub async fn frozen(mut scene: Scene<'_>) -> bool {
+    let server = scene.any_server();
+    let frozen = Frozen::freeze(scene.stage.servers[server].process.id());
+    sleep(TTR + Duration::from_millis(500)).await;
+    frozen.thaw();
+    true
+}
+
+/// By SIGTERM: it ends in order, with 0.
+pub async fn terminated(mut scene: Scene<'_>) -> bool {
+    let server = scene.any_server();
+    let process = &mut scene.stage.servers[server].process;
+    process.signal("-TERM");
+    let code = block_in_place(|| process.wait());
+    assert_eq!(code, Some(0), "the server did not end in order");
+    scene.stage.restart(server).await;
+    true
+}
+
+/// It can open no more files or connections: it closes idle ones to make room, or answers later.
+pub async fn out_of_descriptors(mut scene: Scene<'_>) -> bool {
+    let server = scene.any_server();
+    let server = &scene.stage.servers[server];
+    let (port, pid) = (server.port, server.process.id().to_string());
+    let limit = |soft: usize| {
+        let limits = format!("--nofile={soft}:");
+        let set = Command::new("prlimit").args(["--pid", &pid, &limits]).status();
+        assert!(set.expect("prlimit runs").success());
+    };
+    let clients = || (0..32).filter_map(|_| TcpStream::connect(("127.0.0.1", port)).ok()).collect();
+    block_in_place(|| {
+        let idle: Vec<TcpStream> = clients();
+        assert!(idle.iter().all(|client| is_answered(client, 5000)), "it has descriptors");
+        limit(std::fs::read_dir(format!("/proc/{pid}/fd")).expect("a process").count());
+        let more: Vec<TcpStream> = clients();
+        let unanswered = more.iter().filter(|client| !is_answered(client, 100)).count();
+        limit(4096);
+        let closed = idle.iter().filter(|client| !is_answered(client, 5000)).count();
+        unanswered + closed > 0
+    })
+}
+
+/// Within so many milliseconds.
+fn is_answered(mut client: &TcpStream, millis: u64) -> bool {
+    client.set_read_timeout(Some(Duration::from_millis(millis))).expect("a socket");
+    let sent = client.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    sent.is_ok() && client.read(&mut [0; 1024]).is_ok_and(|length| length > 0)
+}

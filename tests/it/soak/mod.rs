@@ -1,0 +1,35 @@
+//! A load on a store for as long as asked, while one fault after another comes about: `./tests/soak`.
+//! In the test suite a minute on the file store and on one Redis, in which each fault shows.
+
+mod epochs;
+mod faults;
+mod options;
+mod report;
+mod stage;
+
+use std::time::{Duration, Instant};
+
+use crate::soak::options::Options;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn all_promises_hold_in_a_minute_on_files_or_as_asked() {
+    epochs::run(Options::asked_or("--store\nfile\n--minutes\n1\n--seed\n1")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn all_promises_hold_in_a_minute_on_redis() {
+    let words = ["--store", "redis", "--minutes", "1", "--seed", "1"];
+    epochs::run(Options::read(&words).expect("good words")).await;
+}
+
+/// Whether this comes to hold within ten seconds.
+async fn soon(mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        if Instant::now() > end {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await; // no event tells
+    }
+    true
+}

@@ -1,0 +1,106 @@
+//! What a run is asked for, as words of a command line: `./tests/soak --help` shows them.
+
+use std::ffi::OsString;
+
+use clap::{Parser, ValueEnum};
+
+use crate::soak::faults;
+
+/// Puts, pops and ends jobs on real servers for as long as asked, while one fault after another
+/// comes about, and judges what clients were told and what the store holds.
+#[derive(Debug, Parser)]
+#[command(name = "tests/soak", no_binary_name = true)]
+pub struct Options {
+    /// The store that is tried.
+    #[arg(long)]
+    pub store: Kind,
+    /// How long it runs, and at least until every fault has come about.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1440))]
+    pub minutes: u64,
+    /// Decides the order of the faults and what they choose. One by chance if it is not given.
+    #[arg(long, default_value_t = rand::random::<u32>().into())]
+    pub seed: u64,
+    /// Only this fault, by its name; can be given several times. All that the store has otherwise.
+    #[arg(long = "fault", value_parser = known_fault)]
+    pub faults: Vec<String>,
+}
+
+/// The stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// The embedded store, with one server.
+    File,
+    /// One Redis that syncs each write, with two servers.
+    Redis,
+    /// A master and its replica with three Sentinels, `ack = "replica"`, and two servers.
+    Sentinel,
+    /// Three masters and their replicas, `ack = "replica"`, and two servers.
+    Cluster,
+}
+
+impl Options {
+    /// Reads the words.
+    ///
+    /// # Errors
+    /// What is wrong with them, and what is known.
+    pub fn read(words: &[impl Clone + Into<OsString>]) -> Result<Self, clap::Error> {
+        let options = Self::try_parse_from(words.iter().cloned())?;
+        let all = faults::of(options.store);
+        if let Some(name) = options.faults.iter().find(|name| !all.contains(&name.as_str())) {
+            let message = format!(
+                "the store {:?} does not have the fault {name:?}: it has {}\n",
+                options.store,
+                all.join(", ")
+            );
+            return Err(clap::Error::raw(clap::error::ErrorKind::InvalidValue, message));
+        }
+        Ok(options)
+    }
+
+    /// Those of the environment variable `SOAK`, which `./tests/soak` sets, or else these. Bad ones
+    /// end the process with 2, as those of a command do.
+    pub fn asked_or(words: &str) -> Self {
+        let asked = std::env::var("SOAK").unwrap_or_else(|_| words.to_owned());
+        let words: Vec<_> = asked.split('\n').filter(|word| !word.is_empty()).collect();
+        Self::read(&words).unwrap_or_else(|error| error.exit())
+    }
+}
+
+fn known_fault(name: &str) -> Result<String, String> {
+    let all = faults::names();
+    if all.contains(&name) {
+        Ok(name.to_owned())
+    } else {
+        Err(format!("known: {}", all.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+
+    fn refused(words: &str) -> String {
+        let words: Vec<_> = words.split(' ').collect();
+        Options::read(&words).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused_with_what_is_known() {
+        assert!(
+            refused("--store disk").contains("[possible values: file, redis, sentinel, cluster]")
+        );
+        let known = refused("--store file --fault earthquake");
+        assert!(known.contains("earthquake") && known.contains("power-lost"), "{known}");
+        let known = refused("--store file --fault failover");
+        assert!(known.contains("failover") && known.contains("power-lost"), "{known}");
+        assert!(refused("--store file --seed many").contains("invalid digit"));
+        assert!(refused("--store file --minutes 0").contains("1..=1440"));
+        assert!(refused("--minutes 1").contains("--store"));
+    }
+
+    #[test]
+    fn a_seed_is_kept() {
+        let options = Options::read(&["--store", "redis", "--seed", "7"]).expect("good words");
+        assert_eq!((options.seed, options.minutes), (7, 30));
+    }
+}

@@ -1,0 +1,186 @@
+//! What a run takes place on: the servers, the store behind them, and what stands between.
+
+use std::{
+    fs::{self, File},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+use tokio::task::block_in_place;
+
+use crate::{
+    disk::shim::{Disk, Keep},
+    faults::load::TOPICS,
+    soak::options::Kind,
+    support::{
+        Redis,
+        cluster::Cluster,
+        free_port,
+        process::{Process, program},
+        proxy::Proxy,
+        resp::ask,
+        scan::{Scan, scan},
+        scan_file::scan_file,
+        sentinel::Sentinel,
+        shifted_clock::ShiftedClock,
+    },
+};
+
+/// Servers and their store.
+pub struct Stage {
+    pub servers: Vec<Server>,
+    pub store: Store,
+    pub clock: ShiftedClock,
+    dir: TempDir,
+}
+
+/// A server, and the proxy that clients reach it by.
+pub struct Server {
+    pub port: u16,
+    pub process: Process,
+    pub proxy: Proxy,
+}
+
+/// A store.
+pub enum Store {
+    File(Disk),
+    Redis(Box<Single>),
+    Sentinel(Box<Sentinel>),
+    Cluster(Box<Cluster>),
+}
+
+/// One Redis, the disk below it and the proxy before it.
+pub struct Single {
+    pub redis: Redis,
+    pub disk: Disk,
+    pub proxy: Proxy,
+}
+
+impl Stage {
+    /// Starts everything.
+    pub async fn start(kind: Kind) -> Self {
+        let (dir, clock) = (tempfile::tempdir().expect("a temporary folder"), ShiftedClock::new());
+        let store = match kind {
+            Kind::File => Store::File(Disk::new()),
+            Kind::Redis => Store::Redis(Box::new(Single::start(&clock).await)),
+            Kind::Sentinel => Store::Sentinel(Box::new(block_in_place(Sentinel::start))),
+            Kind::Cluster => Store::Cluster(Box::new(block_in_place(Cluster::start))),
+        };
+        let settings = match &store {
+            Store::File(_) => "url = \"file:./state/data\"".to_owned(),
+            Store::Redis(single) => format!("url = \"redis://127.0.0.1:{}/\"", single.proxy.port),
+            Store::Sentinel(sentinel) => format!("url = {:?}\nack = \"replica\"", sentinel.url()),
+            Store::Cluster(cluster) => format!("url = {:?}\nack = \"replica\"", cluster.url()),
+        };
+        let settings = format!("[store]\n{settings}\n[log]\nfilter = \"error\"\n");
+        fs::write(dir.path().join("soak.toml"), settings).expect("a file");
+        let mut stage = Self { servers: Vec::new(), store, clock, dir };
+        for _ in 0..if kind == Kind::File { 1 } else { 2 } {
+            let port = free_port();
+            let process = stage.process(port).await;
+            stage.servers.push(Server { port, process, proxy: Proxy::start(port).await });
+        }
+        stage
+    }
+
+    /// Where clients reach the servers.
+    pub fn bases(&self) -> Vec<String> {
+        self.servers.iter().map(|s| format!("http://127.0.0.1:{}", s.proxy.port)).collect()
+    }
+
+    /// Starts a server again that has ended, and waits until it is ready.
+    pub async fn restart(&mut self, server: usize) {
+        block_in_place(|| self.servers[server].process.end());
+        self.servers[server].process = self.process(self.servers[server].port).await;
+    }
+
+    /// Kills a server as `kill -9` does, and starts it again.
+    pub async fn kill(&mut self, server: usize) {
+        let old = self.servers[server].process.id();
+        block_in_place(|| self.servers[server].process.kill());
+        // The other one, if there is one, serves alone for a while.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        self.restart(server).await;
+        assert_ne!(self.servers[server].process.id(), old, "it is another process");
+    }
+
+    async fn process(&self, port: u16) -> Process {
+        let config = self.dir.path().join("soak.toml");
+        let arguments = ["--config", config.to_str().expect("UTF-8")];
+        let mut command = match &self.store {
+            Store::File(disk) => {
+                let mut command = program(&disk.root(), &arguments);
+                command.envs(self.clock.variables());
+                command.envs(disk.variables(&[self.clock.library()], Keep::Bytes));
+                command
+            }
+            _ => program(self.dir.path(), &arguments),
+        };
+        let log = File::options().create(true).append(true).open(self.dir.path().join("log"));
+        command.stderr(log.expect("a log"));
+        Process::telling(port, command).await
+    }
+
+    /// The disk below the store, where there is one that can be broken.
+    pub fn disk(&self) -> &Disk {
+        match &self.store {
+            Store::File(disk) => disk,
+            Store::Redis(single) => &single.disk,
+            _ => panic!("no disk of this store can be broken"),
+        }
+    }
+
+    pub fn single(&mut self) -> &mut Single {
+        match &mut self.store {
+            Store::Redis(single) => single,
+            _ => panic!("the store is not one Redis"),
+        }
+    }
+
+    /// The ports of the Redis that can be written to.
+    pub fn masters(&self) -> Vec<u16> {
+        match &self.store {
+            Store::File(_) => Vec::new(),
+            Store::Redis(single) => vec![single.redis.port()],
+            Store::Sentinel(sentinel) => vec![sentinel.master().expect("a settled master")],
+            Store::Cluster(cluster) => cluster.masters(),
+        }
+    }
+
+    /// What the store holds.
+    pub fn scan(&self) -> Scan {
+        match &self.store {
+            Store::File(disk) => scan_file(&disk.root().join("state/data"), &TOPICS),
+            _ => scan(&self.masters(), &TOPICS),
+        }
+    }
+}
+
+impl Single {
+    /// One that acknowledges what is on its disk, by the given clock.
+    async fn start(clock: &ShiftedClock) -> Self {
+        // Its log is not rewritten: a power cut then leaves its files with what was synced of each.
+        let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+        let mut redis =
+            Redis::later(&[&durable[..], &["--auto-aof-rewrite-percentage", "0"]].concat());
+        let disk = Disk::at(redis.dir());
+        let preloaded = disk.variables(&[clock.library()], Keep::Lengths);
+        redis.set_variables([clock.variables(), preloaded].concat());
+        block_in_place(|| redis.resume());
+        let proxy = Proxy::start(redis.port()).await;
+        Self { redis, disk, proxy }
+    }
+
+    /// Writes its log anew, with what is there by now.
+    pub fn rewrite(&self) {
+        let port = self.redis.port();
+        let began = ask(port, &["BGREWRITEAOF"]).expect("an answer");
+        assert!(began.text().contains("started"), "{began:?}");
+        let info = || ask(port, &["INFO", "persistence"]).expect("an answer");
+        let end = Instant::now() + Duration::from_secs(60);
+        while !info().text().contains("aof_rewrite_in_progress:0") {
+            assert!(Instant::now() < end, "the log is not written anew");
+            std::thread::sleep(Duration::from_millis(20)); // no event tells
+        }
+    }
+}
