@@ -2,8 +2,8 @@
 //!
 //! A pool record is `3 <created at><check> <rules>`, a line feed, and the body if it has at most
 //! [`INLINE`] bytes; a longer body is in a hash of its own, so that scripts can read what they
-//! decide by without it. The time has 11 hexadecimal digits; the check, 4 more, is that of the time
-//! alone, which the script writes.
+//! decide by without it. The time has at least 11 hexadecimal digits, which is enough until the year
+//! 2527; the check, 4 more, is that of the time alone, which the script writes.
 //!
 //! The rules are `<sum><CRC-32 of the body> <length of the body> <TTR>,<max attempts>,<retention
 //! when dead></traceparent>,<backoff> <topic>`, where the sum is that of the job's id, a blank, and
@@ -99,7 +99,8 @@ fn time_text(time: UnixMillis) -> String {
 
 /// The inverse of `time_text`.
 fn parse_time(text: &str) -> Option<UnixMillis> {
-    let time = UnixMillis::new(u64::from_str_radix(text.get(..11)?, 16).ok()?);
+    let (time, _) = text.split_at_checked(text.len().checked_sub(4)?)?;
+    let time = UnixMillis::new(u64::from_str_radix(time, 16).ok()?);
     (time_text(time) == text).then_some(time)
 }
 

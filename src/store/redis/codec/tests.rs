@@ -55,6 +55,16 @@ const PINNED: [&str; 4] = [
 ];
 
 #[test]
+fn a_time_of_any_century_survives_its_record() {
+    let job = new_job(b"{}".to_vec(), 5000, 3, None);
+    for millis in [0, 1_763_690_000_000, (1 << 44) - 1, 1 << 44, 253_402_300_799_999] {
+        let created_at = UnixMillis::new(millis);
+        let read = Record::parse(&job.id, record(&job, created_at)).expect("its own record");
+        assert_eq!(read.created_at, created_at);
+    }
+}
+
+#[test]
 fn a_changed_character_of_a_record_is_noticed_wherever_it_is() {
     let job = new_job(b"{}".to_vec(), 60_000, 20, Some("list:0,120000".parse().expect("one")));
     let whole = stored(&job);
