@@ -41,6 +41,28 @@ fn an_exponential_wait_grows_to_its_maximum_and_its_jitter_stays_within_bounds()
 }
 
 #[test]
+fn waits_with_jitter_are_pinned_since_every_server_must_compute_the_same() {
+    let waits = |text: &str, id: &str| {
+        let (backoff, id) = (text.parse::<Backoff>().expect("exp"), id.parse().expect("an id"));
+        [1, 2, 3, 7].map(|attempt| backoff.delay(&id, attempt).get())
+    };
+    assert_eq!(waits("exp:1000:2:60000:0", "a"), [1000, 2000, 4000, 60_000]);
+    assert_eq!(waits("exp:1000:2:1000000:0.5", "a"), PINNED[0]);
+    assert_eq!(waits("exp:1000:2:1000000:0.5", "order:4711"), PINNED[1]);
+}
+
+const PINNED: [[u64; 4]; 2] = [[625, 1493, 3469, 86_452], [548, 1338, 3161, 81_522]];
+
+#[test]
+fn a_stored_text_that_is_no_backoff_is_refused() {
+    for text in
+        ["", "list:", "list:a", "exp:0:2:1000:0", "exp:1:2:3", "exp:1:2:3:0:0", "exp:1:0.5:3:0"]
+    {
+        text.parse::<Backoff>().expect_err(text);
+    }
+}
+
+#[test]
 fn unusable_backoffs_are_refused() {
     let many = serde_json::to_string(&vec![1; 1000]).expect("a list");
     let refused = [
