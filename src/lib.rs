@@ -23,6 +23,9 @@ pub mod store;
 mod metrics;
 mod traces;
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+
 /// Inner parts that `benches` measures, or measures others with. No part of what this crate promises.
 #[doc(hidden)]
 pub mod measured {

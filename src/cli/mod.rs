@@ -15,6 +15,9 @@ use clap::{Parser, Subcommand};
 
 use crate::config::{AllWrong, Flags, Settings};
 
+#[cfg(any(test, fuzzing))]
+pub use moving::export_lines;
+
 /// A durable delay queue over plain HTTP. Without a subcommand it serves.
 #[derive(Debug, Parser)]
 #[command(name = "delay-queue", version)]

@@ -19,7 +19,8 @@ use super::{
 };
 use crate::{
     access::Scope,
-    job::{JobId, Topic, Topics},
+    config::Limits,
+    job::{JobId, Topic, Topics, TraceParent},
     queue::{Put, QueueError},
     store::{Applied, MAX_BATCH, StoreError},
     traces,
@@ -53,9 +54,7 @@ pub async fn put(
     app.quotas.put(caller, jobs.len())?;
     let puts = jobs.into_iter().enumerate().map(|(index, json)| {
         let within = format!("jobs[{index}]");
-        let put = parse::<wire::PutJob>(json.get().as_bytes(), &within)?;
-        let put = put.valid(&content, app.limits, traceparent);
-        let put = put.map_err(|problem| problem.within(&within))?;
+        let put = put_of(json, &within, &content, app.limits, traceparent)?;
         identity.may(Scope::Put, &put.topic)?;
         Ok(((put.id.clone(), put.topic.clone()), put))
     });
@@ -159,8 +158,20 @@ pub async fn delete(
     .await
 }
 
+/// One put of a batch.
+pub fn put_of(
+    json: &RawValue,
+    within: &str,
+    content: &Bytes,
+    limits: Limits,
+    traceparent: Option<TraceParent>,
+) -> Result<Put, Problem> {
+    let put = parse::<wire::PutJob>(json.get().as_bytes(), within)?;
+    put.valid(content, limits, traceparent).map_err(|problem| problem.within(within))
+}
+
 /// The texts of a batch's jobs.
-fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
+pub fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Batch<'a> {
@@ -179,9 +190,9 @@ fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
 }
 
 /// One job of a batch: what is told of it (`T`) and what is asked (`J`), or why it is refused.
-type Item<T, J> = Result<(T, J), Problem>;
+pub type Item<T, J> = Result<(T, J), Problem>;
 
-fn requests<W: ActionRequest>(
+pub fn requests<W: ActionRequest>(
     content: &Bytes,
     topics: &Topics,
     id: impl Fn(&W::Job) -> &JobId,

@@ -1,8 +1,8 @@
 //! Where a list of jobs goes on, as text that clients hand back unread.
 
 use crate::{
-    job::{State, Topic, UnixMillis},
-    queue::{Position, Queue},
+    job::{Bucket, State, Topic, UnixMillis},
+    queue::Position,
     store::Place,
 };
 
@@ -10,6 +10,7 @@ use super::problem::Problem;
 
 /// The cursors of one list. Each begins with a checksum over the list and the place, so that one
 /// of another list, or one that was changed, is refused instead of skipping jobs.
+#[derive(Clone, Copy)]
 pub struct Cursor<'a> {
     pub topic: &'a Topic,
     pub state: State,
@@ -23,18 +24,27 @@ impl Cursor<'_> {
             Some(Place { at, tie }) => (at.get(), tie.as_str()),
             None => (0, ""),
         };
-        let place = format!("{}-{at}-{tie}", position.bucket.index());
-        format!("{}-{place}", self.checksum(&place))
+        self.sealed(&format!("{}-{at}-{tie}", position.bucket.index()))
     }
 
-    pub fn parse(&self, text: &str, queue: &Queue) -> Result<Position, Problem> {
+    /// A place with its checksum before it.
+    pub fn sealed(&self, place: &str) -> String {
+        format!("{}-{place}", self.checksum(place))
+    }
+
+    /// `bucket` finds the store's bucket of a number.
+    pub fn parse(
+        &self,
+        text: &str,
+        bucket: impl Fn(usize) -> Option<Bucket>,
+    ) -> Result<Position, Problem> {
         let parsed = || {
             let (checksum, place) = text.split_once('-')?;
             if checksum != self.checksum(place) {
                 return None;
             }
             let mut parts = place.splitn(3, '-');
-            let bucket = queue.bucket(parts.next()?.parse().ok()?)?;
+            let bucket = bucket(parts.next()?.parse().ok()?)?;
             let at = UnixMillis::new(parts.next()?.parse().ok()?);
             let tie = parts.next()?.to_owned();
             let after = (!tie.is_empty()).then_some(Place { at, tie });

@@ -171,7 +171,7 @@ pub async fn kick(
 }
 
 /// What a request asks of the job in its path, by query and body.
-fn action<W: ActionRequest>(
+pub fn action<W: ActionRequest>(
     id: job::JobId,
     uri: &Uri,
     content: &[u8],

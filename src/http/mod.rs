@@ -13,6 +13,8 @@ mod cursor;
 mod dashboard;
 mod farewell;
 mod finalize;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod health;
 mod identity;
 mod in_flight;

@@ -30,7 +30,12 @@ use super::{
     quotas::Caller,
     wire::{PopOptions, PoppedJobs},
 };
-use crate::{access::Scope, queue::PendingDelivery, traces};
+use crate::{
+    access::Scope,
+    job::Topic,
+    queue::{PendingDelivery, Pop},
+    traces,
+};
 
 pub async fn pop(
     State(app): State<App>,
@@ -42,14 +47,7 @@ pub async fn pop(
     Content(content): Content,
 ) -> Result<Response, Problem> {
     topics.iter().try_for_each(|topic| identity.may(Scope::Pop, topic))?;
-    let mut query = Query::new(&uri);
-    let in_query = PopOptions {
-        wait: query.duration("wait")?,
-        count: query.number("count")?,
-        ttr: query.duration("ttr")?,
-    };
-    query.reject_unknown()?;
-    let pop = parse_or_default::<PopOptions>(&content)?.or(in_query)?.valid(topics)?;
+    let pop = options(&uri, &content, topics)?;
     // Before it reserves; should there be no room afterwards, the jobs are given back.
     app.memory.has_room()?;
     let waiting = match pop.wait.is_zero() {
@@ -73,6 +71,18 @@ pub async fn pop(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+/// What query and body ask for.
+pub fn options(uri: &Uri, content: &[u8], topics: Vec<Topic>) -> Result<Pop, Problem> {
+    let mut query = Query::new(uri);
+    let in_query = PopOptions {
+        wait: query.duration("wait")?,
+        count: query.number("count")?,
+        ttr: query.duration("ttr")?,
+    };
+    query.reject_unknown()?;
+    parse_or_default::<PopOptions>(content)?.or(in_query)?.valid(topics)
 }
 
 /// An answer that carries reserved jobs. They are the client's when the connection takes the

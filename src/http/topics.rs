@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     access::Scope,
-    job::{Millis, State as JobState, Topic, TopicPattern, Topics},
-    queue::Listed,
+    job::{Bucket, Millis, State as JobState, Topic, TopicPattern, Topics},
+    queue::{Listed, Position},
     store::{Applied, Clock, JobRange, Steps, TopicPage, TopicPeek},
 };
 
@@ -176,7 +176,21 @@ pub async fn jobs(
     uri: Uri,
 ) -> Result<Response, Problem> {
     identity.may(Scope::Read, &topic)?;
-    let mut query = Query::new(&uri);
+    let (cursor, from, range) = jobs_range(&uri, &topic, |index| app.queue.bucket(index))?;
+    let _turn = app.memory.page().await?;
+    let Listed { jobs, damaged, next } = app.queue.list(&topic, cursor.state, from, &range).await?;
+    let jobs = jobs.into_iter().map(Into::into).collect();
+    let cursor = next.map(|position| cursor.text(&position));
+    app.memory.answer(&JobsPage { jobs, damaged, cursor })
+}
+
+/// Which jobs of a topic a query asks for: the list and its cursors, where it goes on, and how far.
+pub fn jobs_range<'a>(
+    uri: &Uri,
+    topic: &'a Topic,
+    bucket: impl Fn(usize) -> Option<Bucket>,
+) -> Result<(Cursor<'a>, Option<Position>, JobRange), Problem> {
+    let mut query = Query::new(uri);
     let state = query.state()?.ok_or_else(|| {
         Problem::field("state", "is missing: one of delayed, ready, reserved, dead")
     })?;
@@ -191,15 +205,11 @@ pub async fn jobs(
         let detail = "is for delayed and ready jobs: reserved and dead ones are in the order of their deadlines";
         return Err(Problem::field(name, detail));
     }
-    let cursor = Cursor { topic: &topic, state, due: (due_after, due_before) };
-    let from = from.map(|text| cursor.parse(&text, &app.queue)).transpose()?;
+    let cursor = Cursor { topic, state, due: (due_after, due_before) };
+    let from = from.map(|text| cursor.parse(&text, bucket)).transpose()?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let _turn = app.memory.page().await?;
     let range = JobRange { from: due_after, before: due_before, after: None, limit };
-    let Listed { jobs, damaged, next } = app.queue.list(&topic, state, from, &range).await?;
-    let jobs = jobs.into_iter().map(Into::into).collect();
-    let cursor = next.map(|position| cursor.text(&position));
-    app.memory.answer(&JobsPage { jobs, damaged, cursor })
+    Ok((cursor, from, range))
 }
 
 /// How many delayed jobs fall due in each step of time.
@@ -210,7 +220,14 @@ pub async fn due(
     uri: Uri,
 ) -> Result<Json<DueCounts>, Problem> {
     identity.may(Scope::Read, &topic)?;
-    let mut query = Query::new(&uri);
+    let steps = due_steps(&uri)?;
+    let counts = app.queue.due_counts(&topic, steps).await?;
+    Ok(Json(DueCounts { from: steps.from, step: steps.step, counts }))
+}
+
+/// The steps that a query asks for.
+pub fn due_steps(uri: &Uri) -> Result<Steps, Problem> {
+    let mut query = Query::new(uri);
     let (from, until) = (query.time("from")?, query.time("until")?);
     let step = query.duration("step")?;
     query.reject_unknown()?;
@@ -231,9 +248,7 @@ pub async fn due(
         );
         return Err(Problem::field("step", detail));
     }
-    let steps = Steps { from, step, count: usize::try_from(count).unwrap_or(usize::MAX) };
-    let counts = app.queue.due_counts(&topic, steps).await?;
-    Ok(Json(DueCounts { from, step, counts }))
+    Ok(Steps { from, step, count: usize::try_from(count).unwrap_or(usize::MAX) })
 }
 
 pub async fn purge(

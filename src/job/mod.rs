@@ -6,6 +6,8 @@
 mod backoff;
 mod bucket;
 mod duration;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod id;
 pub(crate) mod name;
 mod record;

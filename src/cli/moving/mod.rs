@@ -4,6 +4,8 @@
 //! they work on the store alone, and must be alone there.
 
 mod export;
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
 mod import;
 mod job_line;
 mod line;
@@ -24,6 +26,9 @@ use crate::{
     config::{LogSettings, Settings},
     store::Store,
 };
+
+#[cfg(any(test, fuzzing))]
+pub use fuzzing::export_lines;
 
 /// Write all jobs of the configured store into a file, one per line
 ///

@@ -44,6 +44,9 @@ pub use self::{
     repair::{Repaired, Salvaged, repair, salvage_into},
 };
 
+#[cfg(any(test, fuzzing))]
+pub use self::{records::file_records, salvage::fuzzing::file_pages};
+
 use self::{
     health::Need,
     machine::{Machine, Write},

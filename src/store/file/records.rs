@@ -5,6 +5,8 @@
 //! raised. The file is locked as long as it is open.
 
 mod attempts;
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
 mod load;
 mod read;
 mod row;
@@ -23,6 +25,8 @@ use crate::{
     store::{Layout, OpenError},
 };
 
+#[cfg(any(test, fuzzing))]
+pub use self::fuzzing::file_records;
 use self::read::Damage;
 pub use self::{
     load::attempt,

@@ -3,6 +3,9 @@
 //! Every row is confirmed by its checksum before it is taken. A job whose attempts cannot be read
 //! comes as dead, so that it is not delivered by mistake; what is missing is counted.
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
+
 use std::{
     collections::{HashMap, HashSet},
     fmt,

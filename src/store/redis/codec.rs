@@ -20,6 +20,9 @@
 //! stable. Scripts check what they act on; here all of it is checked before a
 //! job is handed out or shown.
 
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
+
 use std::str::FromStr;
 
 use sha1_smol::Sha1;
@@ -32,6 +35,9 @@ use crate::{
     store::StoreError,
 };
 use bytes::Bytes;
+
+#[cfg(any(test, fuzzing))]
+pub use fuzzing::redis_records;
 
 /// The longest body that is kept in its record. Mirrored in `prelude.lua`.
 pub const INLINE: usize = 4096;

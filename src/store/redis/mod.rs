@@ -53,6 +53,8 @@ use crate::job::{
     State, Topic, TopicDefaults, Topics, UnixMillis,
 };
 
+#[cfg(any(test, fuzzing))]
+pub use codec::redis_records;
 pub use codec::{Record, record, record_rest};
 pub use options::{Ack, Login, RedisOptions, TlsFiles};
 pub use url::{Host, Kind, RedisUrl, Secret};

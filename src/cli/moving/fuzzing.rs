@@ -1,0 +1,78 @@
+//! The fuzz target of what `import` reads.
+
+use arbitrary::Unstructured;
+
+use super::{
+    job_line::JobLine,
+    line::{FORMAT, Head, Line, VERSION},
+    reader::{Damage, Item, Reader, Sums},
+};
+use crate::{fuzzing, job::Job};
+
+/// A job comes back as it was written; a file of any lines, with or without the sums that it needs, is
+/// read or refused, and of what is read every job can be written again.
+pub fn export_lines(data: &[u8]) {
+    let _ = read(data);
+    let mut input = Unstructured::new(data);
+    if let Ok(job) = fuzzing::job(&mut input) {
+        assert_eq!(again(&job), job);
+        let line = Line::Job(JobLine::of(&job).expect("a job of a store"));
+        let jobs = read(&sealed(&[serde_json::to_vec(&line).expect("JSON")]));
+        assert_eq!(jobs.expect("what was written"), [job]);
+    }
+    let lines: Vec<Vec<u8>> = data.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+    for job in read(&sealed(&lines)).unwrap_or_default() {
+        assert_eq!(again(&job), job);
+    }
+}
+
+/// A job, as a line and back.
+fn again(job: &Job) -> Job {
+    let line = JobLine::of(job).expect("a job of a store");
+    let text = serde_json::to_string(&line).expect("JSON");
+    let line: JobLine<'_> = serde_json::from_str(&text).expect("its own line");
+    line.job().expect("its own job")
+}
+
+/// An export of one bucket with these lines in it, and their sums.
+fn sealed(lines: &[Vec<u8>]) -> Vec<u8> {
+    let (mut all, mut sums) = (Vec::new(), Sums::default());
+    let mut write = |sums: &mut Sums, line: &Line<'_>, text: &[u8]| {
+        let text = [text, b"\n"].concat();
+        sums.add(line, &text);
+        all.extend(text);
+    };
+    let own = |line: &Line<'_>| serde_json::to_vec(line).expect("JSON");
+    let (format, store) = (FORMAT.to_owned(), String::new());
+    let head = Line::Head(Head { format, version: VERSION, store, buckets: 1 });
+    write(&mut sums, &head, &own(&head));
+    // Settings of topics stand behind the jobs, and what is no line at all at the end.
+    let (mut jobs, mut topics, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for text in lines {
+        match serde_json::from_slice::<Line<'_>>(text) {
+            Ok(line @ Line::Job(_)) => jobs.push((line, text)),
+            Ok(line @ Line::Topic(_)) => topics.push((line, text)),
+            _ => others.push(text),
+        }
+    }
+    jobs.iter().for_each(|(line, text)| write(&mut sums, line, text));
+    let section = Line::Section(sums.section());
+    write(&mut sums, &section, &own(&section));
+    topics.iter().for_each(|(line, text)| write(&mut sums, line, text));
+    let total = Line::Total(sums.total());
+    write(&mut sums, &total, &own(&total));
+    if let Some(text) = others.first().filter(|text| !text.is_empty()) {
+        all.extend_from_slice(text);
+    }
+    all
+}
+
+fn read(text: &[u8]) -> Result<Vec<Job>, Damage> {
+    let (mut reader, mut jobs) = (Reader::open(text)?, Vec::new());
+    while let Some(item) = reader.next()? {
+        if let Item::Job(job) = item {
+            jobs.push(*job);
+        }
+    }
+    Ok(jobs)
+}

@@ -1,0 +1,154 @@
+//! What `fuzz/` runs: each target takes any bytes and panics where a promise is broken.
+//!
+//! Built for a fuzzer and for tests alone. A test replays the corpus that is kept, so that a fault
+//! that was found once is looked for without a fuzzer as well.
+
+use std::str::FromStr;
+
+use arbitrary::{Error, Result, Unstructured};
+
+use crate::job::{Backoff, Job, MAX_DURATION, Millis, Reservation, State, UnixMillis};
+
+pub use crate::{
+    cli::export_lines,
+    http::fuzzing::{cursors, http_batch, http_put, http_requests},
+    job::fuzzing::{backoff, durations},
+    store::{
+        file::{file_pages, file_records},
+        redis::redis_records,
+    },
+};
+
+/// The end of the year 9999.
+const LAST_TIME: u64 = 253_402_300_799_999;
+/// The characters of names that mean nothing in any format.
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+
+/// A job as a store may have it.
+pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
+    let state = *input.choose(&State::ALL)?;
+    let (reserved, dead) = (state == State::Reserved, state == State::Dead);
+    let attempt = input.int_in_range(u32::from(reserved || dead)..=u32::MAX)?;
+    let popped = attempt > 0;
+    let own_ttr = span(input)?;
+    Ok(Job {
+        id: name(input)?,
+        topic: name(input)?,
+        body: body(input)?.into(),
+        state,
+        attempt,
+        max_attempts: input.arbitrary()?,
+        due_at: time(input)?,
+        created_at: time(input)?,
+        ttr: if reserved { span(input)? } else { own_ttr },
+        own_ttr,
+        backoff: if input.arbitrary()? { Some(any_backoff(input)?) } else { None },
+        dead_retention: span(input)?,
+        reservation: match popped && input.arbitrary()? {
+            true => Some(Reservation::from_bits(input.arbitrary()?)),
+            false => None,
+        },
+        reserved_until: if reserved { Some(time(input)?) } else { None },
+        died_at: if dead { Some(time(input)?) } else { None },
+        error: match popped && input.arbitrary()? {
+            true => Some(input.arbitrary::<String>()?).filter(|text| !text.is_empty()),
+            false => None,
+        },
+        traceparent: match input.arbitrary::<(u128, u64, u8)>()? {
+            (0, ..) | (_, 0, _) => None,
+            (trace, span, flags) => {
+                // Its specification knows these flags.
+                format!("00-{trace:032x}-{span:016x}-{:02x}", flags & 3).parse().ok()
+            }
+        },
+    })
+}
+
+/// An id or a topic.
+pub(crate) fn name<T: FromStr>(input: &mut Unstructured<'_>) -> Result<T> {
+    let length = input.int_in_range(1..=128)?.min(input.len());
+    let letter = |byte: &u8| char::from(LETTERS[usize::from(byte % 64)]);
+    let text: String = input.bytes(length)?.iter().map(letter).collect();
+    text.parse().map_err(|_| Error::IncorrectFormat)
+}
+
+fn time(input: &mut Unstructured<'_>) -> Result<UnixMillis> {
+    input.int_in_range(0..=LAST_TIME).map(UnixMillis::new)
+}
+
+fn span(input: &mut Unstructured<'_>) -> Result<Millis> {
+    input.int_in_range(1..=MAX_DURATION.get()).map(Millis::new)
+}
+
+/// JSON, now and then too long for a record of Redis.
+fn body(input: &mut Unstructured<'_>) -> Result<String> {
+    let is_long = input.ratio(1, 8)?;
+    let text: &str = input.arbitrary()?;
+    let times = if is_long { 5000 / text.len().max(1) } else { 1 };
+    Ok(serde_json::to_string(&text.repeat(times)).expect("text is JSON"))
+}
+
+fn any_backoff(input: &mut Unstructured<'_>) -> Result<Backoff> {
+    let text = if input.arbitrary()? {
+        let count = input.int_in_range(1..=100)?;
+        let values: Result<Vec<String>> =
+            (0..count).map(|_| Ok(span(input)?.get().to_string())).collect();
+        format!("list:{}", values?.join(","))
+    } else {
+        let (initial, max) = (span(input)?.get(), span(input)?.get());
+        let (factor, jitter): (f64, f64) = (input.arbitrary()?, input.arbitrary()?);
+        format!("exp:{initial}:{factor}:{max}:{jitter}")
+    };
+    text.parse().map_err(|_| Error::IncorrectFormat)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    type Target = fn(&[u8]);
+
+    const TARGETS: [(&str, Target); 10] = [
+        ("backoff", super::backoff),
+        ("cursors", super::cursors),
+        ("durations", super::durations),
+        ("export_lines", super::export_lines),
+        ("file_pages", super::file_pages),
+        ("file_records", super::file_records),
+        ("http_batch", super::http_batch),
+        ("http_put", super::http_put),
+        ("http_requests", super::http_requests),
+        ("redis_records", super::redis_records),
+    ];
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("a folder");
+        let name = |entry: fs::DirEntry| {
+            let path = entry.path();
+            path.file_stem().expect("a name").to_string_lossy().into_owned()
+        };
+        let mut names: Vec<String> = entries.map(|entry| name(entry.expect("an entry"))).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn every_input_that_was_kept_passes_its_target() {
+        let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
+        let known: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names(&fuzz.join("corpus")), known);
+        assert_eq!(names(&fuzz.join("fuzz_targets")), known);
+        for (name, target) in TARGETS {
+            let corpus = fs::read_dir(fuzz.join("corpus").join(name)).expect("a corpus");
+            let mut inputs = 0;
+            for input in corpus {
+                let path = input.expect("an entry").path();
+                let bytes = fs::read(&path).expect("an input");
+                let ran = std::panic::catch_unwind(|| target(&bytes));
+                assert!(ran.is_ok(), "{}", path.display());
+                inputs += 1;
+            }
+            assert!(inputs > 0, "{name} has none");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Fuzz targets of requests: what handlers call, before there is a queue.
+
+use arbitrary::Unstructured;
+use axum::{
+    body::Bytes,
+    http::{HeaderMap, HeaderValue, Uri},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    batch,
+    cursor::Cursor,
+    input::traceparent,
+    jobs::action,
+    parse::{nothing, parse, parse_or_default},
+    pop,
+    problem::Problem,
+    tokens::CreateToken,
+    topics,
+    wire::{
+        ActionRequest, Bury, Finish, IdOnly, PatchJob, PauseTopic, PutJob, PutTopic, Release, Touch,
+    },
+};
+use crate::{
+    access::SecretToken,
+    config::{DEFAULTS, Limits},
+    fuzzing,
+    job::{
+        Buckets, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, Millis, Schedule, State,
+        Topic, Topics, UnixMillis,
+    },
+    queue::{Position, Put},
+    store::Place,
+};
+
+/// More than any refusal needs: what was given is not repeated whole.
+const LONGEST: usize = 4096;
+
+fn limits() -> Limits {
+    #[derive(serde::Deserialize)]
+    struct Settings {
+        limits: Limits,
+    }
+    toml::from_str::<Settings>(DEFAULTS).expect("the defaults").limits
+}
+
+/// Whether it was taken; a refusal says what is wrong, and at no length.
+fn taken<T>(answer: Result<T, Problem>) -> Option<T> {
+    let told = |problem: &Problem| {
+        assert!(!problem.detail.is_empty() && problem.detail.len() <= LONGEST, "{problem:?}");
+        assert!(problem.field.as_ref().is_none_or(|field| field.len() <= LONGEST), "{problem:?}");
+    };
+    answer.inspect_err(told).ok()
+}
+
+fn check_ttr(ttr: Option<Millis>) {
+    assert!(ttr.is_none_or(|ttr| (MIN_TTR..=MAX_TTR).contains(&ttr)), "{ttr:?}");
+}
+
+fn check_schedule(schedule: Schedule) {
+    assert!(!matches!(schedule, Schedule::In(delay) if delay > MAX_DURATION), "{schedule:?}");
+}
+
+/// A body comes back byte for byte, so it is a part of the request that readers take.
+fn check_body(body: &Bytes, content: &Bytes) {
+    let text = std::str::from_utf8(body).expect("text");
+    serde_json::from_str::<&RawValue>(text).expect("JSON");
+    let is_part = content.windows(body.len()).any(|part| part == body);
+    assert!(is_part || text == "null", "{text}");
+    assert!(body.len() <= limits().max_body_bytes);
+}
+
+fn check_put(put: &Put, content: &Bytes) {
+    check_body(&put.body, content);
+    check_schedule(put.schedule);
+    check_ttr(put.ttr);
+}
+
+/// The content of a put, and of a change.
+pub fn http_put(data: &[u8]) {
+    let content = Bytes::copy_from_slice(data);
+    let put = parse::<PutJob>(&content, "").and_then(|put| put.valid(&content, limits(), None));
+    if let Some(put) = taken(put) {
+        check_put(&put, &content);
+    }
+    let Some(patch) = taken(parse::<PatchJob>(&content, "")) else { return };
+    let _ = patch.tells();
+    if let Some(change) = taken(patch.valid(&content, limits())) {
+        change.schedule.into_iter().for_each(check_schedule);
+        check_ttr(change.ttr);
+        change.body.iter().for_each(|body| check_body(body, &content));
+    }
+}
+
+/// The content of every batch.
+pub fn http_batch(data: &[u8]) {
+    let content = Bytes::copy_from_slice(data);
+    let Some(jobs) = taken(batch::jobs(&content)) else { return };
+    for (index, json) in jobs.iter().enumerate() {
+        let put = batch::put_of(json, &format!("jobs[{index}]"), &content, limits(), None);
+        if let Some(put) = taken(put) {
+            check_put(&put, &content);
+        }
+    }
+    items::<Finish>(&content, |finish| &finish.id);
+    items::<IdOnly>(&content, |target| &target.id);
+    for release in items::<Release>(&content, |release| &release.held.id) {
+        check_error(release.error.as_deref());
+    }
+    for touch in items::<Touch>(&content, |touch| &touch.held.id) {
+        check_ttr(touch.ttr);
+    }
+}
+
+fn items<W: ActionRequest>(content: &Bytes, id: impl Fn(&W::Job) -> &JobId) -> Vec<W::Job> {
+    let requests = taken(batch::requests::<W>(content, &Topics::ALL, id)).unwrap_or_default();
+    requests.into_iter().filter_map(|item| taken(item).map(|(_, job)| job)).collect()
+}
+
+fn check_error(error: Option<&str>) {
+    assert!(error.is_none_or(|text| (1..=MAX_ERROR_BYTES).contains(&text.len())), "{error:?}");
+}
+
+/// A query in the first line, and the content behind it, of the routes of one job, of topics and
+/// of tokens; the line is a header as well.
+pub fn http_requests(data: &[u8]) {
+    let end = data.iter().position(|&byte| byte == b'\n').unwrap_or(data.len());
+    let (line, content) = (&data[..end], data.get(end + 1..).unwrap_or_default());
+    if let Ok(value) = HeaderValue::from_bytes(line) {
+        let headers = HeaderMap::from_iter([("traceparent".parse().expect("a name"), value)]);
+        if let Some(parent) = traceparent(&headers) {
+            assert_eq!(parent.to_string().parse(), Ok(parent));
+        }
+    }
+    if let Ok(text) = std::str::from_utf8(line) {
+        let _ = text.parse::<SecretToken>();
+    }
+    let uri = [b"/?", line].concat();
+    let Ok(uri) = Uri::try_from(uri.as_slice()) else { return };
+    let topic: Topic = "t".parse().expect("a topic");
+    if let Some(pop) = taken(pop::options(&uri, content, vec![topic.clone()])) {
+        assert!((1..=100).contains(&pop.count) && pop.wait.as_secs() <= 60, "{pop:?}");
+        check_ttr(pop.ttr);
+    }
+    let id = || "a".parse().expect("an id");
+    let _ = taken(action::<Finish>(id(), &uri, content, Topics::ALL));
+    let _ = taken(action::<IdOnly>(id(), &uri, content, Topics::ALL));
+    if let Some(release) = taken(action::<Release>(id(), &uri, content, Topics::ALL)) {
+        check_error(release.error.as_deref());
+    }
+    if let Some(touch) = taken(action::<Touch>(id(), &uri, content, Topics::ALL)) {
+        check_ttr(touch.ttr);
+    }
+    if let Some(bury) = taken(action::<Bury>(id(), &uri, content, Topics::ALL)) {
+        check_error(bury.error.as_deref());
+    }
+    if let Some(steps) = taken(topics::due_steps(&uri)) {
+        assert!((1..=500).contains(&steps.count) && steps.step > Millis::ZERO, "{steps:?}");
+    }
+    let bucket = |index| Buckets::SIXTEEN.all().nth(index);
+    if let Some((_, _, range)) = taken(topics::jobs_range(&uri, &topic, bucket)) {
+        assert!((1..=1000).contains(&range.limit), "{range:?}");
+    }
+    let _ = taken(nothing(content));
+    if let Some(topic_put) = taken(parse::<PutTopic>(content, "")) {
+        let defaults = taken(topic_put.valid(&topic, false));
+        check_ttr(defaults.and_then(|defaults| defaults.ttr));
+    }
+    if let Some(pause) = taken(parse_or_default::<PauseTopic>(content)) {
+        let span = taken(pause.valid()).flatten();
+        assert_ne!(span, Some(Millis::ZERO));
+    }
+    let _ = taken(parse::<CreateToken>(content, ""));
+}
+
+/// Cursors: each leads to the place it was made of, in its own list alone; no text panics.
+pub fn cursors(data: &[u8]) {
+    let mut input = Unstructured::new(data);
+    let _ = cursor(&mut input);
+}
+
+fn cursor(input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+    let topic = fuzzing::name(input)?;
+    let state = *input.choose(&State::ALL)?;
+    let mut due = || Ok(input.arbitrary::<Option<u64>>()?.map(UnixMillis::new));
+    let due = (due()?, due()?);
+    let cursor = Cursor { topic: &topic, state, due };
+    let mut buckets = Buckets::SIXTEEN.all();
+    let bucket = buckets.nth(input.choose_index(16)?).expect("one of them");
+    let (at, tie): (u64, String) = input.arbitrary()?;
+    let after = (!tie.is_empty()).then_some(Place { at: UnixMillis::new(at), tie });
+    let position = Position { bucket, after };
+    let text = cursor.text(&position);
+    let find = |index| Buckets::SIXTEEN.all().nth(index);
+    assert_eq!(taken(cursor.parse(&text, find)), Some(position), "{text}");
+    for other in State::ALL.into_iter().filter(|other| *other != state) {
+        assert_eq!(taken(Cursor { state: other, ..cursor }.parse(&text, find)), None, "{text}");
+    }
+    // Any text, and any place with the checksum that it needs.
+    let text: &str = input.arbitrary()?;
+    taken(cursor.parse(text, find));
+    taken(cursor.parse(&cursor.sealed(text), find));
+    Ok(())
+}

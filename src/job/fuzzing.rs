@@ -1,0 +1,56 @@
+//! Fuzz targets of the values that clients and stores write.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{Backoff, JobId, MAX_DURATION, Millis, UnixMillis};
+
+/// The JSON of a value, read again.
+fn again<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    let text = serde_json::to_string(value).expect("every value can be written");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Durations and times: what is taken is within its limits, is not shorter than what was asked, and
+/// comes back as it was written.
+pub fn durations(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let of_json = serde_json::from_str::<Millis>(text);
+    if let (Ok(span), Ok(seconds)) = (&of_json, serde_json::from_str::<f64>(text)) {
+        assert!(span.as_seconds() >= seconds, "{text} became {span:?}");
+    }
+    let read = [text.parse::<Millis>().ok(), Millis::from_query(text).ok(), of_json.ok()];
+    for span in read.into_iter().flatten() {
+        assert!(span <= MAX_DURATION, "{text} became {span:?}");
+        assert_eq!(format!("{}ms", span.get()).parse(), Ok(span), "{text}");
+        assert_eq!(again(&span), span, "{text}");
+    }
+    let of_json = serde_json::from_str::<UnixMillis>(text).ok();
+    for time in
+        [text.parse().ok(), UnixMillis::from_query(text).ok(), of_json].into_iter().flatten()
+    {
+        assert_eq!(again(&time), time, "{text}");
+    }
+}
+
+/// Backoffs, as clients write them and as stores keep them: each comes back as it was, and no wait
+/// is longer than it says.
+pub fn backoff(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let id: JobId = "a".parse().expect("an id");
+    let stored = text.parse::<Backoff>().ok();
+    for (backoff, asked) in [(stored, false), (serde_json::from_str(text).ok(), true)] {
+        let Some(backoff) = backoff else { continue };
+        assert_eq!(backoff.to_string().parse().as_ref(), Ok(&backoff), "{text}");
+        if asked {
+            assert_eq!(again(&backoff), backoff, "{text}");
+        }
+        let longest = match &backoff {
+            Backoff::List(values) => values.iter().max().copied(),
+            Backoff::Exponential { max, .. } => Some(*max),
+        };
+        for attempt in [0, 1, 2, 3, 100, u32::MAX] {
+            assert!(Some(backoff.delay(&id, attempt)) <= longest, "{text}: attempt {attempt}");
+        }
+        assert!(backoff.attempts().is_none_or(|attempts| attempts > 1), "{text}");
+    }
+}

@@ -1,0 +1,152 @@
+//! The fuzz target of the rows of the file store.
+
+use std::{cell::RefCell, collections::HashMap};
+
+use arbitrary::Unstructured;
+use rusqlite::{Connection, types::Value};
+
+use super::{Records, TABLES};
+use crate::{
+    fuzzing,
+    job::{Job, NewJob, State, UnixMillis},
+    store::file::{
+        index::{Arrival, Attempt, Rules},
+        machine::{ErrorText, Write},
+    },
+};
+
+const COLUMNS: [(&str, &str); 24] = [
+    ("pool", "serial"),
+    ("pool", "id"),
+    ("pool", "topic"),
+    ("pool", "created_at"),
+    ("pool", "due_at"),
+    ("pool", "ttr"),
+    ("pool", "max_attempts"),
+    ("pool", "backoff"),
+    ("pool", "dead_retention"),
+    ("pool", "traceparent"),
+    ("pool", "body_checksum"),
+    ("pool", "checksum"),
+    ("pool", "body"),
+    ("attempts", "serial"),
+    ("attempts", "state"),
+    ("attempts", "at"),
+    ("attempts", "number"),
+    ("attempts", "reservation"),
+    ("attempts", "due_at"),
+    ("attempts", "died_at"),
+    ("attempts", "ttr"),
+    ("attempts", "checksum"),
+    ("attempts", "error"),
+    ("attempts", "error_checksum"),
+];
+
+thread_local! {
+    static RECORDS: RefCell<Records> = RefCell::new(in_memory());
+}
+
+fn in_memory() -> Records {
+    let connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(TABLES).expect("the tables");
+    connection.set_prepared_statement_cache_capacity(64);
+    let file = tempfile::tempfile().expect("a file");
+    Records {
+        connection,
+        in_transaction: false,
+        aside: HashMap::new(),
+        damaged: HashMap::new(),
+        file,
+    }
+}
+
+/// A job comes back as it was written. With one field changed it is the same, or damaged and told so.
+pub fn file_records(data: &[u8]) {
+    let mut input = Unstructured::new(data);
+    let Ok(job) = fuzzing::job(&mut input) else { return };
+    let Ok(serial) = input.int_in_range(1..=1_u64 << 40) else { return };
+    RECORDS.with_borrow_mut(|records| {
+        records.write(&writes(serial, &job), true).map_err(|(_, cause)| cause).expect("written");
+        let loaded = load(records);
+        let [arrival] = &loaded[..] else { panic!("{loaded:?}") };
+        assert_eq!(arrival.serial, serial);
+        check(records, arrival, &job);
+        let expected = (job.attempt > 0).then(|| attempt(&job));
+        assert_eq!(arrival.attempt, expected);
+        if expected.is_some() {
+            assert_eq!((arrival.state, arrival.at), (settled(job.state), job.at()));
+        }
+        assert_eq!(records.read_error(serial).expect("its error"), job.error);
+        for _ in 0..2 {
+            if change(records, &mut input).is_err() {
+                break;
+            }
+            let loaded = load(records);
+            let is_sound = |arrival: &&Arrival| records.read(arrival.serial).is_ok();
+            loaded.iter().filter(is_sound).for_each(|arrival| check(records, arrival, &job));
+            loaded.iter().for_each(|arrival| drop(records.read_error(arrival.serial)));
+        }
+        records.roll_back();
+        // Loaded anew, it would know nothing of this job.
+        records.damaged.clear();
+        records.aside.clear();
+    });
+}
+
+fn writes(serial: u64, job: &Job) -> Vec<Write> {
+    let (created_at, due_at) = (job.created_at, job.due_at);
+    let mut writes = vec![Write::Insert { serial, job: job.unpopped(), created_at, due_at }];
+    if job.attempt > 0 {
+        let (state, at, error) = (job.state, job.at(), ErrorText::Set(job.error.clone()));
+        writes.push(Write::Attempt { serial, state, at, attempt: attempt(job), error });
+    }
+    writes
+}
+
+fn attempt(job: &Job) -> Attempt {
+    Attempt {
+        number: job.attempt,
+        reservation: job.reservation,
+        due_at: job.due_at,
+        died_at: job.died_at.unwrap_or(UnixMillis::new(0)),
+        ttr: job.ttr,
+        expired: false,
+    }
+}
+
+/// Whether a job is ready, the machine sees.
+fn settled(state: State) -> State {
+    if state == State::Ready { State::Delayed } else { state }
+}
+
+fn load(records: &mut Records) -> Vec<Arrival> {
+    let mut loaded = Vec::new();
+    records.load(UnixMillis::new(0), |arrival| loaded.push(arrival)).expect("loaded");
+    loaded
+}
+
+/// What is read of a job is as it was put.
+fn check(records: &Records, arrival: &Arrival, job: &Job) {
+    let NewJob { id, topic, ttr, max_attempts, backoff, dead_retention, .. } = job.unpopped();
+    assert_eq!((&arrival.id, &arrival.topic), (&id, &topic));
+    assert_eq!(arrival.rules, Rules { ttr, max_attempts, backoff, dead_retention });
+    let record = records.read(arrival.serial).expect("its record");
+    assert_eq!(record.body, job.body);
+    assert_eq!((record.created_at, record.traceparent), (job.created_at, job.traceparent));
+}
+
+/// Puts another value into a field of a row, if the field can have it.
+fn change(records: &Records, input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+    let (table, column) = input.choose(&COLUMNS)?;
+    let value = match input.int_in_range(0..=4)? {
+        0 => Value::Null,
+        1 => Value::Integer(input.arbitrary()?),
+        2 => Value::Real(input.arbitrary()?),
+        3 => Value::Text(input.arbitrary()?),
+        _ => Value::Blob(input.arbitrary()?),
+    };
+    let sql = format!("UPDATE {table} SET {column} = ?");
+    // The tables are strict: another type is no damage that a row can have.
+    drop(records.run(&sql, [value]));
+    Ok(())
+}

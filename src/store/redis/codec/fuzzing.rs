@@ -1,0 +1,92 @@
+//! The fuzz target of the records of Redis.
+
+use arbitrary::Unstructured;
+
+use super::{Attempt, Record, long_body, record, sum};
+use crate::{
+    fuzzing,
+    job::{JobId, NewJob, OnConflict, Schedule, UnixMillis},
+};
+
+/// The record with the body behind it, as scripts answer it.
+fn stored(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
+    let mut text = record(job, created_at);
+    text.extend(long_body(&job.body).into_iter().flatten());
+    text
+}
+
+/// A job comes back as it was written; a damaged record is refused or is the same; what has a
+/// sound sum is read without a panic, and says the same when it is written again.
+pub fn redis_records(data: &[u8]) {
+    let mut input = Unstructured::new(data);
+    let Ok(job) = fuzzing::job(&mut input) else { return };
+    let new = job.unpopped();
+    let text = stored(&new, job.created_at);
+    let read = Record::parse(&job.id, text.clone()).expect("its own record");
+    assert_eq!(new_job(&job.id, &read, new.schedule), new);
+    assert_eq!(read.created_at, job.created_at);
+    let attempt = Attempt::of(&job).map(|attempt| attempt.text(&new));
+    if let Some(text) = &attempt {
+        let read = Attempt::parse(&job.id, text).expect("its own record").expect("popped");
+        let found = (read.attempt, read.reservation, read.due_at, read.error.clone());
+        assert_eq!(found, (job.attempt, job.reservation, job.due_at, job.error.clone()));
+        assert_eq!(read.text(&new), *text);
+    }
+    damaged(&mut input, &job.id, text, attempt.unwrap_or_default());
+    let rest = String::from_utf8_lossy(input.take_rest()).into_owned();
+    sealed(&job.id, &rest);
+}
+
+/// The job that a record is of; when it falls due stands elsewhere.
+fn new_job(id: &JobId, record: &Record, schedule: Schedule) -> NewJob {
+    NewJob {
+        id: id.clone(),
+        topic: record.topic.clone(),
+        body: record.body.clone(),
+        schedule,
+        ttr: record.ttr,
+        max_attempts: record.max_attempts,
+        backoff: record.backoff.clone(),
+        dead_retention: record.dead_retention,
+        traceparent: record.traceparent,
+        on_conflict: OnConflict::Reject,
+    }
+}
+
+/// Both records with some bytes changed, and cut.
+fn damaged(input: &mut Unstructured<'_>, id: &JobId, mut record: Vec<u8>, attempt: String) {
+    let (whole, mut bytes) = (record.clone(), attempt.clone().into_bytes());
+    for _ in 0..input.int_in_range(0..=4).unwrap_or(0) {
+        let Ok((at, byte)) = input.arbitrary::<(u16, u8)>() else { break };
+        for text in [&mut record, &mut bytes] {
+            let length = text.len().max(1);
+            if let Some(place) = text.get_mut(usize::from(at) % length) {
+                *place = byte;
+            }
+        }
+    }
+    if input.ratio(1, 4).unwrap_or(false) {
+        let left = |text: &[u8]| text.len() / 2;
+        record.truncate(left(&record));
+        bytes.truncate(left(&bytes));
+    }
+    let same = record == whole;
+    assert_eq!(Record::parse(id, record).is_ok(), same);
+    let Ok(text) = String::from_utf8(bytes) else { return };
+    let read = Attempt::parse(id, &text);
+    assert!(text == attempt || matches!(read, Err(_) | Ok(None)), "{text:?}");
+}
+
+/// Any text as rules, with the sum that they need: what checksums keep from being read at all.
+fn sealed(id: &JobId, text: &str) {
+    let (rules, body) = text.split_once('\n').unwrap_or((text, ""));
+    let rules = format!("{}{rules}", sum(&[id.as_str(), " ", rules]));
+    let record = format!("3 000000000000000 {rules}\n{body}").into_bytes();
+    if let Ok(read) = Record::parse(id, record) {
+        let new = new_job(id, &read, Schedule::At(read.created_at));
+        let again = Record::parse(id, stored(&new, read.created_at));
+        let again = again.expect("what was read can be written");
+        assert_eq!(new_job(id, &again, new.schedule), new);
+    }
+    let _ = Attempt::parse(id, &format!("{body} {rules}\n{text}"));
+}
