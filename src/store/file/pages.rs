@@ -185,7 +185,9 @@ impl Pages {
     fn cell(&self, page: &[u8], at: usize) -> Option<(Cell, usize)> {
         let (length, after_length) = varint(page, at)?;
         let (serial, begin) = varint(page, after_length)?;
-        let length = usize::try_from(length).ok().filter(|length| *length <= 1 << 30)?;
+        // No row is longer than its file: overflow pages that lead round in a circle would go on for as long as it says.
+        let length =
+            usize::try_from(length).ok().filter(|length| length / PAGE < self.count as usize)?;
         let local = local_part(length);
         let end = begin + local;
         let mut payload = page.get(begin..end)?.to_vec();

@@ -62,6 +62,27 @@ fn every_row_is_found_whatever_its_length() {
 }
 
 #[test]
+fn a_row_whose_overflow_leads_round_in_a_circle_takes_no_more_than_its_file() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("x.db");
+    let mut bytes = vec![0; 3 * PAGE];
+    let (leaf, cell) = (PAGE, 1000);
+    bytes[leaf] = LEAF;
+    bytes[leaf + 4] = 1;
+    bytes[leaf + 8..leaf + 10].copy_from_slice(&1000_u16.to_be_bytes());
+    // Half a gigabyte, number 1, and a page that is its own next one.
+    bytes[leaf + cell..leaf + cell + 6].copy_from_slice(&[0x82, 0x80, 0x80, 0x80, 0x00, 1]);
+    let next = leaf + cell + 6 + local_part(1 << 29);
+    bytes[next..next + 4].copy_from_slice(&3_u32.to_be_bytes());
+    bytes[2 * PAGE..2 * PAGE + 4].copy_from_slice(&3_u32.to_be_bytes());
+    fs::write(&path, &bytes).expect("written");
+    let (cells, wrong) = Pages::open(&path).expect("opened").cells(2).expect("a leaf");
+    let longest = cells.iter().map(|cell| cell.payload.len()).max().unwrap_or_default();
+    assert!(longest <= bytes.len(), "{longest} bytes");
+    assert_eq!((cells.len(), wrong), (0, Some(1)), "it is told as damaged");
+}
+
+#[test]
 fn an_interior_page_that_is_damaged_costs_no_row() {
     let (_dir, path) = file(2_000, 100);
     let mut bytes = fs::read(&path).expect("the file");
