@@ -148,7 +148,8 @@ impl Queue {
     }
 
     /// Makes a change and takes it up here, in a task of its own: a client that hangs up must not
-    /// leave it half done. If taking it up fails, the next poll of [`Refresher`] does it.
+    /// leave it half done. If taking it up fails, the next poll of [`Refresher`] does it, and the
+    /// caller is not told that the change is in force.
     async fn set<F, T>(&self, change: impl FnOnce(Arc<dyn Store>) -> F) -> StoreResult<T>
     where
         F: Future<Output = StoreResult<T>> + Send + 'static,
@@ -160,9 +161,10 @@ impl Queue {
         let task = self.calls.spawn(async move {
             let reply = changed.await?;
             store.publish(Hint::Settings);
-            if let Err(error) = topics.refresh(&*store, &waiters).await {
+            topics.refresh(&*store, &waiters).await.map_err(|error| {
                 tracing::warn!(%error, "failed to read the settings of topics; trying again");
-            }
+                StoreError::unknown(format!("the settings of topics could not be read: {error}"))
+            })?;
             Ok(reply)
         });
         task.await.unwrap_or_else(|_| Err(StoreError::unknown("the change panicked")))

@@ -169,3 +169,19 @@ async fn ready_jobs_without_a_consumer_here_are_published_to_other_servers() {
     assert_eq!(here.len(), 1);
     assert_ne!(waiting.await.expect("joined")["id"], here[0]["id"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_that_its_server_cannot_take_up_is_not_acknowledged() {
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    // The change is made by a script; what it has changed is read with these commands.
+    redis.command("ACL SETUSER default -hmget -hscan").expect("an answer");
+    let problem = server.post("/topics/t/pause", "").await.problem(503, "store_unavailable");
+    assert_eq!(problem["applied"], "unknown");
+    redis.command("ACL SETUSER default +hmget +hscan").expect("an answer");
+    server.post("/topics/t/pause", "").await.ok(200);
+    assert!(server.pop("t/pop").await.is_empty());
+    server.post("/topics/t/resume", "").await.ok(200);
+    assert_eq!(server.pop_one("t").await["id"], "a");
+}

@@ -2,20 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use reqwest::{Method, Response, header::RETRY_AFTER};
 use serde_json::{Value, json};
 
 use crate::faults::{
+    answers::{read, refusal},
     history::{Answer, Ask, Delivery, History, StoreResult, Text, Time},
     load::{TRIES, TTR},
 };
 
 /// Longer than a server may take: the wait of a pop, then 5 s for an answer of Redis, twice.
 const PATIENCE: Duration = Duration::from_secs(15);
-
-/// Refusals that a job's state explains; any other 4xx is a fault.
-const REFUSALS: [&str; 3] = ["job_exists", "job_not_found", "reservation_lost"];
 
 /// One client.
 pub struct Client {
@@ -24,6 +21,27 @@ pub struct Client {
     /// The server it uses now.
     current: usize,
     http: reqwest::Client,
+}
+
+/// What a put asks for.
+pub struct Put {
+    pub topic: &'static str,
+    pub id: Option<Text>,
+    pub body: Text,
+    pub delay: Duration,
+    pub max_attempts: u32,
+}
+
+impl Put {
+    fn into_parts(self) -> (Ask, Value) {
+        let Self { topic, id, body, delay, max_attempts } = self;
+        let mut put = json!({"topic": topic, "body": *body, "delay": delay.as_secs_f64(),
+            "ttr": TTR.as_secs(), "max_attempts": max_attempts});
+        if let Some(id) = &id {
+            put["id"] = json!(**id);
+        }
+        (Ask::Put { id, body, delay, max_attempts }, put)
+    }
 }
 
 impl Client {
@@ -37,28 +55,22 @@ impl Client {
         self.history.now()
     }
 
-    pub async fn put(
-        &mut self,
-        topic: &str,
-        id: Option<Text>,
-        body: Text,
-        delay: Duration,
-        max_attempts: u32,
-    ) -> StoreResult {
-        let mut put = json!({"topic": topic, "body": *body, "delay": delay.as_secs_f64(),
-            "ttr": TTR.as_secs(), "max_attempts": max_attempts});
-        if let Some(id) = &id {
-            put["id"] = json!(**id);
-        }
-        let ask = Ask::Put { id, body, delay, max_attempts };
-        self.call(ask, Method::POST, "/jobs", put).await
+    pub async fn put(&mut self, put: Put) -> StoreResult {
+        let (ask, body) = put.into_parts();
+        self.call("put", ask, Method::POST, "/jobs", body).await
+    }
+
+    pub async fn put_batch(&mut self, puts: Vec<Put>) {
+        let items = puts.into_iter().map(Put::into_parts).collect();
+        self.batch("batch put", "/batch/jobs", items).await;
     }
 
     /// The jobs; none also if the call failed.
-    pub async fn pop(&mut self, topic: &str, options: &str) -> Vec<Delivery> {
+    pub async fn pop(&mut self, topic: &'static str, options: &str) -> Vec<Delivery> {
         let path = format!("/topics/{topic}/pop?{options}");
-        let ask = Ask::Pop { waits: options.contains("wait=") };
-        match self.call(ask, Method::POST, &path, Value::Null).await {
+        let kind = if options.contains("wait=") { "waiting pop" } else { "pop" };
+        let ask = Ask::Pop { topic, server: self.current };
+        match self.call(kind, ask, Method::POST, &path, Value::Null).await {
             StoreResult::Done(Answer::Popped(jobs)) => jobs.into_vec(),
             _ => Vec::new(),
         }
@@ -68,11 +80,22 @@ impl Client {
     pub async fn finish(&mut self, job: &Delivery) {
         let (id, reservation) = (&job.id, &job.reservation);
         let path = format!("/jobs/{id}/finish");
-        for _ in 0..TRIES {
-            let ask = Ask::Finish { id: id.clone(), reservation: reservation.clone() };
-            let body = json!({"reservation": **reservation});
-            if !matches!(self.call(ask, Method::POST, &path, body).await, StoreResult::Unknown) {
-                return;
+        let ask = Ask::Finish { id: id.clone(), reservation: reservation.clone() };
+        self.insist(ask, Method::POST, &path, json!({"reservation": **reservation})).await;
+    }
+
+    /// The same of several.
+    pub async fn finish_batch(&mut self, jobs: &[Delivery]) {
+        let item = |job: &Delivery| {
+            let (id, reservation) = (job.id.clone(), job.reservation.clone());
+            let body = json!({"id": *id, "reservation": *reservation});
+            (Ask::Finish { id, reservation }, body)
+        };
+        let items = jobs.iter().map(item).collect();
+        let outcomes = self.batch("batch finish", "/batch/finish", items).await;
+        for (job, outcome) in jobs.iter().zip(outcomes) {
+            if matches!(outcome, StoreResult::Unknown) {
+                self.finish(job).await;
             }
         }
     }
@@ -81,106 +104,166 @@ impl Client {
         let (id, reservation) = (job.id.clone(), job.reservation.clone());
         let path = format!("/jobs/{id}/release");
         let body = json!({"reservation": *reservation, "delay": delay.as_secs_f64()});
-        self.call(Ask::Release { id, reservation, delay }, Method::POST, &path, body).await;
+        let ask = Ask::Release { id, reservation, delay };
+        self.call("release", ask, Method::POST, &path, body).await;
     }
 
-    /// Likewise.
+    /// Holds it for another TTR from now.
+    pub async fn touch(&mut self, job: &Delivery) {
+        let (id, reservation) = (job.id.clone(), job.reservation.clone());
+        let path = format!("/jobs/{id}/touch");
+        let body = json!({"reservation": *reservation});
+        let ask = Ask::Touch { id, reservation, ttr: job.ttr };
+        self.call("touch", ask, Method::POST, &path, body).await;
+    }
+
+    pub async fn bury(&mut self, job: &Delivery) {
+        let (id, reservation) = (job.id.clone(), job.reservation.clone());
+        let path = format!("/jobs/{id}/bury");
+        let body = json!({"reservation": *reservation});
+        self.call("bury", Ask::Bury { id, reservation }, Method::POST, &path, body).await;
+    }
+
+    pub async fn kick(&mut self, id: &Text) {
+        let ask = Ask::Kick { id: id.clone() };
+        self.insist(ask, Method::POST, &format!("/jobs/{id}/kick"), json!({})).await;
+    }
+
+    pub async fn reschedule(&mut self, id: &Text, delay: Duration) {
+        let (ask, path) = (Ask::Reschedule { id: id.clone(), delay }, format!("/jobs/{id}"));
+        let body = json!({"delay": delay.as_secs_f64()});
+        self.call("reschedule", ask, Method::PATCH, &path, body).await;
+    }
+
     pub async fn delete(&mut self, id: &Text) {
-        let path = format!("/jobs/{id}");
+        let ask = Ask::Delete { id: id.clone() };
+        self.insist(ask, Method::DELETE, &format!("/jobs/{id}"), Value::Null).await;
+    }
+
+    pub async fn pause(&mut self, topic: &'static str) {
+        let path = format!("/topics/{topic}/pause");
+        let ask = Ask::Pause { topic, server: self.current };
+        self.call("pause", ask, Method::POST, &path, json!({})).await;
+    }
+
+    /// Whether that is certain.
+    pub async fn resume(&mut self, topic: &'static str) -> bool {
+        let path = format!("/topics/{topic}/resume");
+        let outcome =
+            self.call("resume", Ask::Resume { topic }, Method::POST, &path, json!({})).await;
+        matches!(outcome, StoreResult::Done(_))
+    }
+
+    /// A call that is made again while its outcome is unknown.
+    async fn insist(&mut self, ask: Ask, method: Method, path: &str, body: Value) {
         for _ in 0..TRIES {
-            let ask = Ask::Delete { id: id.clone() };
-            if !matches!(
-                self.call(ask, Method::DELETE, &path, Value::Null).await,
-                StoreResult::Unknown
-            ) {
+            let (ask, body) = (ask.clone(), body.clone());
+            let outcome = self.call(ask.name(), ask, method.clone(), path, body).await;
+            if !matches!(outcome, StoreResult::Unknown) {
                 return;
             }
         }
     }
 
-    async fn call(&mut self, ask: Ask, method: Method, path: &str, body: Value) -> StoreResult {
+    async fn call(
+        &mut self,
+        kind: &'static str,
+        ask: Ask,
+        method: Method,
+        path: &str,
+        body: Value,
+    ) -> StoreResult {
         let start = self.history.now();
-        let outcome = self.send(&ask, method, path, body).await;
-        if self.history.add(start, ask, outcome.clone()) {
+        let outcome = match self.send(kind, method, path, body).await {
+            Ok(answer) => outcome(&ask, &answer),
+            Err(outcome) => outcome,
+        };
+        self.record(kind, start, vec![(ask, outcome.clone())]).await;
+        outcome
+    }
+
+    /// One request for several jobs; what became of each, in their order.
+    async fn batch(
+        &mut self,
+        kind: &'static str,
+        path: &str,
+        items: Vec<(Ask, Value)>,
+    ) -> Vec<StoreResult> {
+        let start = self.history.now();
+        let (asks, items): (Vec<Ask>, Vec<Value>) = items.into_iter().unzip();
+        let outcomes: Vec<StoreResult> =
+            match self.send(kind, Method::POST, path, json!({"jobs": items})).await {
+                Ok(answer) => {
+                    let results = asks.iter().enumerate().map(|(n, ask)| {
+                        let result = &answer["results"][n];
+                        match result["status"].as_u64().and_then(|code| u16::try_from(code).ok()) {
+                            Some(..300) | None => outcome(ask, result),
+                            Some(status) => self.refused(kind, status, result, true),
+                        }
+                    });
+                    results.collect()
+                }
+                Err(outcome) => vec![outcome; asks.len()],
+            };
+        self.record(kind, start, asks.into_iter().zip(outcomes.clone()).collect()).await;
+        outcomes
+    }
+
+    async fn record(&mut self, kind: &'static str, start: Time, asked: Vec<(Ask, StoreResult)>) {
+        if self.history.add(kind, start, asked) {
             self.current = (self.current + 1) % self.servers.len();
             // Harsher than Retry-After asks, but no hot loop on a store that is away.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        outcome
     }
 
-    async fn send(&self, ask: &Ask, method: Method, path: &str, body: Value) -> StoreResult {
+    /// The answer to a request that was done, or what is known of one that was not.
+    async fn send(
+        &self,
+        kind: &'static str,
+        method: Method,
+        path: &str,
+        body: Value,
+    ) -> Result<Value, StoreResult> {
         let request = self.http.request(method, format!("{}{path}", self.servers[self.current]));
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let failed = |what: &str| {
-            self.history.count_failure(format!("{}: {what}", ask.name()));
-            StoreResult::Unknown
+            self.history.count_failure(format!("{kind}: {what}"));
+            Err(StoreResult::Unknown)
         };
         let response = match request.body(body).send().await {
             Ok(response) => response,
             // No server listens there: the request was not sent.
             Err(error) if error.is_connect() => {
-                failed("no connection");
-                return StoreResult::Refused("not_sent".into());
+                drop(failed("no connection"));
+                return Err(StoreResult::Refused("not_sent".into()));
             }
             Err(error) if error.is_timeout() => return failed("no answer in time"),
             Err(_) => return failed("the connection broke"),
         };
         let (status, retry_after) = (response.status().as_u16(), retry_after(&response));
         let Ok(text) = response.text().await else { return failed("the answer broke off") };
+        let answer: Value = serde_json::from_str(&text).unwrap_or_default();
         if status < 300 {
-            let answer = serde_json::from_str(&text).unwrap_or_default();
-            return read(ask, &answer).map_or_else(
-                || StoreResult::Wrong(format!("{status} {text}").into()),
-                StoreResult::Done,
-            );
+            return Ok(answer);
         }
-        let problem: Value = serde_json::from_str(&text).unwrap_or_default();
-        let code = problem["code"].as_str().unwrap_or_default();
-        let applied = problem["applied"].as_str().unwrap_or_default();
-        failed(&format!("{status} {code}, applied {applied:?}"));
-        match (status, applied) {
-            (400..500, "no") if REFUSALS.contains(&code) => StoreResult::Refused(code.into()),
-            (507, "no") => StoreResult::Refused(code.into()),
-            (503, "no") if retry_after => StoreResult::Refused(code.into()),
-            (503, "unknown") if retry_after => StoreResult::Unknown,
-            _ => StoreResult::Wrong(format!("{} {status} {text}", ask.name()).into()),
-        }
+        Err(self.refused(kind, status, &answer, retry_after))
     }
+
+    /// What a problem says, which is counted.
+    fn refused(&self, kind: &str, status: u16, problem: &Value, retry_after: bool) -> StoreResult {
+        let (code, applied) = (&problem["code"], &problem["applied"]);
+        let [code, applied] = [code, applied].map(|field| field.as_str().unwrap_or_default());
+        self.history.count_failure(format!("{kind}: {status} {code}, applied {applied:?}"));
+        refusal(kind, status, problem, retry_after)
+    }
+}
+
+fn outcome(ask: &Ask, answer: &Value) -> StoreResult {
+    let wrong = || StoreResult::Wrong(format!("{}: {answer}", ask.name()).into());
+    read(ask, answer).map_or_else(wrong, StoreResult::Done)
 }
 
 fn retry_after(response: &Response) -> bool {
     response.headers().contains_key(RETRY_AFTER)
-}
-
-/// The answer to what was asked; none if it is not what it must be.
-fn read(ask: &Ask, answer: &Value) -> Option<Answer> {
-    let text = |field: &Value| Some(Text::from(field.as_str()?));
-    let time = |field: &Value| Some(field.as_str()?.parse::<Timestamp>().ok()?.as_millisecond());
-    Some(match ask {
-        Ask::Put { id: asked, .. } => {
-            let id = text(&answer["id"])?;
-            // The one that is there already, if that is it.
-            let id = asked.clone().filter(|asked| *asked == id).unwrap_or(id);
-            Answer::Put { id, due_at: time(&answer["due_at"])? }
-        }
-        Ask::Pop { .. } => {
-            let delivery = |job: &Value| {
-                Some(Delivery {
-                    id: text(&job["id"])?,
-                    body: text(&job["body"])?,
-                    attempt: u32::try_from(job["attempt"].as_u64()?).ok()?,
-                    reservation: text(&job["reservation"])?,
-                    due_at: time(&job["due_at"])?,
-                    reserved_until: time(&job["reserved_until"])?,
-                    ttr: Duration::try_from_secs_f64(job["ttr"].as_f64()?).ok()?,
-                })
-            };
-            let jobs: Option<_> = answer["jobs"].as_array()?.iter().map(delivery).collect();
-            Answer::Popped(jobs?)
-        }
-        Ask::Finish { .. } => Answer::Finished,
-        Ask::Release { .. } => Answer::Released { due_at: time(&answer["due_at"])? },
-        Ask::Delete { .. } => Answer::Deleted,
-    })
 }

@@ -11,7 +11,7 @@ use crate::{
     faults::{
         history::{History, Time},
         judge::{Objection, Rule, account, judge},
-        load::{self, Load},
+        load::{self, Load, pending},
     },
     support::scan::Scan,
 };
@@ -117,12 +117,4 @@ pub async fn drain_and_judge(
     println!("after the drain: {}", account(&history.calls(), &left));
     objections.extend(judged(&left));
     Judgement { objections, forgotten, left }
-}
-
-/// Jobs of the load that consumers can still pop.
-fn pending(scan: &Scan) -> usize {
-    let pending = |set: &String| {
-        [":delayed:t", ":ready:t", ":reserved:t"].iter().any(|kind| set.ends_with(kind))
-    };
-    scan.values().filter(|stored| stored.sets.iter().any(pending)).count()
 }

@@ -38,8 +38,10 @@ pub enum Ask {
         delay: Duration,
         max_attempts: u32,
     },
+    /// Of one topic, or of several with commas between them; by the server of this number.
     Pop {
-        waits: bool,
+        topic: &'static str,
+        server: usize,
     },
     Finish {
         id: Text,
@@ -52,6 +54,30 @@ pub enum Ask {
     },
     Delete {
         id: Text,
+    },
+    /// For as long as the job's TTR, or longer than its hold lasts without that.
+    Touch {
+        id: Text,
+        reservation: Text,
+        ttr: Duration,
+    },
+    Bury {
+        id: Text,
+        reservation: Text,
+    },
+    Kick {
+        id: Text,
+    },
+    Reschedule {
+        id: Text,
+        delay: Duration,
+    },
+    Pause {
+        topic: &'static str,
+        server: usize,
+    },
+    Resume {
+        topic: &'static str,
     },
 }
 
@@ -75,6 +101,12 @@ pub enum Answer {
     Finished,
     Released { due_at: i64 },
     Deleted,
+    Touched { reserved_until: i64 },
+    Buried,
+    Kicked,
+    Rescheduled { due_at: i64 },
+    Paused,
+    Resumed,
 }
 
 /// A job as a pop gave it.
@@ -90,15 +122,19 @@ pub struct Delivery {
 }
 
 impl Ask {
-    /// The kind of call; a pop that may wait for a job is another one than a pop that may not.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Put { .. } => "put",
-            Self::Pop { waits: false } => "pop",
-            Self::Pop { waits: true } => "waiting pop",
+            Self::Pop { .. } => "pop",
             Self::Finish { .. } => "finish",
             Self::Release { .. } => "release",
             Self::Delete { .. } => "delete",
+            Self::Touch { .. } => "touch",
+            Self::Bury { .. } => "bury",
+            Self::Kick { .. } => "kick",
+            Self::Reschedule { .. } => "reschedule",
+            Self::Pause { .. } => "pause",
+            Self::Resume { .. } => "resume",
         }
     }
 }
@@ -148,7 +184,7 @@ pub struct History {
 struct Recorded {
     /// In the order of their ends.
     calls: Vec<Call>,
-    /// How long each kind of call took that was answered.
+    /// How long the requests of each kind took that were answered.
     took: BTreeMap<&'static str, Durations>,
 }
 
@@ -179,17 +215,25 @@ impl History {
         self.began.elapsed()
     }
 
-    /// Records a call that ends now; whether it failed for want of a server or store.
-    pub fn add(&self, start: Time, ask: Ask, outcome: StoreResult) -> bool {
+    /// Records what one request asked and was told, which ends now; whether any of it failed for
+    /// want of a server or store. `kind` is that of the request: batches and waiting pops take
+    /// longer than others.
+    pub fn add(
+        &self,
+        kind: &'static str,
+        start: Time,
+        asked: impl IntoIterator<Item = (Ask, StoreResult)>,
+    ) -> bool {
         let mut recorded = self.recorded();
         // Read under the lock: the calls are in this order.
         let end = self.now();
-        let call = Call { start, end, ask, outcome };
-        let failed = call.failed();
+        let before = recorded.calls.len();
+        let calls = asked.into_iter().map(|(ask, outcome)| Call { start, end, ask, outcome });
+        recorded.calls.extend(calls);
+        let failed = recorded.calls[before..].iter().any(Call::failed);
         if !failed {
-            recorded.took.entry(call.ask.name()).or_default().add(end - start);
+            recorded.took.entry(kind).or_default().add(end - start);
         }
-        recorded.calls.push(call);
         failed
     }
 
@@ -230,7 +274,7 @@ impl History {
         self.calls().len()
     }
 
-    /// How long each call took, by kind, of those that met no failure.
+    /// How long each request took, by kind, of those that met no failure.
     pub fn took(&self) -> BTreeMap<&'static str, Durations> {
         self.recorded().took.clone()
     }
@@ -315,16 +359,16 @@ fn what_is_recent_is_found_from_the_back() {
         reserved_until: 0,
         ttr: Duration::ZERO,
     };
-    history.add(Time::ZERO, put("old"), StoreResult::Unknown);
+    history.add("put", Time::ZERO, [(put("old"), StoreResult::Unknown)]);
     let from = history.now();
     // Begun before, and ended after.
-    history.add(Time::ZERO, put("between"), StoreResult::Unknown);
+    history.add("put", Time::ZERO, [(put("between"), StoreResult::Unknown)]);
     assert_eq!(history.failures_between(from, history.now()), 1);
     assert_eq!(history.failures_between(Time::ZERO, from), 1);
     assert!(history.longest_since(from) > from);
-    history.add(history.now(), put("new"), StoreResult::Unknown);
+    history.add("put", history.now(), [(put("new"), StoreResult::Unknown)]);
     let all = StoreResult::Done(Answer::Popped((0..500).map(delivery).collect()));
-    history.add(from, Ask::Pop { waits: true }, all);
+    history.add("waiting pop", from, [(Ask::Pop { topic: "t", server: 0 }, all)]);
     let at = history.all_buckets_deliver(from).expect("500 ids are in all buckets");
     assert!(at >= from);
     assert_eq!(history.all_buckets_deliver(history.now()), None);

@@ -1,4 +1,7 @@
-//! Eight clients: four put and delete, four pop and finish, release, or let the TTR run out.
+//! The ordinary load: clients that put and delete, that pop and end, and one that pauses.
+
+mod consumers;
+mod producers;
 
 use std::{
     sync::{
@@ -10,9 +13,9 @@ use std::{
 
 use tokio::task::JoinSet;
 
-use crate::faults::{
-    client::Client,
-    history::{Delivery, History, StoreResult, Text, Time},
+use crate::{
+    faults::{client::Client, history::History},
+    support::scan::Scan,
 };
 
 /// Where most jobs go, which are all popped and ended.
@@ -23,8 +26,10 @@ const KEPT: &str = "kept";
 const HELD: &str = "held";
 /// Jobs that have one attempt, which fails.
 const DOOMED: &str = "doomed";
+/// Jobs that are popped and finished while this is not paused.
+const PAUSED: &str = "paused";
 /// All of them.
-pub const TOPICS: [&str; 4] = [TOPIC, KEPT, HELD, DOOMED];
+pub const TOPICS: [&str; 5] = [TOPIC, KEPT, HELD, DOOMED, PAUSED];
 
 /// The shortest there is, and room for a busy machine: what a failed pop took comes back after it.
 pub const TTR: Duration = Duration::from_secs(2);
@@ -32,8 +37,10 @@ pub const TTR: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 20;
 /// How often a client asks what was not answered.
 pub const TRIES: usize = 3;
-/// Between two puts of a client: debug builds on a busy machine must keep up.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Clients that put, and as many that pop.
+const CLIENTS: usize = 6;
+/// How many jobs a consumer takes at once, and a batch has.
+const BATCH: u64 = 16;
 
 /// The running clients.
 pub struct Load {
@@ -49,12 +56,16 @@ impl Load {
         let load = LOADS.fetch_add(1, Ordering::Relaxed);
         let stop = Arc::new(AtomicBool::new(false));
         let mut clients = JoinSet::new();
+        let behind: Arc<AtomicBool> = Arc::default();
         // A server gets as many of each kind as the other.
-        for number in 0..4 {
-            let client = || Client::new(Arc::clone(history), servers, number);
-            clients.spawn(put_jobs(client(), format!("{load}:{number}"), Arc::clone(&stop)));
-            clients.spawn(end_jobs(client(), Arc::clone(&stop)));
+        let client = |number| Client::new(Arc::clone(history), servers, number);
+        for number in 0..CLIENTS {
+            let flags = || (Arc::clone(&behind), Arc::clone(&stop));
+            clients.spawn(producers::put_jobs(client(number), format!("{load}:{number}"), flags()));
+            clients.spawn(consumers::end_jobs(client(number), flags()));
         }
+        clients.spawn(consumers::pause_and_resume(client(0), Arc::clone(&stop)));
+        clients.spawn(consumers::end_paused_jobs(client(1), Arc::clone(&stop)));
         Self { stop, clients }
     }
 
@@ -67,75 +78,14 @@ impl Load {
     }
 }
 
-async fn put_jobs(mut client: Client, producer: String, stop: Arc<AtomicBool>) {
-    let mut number = 0_u64;
-    while !stop.load(Ordering::Relaxed) {
-        number += 1;
-        put_one(&mut client, &format!("{producer}:{number}"), number).await;
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// `name` is the job's id, if it gets one, and its body.
-async fn put_one(client: &mut Client, name: &str, number: u64) {
-    let name = Text::from(name);
-    let (id, body) = (Some(name.clone()), name.clone());
-    let (now, soon) = (Duration::ZERO, Duration::from_millis(number * 37 % 2000));
-    match number % 20 {
-        // Deleted before it is due, or while a consumer may hold it.
-        0 | 1 => {
-            let delay = if number % 20 == 1 { soon } else { now };
-            client.put(TOPIC, id, body, delay, ATTEMPTS).await;
-            client.delete(&name).await;
-        }
-        2 => {
-            // Alive for an hour, so putting it again is harmless: it becomes certain.
-            let hour = Duration::from_secs(3600);
-            for _ in 0..TRIES {
-                let put = client.put(KEPT, id.clone(), body.clone(), hour, ATTEMPTS).await;
-                if !matches!(put, StoreResult::Unknown) {
-                    return;
-                }
-            }
-        }
-        3 if number % 100 == 3 => {
-            client.put(HELD, id, body, now, ATTEMPTS).await;
-            client.pop(HELD, "ttr=1h").await;
-        }
-        // Dead at its first release.
-        4 => {
-            client.put(DOOMED, id, body, now, 1).await;
-            for job in client.pop(DOOMED, "").await {
-                client.release(&job, now).await;
-            }
-        }
-        5..9 => drop(client.put(TOPIC, None, body, now, ATTEMPTS).await),
-        9..14 => drop(client.put(TOPIC, id, body, soon, ATTEMPTS).await),
-        _ => drop(client.put(TOPIC, id, body, now, ATTEMPTS).await),
-    }
-}
-
-async fn end_jobs(mut client: Client, stop: Arc<AtomicBool>) {
-    let mut popped = 0_u64;
-    let mut later: Vec<(Time, Delivery)> = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        for job in client.pop(TOPIC, "wait=1s&count=5").await {
-            popped += 1;
-            match popped % 20 {
-                // The next consumer holds it for a while, until the finish of the next line.
-                _ if job.attempt > 1 => later.push((client.now() + TTR / 5, job)),
-                // Too late: refused if another consumer has the job by now, else accepted.
-                0 | 1 => later.push((client.now() + TTR + TTR / 20, job)),
-                2 => client.release(&job, Duration::from_millis(popped % 500)).await,
-                3 => client.delete(&job.id).await,
-                _ => client.finish(&job).await,
-            }
-        }
-        let now = client.now();
-        for (_, job) in later.extract_if(.., |(at, _)| *at <= now) {
-            client.finish(&job).await;
-        }
-    }
+/// Jobs of the load that consumers can still pop.
+pub fn pending(scan: &Scan) -> usize {
+    let pending = |set: &String| {
+        [TOPIC, PAUSED].iter().any(|topic| {
+            ["delayed", "ready", "reserved"].iter().any(|s| set.ends_with(&format!(":{s}:{topic}")))
+        })
+    };
+    scan.values().filter(|stored| stored.sets.iter().any(pending)).count()
 }
 
 /// Pops and finishes with four clients until `empty` says that nothing is left to wait for; whether
@@ -152,9 +102,12 @@ pub async fn drain(
         let mut client = Client::new(Arc::clone(history), servers, number);
         let stop = Arc::clone(&stop);
         clients.spawn(async move {
+            let mut resumed = false;
             while !stop.load(Ordering::Relaxed) {
-                for job in client.pop(TOPIC, "wait=500ms&count=20").await {
-                    client.finish(&job).await;
+                resumed = resumed || client.resume(PAUSED).await;
+                let jobs = client.pop("t,paused", "wait=500ms&count=20").await;
+                if !jobs.is_empty() {
+                    client.finish_batch(&jobs).await;
                 }
             }
         });

@@ -1,14 +1,14 @@
-//! The rules, each over what is known of one job.
+//! What is delivered, who holds it, and how it ends: rules over what is known of one job.
 
-use super::{Delivered, Job, Rule, reservation, text};
-use crate::faults::history::{Answer, Ask, Call, StoreResult, Text, Time};
-
-/// Takes an objection.
-pub(super) trait Object: FnMut(Rule, String) {}
-impl<F: FnMut(Rule, String)> Object for F {}
+use super::{
+    Object, Rule, Trouble,
+    job::{Delivered, Job, is_before, reservation, text},
+    meets,
+};
+use crate::faults::history::{Ask, Call, Text, Time};
 
 /// Only what was put, and as it was put.
-pub(super) fn contents(job: &Job, object: &mut impl Object) {
+pub fn contents(job: &Job, object: &mut impl Object) {
     let body = |call: &Call| match &call.ask {
         Ask::Put { body, .. } => body.clone(),
         _ => Text::default(),
@@ -31,109 +31,88 @@ pub(super) fn contents(job: &Job, object: &mut impl Object) {
     }
 }
 
-/// Whether the store's clock was wrong at the time of this call.
-fn meets(wrong_clock: &[(Time, Time)], call: &Call) -> bool {
-    wrong_clock.iter().any(|(from, to)| call.end >= *from && call.start <= *to)
-}
-
-/// Nothing before it is due, by the clients' clock and by the store's.
-pub(super) fn due_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
-    let due_after =
-        |call: &Call, delay| call.start + if meets(wrong_clock, call) { Time::ZERO } else { delay };
-    let earliest = job.puts.iter().filter_map(|put| match put.ask {
-        Ask::Put { delay, .. } => Some(due_after(put, delay)),
-        _ => None,
-    });
-    let due = earliest.min().unwrap_or_default();
-    let told = job.puts.iter().filter_map(|put| match put.outcome {
-        StoreResult::Done(Answer::Put { due_at, .. }) => Some(due_at),
-        _ => None,
-    });
-    let told = told.min().unwrap_or_default();
-    for given in &job.deliveries {
-        let Delivered { pop, job: delivery } = given;
-        if pop.end < due {
-            object(Rule::Early, format!("delivered at {:?}, due at {due:?}", pop.end));
-        }
-        let early = given.popped_at() < delivery.due_at || delivery.due_at < told;
-        if wrong_clock.is_empty() && early {
-            let due = delivery.due_at;
-            object(Rule::Early, format!("popped {}, due {due}, told {told}", given.popped_at()));
-        }
-    }
-    for call in &job.ends {
-        let StoreResult::Done(Answer::Released { due_at }) = call.outcome else { continue };
-        let Ask::Release { delay, reservation, .. } = &call.ask else { continue };
-        let Some(held) = job.given(reservation) else { continue };
-        let due = due_after(call, *delay);
-        // A delivery that ended before is of another rule: the release was stale.
-        for given in job.after(held).filter(|given| given.pop.end > call.start) {
-            if given.pop.end < due || (wrong_clock.is_empty() && given.job.due_at < due_at) {
-                let end = given.pop.end;
-                object(Rule::Early, format!("released until {due:?}, delivered at {end:?}"));
-            }
-        }
-    }
-}
-
 /// No later delivery while an earlier one surely holds the job.
-pub(super) fn holders(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
-    for &held in job.deliveries.iter().filter(|held| !meets(wrong_clock, held.pop)) {
+pub fn holders(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
+    for &held in job.deliveries.iter().filter(|held| times_are_right(job, **held, wrong_clock)) {
         for given in job.after(held) {
-            let lapsed = (!wrong_clock.is_empty() || given.popped_at() >= held.job.reserved_until)
-                && given.pop.end >= held.pop.start + held.job.ttr;
+            let (until, until_at) = job.held_until(held, given.pop.end);
+            let lapsed = (!wrong_clock.is_empty() || given.popped_at() >= until_at)
+                && given.pop.end >= until;
             if !lapsed && !job.may_have_let_go(held, given.pop.end, given.pop) {
-                let until = held.job.reserved_until;
                 let (one, other) = (held.job.attempt, given.job.attempt);
-                object(
-                    Rule::TwoHolders,
-                    format!(
-                        "attempt {one} holds until {until}, {other} since {}",
-                        given.popped_at()
-                    ),
-                );
+                let since = given.popped_at();
+                let what = format!("attempt {one} holds until {until_at}, {other} since {since}");
+                object(Rule::TwoHolders, what);
             }
         }
     }
 }
 
-/// Attempts grow from delivery to delivery, by no reservation twice, and within the limit.
-pub(super) fn attempts(job: &Job, object: &mut impl Object) {
+/// Whether the store's clock was right when this hold began, and at each touch of it.
+fn times_are_right(job: &Job, held: Delivered, wrong_clock: &[(Time, Time)]) -> bool {
+    let touch = |act: &&Call| matches!(act.ask, Ask::Touch { .. });
+    let own = |act: &&Call| reservation(act) == Some(&*held.job.reservation);
+    let mut touches = job.perhaps().filter(touch).filter(own);
+    !meets(wrong_clock, held.pop) && !touches.any(|act| meets(wrong_clock, act))
+}
+
+/// Attempts grow from delivery to delivery, each with its own reservation, and within the limit.
+pub fn attempts(job: &Job, object: &mut impl Object) {
     let limit = job.puts.iter().filter_map(|put| match put.ask {
         Ask::Put { max_attempts, .. } => Some(max_attempts),
         _ => None,
     });
     let limit = limit.max().unwrap_or(u32::MAX);
-    for (n, one) in job.deliveries.iter().enumerate() {
+    for (n, &one) in job.deliveries.iter().enumerate() {
         let attempt = one.job.attempt;
         if attempt == 0 || attempt > limit {
             object(Rule::Attempts, format!("attempt {attempt} of {limit}"));
         }
-        for other in &job.deliveries[n + 1..] {
-            let same = other.job.attempt == attempt || other.job.reservation == one.job.reservation;
+        for &other in &job.deliveries[n + 1..] {
             // Sorted by attempt: the other one has the higher one.
-            if same || other.pop.end < one.pop.start {
+            let wrong = other.job.attempt == attempt || other.pop.end < one.pop.start;
+            if other.job.reservation == one.job.reservation {
+                object(Rule::TwoHolders, format!("one reservation twice, attempt {attempt}"));
+            }
+            if wrong && job.same_life(one, other) {
                 object(Rule::Attempts, format!("attempts {attempt}, then {}", other.job.attempt));
             }
         }
     }
 }
 
-/// What was acknowledged as ended stays so, and only a holder ended it.
-pub(super) fn ends(job: &Job, object: &mut impl Object) {
-    for call in job.ends.iter().filter(|call| call.done()) {
-        let held = reservation(call).and_then(|reservation| job.given(reservation));
-        let released = matches!(call.ask, Ask::Release { .. });
-        for given in &job.deliveries {
-            let later = held.is_some_and(|held| given.job.attempt > held.job.attempt);
+/// Each attempt before a delivery was a delivery too, unless a pop may have lost its answer.
+pub fn counted_attempts(job: &Job, trouble: &Trouble, object: &mut impl Object) {
+    let put = job.puts.iter().map(|put| put.start).min().unwrap_or_default();
+    for &given in &job.deliveries {
+        let life = job.reborn(given).unwrap_or(put);
+        let earlier = job.deliveries.iter().filter(|one| one.pop.end >= life);
+        let earlier = earlier.filter(|one| one.job.attempt < given.job.attempt).count();
+        let attempt = given.job.attempt;
+        if attempt as usize > earlier + 1 && !trouble.between(life, given.pop.end) {
+            object(Rule::Attempts, format!("attempt {attempt} after {earlier}"));
+        }
+    }
+}
+
+/// What was acknowledged as ended stays so, and only a holder ended or kept it.
+pub fn ends(job: &Job, object: &mut impl Object) {
+    for call in job.acts.iter().filter(|call| call.done()) {
+        let held = job.held_by(call);
+        let ends = matches!(call.ask, Ask::Finish { .. } | Ask::Delete { .. });
+        for &given in &job.deliveries {
+            let later = held.is_some_and(|held| job.is_after(given, held));
             let name = call.ask.name();
             if later && given.pop.end <= call.start {
                 let attempt = given.job.attempt;
                 object(Rule::StaleAccepted, format!("{name} after attempt {attempt} had it"));
-            } else if !released && (later || given.pop.start >= call.end) {
+            } else if ends && (later || given.pop.start >= call.end) {
                 let (start, end) = (given.pop.start, call.end);
                 object(Rule::AfterTheEnd, format!("{name} at {end:?}, popped at {start:?}"));
             }
+        }
+        if !ends && job.ended_for_sure().any(|end| is_before(end, call)) {
+            object(Rule::AfterTheEnd, format!("{} at {:?}", call.ask.name(), call.start));
         }
     }
     if job.ended_for_sure().count() > 1 {
@@ -142,21 +121,22 @@ pub(super) fn ends(job: &Job, object: &mut impl Object) {
 }
 
 /// Refusals that the job's state cannot explain.
-pub(super) fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
-    for call in &job.ends {
+pub fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
+    for call in &job.acts {
         let (gone, lost) = (call.refused("job_not_found"), call.refused("reservation_lost"));
         let name = call.ask.name();
-        let was_there = job.puts.iter().any(|put| put.done() && put.end <= call.start);
+        let was_there = job.puts.iter().any(|put| is_before(put, call));
         let ended = job.ended_perhaps().any(|end| end.start < call.end);
         if gone && was_there && !ended {
             object(Rule::Lost, format!("{name} finds no job at {:?}", call.end));
         }
         let held = reservation(call).and_then(|reservation| job.given(reservation));
         let Some(held) = held.filter(|_| gone || lost) else { continue };
-        if meets(wrong_clock, held.pop) {
+        if !times_are_right(job, held, wrong_clock) {
             continue;
         }
-        let live = call.end < held.pop.start + held.job.ttr;
+        let (until, _) = job.held_until(held, call.start);
+        let live = call.end < until;
         if live && !job.may_have_let_go(held, call.end, call) {
             let attempt = held.job.attempt;
             object(Rule::LiveRefused, format!("{name} by attempt {attempt} at {:?}", call.end));
@@ -170,7 +150,7 @@ pub(super) fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut imp
 }
 
 /// Accepted is ended or left, and not both.
-pub(super) fn account(job: &Job, object: &mut impl Object) {
+pub fn account(job: &Job, object: &mut impl Object) {
     let stored = job.stored.is_some();
     if job.accepted() && !stored && job.ended_perhaps().next().is_none() {
         let deliveries = job.deliveries.len();
@@ -182,26 +162,10 @@ pub(super) fn account(job: &Job, object: &mut impl Object) {
 }
 
 /// In the pool once, and in one set; an attempt record only beside a pool record.
-pub(super) fn sets(job: &Job, object: &mut impl Object) {
+pub fn sets(job: &Job, object: &mut impl Object) {
     if let Some(stored) = job.stored
         && (stored.bodies.len() != 1 || stored.sets.len() != 1 || stored.attempts > 1)
     {
         object(Rule::Sets, format!("{stored:?}"));
-    }
-}
-
-impl<'a> Job<'a> {
-    /// Deliveries of later attempts than that of `held`.
-    fn after(&self, held: Delivered<'a>) -> impl Iterator<Item = Delivered<'a>> {
-        let attempt = held.job.attempt;
-        self.deliveries.iter().copied().filter(move |given| given.job.attempt > attempt)
-    }
-}
-
-impl Delivered<'_> {
-    /// When the store reserved it, by its clock.
-    fn popped_at(&self) -> i64 {
-        let ttr = i64::try_from(self.job.ttr.as_millis()).unwrap_or(i64::MAX);
-        self.job.reserved_until.saturating_sub(ttr)
     }
 }

@@ -1,5 +1,7 @@
 //! The judge against histories made by hand: it objects to each fault, and to nothing else.
 
+mod transitions;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Rule, judge};
@@ -54,7 +56,11 @@ fn pop_with(start: u64, attempt: u32, change: impl FnOnce(&mut Delivery)) -> Cal
         ttr: millis(1000),
     };
     change(&mut job);
-    call(start, Ask::Pop { waits: false }, StoreResult::Done(Answer::Popped(Box::new([job]))))
+    call(
+        start,
+        Ask::Pop { topic: "t", server: 0 },
+        StoreResult::Done(Answer::Popped(Box::new([job]))),
+    )
 }
 
 fn finish(start: u64, attempt: u32, outcome: StoreResult) -> Call {
@@ -74,6 +80,47 @@ fn released(start: u64, attempt: u32, delay: u64) -> Call {
 
 fn deleted(start: u64, outcome: StoreResult) -> Call {
     call(start, Ask::Delete { id: "a".into() }, outcome)
+}
+
+fn touched(start: u64, attempt: u32) -> Call {
+    let (id, reservation) = ("a".into(), format!("r{attempt}").into());
+    let done = StoreResult::Done(Answer::Touched { reserved_until: at(start + 5 + 1000) });
+    call(start, Ask::Touch { id, reservation, ttr: millis(1000) }, done)
+}
+
+fn buried(start: u64, attempt: u32) -> Call {
+    let (id, reservation) = ("a".into(), format!("r{attempt}").into());
+    call(start, Ask::Bury { id, reservation }, StoreResult::Done(Answer::Buried))
+}
+
+fn kick(start: u64, outcome: StoreResult) -> Call {
+    call(start, Ask::Kick { id: "a".into() }, outcome)
+}
+
+fn kicked(start: u64) -> Call {
+    kick(start, StoreResult::Done(Answer::Kicked))
+}
+
+/// A delivery after a kick, with a reservation of its own.
+fn pop_again(start: u64, attempt: u32) -> Call {
+    pop_with(start, attempt, |job| job.reservation = format!("r{}", 10 + attempt).into())
+}
+
+fn rescheduled(start: u64, delay: u64) -> Call {
+    let done = StoreResult::Done(Answer::Rescheduled { due_at: at(start + 5 + delay) });
+    call(start, Ask::Reschedule { id: "a".into(), delay: millis(delay) }, done)
+}
+
+fn pause(start: u64, outcome: StoreResult) -> Call {
+    call(start, Ask::Pause { topic: "t", server: 0 }, outcome)
+}
+
+fn paused(start: u64) -> Call {
+    pause(start, StoreResult::Done(Answer::Paused))
+}
+
+fn resume(start: u64, outcome: StoreResult) -> Call {
+    call(start, Ask::Resume { topic: "t" }, outcome)
 }
 
 fn refused(code: &str) -> StoreResult {
@@ -119,6 +166,20 @@ fn a_clean_history_is_clean() {
         deleted(2500, refused("job_not_found")),
     ];
     is_content(&clean, &Scan::new());
+    let due = |n: u64| move |job: &mut Delivery| job.due_at = at(n);
+    let every_call = [
+        put_at(0, 2000),
+        rescheduled(10, 500),
+        pop_with(600, 1, due(515)),
+        touched(1000, 1),
+        finish(1700, 9, refused("reservation_lost")),
+        buried(1800, 1),
+        kicked(1900),
+        pop_with(1950, 1, |job| (job.due_at, job.reservation) = (at(1905), "r11".into())),
+        touched(2000, 11),
+        finished(2900, 11),
+    ];
+    is_content(&every_call, &Scan::new());
     is_content(&[put()], &stored(&["{dq:0}:ready:t"]));
     is_content(&[put(), deleted(20, StoreResult::Done(Answer::Deleted))], &Scan::new());
 }
@@ -137,7 +198,7 @@ fn what_is_unknown_may_have_gone_either_way() {
     is_content(&[put(), pop(20, 1), unknown.clone(), again], &Scan::new());
     is_content(&[put(), pop(20, 1), unknown, pop(1100, 2), finished(1120, 2)], &Scan::new());
     // A pop without an answer took an attempt.
-    let lost = call(20, Ask::Pop { waits: false }, StoreResult::Unknown);
+    let lost = call(20, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
     is_content(&[put(), lost, pop(1100, 2), finished(1120, 2)], &Scan::new());
 }
 
@@ -243,7 +304,7 @@ fn it_objects_to_a_delivery_after_the_end() {
 #[test]
 fn it_objects_to_attempts_that_do_not_grow_or_never_end() {
     let again = pop_with(1100, 1, |job| job.reservation = "r9".into());
-    objects(&[put(), pop(20, 1), again, finished(1120, 1)], Rule::Attempts);
+    objects(&[put(), pop(20, 1), again, finished(1120, 9)], Rule::Attempts);
     objects(&[put(), pop(20, 4), finished(40, 4)], Rule::Attempts);
     let two_then_one = [put(), pop(20, 2), pop(1100, 1), finished(1200, 2)];
     assert!(broken(&two_then_one, &Scan::new()).contains(&Rule::Attempts));

@@ -1,0 +1,239 @@
+//! Consumers that hang up at random moments. Of each request one of these must come true:
+//!
+//! - Not a byte of an answer was sent to the consumer: then the next consumer gets the job at once,
+//!   with the first attempt, as if the other had never asked.
+//! - The whole answer was sent: then the job is that consumer's, and its reservation is good.
+//!
+//! TTRs are an hour: no job comes back because one runs out.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::Semaphore,
+    task::JoinSet,
+    time::sleep,
+};
+
+use crate::{
+    faults::percentiles::Durations,
+    support::{Redis, process::Process},
+};
+
+const CONSUMERS: u64 = 1000;
+/// How many are there at once.
+const AT_ONCE: usize = 50;
+const SEED: u64 = 15;
+
+/// When a consumer hangs up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// When only so much of its request is sent, in thousandths.
+    Sending(usize),
+    /// So long after its request, before there is a job.
+    Waiting(Duration),
+    /// So long after the put of the job that it waits for was sent.
+    Answered(Duration),
+    /// When it has read all of its answer.
+    Done,
+}
+
+impl Phase {
+    fn of(random: &mut StdRng) -> Self {
+        let mut micros = |most| Duration::from_micros(random.random_range(0..most));
+        let (waits, answered) = (micros(50_000), micros(200_000));
+        match random.random_range(0..4) {
+            0 => Self::Sending(random.random_range(0..1000)),
+            1 => Self::Waiting(waits),
+            2 => Self::Answered(answered),
+            _ => Self::Done,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sending(_) => "while it sends",
+            Self::Waiting(_) => "while it waits",
+            Self::Answered(_) => "while it is answered",
+            Self::Done => "when it has its answer",
+        }
+    }
+}
+
+/// What became of a job.
+enum Then {
+    /// The next consumer had it so long after the first had gone and the job was there.
+    Next(Duration),
+    /// The one that hung up had it.
+    Kept,
+}
+
+/// One consumer that hangs up, and the next.
+struct Consumer {
+    number: u64,
+    base: String,
+    http: reqwest::Client,
+}
+
+impl Consumer {
+    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        let request = self.http.post(format!("{}{path}", self.base)).body(body.to_string());
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        (status, serde_json::from_str(&answer.text().await.expect("text")).unwrap_or_default())
+    }
+
+    /// A job that only these two ask for.
+    async fn put(&self) {
+        let topic = format!("t{}", self.number);
+        let job = json!({"topic": topic, "id": self.number.to_string(), "ttr": "1h"});
+        assert_eq!(self.post("/jobs", job).await.0, 201);
+    }
+
+    async fn hangs_up(&self, phase: Phase) -> Then {
+        let address = self.base.trim_start_matches("http://");
+        let mut connection = TcpStream::connect(address).await.expect("connected");
+        let path = format!("/topics/t{}/pop?wait=30s", self.number);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let part = match phase {
+            Phase::Sending(thousandths) => request.len() * thousandths / 1000,
+            _ => request.len(),
+        };
+        connection.write_all(&request.as_bytes()[..part]).await.expect("sent");
+        // What was sent to it can be read after it has closed its side only.
+        let half_closed = match phase {
+            // Every other one resets its connection.
+            Phase::Sending(_) | Phase::Waiting(_) => {
+                if let Phase::Waiting(span) = phase {
+                    sleep(span).await;
+                }
+                if self.number.is_multiple_of(2) {
+                    connection.set_zero_linger().expect("a socket");
+                }
+                drop(connection);
+                self.put().await;
+                None
+            }
+            Phase::Answered(span) => {
+                let goes = async {
+                    sleep(span).await;
+                    connection.shutdown().await.expect("closed");
+                };
+                tokio::join!(self.put(), goes);
+                Some(connection)
+            }
+            Phase::Done => {
+                self.put().await;
+                let job = read_job(&mut connection).await.expect("an answer with a job");
+                drop(connection);
+                return self.keeps(&job).await;
+            }
+        };
+        let gone = Instant::now();
+        let next = self.next().await;
+        match next {
+            Some(job) => {
+                let after = gone.elapsed();
+                assert_eq!(
+                    (&job["id"], &job["attempt"]),
+                    (&json!(self.number.to_string()), &json!(1))
+                );
+                let held = json!({"reservation": job["reservation"]});
+                assert_eq!(self.post(&format!("/jobs/{}/finish", self.number), held).await.0, 204);
+                Then::Next(after)
+            }
+            None => {
+                let Some(mut connection) = half_closed else {
+                    panic!("{phase:?}: no consumer has the job");
+                };
+                let job = read_job(&mut connection).await;
+                self.keeps(&job.unwrap_or_else(|| panic!("{phase:?}: no consumer has it"))).await
+            }
+        }
+    }
+
+    /// What the next consumer gets; nothing if the job does not come.
+    async fn next(&self) -> Option<Value> {
+        let path = format!("/topics/t{}/pop?wait=5s", self.number);
+        let mut popped = self.post(&path, json!({})).await.1;
+        popped["jobs"].get_mut(0).map(Value::take)
+    }
+
+    /// It has the job: with the first attempt, and a reservation that is good.
+    async fn keeps(&self, job: &Value) -> Then {
+        assert_eq!(job["attempt"], 1);
+        let held = json!({"reservation": job["reservation"]});
+        let (status, told) = self.post(&format!("/jobs/{}/finish", self.number), held).await;
+        assert_eq!(status, 204, "{told}");
+        Then::Kept
+    }
+}
+
+/// Reads an answer; its job, if it has one and came whole.
+async fn read_job(connection: &mut TcpStream) -> Option<Value> {
+    let mut answer = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&answer);
+        if let Some((_, body)) = text.split_once("\r\n\r\n")
+            && let Ok(body) = serde_json::from_str::<Value>(body)
+        {
+            return body["jobs"].get(0).cloned();
+        }
+        if connection.read_buf(&mut answer).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+async fn each_job_reaches_a_consumer(store: &str) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &["--store", store]).await;
+    let mut random = StdRng::seed_from_u64(SEED);
+    let (places, mut consumers) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
+    let http = reqwest::Client::new();
+    for number in 0..CONSUMERS {
+        let consumer = Consumer { number, base: server.base.clone(), http: http.clone() };
+        let (phase, places) = (Phase::of(&mut random), Arc::clone(&places));
+        consumers.spawn(async move {
+            let _place = places.acquire().await.expect("it is open");
+            (phase, consumer.hangs_up(phase).await)
+        });
+    }
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut after = Durations::default();
+    while let Some(ended) = consumers.join_next().await {
+        let (phase, then) = ended.expect("each job reaches a consumer");
+        let what = match then {
+            Then::Next(span) => {
+                after.add(span);
+                "the next has it"
+            }
+            Then::Kept => "it has it",
+        };
+        *counts.entry((phase.name(), what)).or_default() += 1;
+    }
+    println!("{store}, seed {SEED}: {counts:?}; the next after: {}", after.percentiles());
+    let of = |phase: &str, what: &str| counts.get(&(phase, what)).copied().unwrap_or_default();
+    for phase in ["while it sends", "while it waits", "while it is answered"] {
+        assert!(of(phase, "the next has it") > 50, "too few went {phase}: {counts:?}");
+    }
+    assert!(of("when it has its answer", "it has it") > 100, "{counts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_jobs_of_a_thousand_consumers_that_hang_up_reach_others_on_file() {
+    each_job_reaches_a_consumer("file:./data").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_jobs_of_a_thousand_consumers_that_hang_up_reach_others_on_redis() {
+    let redis = Redis::start();
+    each_job_reaches_a_consumer(&redis.url()).await;
+}

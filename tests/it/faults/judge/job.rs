@@ -1,0 +1,227 @@
+//! What is known of each job, and what is certain about the order of its deliveries.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    faults::history::{Answer, Ask, Call, Delivery, StoreResult, Time},
+    support::scan::{Scan, Stored},
+};
+
+/// What is known of one job.
+#[derive(Default)]
+pub struct Job<'a> {
+    /// Puts that were done, or perhaps.
+    pub puts: Vec<&'a Call>,
+    /// Puts that surely were not.
+    pub refused_puts: Vec<&'a Call>,
+    /// By attempt.
+    pub deliveries: Vec<Delivered<'a>>,
+    /// Everything else that was asked about it.
+    pub acts: Vec<&'a Call>,
+    pub stored: Option<&'a Stored>,
+}
+
+/// A delivery and its pop.
+#[derive(Clone, Copy)]
+pub struct Delivered<'a> {
+    pub pop: &'a Call,
+    pub job: &'a Delivery,
+}
+
+/// Everything by id. A job whose put has no answer and no id of its own is known by its body.
+pub fn jobs<'a>(calls: &'a [Call], scan: &'a Scan) -> BTreeMap<&'a str, Job<'a>> {
+    let mut jobs: BTreeMap<&'a str, Job<'a>> = BTreeMap::new();
+    let mut nameless: HashMap<&str, &Call> = HashMap::new();
+    for call in calls {
+        let Ask::Put { id, body, .. } = &call.ask else { continue };
+        let id = match (&call.outcome, id) {
+            (StoreResult::Done(Answer::Put { id, .. }), _) | (_, Some(id)) => id,
+            _ => {
+                nameless.insert(body, call);
+                continue;
+            }
+        };
+        let job = jobs.entry(id).or_default();
+        if call.may_be_done() { job.puts.push(call) } else { job.refused_puts.push(call) }
+    }
+    let mut find = |jobs: &mut BTreeMap<&'a str, Job<'a>>, id: &'a str, body: &str| {
+        if !jobs.contains_key(id) {
+            let mut job = Job::default();
+            // Once found it has a name: a second job of the same put would be one never put.
+            if let Some(put) = nameless.remove(body) {
+                if put.may_be_done() { job.puts.push(put) } else { job.refused_puts.push(put) }
+            }
+            jobs.insert(id, job);
+        }
+    };
+    for call in calls {
+        for job in call.deliveries() {
+            find(&mut jobs, &job.id, &job.body);
+            let known = jobs.entry(&job.id).or_default();
+            known.deliveries.push(Delivered { pop: call, job });
+        }
+    }
+    for (id, stored) in scan {
+        find(&mut jobs, id, stored.bodies.first().map_or("", |body| text(body)));
+        jobs.entry(id).or_default().stored = Some(stored);
+    }
+    for call in calls {
+        if let Some(id) = acted_on(call) {
+            jobs.entry(id).or_default().acts.push(call);
+        }
+    }
+    for job in jobs.values_mut() {
+        job.deliveries.sort_by_key(|delivered| (delivered.job.attempt, delivered.pop.end));
+    }
+    jobs
+}
+
+/// The job that a call names, but for puts.
+fn acted_on(call: &Call) -> Option<&str> {
+    match &call.ask {
+        Ask::Finish { id, .. }
+        | Ask::Release { id, .. }
+        | Ask::Delete { id }
+        | Ask::Touch { id, .. }
+        | Ask::Bury { id, .. }
+        | Ask::Kick { id }
+        | Ask::Reschedule { id, .. } => Some(id),
+        Ask::Put { .. } | Ask::Pop { .. } | Ask::Pause { .. } | Ask::Resume { .. } => None,
+    }
+}
+
+/// The text of a body as it is stored: the load's bodies are JSON texts without escapes.
+pub fn text(body: &str) -> &str {
+    body.trim_matches('"')
+}
+
+/// The reservation that a call was sent with.
+pub fn reservation(call: &Call) -> Option<&str> {
+    match &call.ask {
+        Ask::Finish { reservation, .. }
+        | Ask::Release { reservation, .. }
+        | Ask::Touch { reservation, .. }
+        | Ask::Bury { reservation, .. } => Some(reservation),
+        _ => None,
+    }
+}
+
+/// Whether `one` had surely been carried out when `other` began.
+pub fn is_before(one: &Call, other: &Call) -> bool {
+    one.done() && one.end <= other.start
+}
+
+impl<'a> Job<'a> {
+    /// A client was told that it is there.
+    pub fn accepted(&self) -> bool {
+        let exists = self.refused_puts.iter().any(|put| put.refused("job_exists"));
+        self.puts.iter().any(|put| put.done()) || (exists && !self.puts.is_empty())
+    }
+
+    /// Finishes and deletes that were acknowledged.
+    pub fn ended_for_sure(&self) -> impl Iterator<Item = &'a Call> {
+        self.ended_perhaps().filter(|call| call.done())
+    }
+
+    /// Finishes and deletes that were done, or perhaps.
+    pub fn ended_perhaps(&self) -> impl Iterator<Item = &'a Call> {
+        self.perhaps().filter(|call| matches!(call.ask, Ask::Finish { .. } | Ask::Delete { .. }))
+    }
+
+    /// Kicks that were done, or perhaps.
+    pub fn kicks(&self) -> impl Iterator<Item = &'a Call> {
+        self.perhaps().filter(|call| matches!(call.ask, Ask::Kick { .. }))
+    }
+
+    /// All that was done about it, or perhaps.
+    pub fn perhaps(&self) -> impl Iterator<Item = &'a Call> {
+        self.acts.iter().copied().filter(|call| call.may_be_done())
+    }
+
+    /// The delivery that gave this reservation.
+    pub fn given(&self, reservation: &str) -> Option<Delivered<'a>> {
+        self.deliveries.iter().copied().find(|given| &*given.job.reservation == reservation)
+    }
+
+    /// The delivery that a call goes back to.
+    pub fn held_by(&self, call: &Call) -> Option<Delivered<'a>> {
+        self.given(reservation(call)?)
+    }
+
+    /// Could another call, before this time, have ended the hold of `given`? A kick or a change
+    /// of the schedule cannot: a reserved job refuses both.
+    pub fn may_have_let_go(&self, given: Delivered, before: Time, but: &Call) -> bool {
+        self.perhaps().any(|act| {
+            let lets_go = match act.ask {
+                Ask::Finish { .. } | Ask::Release { .. } | Ask::Bury { .. } => {
+                    reservation(act) == Some(&*given.job.reservation)
+                }
+                Ask::Delete { .. } => true,
+                _ => false,
+            };
+            lets_go && act.start < before && !std::ptr::eq(act, but)
+        })
+    }
+
+    /// Until when the holder surely has it, by the clients' clock and by the store's: touches that
+    /// were acknowledged and began before this time count.
+    pub fn held_until(&self, given: Delivered, before: Time) -> (Time, i64) {
+        let mut until = (given.pop.start + given.job.ttr, given.job.reserved_until);
+        for act in self.acts.iter().filter(|act| act.start < before) {
+            let Ask::Touch { reservation, ttr, .. } = &act.ask else { continue };
+            let StoreResult::Done(Answer::Touched { reserved_until }) = act.outcome else {
+                continue;
+            };
+            if *reservation == given.job.reservation {
+                until = (until.0.max(act.start + *ttr), until.1.max(reserved_until));
+            }
+        }
+        until
+    }
+
+    /// Deliveries that surely came after `held`.
+    pub fn after(&self, held: Delivered<'a>) -> impl Iterator<Item = Delivered<'a>> {
+        self.deliveries.iter().copied().filter(move |given| self.is_after(*given, held))
+    }
+
+    /// Attempts tell the order, unless a kick may have set them to zero between the two.
+    pub fn is_after(&self, given: Delivered, held: Delivered) -> bool {
+        if self.same_life(given, held) && given.job.attempt != held.job.attempt {
+            given.job.attempt > held.job.attempt
+        } else {
+            given.pop.start >= held.pop.end
+        }
+    }
+
+    /// Surely no kick came between the two.
+    pub fn same_life(&self, one: Delivered, other: Delivered) -> bool {
+        self.kicks().all(|kick| {
+            let before = |given: Delivered| given.pop.end <= kick.start;
+            let after = |given: Delivered| is_before(kick, given.pop);
+            (before(one) && before(other)) || (after(one) && after(other))
+        })
+    }
+
+    /// When the last kick began that surely found it buried, before this delivery.
+    pub fn reborn(&self, given: Delivered) -> Option<Time> {
+        let kicks = self.kicks().filter(|kick| is_before(kick, given.pop));
+        let reborn = kicks.filter(|kick| {
+            let buried = |act: &&&Call| matches!(act.ask, Ask::Bury { .. }) && is_before(act, kick);
+            // Or another kick may have been the one that brought it back.
+            let other = |bury: &Call| {
+                let mut others = self.kicks().filter(|other| !std::ptr::eq(*other, *kick));
+                others.any(|other| other.start < kick.end && !is_before(other, bury))
+            };
+            self.acts.iter().filter(buried).any(|bury| !other(bury))
+        });
+        reborn.map(|kick| kick.start).max()
+    }
+}
+
+impl Delivered<'_> {
+    /// When the store reserved it, by its clock.
+    pub fn popped_at(&self) -> i64 {
+        let ttr = i64::try_from(self.job.ttr.as_millis()).unwrap_or(i64::MAX);
+        self.job.reserved_until.saturating_sub(ttr)
+    }
+}

@@ -1,0 +1,65 @@
+//! No pop that began after a pause was acknowledged by the same server, and ended before a resume
+//! was sent to any, has jobs. Other servers obey as soon as they hear of it.
+
+use super::{LATE, Object, Rule};
+use crate::faults::history::{Ask, Call, Time};
+
+/// From the acknowledgement of a pause until a resume may have begun.
+struct Pause {
+    topic: &'static str,
+    server: usize,
+    from: Time,
+    until: Time,
+}
+
+pub fn pauses(calls: &[Call], object: &mut impl Object) {
+    let pauses = certain(calls);
+    for call in calls.iter().filter(|call| !call.deliveries().is_empty()) {
+        let Ask::Pop { topic, server } = call.ask else { continue };
+        let behind = pauses.partition_point(|pause| pause.from <= call.start);
+        // Pauses of others may be between.
+        let last = pauses[..behind]
+            .iter()
+            .rev()
+            .find(|pause| (pause.topic, pause.server) == (topic, server));
+        if let Some(pause) = last.filter(|pause| call.end <= pause.until) {
+            let ids: Vec<_> = call.deliveries().iter().map(|job| &*job.id).collect();
+            let (start, from) = (call.start, pause.from);
+            object(
+                Rule::Paused,
+                format!("{topic} is paused since {from:?}, and gives {ids:?} at {start:?}"),
+            );
+        }
+    }
+}
+
+/// Pauses by their begin. One that a resume without an answer may have ended is none.
+fn certain(calls: &[Call]) -> Vec<Pause> {
+    let resumes = |name: &str| {
+        let is = |call: &&Call| matches!(call.ask, Ask::Resume { topic } if topic == name);
+        calls.iter().filter(is).filter(|call| call.may_be_done()).collect::<Vec<_>>()
+    };
+    let mut known: Vec<(&str, Vec<&Call>)> = Vec::new();
+    let mut pauses = Vec::new();
+    for call in calls.iter().filter(|call| call.done()) {
+        let Ask::Pause { topic, server } = call.ask else { continue };
+        if !known.iter().any(|(name, _)| *name == topic) {
+            known.push((topic, resumes(topic)));
+        }
+        let (_, resumes) = known.iter().find(|(name, _)| *name == topic).expect("just added");
+        let may_come_late = |resume: &&&Call| {
+            !resume.done() && resume.start < call.end && call.start < resume.end + LATE
+        };
+        if resumes.iter().any(|resume| may_come_late(&resume)) {
+            continue;
+        }
+        // One that was under way when the pause began may have come after it.
+        let after = resumes.iter().filter(|resume| resume.end > call.start);
+        let until = after.map(|resume| resume.start).min().unwrap_or(Time::MAX);
+        if until > call.end {
+            pauses.push(Pause { topic, server, from: call.end, until });
+        }
+    }
+    pauses.sort_by_key(|pause| pause.from);
+    pauses
+}

@@ -1,0 +1,118 @@
+//! Nothing is delivered before it is due, by the clients' clock and by the store's, whatever made
+//! it due; nor while it is dead.
+
+use super::{
+    Object, Rule,
+    job::{Delivered, Job, is_before},
+    meets,
+};
+use crate::faults::history::{Answer, Ask, Call, StoreResult, Time};
+
+/// Not before the time of its put.
+pub fn put_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
+    let told = job.puts.iter().filter_map(|put| match put.outcome {
+        StoreResult::Done(Answer::Put { due_at, .. }) => Some(due_at),
+        _ => None,
+    });
+    let told = told.min().unwrap_or_default();
+    for given in &job.deliveries {
+        let Delivered { pop, job: delivery } = given;
+        let earlier = || job.perhaps().filter(|act| act.start < pop.end);
+        let moves = || earlier().filter_map(|act| moved_to(act, wrong_clock));
+        let put = job.puts.iter().filter_map(|put| match put.ask {
+            Ask::Put { delay, .. } => Some(due_after(put, delay, wrong_clock)),
+            _ => None,
+        });
+        let due = put.chain(moves()).min().unwrap_or_default();
+        if pop.end < due {
+            object(Rule::Early, format!("delivered at {:?}, due at {due:?}", pop.end));
+        }
+        let before_told = delivery.due_at < told && moves().next().is_none();
+        let early = given.popped_at() < delivery.due_at || before_told;
+        if wrong_clock.is_empty() && early {
+            let due = delivery.due_at;
+            object(Rule::Early, format!("popped {}, due {due}, told {told}", given.popped_at()));
+        }
+    }
+}
+
+/// The end of a delay by the clients' clock; at once if the store's was wrong.
+fn due_after(call: &Call, delay: Time, wrong_clock: &[(Time, Time)]) -> Time {
+    call.start + if meets(wrong_clock, call) { Time::ZERO } else { delay }
+}
+
+/// When a kick or another schedule makes the job due, at the earliest.
+fn moved_to(act: &Call, wrong_clock: &[(Time, Time)]) -> Option<Time> {
+    match act.ask {
+        Ask::Kick { .. } => Some(act.start),
+        Ask::Reschedule { delay, .. } => Some(due_after(act, delay, wrong_clock)),
+        _ => None,
+    }
+}
+
+/// Not before the time of a release.
+pub fn release_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
+    for call in &job.acts {
+        let StoreResult::Done(Answer::Released { due_at }) = call.outcome else { continue };
+        let Ask::Release { delay, .. } = &call.ask else { continue };
+        let Some(held) = job.held_by(call) else { continue };
+        let due = due_after(call, *delay, wrong_clock);
+        // A delivery that ended before is of another rule: the release was stale.
+        for given in job.after(held).filter(|given| given.pop.end > call.start) {
+            let end = given.pop.end;
+            let moved = job.perhaps().any(|act| {
+                moved_to(act, wrong_clock).is_some() && act.start < end && !is_before(act, call)
+            });
+            if !moved && (end < due || (wrong_clock.is_empty() && given.job.due_at < due_at)) {
+                object(Rule::Early, format!("released until {due:?}, delivered at {end:?}"));
+            }
+        }
+    }
+}
+
+/// Not before the time that it was rescheduled to.
+pub fn reschedule_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
+    for call in &job.acts {
+        let StoreResult::Done(Answer::Rescheduled { due_at }) = call.outcome else { continue };
+        let Ask::Reschedule { delay, .. } = &call.ask else { continue };
+        let due = due_after(call, *delay, wrong_clock);
+        for &given in &job.deliveries {
+            let end = given.pop.end;
+            // A stale holder may have released it since: it has the last reservation.
+            let moved = job.perhaps().any(|act| {
+                let moves =
+                    moved_to(act, wrong_clock).is_some() || matches!(act.ask, Ask::Release { .. });
+                let other = !std::ptr::eq(act, *call);
+                moves && other && act.start < end && !is_before(act, call)
+            });
+            let early = end < due || (wrong_clock.is_empty() && given.job.due_at < due_at);
+            if early && !moved && is_popped_after(job, given, call) {
+                object(Rule::Early, format!("rescheduled to {due:?}, delivered at {end:?}"));
+            }
+        }
+    }
+}
+
+/// Whether the job was surely popped after it was rescheduled: a reserved job refuses that.
+fn is_popped_after(job: &Job, given: Delivered, call: &Call) -> bool {
+    let held = call.end < given.pop.start + given.job.ttr
+        && !job.may_have_let_go(given, call.end, given.pop);
+    given.pop.start >= call.end || (given.pop.end > call.start && held)
+}
+
+/// Not between a burial and a kick.
+pub fn burials(job: &Job, object: &mut impl Object) {
+    let buried = job.acts.iter().filter(|call| matches!(call.ask, Ask::Bury { .. }));
+    for call in buried.filter(|call| call.done()) {
+        let held = job.held_by(call);
+        for &given in job.deliveries.iter().filter(|given| given.pop.end > call.start) {
+            let later = held.is_some_and(|held| job.is_after(given, held));
+            let kicked =
+                job.kicks().any(|kick| kick.start < given.pop.end && !is_before(kick, call));
+            if !kicked && (later || given.pop.start >= call.end) {
+                let (start, end) = (given.pop.start, call.end);
+                object(Rule::Buried, format!("buried at {end:?}, popped at {start:?}"));
+            }
+        }
+    }
+}

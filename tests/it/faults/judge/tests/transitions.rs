@@ -1,0 +1,153 @@
+//! Touches, burials, kicks, schedules, pauses, and the attempts that go with them.
+
+use super::*;
+
+#[test]
+fn it_objects_to_attempts_that_were_counted_and_not_made() {
+    objects(&[put(), pop(20, 2), finished(40, 2)], Rule::Attempts);
+    objects(&[put(), pop(20, 1), pop(1100, 3), finished(1120, 3)], Rule::Attempts);
+    let lost = |start| call(start, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
+    is_content(&[put(), lost(20), pop(1100, 2), finished(1120, 2)], &Scan::new());
+    // Any failure means that a server may have been without an answer too, and soon after as well.
+    let away = finish(1200, 9, refused("store_unavailable"));
+    is_content(&[put(), pop(1100, 2), away, finished(1220, 2)], &Scan::new());
+    // One that a job's state explains means nothing, nor does one of long ago, or long after.
+    let explained = finish(20, 9, refused("reservation_lost"));
+    objects(&[put(), explained, pop(1100, 2), finished(1120, 2)], Rule::Attempts);
+    objects(&[put(), pop(1100, 2), finished(1120, 2), lost(60_000)], Rule::Attempts);
+    let (hour, due) = (3_600_000, |job: &mut Delivery| job.due_at = at(3_600_005));
+    let late = [lost(20), put_at(hour, 0), pop_with(hour + 20, 2, due), finished(hour + 40, 2)];
+    objects(&late, Rule::Attempts);
+}
+
+#[test]
+fn a_touch_holds_a_job_for_longer() {
+    let lost = |start| finish(start, 1, refused("reservation_lost"));
+    // Its first TTR ends at 1020.
+    objects(
+        &[put(), pop(20, 1), touched(800, 1), pop(1100, 2), finished(1200, 2)],
+        Rule::TwoHolders,
+    );
+    objects(
+        &[put(), pop(20, 1), touched(800, 1), lost(1100), pop(1900, 2), finished(1950, 2)],
+        Rule::LiveRefused,
+    );
+    // From 1805 on another may have it.
+    is_content(
+        &[put(), pop(20, 1), touched(800, 1), pop(1810, 2), finished(1850, 2)],
+        &Scan::new(),
+    );
+    is_content(
+        &[put(), pop(20, 1), touched(800, 1), pop(1810, 2), lost(1830), finished(1850, 2)],
+        &Scan::new(),
+    );
+    // Without an answer it may have been made or not.
+    let perhaps = Call { outcome: StoreResult::Unknown, ..touched(800, 1) };
+    is_content(&[put(), pop(20, 1), perhaps, pop(1100, 2), finished(1200, 2)], &Scan::new());
+}
+
+#[test]
+fn it_objects_to_a_stale_touch_or_burial_that_was_accepted() {
+    let stale = |act| [put(), pop(20, 1), pop(1100, 2), act, finished(1300, 2)];
+    objects(&stale(touched(1200, 1)), Rule::StaleAccepted);
+    objects(&stale(buried(1200, 1)), Rule::StaleAccepted);
+    is_content(&stale(touched(1200, 2)), &Scan::new());
+    let refused = finish(1200, 1, refused("reservation_lost"));
+    is_content(&stale(refused), &Scan::new());
+}
+
+#[test]
+fn it_objects_to_a_buried_job_that_is_delivered_before_it_is_kicked() {
+    let ended = |start, calls: &[Call]| [calls, &[finished(start, 12)]].concat();
+    let calls = [put(), pop(20, 1), buried(100, 1), pop_again(200, 2)];
+    objects(&ended(300, &calls), Rule::Buried);
+    // A kick before the burial, or after the delivery, is none of it; nor is one that failed.
+    let calls = [put(), kicked(10), pop(25, 1), buried(100, 1), pop_again(200, 2)];
+    objects(&ended(300, &calls), Rule::Buried);
+    let calls = [put(), pop(20, 1), buried(100, 1), pop_again(200, 2), kicked(250)];
+    objects(&ended(300, &calls), Rule::Buried);
+    let none = kick(150, refused("store_unavailable"));
+    let calls = [put(), pop(20, 1), buried(100, 1), none, pop_again(200, 2)];
+    objects(&ended(300, &calls), Rule::Buried);
+    // One without an answer may have been made at any time since.
+    let perhaps = kick(150, StoreResult::Unknown);
+    let calls =
+        [put(), pop(20, 1), buried(100, 1), perhaps, pop_again(5000, 1), finished(5100, 11)];
+    is_content(&calls, &Scan::new());
+    // Nor is a burial without one certain.
+    let perhaps = Call { outcome: StoreResult::Unknown, ..buried(100, 1) };
+    is_content(&[put(), pop(20, 1), perhaps, pop(1100, 2), finished(1200, 2)], &Scan::new());
+}
+
+#[test]
+fn after_a_kick_attempts_count_from_zero() {
+    let begun = [put(), pop(20, 1), pop(1100, 2), buried(1200, 2), kicked(1300)];
+    let then = |calls: &[Call]| [&begun[..], calls].concat();
+    is_content(&then(&[pop_again(1400, 1), finished(1500, 11)]), &Scan::new());
+    objects(&then(&[pop_again(1400, 3), finished(1500, 13)]), Rule::Attempts);
+    // By no reservation that it had.
+    let old = pop_with(1400, 1, |job| job.reservation = "r1".into());
+    assert_eq!(broken(&then(&[old]), &stored(&["{dq:0}:reserved:t"])), [Rule::TwoHolders]);
+    // A job that was not dead when it was kicked goes on counting.
+    let delayed = [put(), pop(20, 1), released(100, 1, 5000), kicked(200)];
+    let moved = pop_with(300, 2, |job| job.due_at = at(205));
+    is_content(&[&delayed[..], &[moved, finished(400, 2)]].concat(), &Scan::new());
+}
+
+#[test]
+fn a_kick_makes_a_delayed_job_due() {
+    let now = pop_with(100, 1, |job| job.due_at = at(55));
+    is_content(&[put_at(0, 500), kicked(50), now.clone(), finished(200, 1)], &Scan::new());
+    objects(&[put_at(0, 500), now, finished(200, 1)], Rule::Early);
+    let refused = kick(50, refused("job_reserved"));
+    objects(&[put_at(0, 500), refused, pop(100, 1), finished(200, 1)], Rule::Early);
+}
+
+#[test]
+fn it_objects_to_a_rescheduled_job_before_its_new_time() {
+    let at_new = |start, due: u64| pop_with(start, 1, move |job| job.due_at = at(due));
+    let moved = |pop| [put_at(0, 100), rescheduled(20, 500), pop, finished(900, 1)];
+    is_content(&moved(at_new(525, 525)), &Scan::new());
+    objects(&moved(at_new(400, 105)), Rule::Early);
+    // By the clients' clock, and by the store's.
+    objects(
+        &moved(pop_with(505, 1, |job| (job.due_at, job.reserved_until) = (at(525), at(1530)))),
+        Rule::Early,
+    );
+    objects(&moved(at_new(600, 520)), Rule::Early);
+    // A pop that waited since before may have had the job only after.
+    let waited = Call { start: millis(10), ..at_new(400, 105) };
+    objects(&moved(waited), Rule::Early);
+    // Sooner than it was put for.
+    let sooner = [put_at(0, 5000), rescheduled(20, 100), at_new(130, 125), finished(200, 1)];
+    is_content(&sooner, &Scan::new());
+    // Without an answer either time is right.
+    let perhaps = Call { outcome: StoreResult::Unknown, ..rescheduled(20, 500) };
+    is_content(&[put_at(0, 100), perhaps, at_new(120, 105), finished(200, 1)], &Scan::new());
+}
+
+#[test]
+fn it_objects_to_a_paused_topic_that_delivers() {
+    let resumed = |start| resume(start, StoreResult::Done(Answer::Resumed));
+    let done = |calls: &[Call]| [&[put()], calls, &[finished(900, 1)]].concat();
+    objects(&done(&[paused(100), pop(200, 1), resumed(300)]), Rule::Paused);
+    objects(&done(&[paused(100), pop(200, 1)]), Rule::Paused);
+    objects(&done(&[resumed(50), paused(100), pop(200, 1), resumed(300)]), Rule::Paused);
+    // Begun before the acknowledgement, or ended after the resume was sent.
+    is_content(&done(&[paused(100), pop(105, 1), resumed(300)]), &Scan::new());
+    is_content(&done(&[paused(100), resumed(200), pop(195, 1)]), &Scan::new());
+    is_content(&done(&[paused(100), resumed(200), pop(220, 1)]), &Scan::new());
+    // Nor is anything certain where an answer is missing.
+    let (perhaps, resumed) = (pause(100, StoreResult::Unknown), resume(150, StoreResult::Unknown));
+    is_content(&done(&[perhaps, pop(200, 1)]), &Scan::new());
+    is_content(&done(&[paused(100), resumed.clone(), pop(200, 1)]), &Scan::new());
+    is_content(&done(&[resumed, paused(170), pop(200, 1)]), &Scan::new());
+    let failed = resume(150, refused("store_unavailable"));
+    objects(&done(&[paused(100), failed, pop(200, 1)]), Rule::Paused);
+    // Another server hears of it later.
+    let there = Call { ask: Ask::Pop { topic: "t", server: 1 }, ..pop(200, 1) };
+    is_content(&done(&[paused(100), there]), &Scan::new());
+    // Another topic's pause is none of it.
+    let other = call(100, Ask::Pause { topic: "u", server: 0 }, StoreResult::Done(Answer::Paused));
+    is_content(&done(&[other, pop(200, 1)]), &Scan::new());
+}

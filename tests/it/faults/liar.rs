@@ -1,0 +1,177 @@
+//! A server that lies: an HTTP proxy before a real one, that breaks one promise now and then. A
+//! judge that has never objected proves nothing.
+
+mod lies;
+mod tests;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, Method, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::Value;
+use tokio::{net::TcpListener, task::JoinHandle};
+
+/// What it lies about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lie {
+    /// Nothing.
+    None,
+    /// Says of one job in a thousand that it was put.
+    LosesJobs,
+    /// Makes jobs due 50 ms early, and tells times as if it did not.
+    Early,
+    /// Hands the reservation of a job to the next consumer too.
+    TwoHolders,
+    /// Says of a finish that it was done.
+    ForgetsFinishes,
+    /// Tells an attempt too many.
+    MiscountsAttempts,
+    /// Says of a pause that it holds.
+    ForgetsPauses,
+}
+
+/// The proxy, while it lives.
+pub struct Liar {
+    pub base: String,
+    proxy: Arc<Proxy>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+struct Proxy {
+    lie: Lie,
+    honest: AtomicBool,
+    told: AtomicUsize,
+    /// What it could have lied about so far.
+    seen: AtomicU64,
+    memory: Mutex<Memory>,
+    server: String,
+    http: reqwest::Client,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// Jobs that are due earlier than their clients believe.
+    early: HashSet<String>,
+    /// A job of each path that pops, for the next consumer.
+    twice: HashMap<String, Value>,
+}
+
+impl Liar {
+    /// Begins to lie about the server at this address.
+    pub async fn before(server: &str, lie: Lie) -> Self {
+        let proxy = Arc::new(Proxy {
+            lie,
+            honest: AtomicBool::new(false),
+            told: AtomicUsize::new(0),
+            seen: AtomicU64::new(0),
+            memory: Mutex::default(),
+            server: server.to_owned(),
+            http: reqwest::Client::new(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let base = format!("http://{}", listener.local_addr().expect("an address"));
+        let routes = Router::new().fallback(serve).with_state(Arc::clone(&proxy));
+        let task = tokio::spawn(delay_queue::measured::serve(listener, routes));
+        Self { base, proxy, task }
+    }
+
+    /// How many lies it has told.
+    pub fn told(&self) -> usize {
+        self.proxy.told()
+    }
+
+    /// Tells the truth from now on, but for what it must go on hiding.
+    pub fn repent(&self) {
+        self.proxy.honest.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(
+    State(proxy): State<Arc<Proxy>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let path = uri.path().to_owned();
+    let asked = serde_json::from_slice(&body).unwrap_or_default();
+    let (asked, made_up) = match proxy.request(&path, asked) {
+        Passed::On(asked, made_up) => (asked, made_up),
+        Passed::Not(status, answer) => return respond(status, &headers, &answer),
+    };
+    let target = format!("{}{}", proxy.server, uri.path_and_query().expect("a path"));
+    let body = if asked.is_null() { String::new() } else { asked.to_string() };
+    let sent = proxy.http.request(method, target).body(body).send().await;
+    let Ok(response) = sent else { return StatusCode::BAD_GATEWAY.into_response() };
+    let (status, headers) = (response.status(), response.headers().clone());
+    let Ok(text) = response.text().await else { return StatusCode::BAD_GATEWAY.into_response() };
+    let mut answer: Value = serde_json::from_str(&text).unwrap_or_default();
+    if status.is_success() {
+        proxy.change(&path, &mut answer);
+        merge(&mut answer, made_up);
+    }
+    respond(status, &headers, &answer)
+}
+
+/// What becomes of a request.
+enum Passed {
+    /// It is passed on, without the items of a batch that answers are made up for.
+    On(Value, Vec<Option<Value>>),
+    /// It is answered with this instead.
+    Not(StatusCode, Value),
+}
+
+/// Puts what is made up in its place among the results of a batch.
+fn merge(answer: &mut Value, made_up: Vec<Option<Value>>) {
+    if let Some(Value::Array(results)) = answer.get_mut("results") {
+        let mut true_ones = std::mem::take(results).into_iter();
+        results.extend(made_up.into_iter().filter_map(|told| told.or_else(|| true_ones.next())));
+        results.extend(true_ones);
+    }
+}
+
+fn respond(status: StatusCode, headers: &HeaderMap, answer: &Value) -> Response {
+    let text = if answer.is_null() { String::new() } else { answer.to_string() };
+    let mut response = (status, text).into_response();
+    if let Some(after) = headers.get(header::RETRY_AFTER) {
+        response.headers_mut().insert(header::RETRY_AFTER, after.clone());
+    }
+    response
+}
+
+impl Proxy {
+    /// Whether to lie this time: about each `nth` of what it could.
+    fn lies(&self, lie: Lie, nth: u64) -> bool {
+        if self.lie != lie || self.honest.load(Ordering::Relaxed) {
+            return false;
+        }
+        let lies = (self.seen.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(nth);
+        self.told.fetch_add(usize::from(lies), Ordering::Relaxed);
+        lies
+    }
+
+    fn told(&self) -> usize {
+        self.told.load(Ordering::Relaxed)
+    }
+
+    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

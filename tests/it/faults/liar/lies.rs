@@ -1,0 +1,133 @@
+//! The lies, each in what is passed on and in what is answered.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Lie, Passed, Proxy};
+
+/// How much too early jobs are delivered.
+const EARLY: f64 = 0.05;
+
+impl Proxy {
+    /// What becomes of a request.
+    pub fn request(&self, path: &str, mut asked: Value) -> Passed {
+        match path.split('/').collect::<Vec<_>>()[1..] {
+            ["jobs"] => {
+                if let Some(told) = self.put(&mut asked) {
+                    return Passed::Not(StatusCode::CREATED, told);
+                }
+            }
+            ["batch", "jobs"] => return batch(asked, 201, |job| self.put(job)),
+            ["batch", "finish"] => {
+                let forget = |job: &mut Value| {
+                    let forgets = self.lies(Lie::ForgetsFinishes, 20);
+                    forgets.then(|| json!({"id": job["id"]}))
+                };
+                return batch(asked, 204, forget);
+            }
+            ["jobs", _, "finish"] if self.lies(Lie::ForgetsFinishes, 20) => {
+                return Passed::Not(StatusCode::NO_CONTENT, Value::Null);
+            }
+            ["topics", topic, "pause"] if self.lies(Lie::ForgetsPauses, 1) => {
+                let told = json!({"topic": topic, "paused": true, "paused_until": null});
+                return Passed::Not(StatusCode::OK, told);
+            }
+            _ => {}
+        }
+        Passed::On(asked, Vec::new())
+    }
+
+    /// What is answered to a put that is lost; else it is passed on, changed perhaps.
+    fn put(&self, put: &mut Value) -> Option<Value> {
+        let delay = put["delay"].as_f64().unwrap_or_default();
+        if self.lies(Lie::LosesJobs, 1000) {
+            let made = || format!("46116860184273{}", 10_000 + self.told());
+            let id = put["id"].as_str().map_or_else(made, str::to_owned);
+            #[expect(clippy::disallowed_methods, reason = "it makes its answer up")]
+            let due_at = Timestamp::now() + Duration::from_secs_f64(delay);
+            let state = if delay > 0.0 { "delayed" } else { "ready" };
+            return Some(json!({"id": id, "topic": put["topic"], "state": state,
+                "due_at": format!("{due_at:.3}")}));
+        }
+        if delay >= EARLY && put["id"].is_string() && self.lies(Lie::Early, 1) {
+            put["delay"] = json!(((delay - EARLY) * 1e3).round() / 1e3);
+            self.memory().early.insert(put["id"].as_str().expect("an id").to_owned());
+        }
+        None
+    }
+
+    /// Changes an answer.
+    pub fn change(&self, path: &str, answer: &mut Value) {
+        if path.ends_with("/pop") {
+            self.change_popped(path, answer);
+        }
+        self.hide_early(answer);
+    }
+
+    fn change_popped(&self, path: &str, answer: &mut Value) {
+        let Some(Value::Array(jobs)) = answer.get_mut("jobs") else { return };
+        for job in jobs.iter_mut() {
+            if self.lies(Lie::MiscountsAttempts, 20) {
+                job["attempt"] = json!(job["attempt"].as_u64().expect("a number") + 1);
+            }
+        }
+        if self.lie != Lie::TwoHolders {
+            return;
+        }
+        let given = self.memory().twice.remove(path);
+        if let Some(job) = jobs.first().filter(|_| given.is_none()).cloned()
+            && self.lies(Lie::TwoHolders, 10)
+        {
+            self.memory().twice.insert(path.to_owned(), job);
+        }
+        jobs.extend(given);
+    }
+
+    /// The times of jobs that are early are told as their clients expect them.
+    fn hide_early(&self, answer: &mut Value) {
+        if self.lie != Lie::Early {
+            return;
+        }
+        let memory = self.memory();
+        let later = |job: &mut Value| {
+            if !job["id"].as_str().is_some_and(|id| memory.early.contains(id)) {
+                return;
+            }
+            for field in ["due_at", "reserved_until"] {
+                let Some(time) = job[field].as_str().map(str::to_owned) else { continue };
+                let time: Timestamp = time.parse().expect("a time");
+                let told = time + Duration::from_secs_f64(EARLY);
+                job[field] = json!(format!("{told:.3}"));
+            }
+        };
+        for list in ["jobs", "results"] {
+            let jobs = answer.get_mut(list).and_then(Value::as_array_mut);
+            jobs.into_iter().flatten().for_each(later);
+        }
+        if answer["id"].is_string() {
+            later(answer);
+        }
+    }
+}
+
+/// A batch without the items that `made_up` has an answer for.
+fn batch(
+    mut asked: Value,
+    status: u16,
+    made_up: impl FnMut(&mut Value) -> Option<Value>,
+) -> Passed {
+    let jobs = asked["jobs"].as_array_mut().expect("jobs");
+    let mut told: Vec<Option<Value>> = jobs.iter_mut().map(made_up).collect();
+    for told in told.iter_mut().flatten() {
+        told["status"] = json!(status);
+    }
+    let mut each = told.iter();
+    jobs.retain(|_| each.next().expect("as many").is_none());
+    if jobs.is_empty() {
+        return Passed::Not(StatusCode::OK, json!({"results": told}));
+    }
+    Passed::On(asked, told)
+}

@@ -1,0 +1,112 @@
+//! The ordinary load on a file store, through a proxy that lies: the judge objects to each lie, and
+//! to nothing else that a lie does not bring about. Without lies it objects to nothing.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::sync::Mutex;
+
+use super::{Liar, Lie};
+use crate::{
+    faults::{
+        history::History,
+        judge::{Rule, judge},
+        load::{self, Load, TOPICS, pending},
+    },
+    support::{process::Process, scan::Scan, scan_api::scan_agreed, scan_file::scan_file},
+};
+
+/// One load at a time: what is early by 50 ms shows only if answers take less than that.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// How often the judge objected, by rule, after `least` lies or more, of which one breaks `rule`.
+async fn objections(lie: Lie, least: usize, rule: Option<Rule>) -> (usize, BTreeMap<Rule, usize>) {
+    let _alone = ALONE.lock().await;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &["--store", "file:./data"]).await;
+    let liar = Liar::before(&server.base, lie).await;
+    let history = Arc::new(History::new());
+    let servers = [liar.base.clone()];
+    let load = Load::start(&history, &servers);
+    // So long that TTRs run out, and until it has lied enough.
+    while history.now() < Duration::from_secs(6) || liar.told() < least || !shows(rule, &history) {
+        assert!(history.now() < Duration::from_secs(90), "{} lies, and none shows", liar.told());
+        tokio::time::sleep(Duration::from_millis(200)).await; // the load is awaited
+    }
+    let (calls, took) = (history.operations(), history.now());
+    load.stop().await;
+    liar.repent();
+    let file = dir.path().join("data");
+    let read = || scan_file(&file, &TOPICS);
+    let left = scan_agreed(&server.base, &TOPICS, read).await;
+    let mut found = judge(&history.calls(), &left, &[]);
+    let empty = async || pending(&tokio::task::block_in_place(read)) == 0;
+    assert!(load::drain(&history, &servers, empty, Duration::from_secs(20)).await, "jobs are left");
+    let left = scan_agreed(&server.base, &TOPICS, read).await;
+    found.extend(judge(&history.calls(), &left, &[]));
+
+    history.print();
+    let mut rules = BTreeMap::new();
+    for objection in found {
+        let count: &mut usize = rules.entry(objection.rule).or_default();
+        if *count == 0 {
+            println!("{:?}: {}", objection.rule, objection.what);
+        }
+        *count += 1;
+    }
+    let a_second = calls as f64 / took.as_secs_f64();
+    println!("{lie:?}: {} lies, {rules:?}; {calls} calls, {a_second:.0} a second", liar.told());
+    (liar.told(), rules)
+}
+
+/// Whether one of its lies can be seen: of those about times only what is quick shows anything, and
+/// a busy machine is slow. What is lost is seen only at the end.
+fn shows(rule: Option<Rule>, history: &History) -> bool {
+    let Some(rule) = rule.filter(|rule| *rule != Rule::Lost) else { return true };
+    judge(&history.calls(), &Scan::new(), &[]).iter().any(|objection| objection.rule == rule)
+}
+
+async fn is_caught(lie: Lie, least: usize, rule: Rule, others: &[Rule]) {
+    let (told, found) = objections(lie, least, Some(rule)).await;
+    assert!(told >= least && found.contains_key(&rule), "{told} lies: {found:?}");
+    let expected = |found: &&Rule| **found == rule || others.contains(found);
+    assert!(found.keys().all(|found| expected(&found)), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn without_a_lie_there_is_no_objection() {
+    assert_eq!(objections(Lie::None, 0, None).await, (0, BTreeMap::new()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_loses_one_job_in_a_thousand_is_caught() {
+    is_caught(Lie::LosesJobs, 3, Rule::Lost, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_delivers_50_ms_early_is_caught() {
+    is_caught(Lie::Early, 100, Rule::Early, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_hands_one_reservation_to_two_is_caught() {
+    // Two finish it, or one of them keeps what the other has finished.
+    let others =
+        [Rule::Attempts, Rule::AfterTheEnd, Rule::StaleAccepted, Rule::Buried, Rule::Early];
+    is_caught(Lie::TwoHolders, 10, Rule::TwoHolders, &others).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_forgets_a_finish_is_caught() {
+    // A consumer that comes too late is told that it was in time.
+    is_caught(Lie::ForgetsFinishes, 10, Rule::AfterTheEnd, &[Rule::StaleAccepted]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_miscounts_attempts_is_caught() {
+    is_caught(Lie::MiscountsAttempts, 10, Rule::Attempts, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_forgets_a_pause_is_caught() {
+    is_caught(Lie::ForgetsPauses, 5, Rule::Paused, &[]).await;
+}

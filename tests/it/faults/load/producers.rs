@@ -1,0 +1,104 @@
+//! Clients that put, delete and reschedule jobs.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{ATTEMPTS, BATCH, DOOMED, HELD, KEPT, PAUSED, TOPIC, TRIES};
+use crate::faults::{
+    client::{Client, Put},
+    history::{StoreResult, Text},
+};
+
+/// Between two puts of a client.
+const PAUSE: Duration = Duration::from_millis(5);
+/// While the consumers are behind: debug builds on a busy machine must keep up.
+const LONG_PAUSE: Duration = Duration::from_millis(200);
+
+const NOW: Duration = Duration::ZERO;
+
+/// Puts until `stop`, fewer while the consumers are `behind`.
+pub async fn put_jobs(
+    mut client: Client,
+    producer: String,
+    (behind, stop): (Arc<AtomicBool>, Arc<AtomicBool>),
+) {
+    let mut number = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        number += 1;
+        put_one(&mut client, &format!("{producer}:{number}"), number).await;
+        let pause = if behind.load(Ordering::Relaxed) { LONG_PAUSE } else { PAUSE };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// A job with this name as its id, if it gets one, and as its body.
+fn named(topic: &'static str, name: &Text, delay: Duration) -> Put {
+    let (id, body) = (Some(name.clone()), name.clone());
+    Put { topic, id, body, delay, max_attempts: ATTEMPTS }
+}
+
+async fn put_one(client: &mut Client, name: &str, number: u64) {
+    let name = Text::from(name);
+    let soon = Duration::from_millis(number * 37 % 2000);
+    match number % 20 {
+        // Deleted before it is due, or while a consumer may hold it.
+        0 | 1 => {
+            let delay = if number % 20 == 1 { soon } else { NOW };
+            client.put(named(TOPIC, &name, delay)).await;
+            client.delete(&name).await;
+        }
+        2 => {
+            // Alive for an hour, so putting it again is harmless: it becomes certain.
+            for _ in 0..TRIES {
+                let put = client.put(named(KEPT, &name, Duration::from_secs(3600))).await;
+                if !matches!(put, StoreResult::Unknown) {
+                    return;
+                }
+            }
+        }
+        3 if number % 100 == 3 => {
+            client.put(named(HELD, &name, NOW)).await;
+            client.pop(HELD, "ttr=1h").await;
+        }
+        4 => doom(client, &name, number).await,
+        5..8 => drop(client.put(Put { id: None, ..named(TOPIC, &name, NOW) }).await),
+        8 => drop(client.put(named(PAUSED, &name, NOW)).await),
+        9..12 => drop(client.put(named(TOPIC, &name, soon)).await),
+        // Later than it was put for, or sooner.
+        12 => {
+            client.put(named(TOPIC, &name, Duration::from_millis(500))).await;
+            client.reschedule(&name, soon).await;
+        }
+        13 => {
+            client.put(named(TOPIC, &name, Duration::from_secs(3))).await;
+            client.reschedule(&name, soon / 4).await;
+        }
+        14..18 => {
+            let part = |n: u64| {
+                let delay = if n.is_multiple_of(2) { NOW } else { soon };
+                named(TOPIC, &Text::from(format!("{name}.{n}")), delay)
+            };
+            client.put_batch((0..BATCH).map(part).collect()).await;
+        }
+        _ => drop(client.put(named(TOPIC, &name, NOW)).await),
+    }
+}
+
+/// Dead at its first release; some are kicked, and die once more.
+async fn doom(client: &mut Client, name: &Text, number: u64) {
+    client.put(Put { max_attempts: 1, ..named(DOOMED, name, NOW) }).await;
+    for job in client.pop(DOOMED, "").await {
+        client.release(&job, NOW).await;
+        if number % 60 == 4 {
+            client.kick(&job.id).await;
+            for job in client.pop(DOOMED, "").await {
+                client.release(&job, NOW).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! SIGTERM under load. A request counts when all of its bytes were sent. Each that counts must be
+//! answered: a whole answer comes, of whatever status. Two kinds do not count:
+//!
+//! - The first request of a connection that was begun after the signal and is reset before a byte
+//!   of an answer: the port took the connection while it was being closed, and no process did.
+//! - A request on a kept connection whose end, sent by the server, had come before it was sent.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde_json::Value;
+
+use crate::support::{Redis, process::Process};
+
+const ROUNDS: u64 = 20;
+const CLIENTS: u64 = 24;
+const SEED: u64 = 20;
+
+/// What became of requests that were sent whole.
+#[derive(Debug, Default, Clone, Copy)]
+struct Outcomes {
+    answered: usize,
+    /// Of those, how many said that the server was stopping, or closed with their answer.
+    last: usize,
+    /// First requests of connections that the port took while it was being closed.
+    not_taken: usize,
+    unanswered: usize,
+}
+
+impl Outcomes {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            answered: self.answered + other.answered,
+            last: self.last + other.last,
+            not_taken: self.not_taken + other.not_taken,
+            unanswered: self.unanswered + other.unanswered,
+        }
+    }
+}
+
+/// An answer that came whole.
+struct Answer {
+    status: u16,
+    closes: bool,
+    body: Value,
+}
+
+/// One client of a server, until that is gone.
+struct Client {
+    address: String,
+    /// Set just before the signal is sent.
+    stopping: Arc<AtomicBool>,
+    random: StdRng,
+    connection: Option<TcpStream>,
+    outcomes: Outcomes,
+    /// Of the job popped last: its id and reservation.
+    held: Option<(String, String)>,
+}
+
+impl Client {
+    /// Calls until the server refuses connections.
+    fn run(mut self) -> Outcomes {
+        while self.call() {}
+        self.outcomes
+    }
+
+    /// Whether the server is still there.
+    fn call(&mut self) -> bool {
+        let stopping = self.stopping.load(Ordering::SeqCst);
+        let (kept, mut connection) = match self.connection.take() {
+            Some(kept) => (true, kept),
+            None => match TcpStream::connect(&self.address) {
+                Ok(new) => (false, new),
+                Err(_) => return false,
+            },
+        };
+        if kept && is_closed(&connection) {
+            return true;
+        }
+        connection.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+        let request = self.request();
+        if connection.write_all(request.as_bytes()).is_err() {
+            // Not sent whole.
+            return true;
+        }
+        match read_answer(&mut connection) {
+            Ok(answer) => {
+                assert!(matches!(answer.status, 200..300 | 404 | 409 | 503), "{}", answer.status);
+                assert!(answer.status != 503 || self.stopping.load(Ordering::SeqCst));
+                self.outcomes.answered += 1;
+                self.outcomes.last += usize::from(answer.closes);
+                let job = &answer.body["jobs"][0];
+                let text = |field: &str| job[field].as_str().map(str::to_owned);
+                self.held = text("id").zip(text("reservation")).or(self.held.take());
+                self.connection = Some(connection).filter(|_| !answer.closes);
+            }
+            Err(error) => {
+                // A connection that no process accepted: the port was closed with it in its queue.
+                let refused = !kept && stopping && error == ErrorKind::ConnectionReset;
+                self.outcomes.not_taken += usize::from(refused);
+                self.outcomes.unanswered += usize::from(!refused);
+            }
+        }
+        true
+    }
+
+    fn request(&mut self) -> String {
+        let kind = self.random.random_range(0..10);
+        let (method, path, body) = match (kind, self.held.take()) {
+            (0..2, Some((id, reservation))) => {
+                let body = format!(r#"{{"reservation":"{reservation}"}}"#);
+                ("POST", format!("/jobs/{id}/finish"), body)
+            }
+            (2, Some((id, _))) => ("GET", format!("/jobs/{id}"), String::new()),
+            (_, held) => {
+                self.held = held;
+                match kind {
+                    0..4 => ("POST", "/topics/t/pop".to_owned(), r#"{"count":5}"#.to_owned()),
+                    // It waits when the signal comes, or is answered before.
+                    4..6 => ("GET", "/topics/none/pop?wait=10s".to_owned(), String::new()),
+                    6 => {
+                        let jobs = [r#"{"topic":"t"}"#; 20].join(",");
+                        ("POST", "/batch/jobs".to_owned(), format!(r#"{{"jobs":[{jobs}]}}"#))
+                    }
+                    _ => ("POST", "/jobs".to_owned(), r#"{"topic":"t"}"#.to_owned()),
+                }
+            }
+        };
+        let close = if self.random.random_bool(0.2) { "Connection: close\r\n" } else { "" };
+        let length = body.len();
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{close}Content-Length: {length}\r\n\r\n{body}"
+        )
+    }
+}
+
+/// Whether the other side has closed it, as far as has come through.
+fn is_closed(connection: &TcpStream) -> bool {
+    connection.set_nonblocking(true).expect("a socket");
+    let closed =
+        !connection.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    connection.set_nonblocking(false).expect("a socket");
+    closed
+}
+
+/// Reads an answer to its end; else why none came.
+fn read_answer(connection: &mut TcpStream) -> Result<Answer, ErrorKind> {
+    let (mut bytes, mut block) = (Vec::new(), [0; 16 * 1024]);
+    loop {
+        if let Some(answer) = whole(&bytes) {
+            return Ok(answer);
+        }
+        match connection.read(&mut block) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof),
+            Ok(length) => bytes.extend_from_slice(&block[..length]),
+            // Part of an answer is none, however it breaks off.
+            Err(_) if !bytes.is_empty() => return Err(ErrorKind::UnexpectedEof),
+            Err(error) => return Err(error.kind()),
+        }
+    }
+}
+
+fn whole(bytes: &[u8]) -> Option<Answer> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let head = head.to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length: usize = length.map_or(0, |length| length.parse().expect("a number"));
+    let body = body.get(..length)?;
+    Some(Answer {
+        status: head.get(9..12)?.parse().ok()?,
+        closes: head.contains("connection: close"),
+        body: serde_json::from_str(body).unwrap_or_default(),
+    })
+}
+
+async fn no_request_is_left_without_an_answer(store: &str) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut random = StdRng::seed_from_u64(SEED);
+    let mut all = Outcomes::default();
+    for round in 0..ROUNDS {
+        let mut server = Process::start(dir.path(), &["--store", store]).await;
+        let stopping: Arc<AtomicBool> = Arc::default();
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let client = Client {
+                    address: server.base.trim_start_matches("http://").to_owned(),
+                    stopping: Arc::clone(&stopping),
+                    random: StdRng::seed_from_u64(SEED + round * CLIENTS + number),
+                    connection: None,
+                    outcomes: Outcomes::default(),
+                    held: None,
+                };
+                thread::spawn(move || client.run())
+            })
+            .collect();
+        let span = random.random_range(200..600);
+        tokio::time::sleep(Duration::from_millis(span)).await; // the load, for a random while
+        stopping.store(true, Ordering::SeqCst);
+        server.signal("-TERM");
+        assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0), "round {round}");
+        let outcomes = clients.into_iter().map(|client| client.join().expect("it ends"));
+        let outcomes = outcomes.fold(Outcomes::default(), Outcomes::plus);
+        assert_eq!(outcomes.unanswered, 0, "round {round}: {outcomes:?}");
+        all = all.plus(outcomes);
+    }
+    println!("{store}, seed {SEED}, {ROUNDS} times: {all:?}");
+    assert!(all.answered > 1000 && all.last > 100, "{all:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_times_no_request_is_left_without_an_answer_on_file() {
+    no_request_is_left_without_an_answer("file:./data").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_times_no_request_is_left_without_an_answer_on_redis() {
+    let redis = Redis::start();
+    no_request_is_left_without_an_answer(&redis.url()).await;
+}
