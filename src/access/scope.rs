@@ -165,6 +165,16 @@ mod tests {
     }
 
     #[test]
+    fn a_scope_that_is_missing_is_no_other() {
+        for only in Scope::ALL {
+            let mut scopes = Scopes::default();
+            scopes.add(only, vec!["*".parse().expect("a pattern")]);
+            let given = Scope::ALL.into_iter().filter(|scope| scopes.of(*scope).is_some());
+            assert_eq!(given.collect::<Vec<_>>(), [only]);
+        }
+    }
+
+    #[test]
     fn scopes_that_make_no_sense_are_refused() {
         for text in ["{}", r#"{"put":null}"#] {
             assert_eq!(scopes(text).check(), Err(ScopesError::None), "{text}");

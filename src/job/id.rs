@@ -65,6 +65,8 @@ mod tests {
             .collect();
         assert!(ids[0] > 0);
         assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+        let made_at = |id: i64| id.unsigned_abs() >> IdMaker::LOW_BITS;
+        assert_eq!([made_at(ids[0]), made_at(ids[2])], [times[0], times[2]]);
     }
 
     #[test]

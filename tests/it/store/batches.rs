@@ -172,6 +172,10 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     let both = vec![Claim { id: id("a"), reservation: None, topics: Topics::ALL }; 2];
     let replies = bench.store.finish_in(bucket, both).await.expect("finish");
     assert_eq!(replies, [Ok("t".parse().expect("a topic")), Err(Refusal::NotFound)]);
+    bench.put(job("a", "t")).await.expect("put");
+    let twice = vec![target(&id("a")); 2];
+    let replies = bench.store.delete_in(bucket, twice).await.expect("delete");
+    assert_eq!(replies, [Ok(State::Ready), Err(Refusal::NotFound)]);
 }
 
 pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {

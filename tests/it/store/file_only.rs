@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use delay_queue::{
-    job::{NewJob, State, Topics},
+    job::{NewJob, State, Topics, UnixMillis},
     store::{
         Applied, Claim, Clock, OpenError, Options, PopRequest, Store, StoreError, file::FileStore,
     },
@@ -44,6 +44,20 @@ async fn everything_is_the_same_after_it_is_opened_again() {
     }
     assert_eq!(bench.state(&id("due")).await, Some(State::Ready), "without any timer");
     assert_eq!(bench.finish(&held.id, Some(held.reservation)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_reservation_lasts_no_longer_than_its_ttr_after_a_start_with_an_earlier_clock() {
+    let bench = Bench::file().await;
+    bench.put(NewJob { ttr: SECOND, ..job("held", "t") }).await.expect("put");
+    bench.pop_one("t").await;
+    let earlier = UnixMillis::new(START.get() - MINUTE.get());
+    let bench = bench.reopen_by(Clock::set_at(earlier)).await;
+    let held = bench.get(&id("held")).await.expect("the job");
+    assert_eq!(held.reserved_until, Some(earlier.after(SECOND)));
+    bench.advance(SECOND);
+    bench.promote().await;
+    assert_eq!(bench.state(&id("held")).await, Some(State::Ready));
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use delay_queue::{
     },
     store::{
         Applied, Clock, Hint, Options, PopRequest, SharedStore, Store, StoreError, Subscription,
+        Target,
         redis::{RedisOptions, RedisStore},
     },
 };
@@ -151,7 +152,11 @@ async fn a_record_that_is_in_no_set_can_be_replaced_and_deleted() {
 async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
     let bench = Bench::redis().await;
     for number in 0..20 {
-        bench.put(job(&format!("job:{number}"), "t")).await.expect("put");
+        let body = format!("\"{}\"", "x".repeat(number * 500));
+        bench
+            .put(NewJob { body: body.into(), ..job(&format!("job:{number}"), "t") })
+            .await
+            .expect("put");
     }
     for popped in bench.pop("t", 20).await {
         bench.finish(&popped.id, Some(popped.reservation)).await.expect("finish");
@@ -212,6 +217,31 @@ async fn a_bucket_that_cannot_be_written_leaves_the_others_of_its_call_alone() {
     let promoted = bench.store.promote(bench.store.buckets().all().collect(), 100).await;
     let failed: Vec<usize> = (0..16).filter(|&index| promoted[index].is_err()).collect();
     assert_eq!(failed, [broken.index()]);
+}
+
+#[tokio::test]
+async fn what_a_bucket_that_fails_was_to_write_is_written_into_no_other() {
+    let bench = Bench::redis().await;
+    let names: Vec<String> = (0..200).map(|n| format!("order-{n}")).collect();
+    for name in &names {
+        bench.put(delayed(name, "t", HOUR)).await.expect("put");
+    }
+    let mut parts: Vec<(Bucket, Vec<Target>)> =
+        bench.store.buckets().all().map(|bucket| (bucket, Vec::new())).collect();
+    for name in &names {
+        parts[bench.bucket(&id(name)).index()].1.push(target(&id(name)));
+    }
+    // The first bucket of the call finds out last that it cannot write.
+    let broken = &parts[0].1[0].id;
+    let deadlines = key(&bench, broken.as_str(), "pool").replace(":pool", ":bucket");
+    command(&bench, &format!("SET {deadlines} text"));
+    let outcomes = bench.store.kick(parts.clone()).await;
+    for ((bucket, jobs), outcome) in parts.into_iter().zip(outcomes) {
+        assert_eq!(outcome.is_err(), bucket == Bucket::FIRST, "{outcome:?}");
+        let topic = bench.store.topic(bucket, "t".parse().expect("a topic")).await.expect("a look");
+        let kicked = if bucket == Bucket::FIRST { 0 } else { jobs.len() as u64 };
+        assert_eq!(topic.counts.ready, kicked, "{bucket:?}");
+    }
 }
 
 #[tokio::test]

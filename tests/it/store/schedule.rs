@@ -172,6 +172,15 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     assert_eq!(next().await, Some(std::time::Duration::ZERO));
     let promoted = promote_in(&*bench.store, bucket, 10).await.expect("promote");
     assert_eq!((promoted.total().expired, promoted.next), (1, None));
+    // A job that is moved on leaves the deadline of another one before it.
+    let mut names =
+        (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
+    let [first, moved] = [names.next(), names.next()].map(|name| name.expect("one of many"));
+    bench.put(delayed(&first, "t", MINUTE)).await.expect("put");
+    bench.put(delayed(&moved, "t", HOUR)).await.expect("put");
+    let later = Change { schedule: Some(Schedule::In(RETENTION)), ..Change::default() };
+    bench.reschedule(&id(&moved), later).await.expect("reschedule");
+    assert_eq!(next().await, Some(MINUTE.into()));
 }
 
 pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
