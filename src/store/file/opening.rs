@@ -32,11 +32,16 @@ impl FileStore {
         let lock = Lock::take(dir)?;
         repair::check(dir)?;
         let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
-        let parts = (dir, lock, records);
         let damaged = |cause: &dyn std::fmt::Display| OpenError::Damaged {
             dir: dir.to_owned(),
             cause: cause.to_string(),
         };
+        // Without them any caller, or none, might be let in: nothing is read around here.
+        records.tokens().map_err(|cause| match is_corrupt(&cause) {
+            true => damaged(&format!("jobs.db: its access tokens cannot be read: {cause}")),
+            false => engine(&cause),
+        })?;
+        let parts = (dir, lock, records);
         let mut writer = match WriterState::open(parts, buckets, options.clock) {
             Err(cause) if is_corrupt(&*cause) => return Err(damaged(&cause)),
             writer => writer.map_err(|cause| engine(&cause))?,

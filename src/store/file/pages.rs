@@ -4,6 +4,8 @@
 //! page is believed but what a row's own checksum confirms; what points to other pages is compared
 //! with the pointer map, which names the parent of every page. Reads any bytes without a panic.
 
+mod structure;
+
 use std::{
     collections::{HashMap, HashSet},
     fs::File,

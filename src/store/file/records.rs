@@ -10,6 +10,7 @@ mod fuzzing;
 mod load;
 mod read;
 mod row;
+mod schema;
 mod tokens;
 mod write;
 
@@ -156,6 +157,7 @@ impl Records {
         connection.pragma_update(None, "cell_size_check", true)?;
         let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";
         if connection.query_row(named, (), |row| row.get::<_, bool>(0))? {
+            schema::check(connection)?;
             let text: Option<String> =
                 connection.query_row("SELECT text FROM layout", (), |row| row.get(0)).optional()?;
             return Ok(Layout::agree(text.as_deref().unwrap_or_default(), asked));

@@ -8,7 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Options, directory, lock::Lock, salvage::salvage, wal::Log};
+use super::{
+    Options, directory,
+    lock::Lock,
+    pages::Pages,
+    salvage::{ROOTS, salvage},
+    wal::Log,
+};
 use crate::store::OpenError;
 
 pub use super::salvage::Salvaged;
@@ -28,8 +34,8 @@ pub struct Repaired {
     pub salvaged: Salvaged,
 }
 
-/// Refuses what the engine would take without a word: a log that is damaged in its middle, a
-/// repair that did not come to its end.
+/// Refuses what the engine would take without a word: a log that is damaged in its middle, pages
+/// that do not add up, a repair that did not come to its end.
 pub fn check(dir: &Path) -> Result<(), OpenError> {
     if dir.join(MARK).exists() {
         return Err(OpenError::Damaged {
@@ -38,14 +44,38 @@ pub fn check(dir: &Path) -> Result<(), OpenError> {
         });
     }
     let wal = dir.join("jobs.db-wal");
-    let Some(log) = Log::read(&wal).map_err(|cause| engine(&wal, &cause))? else { return Ok(()) };
-    if let Some(damage) = log.damage() {
-        let cause = format!("its log jobs.db-wal: {damage}");
-        return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
+    if let Some(log) = Log::read(&wal).map_err(|cause| engine(&wal, &cause))? {
+        if let Some(damage) = log.damage() {
+            let cause = format!("its log jobs.db-wal: {damage}");
+            return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
+        }
+        if log.torn() > 0 {
+            let frames = log.torn();
+            tracing::warn!(
+                frames,
+                "dropped a commit that a crash has cut short; it was not answered"
+            );
+        }
     }
-    if log.torn() > 0 {
-        let frames = log.torn();
-        tracing::warn!(frames, "dropped a commit that a crash has cut short; it was not answered");
+    check_tables(dir)
+}
+
+/// Refuses tables of which the engine would leave rows out without a word.
+fn check_tables(dir: &Path) -> Result<(), OpenError> {
+    let file = dir.join("jobs.db");
+    // A crash at the very first start has left a journal: there is nothing yet.
+    if !file.exists() || dir.join("jobs.db-journal").exists() {
+        return Ok(());
+    }
+    let mut pages = Pages::open(&file).map_err(|cause| engine(&file, &cause))?;
+    for (table, root) in ROOTS {
+        // A table of jobs is read around its damaged pages.
+        let is_read_around = ["pool", "attempts"].contains(&table);
+        let unreadable = (!is_read_around && !pages.is_root(root)).then_some(root);
+        if let Some(page) = unreadable.or_else(|| pages.unsound(root)) {
+            let cause = format!("jobs.db: page {page}, of `{table}`, does not add up");
+            return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
+        }
     }
     Ok(())
 }

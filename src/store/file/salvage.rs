@@ -29,8 +29,8 @@ use crate::{
 };
 
 /// The first pages of the tables: a new file is always made in the same order.
-pub const ROOTS: [(&str, u32); 5] =
-    [("layout", 3), ("pool", 4), ("attempts", 5), ("topics", 6), ("aside", 8)];
+pub const ROOTS: [(&str, u32); 6] =
+    [("layout", 3), ("pool", 4), ("attempts", 5), ("topics", 6), ("aside", 8), ("tokens", 9)];
 /// Writes of one transaction, about.
 const BATCH: usize = 1000;
 /// When a job whose attempts are lost goes by itself: never (the end of the year 9999).

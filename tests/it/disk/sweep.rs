@@ -15,15 +15,12 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Mutex,
 };
 
 use delay_queue::{
     job::{Nonce, UnixMillis},
-    store::{Clock, Options, Store, file::FileStore},
+    store::Store,
 };
 use tempfile::TempDir;
 
@@ -32,15 +29,15 @@ use crate::{
     store::{
         bench::Bench,
         equivalence::Side,
-        workload::{Found, Step, World, go, settle, steps},
+        workload::{
+            Found, Random, Step, World, ballast, folder, go, on_all_cores, open, settle, steps,
+        },
     },
 };
 
 /// How many steps the process does; without it, it is on no disk of ours.
 const STEPS: &str = "SWEEP_STEPS";
 const PROCESS: &str = "disk::sweep::a_store_does_what_the_model_does_step_by_step";
-/// That of the reserve for a full disk, in whose place an empty one takes no time.
-const BALLAST: u64 = 8 << 20;
 const SECTOR: usize = 512;
 
 /// By itself a test; with [`STEPS`], what is killed.
@@ -88,12 +85,6 @@ enum Left {
     Synced,
     /// Of what was written since the last sync, some sectors as well.
     Sectors,
-}
-
-/// Memory, where syncs cost nothing, if this machine offers some as a file system.
-fn folder() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
 struct Sweep {
@@ -149,24 +140,12 @@ impl Sweep {
         let by_turns =
             |(change, within): &(usize, bool)| self.has_ballast || (change % 2 == 0) == *within;
         let points: Vec<(usize, bool)> = all.filter(by_turns).collect();
-        let next = AtomicUsize::new(0);
-        let workers = 2 * std::thread::available_parallelism().map_or(1, usize::from);
-        std::thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    let runtime = tokio::runtime::Builder::new_current_thread().build();
-                    let runtime = runtime.expect("a runtime");
-                    while let Some((crash_at, within)) =
-                        points.get(next.fetch_add(1, Ordering::Relaxed))
-                    {
-                        let (disk, _) = self.run(*crash_at, *within);
-                        for left in [Left::Written, Left::Synced, Left::Sectors] {
-                            let dir = leave(&disk, left, *crash_at as u64);
-                            let what = (*crash_at, *within, left);
-                            runtime.block_on(self.check(&disk, dir.path(), what));
-                        }
-                    }
-                });
+        on_all_cores(points.len(), |runtime, n| {
+            let (crash_at, within) = points[n];
+            let (disk, _) = self.run(crash_at, within);
+            for left in [Left::Written, Left::Synced, Left::Sectors] {
+                let dir = leave(&disk, left, crash_at as u64);
+                runtime.block_on(self.check(&disk, dir.path(), (crash_at, within, left)));
             }
         });
         self.verdict(changes, points.len());
@@ -212,16 +191,9 @@ impl Sweep {
     }
 }
 
-fn ballast(dir: &Path) {
-    let file = fs::File::create(dir.join("ballast")).expect("made");
-    file.set_len(BALLAST).expect("extended");
-}
-
-/// Opens what is left as a store, and reads all of it; it must be sound, and take a job.
+/// Opens what is left as a store, and reads all of it; it must be sound, and take a change.
 async fn reopened(dir: &Path, at: UnixMillis) -> Result<Found, String> {
-    let options = Options { buckets: None, clock: Clock::set_at(at) };
-    let store = FileStore::open(dir, options).map_err(|error| error.to_string())?;
-    settle(&store).await;
+    let store = open(dir, at).await.map_err(|error| error.to_string())?;
     let found = Found::of(&store).await;
     let wrong = store.examine().await.map_err(|error| error.to_string())?;
     let unreadable = store.condition().unreadable;
@@ -243,7 +215,7 @@ fn leave(disk: &Disk, left: Left, seed: u64) -> TempDir {
         disk.leave(dir.path());
     }
     if left == Left::Sectors && data.is_dir() {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut random = Random::new(seed);
         for file in fs::read_dir(&data).expect("a directory").map(|file| file.expect("a file")) {
             let name = file.file_name().into_string().expect("a name");
             let is_another = disk.synced().join(format!("data%{name}%gone")).exists();
@@ -283,18 +255,6 @@ fn mixed(synced: &[u8], now: &[u8], random: &mut Random) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// Xorshift: the same numbers for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 11
-    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod calls;
 mod concurrency;
 mod damage;
 pub mod equivalence;
+mod file_bytes;
 mod file_damaged;
 mod file_only;
 mod model;

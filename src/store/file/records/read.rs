@@ -10,7 +10,7 @@ use super::{
     Records, damage,
     row::{PoolRow, pause_of, text_checksum, topic_checksum},
 };
-use crate::job::{Topic, TopicSettings, TraceParent, UnixMillis};
+use crate::job::{Pause, Topic, TopicDefaults, TopicSettings, TraceParent, UnixMillis};
 
 /// What only the disk knows of a job.
 #[derive(Debug, Clone)]
@@ -156,19 +156,29 @@ impl Records {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
-            let (name, paused): (String, i64) = (row.get(0)?, row.get(1)?);
-            let text: Option<String> = row.get(2)?;
-            let checksum: i64 = row.get(3)?;
-            let sound = topic_checksum(&name, paused, text.as_deref()) == checksum;
-            let defaults = text.map(|text| serde_json::from_str(&text)).transpose();
-            let (Ok(topic), Ok(defaults), true) = (name.parse::<Topic>(), defaults, sound) else {
-                tracing::error!(topic = name, "left unreadable settings of a topic aside");
-                continue;
-            };
-            settings.paused.extend(pause_of(paused).map(|pause| (topic.clone(), pause)));
-            settings.defaults.extend(defaults.map(|defaults| (topic, defaults)));
+            match topic(row) {
+                Ok((topic, pause, defaults)) => {
+                    settings.paused.extend(pause.map(|pause| (topic.clone(), pause)));
+                    settings.defaults.extend(defaults.map(|defaults| (topic, defaults)));
+                }
+                Err(cause) => {
+                    tracing::error!(%cause, "left unreadable settings of a topic aside");
+                }
+            }
         }
         Ok(())
+    }
+}
+
+/// The settings of one topic.
+fn topic(row: &Row<'_>) -> rusqlite::Result<(Topic, Option<Pause>, Option<TopicDefaults>)> {
+    let (name, paused): (String, i64) = (row.get(0)?, row.get(1)?);
+    let text: Option<String> = row.get(2)?;
+    let sound = topic_checksum(&name, paused, text.as_deref()) == row.get::<_, i64>(3)?;
+    let defaults = text.map(|text| serde_json::from_str(&text)).transpose();
+    match (name.parse(), defaults, sound) {
+        (Ok(topic), Ok(defaults), true) => Ok((topic, pause_of(paused), defaults)),
+        _ => Err(damage(&format!("the settings of {name:?} are not what was written"))),
     }
 }
 

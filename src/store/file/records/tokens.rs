@@ -1,8 +1,8 @@
 //! Access tokens on disk.
 
-use rusqlite::params;
+use rusqlite::{Row, params};
 
-use super::{Records, row::topic_checksum, write::Done};
+use super::{Records, damage, row::topic_checksum, write::Done};
 use crate::{
     job::UnixMillis,
     store::{StoredToken, TokenChange},
@@ -16,13 +16,10 @@ impl Records {
         let mut statement = self.connection.prepare_cached(sql)?;
         let (mut rows, mut tokens) = (statement.query(())?, Vec::new());
         while let Some(row) = rows.next()? {
-            let (name, text): (String, String) = (row.get(0)?, row.get(1)?);
-            if row.get::<_, i64>(2)? != checksum(&name, &text) {
-                tracing::error!(name, "left a damaged token out");
-                continue;
+            match token(row) {
+                Ok(token) => tokens.push(token),
+                Err(cause) => tracing::error!(%cause, "left a damaged token out"),
             }
-            let used_at: Option<u64> = row.get(3)?;
-            tokens.push(StoredToken { name, text, used_at: used_at.map(UnixMillis::new) });
         }
         Ok(tokens)
     }
@@ -40,6 +37,16 @@ impl Records {
             }
         }
     }
+}
+
+fn token(row: &Row<'_>) -> rusqlite::Result<StoredToken> {
+    let (name, text): (String, String) = (row.get(0)?, row.get(1)?);
+    if row.get::<_, i64>(2)? != checksum(&name, &text) {
+        return Err(damage(&format!("the token {name:?} is not what was written")));
+    }
+    // It tells no more than when the token was used last.
+    let used_at = row.get::<_, Option<u64>>(3).unwrap_or_default();
+    Ok(StoredToken { name, text, used_at: used_at.map(UnixMillis::new) })
 }
 
 fn checksum(name: &str, text: &str) -> i64 {

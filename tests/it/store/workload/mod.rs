@@ -3,6 +3,7 @@
 //! field of every job, topics and their counts, pauses, defaults and access tokens.
 
 mod found;
+mod runs;
 mod world;
 
 use delay_queue::{
@@ -12,6 +13,7 @@ use delay_queue::{
 
 pub use self::{
     found::{Found, settle},
+    runs::{Random, ballast, folder, on_all_cores, open},
     world::{World, go},
 };
 use crate::store::{
@@ -34,7 +36,7 @@ pub enum Step {
     CarryOver,
 }
 
-fn put(name: u8, topic: &str, delay: u64) -> NewJob {
+pub fn put(name: u8, topic: &str, delay: u64) -> NewJob {
     NewJob {
         schedule: Schedule::In(Millis::new(delay * STEP)),
         ttr: Millis::new(32 * STEP),
@@ -44,7 +46,7 @@ fn put(name: u8, topic: &str, delay: u64) -> NewJob {
 }
 
 /// A body of more than one page.
-fn long(letter: char) -> bytes::Bytes {
+pub fn long(letter: char) -> bytes::Bytes {
     format!("\"{}\"", letter.to_string().repeat(4_500)).into()
 }
 
@@ -52,11 +54,11 @@ fn once(name: u8) -> NewJob {
     NewJob { max_attempts: 1, ..put(name, "t0", 0) }
 }
 
-fn pop(topic: u8) -> Step {
+pub fn pop(topic: u8) -> Step {
     Step::Call(Call::Pop { topic, ttr: None })
 }
 
-fn pass(steps: u64) -> Step {
+pub fn pass(steps: u64) -> Step {
     Step::Call(Call::Pass { millis: steps * STEP })
 }
 

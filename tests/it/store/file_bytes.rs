@@ -1,0 +1,279 @@
+//! Every offset at which a log may be torn, and every byte that may be flipped, on files of the fixed
+//! workload: what is lost is what was under way, or it is told; and no job is another one than the
+//! model has, with another body or another time. Of all cases one in [`STRIDE`] is tried, from another
+//! one on in each run; with `EVERY=1` all are.
+
+use std::{collections::BTreeMap, fs, path::Path, sync::Mutex};
+
+use delay_queue::{
+    job::{Job, JobId, Reservation},
+    store::{Store, StoredToken},
+};
+
+use crate::store::{
+    bench::Bench,
+    calls::Call,
+    equivalence::Side,
+    workload::{Found, Random, Step, World, ballast, folder, go, on_all_cores, open, steps},
+};
+
+/// So many of the last commits of the log are torn.
+const COMMITS: usize = 3;
+/// A prime, so that all places of a page and all ways are met.
+const STRIDE: usize = 17;
+/// Of a frame of the log; the bytes of it that tell whether it ends a commit.
+const FRAME: usize = 24 + 4096;
+const COMMIT_FIELD: std::ops::Range<usize> = 4..8;
+const LOG_HEADER: usize = 32;
+
+/// The numbers below `count` that are tried.
+fn tried(count: usize) -> Vec<usize> {
+    match std::env::var_os("EVERY") {
+        Some(_) => (0..count).collect(),
+        None => (std::process::id() as usize % STRIDE..count).step_by(STRIDE).collect(),
+    }
+}
+
+/// The files that the workload leaves in a store that was not closed, and what is in them.
+struct Files {
+    database: Vec<u8>,
+    log: Vec<u8>,
+    /// How long the log was after each step since the store was opened last, in which nothing was
+    /// carried over into the database.
+    ends: Vec<(usize, usize)>,
+    worlds: Vec<World>,
+    given: Vec<(JobId, Reservation)>,
+}
+
+impl Files {
+    async fn new() -> Self {
+        loop {
+            // The writer carries the log over a second after its start, if the machine is so slow.
+            if let Some(files) = Self::made().await {
+                return files;
+            }
+        }
+    }
+
+    async fn made() -> Option<Self> {
+        let dir = tempfile::tempdir_in(folder()).expect("a temporary folder");
+        ballast(dir.path());
+        let (steps, worlds) = (steps(), World::all(&steps()));
+        let mut side = Side::new(Bench::file_in(dir.path().to_owned()).await);
+        let database = || fs::read(dir.path().join("jobs.db")).expect("the database");
+        let log = || fs::read(dir.path().join("jobs.db-wal")).unwrap_or_default();
+        let (mut ends, mut opened) = (Vec::new(), Vec::new());
+        for (number, step) in steps.iter().enumerate() {
+            go(&mut side, number as u64, step).await;
+            if let Step::Call(Call::Reopen) = step {
+                (ends, opened) = (Vec::new(), database());
+            }
+            ends.push((log().len(), number + 1));
+        }
+        let (database, log, given) = (database(), log(), side.given);
+        side.bench.store.close().await;
+        let grows = ends.is_sorted_by_key(|(length, _)| *length);
+        (database == opened && grows).then_some(Self { database, log, ends, worlds, given })
+    }
+
+    /// What a store has of a log of which so many bytes are as they were written.
+    fn found(&self, sound: usize) -> Found {
+        let whole = self.ends.iter().rev().find(|(length, _)| *length <= sound);
+        let step = whole.expect("an empty log is one").1;
+        let at = self.worlds[self.worlds.len() - 1].now();
+        let given = |token: u64| self.given[usize::try_from(token).expect("small") - 1].1;
+        self.worlds[step].found(at, given)
+    }
+
+    /// Where the commits end, the last one first.
+    fn commits(&self) -> Vec<usize> {
+        let mut ends: Vec<usize> = self.ends.iter().map(|(length, _)| *length).collect();
+        ends.dedup();
+        ends.reverse();
+        ends
+    }
+
+    /// Opens files and reads all of them; an error as it says it, and how much is unreadable.
+    async fn read(
+        &self,
+        dir: &Path,
+        database: &[u8],
+        log: Option<&[u8]>,
+    ) -> Result<(Found, u64), String> {
+        fs::write(dir.join("jobs.db"), database).expect("written");
+        match log {
+            Some(log) => fs::write(dir.join("jobs.db-wal"), log).expect("written"),
+            None => drop(fs::remove_file(dir.join("jobs.db-wal"))),
+        }
+        let at = self.worlds[self.worlds.len() - 1].now();
+        let store = open(dir, at).await.map_err(|error| error.to_string())?;
+        let found = Found::of(&store).await;
+        let unreadable = store.condition().unreadable;
+        store.close().await;
+        Ok((found, unreadable))
+    }
+}
+
+fn place() -> tempfile::TempDir {
+    let dir = tempfile::tempdir_in(folder()).expect("a temporary folder");
+    ballast(dir.path());
+    dir
+}
+
+/// How often what came of it, by its name.
+#[derive(Default)]
+struct Outcomes(Mutex<BTreeMap<&'static str, usize>>);
+
+impl Outcomes {
+    fn count(&self, name: &'static str) {
+        *self.0.lock().expect("no panic holds it").entry(name).or_default() += 1;
+    }
+
+    fn told(self, of: &str) -> BTreeMap<&'static str, usize> {
+        let outcomes = self.0.into_inner().expect("no panic holds it");
+        println!("{of}: {outcomes:?}");
+        outcomes
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_torn_at_any_offset_opens_as_after_its_last_whole_commit() {
+    let files = Files::new().await;
+    let commits = files.commits();
+    println!("the log has {} bytes, commits end at {commits:?}", files.log.len());
+    let first = commits[COMMITS];
+    let ends = ["cut", "zeroed", "garbage behind it"];
+    let outcomes = Outcomes::default();
+    let cases = tried((files.log.len() - first + 1) * ends.len());
+    on_all_cores(cases.len(), |runtime, n| {
+        let n = cases[n];
+        let (offset, end) = (first + n / ends.len(), ends[n % ends.len()]);
+        let mut log = files.log[..offset].to_vec();
+        match end {
+            "zeroed" => log.resize(files.log.len(), 0),
+            "garbage behind it" => {
+                let mut random = Random::new(offset as u64);
+                log.resize_with(offset + FRAME + 100, || random.next().to_le_bytes()[0]);
+            }
+            _ => {}
+        }
+        let pairs = log.iter().zip(&files.log);
+        let sound = pairs.take_while(|(found, written)| found == written).count();
+        let dir = place();
+        let read = runtime.block_on(files.read(dir.path(), &files.database, Some(&log)));
+        let (found, unreadable) = read.unwrap_or_else(|error| panic!("{end} at {offset}: {error}"));
+        assert!(found == files.found(sound), "{end} at {offset}: {found:#?}");
+        assert_eq!(unreadable, 0, "{end} at {offset}");
+        outcomes.count(end);
+    });
+    outcomes.told("a torn log opens as after its last whole commit");
+}
+
+/// The bytes with one bit of this one flipped.
+fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[at] ^= 1 << (Random::new(at as u64).next() % 8);
+    bytes
+}
+
+#[tokio::test]
+async fn a_flipped_byte_of_the_log_is_refused_or_looks_like_the_torn_end_of_its_last_commit() {
+    let files = Files::new().await;
+    let commits = files.commits();
+    let outcomes = Outcomes::default();
+    let cases = tried(files.log.len());
+    on_all_cores(cases.len(), |runtime, n| {
+        let (at, dir) = (cases[n], place());
+        let log = flipped(&files.log, at);
+        let (found, unreadable) =
+            match runtime.block_on(files.read(dir.path(), &files.database, Some(&log))) {
+                Ok(read) => read,
+                Err(error) => {
+                    assert!(
+                        error.contains("its log jobs.db-wal: it is damaged at byte"),
+                        "{error}"
+                    );
+                    assert_eq!(fs::read(dir.path().join("jobs.db-wal")).expect("kept"), log);
+                    return outcomes.count("refused");
+                }
+            };
+        let begin = *commits.iter().find(|end| **end <= at).unwrap_or(&0);
+        assert!(found == files.found(begin), "byte {at}: {found:#?}");
+        assert_eq!(unreadable, 0, "byte {at}");
+        let in_frame = at.saturating_sub(LOG_HEADER) % FRAME;
+        outcomes.count(if at >= commits[1] {
+            "taken for the torn end of the last commit"
+        } else {
+            // What tells that commit from the last one: without it they look like one.
+            assert!(at >= commits[2] && COMMIT_FIELD.contains(&in_frame), "byte {at}");
+            "the last two commits taken for one that is torn"
+        });
+    });
+    outcomes.told("flipped bytes of the log");
+}
+
+#[tokio::test]
+async fn a_flipped_byte_of_the_database_is_refused_or_told_and_changes_no_job() {
+    let files = Files::new().await;
+    let (dir, whole) = (place(), files.log.len());
+    // Opened and closed in order, it is all in the database.
+    files.read(dir.path(), &files.database, Some(&files.log)).await.expect("sound");
+    let database = fs::read(dir.path().join("jobs.db")).expect("the database");
+    assert!(!dir.path().join("jobs.db-wal").exists());
+    let expected = files.found(whole);
+    let outcomes = Outcomes::default();
+    let cases = tried(database.len());
+    println!("{} bytes, {} jobs", database.len(), expected.jobs.len());
+    on_all_cores(cases.len(), |runtime, n| {
+        let (at, dir) = (cases[n], place());
+        let read = runtime.block_on(files.read(dir.path(), &flipped(&database, at), None));
+        outcomes.count(judged(&expected, read, at));
+    });
+    outcomes.told("flipped bytes of the database");
+}
+
+/// What came of a flipped byte; every job that is there must be as it was.
+fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'static str {
+    let (found, unreadable) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            let named = ["jobs.db", "the store in /", "the store: it was made with"];
+            assert!(named.iter().any(|words| error.contains(words)), "byte {at}: {error}");
+            return "refused";
+        }
+    };
+    let mut lost_errors = 0;
+    for (id, job) in &found.jobs {
+        let known = expected.jobs.get(id).unwrap_or_else(|| panic!("byte {at} invents {id}"));
+        // The number of the row with the text is damaged; the rest of it has shown whose it is.
+        let lost_error = job.error.is_none() && known.error.is_some();
+        lost_errors += usize::from(lost_error);
+        let error = if lost_error { None } else { known.error.clone() };
+        assert_eq!(job, &Job { error, ..known.clone() }, "byte {at} changes {id}");
+    }
+    let pauses = found.settings.paused.iter();
+    for (topic, pause) in pauses {
+        assert_eq!(expected.settings.paused.get(topic), Some(pause), "byte {at} changes {topic}");
+    }
+    for (topic, defaults) in &found.settings.defaults {
+        let known = expected.settings.defaults.get(topic);
+        assert_eq!(known, Some(defaults), "byte {at} changes {topic}");
+    }
+    for token in &found.tokens {
+        let same = |known: &&StoredToken| (&known.name, &known.text) == (&token.name, &token.text);
+        assert!(expected.tokens.iter().any(|known| same(&known)), "byte {at} changes {token:?}");
+    }
+    let missing = expected.jobs.len() - found.jobs.len();
+    match (missing, found.damaged.len(), unreadable) {
+        (0, 0, 0) if found == *expected => "as it was",
+        (0, 0, 0) if lost_errors > 0 => "the error text of a job left out",
+        (0, 0, 0) => "a setting or a token left out",
+        (1, 1, 0) => "one job set aside by name",
+        (several, named, 0) => {
+            assert_eq!(several, named, "byte {at} hides jobs");
+            "several jobs set aside by name"
+        }
+        (0, 0, _) => "nothing is missing, and something is told as unreadable",
+        _ => "jobs missing, told as unreadable",
+    }
+}

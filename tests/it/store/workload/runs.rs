@@ -1,0 +1,72 @@
+//! What many runs on files of their own have together.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use delay_queue::{
+    job::UnixMillis,
+    store::{Clock, OpenError, Options, file::FileStore},
+};
+use tokio::runtime::Runtime;
+
+use super::settle;
+
+/// Memory, where syncs cost nothing, if this machine offers some as a file system.
+pub fn folder() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+/// The reserve for a full disk, but with nothing in it: to write it takes most of a start's time.
+pub fn ballast(dir: &Path) {
+    let file = fs::File::create(dir.join("ballast")).expect("made");
+    file.set_len(8 << 20).expect("extended");
+}
+
+/// Opens a store at a time, and promotes all that is due.
+pub async fn open(dir: &Path, at: UnixMillis) -> Result<FileStore, OpenError> {
+    let options = Options { buckets: None, clock: Clock::set_at(at) };
+    let store = FileStore::open(dir, options)?;
+    settle(&store).await;
+    Ok(store)
+}
+
+/// Does `act` with each number below `count`, some at a time.
+pub fn on_all_cores(count: usize, act: impl Fn(&Runtime, usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let workers = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread().build();
+                let runtime = runtime.expect("a runtime");
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= count {
+                        return;
+                    }
+                    act(&runtime, n);
+                }
+            });
+        }
+    });
+}
+
+/// Xorshift: the same numbers for the same seed.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 11
+    }
+}
