@@ -12,6 +12,7 @@ mod file_damaged;
 mod file_only;
 mod model;
 mod redis_only;
+mod redis_scripts;
 mod reservations;
 mod restore;
 mod schedule;

@@ -61,6 +61,11 @@ impl Connection {
         self.read()
     }
 
+    /// What comes without being asked for, as after MONITOR; waits for it.
+    pub fn next(&mut self) -> Option<Reply> {
+        self.read()
+    }
+
     fn read(&mut self) -> Option<Reply> {
         let mut line = String::new();
         self.0.read_line(&mut line).ok()?;

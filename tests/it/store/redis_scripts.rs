@@ -1,0 +1,417 @@
+//! Every script of the Redis store twice, as when a reply is lost and the same call is sent again,
+//! and cut off before its first write: the state is the model's before the call, or after one.
+//!
+//! The cut is a user who may not write: Redis then ends a script at its first command that writes.
+//! What a script does after that is read from MONITOR: it touches no key that it has not looked at
+//! before, so that no key of another type ends it between two writes.
+
+use std::{collections::BTreeSet, fs, panic::AssertUnwindSafe, path::Path};
+
+use delay_queue::{
+    job::{Job, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topics},
+    store::{
+        Claim, JobRange, Location as _, Options, Steps, Target, TokenChange, TopicPage,
+        redis::RedisOptions,
+    },
+};
+use futures::FutureExt as _;
+
+use crate::{
+    store::{
+        bench::{Bench, Home, InOneBucket as _, SECOND, id, job},
+        calls::{Call, Hold, STEP},
+        equivalence::Side,
+        workload::{Found, Step, World, go, long, pass, pop, put, settle},
+    },
+    support::resp::{Connection, Reply},
+};
+
+/// What is sent twice and cut off.
+#[derive(Debug, Clone)]
+enum Act {
+    Step(Step),
+    /// The same as this step, by a caller that may reach some topics alone.
+    Limited(Step),
+}
+
+/// What comes before, and then the call.
+fn cases() -> Vec<(Vec<Step>, Act)> {
+    let call = Step::Call;
+    let one = || Step::Puts(vec![put(0, "t0", 0)]);
+    let held = || vec![one(), pop(0)];
+    let again =
+        |on_conflict| Step::Puts(vec![NewJob { on_conflict, body: "1".into(), ..put(0, "t0", 5) }]);
+    let two = Step::Puts(vec![
+        NewJob { body: long('a'), ..put(0, "t0", 0) },
+        NewJob { max_attempts: 1, ..put(1, "t1", 3) },
+    ]);
+    let create = || TokenChange::Create { name: "alice".to_owned(), text: "{}".to_owned() };
+    let used =
+        TokenChange::Used { name: "alice".to_owned(), at: delay_queue::job::UnixMillis::new(5) };
+    let finish = || call(Call::Finish { name: 0, hold: Hold::Last });
+    let release = || call(Call::Release { name: 0, hold: Hold::Last, delay: Some(5 * STEP) });
+    let bury = || call(Call::Bury { name: 0, hold: Hold::Last });
+    let change = delay_queue::job::Change {
+        schedule: Some(Schedule::In(Millis::new(9 * STEP))),
+        body: Some(long('b')),
+        ttr: Some(Millis::new(40 * STEP)),
+        ..Default::default()
+    };
+    let dead = || vec![one(), pop(0), bury()];
+    let step = Act::Step;
+    vec![
+        (vec![], step(two.clone())),
+        (vec![one()], step(again(OnConflict::Keep))),
+        (vec![one()], step(again(OnConflict::Replace))),
+        (vec![one()], step(pop(0))),
+        (vec![two.clone()], step(pop(0))),
+        (held(), step(call(Call::Unpop { name: 0 }))),
+        (held(), step(finish())),
+        (vec![two.clone(), pop(0)], step(finish())),
+        (held(), Act::Limited(finish())),
+        (held(), step(release())),
+        (held(), step(call(Call::Release { name: 0, hold: Hold::ById, delay: None }))),
+        (held(), step(call(Call::Touch { name: 0, hold: Hold::Last, ttr: Some(50 * STEP) }))),
+        (held(), step(bury())),
+        (held(), step(call(Call::Bury { name: 0, hold: Hold::ById }))),
+        (dead(), step(call(Call::Kick { name: 0 }))),
+        (dead(), step(call(Call::KickDead { topic: 0, limit: 9 }))),
+        (dead(), step(call(Call::Purge { topic: 0, state: State::Dead as usize, limit: 9 }))),
+        (vec![two.clone()], step(call(Call::Delete { name: 0 }))),
+        (vec![one()], Act::Limited(call(Call::Delete { name: 0 }))),
+        (vec![one()], step(Step::Change(0, change))),
+        (vec![two.clone(), pass(4)], step(call(Call::Promote))),
+        (vec![two.clone(), pop(0), pass(40)], step(call(Call::Promote))),
+        (vec![two, pass(4), call(Call::Promote), pop(1), pass(40)], step(call(Call::Promote))),
+        ([dead(), vec![pass(300)]].concat(), step(call(Call::Promote))),
+        (
+            vec![],
+            step(call(Call::Restore {
+                name: 3,
+                topic: 0,
+                state: State::Reserved as usize,
+                attempt: 2,
+            })),
+        ),
+        (vec![], step(Step::Pause("t0", true))),
+        (vec![Step::Pause("t0", true)], step(Step::Pause("t0", false))),
+        (vec![], step(Step::PauseFor("t0", 5 * STEP))),
+        (vec![Step::PauseFor("t0", 5 * STEP), pass(6)], step(Step::EndPause("t0"))),
+        (vec![], step(Step::Defaults("t0", Some(7_000)))),
+        (vec![], step(Step::Token(create()))),
+        (vec![Step::Token(create())], step(Step::Token(used))),
+        (
+            vec![Step::Token(create())],
+            step(Step::Token(TokenChange::Revoke { name: "alice".to_owned() })),
+        ),
+    ]
+}
+
+/// A Redis that tells what it is asked.
+struct Watched {
+    bench: Bench,
+    port: u16,
+    monitor: Connection,
+    connection: Connection,
+    marks: u64,
+}
+
+/// One command, and whether a script gave it.
+type Command = (bool, Vec<String>);
+
+impl Watched {
+    async fn new() -> Self {
+        let bench = Bench::one_bucket_redis().await;
+        let Home::Redis(redis) = &bench.home else { unreachable!("this store is on Redis") };
+        let port = redis.port();
+        let to = || Connection::to(port).expect("a Redis that runs");
+        let (mut monitor, connection) = (to(), to());
+        monitor.ask(&["MONITOR"]).expect("an answer");
+        Self { bench, port, monitor, connection, marks: 0 }
+    }
+
+    fn ask(&mut self, words: &[&str]) -> Reply {
+        self.connection.ask(words).expect("an answer")
+    }
+
+    /// What Redis was asked since the last time.
+    fn asked(&mut self) -> Vec<Command> {
+        self.marks += 1;
+        let mark = format!("mark {}", self.marks);
+        self.ask(&["ECHO", &mark]);
+        let mut commands = Vec::new();
+        loop {
+            let line = self.monitor.next().expect("a line");
+            let command = parsed(line.text());
+            if command.1.get(1) == Some(&mark) {
+                return commands;
+            }
+            commands.push(command);
+        }
+    }
+
+    /// Whether scripts may write.
+    fn may_write(&mut self, may: bool) {
+        let rule = if may { "+@all" } else { "-@write" };
+        assert_eq!(self.ask(&["ACL", "SETUSER", "default", rule]), Reply::Text("OK".to_owned()));
+    }
+
+    /// Every key with a hash of what it holds.
+    fn contents(&mut self) -> Vec<String> {
+        let script = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
+                      all[#all + 1] = key .. ' ' .. redis.sha1hex(redis.call('DUMP', key)) end \
+                      table.sort(all) return all";
+        self.ask(&["EVAL", script, "0"]).texts()
+    }
+
+    /// Sends a command again, with the same arguments.
+    fn send_again(&mut self, command: &[String]) {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let reply = self.ask(&words);
+        let errors = |reply: &Reply| matches!(reply, Reply::Error(_));
+        assert!(!errors(&reply) && !reply.list().iter().any(errors), "{reply:?}");
+    }
+}
+
+/// A line of MONITOR.
+fn parsed(line: &str) -> Command {
+    let (head, rest) = line.split_once("] ").expect("who asks");
+    let (mut words, mut letters) = (Vec::new(), rest.chars());
+    while letters.next() == Some('"') {
+        let mut word = Vec::new();
+        loop {
+            match letters.next().expect("the end of a word") {
+                '"' => break,
+                '\\' => word.push(match letters.next().expect("a letter") {
+                    'n' => b'\n',
+                    'r' => b'\r',
+                    't' => b'\t',
+                    'a' => 7,
+                    'b' => 8,
+                    'x' => {
+                        let digits: String = letters.by_ref().take(2).collect();
+                        u8::from_str_radix(&digits, 16).expect("a byte")
+                    }
+                    other => u8::try_from(other).expect("ASCII"),
+                }),
+                other => word.push(u8::try_from(other).expect("ASCII")),
+            }
+        }
+        let word = String::from_utf8_lossy(&word).into_owned();
+        words.push(word);
+        letters.next(); // the blank between
+    }
+    (head.ends_with("lua"), words)
+}
+
+fn is_script(command: &Command) -> bool {
+    !command.0 && ["EVAL", "EVALSHA"].contains(&command.1[0].as_str())
+}
+
+const WRITES: [&str; 10] =
+    ["ZADD", "ZREM", "ZREMRANGEBYRANK", "HSET", "HSETNX", "HDEL", "SET", "DEL", "HINCRBY", "INCR"];
+
+/// The commands that are the first to touch a set of a topic, a bucket's set or the long bodies, after
+/// something was written. A key of another type there would end the script between two writes.
+/// (Without the pool and the attempts a bucket has no jobs, and the names of topics are written by
+/// `pcall`.)
+fn unproved(commands: &[Command]) -> Vec<String> {
+    let (mut seen, mut has_written, mut unproved) = (BTreeSet::new(), false, Vec::new());
+    for (_, words) in commands.iter().filter(|(by_script, _)| *by_script) {
+        let verb = words[0].to_uppercase();
+        let Some(key) = words.get(1).filter(|key| key.contains("}:")) else { continue };
+        let kind = key.split("}:").nth(1).unwrap_or_default();
+        let matters = kind == "bucket" || kind == "bodies" || kind.contains(':');
+        if has_written && matters && verb != "EXISTS" && !seen.contains(key) {
+            unproved.push(format!("{verb} {kind}"));
+        }
+        has_written |= WRITES.contains(&verb.as_str());
+        seen.insert(key.clone());
+    }
+    unproved
+}
+
+/// The files of which a script is made.
+fn files_of(text: &str) -> impl Iterator<Item = String> {
+    let all = scripts().into_iter();
+    all.filter(move |(_, own)| text.contains(own.trim())).map(|(name, _)| name)
+}
+
+/// Every script there is, by its file.
+fn scripts() -> Vec<(String, String)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/redis/scripts");
+    let files = fs::read_dir(dir).expect("a directory").map(|file| file.expect("a file"));
+    files
+        .map(|file| {
+            let name = file.file_name().into_string().expect("a name");
+            (name, fs::read_to_string(file.path()).expect("a script"))
+        })
+        .collect()
+}
+
+/// Makes the call of a limited caller.
+async fn limited(side: &mut Side, number: u64, step: &Step) {
+    side.align(number);
+    let (store, bucket) = (&side.bench.store, side.bench.bucket(&id("job:0")));
+    let topics = Topics::of(vec!["t*".parse().expect("a pattern")]);
+    match step {
+        Step::Call(Call::Finish { .. }) => {
+            let reservation = Some(side.given[0].1);
+            let claim = Claim { id: id("job:0"), reservation, topics };
+            drop(store.finish_in(bucket, vec![claim]).await.expect("finish"));
+        }
+        Step::Call(Call::Delete { .. }) => {
+            let target = Target { id: id("job:0"), topics };
+            drop(store.delete_in(bucket, vec![target]).await.expect("delete"));
+        }
+        other => unreachable!("no limited {other:?}"),
+    }
+}
+
+/// Tokens are random: whether there is one is not.
+fn hidden(mut found: Found) -> Found {
+    for job in found.jobs.values_mut() {
+        *job = Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job.clone() };
+    }
+    found
+}
+
+/// One case; the files of the scripts that it has covered.
+async fn twice_and_cut_off(redis: &mut Watched, before: Vec<Step>, act: Act) -> Vec<String> {
+    let name: String = format!("{act:?}").chars().take(100).collect();
+    let name = format!("{name} after {} steps", before.len());
+    let (Act::Step(step) | Act::Limited(step)) = &act;
+    let worlds = World::all(&[before.clone(), vec![step.clone()]].concat());
+    let mut side = Side::new(redis.bench.fresh().await);
+    for (number, step) in before.iter().enumerate() {
+        go(&mut side, number as u64, step).await;
+    }
+    // Redis gets the whole script, whose text tells which it is.
+    redis.ask(&["SCRIPT", "FLUSH"]);
+    let untouched = redis.contents();
+    redis.asked();
+    redis.may_write(false);
+    let number = before.len() as u64;
+    let cut_off = AssertUnwindSafe(async {
+        match &act {
+            Act::Step(step) => drop(go(&mut side, number, step).await),
+            Act::Limited(step) => limited(&mut side, number, step).await,
+        }
+    });
+    cut_off.catch_unwind().await.expect_err("its caller is told");
+    let asked = redis.asked();
+    redis.may_write(true);
+    assert_eq!(redis.contents(), untouched, "{name}: it was cut off before its first write");
+
+    let command = asked.iter().rfind(|command| is_script(command)).expect("a script").1.clone();
+    redis.send_again(&command);
+    // A put takes back what it has created when it meets such a key; a promote looks at each set
+    // by itself, before it writes there.
+    if !matches!(step, Step::Puts(_) | Step::Call(Call::Promote)) {
+        assert_eq!(unproved(&redis.asked()), Vec::<String>::new(), "{name}");
+    }
+    let once = redis.contents();
+    assert_eq!(once == untouched, worlds[worlds.len() - 1].answer().contains("Kept"), "{name}");
+    redis.send_again(&command);
+
+    while side.bench.store.check().await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // it connects again by itself
+    }
+    settle(&*side.bench.store).await;
+    let world = &worlds[worlds.len() - 1];
+    let expected = hidden(world.found(world.now(), Reservation::from_bits));
+    assert_eq!(hidden(Found::of(&*side.bench.store).await), expected, "{name}");
+    files_of(&command[1]).collect()
+}
+
+/// Scripts that only read do so for a user who may not write; the files of which they are made.
+async fn only_reads(redis: &mut Watched) -> Vec<String> {
+    let bench = redis.bench.fresh().await;
+    bench.put(job("a", "t")).await.expect("put");
+    redis.ask(&["SCRIPT", "FLUSH"]);
+    let untouched = redis.contents();
+    redis.asked();
+    redis.may_write(false);
+    let (store, bucket, topic) =
+        (&bench.store, bench.bucket(&id("a")), || "t".parse().expect("one"));
+    store.held(bucket, topic(), None).await.expect("holders");
+    store.peek_in(bucket, vec![topic()]).await.expect("a look");
+    assert!(bench.get(&id("a")).await.is_some());
+    store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() }).await.expect("topics");
+    store.topic(bucket, topic()).await.expect("a topic");
+    store.weigh(topic()).await.expect("a weight");
+    store.usage().await.expect("usage");
+    let range = JobRange { limit: 9, ..JobRange::default() };
+    store.list(bucket, topic(), State::Ready, range).await.expect("a list");
+    let steps = Steps { from: bench.now(), step: SECOND, count: 3 };
+    store.due_counts(bucket, topic(), steps).await.expect("counts");
+    redis.may_write(true);
+    let asked = redis.asked();
+    assert_eq!(redis.contents(), untouched);
+    let texts = asked.iter().filter(|command| is_script(command)).map(|(_, words)| &words[1]);
+    texts.flat_map(|text| files_of(text)).collect()
+}
+
+/// What the doctor mends; the files of its scripts.
+async fn mends_once(redis: &mut Watched) -> Vec<String> {
+    let bench = redis.bench.fresh().await;
+    for name in ["lost", "unnamed"] {
+        bench.put(job(name, name)).await.expect("put");
+    }
+    let keys = redis.ask(&["KEYS", "*ready:lost"]).texts();
+    let tag = keys[0].strip_suffix("ready:lost").expect("its tag").to_owned();
+    redis.ask(&["DEL", &keys[0]]);
+    redis.ask(&["ZREM", &format!("{tag}topics"), "unnamed"]);
+    let prefix = tag.trim_start_matches('{').rsplit_once(':').expect("a tag").0;
+    let prefix = prefix.rsplit_once(':').expect("a prefix").0.to_owned();
+    let url = format!("redis://127.0.0.1:{}/", redis.port).parse().expect("a URL");
+    let doctor = RedisOptions::new(url, &prefix);
+    let options = || Options { buckets: None, clock: bench.clock.clone() };
+    redis.ask(&["SCRIPT", "FLUSH"]);
+    let untouched = redis.contents();
+    redis.may_write(false);
+    let cut_off = doctor.examine(options(), true).await;
+    assert!(!cut_off.is_ok_and(|report| report.problems.is_empty()), "nothing can be mended");
+    redis.may_write(true);
+    assert_eq!(redis.contents(), untouched);
+    redis.ask(&["SCRIPT", "FLUSH"]);
+    redis.asked();
+    let report = doctor.examine(options(), true).await.expect("mended");
+    assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);
+    let (asked, once) = (redis.asked(), redis.contents());
+    assert_ne!(once, untouched);
+    let commands = asked.iter().filter(|command| is_script(command)).map(|(_, words)| words);
+    let mut files = Vec::new();
+    for command in commands {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        // Among them are those by hash, before Redis knew the script: those do nothing now either.
+        redis.ask(&words);
+        files.extend(files_of(&command[1]));
+    }
+    assert_eq!(redis.contents(), once, "what is mended stays so");
+    files
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_script_changes_the_state_once_or_not_at_all() {
+    let mut redis = Watched::new().await;
+    let mut covered = BTreeSet::new();
+    let cases = cases();
+    println!("{} cases", cases.len());
+    let mut failed = 0;
+    for (before, act) in cases {
+        let case = AssertUnwindSafe(twice_and_cut_off(&mut redis, before, act)).catch_unwind();
+        match case.await {
+            Ok(files) => covered.extend(files),
+            // The panic has told why.
+            Err(_) => failed += 1,
+        }
+    }
+    assert_eq!(failed, 0, "cases failed");
+    covered.extend(only_reads(&mut redis).await);
+    covered.extend(mends_once(&mut redis).await);
+    let all: BTreeSet<String> = scripts().into_iter().map(|(name, _)| name).collect();
+    println!("{} scripts", all.len());
+    let missing: Vec<&String> = all.difference(&covered).collect();
+    assert!(missing.is_empty(), "a script needs a case here: {missing:?}");
+}
