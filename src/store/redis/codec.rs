@@ -304,9 +304,9 @@ impl Attempt {
             died_at: died_at.parse().map(UnixMillis::new).ok()?,
             ttr: ttr.parse().map(Millis::new).ok()?,
             error: match error.split_once(' ') {
-                None => None,
+                None if error.is_empty() => None,
                 Some((crc, error)) if crc == checksum(error.as_bytes()) => Some(error.to_owned()),
-                Some(_) => return None,
+                _ => return None,
             },
         };
         (own.parse() == Ok(found.check())).then_some(found)

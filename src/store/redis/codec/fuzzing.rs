@@ -73,8 +73,12 @@ fn damaged(input: &mut Unstructured<'_>, id: &JobId, mut record: Vec<u8>, attemp
     let same = record == whole;
     assert_eq!(Record::parse(id, record).is_ok(), same);
     let Ok(text) = String::from_utf8(bytes) else { return };
+    // Its check is no hash: it notices a changed digit, and not whatever several changed digits come to.
+    let changed = text.bytes().zip(attempt.bytes()).filter(|(one, other)| one != other).count();
     let read = Attempt::parse(id, &text);
-    assert!(text == attempt || matches!(read, Err(_) | Ok(None)), "{text:?}");
+    // Cut behind the line feed, it has no error.
+    let is_excused = text == attempt || changed > 1 || text.ends_with('\n');
+    assert!(is_excused || matches!(read, Err(_) | Ok(None)), "{text:?}");
 }
 
 /// Any text as rules, with the sum that they need: what checksums keep from being read at all.

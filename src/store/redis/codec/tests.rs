@@ -65,6 +65,18 @@ fn a_time_of_any_century_survives_its_record() {
 }
 
 #[test]
+fn an_error_text_that_was_cut_or_has_lost_its_blank_is_noticed() {
+    let job = new_job(b"{}".to_vec(), 5000, 3, None);
+    let whole = Attempt { error: Some("timeout".to_owned()), ..attempt() }.text(&job);
+    assert!(Attempt::parse(&job.id, &whole).is_ok());
+    let begin = whole.find('\n').expect("a line feed") + 1;
+    for end in begin + 1..whole.len() {
+        assert!(Attempt::parse(&job.id, &whole[..end]).is_err(), "{}", &whole[..end]);
+    }
+    assert!(Attempt::parse(&job.id, &whole.replace(" timeout", "_timeout")).is_err());
+}
+
+#[test]
 fn a_changed_character_of_a_record_is_noticed_wherever_it_is() {
     let job = new_job(b"{}".to_vec(), 60_000, 20, Some("list:0,120000".parse().expect("one")));
     let whole = stored(&job);
