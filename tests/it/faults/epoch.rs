@@ -62,6 +62,8 @@ impl Epoch {
 pub struct Terms {
     /// Jobs whose put began before this may be gone.
     pub forgotten_until: Option<Time>,
+    /// When acknowledgements were given that may not hold.
+    pub undone: Vec<(Time, Time)>,
     /// When the store's clock was wrong.
     pub wrong_clock: Vec<(Time, Time)>,
     /// How long the drain may take. What a lost pop took comes back after its TTR; all else is
@@ -72,7 +74,7 @@ pub struct Terms {
 impl Default for Terms {
     fn default() -> Self {
         let drains_within = Duration::from_secs(20);
-        Self { forgotten_until: None, wrong_clock: Vec::new(), drains_within }
+        Self { forgotten_until: None, undone: Vec::new(), wrong_clock: Vec::new(), drains_within }
     }
 }
 
@@ -95,13 +97,15 @@ pub async fn drain_and_judge(
     let read = || block_in_place(&scan);
     let judged = |scan: &Scan| judge(&history.calls(), scan, &terms.wrong_clock);
     let before = read();
-    let lost = |found: &[Objection]| found.iter().filter(|o| o.rule == Rule::Lost).count();
-    let mut forgotten = 0;
+    let lost = || judged(&before).iter().filter(|found| found.rule == Rule::Lost).count();
+    let without_terms = lost();
     if let Some(until) = terms.forgotten_until {
-        forgotten = lost(&judged(&before));
         history.may_have_forgotten(until);
-        forgotten -= lost(&judged(&before));
     }
+    for &(from, to) in &terms.undone {
+        history.may_have_undone(from, to);
+    }
+    let forgotten = without_terms - lost();
     history.print();
     println!("before the drain: {}", account(&history.calls(), &before));
     let mut objections = judged(&before);

@@ -256,6 +256,14 @@ impl History {
         }));
     }
 
+    /// Notes that what was acknowledged in this time may not hold.
+    pub fn may_have_undone(&self, from: Time, to: Time) {
+        let calls = &mut self.recorded().calls;
+        for call in calls.iter_mut().filter(|call| (from..=to).contains(&call.end) && call.done()) {
+            call.outcome = StoreResult::Unknown;
+        }
+    }
+
     pub fn count_failure(&self, what: String) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         *failures.entry(what).or_default() += 1;

@@ -88,6 +88,28 @@ async fn promises_hold_while_each_server_is_killed_in_turn() {
     scenario.promises_hold(&[redis.port()]).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_are_answered_in_time_while_redis_answers_none_for_half_a_minute() {
+    let redis = Redis::start();
+    let mut scenario = Scenario::start(&settings(&redis)).await;
+    // A shorter one first: what a pause makes of memory and sockets is compared with it.
+    for seconds in [5, 30] {
+        let failures = scenario
+            .round(&format!("redis paused for {seconds} s"), || {
+                let pause = format!("{seconds}000");
+                let paused = resp::ask(redis.port(), &["CLIENT", "PAUSE", &pause, "ALL"]);
+                assert_eq!(paused.expect("an answer").text(), "OK");
+                std::thread::sleep(Duration::from_secs(seconds));
+            })
+            .await;
+        println!("the longest call took {:?}", scenario.longest());
+        assert!(failures > 0, "no call met the fault");
+        // An answer is awaited for five seconds, by no call behind another one.
+        assert!(scenario.longest() < Duration::from_secs(9), "{:?}", scenario.longest());
+    }
+    scenario.promises_hold(&[redis.port()]).await;
+}
+
 /// The judge and the load together: a store that does lose jobs is found out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_redis_that_forgets_what_it_had_is_noticed() {

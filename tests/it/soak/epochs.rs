@@ -14,7 +14,7 @@ use crate::{
     },
     soak::{
         faults::{self, Cost, Fault, Scene, clock},
-        options::Options,
+        options::{Ack, Options},
         report::Report,
         stage::{Stage, Store},
     },
@@ -23,6 +23,8 @@ use crate::{
 
 /// How long after a fault's end delivery may take to go on: a failover on a busy machine.
 const DELIVERY_GOES_ON: Duration = Duration::from_secs(30);
+/// What a Redis has not synced after it, with `everysec`: a second, two on a busy disk, and some more.
+const SYNCED_WITHIN: Duration = Duration::from_secs(3);
 /// How often a fault is brought about until it shows.
 const TRIES: usize = 3;
 /// Epochs in which jobs are late or lost are rare: the clock is believed again after a minute.
@@ -30,6 +32,7 @@ const PASSES_BETWEEN: usize = 5;
 
 struct Run {
     stage: Stage,
+    ack: Option<Ack>,
     faults: Vec<&'static Fault>,
     /// Decides on the order of the faults, and on nothing else, so that a seed repeats it.
     order: StdRng,
@@ -39,6 +42,8 @@ struct Run {
     report: Report,
     /// Jobs put before this time of the epoch may be gone.
     forgotten_until: Option<Time>,
+    /// When in the epoch acknowledgements were given that may not hold.
+    undone: Vec<(Time, Time)>,
     /// When in the epoch the store's clock was wrong.
     wrong_clock: Vec<(Time, Time)>,
 }
@@ -54,17 +59,20 @@ pub async fn run(options: Options) {
     let faults: Vec<_> = faults::on(options.store).filter(chosen).collect();
     let report = Report::begin(&options, &faults);
     let mut run = Run {
-        stage: Stage::start(options.store).await,
+        stage: Stage::start(options.store, options.ack).await,
+        ack: options.ack,
         faults,
         order: StdRng::seed_from_u64(options.seed),
         random: StdRng::seed_from_u64(!options.seed),
         end: Instant::now() + Duration::from_secs(60 * options.minutes),
         report,
         forgotten_until: None,
+        undone: Vec::new(),
         wrong_clock: Vec::new(),
     };
     for pass in 0.. {
         run.epoch(Cost::Nothing).await;
+        run.epoch(Cost::Seconds).await;
         if pass % PASSES_BETWEEN == 0 {
             run.epoch(Cost::Jobs).await;
             run.epoch(Cost::Time).await;
@@ -83,7 +91,8 @@ impl Run {
 
     /// All faults that cost this, in an order by chance; then the drain and the judgement.
     async fn epoch(&mut self, cost: Cost) {
-        let mut faults: Vec<_> = self.faults.iter().copied().filter(|f| f.cost == cost).collect();
+        let mut faults: Vec<_> =
+            self.faults.iter().copied().filter(|fault| fault.cost(self.ack) == cost).collect();
         if faults.is_empty() {
             return;
         }
@@ -107,8 +116,9 @@ impl Run {
             let scene = Scene { stage: &mut self.stage, history, random: &mut self.random };
             let shown = (fault.bring)(scene).await;
             let ended = history.now();
-            match fault.cost {
+            match fault.cost(self.ack) {
                 Cost::Nothing => {}
+                Cost::Seconds => self.undone.push((began.saturating_sub(SYNCED_WITHIN), ended)),
                 Cost::Jobs => self.forgotten_until = Some(ended),
                 Cost::Time => self.wrong_clock.push((began, ended)),
             }
@@ -125,7 +135,11 @@ impl Run {
     async fn judge(&mut self, epoch: Epoch, cost: Cost) {
         let bases = self.stage.bases();
         let history = epoch.stop().await;
-        let mut terms = Terms { forgotten_until: self.forgotten_until.take(), ..Terms::default() };
+        let mut terms = Terms {
+            forgotten_until: self.forgotten_until.take(),
+            undone: std::mem::take(&mut self.undone),
+            ..Terms::default()
+        };
         if cost == Cost::Time {
             terms.wrong_clock = std::mem::take(&mut self.wrong_clock);
             // What fell due while the clock was wrong waits until it is believed.

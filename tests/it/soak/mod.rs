@@ -2,7 +2,7 @@
 //! In the test suite a minute on the file store and on one Redis, in which each fault shows.
 
 mod epochs;
-mod faults;
+pub mod faults;
 mod options;
 mod report;
 mod stage;

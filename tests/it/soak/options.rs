@@ -20,6 +20,10 @@ pub struct Options {
     /// Decides the order of the faults and what they choose. One by chance if it is not given.
     #[arg(long, default_value_t = rand::random::<u32>().into())]
     pub seed: u64,
+    /// With "memory", a Redis that syncs once a second and acknowledges before: what a fault costs that may cost the
+    /// last seconds is counted. Otherwise all stores acknowledge what is durable.
+    #[arg(long)]
+    pub ack: Option<Ack>,
     /// Only this fault, by its name; can be given several times. All that the store has otherwise.
     #[arg(long = "fault", value_parser = known_fault)]
     pub faults: Vec<String>,
@@ -38,6 +42,12 @@ pub enum Kind {
     Cluster,
 }
 
+/// What an acknowledgement says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Ack {
+    Memory,
+}
+
 impl Options {
     /// Reads the words.
     ///
@@ -45,6 +55,10 @@ impl Options {
     /// What is wrong with them, and what is known.
     pub fn read(words: &[impl Clone + Into<OsString>]) -> Result<Self, clap::Error> {
         let options = Self::try_parse_from(words.iter().cloned())?;
+        if options.ack.is_some() && options.store != Kind::Redis {
+            let message = "--ack memory is for --store redis\n".to_owned();
+            return Err(clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, message));
+        }
         let all = faults::of(options.store);
         if let Some(name) = options.faults.iter().find(|name| !all.contains(&name.as_str())) {
             let message = format!(
@@ -95,6 +109,7 @@ mod tests {
         assert!(known.contains("failover") && known.contains("power-lost"), "{known}");
         assert!(refused("--store file --seed many").contains("invalid digit"));
         assert!(refused("--store file --minutes 0").contains("1..=1440"));
+        assert!(refused("--store file --ack memory").contains("--store redis"));
         assert!(refused("--minutes 1").contains("--store"));
     }
 

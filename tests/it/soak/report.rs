@@ -31,8 +31,11 @@ impl Report {
     /// Tells what was asked for.
     pub fn begin(options: &Options, faults: &[&'static Fault]) -> Self {
         let words = format!(
-            "--store {:?} --minutes {} --seed {}",
-            options.store, options.minutes, options.seed
+            "--store {:?} --minutes {} --seed {}{}",
+            options.store,
+            options.minutes,
+            options.seed,
+            options.ack.map_or("", |_| " --ack memory")
         );
         let words = words.to_lowercase();
         println!("soak {words}: {} faults", faults.len());

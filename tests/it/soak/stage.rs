@@ -11,7 +11,7 @@ use tokio::task::block_in_place;
 use crate::{
     disk::shim::{Disk, Keep},
     faults::load::TOPICS,
-    soak::options::Kind,
+    soak::options::{Ack, Kind},
     support::{
         Redis,
         cluster::Cluster,
@@ -58,11 +58,11 @@ pub struct Single {
 
 impl Stage {
     /// Starts everything.
-    pub async fn start(kind: Kind) -> Self {
+    pub async fn start(kind: Kind, ack: Option<Ack>) -> Self {
         let (dir, clock) = (tempfile::tempdir().expect("a temporary folder"), ShiftedClock::new());
         let store = match kind {
             Kind::File => Store::File(Disk::new()),
-            Kind::Redis => Store::Redis(Box::new(Single::start(&clock).await)),
+            Kind::Redis => Store::Redis(Box::new(Single::start(&clock, ack).await)),
             Kind::Sentinel => Store::Sentinel(Box::new(block_in_place(Sentinel::start))),
             Kind::Cluster => Store::Cluster(Box::new(block_in_place(Cluster::start))),
         };
@@ -157,10 +157,11 @@ impl Stage {
 }
 
 impl Single {
-    /// One that acknowledges what is on its disk, by the given clock.
-    async fn start(clock: &ShiftedClock) -> Self {
+    /// One that acknowledges what is on its disk, unless asked otherwise, by the given clock.
+    async fn start(clock: &ShiftedClock, ack: Option<Ack>) -> Self {
         // Its log is not rewritten: a power cut then leaves its files with what was synced of each.
-        let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+        let sync = if ack.is_some() { "everysec" } else { "always" };
+        let durable = ["--appendonly", "yes", "--appendfsync", sync];
         let mut redis =
             Redis::later(&[&durable[..], &["--auto-aof-rewrite-percentage", "0"]].concat());
         let disk = Disk::at(redis.dir());

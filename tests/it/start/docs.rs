@@ -23,6 +23,7 @@ const REDIS: &str = include_str!("../../../docs/redis.md");
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
 const METRICS: &str = include_str!("../../../docs/metrics.md");
 const SECURITY: &str = include_str!("../../../docs/security.md");
+const RELIABILITY: &str = include_str!("../../../docs/reliability.md");
 const PERFORMANCE: &str = include_str!("../../../docs/performance.md");
 
 /// The code blocks of a page that are marked as this language.
@@ -359,4 +360,40 @@ fn the_settings_that_contrib_and_the_image_use_exist() {
 
 fn read(file: &Path) -> String {
     fs::read_to_string(file).expect("text")
+}
+
+/// All Rust below a folder, as one text.
+fn sources(dir: &Path) -> String {
+    let entries = fs::read_dir(dir).expect("a folder").flatten().map(|entry| entry.path());
+    entries
+        .map(|path| match path.extension() {
+            _ if path.is_dir() => sources(&path),
+            Some(end) if end == "rs" => fs::read_to_string(path).expect("a text"),
+            _ => String::new(),
+        })
+        .collect()
+}
+
+#[test]
+fn every_test_and_fault_that_the_page_on_reliability_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = [sources(&root.join("tests")), sources(&root.join("src"))].concat();
+    let named = RELIABILITY.split('`').skip(1).step_by(2);
+    let is_test = |name: &&str| {
+        name.len() > 25
+            && name.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit())
+    };
+    let tests: Vec<&str> = named.filter(is_test).collect();
+    assert!(tests.len() > 10, "{tests:?}");
+    for test in tests {
+        assert!(
+            sources.contains(&format!("fn {test}("))
+                || sources.contains(&format!("    {test},"))
+                || sources.contains(&format!("    {test}\n")),
+            "{test}"
+        );
+    }
+    for fault in crate::soak::faults::names() {
+        assert!(RELIABILITY.contains(&format!("`{fault}`")), "the fault {fault}");
+    }
 }

@@ -1,6 +1,7 @@
 //! The real binary as a process of its own, and a small client for it.
 
 use std::{
+    ffi::OsString,
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -17,12 +18,18 @@ pub struct Process {
     client: reqwest::Client,
 }
 
+/// The program: what was built with the tests, or what `PROGRAM_UNDER_TEST` names.
+fn delay_queue() -> OsString {
+    std::env::var_os("PROGRAM_UNDER_TEST")
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_delay-queue").into())
+}
+
 /// The program, with a folder of its own to run in.
 pub fn program(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
     // Should this test process be killed, its servers go with it.
-    command.args(["--pdeathsig", "KILL", env!("CARGO_BIN_EXE_delay-queue")]);
-    command.args(arguments).current_dir(dir).env_remove("DELAY_QUEUE__STORE__URL");
+    command.args(["--pdeathsig", "KILL"]).arg(delay_queue()).args(arguments);
+    command.current_dir(dir).env_remove("DELAY_QUEUE__STORE__URL");
     command
 }
 

@@ -49,17 +49,16 @@ pub async fn full(scene: Scene<'_>) -> bool {
     match &mut scene.stage.store {
         Store::File(_) => filled(scene, ENOSPC).await,
         Store::Redis(single) => {
-            // Such a Redis ends rather than acknowledge what it cannot sync.
+            // It refuses writes; or it ends, if it syncs each write, rather than acknowledge one that it cannot sync.
+            let before = scene.history.failures_with(": 50");
             single.disk.set(Field::WriteError, ENOSPC);
-            let redis = &mut single.redis;
-            let ended = soon(|| redis.has_ended()).await;
-            sleep(Duration::from_millis(200)).await;
+            let refused = soon(|| scene.history.failures_with(": 50") > before).await;
+            sleep(Duration::from_millis(500)).await;
             single.disk.set(Field::WriteError, 0);
-            block_in_place(|| {
-                single.redis.kill();
-                single.redis.resume();
-            });
-            ended
+            if single.redis.has_ended() {
+                block_in_place(|| single.redis.resume());
+            }
+            refused
         }
         _ => panic!("no disk of this store can be broken"),
     }

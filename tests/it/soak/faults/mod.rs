@@ -7,7 +7,10 @@ use rand::{RngExt, rngs::StdRng};
 use crate::{
     faults::history::History,
     soak::{
-        options::Kind::{self, Cluster, File, Redis, Sentinel},
+        options::{
+            Ack,
+            Kind::{self, Cluster, File, Redis, Sentinel},
+        },
         stage::Stage,
     },
 };
@@ -25,6 +28,8 @@ mod server;
 pub enum Cost {
     /// Nothing that was acknowledged.
     Nothing,
+    /// With `--ack memory`, what was acknowledged in the last seconds; otherwise nothing.
+    Seconds,
     /// Jobs that meet a wrong clock may be late.
     Time,
     /// All jobs that were there.
@@ -35,8 +40,17 @@ pub enum Cost {
 pub struct Fault {
     pub name: &'static str,
     on: &'static [Kind],
-    pub cost: Cost,
+    cost: Cost,
     pub bring: for<'a> fn(Scene<'a>) -> BoxFuture<'a, bool>,
+}
+
+impl Fault {
+    pub fn cost(&self, ack: Option<Ack>) -> Cost {
+        match (self.cost, ack) {
+            (Cost::Seconds, None) => Cost::Nothing,
+            (cost, _) => cost,
+        }
+    }
 }
 
 /// What a fault is brought about on.
@@ -89,7 +103,7 @@ const FAULTS: &[Fault] = faults! {
     "clients-reset" ALL Nothing network::reset,
     "answers-lost" ALL Nothing network::answers_lost,
     "answers-cut-short" ALL Nothing network::answers_cut_short,
-    "power-lost" SINGLE Nothing disk::power_lost,
+    "power-lost" SINGLE Seconds disk::power_lost,
     "disk-full" SINGLE Nothing disk::full,
     "power-lost-in-a-write" FILE Nothing disk::power_lost_in_a_write,
     "quota-used-up" FILE Nothing disk::quota_used_up,
@@ -100,7 +114,7 @@ const FAULTS: &[Fault] = faults! {
     "clock-2-minutes-behind" SINGLE Time clock::two_minutes_behind,
     "clock-1-hour-behind" SINGLE Time clock::an_hour_behind,
     "clock-15-days-ahead" SINGLE Time clock::fifteen_days_ahead,
-    "redis-killed" REDIS Nothing redis::killed,
+    "redis-killed" REDIS Seconds redis::killed,
     "redis-frozen" REDIS Nothing redis::frozen,
     "redis-emptied" REDIS Jobs redis::emptied,
     "redis-delayed" REDIS Nothing network::redis_delayed,

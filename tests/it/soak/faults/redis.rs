@@ -73,8 +73,23 @@ pub async fn memory_full(scene: Scene<'_>) -> bool {
     refused
 }
 
-/// FLUSHALL.
+/// FLUSHALL. Each server notices it and is not ready until it is started again.
 pub async fn emptied(scene: Scene<'_>) -> bool {
     let port = scene.stage.single().redis.port();
-    block_in_place(|| ask(port, &["FLUSHALL", "SYNC"])).expect("an answer").text() == "OK"
+    let emptied = block_in_place(|| ask(port, &["FLUSHALL", "SYNC"]));
+    assert_eq!(emptied.expect("an answer").text(), "OK");
+    let mut noticed = true;
+    for server in 0..scene.stage.servers.len() {
+        let mut ready = true;
+        for _ in 0..500 {
+            ready = scene.stage.servers[server].process.get("/readyz").await.0 == 200;
+            if !ready {
+                break;
+            }
+            sleep(Duration::from_millis(20)).await; // the timers' looks are awaited
+        }
+        noticed &= !ready;
+        scene.stage.kill(server).await;
+    }
+    noticed
 }
