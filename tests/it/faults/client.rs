@@ -20,6 +20,8 @@ pub struct Client {
     servers: Vec<String>,
     /// The server it uses now.
     current: usize,
+    /// How many requests it has made.
+    requests: usize,
     http: reqwest::Client,
 }
 
@@ -48,7 +50,13 @@ impl Client {
     /// Client number `number` begins with the server of that number, in turn.
     pub fn new(history: Arc<History>, servers: &[String], number: usize) -> Self {
         let http = reqwest::Client::builder().timeout(PATIENCE).build().expect("a client");
-        Self { history, servers: servers.to_vec(), current: number % servers.len(), http }
+        Self {
+            history,
+            servers: servers.to_vec(),
+            current: number % servers.len(),
+            requests: 0,
+            http,
+        }
     }
 
     pub fn now(&self) -> Time {
@@ -210,8 +218,13 @@ impl Client {
     }
 
     async fn record(&mut self, kind: &'static str, start: Time, asked: Vec<(Ask, StoreResult)>) {
-        if self.history.add(kind, start, asked) {
+        let failed = self.history.add(kind, start, asked);
+        self.requests += 1;
+        // The other one also after a while without failures, so that no server stays without clients.
+        if failed || self.requests.is_multiple_of(32) {
             self.current = (self.current + 1) % self.servers.len();
+        }
+        if failed {
             // Harsher than Retry-After asks, but no hot loop on a store that is away.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
