@@ -33,6 +33,7 @@ pub use self::{
     load::attempt,
     read::{ReadError, Record},
     row::{AttemptRow, PoolRow, pause_of, state, text_checksum, topic_checksum},
+    tokens::token_checksum,
 };
 
 const TABLES: &str = "

@@ -5,6 +5,7 @@
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod settings;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,14 +17,11 @@ use super::{
     index::Attempt,
     machine::{ErrorText, Write},
     pages::{Cell, Field, Pages},
-    records::{
-        AttemptRow, PoolRow, Records, attempt, pause_of, state, text_checksum, topic_checksum,
-    },
+    records::{AttemptRow, PoolRow, Records, attempt, state, text_checksum},
 };
 use crate::{
     job::{
-        Backoff, Buckets, JobId, Millis, NewJob, OnConflict, Pause, Schedule, State, Topic,
-        UnixMillis,
+        Backoff, Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State, Topic, UnixMillis,
     },
     store::OpenError,
 };
@@ -47,11 +45,16 @@ pub struct Salvaged {
     pub damaged: u64,
     /// Pages whose jobs, if they had any, are not known.
     pub pages: u64,
+    /// Access tokens that are known and cannot be read.
+    pub tokens: u64,
 }
 
 impl fmt::Display for Salvaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { jobs, uncertain, damaged, pages } = self;
+        let Self { jobs, uncertain, damaged, pages, tokens } = self;
+        if *tokens > 0 {
+            write!(f, "{tokens} access tokens are damaged: create them anew before you serve; ")?;
+        }
         write!(
             f,
             "{jobs} jobs can be read; {uncertain} more come as dead, since their attempts are \
@@ -86,6 +89,7 @@ pub fn salvage(
         written.and_then(|()| records.commit()).map_err(|cause| failed(into, &cause))
     };
     reader.topics(&mut writes);
+    reader.tokens(&mut writes);
     take(&mut writes)?;
     let aside = reader.aside();
     let attempts = reader.attempts();
@@ -163,20 +167,6 @@ impl Reader {
             }
             _ => None,
         })
-    }
-
-    fn topics(&mut self, writes: &mut Vec<Write>) {
-        for leaf in self.leaves("topics") {
-            for cell in self.cells(leaf) {
-                match topic(&cell) {
-                    Some((topic, pause, text)) => {
-                        writes.push(Write::Pause { topic: topic.clone(), pause });
-                        writes.push(Write::Defaults { topic, text });
-                    }
-                    None => tracing::error!("left unreadable settings of a topic out"),
-                }
-            }
-        }
     }
 
     fn aside(&mut self) -> HashMap<i64, bool> {
@@ -386,13 +376,4 @@ fn attempt_row(cell: &Cell) -> Option<(AttemptRow, i64, Option<String>)> {
     let sound = number(error_sum)? == text_checksum(error);
     let error = if sound { error.map(str::to_owned) } else { Some("(damaged)".to_owned()) };
     Some((row, number(sum)?, error))
-}
-
-fn topic(cell: &Cell) -> Option<(Topic, Option<Pause>, Option<String>)> {
-    let fields = cell.fields()?;
-    let [name, paused, defaults, sum] = fields.as_slice() else { return None };
-    let (name, paused) = (text(name)?, number(paused)?);
-    let defaults = maybe(defaults, || text(defaults))?;
-    let sound = topic_checksum(name, paused, defaults) == number(sum)?;
-    Some((name.parse().ok().filter(|_| sound)?, pause_of(paused), defaults.map(str::to_owned)))
 }

@@ -164,12 +164,18 @@ impl Single {
         let durable = ["--appendonly", "yes", "--appendfsync", sync];
         let mut redis =
             Redis::later(&[&durable[..], &["--auto-aof-rewrite-percentage", "0"]].concat());
-        let disk = Disk::at(redis.dir());
+        let disk = Disk::at(redis.dir.path().to_owned());
         let preloaded = disk.variables(&[clock.library()], Keep::Lengths);
-        redis.set_variables([clock.variables(), preloaded].concat());
+        redis.variables = [clock.variables(), preloaded].concat();
         block_in_place(|| redis.resume());
         let proxy = Proxy::start(redis.port()).await;
         Self { redis, disk, proxy }
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        let child = self.redis.child.as_mut();
+        child.is_none_or(|child| child.try_wait().expect("it is ours").is_some())
     }
 
     /// Writes its log anew, with what is there by now.

@@ -95,6 +95,66 @@ async fn a_flipped_byte_in_the_log_is_told_and_costs_no_job() {
     assert_eq!(ids, expected);
 }
 
+async fn status(server: &Process, token: Option<&str>) -> u16 {
+    let request = reqwest::Client::new().get(format!("{}/topics", server.base));
+    let request = token.into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
+    request.send().await.expect("an answer").status().as_u16()
+}
+
+fn created(dir: &Path) -> String {
+    let create = ["token", "create", "--name", "the.only.one"];
+    let made = run(dir, &[&create[..], &["--scope", "put=*", "--scope", "read=*"]].concat());
+    assert!(made.status.success(), "{}", text(&made));
+    String::from_utf8_lossy(&made.stdout).trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_repaired_asks_for_tokens_as_before() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    killed(place.path()).await;
+    let token = created(place.path());
+    // What makes a log that can be damaged: its last commit alone is taken for a torn one.
+    let mut server = Process::start(place.path(), &[]).await;
+    for n in 0..60 {
+        let put = json!({"topic": "t", "id": format!("more:{n}")}).to_string();
+        let request = reqwest::Client::new().post(format!("{}/jobs", server.base)).body(put);
+        let answer = request.bearer_auth(&token).send().await.expect("an answer");
+        assert_eq!(answer.status(), 201);
+    }
+    server.kill();
+    let wal = place.path().join("data/jobs.db-wal");
+    let mut log = fs::read(&wal).expect("the log");
+    let middle = log.len() / 2;
+    log[middle] ^= 1;
+    fs::write(&wal, &log).expect("written");
+    let repaired = run(place.path(), &["doctor", "--repair"]);
+    assert!(repaired.status.success(), "{}", text(&repaired));
+    let server = Process::start(place.path(), &[]).await;
+    assert_eq!([status(&server, None).await, status(&server, Some(&token)).await], [401, 200]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_which_all_tokens_are_damaged_lets_no_caller_in() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    created(place.path());
+    let file = place.path().join("data/jobs.db");
+    let mut bytes = fs::read(&file).expect("the file");
+    let name = b"the.only.one";
+    let places: Vec<usize> =
+        (0..bytes.len() - name.len()).filter(|&at| bytes[at..].starts_with(name)).collect();
+    assert!(!places.is_empty(), "the token is in the file");
+    for at in places {
+        bytes[at] ^= 1;
+    }
+    fs::write(&file, bytes).expect("written");
+    let refused = run(place.path(), &["serve"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused).contains("access tokens"), "{}", text(&refused));
+    let repaired = run(place.path(), &["doctor", "--repair"]);
+    let said = text(&repaired);
+    assert!(said.contains("1 access tokens are damaged: create them anew"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_byte_is_flipped_there_is_a_way_on_and_no_job_changes() {
     let place = tempfile::tempdir().expect("a temporary folder");

@@ -14,11 +14,13 @@ use tempfile::TempDir;
 
 /// One running redis-server.
 pub struct Redis {
-    child: Option<Child>,
+    pub child: Option<Child>,
     port: u16,
-    dir: TempDir,
+    /// Where its files are.
+    pub dir: TempDir,
     arguments: Vec<String>,
-    variables: Vec<(&'static str, PathBuf)>,
+    /// Of its environment, from its next start on.
+    pub variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Redis {
@@ -52,21 +54,6 @@ impl Redis {
             arguments: arguments.iter().map(ToString::to_string).collect(),
             variables: Vec::new(),
         }
-    }
-
-    /// Where its files are.
-    pub fn dir(&self) -> PathBuf {
-        self.dir.path().to_owned()
-    }
-
-    /// Of its environment, from its next start on.
-    pub fn set_variables(&mut self, variables: Vec<(&'static str, PathBuf)>) {
-        self.variables = variables;
-    }
-
-    /// Whether it has ended by itself.
-    pub fn has_ended(&mut self) -> bool {
-        self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some())
     }
 
     /// Where it is.

@@ -9,19 +9,26 @@ use crate::{
 };
 
 impl Records {
-    /// All tokens. One that is damaged is left out: its holder is refused.
+    /// All tokens. One that is damaged is left out: its holder is refused. If all are damaged, that is an error: a
+    /// store without tokens may be one that lets every caller in.
     pub fn tokens(&self) -> rusqlite::Result<Vec<StoredToken>> {
         // In the order of the rows: the index may be damaged apart from them.
         let sql = "SELECT name, text, checksum, used_at FROM tokens NOT INDEXED";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let (mut rows, mut tokens) = (statement.query(())?, Vec::new());
+        let (mut rows, mut tokens, mut damaged) = (statement.query(())?, Vec::new(), None);
         while let Some(row) = rows.next()? {
             match token(row) {
                 Ok(token) => tokens.push(token),
-                Err(cause) => tracing::error!(%cause, "left a damaged token out"),
+                Err(cause) => {
+                    tracing::error!(%cause, "left a damaged token out");
+                    damaged = Some(cause);
+                }
             }
         }
-        Ok(tokens)
+        match damaged {
+            Some(cause) if tokens.is_empty() => Err(damage(&format!("all are damaged: {cause}"))),
+            _ => Ok(tokens),
+        }
     }
 
     /// Changes one that may be changed so.
@@ -29,7 +36,7 @@ impl Records {
         match change {
             TokenChange::Create { name, text } => self.run(
                 "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, NULL)",
-                params![name, text, checksum(name, text)],
+                params![name, text, token_checksum(name, text)],
             ),
             TokenChange::Revoke { name } => self.run("DELETE FROM tokens WHERE name = ?", [name]),
             TokenChange::Used { name, at } => {
@@ -41,7 +48,7 @@ impl Records {
 
 fn token(row: &Row<'_>) -> rusqlite::Result<StoredToken> {
     let (name, text): (String, String) = (row.get(0)?, row.get(1)?);
-    if row.get::<_, i64>(2)? != checksum(&name, &text) {
+    if row.get::<_, i64>(2)? != token_checksum(&name, &text) {
         return Err(damage(&format!("the token {name:?} is not what was written")));
     }
     // It tells no more than when the token was used last.
@@ -49,6 +56,7 @@ fn token(row: &Row<'_>) -> rusqlite::Result<StoredToken> {
     Ok(StoredToken { name, text, used_at: used_at.map(UnixMillis::new) })
 }
 
-fn checksum(name: &str, text: &str) -> i64 {
+/// The checksum of a token's row.
+pub fn token_checksum(name: &str, text: &str) -> i64 {
     topic_checksum(name, 0, Some(text))
 }

@@ -55,7 +55,7 @@ pub async fn full(scene: Scene<'_>) -> bool {
             let refused = soon(|| scene.history.failures_with(": 50") > before).await;
             sleep(Duration::from_millis(500)).await;
             single.disk.set(Field::WriteError, 0);
-            if single.redis.has_ended() {
+            if single.has_ended() {
                 block_in_place(|| single.redis.resume());
             }
             refused

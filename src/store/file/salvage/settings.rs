@@ -1,0 +1,62 @@
+//! What the store has beside jobs: settings of topics, and access tokens.
+
+use super::{Reader, maybe, number, text};
+use crate::{
+    job::{Pause, Topic},
+    store::{
+        TokenChange,
+        file::{
+            machine::Write,
+            pages::Cell,
+            records::{pause_of, token_checksum, topic_checksum},
+        },
+    },
+};
+
+impl Reader {
+    pub(super) fn topics(&mut self, writes: &mut Vec<Write>) {
+        for leaf in self.leaves("topics") {
+            for cell in self.cells(leaf) {
+                match topic(&cell) {
+                    Some((topic, pause, text)) => {
+                        writes.push(Write::Pause { topic: topic.clone(), pause });
+                        writes.push(Write::Defaults { topic, text });
+                    }
+                    None => tracing::error!("left unreadable settings of a topic out"),
+                }
+            }
+        }
+    }
+
+    pub(super) fn tokens(&mut self, writes: &mut Vec<Write>) {
+        for leaf in self.leaves("tokens") {
+            for cell in self.cells(leaf) {
+                match token(&cell) {
+                    Some(token) => writes.push(Write::Token(token)),
+                    None => {
+                        tracing::error!("left an unreadable access token out");
+                        self.found.tokens += 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// As it was made; when it was used last tells no more than that.
+fn token(cell: &Cell) -> Option<TokenChange> {
+    let fields = cell.fields()?;
+    let [name, content, sum, _] = fields.as_slice() else { return None };
+    let (name, text) = (text(name)?, text(content)?);
+    let sound = token_checksum(name, text) == number(sum)?;
+    sound.then(|| TokenChange::Create { name: name.to_owned(), text: text.to_owned() })
+}
+
+fn topic(cell: &Cell) -> Option<(Topic, Option<Pause>, Option<String>)> {
+    let fields = cell.fields()?;
+    let [name, paused, defaults, sum] = fields.as_slice() else { return None };
+    let (name, paused) = (text(name)?, number(paused)?);
+    let defaults = maybe(defaults, || text(defaults))?;
+    let sound = topic_checksum(name, paused, defaults) == number(sum)?;
+    Some((name.parse().ok().filter(|_| sound)?, pause_of(paused), defaults.map(str::to_owned)))
+}
