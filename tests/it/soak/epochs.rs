@@ -25,8 +25,10 @@ use crate::{
 const DELIVERY_GOES_ON: Duration = Duration::from_secs(30);
 /// What a Redis has not synced after it, with `everysec`: a second, two on a busy disk, and some more.
 const SYNCED_WITHIN: Duration = Duration::from_secs(3);
-/// How often a fault is brought about until it shows.
+/// How often a fault is brought about until it shows, in one epoch.
 const TRIES: usize = 3;
+/// How long a run goes on in which a fault has not shown.
+const OVERTIME: Duration = Duration::from_secs(600);
 /// Epochs in which jobs are late or lost are rare: the clock is believed again after a minute.
 const PASSES_BETWEEN: usize = 5;
 
@@ -77,7 +79,7 @@ pub async fn run(options: Options) {
             run.epoch(Cost::Jobs).await;
             run.epoch(Cost::Time).await;
         }
-        if run.is_over() {
+        if run.is_over() || Instant::now() > run.end + OVERTIME {
             break;
         }
     }
@@ -129,7 +131,6 @@ impl Run {
                 return;
             }
         }
-        panic!("{} did not show: {TRIES} times", fault.name);
     }
 
     async fn judge(&mut self, epoch: Epoch, cost: Cost) {

@@ -106,7 +106,7 @@ impl Report {
     /// Tells the sum.
     ///
     /// # Panics
-    /// If a promise was broken.
+    /// If a promise was broken, or a fault has not shown.
     pub fn verdict(self) {
         println!("faults, how often they came about and showed:");
         for (name, [all, shown]) in &self.faults {
@@ -129,6 +129,7 @@ impl Report {
             self.forgotten,
             self.counters
         );
+        assert!(self.faults.values().all(|[_, shown]| *shown > 0), "a fault has not shown");
         assert!(
             broken.is_empty() && self.counters.is_empty(),
             "promises were broken: {}",

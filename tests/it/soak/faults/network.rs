@@ -49,9 +49,10 @@ async fn delay(proxy: &Proxy) -> bool {
 async fn swallow(proxy: &Proxy) -> bool {
     let before = proxy.swallowed();
     proxy.set(Mode::Swallow);
-    sleep(Duration::from_millis(1500)).await;
+    let lost = soon(|| proxy.swallowed()[0] > before[0]).await;
+    sleep(Duration::from_millis(1000)).await; // more of it
     cut_and_pass(proxy).await;
-    proxy.swallowed()[0] > before[0]
+    lost
 }
 
 /// All connections end at once, and new ones for a moment.
