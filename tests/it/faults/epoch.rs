@@ -73,7 +73,7 @@ pub struct Terms {
 
 impl Default for Terms {
     fn default() -> Self {
-        let drains_within = Duration::from_secs(20);
+        let drains_within = Duration::from_secs(60);
         Self { forgotten_until: None, undone: Vec::new(), wrong_clock: Vec::new(), drains_within }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How long after a fault's end delivery may take to go on.
-const DELIVERY_GOES_ON: Duration = Duration::from_secs(15);
+const DELIVERY_GOES_ON: Duration = Duration::from_secs(60);
 
 /// Everything of one test but the store.
 pub struct Scenario {

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How long after a fault's end delivery may take to go on: a failover on a busy machine.
-const DELIVERY_GOES_ON: Duration = Duration::from_secs(30);
+const DELIVERY_GOES_ON: Duration = Duration::from_secs(60);
 /// What a Redis has not synced after it, with `everysec`: a second, two on a busy disk, and some more.
 const SYNCED_WITHIN: Duration = Duration::from_secs(3);
 /// How often a fault is brought about until it shows, in one epoch.
