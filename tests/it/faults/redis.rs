@@ -104,8 +104,8 @@ async fn calls_are_answered_in_time_while_redis_answers_none_for_half_a_minute()
             .await;
         println!("the longest call took {:?}", scenario.longest());
         assert!(failures > 0, "no call met the fault");
-        // An answer is awaited for five seconds, by no call behind another one.
-        assert!(scenario.longest() < Duration::from_secs(9), "{:?}", scenario.longest());
+        // An answer of Redis is awaited for five seconds, and a request asks it twice at most.
+        assert!(scenario.longest() < Duration::from_secs(13), "{:?}", scenario.longest());
     }
     scenario.promises_hold(&[redis.port()]).await;
 }
