@@ -36,9 +36,16 @@ pub fn put_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Obje
     }
 }
 
+/// How far a store's clock that was set may be from the clients' until it is believed again.
+const SET_RIGHT_WITHIN: Time = Time::from_millis(500);
+
 /// The end of a delay by the clients' clock; at once if the store's was wrong.
 fn due_after(call: &Call, delay: Time, wrong_clock: &[(Time, Time)]) -> Time {
-    call.start + if meets(wrong_clock, call) { Time::ZERO } else { delay }
+    match wrong_clock {
+        [] => call.start + delay,
+        _ if meets(wrong_clock, call) => call.start,
+        _ => call.start + delay.saturating_sub(SET_RIGHT_WITHIN),
+    }
 }
 
 /// When a kick or another schedule makes the job due, at the earliest.
