@@ -56,7 +56,7 @@ impl Process {
         let child = command.spawn().expect("the program runs");
         let base = format!("http://{address}");
         let mut process = Self { child: Some(child), base, client: reqwest::Client::new() };
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         while process.try_get("/readyz").await.is_none_or(|status| status != 200) {
             let ended = process.child.as_mut().expect("it was started").try_wait();
             assert!(matches!(ended, Ok(None)), "the server ended: {ended:?}");
