@@ -8,7 +8,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -39,20 +42,19 @@ enum Phase {
     Sending(usize),
     /// So long after its request, before there is a job.
     Waiting(Duration),
-    /// So long after the put of the job that it waits for was sent.
-    Answered(Duration),
+    /// After the put of the job that it waits for was sent, and so much of the time, in thousandths, that an
+    /// answer took at last: as many go before it as after, however busy the machine is.
+    Answered(u64),
     /// When it has read all of its answer.
     Done,
 }
 
 impl Phase {
     fn of(random: &mut StdRng) -> Self {
-        let mut micros = |most| Duration::from_micros(random.random_range(0..most));
-        let (waits, answered) = (micros(50_000), micros(200_000));
         match random.random_range(0..4) {
             0 => Self::Sending(random.random_range(0..1000)),
-            1 => Self::Waiting(waits),
-            2 => Self::Answered(answered),
+            1 => Self::Waiting(Duration::from_micros(random.random_range(0..50_000))),
+            2 => Self::Answered(random.random_range(0..2000)),
             _ => Self::Done,
         }
     }
@@ -80,6 +82,8 @@ struct Consumer {
     number: u64,
     base: String,
     http: reqwest::Client,
+    /// How many microseconds went by, at last, from the put of a job until its consumer had read the answer.
+    answer_took: Arc<AtomicU64>,
 }
 
 impl Consumer {
@@ -121,7 +125,9 @@ impl Consumer {
                 self.put().await;
                 None
             }
-            Phase::Answered(span) => {
+            Phase::Answered(thousandths) => {
+                let span = self.answer_took.load(Relaxed) * thousandths / 1000;
+                let span = Duration::from_micros(span);
                 let goes = async {
                     sleep(span).await;
                     connection.shutdown().await.expect("closed");
@@ -130,8 +136,11 @@ impl Consumer {
                 Some(connection)
             }
             Phase::Done => {
+                let since = Instant::now();
                 self.put().await;
                 let job = read_job(&mut connection).await.expect("an answer with a job");
+                let took = u64::try_from(since.elapsed().as_micros()).expect("not for ever");
+                self.answer_took.store(took, Relaxed);
                 drop(connection);
                 return self.keeps(&job).await;
             }
@@ -197,9 +206,10 @@ async fn each_job_reaches_a_consumer(store: &str) {
     let server = Process::start(dir.path(), &["--store", store]).await;
     let mut random = StdRng::seed_from_u64(SEED);
     let (places, mut consumers) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
-    let http = reqwest::Client::new();
+    let (http, answer_took) = (reqwest::Client::new(), Arc::new(AtomicU64::new(10_000)));
     for number in 0..CONSUMERS {
-        let consumer = Consumer { number, base: server.base.clone(), http: http.clone() };
+        let (http, answer_took) = (http.clone(), Arc::clone(&answer_took));
+        let consumer = Consumer { number, base: server.base.clone(), http, answer_took };
         let (phase, places) = (Phase::of(&mut random), Arc::clone(&places));
         consumers.spawn(async move {
             let _place = places.acquire().await.expect("it is open");
@@ -222,7 +232,7 @@ async fn each_job_reaches_a_consumer(store: &str) {
     println!("{store}, seed {SEED}: {counts:?}; the next after: {}", after.percentiles());
     let of = |phase: &str, what: &str| counts.get(&(phase, what)).copied().unwrap_or_default();
     for phase in ["while it sends", "while it waits", "while it is answered"] {
-        assert!(of(phase, "the next has it") > 50, "too few went {phase}: {counts:?}");
+        assert!(of(phase, "the next has it") > 20, "too few went {phase}: {counts:?}");
     }
     assert!(of("when it has its answer", "it has it") > 100, "{counts:?}");
 }
