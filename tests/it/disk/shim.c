@@ -43,10 +43,16 @@ static struct written { ino_t file; int64_t from, to; } writes[256];
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
+/* A copy: a program that sets its title, as Redis does, writes over its environment. */
+static const char *setting(const char *name) {
+    const char *value = getenv(name);
+    return value ? strdup(value) : NULL;
+}
+
 __attribute__((constructor)) static void start(void) {
-    root = getenv("DISK_ROOT");
-    synced = getenv("DISK_SYNCED");
-    lengths = getenv("DISK_LENGTHS");
+    root = setting("DISK_ROOT");
+    synced = setting("DISK_SYNCED");
+    lengths = setting("DISK_LENGTHS");
     const char *file = getenv("DISK_CONTROL");
     int fd = file ? open(file, O_RDWR) : -1;
     if (fd < 0) return;

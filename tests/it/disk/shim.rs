@@ -186,15 +186,24 @@ impl Disk {
         copy(synced.path(), &self.root);
     }
 
-    /// The same where only lengths are kept: files end where they were synced last.
-    pub fn cut_to_lengths(&self) {
+    /// The same where only lengths are kept: files end where they were synced last. How many bytes
+    /// that cost.
+    ///
+    /// # Panics
+    /// If no file was ever synced: that is no power cut.
+    pub fn cut_to_lengths(&self) -> u64 {
+        let (mut known, mut cut) = (false, 0);
         for file in walk(&self.root) {
-            let inode = fs::metadata(&file).expect("a file").ino().to_string();
-            let Ok(length) = fs::read(self.synced().join(inode)) else { continue };
+            let was = fs::metadata(&file).expect("a file");
+            let kept = self.synced().join(was.ino().to_string());
+            let Ok(length) = fs::read(kept) else { continue };
             let length = u64::from_ne_bytes(length.try_into().expect("eight bytes"));
             let file = File::options().write(true).open(file).expect("a file");
             file.set_len(length).expect("cut");
+            (known, cut) = (true, cut + (was.len() - length));
         }
+        assert!(known, "no file of {} was ever synced", self.root.display());
+        cut
     }
 
     /// Another folder, with what a power cut leaves of this disk: names whose directory was synced,
