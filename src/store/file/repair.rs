@@ -22,6 +22,7 @@ pub use super::salvage::Salvaged;
 /// While it is there, `jobs.db` and its log may not belong together.
 const MARK: &str = "repairing";
 const NEW: &str = "jobs.db.new";
+const NEW_LOG: &str = "jobs.db.new-wal";
 /// What belongs to `jobs.db`.
 const BESIDE: [&str; 2] = ["jobs.db-wal", "jobs.db-shm"];
 
@@ -111,9 +112,9 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
         Salvaged::default()
     } else {
         keep(dir, &aside).map_err(failed)?;
-        match fs::remove_file(&new) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(failed(cause)),
-            _ => {}
+        // Of a repair that came to no end; a log would be taken for that of the new file.
+        for name in [NEW_LOG, NEW] {
+            remove(&dir.join(name)).map_err(failed)?;
         }
         let salvaged = salvage(&aside.join("jobs.db"), &new, options.buckets, now)?;
         fs::File::open(&new).and_then(|file| file.sync_all()).map_err(failed)?;
@@ -122,6 +123,14 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
     };
     replace(dir, &new, &mark).map_err(failed)?;
     Ok(Repaired { aside, salvaged })
+}
+
+/// Removes a file, if it is there.
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
+        _ => Ok(()),
+    }
 }
 
 /// Keeps the files as they are under other names.
@@ -141,10 +150,7 @@ fn keep(dir: &Path, aside: &Path) -> io::Result<()> {
 /// Takes the old log away and the new file in. Both or none: the mark is there meanwhile.
 fn replace(dir: &Path, new: &Path, mark: &Path) -> io::Result<()> {
     for name in BESIDE {
-        match fs::remove_file(dir.join(name)) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
-            _ => {}
-        }
+        remove(&dir.join(name))?;
     }
     directory::sync(dir)?;
     fs::rename(new, dir.join("jobs.db"))?;

@@ -109,6 +109,8 @@ pub fn salvage(
         }
     }
     take(&mut writes)?;
+    // Until here the disk may have had no room for more than the log.
+    records.empty_log().map_err(|cause| failed(into, &cause))?;
     Ok(reader.found)
 }
 

@@ -3,6 +3,7 @@
 mod failing;
 mod full;
 mod power;
+mod repairing;
 mod replaced;
 pub mod shim;
 mod sweep;

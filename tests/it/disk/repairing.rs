@@ -1,0 +1,74 @@
+//! A repair on a disk that fills up meanwhile: it mends the store, or leaves it as it was.
+
+use std::{
+    fs,
+    process::{Command, Output},
+};
+
+use serde_json::json;
+
+use crate::{
+    disk::shim::{Disk, ENOSPC, Field},
+    support::process::program,
+};
+
+const JOBS: usize = 1500;
+/// How much more room the next try has.
+const STEP_KIB: i32 = 200;
+
+fn repair(disk: &Disk) -> Command {
+    program(&disk.root(), &["--store", "file:./state/data", "doctor", "--repair"])
+}
+
+fn text(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat()
+}
+
+/// A store whose server was killed, with a log that is damaged in its middle.
+async fn damaged(disk: &Disk) {
+    let mut server = disk.server().await;
+    for batch in 0..JOBS / 100 {
+        let job = |n| json!({"topic": "t", "id": format!("{batch}:{n}"), "body": "x".repeat(1000)});
+        let jobs: Vec<_> = (0..100).map(job).collect();
+        let (status, said) =
+            server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
+        assert_eq!(status, 200, "{said}");
+    }
+    server.kill();
+    let wal = disk.root().join("state/data/jobs.db-wal");
+    let mut log = fs::read(&wal).expect("the log");
+    let middle = log.len() / 2;
+    log[middle] ^= 1;
+    fs::write(&wal, &log).expect("written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_that_finds_no_room_leaves_all_jobs_for_the_next() {
+    let disk = Disk::new();
+    damaged(&disk).await;
+    let data = disk.root().join("state/data");
+    let used: u64 = fs::read_dir(&data)
+        .expect("the store's directory")
+        .filter_map(|file| Some(file.ok()?.metadata().ok()?.len()))
+        .sum();
+    let used = i32::try_from(used / 1024).expect("a small store");
+    disk.set(Field::FullError, ENOSPC);
+    let mut refused = 0;
+    for room in (0..10_000).step_by(STEP_KIB as usize) {
+        disk.set(Field::CapacityKib, used + room);
+        let mut command = repair(&disk);
+        disk.hold(&mut command, &[]);
+        let said = command.output().expect("the program runs");
+        if said.status.success() {
+            break;
+        }
+        let said = text(&said);
+        assert!(said.contains("jobs.db.new") && said.contains("full"), "{room} KiB: {said}");
+        refused += 1;
+    }
+    assert!(refused > 5, "the disk was full {refused} times only");
+    let said = text(&repair(&disk).output().expect("the program runs"));
+    // One page of the log is damaged; what was there before it or after it is read.
+    let ready = (JOBS - 10..=JOBS).any(|n| said.contains(&format!(" {n} ready")));
+    assert!(ready && said.contains("to mend     nothing"), "{said}");
+}
