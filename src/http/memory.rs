@@ -82,6 +82,11 @@ impl Memory {
         }
     }
 
+    /// What the bodies of one pop may take of it, about: a few such pops leave room for others.
+    pub fn of_one_pop(&self) -> usize {
+        self.0.limit / 8
+    }
+
     /// Waits for permission to read a page of jobs, of which the size is known when it is read.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ use super::{
     identity::Identity,
     in_flight::Place,
     input::PathTopics,
+    memory::Memory,
     parse::parse_or_default,
     problem::Problem,
     query::Query,
@@ -47,8 +48,8 @@ pub async fn pop(
     Content(content): Content,
 ) -> Result<Response, Problem> {
     topics.iter().try_for_each(|topic| identity.may(Scope::Pop, topic))?;
-    let pop = options(&uri, &content, topics)?;
-    // Before it reserves; should there be no room afterwards, the jobs are given back.
+    let pop = Pop { enough: app.memory.of_one_pop(), ..options(&uri, &content, topics)? };
+    // Before it reserves; should there be no room afterwards, jobs are given back.
     app.memory.has_room()?;
     let waiting = match pop.wait.is_zero() {
         true => None,
@@ -57,20 +58,34 @@ pub async fn pop(
     if let Some(Extension(place)) = place.filter(|_| waiting.is_some()) {
         place.leave();
     }
-    let delivery = app.queue.pop(pop).await?;
+    let mut delivery = app.queue.pop(pop).await?;
     drop(waiting);
+    let json = text(&app.memory, &mut delivery)?;
     for job in delivery.jobs() {
         tracing::debug!(target: traces::TARGET, id = %job.id, topic = %job.topic, "popped");
         job.traceparent.into_iter().for_each(traces::follows);
     }
-    let jobs = delivery.jobs().iter().map(Into::into).collect();
-    let json = app.memory.json(&PoppedJobs { jobs })?;
     let body = DeliveryBody { json: Some(json), delivery: Some(delivery), peer };
     let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+/// The jobs as JSON: as many as there is room for, at least one. The others are given back at once.
+fn text(memory: &Memory, delivery: &mut PendingDelivery) -> Result<Bytes, Problem> {
+    loop {
+        // There must be room for the text before it is made.
+        let json = memory.share().grow(delivery.bytes()).and_then(|()| {
+            let jobs = delivery.jobs().iter().map(Into::into).collect();
+            memory.json(&PoppedJobs { jobs })
+        });
+        match json {
+            Err(_) if delivery.jobs().len() > 1 => delivery.halve(),
+            json => return json,
+        }
+    }
 }
 
 /// What query and body ask for.

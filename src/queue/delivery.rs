@@ -45,6 +45,17 @@ impl PendingDelivery {
         &self.jobs
     }
 
+    /// The bytes of their bodies.
+    pub fn bytes(&self) -> usize {
+        self.jobs.iter().map(|job| job.body.len()).sum()
+    }
+
+    /// Gives the last half of the jobs back.
+    pub fn halve(&mut self) {
+        let rest = self.jobs.split_off(self.jobs.len().div_ceil(2));
+        drop(Self { jobs: rest, returner: self.returner.clone() });
+    }
+
     /// The jobs are the consumer's now.
     pub fn keep(mut self) -> Vec<PoppedJob> {
         std::mem::take(&mut self.jobs)

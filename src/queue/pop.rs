@@ -33,6 +33,8 @@ pub struct Pop {
     pub ttr: Option<Millis>,
     /// How long to wait for the first job.
     pub wait: Duration,
+    /// So many bytes of bodies are enough: the jobs beyond are left to the next pop.
+    pub enough: usize,
 }
 
 impl Queue {
@@ -101,11 +103,11 @@ impl Queue {
     async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<PendingDelivery> {
         let mut delivery = PendingDelivery::default();
         for topic in pop.topics.iter().filter(|topic| !self.topics.is_paused(topic)) {
-            // A call whose bodies have become too large leaves the rest to the next.
+            // A call whose bodies have become too large leaves the rest to the next call.
             for _ in 0..EXTRA_CALLS + usize::from(self.store.buckets().get()) {
                 let got = u16::try_from(delivery.jobs().len()).unwrap_or(u16::MAX);
                 let rest = pop.count.saturating_sub(got);
-                if rest == 0 {
+                if rest == 0 || delivery.bytes() >= pop.enough {
                     return Some(delivery);
                 }
                 let server = |bucket| self.store.representative(bucket);

@@ -30,6 +30,9 @@ pub struct Now {
     pub ceil: UnixMillis,
     /// Unrounded, in microseconds: how far a deadline is, for those who sleep until it.
     pub micros: u64,
+    /// The last whole millisecond of the time that is believed: an earlier one after a jump ahead (see
+    /// [`ClockWatch`](super::ClockWatch)). By it a given time has come or not, which is none of this clock.
+    pub believed: UnixMillis,
 }
 
 impl Clock {
@@ -61,14 +64,17 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
     pub fn now(&self) -> Now {
         if let Some(time) = self.given() {
-            return Now { floor: time, ceil: time, micros: time.get().saturating_mul(1_000) };
+            let micros = time.get().saturating_mul(1_000);
+            return Now { floor: time, ceil: time, micros, believed: time };
         }
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let whole = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+        let floor = UnixMillis::new(whole(since.as_millis()));
         Now {
-            floor: UnixMillis::new(whole(since.as_millis())),
+            floor,
             ceil: UnixMillis::new(whole(since.as_nanos().div_ceil(1_000_000))),
             micros: whole(since.as_micros()),
+            believed: floor,
         }
     }
 }
@@ -76,20 +82,24 @@ impl Clock {
 impl Now {
     /// A reading in microseconds after 1970.
     pub fn of_micros(micros: u64) -> Self {
-        let (floor, ceil) = (micros / 1_000, micros.div_ceil(1_000));
-        Self { floor: UnixMillis::new(floor), ceil: UnixMillis::new(ceil), micros }
+        let (floor, ceil) = (UnixMillis::new(micros / 1_000), micros.div_ceil(1_000));
+        Self { floor, ceil: UnixMillis::new(ceil), micros, believed: floor }
     }
 
-    /// The due time of `schedule`; a past one is now.
+    /// The due time of `schedule`, a past one is now; and whether it has come. A delay counts from this clock; a given
+    /// time is judged by the time that is believed.
     ///
     /// # Errors
     /// `DueTooFar` for a time more than ten years ahead.
-    pub fn due(self, schedule: Schedule) -> Result<UnixMillis, Refusal> {
+    pub fn due(self, schedule: Schedule) -> Result<(UnixMillis, Due), Refusal> {
         match schedule {
-            Schedule::In(Millis::ZERO) => Ok(self.floor),
-            Schedule::In(delay) => Ok(self.ceil.after(delay)),
-            Schedule::At(time) if time.since(self.floor) > MAX_DURATION => Err(Refusal::DueTooFar),
-            Schedule::At(time) => Ok(time.max(self.floor)),
+            Schedule::In(Millis::ZERO) => Ok((self.floor, Due::Now)),
+            Schedule::In(delay) => Ok((self.ceil.after(delay), Due::Later)),
+            Schedule::At(time) if time.since(self.believed) > MAX_DURATION => {
+                Err(Refusal::DueTooFar)
+            }
+            Schedule::At(time) if time > self.believed => Ok((time, Due::Later)),
+            Schedule::At(_) => Ok((self.believed, Due::Now)),
         }
     }
 

@@ -156,7 +156,7 @@ impl ClockWatch {
         match self.believed(source) {
             Some(Believed { latest, expected }) if latest < now.floor => {
                 let micros = expected.get().saturating_mul(1_000);
-                Now { floor: expected, ceil: expected, micros }
+                Now { floor: expected, ceil: expected, micros, believed: expected }
             }
             _ => now,
         }

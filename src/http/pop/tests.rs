@@ -25,7 +25,7 @@ async fn queue(dir: &std::path::Path) -> Queue {
 async fn popped(queue: &Queue) -> PendingDelivery {
     let topics = vec!["t".parse().expect("a topic")];
     let wait = Duration::from_secs(10);
-    queue.pop(Pop { topics, count: 1, ttr: None, wait }).await.expect("popped")
+    queue.pop(Pop { topics, count: 1, ttr: None, wait, enough: usize::MAX }).await.expect("popped")
 }
 
 /// The answer to a pop, and the client's end of its connection.

@@ -64,6 +64,6 @@ impl PopOptions {
                 return Err(Problem::field("count", detail));
             }
         };
-        Ok(Pop { topics, count, ttr: ttr(self.ttr)?, wait: wait.into() })
+        Ok(Pop { topics, count, ttr: ttr(self.ttr)?, wait: wait.into(), enough: usize::MAX })
     }
 }

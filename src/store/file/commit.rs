@@ -60,17 +60,18 @@ impl WriterState {
         if self.compared.elapsed() >= COMPARE {
             self.compare_files();
         }
-        if self.stale
-            && !self.in_doubt
-            && let Err(cause) = self.load()
-        {
-            tracing::error!(%cause, "failed to read the jobs again; trying before the next batch");
-        }
         // What needs room comes last: without room it is taken back, and the rest stays.
         let (needy, others): (Vec<Work>, Vec<Work>) =
             batch.into_iter().partition(|work| work.need == Need::Room);
         let done = catch_unwind(AssertUnwindSafe(|| {
+            // First: jobs that are read again are judged by a clock that was looked at.
             self.follow_clock();
+            if self.stale
+                && !self.in_doubt
+                && let Err(cause) = self.load()
+            {
+                tracing::error!(%cause, "failed to read the jobs again; trying before the next batch");
+            }
             let others = self.run(others);
             let mark = self.mark();
             let needy = self.run(needy);

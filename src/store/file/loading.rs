@@ -22,7 +22,7 @@ impl WriterState {
         if !self.stale {
             return Ok(());
         }
-        let (buckets, now) = (self.buckets, self.clock.now());
+        let (buckets, now) = (self.buckets, self.now());
         self.machines = buckets.all().map(|_| Machine::default()).collect();
         let machines = &mut self.machines;
         let room = self.records.expected_jobs()? / machines.len();

@@ -13,7 +13,7 @@ mod transitions;
 
 use crate::{
     job::{
-        Change, Due, Event, JobId, Living, Millis, NewJob, OnConflict, Pause, Refusal, Reservation,
+        Change, Event, JobId, Living, Millis, NewJob, OnConflict, Pause, Refusal, Reservation,
         State, Topic, Topics, UnixMillis, next,
     },
     store::{Claim, Now, Placed, PutOutcome, Reply, TokenChange},
@@ -104,9 +104,9 @@ impl Machine {
     }
 
     /// Takes in a job as the disk has it: what is due is ready at once, not only when a timer
-    /// comes by.
+    /// comes by. After a jump of the clock, due is what the believed time has reached.
     pub fn load(&mut self, now: Now, arrival: Arrival) {
-        let due = arrival.state == State::Delayed && now.reached(arrival.at) == Due::Now;
+        let due = arrival.state == State::Delayed && arrival.at <= now.believed;
         let state = if due { State::Ready } else { arrival.state };
         // The clock may have been set back since: no reservation lasts longer than its TTR.
         let at = match (&arrival.attempt, state) {
@@ -137,8 +137,7 @@ impl Machine {
         job: NewJob,
         writes: &mut Vec<Write>,
     ) -> Reply<Placed> {
-        let due_at = now.due(job.schedule)?;
-        let due = now.reached(due_at);
+        let (due_at, due) = now.due(job.schedule)?;
         let living = self.index.find(&job.id);
         if let Some(slot) = living {
             self.may_meet(slot, &job)?;

@@ -129,12 +129,16 @@ impl WriterState {
     }
 
     pub fn now(&self) -> Now {
-        self.clock.now()
+        let now = self.clock.now();
+        Now { believed: self.bounded(now).floor, ..now }
     }
 
     /// The time by which deadlines are judged: an earlier one after a jump of the clock.
     pub fn believed_now(&self) -> Now {
-        let now = self.now();
+        self.bounded(self.clock.now())
+    }
+
+    fn bounded(&self, now: Now) -> Now {
         match self.clock.given() {
             Some(_) => now,
             None => self.watch.bounded(0, now),
@@ -153,7 +157,8 @@ impl WriterState {
         if by.unsigned_abs() > STEP_MICROS {
             self.clock_set_by = self.clock_set_by.saturating_add(by);
         }
-        if self.clock_set_by != 0 {
+        // Those that are to be read again get a whole TTR then.
+        if self.clock_set_by != 0 && !self.stale {
             for machine in &mut self.machines {
                 machine.move_reservations(self.clock_set_by / 1_000, &mut self.writes);
             }

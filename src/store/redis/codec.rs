@@ -136,11 +136,11 @@ pub fn backoff_text(backoff: Option<&Backoff>) -> String {
     backoff.map_or_else(|| "-".to_owned(), Backoff::to_string)
 }
 
-/// A schedule as scripts take it.
-pub fn schedule_text(schedule: Schedule) -> String {
+/// A schedule as scripts take it; `believed`: what is believed of the clock by which a given time is judged.
+pub fn schedule_text(schedule: Schedule, believed: &str) -> String {
     match schedule {
         Schedule::In(delay) => format!("+{}", delay.get()),
-        Schedule::At(time) => format!("@{}", time.get()),
+        Schedule::At(time) => format!("@{} {believed}", time.get()),
     }
 }
 

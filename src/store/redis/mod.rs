@@ -113,7 +113,9 @@ impl Store for RedisStore {
     }
 
     async fn put(&self, parts: Parts<Vec<NewJob>>) -> StoreResults<Vec<Reply<Placed>>> {
-        let fill = |cmd: &mut Cmd, jobs: &Vec<NewJob>| {
+        let believed = |(bucket, jobs)| (bucket, (self.believed(bucket), jobs));
+        let parts: Parts<(String, Vec<NewJob>)> = parts.into_iter().map(believed).collect();
+        let fill = |cmd: &mut Cmd, (believed, jobs): &(String, Vec<NewJob>)| {
             let all_new = jobs.iter().all(|job| job.on_conflict == OnConflict::Reject);
             cmd.arg(if all_new { "new" } else { "" });
             for job in jobs {
@@ -127,14 +129,16 @@ impl Store for RedisStore {
                     (OnConflict::Replace, Some(_)) => "replace+",
                 };
                 cmd.arg(job.id.as_str()).arg(job.topic.as_str());
-                cmd.arg(schedule_text(job.schedule)).arg(codec::record_rest(job)).arg(on_conflict);
+                cmd.arg(schedule_text(job.schedule, believed));
+                cmd.arg(codec::record_rest(job)).arg(on_conflict);
                 if let Some(body) = long {
                     cmd.arg(&body[..]);
                 }
             }
         };
-        let read =
-            |reply: &mut Values, jobs: &Vec<NewJob>| jobs.iter().map(|_| reply.placed()).collect();
+        let read = |reply: &mut Values, (_, jobs): &(String, Vec<NewJob>)| {
+            jobs.iter().map(|_| reply.placed()).collect()
+        };
         self.each(&self.scripts.put, &parts, fill, read).await
     }
 

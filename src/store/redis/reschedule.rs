@@ -26,9 +26,10 @@ impl RedisStore {
         while replies.len() < jobs.len() {
             let rest = fitting(&jobs[replies.len()..]);
             let script = self.scripts.reschedule.of(rest.iter());
+            let believed = self.believed(bucket);
             let fill = |cmd: &mut Cmd| {
                 self.scripts.reschedule.fill(script, cmd, rest);
-                rest.iter().for_each(|(job, change)| argue(cmd, &job.id, change));
+                rest.iter().for_each(|(job, change)| argue(cmd, &job.id, change, &believed));
             };
             let done = self.run(script, bucket, fill).await;
             let mut reply = done.map_err(|error| match error.applied() {
@@ -58,11 +59,12 @@ fn fitting(jobs: &[(Target, Change)]) -> &[(Target, Change)] {
 }
 
 /// The arguments of one job.
-fn argue(cmd: &mut Cmd, id: &JobId, change: &Change) {
+fn argue(cmd: &mut Cmd, id: &JobId, change: &Change, believed: &str) {
     let body = change.body.as_deref().unwrap_or_default();
     let sum = change.body.as_ref().map_or_else(String::new, |body| checksum(body));
     let max = change.max_attempts.map_or_else(String::new, |max| max.to_string());
     let backoff = change.backoff.as_ref().map_or_else(String::new, |b| backoff_text(b.as_ref()));
-    cmd.arg(id.as_str()).arg(change.schedule.map_or_else(String::new, schedule_text));
+    let schedule = change.schedule.map(|schedule| schedule_text(schedule, believed));
+    cmd.arg(id.as_str()).arg(schedule.unwrap_or_default());
     cmd.arg(sum).arg(body).arg(millis_text(change.ttr)).arg(max).arg(backoff);
 }

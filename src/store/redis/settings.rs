@@ -149,11 +149,21 @@ impl RedisStore {
 
     /// See [`Store::end_pause`](crate::store::Store::end_pause).
     pub async fn end_of_pause(&self, topic: &Topic, until: UnixMillis) -> StoreResult<Millis> {
-        let left = until.since(self.time_of_settings().await?.floor);
+        let left = until.since(self.believed_now(self.time_of_settings().await?).floor);
         if left == Millis::ZERO {
             self.set_pause(topic, None, Some(Pause { until: Some(until) })).await?;
         }
         Ok(left)
+    }
+
+    /// The same time, or an earlier one if the clock of a bucket has jumped ahead: which buckets are on the server of
+    /// the settings is not known, so all of them are asked.
+    fn believed_now(&self, now: Now) -> Now {
+        if self.clock.given().is_some() {
+            return now;
+        }
+        let buckets = self.buckets.all().map(|bucket| self.watch.bounded(bucket.index(), now));
+        buckets.min_by_key(|now| now.floor).unwrap_or(now)
     }
 
     /// The time of the server that has the settings.

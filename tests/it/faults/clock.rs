@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::support::{
     Redis, free_port,
     process::{Process, program},
-    shifted_clock::{ShiftedClock, seconds_until},
+    shifted_clock::{ShiftedClock, in_seconds, seconds_until},
 };
 
 const DAY: i64 = 86_400;
@@ -40,6 +40,12 @@ impl Server {
         let (status, answer) = self.process.post(path, body).await.expect("an answer");
         assert!((200..300).contains(&status), "{path}: {status} {answer}");
         answer
+    }
+
+    async fn patch(&self, id: &str, change: Value) {
+        let url = format!("{}/jobs/{id}", self.process.base);
+        let request = reqwest::Client::new().patch(url).body(change.to_string());
+        assert_eq!(request.send().await.expect("an answer").status(), 200);
     }
 
     async fn pop(&self, topic: &str, wait: &str) -> Value {
@@ -119,6 +125,41 @@ async fn what_is_due_in_a_moment_is_not_early_when_the_clock_jumps_on_file() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_due_in_a_moment_is_not_early_when_the_clock_jumps_on_redis() {
     what_is_due_in_a_moment_is_not_early_when_the_clock_jumps(Server::on_redis().await).await;
+}
+
+async fn a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays(server: Server) {
+    for id in ["stays", "paused", "moves"] {
+        server.post("/jobs", json!({"topic": id, "id": id, "delay": "1h"})).await;
+    }
+    server.post("/topics/paused/pause", json!({"for": "1h"})).await;
+    server.jump(DAY, 1).await;
+    server.patch("stays", json!({"ttr": "90s"})).await;
+    let put = Instant::now();
+    server.patch("moves", json!({"due_at": in_seconds(4)})).await;
+    server.post("/jobs", json!({"topic": "at", "id": "at", "due_at": in_seconds(4)})).await;
+    server.post("/jobs", json!({"topic": "past", "due_at": in_seconds(-4)})).await;
+    for id in ["stays", "moves", "at"] {
+        assert_eq!(server.state(id).await, "delayed", "{id}");
+    }
+    server.post("/jobs", json!({"topic": "paused", "id": "ready"})).await;
+    assert_eq!(server.pop("past", "10s").await.as_array().expect("jobs").len(), 1);
+    for topic in ["moves", "at"] {
+        assert_eq!(server.pop(topic, "20s").await.as_array().expect("jobs").len(), 1, "{topic}");
+        // The times are given in whole seconds of another clock.
+        assert!(put.elapsed() >= Duration::from_secs(3), "{topic} after {:?}", put.elapsed());
+    }
+    assert_eq!(server.pop("paused,stays", "2s").await, json!([]));
+    assert_eq!(server.process.get("/topics/paused").await.1["paused"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays_on_file() {
+    a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays(Server::on_file().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays_on_redis() {
+    a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays(Server::on_redis().await).await;
 }
 
 /// How many seconds are left of a job's TTR by the true time, which the server does not have.

@@ -155,3 +155,38 @@ async fn answers_that_their_clients_do_not_read_are_bounded() {
     };
     assert_eq!((&popped["id"], &popped["attempt"]), (&"popped".into(), &1.into()));
 }
+
+async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer(store: &str) {
+    let place = Place::new();
+    let limits =
+        "[limits]\nmax_body_bytes = 900000\nrequest_bytes = 1000000\nmemory_bytes = 4194304\n";
+    let file = place.file("bounded.toml", &format!("[store]\nurl = \"{store}\"\n{limits}"));
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let body = "x".repeat(800_000);
+    for n in 0..12 {
+        let put = json!({"topic": "t", "id": n.to_string(), "body": body});
+        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+    }
+    let mut got = 0;
+    while got < 12 {
+        // What did not fit is given back a moment later.
+        let (status, popped) = server.get("/topics/t/pop?count=100&wait=20s").await;
+        assert_eq!(status, 200, "after {got} jobs: {popped}");
+        let jobs = popped["jobs"].as_array().expect("jobs");
+        assert!(!jobs.is_empty(), "after {got} jobs");
+        assert!(jobs.iter().all(|job| job["attempt"] == 1), "given back means not counted");
+        got += jobs.len();
+    }
+    assert_eq!(got, 12);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer_on_file() {
+    jobs_come_though_all_of_them_do_not_fit_into_one_answer("file:./data").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer_on_redis() {
+    let redis = Redis::start();
+    jobs_come_though_all_of_them_do_not_fit_into_one_answer(&redis.url()).await;
+}

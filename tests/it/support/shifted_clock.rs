@@ -45,6 +45,13 @@ impl ShiftedClock {
     }
 }
 
+/// In so many seconds by the true clock, as requests take it.
+pub fn in_seconds(seconds: i64) -> String {
+    #[expect(clippy::disallowed_methods, reason = "the true time, which no store here has")]
+    let now = jiff::Timestamp::now();
+    (now + jiff::SignedDuration::from_secs(seconds)).to_string()
+}
+
 /// How many seconds it is until a time of an answer, by the true clock.
 pub fn seconds_until(time: &Value) -> i64 {
     let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");

@@ -54,8 +54,8 @@ impl Machine {
         }
         let number = self.attempt(slot).number;
         let delay = release.delay.unwrap_or_else(|| backoff_delay(entry, number));
-        let due_at = now.due(Schedule::In(delay))?;
-        let after = after(entry, number, now.reached(due_at));
+        let (due_at, due) = now.due(Schedule::In(delay))?;
+        let after = after(entry, number, due);
         let was = entry.state;
         let state = next(Some(was), Event::Release(after))?.expect("a release never ends a job");
         match (was, state) {
@@ -130,9 +130,11 @@ impl Machine {
         let slot = self.reach(&job.id, &job.topics)?;
         let (was, at) = (self.index.entry(slot).state, self.index.entry(slot).at);
         next(Some(was), Event::Reschedule(Due::Now))?;
-        let due_at = change.schedule.map_or(Ok(at), |schedule| now.due(schedule))?;
-        let event = Event::Reschedule(now.reached(due_at));
-        let state = next(Some(was), event)?.expect("a reschedule never ends a job");
+        // Without another time it stays where it is, whatever the clock shows.
+        let stays = (at, if was == State::Ready { Due::Now } else { Due::Later });
+        let (due_at, due) = change.schedule.map_or(Ok(stays), |schedule| now.due(schedule))?;
+        let state =
+            next(Some(was), Event::Reschedule(due))?.expect("a reschedule never ends a job");
         self.schedule(slot, state, due_at, writes);
         let entry = self.index.entry_mut(slot);
         let change = change.with_attempts(entry.rules.backoff.as_ref(), entry.rules.max_attempts);

@@ -70,14 +70,18 @@ local function leave(topic)
   if redis.call('EXISTS', unpack(sets)) == 0 then redis.pcall('ZREM', TOPICS, topic) end
 end
 
--- The due time of '+<delay in ms>' or '@<unix ms>'; nil if it is more than ten years ahead.
+-- The due time of '+<delay in ms>' or '@<unix ms> <what the caller believes of the clock>', and the state that a job
+-- with it is in; nil if it is more than ten years ahead. A given time is none of this clock: it has come when the time
+-- that is believed has reached it.
 local function due_time(schedule)
-  local number = tonumber(string.sub(schedule, 2))
-  if string.sub(schedule, 1, 1) == '+' then
-    return number == 0 and NOW or NOW_UP + number
-  end
-  if number - NOW > TEN_YEARS then return nil end
-  return math.max(number, NOW)
+  local delay = string.match(schedule, '^%+(%d+)$')
+  if delay == '0' then return NOW, 'ready' end
+  if delay then return NOW_UP + tonumber(delay), 'delayed' end
+  local text, clock = string.match(schedule, '^@(%d+) (.*)$')
+  local time, now = tonumber(text), math.floor(believed(clock) / 1000)
+  if time - now > TEN_YEARS then return nil end
+  if time > now then return time, 'delayed' end
+  return now, 'ready'
 end
 
 -- A number of at most 14 digits: sums of such are exact, and no product is infinite.

@@ -23,13 +23,13 @@ local function place_created()
 end
 
 -- `score`: the due time as a text, which Redis takes faster than a number.
-local function create(id, topic, due, score)
+local function create(id, topic, due, score, became)
   local of = created[topic]
   if not of then
     of = { ready = {}, delayed = {}, earliest = math.huge }
     created[topic] = of
   end
-  local is_ready = due <= NOW
+  local is_ready = became == 'ready'
   local set = is_ready and of.ready or of.delayed
   local last = #set
   set[last + 1], set[last + 2] = score, id
@@ -55,7 +55,7 @@ local function placed()
   created, ids = {}, {}
 end
 
-local function conflict(id, topic, due, record, body, on_conflict)
+local function conflict(id, topic, due, became, record, body, on_conflict)
   local tools = tools()
   local living = tools.find(id, redis.call('HGET', ATTEMPTS, id))
   if not living then return EXISTS end
@@ -74,7 +74,7 @@ local function conflict(id, topic, due, record, body, on_conflict)
   tools.note('no_attempt', id)
   tools.note('record', id, record)
   if body then tools.note('body', id, body) else tools.note('no_body', id) end
-  local became = tools.place_due(topic, id, due)
+  tools.place(became, topic, id, due)
   tools.name(topic)
   tools.commit()
   return { 2, STATE_CODE[became], due }
@@ -98,13 +98,13 @@ local function transition()
   if ARGV[2] ~= 'new' then prove_all() end
 
   -- Many jobs have the same schedule.
-  local schedule, due, score
+  local schedule, due, became, score
   local i, last = 3, #ARGV
   while i <= last do
     local id, topic, on_conflict, body = ARGV[i], ARGV[i + 1], ARGV[i + 4], nil
     if ARGV[i + 2] ~= schedule then
       schedule = ARGV[i + 2]
-      due = due_time(schedule)
+      due, became = due_time(schedule)
       score = due and string.format('%d', due)
     end
     local record, answer = version_and_time .. ARGV[i + 3], DUE_TOO_FAR
@@ -117,10 +117,10 @@ local function transition()
         redis.call('HDEL', POOL, unpack(ids))
         return redis.error_reply('WRONGTYPE ' .. BODIES .. ' is no hash')
       end
-      answer = create(id, topic, due, score)
+      answer = create(id, topic, due, score, became)
     elseif due then
       placed()
-      answer = conflict(id, topic, due, record, body, on_conflict)
+      answer = conflict(id, topic, due, became, record, body, on_conflict)
     end
     reply[#reply + 1] = answer
     i = i + 5

@@ -42,8 +42,9 @@ local function reschedule(id, text, schedule, new_crc, ...)
   local topic, state, score = locate(id, rules.topic)
   if state == 'reserved' then return RESERVED end
   if state == 'dead' then return DEAD end
-  local due = score or NOW
-  if schedule ~= '' then due = due_time(schedule) end
+  -- Without another time it stays where it is, whatever the clock shows; what is in no set is ready.
+  local due, became = score or NOW, state or 'ready'
+  if schedule ~= '' then due, became = due_time(schedule) end
   if not due then return DUE_TOO_FAR end
   -- A long body that is not here is damaged, or on another node: its record stays as it is.
   if rules.length > INLINE and new_crc == '' and redis.call('HEXISTS', BODIES, id) == 0 then return UNREADABLE end
@@ -64,7 +65,8 @@ local function reschedule(id, text, schedule, new_crc, ...)
   end
   record = record .. (long or '')
   bytes = bytes + #record + rules.length
-  return { record, a and attempt_text(a) or '', STATE_CODE[place_due(topic, id, due)], due }
+  place(became, topic, id, due)
+  return { record, a and attempt_text(a) or '', STATE_CODE[became], due }
 end
 
 each_job(7, function(id, text, i)
