@@ -81,7 +81,8 @@ fn checked_factor(factor: f64) -> Result<f64, BackoffError> {
 
 fn checked_jitter(jitter: f64) -> Result<f64, BackoffError> {
     let fits = (0.0..=1.0).contains(&jitter);
-    if fits { Ok(jitter) } else { Err(BackoffError::Jitter(jitter)) }
+    // Negative zero fits too, and is written as zero.
+    if fits { Ok(jitter.abs()) } else { Err(BackoffError::Jitter(jitter)) }
 }
 
 /// A backoff that cannot be used.
@@ -110,24 +111,21 @@ pub enum BackoffError {
 impl Backoff {
     /// Checked as clients' values are; every `Backoff` in use has passed here.
     fn checked(self) -> Result<Self, BackoffError> {
-        match &self {
+        match self {
             Self::List(values) if !(1..=MAX_VALUES).contains(&values.len()) => {
                 Err(BackoffError::Values(values.len()))
             }
-            Self::Exponential { initial, .. } if *initial == Millis::ZERO => {
-                Err(BackoffError::Initial)
-            }
-            &Self::Exponential { factor, jitter, .. } => {
-                checked_factor(factor)?;
-                checked_jitter(jitter)?;
-                Ok(self)
+            Self::Exponential { initial: Millis::ZERO, .. } => Err(BackoffError::Initial),
+            Self::Exponential { initial, factor, max, jitter } => {
+                let (factor, jitter) = (checked_factor(factor)?, checked_jitter(jitter)?);
+                Ok(Self::Exponential { initial, factor, max, jitter })
             }
             Self::List(_) => Ok(self),
         }
     }
 
     /// The wait after attempt number `attempt` (from 1) of the job `id`. The scripts of the Redis
-    /// store compute the same (`backoff` in `prelude.lua`); a test holds the two together.
+    /// store compute the same (`backoff_delay` in `records.lua`); a test holds the two together.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

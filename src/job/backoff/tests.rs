@@ -54,6 +54,13 @@ fn waits_with_jitter_are_pinned_since_every_server_must_compute_the_same() {
 const PINNED: [[u64; 4]; 2] = [[625, 1493, 3469, 86_452], [548, 1338, 3161, 81_522]];
 
 #[test]
+fn a_jitter_below_zero_by_its_sign_alone_is_none() {
+    let json = parse(r#"{"initial":1,"factor":2,"max":10,"jitter":-0.0}"#).expect("exp");
+    let text: Backoff = "exp:1:2:10:-0".parse().expect("exp");
+    assert_eq!([json.to_string(), text.to_string()], ["exp:1:2:10:0", "exp:1:2:10:0"]);
+}
+
+#[test]
 fn a_stored_text_that_is_no_backoff_is_refused() {
     for text in
         ["", "list:", "list:a", "exp:0:2:1000:0", "exp:1:2:3", "exp:1:2:3:0:0", "exp:1:0.5:3:0"]

@@ -135,7 +135,7 @@ pub fn call() -> impl Strategy<Value = Call> {
 /// All spans are multiples of this, and call number n is made n ms after such a multiple: so no
 /// two due times are the same, between which stores may choose.
 pub const STEP: u64 = 64;
-pub const BACKOFFS: [&str; 3] = ["list:512", "list:0,3072", "exp:128:2:4096:0"];
+pub const BACKOFFS: [&str; 3] = ["list:512", "list:0,3072", "exp:128:2.0000000000000004:4096:0"];
 
 fn backoff(index: u8) -> Option<Backoff> {
     BACKOFFS.get(usize::from(index)).map(|text| text.parse().expect("backoff"))

@@ -47,6 +47,7 @@ on_each_store! {
             a_due_time_in_the_past_is_now_and_one_beyond_ten_years_is_refused,
             jobs_come_in_the_order_of_their_due_times,
             an_expired_ttr_waits_its_backoff_counted_from_the_deadline,
+            a_release_without_a_delay_waits_the_backoff,
             attempts_are_counted_and_spent,
             the_dead_are_kept_for_their_retention_and_then_gone,
             a_touch_moves_the_deadline,

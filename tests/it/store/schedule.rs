@@ -54,14 +54,21 @@ pub async fn jobs_come_in_the_order_of_their_due_times(bench: Bench) {
     assert_eq!(popped, [10, 20, 30, 40, 50]);
 }
 
+/// Of all forms, and with factors and jitters of many digits.
+const BACKOFFS: [&str; 9] = [
+    "list:0,120000,600000",
+    "exp:1000:2:60000:0.5",
+    "exp:1500:1.7:3600000:0.25",
+    "exp:1:1000:315576000000:1",
+    "exp:1000:1.618033988749895:3600000:0",
+    "exp:1000:1.4142135623730951:3600000:0.30000000000000004",
+    "exp:60000:1.1000000000000001:315576000000:0.000000000000000000001",
+    "exp:1000:1.0000000000000002:3600000:1",
+    "exp:1000:2:60000:-0",
+];
+
 pub async fn an_expired_ttr_waits_its_backoff_counted_from_the_deadline(bench: Bench) {
-    let backoffs = [
-        "list:0,120000,600000",
-        "exp:1000:2:60000:0.5",
-        "exp:1500:1.7:3600000:0.25",
-        "exp:1:1000:315576000000:1",
-    ];
-    for (number, text) in backoffs.iter().enumerate() {
+    for (number, text) in BACKOFFS.iter().enumerate() {
         let backoff: Backoff = text.parse().expect("a backoff");
         let (name, topic) = (format!("job:{number}"), format!("t{number}"));
         let new = NewJob { backoff: Some(backoff.clone()), ..job(&name, &topic) };
@@ -78,6 +85,26 @@ pub async fn an_expired_ttr_waits_its_backoff_counted_from_the_deadline(bench: B
             assert_eq!(job.due_at, popped.reserved_until.after(delay), "{text} {attempt}");
             let state = if delay.get() <= 777 { State::Ready } else { State::Delayed };
             assert_eq!(job.state, state, "{text} {attempt}");
+            bench.advance(delay);
+            bench.promote().await;
+        }
+    }
+}
+
+pub async fn a_release_without_a_delay_waits_the_backoff(bench: Bench) {
+    for (number, text) in BACKOFFS.iter().enumerate() {
+        let backoff: Backoff = text.parse().expect("a backoff");
+        let (name, topic) = (format!("job:{number}"), format!("t{number}"));
+        let new = NewJob { backoff: Some(backoff.clone()), ..job(&name, &topic) };
+        bench.put(new).await.expect("put");
+        for attempt in 1..=5 {
+            let popped = bench.pop_one(&topic).await;
+            assert_eq!(popped.attempt, attempt);
+            let delay = backoff.delay(&popped.id, attempt);
+            let moved = bench.release(&popped.id, Some(popped.reservation), None).await;
+            let moved = moved.expect("release");
+            assert_eq!(moved.due_at, bench.now().after(delay), "{text} {attempt}");
+            assert!(!moved.died, "{text} {attempt}");
             bench.advance(delay);
             bench.promote().await;
         }

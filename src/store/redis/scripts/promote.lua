@@ -25,15 +25,17 @@ function promote.reserved(topic, ids, due)
   local texts, of = redis.call('HMGET', ATTEMPTS, unpack(ids)), { ready = 0, expired = #ids, dead = 0 }
   for n, id in ipairs(ids) do
     local job, deadline, became = find(id, texts[n]) or {}, due[n], 'ready'
-    local a, rules = job.attempt, job.rules
-    local wait = a and rules and backoff_delay(rules.backoff, a.attempt, id)
-    if not wait then
+    local a, rules, error = job.attempt, job.rules, TTR_EXPIRED
+    if not a then
       -- Its attempt record is unreadable: the attempts start again, the job is not lost.
       note('no_attempt', id)
       place('ready', topic, id, deadline)
     else
-      a.error, a.rules = TTR_EXPIRED, rules.text
-      if rules.max > 0 and a.attempt >= rules.max then
+      local wait = rules and backoff_delay(rules.backoff, a.attempt, id)
+      -- A job whose rules cannot be read is set aside, as a pop would do.
+      if not wait then rules, error = rules_aside(id, topic), DAMAGED end
+      a.error, a.rules = error, rules.text
+      if error == DAMAGED or rules.max > 0 and a.attempt >= rules.max then
         a.died, became = deadline, 'dead'
         place('dead', topic, id, deadline + rules.retention)
       else

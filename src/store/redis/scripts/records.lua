@@ -173,8 +173,9 @@ local function backoff_delay(backoff, attempt, id)
     end
     return wait
   end
-  local initial, factor, max, jitter = string.match(backoff, '^exp:(%d+):([%d.]+):(%d+):([%d.]+)$')
-  initial, factor, max, jitter = number(initial), number(factor), number(max), tonumber(jitter)
+  local initial, factor, max, jitter = string.match(backoff, '^exp:(%d+):([%d.]+):(%d+):(-?[%d.]+)$')
+  -- Factor and jitter have as many digits as it takes to tell them from all other doubles.
+  initial, factor, max, jitter = number(initial), tonumber(factor), number(max), tonumber(jitter)
   if not (initial and factor and max and jitter) then return nil end
   local wait = math.min(initial * math.pow(factor, attempt - 1), max)
   local hash = 7
