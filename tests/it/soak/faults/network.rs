@@ -47,12 +47,7 @@ async fn delay(proxy: &Proxy) -> bool {
 
 /// Nothing comes through, and nothing ends.
 async fn swallow(proxy: &Proxy) -> bool {
-    let before = proxy.swallowed();
-    proxy.set(Mode::Swallow);
-    let lost = soon(|| proxy.swallowed()[0] > before[0]).await;
-    sleep(Duration::from_millis(1000)).await; // more of it
-    cut_and_pass(proxy).await;
-    lost
+    loses(proxy, (Mode::Swallow, 0), Duration::from_millis(1000)).await
 }
 
 /// All connections end at once, and new ones for a moment.
@@ -66,10 +61,15 @@ async fn cut(proxy: &Proxy) -> bool {
 
 /// What was asked is done, and the answer is lost.
 async fn mute(proxy: &Proxy) -> bool {
-    let before = proxy.swallowed()[1];
-    proxy.set(Mode::Mute);
-    let lost = soon(|| proxy.swallowed()[1] > before).await;
-    sleep(Duration::from_millis(200)).await; // more of them
+    loses(proxy, (Mode::Mute, 1), Duration::from_millis(200)).await
+}
+
+/// Until bytes are lost in this direction, and for so long after.
+async fn loses(proxy: &Proxy, (mode, way): (Mode, usize), longer: Duration) -> bool {
+    let before = proxy.swallowed()[way];
+    proxy.set(mode);
+    let lost = soon(|| proxy.swallowed()[way] > before).await;
+    sleep(longer).await;
     cut_and_pass(proxy).await;
     lost
 }

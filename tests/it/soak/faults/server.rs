@@ -32,24 +32,25 @@ pub async fn killed_before_the_store_call(mut scene: Scene<'_>) -> bool {
     };
     // The write that begins a commit does not come about.
     disk.set(Field::CrashWithin, 0);
-    disk.set(Field::CrashAt, disk.get(Field::Changes) + 5);
-    let process = &mut scene.stage.servers[server].process;
-    let crashed = soon(|| process.has_ended()).await;
-    disk.set(Field::CrashAt, 0);
-    scene.stage.restart(server).await;
-    crashed
+    let soon = disk.get(Field::Changes) + 5;
+    crashed_by(scene, server, Field::CrashAt, soon).await
 }
 
 /// When the store has done it, and the server does not know that yet.
 pub async fn killed_after_the_store_call(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
-    let Store::File(disk) = &scene.stage.store else {
-        return killed_while(scene, server, Mode::Mute, 1).await;
-    };
-    disk.set(Field::CrashSynced, 1);
+    match &scene.stage.store {
+        Store::File(_) => crashed_by(scene, server, Field::CrashSynced, 1).await,
+        _ => killed_while(scene, server, Mode::Mute, 1).await,
+    }
+}
+
+/// By its disk, which is told when.
+async fn crashed_by(scene: Scene<'_>, server: usize, when: Field, value: i32) -> bool {
+    scene.stage.disk().set(when, value);
     let process = &mut scene.stage.servers[server].process;
     let crashed = soon(|| process.has_ended()).await;
-    disk.set(Field::CrashSynced, 0);
+    scene.stage.disk().set(when, 0);
     scene.stage.restart(server).await;
     crashed
 }
