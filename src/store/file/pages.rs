@@ -5,25 +5,18 @@
 //! with the pointer map, which names the parent of every page. Reads any bytes without a panic.
 
 mod structure;
+mod tree;
 
-use std::{
-    collections::{HashMap, HashSet},
-    fs::File,
-    io,
-    os::unix::fs::FileExt,
-    path::Path,
-};
+use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, path::Path};
 
+pub use self::tree::{Leaf, Range};
 use super::wal::{Log, Version};
+use structure::leaf_adds_up;
 
 /// What our files have; not read from the file, whose first page may be damaged.
 const PAGE: usize = 4096;
-/// This page is never used: locks lie on its bytes.
-const LOCKS: u32 = 0x4000_0000 / 4096 + 1;
 const INTERIOR: u8 = 0x05;
 const LEAF: u8 = 0x0d;
-/// Deeper than any tree of pages is.
-const DEEPEST: usize = 20;
 
 /// A database file and its log.
 pub struct Pages {
@@ -33,15 +26,6 @@ pub struct Pages {
     count: u32,
     /// By parent, from the pointer map; made when a page does not tell its children.
     children: Option<HashMap<u32, Vec<u32>>>,
-}
-
-/// The leaves of a table.
-#[derive(Debug, Default)]
-pub struct Leaves {
-    /// In order, as far as that can be told.
-    pub pages: Vec<u32>,
-    /// Serial numbers, from behind the first up to the second, whose page cannot be read.
-    pub gaps: Vec<(i64, i64)>,
 }
 
 /// A row as it lies in a leaf.
@@ -88,103 +72,24 @@ impl Pages {
         read.ok().map(|()| page)
     }
 
-    /// The leaves of the table whose tree begins at this page.
-    pub fn leaves(&mut self, root: u32) -> Leaves {
-        let mut leaves = Leaves::default();
-        let mut seen = HashSet::from([root]);
-        self.visit(root, (i64::MIN, i64::MAX), 0, &mut seen, &mut leaves);
-        leaves
-    }
-
-    fn visit(
-        &mut self,
-        number: u32,
-        range: (i64, i64),
-        depth: usize,
-        seen: &mut HashSet<u32>,
-        leaves: &mut Leaves,
-    ) {
-        if depth > DEEPEST {
-            return leaves.gaps.push(range);
-        }
-        let page = self.page(number);
-        let kind = page.as_deref().map(|page| page[0]);
-        let told = match (&page, kind) {
-            (Some(_), Some(LEAF)) => return leaves.pages.push(number),
-            (Some(page), Some(INTERIOR)) => interior(page, range),
-            _ => None,
-        };
-        // What the pointer map says of a page's children must be what the page says.
-        let mapped = self.children(number);
-        let children = match told {
-            Some(told) if told.iter().all(|(child, _)| mapped.contains(child)) => told,
-            _ if mapped.is_empty() => {
-                // A leaf by all that can be known; its rows say for themselves whether they are.
-                leaves.gaps.push(range);
-                return if page.is_some() {
-                    leaves.pages.push(number)
-                };
-            }
-            _ => mapped.into_iter().map(|child| (child, range)).collect(),
-        };
-        for (child, range) in children {
-            if seen.insert(child) {
-                self.visit(child, range, depth + 1, seen, leaves);
-            }
-        }
-    }
-
-    fn children(&mut self, parent: u32) -> Vec<u32> {
-        if self.children.is_none() {
-            self.children = Some(self.read_pointer_map());
-        }
-        let all = self.children.as_ref();
-        all.and_then(|all| all.get(&parent)).cloned().unwrap_or_default()
-    }
-
-    /// Every page's parent, as far as pages of a tree have one; turned round.
-    fn read_pointer_map(&self) -> HashMap<u32, Vec<u32>> {
-        const BRANCH: u8 = 5;
-        const ENTRY: usize = 5;
-        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-        let mut map = 2;
-        while map <= self.count {
-            let page = self.page(map).unwrap_or_else(|| vec![0; PAGE]);
-            for (index, entry) in page.chunks_exact(ENTRY).enumerate() {
-                let child = u32::try_from(index).ok().and_then(|n| map.checked_add(n + 1));
-                let Some(child) = child.filter(|child| *child <= self.count) else { break };
-                if entry[0] == BRANCH {
-                    children.entry(be(&entry[1..])).or_default().push(child);
-                }
-            }
-            let Some(next) = map.checked_add((PAGE / ENTRY) as u32 + 1) else { break };
-            map = if next == LOCKS { next + 1 } else { next };
-        }
-        children
-    }
-
     /// The rows of a leaf, and how many of its places tell none; none if it does not add up, so
     /// that there may have been more.
     pub fn cells(&self, number: u32) -> Option<(Vec<Cell>, Option<usize>)> {
         let page = self.page(number)?;
         let places: Vec<usize> = pointers(&page, 8)?;
         let mut cells = Vec::with_capacity(places.len());
-        let (mut wrong, mut bytes) = (0, 0);
-        for place in &places {
-            match self.cell(&page, *place) {
-                Some((cell, length)) => {
-                    bytes += length;
-                    cells.push(cell);
-                }
+        let mut wrong = 0;
+        for place in places {
+            match self.cell(&page, place) {
+                Some(cell) => cells.push(cell),
                 None => wrong += 1,
             }
         }
-        let sound = wrong > 0 || adds_up(&page, places.len(), bytes);
+        let sound = wrong > 0 || leaf_adds_up(&page);
         Some((cells, sound.then_some(wrong)))
     }
 
-    /// A row, and how many bytes of the leaf it has.
-    fn cell(&self, page: &[u8], at: usize) -> Option<(Cell, usize)> {
+    fn cell(&self, page: &[u8], at: usize) -> Option<Cell> {
         let (length, after_length) = varint(page, at)?;
         let (serial, begin) = varint(page, after_length)?;
         // No row is longer than its file: overflow pages that lead round in a circle would go on for as long as it says.
@@ -194,7 +99,7 @@ impl Pages {
         let end = begin + local;
         let mut payload = page.get(begin..end)?.to_vec();
         if local == length {
-            return Some((Cell { serial, payload, is_cut: false }, (end - at).max(4)));
+            return Some(Cell { serial, payload, is_cut: false });
         }
         let mut next = be(page.get(end..end + 4)?);
         while payload.len() < length && next != 0 {
@@ -204,7 +109,7 @@ impl Pages {
             payload.extend_from_slice(&page[4..4 + part]);
         }
         let is_cut = payload.len() < length;
-        Some((Cell { serial, payload, is_cut }, end + 4 - at))
+        Some(Cell { serial, payload, is_cut })
     }
 }
 
@@ -244,7 +149,7 @@ impl Cell {
 }
 
 /// The children of an interior page, each with the numbers that it may have.
-fn interior(page: &[u8], (mut low, high): (i64, i64)) -> Option<Vec<(u32, (i64, i64))>> {
+fn interior(page: &[u8], (mut low, high): Range) -> Option<Vec<Leaf>> {
     let mut children = Vec::new();
     for place in pointers(page, 12)? {
         let child = be(page.get(place..place + 4)?);
@@ -252,10 +157,10 @@ fn interior(page: &[u8], (mut low, high): (i64, i64)) -> Option<Vec<(u32, (i64, 
         if key < low || key > high {
             return None;
         }
-        children.push((child, (low, key)));
+        children.push(Leaf { page: child, range: (low, key) });
         low = key;
     }
-    children.push((be(&page[8..]), (low, high)));
+    children.push(Leaf { page: be(&page[8..]), range: (low, high) });
     Some(children)
 }
 
@@ -264,28 +169,6 @@ fn pointers(page: &[u8], header: usize) -> Option<Vec<usize>> {
     let count = half(page, 3);
     let places = page.get(header..header + 2 * count)?;
     Some(places.chunks_exact(2).map(|place| half(place, 0)).collect())
-}
-
-/// Whether all bytes of a leaf are accounted for: its cells, its free blocks and what is between.
-fn adds_up(page: &[u8], cells: usize, bytes: usize) -> bool {
-    let begin = match half(page, 5) {
-        0 => 65_536,
-        begin => begin,
-    };
-    let used = 8 + 2 * cells;
-    let (mut free, mut block) = (usize::from(page[7]), half(page, 1));
-    while block != 0 {
-        if block + 4 > PAGE {
-            return false;
-        }
-        free += half(page, block + 2);
-        let next = half(page, block);
-        if next != 0 && next <= block {
-            return false;
-        }
-        block = next;
-    }
-    begin >= used && begin - used + used + bytes + free == PAGE
 }
 
 /// How much of a row of this length lies in its leaf.

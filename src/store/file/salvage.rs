@@ -5,6 +5,7 @@
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod rows;
 mod settings;
 
 use std::{
@@ -16,15 +17,14 @@ use std::{
 use super::{
     index::Attempt,
     machine::{ErrorText, Write},
-    pages::{Cell, Field, Pages},
-    records::{AttemptRow, PoolRow, Records, attempt, state, text_checksum},
+    pages::{Cell, Field, Leaf, Pages, Range},
+    records::{AttemptRow, Records, attempt},
 };
 use crate::{
-    job::{
-        Backoff, Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State, Topic, UnixMillis,
-    },
+    job::{Buckets, State, UnixMillis},
     store::OpenError,
 };
+use rows::{Found, attempt_row, pool_row};
 
 /// The first pages of the tables: a new file is always made in the same order.
 pub const ROOTS: [(&str, u32); 6] =
@@ -45,15 +45,28 @@ pub struct Salvaged {
     pub damaged: u64,
     /// Pages whose jobs, if they had any, are not known.
     pub pages: u64,
-    /// Access tokens that are known and cannot be read.
+    /// Settings of topics that cannot be read, and pages that may have had some.
+    pub topics: u64,
+    /// Access tokens that cannot be read, and pages that may have had some.
     pub tokens: u64,
 }
 
 impl fmt::Display for Salvaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { jobs, uncertain, damaged, pages, tokens } = self;
+        let Self { jobs, uncertain, damaged, pages, topics, tokens } = self;
         if *tokens > 0 {
-            write!(f, "{tokens} access tokens are damaged: create them anew before you serve; ")?;
+            write!(
+                f,
+                "{tokens} access tokens, or pages of them, are damaged: create those that are \
+                 missing anew before you serve; "
+            )?;
+        }
+        if *topics > 0 {
+            write!(
+                f,
+                "{topics} settings of topics, or pages of them, are damaged: see which topics are \
+                 no longer paused or without their defaults; "
+            )?;
         }
         write!(
             f,
@@ -82,33 +95,10 @@ pub fn salvage(
     // Without the layout any number of buckets will do: it decides where jobs are in memory only.
     let buckets = asked.or_else(|| reader.buckets());
     let (mut records, _) = Records::open(into, buckets)?;
-    let mut writes = Vec::new();
-    let mut take = |batch: &mut Vec<Write>| -> Result<(), OpenError> {
-        let written = records.write(batch, true).map_err(|(_, cause)| cause);
-        batch.clear();
+    reader.read(now, |writes| {
+        let written = records.write(writes, true).map_err(|(_, cause)| cause);
         written.and_then(|()| records.commit()).map_err(|cause| failed(into, &cause))
-    };
-    reader.topics(&mut writes);
-    reader.tokens(&mut writes);
-    take(&mut writes)?;
-    let aside = reader.aside();
-    let attempts = reader.attempts();
-    let (mut serials, mut ids) = (HashSet::new(), HashSet::new());
-    let pool = reader.leaves("pool");
-    for leaf in pool {
-        for cell in reader.cells(leaf) {
-            let Some(job) = reader.job(&cell) else { continue };
-            let gone = aside.get(&cell.serial);
-            if gone == Some(&true) || !serials.insert(cell.serial) || !ids.insert(job.id.clone()) {
-                continue;
-            }
-            reader.add(&cell, job, &attempts, (gone.is_some(), now), &mut writes);
-            if writes.len() >= BATCH {
-                take(&mut writes)?;
-            }
-        }
-    }
-    take(&mut writes)?;
+    })?;
     // Until here the disk may have had no room for more than the log.
     records.empty_log().map_err(|cause| failed(into, &cause))?;
     Ok(reader.found)
@@ -119,7 +109,8 @@ struct Attempts {
     rows: HashMap<i64, (Attempt, State, UnixMillis, Option<String>)>,
     /// Rows that are not what was written.
     damaged: Vec<(i64, Option<(AttemptRow, i64)>)>,
-    gaps: Vec<(i64, i64)>,
+    /// What leaves may have had of which rows cannot be read.
+    gaps: Vec<Range>,
 }
 
 struct Reader {
@@ -127,42 +118,67 @@ struct Reader {
     found: Salvaged,
 }
 
-struct Found {
-    id: JobId,
-    job: NewJob,
-    created_at: UnixMillis,
-    due_at: UnixMillis,
-}
-
 impl Reader {
-    fn tree(&mut self, table: &str) -> super::pages::Leaves {
-        let root = ROOTS.iter().find(|(name, _)| *name == table).map_or(0, |(_, root)| *root);
-        let mut leaves = self.pages.leaves(root);
-        for leaf in &leaves.pages {
-            // A leaf whose cells cannot be found is a gap as well; its neighbours tell how wide.
-            if self.pages.cells(*leaf).is_none_or(|(_, wrong)| wrong.is_none()) {
-                leaves.gaps.push((i64::MIN, i64::MAX));
+    /// Gives `take` all that can be read, in parts of about [`BATCH`] writes.
+    fn read<E>(
+        &mut self,
+        now: UnixMillis,
+        mut take: impl FnMut(&mut Vec<Write>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut writes = Vec::new();
+        self.topics(&mut writes);
+        self.tokens(&mut writes);
+        take(&mut writes)?;
+        writes.clear();
+        let aside = self.aside();
+        let attempts = self.attempts();
+        let (mut serials, mut ids) = (HashSet::new(), HashSet::new());
+        let pool = self.pages.leaves(root("pool"));
+        self.found.pages += pool.gaps.len() as u64;
+        for leaf in pool.leaves {
+            for cell in self.cells(leaf) {
+                let Some(job) = self.job(&cell) else { continue };
+                let gone = aside.get(&cell.serial);
+                if gone == Some(&true)
+                    || !serials.insert(cell.serial)
+                    || !ids.insert(job.id.clone())
+                {
+                    continue;
+                }
+                self.add(&cell, job, &attempts, (gone.is_some(), now), &mut writes);
+            }
+            if writes.len() >= BATCH {
+                take(&mut writes)?;
+                writes.clear();
             }
         }
-        leaves
+        take(&mut writes)
     }
 
-    fn leaves(&mut self, table: &str) -> Vec<u32> {
-        let leaves = self.tree(table);
-        self.found.pages += leaves.gaps.len() as u64;
-        leaves.pages
-    }
-
-    fn cells(&mut self, leaf: u32) -> Vec<Cell> {
-        let (cells, wrong) = self.pages.cells(leaf).unwrap_or_default();
-        self.found.damaged += wrong.unwrap_or_default() as u64;
+    /// The rows of a leaf of `pool`.
+    fn cells(&mut self, leaf: Leaf) -> Vec<Cell> {
+        let (cells, wrong) = self.pages.cells(leaf.page).unwrap_or_default();
+        match wrong {
+            Some(wrong) => self.found.damaged += wrong as u64,
+            None => self.found.pages += 1,
+        }
         cells
     }
 
+    /// All rows of a small table, and how many rows and pages of it cannot be read.
+    fn rows(&mut self, table: &str) -> (Vec<Cell>, u64) {
+        let found = self.pages.leaves(root(table));
+        let (mut rows, mut lost) = (Vec::new(), found.gaps.len());
+        for leaf in found.leaves {
+            let (cells, wrong) = self.pages.cells(leaf.page).unwrap_or_default();
+            rows.extend(cells);
+            lost += wrong.unwrap_or(1);
+        }
+        (rows, lost as u64)
+    }
+
     fn buckets(&mut self) -> Option<Buckets> {
-        let leaves = self.pages.leaves(3).pages;
-        let cells = leaves.iter().filter_map(|leaf| self.pages.cells(*leaf)).flat_map(|(c, _)| c);
-        let texts: Vec<Cell> = cells.collect();
+        let (texts, _) = self.rows("layout");
         texts.iter().find_map(|cell| match cell.fields()?.as_slice() {
             [Field::Bytes(text)] => {
                 crate::store::Layout::agree(std::str::from_utf8(text).ok()?, None).ok()
@@ -173,32 +189,22 @@ impl Reader {
 
     fn aside(&mut self) -> HashMap<i64, bool> {
         let mut aside = HashMap::new();
-        for leaf in self.leaves("aside") {
-            for cell in self.cells(leaf) {
-                if let Some([_, Field::Number(gone)]) = cell.fields().as_deref() {
-                    aside.insert(cell.serial, *gone != 0);
-                }
+        for cell in self.rows("aside").0 {
+            if let Some([_, Field::Number(gone)]) = cell.fields().as_deref() {
+                aside.insert(cell.serial, *gone != 0);
             }
         }
         aside
     }
 
     fn attempts(&mut self) -> Attempts {
-        let leaves = self.tree("attempts");
-        let mut all = Attempts { rows: HashMap::new(), damaged: Vec::new(), gaps: leaves.gaps };
-        // A leaf of which cells are lost may have had all between its neighbours.
-        let (mut last, mut open) = (i64::MIN, None);
-        for leaf in leaves.pages {
-            let (cells, wrong) = self.pages.cells(leaf).unwrap_or_default();
-            let serials = || cells.iter().map(|cell| cell.serial);
-            if let (Some(low), Some(first)) = (open, serials().min()) {
-                all.gaps.push((low, first));
-                open = None;
-            }
+        let found = self.pages.leaves(root("attempts"));
+        let mut all = Attempts { rows: HashMap::new(), damaged: Vec::new(), gaps: found.gaps };
+        for leaf in found.leaves {
+            let (cells, wrong) = self.pages.cells(leaf.page).unwrap_or_default();
             if wrong != Some(0) {
-                open = open.or(Some(last));
+                all.gaps.push(leaf.range);
             }
-            last = serials().max().unwrap_or(last);
             for cell in cells {
                 match attempt_row(&cell) {
                     Some((row, checksum, error)) if row.checksum() == checksum => {
@@ -216,7 +222,6 @@ impl Reader {
                 }
             }
         }
-        all.gaps.extend(open.map(|low| (low, i64::MAX)));
         all
     }
 
@@ -288,94 +293,7 @@ impl Reader {
     }
 }
 
-fn text<'a>(field: &Field<'a>) -> Option<&'a str> {
-    match field {
-        Field::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
-        _ => None,
-    }
-}
-
-fn number(field: &Field<'_>) -> Option<i64> {
-    match field {
-        Field::Number(number) => Some(*number),
-        _ => None,
-    }
-}
-
-fn maybe<T>(field: &Field<'_>, read: impl FnOnce() -> Option<T>) -> Option<Option<T>> {
-    match field {
-        Field::Null => Some(None),
-        _ => read().map(Some),
-    }
-}
-
-fn millis(number: i64) -> Option<u64> {
-    u64::try_from(number).ok()
-}
-
-fn pool_row(cell: &Cell) -> Option<Found> {
-    let fields = cell.fields()?;
-    let [_, id, topic, created_at, due_at, ttr, most, backoff, kept, trace, body_sum, sum, body] =
-        fields.as_slice()
-    else {
-        return None;
-    };
-    let row = PoolRow {
-        serial: cell.serial,
-        id: text(id)?,
-        topic: text(topic)?,
-        created_at: number(created_at)?,
-        due_at: number(due_at)?,
-        ttr: number(ttr)?,
-        max_attempts: number(most)?,
-        backoff: maybe(backoff, || text(backoff))?,
-        dead_retention: number(kept)?,
-        traceparent: maybe(trace, || text(trace))?,
-        body_checksum: number(body_sum)?,
-    };
-    let Field::Bytes(body) = body else { return None };
-    let sound = row.checksum(&mut Vec::new()) == number(sum)?
-        && i64::from(crc32fast::hash(body)) == row.body_checksum;
-    if !sound || row.serial <= 0 {
-        return None;
-    }
-    let (id, topic): (JobId, Topic) = (row.id.parse().ok()?, row.topic.parse().ok()?);
-    let due_at = UnixMillis::new(millis(row.due_at)?);
-    let job = NewJob {
-        id: id.clone(),
-        topic,
-        body: bytes::Bytes::copy_from_slice(body),
-        schedule: Schedule::At(due_at),
-        ttr: Millis::new(millis(row.ttr)?),
-        max_attempts: u32::try_from(row.max_attempts).ok()?,
-        backoff: row.backoff.map(str::parse::<Backoff>).transpose().ok()?,
-        dead_retention: Millis::new(millis(row.dead_retention)?),
-        traceparent: row.traceparent.map(str::parse).transpose().ok()?,
-        on_conflict: OnConflict::Reject,
-    };
-    let created_at = UnixMillis::new(millis(row.created_at)?);
-    Some(Found { id, job, created_at, due_at })
-}
-
-fn attempt_row(cell: &Cell) -> Option<(AttemptRow, i64, Option<String>)> {
-    let fields = cell.fields()?;
-    let [_, name, at, count, reservation, due_at, died_at, ttr, sum, error, error_sum] =
-        fields.as_slice()
-    else {
-        return None;
-    };
-    let row = AttemptRow {
-        serial: cell.serial,
-        state: state(text(name)?)?,
-        at: number(at)?,
-        number: number(count)?,
-        reservation: maybe(reservation, || number(reservation))?,
-        due_at: number(due_at)?,
-        died_at: number(died_at)?,
-        ttr: number(ttr)?,
-    };
-    let error = maybe(error, || text(error))?;
-    let sound = number(error_sum)? == text_checksum(error);
-    let error = if sound { error.map(str::to_owned) } else { Some("(damaged)".to_owned()) };
-    Some((row, number(sum)?, error))
+/// Where the tree of a table begins.
+fn root(table: &str) -> u32 {
+    ROOTS.iter().find(|(name, _)| *name == table).map_or(0, |(_, root)| *root)
 }

@@ -133,26 +133,37 @@ async fn a_store_that_is_repaired_asks_for_tokens_as_before() {
     assert_eq!([status(&server, None).await, status(&server, Some(&token)).await], [401, 200]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_which_all_tokens_are_damaged_lets_no_caller_in() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    created(place.path());
-    let file = place.path().join("data/jobs.db");
-    let mut bytes = fs::read(&file).expect("the file");
+/// A byte of each place where the token's name stands.
+fn flip_names(bytes: &mut [u8]) {
     let name = b"the.only.one";
     let places: Vec<usize> =
         (0..bytes.len() - name.len()).filter(|&at| bytes[at..].starts_with(name)).collect();
     assert!(!places.is_empty(), "the token is in the file");
-    for at in places {
-        bytes[at] ^= 1;
+    places.into_iter().for_each(|at| bytes[at] ^= 1);
+}
+
+/// The page that has all tokens.
+fn empty_page(bytes: &mut [u8]) {
+    bytes[8 * 4096..9 * 4096].fill(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_which_all_tokens_are_damaged_lets_no_caller_in() {
+    for (damage, cause) in
+        [(flip_names as fn(&mut [u8]), "access tokens"), (empty_page, "`tokens`")]
+    {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        created(place.path());
+        let file = place.path().join("data/jobs.db");
+        let mut bytes = fs::read(&file).expect("the file");
+        damage(&mut bytes);
+        fs::write(&file, bytes).expect("written");
+        let refused = run(place.path(), &["serve"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(text(&refused).contains(cause), "{}", text(&refused));
+        let said = text(&run(place.path(), &["doctor", "--repair"]));
+        assert!(said.contains("1 access tokens, or pages of them, are damaged"), "{said}");
     }
-    fs::write(&file, bytes).expect("written");
-    let refused = run(place.path(), &["serve"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused).contains("access tokens"), "{}", text(&refused));
-    let repaired = run(place.path(), &["doctor", "--repair"]);
-    let said = text(&repaired);
-    assert!(said.contains("1 access tokens are damaged: create them anew"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

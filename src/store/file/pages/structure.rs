@@ -4,27 +4,27 @@
 
 use std::collections::HashSet;
 
-use super::{INTERIOR, LEAF, Pages, adds_up, interior, local_part, pointers, varint};
+use super::{INTERIOR, LEAF, Leaf, Pages, half, interior, local_part, pointers, varint};
 
 impl Pages {
     /// A page of the table whose tree begins at `root` that does not add up. What the engine itself
     /// refuses to read is none of those.
     pub fn unsound(&mut self, root: u32) -> Option<u32> {
-        let mut open = vec![(root, (i64::MIN, i64::MAX))];
+        let mut open = vec![Leaf { page: root, range: (i64::MIN, i64::MAX) }];
         let mut seen = HashSet::from([root]);
-        while let Some((number, range)) = open.pop() {
+        while let Some(Leaf { page: number, range }) = open.pop() {
             let Some(page) = self.page(number) else { continue };
             match page[0] {
                 LEAF if !leaf_adds_up(&page) => return Some(number),
                 INTERIOR => {
                     let Some(children) = interior(&page, range) else { return Some(number) };
                     let mapped = self.children(number);
-                    let known = children.iter().all(|(child, _)| mapped.contains(child));
+                    let known = children.iter().all(|child| mapped.contains(&child.page));
                     let agrees = known && children.len() == mapped.len();
                     if !mapped.is_empty() && !agrees {
                         return Some(number);
                     }
-                    open.extend(children.into_iter().filter(|(child, _)| seen.insert(*child)));
+                    open.extend(children.into_iter().filter(|child| seen.insert(child.page)));
                 }
                 _ => {}
             }
@@ -39,15 +39,49 @@ impl Pages {
 }
 
 /// Each byte of a leaf is of one cell, or of none and counted as free.
-fn leaf_adds_up(page: &[u8]) -> bool {
-    let cells = pointers(page, 8).and_then(|places| {
-        let cell = |place| Some((place, place + length(page, place)?));
+pub fn leaf_adds_up(page: &[u8]) -> bool {
+    adds_up(page, 8, |place| length(page, place))
+}
+
+/// Likewise of an interior page.
+pub fn interior_adds_up(page: &[u8]) -> bool {
+    adds_up(page, 12, |place| Some(varint(page, place + 4)?.1 - place))
+}
+
+/// Whether all bytes of a page are accounted for: its header, its cells, its free blocks and what is between.
+fn adds_up(page: &[u8], header: usize, length: impl Fn(usize) -> Option<usize>) -> bool {
+    let cells = pointers(page, header).and_then(|places| {
+        let cell = |place| Some((place, place + length(place)?));
         places.into_iter().map(cell).collect::<Option<Vec<(usize, usize)>>>()
     });
     let Some(mut cells) = cells else { return false };
     cells.sort_unstable();
     let apart = cells.windows(2).all(|pair| pair[0].1 <= pair[1].0);
-    apart && adds_up(page, cells.len(), cells.iter().map(|(begin, end)| end - begin).sum())
+    let bytes: usize = cells.iter().map(|(begin, end)| end - begin).sum();
+    // Where the cells begin.
+    let begin = match half(page, 5) {
+        0 => 65_536,
+        begin => begin,
+    };
+    let is_sound = free(page).is_some_and(|free| begin + bytes + free == page.len());
+    apart && begin >= header + 2 * cells.len() && is_sound
+}
+
+/// The free bytes between the cells of a page; none if its list of free blocks leads nowhere.
+fn free(page: &[u8]) -> Option<usize> {
+    let (mut free, mut block) = (usize::from(page[7]), half(page, 1));
+    while block != 0 {
+        if block + 4 > page.len() {
+            return None;
+        }
+        free += half(page, block + 2);
+        let next = half(page, block);
+        if next != 0 && next <= block {
+            return None;
+        }
+        block = next;
+    }
+    Some(free)
 }
 
 /// How many bytes of the leaf a cell has.

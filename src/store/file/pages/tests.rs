@@ -28,7 +28,7 @@ fn file(rows: i64, bytes: usize) -> (tempfile::TempDir, std::path::PathBuf) {
 fn rows(path: &Path) -> (Vec<i64>, usize) {
     let mut pages = Pages::open(path).expect("opened");
     let leaves = pages.leaves(3);
-    let cells = leaves.pages.iter().filter_map(|leaf| pages.cells(*leaf)).flat_map(|(c, _)| c);
+    let cells = leaves.leaves.iter().filter_map(|leaf| pages.cells(leaf.page)).flat_map(|(c, _)| c);
     let cells: Vec<Cell> = cells.collect();
     for cell in &cells {
         if let Some([Field::Null, Field::Bytes(text), Field::Number(number)]) =
@@ -82,21 +82,68 @@ fn a_row_whose_overflow_leads_round_in_a_circle_takes_no_more_than_its_file() {
     assert_eq!((cells.len(), wrong), (0, Some(1)), "it is told as damaged");
 }
 
-#[test]
-fn an_interior_page_that_is_damaged_costs_no_row() {
+/// The rows of a file of 2,000 with a root that is an interior page, after each of these changes of some bytes.
+fn all_rows_are_there_after(changes: impl Fn(&[u8]) -> Vec<(usize, Vec<u8>)>) {
     let (_dir, path) = file(2_000, 100);
-    let mut bytes = fs::read(&path).expect("the file");
-    let root = 2 * PAGE;
-    assert_eq!(bytes[root], INTERIOR);
-    for change in [0, 3, 8, 13, 40] {
-        let before = std::mem::replace(&mut bytes[root + change], 0x77);
+    let sound = fs::read(&path).expect("the file");
+    assert_eq!(sound[ROOT], INTERIOR);
+    for (at, new) in changes(&sound) {
+        let mut bytes = sound.clone();
+        bytes[at..at + new.len()].copy_from_slice(&new);
         fs::write(&path, &bytes).expect("written");
         let (mut found, _) = rows(&path);
         found.sort_unstable();
-        found.dedup();
-        assert_eq!(found, (1..=2_000).collect::<Vec<_>>(), "byte {change}");
-        bytes[root + change] = before;
+        assert_eq!(
+            found,
+            (1..=2_000).collect::<Vec<_>>(),
+            "at {at}: {:?}",
+            &new[..new.len().min(4)]
+        );
     }
+}
+
+/// Where the page begins that is the root of the table.
+const ROOT: usize = 2 * PAGE;
+
+#[test]
+fn an_interior_page_that_is_damaged_costs_no_row() {
+    all_rows_are_there_after(|sound| {
+        let root = &sound[ROOT..ROOT + PAGE];
+        let [first, second] = [half(root, 12), half(root, 14)];
+        let mut changes: Vec<(usize, Vec<u8>)> =
+            [0, 3, 8, 13, 40].map(|at| (ROOT + at, vec![0x77])).into();
+        changes.push((ROOT, vec![LEAF]));
+        // A child is named twice, or one page less is told.
+        changes.push((ROOT + first, root[second..second + 4].to_vec()));
+        changes.push((ROOT + 4, vec![root[4] - 1]));
+        changes
+    });
+}
+
+#[test]
+fn a_pointer_map_that_is_damaged_costs_no_row() {
+    all_rows_are_there_after(|sound| {
+        let last_child = be(&sound[ROOT + 8..]) as usize;
+        let entry = PAGE + (last_child - 3) * 5;
+        vec![
+            (entry, vec![2]),
+            (entry + 4, vec![0x77]),
+            (PAGE, vec![0; PAGE]),
+            (PAGE, vec![0xff; PAGE]),
+        ]
+    });
+}
+
+#[test]
+fn a_leaf_that_tells_a_row_twice_in_place_of_another_does_not_add_up() {
+    let (_dir, path) = file(500, 10);
+    let leaf = Pages::open(&path).expect("opened").leaves(3).leaves[2].page;
+    let mut bytes = fs::read(&path).expect("the file");
+    let pointers = (leaf as usize - 1) * PAGE + 8;
+    bytes.copy_within(pointers + 2..pointers + 4, pointers);
+    fs::write(&path, &bytes).expect("written");
+    let (cells, wrong) = Pages::open(&path).expect("opened").cells(leaf).expect("a leaf");
+    assert_eq!((cells[0].serial, wrong), (cells[1].serial, None));
 }
 
 #[test]
@@ -108,7 +155,11 @@ fn a_leaf_that_is_damaged_is_a_gap_with_its_numbers() {
     bytes[page..page + PAGE].fill(0xff);
     fs::write(&path, &bytes).expect("written");
     let mut pages = Pages::open(&path).expect("opened");
-    let gaps = pages.leaves(3).gaps;
+    let leaves = pages.leaves(3).leaves.into_iter();
+    let gaps: Vec<Range> = leaves
+        .filter(|leaf| pages.cells(leaf.page).is_none_or(|(_, wrong)| wrong != Some(0)))
+        .map(|leaf| leaf.range)
+        .collect();
     assert!(matches!(gaps[..], [(low, high)] if low < 1000 && 1000 <= high && high - low < 50));
 }
 
@@ -140,8 +191,8 @@ proptest! {
         fs::write(&path, &bytes).expect("written");
         let mut pages = Pages::open(&path).expect("opened");
         for root in 0..8 {
-            for leaf in pages.leaves(root).pages {
-                for cell in pages.cells(leaf).unwrap_or_default().0 {
+            for leaf in pages.leaves(root).leaves {
+                for cell in pages.cells(leaf.page).unwrap_or_default().0 {
                     let _ = cell.fields();
                 }
             }
@@ -157,8 +208,8 @@ proptest! {
         fs::write(&path, bytes).expect("written");
         let mut pages = Pages::open(&path).expect("opened");
         let leaves = pages.leaves(3);
-        for leaf in leaves.pages {
-            for cell in pages.cells(leaf).unwrap_or_default().0 {
+        for leaf in leaves.leaves {
+            for cell in pages.cells(leaf.page).unwrap_or_default().0 {
                 let _ = cell.fields();
             }
         }

@@ -1,128 +1,197 @@
 //! The fuzz target of damaged files: the pages of a database and its log.
+//!
+//! What a salvage takes is compared with what was written before the damage.
+
+mod sound;
 
 use std::{
-    cell::RefCell,
+    collections::{HashMap, HashSet},
+    convert::Infallible,
     fs::{self, File},
     os::unix::fs::FileExt,
 };
 
-use super::{Pages, Reader, Salvaged};
+use self::sound::{ASIDE, GONE, JOBS, PAGE, Sound};
+use super::{NEVER, Pages, ROOTS, Reader, Salvaged};
 use crate::{
-    job::{Millis, NewJob, OnConflict, Schedule, State, Topic, UnixMillis},
+    job::{State, UnixMillis},
     store::file::{
-        index::Attempt,
         machine::{ErrorText, Write},
-        records::Records,
         wal::Log,
     },
 };
 
-const PAGE: usize = 4096;
-const JOBS: u64 = 60;
+/// When all jobs are due, so that those without attempts may have been popped.
+const NOW: UnixMillis = UnixMillis::new(2_000_000_000_000);
 
 thread_local! {
-    static DAMAGED: RefCell<(tempfile::TempDir, Vec<u8>)> = RefCell::new(sound());
-}
-
-/// A folder with a sound file, and its bytes: jobs of one page and of several, every third popped.
-fn sound() -> (tempfile::TempDir, Vec<u8>) {
-    let dir = tempfile::tempdir().expect("a folder");
-    let path = dir.path().join("jobs.db");
-    let (mut records, _) = Records::open(&path, None).expect("a new file");
-    let mut writes: Vec<Write> = (1..=JOBS).map(insert).collect();
-    writes.extend((1..=JOBS).step_by(3).map(pop));
-    let topic: Topic = "t".parse().expect("a topic");
-    writes.push(Write::Defaults { topic, text: Some("{}".to_owned()) });
-    writes.push(Write::Aside { serial: 7, gone: false });
-    records.write(&writes, true).map_err(|(_, cause)| cause).expect("written");
-    records.commit().expect("committed");
-    records.empty_log().expect("carried over");
-    drop(records);
-    let bytes = fs::read(&path).expect("the file");
-    (dir, bytes)
-}
-
-fn body(serial: u64) -> String {
-    let length = if serial.is_multiple_of(30) { 3000 } else { 20 };
-    format!("\"{}\"", serial.to_string().repeat(length))
-}
-
-fn insert(serial: u64) -> Write {
-    let due_at = UnixMillis::new(1_800_000_000_000 + serial);
-    let job = NewJob {
-        id: format!("job:{serial}").parse().expect("an id"),
-        topic: "t".parse().expect("a topic"),
-        body: body(serial).into(),
-        schedule: Schedule::At(due_at),
-        ttr: Millis::new(60_000),
-        max_attempts: 20,
-        backoff: None,
-        dead_retention: Millis::new(1_000),
-        traceparent: None,
-        on_conflict: OnConflict::Reject,
-    };
-    Write::Insert { serial, job, created_at: due_at, due_at }
-}
-
-fn pop(serial: u64) -> Write {
-    let at = UnixMillis::new(1_800_000_060_000 + serial);
-    let (ttr, died_at) = (Millis::new(60_000), UnixMillis::new(0));
-    let attempt =
-        Attempt { number: 1, reservation: None, due_at: at, died_at, ttr, expired: false };
-    let error = ErrorText::Set(Some("ttr expired".to_owned()));
-    Write::Attempt { serial, state: State::Reserved, at, attempt, error }
+    static SOUND: Sound = Sound::new();
 }
 
 /// A sound file of which some bytes are changed (page, place in it, byte; four bytes each), up to an
-/// empty change, behind which stands a log. It is read without a panic, and no job comes out
-/// that is not one of those that were put.
+/// empty change, behind which stands a log. It is read without a panic, and nothing comes out that is
+/// not as it was written. One changed byte costs no more than what its page has, and that is told.
 pub fn file_pages(data: &[u8]) {
-    DAMAGED.with_borrow(|(dir, sound)| {
-        let (path, log) = (dir.path().join("jobs.db"), dir.path().join("jobs.db-wal"));
+    SOUND.with(|sound| {
+        let (path, log) = (sound.dir.path().join("jobs.db"), sound.dir.path().join("jobs.db-wal"));
         let file = File::options().write(true).open(&path).expect("the file");
         let end = data.chunks_exact(4).position(|change| change == [0; 4]);
         let (changes, rest) = data.split_at(end.map_or(data.len(), |end| end * 4));
-        let places: Vec<usize> = changes
+        let changes: Vec<(usize, u8)> = changes
             .chunks_exact(4)
             .map(|change| {
                 let within = usize::from(u16::from_le_bytes([change[1], change[2]])) % PAGE;
-                (usize::from(change[0]) * PAGE + within) % sound.len()
+                ((usize::from(change[0]) * PAGE + within) % sound.bytes.len(), change[3])
             })
             .collect();
-        for (at, change) in places.iter().zip(changes.chunks_exact(4)) {
-            file.write_all_at(&change[3..], *at as u64).expect("written");
+        for (at, byte) in &changes {
+            file.write_all_at(&[*byte], *at as u64).expect("written");
         }
         let rest = rest.get(4..).unwrap_or_default();
         fs::write(&log, rest).expect("written");
         if let Ok(Some(log)) = Log::read(&log) {
             let _ = (log.damage().map(|damage| damage.to_string()), log.torn(), log.pages());
         }
-        let found = read(Pages::open(&path).expect("opened"));
-        if changes.is_empty() && rest.is_empty() {
-            assert_eq!(found, Salvaged { jobs: JOBS, ..Salvaged::default() });
+        let mut reader =
+            Reader { pages: Pages::open(&path).expect("opened"), found: Salvaged::default() };
+        let _ = reader.buckets();
+        let mut writes = Vec::new();
+        let read = reader.read(NOW, |some| {
+            writes.append(some);
+            Ok::<(), Infallible>(())
+        });
+        let Ok(()) = read;
+        for (at, _) in &changes {
+            file.write_all_at(&sound.bytes[*at..=*at], *at as u64).expect("written");
         }
-        for at in places {
-            file.write_all_at(&sound[at..=at], at as u64).expect("written");
+        let output = Output::of(writes, sound);
+        let known = [reader.found.jobs + reader.found.uncertain, reader.found.uncertain];
+        assert_eq!(known, [output.jobs.len() as u64, output.dead.len() as u64]);
+        match changes[..] {
+            [] if rest.is_empty() => output.is_whole(&reader.found),
+            [(at, _)] if rest.is_empty() => {
+                output.lacks_one_page(&reader.found, sound, at / PAGE + 1)
+            }
+            _ => {}
         }
     });
 }
 
-/// All that a salvage reads. Jobs are counted without their attempts.
-fn read(pages: Pages) -> Salvaged {
-    let mut reader = Reader { pages, found: Salvaged::default() };
-    let _ = reader.buckets();
-    reader.topics(&mut Vec::new());
-    reader.aside();
-    let attempts = reader.attempts();
-    for leaf in reader.leaves("pool") {
-        for cell in reader.cells(leaf) {
-            let Some(job) = reader.job(&cell) else { continue };
-            let serial = cell.serial.cast_unsigned();
-            let Write::Insert { job: put, .. } = insert(serial) else { unreachable!() };
-            assert_eq!(job.job, put, "an invented job");
-            let now = UnixMillis::new(2_000_000_000_000);
-            reader.add(&cell, job, &attempts, (false, now), &mut Vec::new());
+/// What a salvage has taken, by its numbers in the sound file.
+#[derive(Default)]
+struct Output {
+    jobs: HashSet<u64>,
+    /// Those of which the attempts could not be read.
+    dead: HashSet<u64>,
+    /// Those with their attempts.
+    popped: HashSet<u64>,
+    topics: HashSet<u64>,
+    tokens: HashSet<u64>,
+}
+
+impl Output {
+    /// Panics unless each write is one of those that made the sound file, and none comes twice.
+    fn of(writes: Vec<Write>, sound: &Sound) -> Self {
+        let mut output = Self::default();
+        let mut pauses = HashSet::new();
+        for write in writes {
+            match write {
+                Write::Insert { serial, .. } => {
+                    assert_eq!(write, sound::insert(serial), "an invented job");
+                    assert!(serial <= JOBS && output.jobs.insert(serial), "job {serial} twice");
+                }
+                Write::Attempt { serial, .. } => output.attempts(serial, write),
+                Write::Pause { .. } => {
+                    let number = number(&sound.pauses, &write);
+                    assert!(pauses.insert(number), "a pause twice");
+                }
+                Write::Defaults { .. } => {
+                    let number = number(&sound.defaults, &write);
+                    assert!(output.topics.insert(number), "defaults twice");
+                }
+                Write::Token(_) => {
+                    let number = number(&sound.tokens, &write);
+                    assert!(output.tokens.insert(number), "a token twice");
+                }
+                other => panic!("{other:?}"),
+            }
         }
+        assert_eq!(pauses, output.topics);
+        output
     }
-    reader.found
+
+    fn attempts(&mut self, serial: u64, write: Write) {
+        assert!(self.jobs.contains(&serial), "attempts without their job");
+        let Write::Attempt { state, at, error, .. } = &write else { unreachable!() };
+        let is_new = if (*state, *at) == (State::Dead, NEVER) {
+            self.dead.insert(serial)
+        } else {
+            let mut expected = sound::pop(serial);
+            // An error text may be damaged or left out.
+            let partial = [Some("(damaged)"), None].map(|text| text.map(str::to_owned));
+            if let Write::Attempt { error: known, .. } = &mut expected
+                && let Some(partial) = partial.map(ErrorText::Set).into_iter().find(|p| p == error)
+            {
+                *known = partial;
+            }
+            assert_eq!(write, expected, "invented attempts");
+            assert!(sound::is_popped(serial), "job {serial} was never popped");
+            self.popped.insert(serial)
+        };
+        assert!(is_new && !(self.dead.contains(&serial) && self.popped.contains(&serial)));
+    }
+
+    /// Jobs that are missing, though they are not gone.
+    fn lost(&self) -> Vec<u64> {
+        (1..=JOBS).filter(|n| *n != GONE && !self.jobs.contains(n)).collect()
+    }
+
+    fn is_whole(&self, found: &Salvaged) {
+        assert!(self.lost().is_empty() && !self.jobs.contains(&GONE));
+        assert_eq!(self.dead, HashSet::from([ASIDE]));
+        let expected = Salvaged { jobs: JOBS - 2, uncertain: 1, ..Salvaged::default() };
+        assert_eq!(*found, expected);
+    }
+
+    /// What one changed byte of this page has cost.
+    fn lacks_one_page(&self, found: &Salvaged, sound: &Sound, page: usize) {
+        let is_aside = ROOTS.contains(&("aside", u32::try_from(page).unwrap_or_default()));
+        let is_overflow = sound.is_overflow(page);
+        let missing = |all: &[Write], present: &HashSet<u64>| -> Vec<u64> {
+            (0..all.len() as u64).filter(|number| !present.contains(number)).collect()
+        };
+        let within = |lost: &[u64], leaves: &HashMap<usize, HashSet<u64>>, told: u64| {
+            let of_leaf = leaves.get(&page);
+            let is_there = |number| of_leaf.is_some_and(|leaf| leaf.contains(number));
+            let is_one = (is_overflow || is_aside) && lost.len() == 1;
+            assert!(is_one || lost.iter().all(is_there), "lost {lost:?} of other pages");
+            assert!(lost.is_empty() || is_aside || told > 0, "lost {lost:?}, silently");
+            assert!(told == 0 || is_overflow || of_leaf.is_some(), "{found:?}: nothing is damaged");
+        };
+        within(&self.lost(), &sound.jobs_of, found.damaged + found.pages);
+        let topics = missing(&sound.defaults, &self.topics);
+        within(&topics, &sound.topics_of, found.topics);
+        within(&missing(&sound.tokens, &self.tokens), &sound.tokens_of, found.tokens);
+
+        let uncertain = self.jobs.iter().filter(|n| **n != ASIDE && self.dead.contains(n));
+        let leaf = sound.attempts_of.get(&page);
+        let strange = uncertain.filter(|serial| {
+            let serial = serial.cast_signed();
+            !leaf.is_some_and(|leaf| leaf.range.0 < serial && serial <= leaf.range.1)
+        });
+        // A damaged row may have the number of another job.
+        let others = usize::from(leaf.is_some() || is_aside);
+        assert!(strange.count() <= others, "jobs come as dead whose attempts are sound");
+        let is_fresh =
+            |n: &&u64| sound::is_popped(**n) && !self.popped.contains(n) && !self.dead.contains(n);
+        let fresh: Vec<&u64> = self.jobs.iter().filter(is_fresh).collect();
+        assert!(fresh.is_empty(), "{fresh:?} were popped, and come as if they were not");
+        assert!(is_aside || !self.jobs.contains(&GONE), "a job that is gone comes back");
+    }
+}
+
+/// Which of these it is.
+fn number(known: &[Write], write: &Write) -> u64 {
+    let number = known.iter().position(|known| known == write);
+    number.unwrap_or_else(|| panic!("invented: {write:?}")) as u64
 }

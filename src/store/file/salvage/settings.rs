@@ -1,6 +1,9 @@
 //! What the store has beside jobs: settings of topics, and access tokens.
 
-use super::{Reader, maybe, number, text};
+use super::{
+    Reader,
+    rows::{maybe, number, text},
+};
 use crate::{
     job::{Pause, Topic},
     store::{
@@ -14,32 +17,29 @@ use crate::{
 };
 
 impl Reader {
-    pub(super) fn topics(&mut self, writes: &mut Vec<Write>) {
-        for leaf in self.leaves("topics") {
-            for cell in self.cells(leaf) {
-                match topic(&cell) {
-                    Some((topic, pause, text)) => {
-                        writes.push(Write::Pause { topic: topic.clone(), pause });
-                        writes.push(Write::Defaults { topic, text });
-                    }
-                    None => tracing::error!("left unreadable settings of a topic out"),
+    pub fn topics(&mut self, writes: &mut Vec<Write>) {
+        let (cells, mut lost) = self.rows("topics");
+        for cell in cells {
+            match topic(&cell) {
+                Some((topic, pause, text)) => {
+                    writes.push(Write::Pause { topic: topic.clone(), pause });
+                    writes.push(Write::Defaults { topic, text });
                 }
+                None => lost += 1,
             }
         }
+        self.found.topics = lost;
     }
 
-    pub(super) fn tokens(&mut self, writes: &mut Vec<Write>) {
-        for leaf in self.leaves("tokens") {
-            for cell in self.cells(leaf) {
-                match token(&cell) {
-                    Some(token) => writes.push(Write::Token(token)),
-                    None => {
-                        tracing::error!("left an unreadable access token out");
-                        self.found.tokens += 1;
-                    }
-                }
+    pub fn tokens(&mut self, writes: &mut Vec<Write>) {
+        let (cells, mut lost) = self.rows("tokens");
+        for cell in cells {
+            match token(&cell) {
+                Some(token) => writes.push(Write::Token(token)),
+                None => lost += 1,
             }
         }
+        self.found.tokens = lost;
     }
 }
 

@@ -1,0 +1,141 @@
+//! Finds the leaves of a table, though pages above them may be damaged. What leads to a page has no checksum, but is
+//! there twice: an interior page names its children, and the pointer map every page's parent.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{
+    INTERIOR, PAGE, Pages, be, interior,
+    structure::{interior_adds_up, leaf_adds_up},
+};
+
+/// This page is never used: locks lie on its bytes.
+const LOCKS: u32 = 0x4000_0000 / 4096 + 1;
+/// Deeper than any tree of pages is.
+const DEEPEST: usize = 20;
+/// The bytes of an entry of the pointer map, and its kinds: from a root to a page of a tree.
+const ENTRY: usize = 5;
+const KINDS: std::ops::RangeInclusive<u8> = 1..=BRANCH;
+const BRANCH: u8 = 5;
+/// A page of the pointer map, and the pages that it describes.
+const MAPPED: u32 = (PAGE / ENTRY) as u32 + 1;
+
+/// Serial numbers from behind the first up to the second.
+pub type Range = (i64, i64);
+const ALL: Range = (i64::MIN, i64::MAX);
+
+/// A leaf of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Leaf {
+    pub page: u32,
+    /// The serial numbers that it may have.
+    pub range: Range,
+}
+
+/// The leaves of a table.
+#[derive(Debug, Default)]
+pub struct Leaves {
+    pub leaves: Vec<Leaf>,
+    /// What pages may have had that cannot be read.
+    pub gaps: Vec<Range>,
+}
+
+impl Pages {
+    /// The leaves of the table whose tree begins at this page. A page of which it cannot be known what it is
+    /// is among them: its rows say for themselves whether they are rows.
+    pub fn leaves(&mut self, root: u32) -> Leaves {
+        let mut leaves = Leaves::default();
+        let mut seen = HashSet::from([root]);
+        self.visit(Leaf { page: root, range: ALL }, 0, &mut seen, &mut leaves);
+        leaves
+    }
+
+    fn visit(&mut self, at: Leaf, depth: usize, seen: &mut HashSet<u32>, leaves: &mut Leaves) {
+        if depth > DEEPEST {
+            return leaves.gaps.push(at.range);
+        }
+        let page = self.page(at.page);
+        let below = self.below(at, page.as_deref());
+        match page {
+            Some(_) if below.is_empty() => leaves.leaves.push(at),
+            None if below.is_empty() => leaves.gaps.push(at.range),
+            _ => {
+                for child in below {
+                    if seen.insert(child.page) {
+                        self.visit(child, depth + 1, seen, leaves);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The children of a page, none if it is a leaf. Where the page and the pointer map differ, one of them is
+    /// damaged: the page, if it does not add up or names another page in place of a child.
+    fn below(&mut self, at: Leaf, page: Option<&[u8]>) -> Vec<Leaf> {
+        let mapped = self.children(at.page);
+        let mut told = match page {
+            Some(page) if page[0] == INTERIOR => interior(page, at.range).unwrap_or_default(),
+            // A flipped bit makes an interior page a leaf, or damage of the map gives a leaf a child.
+            Some(page) if leaf_adds_up(page) => return Vec::new(),
+            _ => Vec::new(),
+        };
+        let names: HashSet<u32> = told.iter().map(|child| child.page).collect();
+        let untold: Vec<u32> =
+            mapped.iter().copied().filter(|page| !names.contains(page)).collect();
+        let known: HashSet<u32> = mapped.into_iter().collect();
+        let is_sound =
+            !told.is_empty() && names.len() == told.len() && page.is_some_and(interior_adds_up);
+        if is_sound && (untold.is_empty() || names.is_subset(&known)) {
+            told.retain(|child| {
+                known.contains(&child.page) || self.may_be_child(child.page, at.page)
+            });
+        } else {
+            told.retain(|child| known.contains(&child.page));
+            told.extend(untold.into_iter().map(|page| Leaf { page, range: at.range }));
+        }
+        told
+    }
+
+    pub fn children(&mut self, parent: u32) -> Vec<u32> {
+        if self.children.is_none() {
+            self.children = Some(self.read_pointer_map());
+        }
+        let all = self.children.as_ref();
+        all.and_then(|all| all.get(&parent)).cloned().unwrap_or_default()
+    }
+
+    /// Every page's parent, if it is a page of a tree that has one; turned round.
+    fn read_pointer_map(&self) -> HashMap<u32, Vec<u32>> {
+        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+        let mut map = 2;
+        while map <= self.count {
+            let page = self.page(map).unwrap_or_else(|| vec![0; PAGE]);
+            for (index, entry) in page.chunks_exact(ENTRY).enumerate() {
+                let child = u32::try_from(index).ok().and_then(|n| map.checked_add(n + 1));
+                let Some(child) = child.filter(|child| *child <= self.count) else { break };
+                if entry[0] == BRANCH {
+                    children.entry(be(&entry[1..])).or_default().push(child);
+                }
+            }
+            let Some(next) = map.checked_add(MAPPED) else { break };
+            map = if next == LOCKS { next + 1 } else { next };
+        }
+        children
+    }
+
+    /// Whether a page that the pointer map does not name as a child of this parent may be one: its entry is damaged in
+    /// one of its two parts, or wholly. A free page, which may have old rows, has a sound entry.
+    fn may_be_child(&self, page: u32, parent: u32) -> bool {
+        if page < 3 || page > self.count {
+            return false;
+        }
+        let map = (page - 2) / MAPPED * MAPPED + 2;
+        let Some(map_page) = self.page(map) else { return true };
+        let at = (page - map) as usize * ENTRY;
+        match at.checked_sub(ENTRY).and_then(|at| map_page.get(at..at + ENTRY)) {
+            Some(entry) => {
+                entry[0] == BRANCH || !KINDS.contains(&entry[0]) || be(&entry[1..]) == parent
+            }
+            None => false,
+        }
+    }
+}

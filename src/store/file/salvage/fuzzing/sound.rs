@@ -1,0 +1,161 @@
+//! A sound file, and what each of its pages has.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+};
+
+use crate::{
+    job::{Millis, NewJob, OnConflict, Pause, Schedule, State, Topic, UnixMillis},
+    store::{
+        TokenChange,
+        file::{
+            index::Attempt,
+            machine::{ErrorText, Write},
+            pages::{Cell, Leaf, Pages},
+            records::Records,
+            salvage::{root, rows::text},
+        },
+    },
+};
+
+pub const PAGE: usize = 4096;
+pub const JOBS: u64 = 300;
+/// Damaged jobs, one of them gone all the same.
+pub const ASIDE: u64 = 7;
+pub const GONE: u64 = 9;
+/// Of each, topics with settings and tokens.
+const NAMES: u64 = 40;
+
+pub struct Sound {
+    pub dir: tempfile::TempDir,
+    pub bytes: Vec<u8>,
+    pub pauses: Vec<Write>,
+    pub defaults: Vec<Write>,
+    pub tokens: Vec<Write>,
+    /// The jobs of a leaf of `pool`.
+    pub jobs_of: HashMap<usize, HashSet<u64>>,
+    /// The leaves of `attempts`, and the numbers that they may have.
+    pub attempts_of: HashMap<usize, Leaf>,
+    /// The topics and tokens of a leaf, by their places in the lists above.
+    pub topics_of: HashMap<usize, HashSet<u64>>,
+    pub tokens_of: HashMap<usize, HashSet<u64>>,
+}
+
+impl Sound {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("jobs.db");
+        let (mut records, _) = Records::open(&path, None).expect("a new file");
+        let (mut pauses, mut defaults, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+        let mut writes: Vec<Write> = (1..=JOBS).map(insert).collect();
+        writes.extend((1..=JOBS).filter(|serial| is_popped(*serial)).map(pop));
+        writes.push(Write::Aside { serial: ASIDE, gone: false });
+        writes.push(Write::Aside { serial: GONE, gone: true });
+        for number in 0..NAMES {
+            pauses.push(pause(number));
+            defaults.push(defaults_of(number));
+            tokens.push(token(number));
+            writes.extend([pause(number), defaults_of(number), token(number)]);
+        }
+        records.write(&writes, true).map_err(|(_, cause)| cause).expect("written");
+        records.commit().expect("committed");
+        records.empty_log().expect("carried over");
+        drop(records);
+        let bytes = fs::read(&path).expect("the file");
+        let mut pages = Pages::open(&path).expect("opened");
+        let mut leaves = |table| {
+            let leaves = pages.leaves(root(table)).leaves;
+            assert!(leaves.len() > 1, "{table} has one leaf");
+            let cells = |leaf: Leaf| (leaf, pages.cells(leaf.page).expect("its rows").0);
+            leaves.into_iter().map(cells).collect::<Vec<(Leaf, Vec<Cell>)>>()
+        };
+        let by_page = |leaves: Vec<(Leaf, Vec<Cell>)>, number: fn(&Cell) -> u64| {
+            let numbers = |(leaf, cells): &(Leaf, Vec<Cell>)| {
+                (leaf.page as usize, cells.iter().map(number).collect())
+            };
+            leaves.iter().map(numbers).collect()
+        };
+        Self {
+            jobs_of: by_page(leaves("pool"), |cell| cell.serial.cast_unsigned()),
+            attempts_of: leaves("attempts").iter().map(|(l, _)| (l.page as usize, *l)).collect(),
+            topics_of: by_page(leaves("topics"), named),
+            tokens_of: by_page(leaves("tokens"), named),
+            dir,
+            bytes,
+            pauses,
+            defaults,
+            tokens,
+        }
+    }
+
+    /// Whether a page has what did not fit into the leaf of a row, by the pointer map.
+    pub fn is_overflow(&self, page: usize) -> bool {
+        page > 2 && [3, 4].contains(&self.bytes[PAGE + (page - 3) * 5])
+    }
+}
+
+/// The number in the name of a row, its first column.
+fn named(cell: &Cell) -> u64 {
+    let fields = cell.fields().expect("its fields");
+    let name = text(&fields[0]).expect("a name");
+    name.rsplit('-').next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+pub fn is_popped(serial: u64) -> bool {
+    serial % 3 == 1
+}
+
+fn body(serial: u64) -> String {
+    let length = if serial.is_multiple_of(50) { 3000 } else { 20 };
+    format!("\"{}\"", serial.to_string().repeat(length))
+}
+
+fn topic(number: u64) -> Topic {
+    format!("topic-{number}").parse().expect("a topic")
+}
+
+pub fn insert(serial: u64) -> Write {
+    let due_at = UnixMillis::new(1_800_000_000_000 + serial);
+    let job = NewJob {
+        id: format!("job:{serial}").parse().expect("an id"),
+        topic: topic(serial % NAMES),
+        body: body(serial).into(),
+        schedule: Schedule::At(due_at),
+        ttr: Millis::new(60_000),
+        max_attempts: 20,
+        backoff: None,
+        dead_retention: Millis::new(1_000),
+        traceparent: None,
+        on_conflict: OnConflict::Reject,
+    };
+    Write::Insert { serial, job, created_at: due_at, due_at }
+}
+
+pub fn pop(serial: u64) -> Write {
+    let at = UnixMillis::new(1_800_000_060_000 + serial);
+    let (ttr, died_at) = (Millis::new(60_000), UnixMillis::new(0));
+    let attempt =
+        Attempt { number: 1, reservation: None, due_at: at, died_at, ttr, expired: false };
+    let error = ErrorText::Set(Some("ttr expired".to_owned()));
+    Write::Attempt { serial, state: State::Reserved, at, attempt, error }
+}
+
+fn pause(number: u64) -> Write {
+    let until = Some(UnixMillis::new(1_900_000_000_000 + number));
+    let pause = [None, Some(Pause::OPEN), Some(Pause { until })][number as usize % 3];
+    Write::Pause { topic: topic(number), pause }
+}
+
+/// As JSON; the one of the first topic takes several pages.
+fn defaults_of(number: u64) -> Write {
+    let length = if number == 0 { 6_000 } else { 200 };
+    let text = format!("{{\"ttr\":{number:0>length$}}}");
+    Write::Defaults { topic: topic(number), text: Some(text) }
+}
+
+fn token(number: u64) -> Write {
+    let length = if number == 0 { 6_000 } else { 200 };
+    let text = format!("{{\"digest\":\"{number:0>length$}\"}}");
+    Write::Token(TokenChange::Create { name: format!("token-{number}"), text })
+}

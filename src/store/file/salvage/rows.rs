@@ -1,0 +1,111 @@
+//! What a row has, confirmed by its checksum.
+
+use crate::{
+    job::{Backoff, JobId, Millis, NewJob, OnConflict, Schedule, Topic, UnixMillis},
+    store::file::{
+        pages::{Cell, Field},
+        records::{AttemptRow, PoolRow, state, text_checksum},
+    },
+};
+
+/// A job as it was put.
+pub struct Found {
+    pub id: JobId,
+    pub job: NewJob,
+    pub created_at: UnixMillis,
+    pub due_at: UnixMillis,
+}
+
+pub fn text<'a>(field: &Field<'a>) -> Option<&'a str> {
+    match field {
+        Field::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
+
+pub fn number(field: &Field<'_>) -> Option<i64> {
+    match field {
+        Field::Number(number) => Some(*number),
+        _ => None,
+    }
+}
+
+pub fn maybe<T>(field: &Field<'_>, read: impl FnOnce() -> Option<T>) -> Option<Option<T>> {
+    match field {
+        Field::Null => Some(None),
+        _ => read().map(Some),
+    }
+}
+
+fn millis(number: i64) -> Option<u64> {
+    u64::try_from(number).ok()
+}
+
+/// A job by its row in `pool`.
+pub fn pool_row(cell: &Cell) -> Option<Found> {
+    let fields = cell.fields()?;
+    let [_, id, topic, created_at, due_at, ttr, most, backoff, kept, trace, body_sum, sum, body] =
+        fields.as_slice()
+    else {
+        return None;
+    };
+    let row = PoolRow {
+        serial: cell.serial,
+        id: text(id)?,
+        topic: text(topic)?,
+        created_at: number(created_at)?,
+        due_at: number(due_at)?,
+        ttr: number(ttr)?,
+        max_attempts: number(most)?,
+        backoff: maybe(backoff, || text(backoff))?,
+        dead_retention: number(kept)?,
+        traceparent: maybe(trace, || text(trace))?,
+        body_checksum: number(body_sum)?,
+    };
+    let Field::Bytes(body) = body else { return None };
+    let sound = row.checksum(&mut Vec::new()) == number(sum)?
+        && i64::from(crc32fast::hash(body)) == row.body_checksum;
+    if !sound || row.serial <= 0 {
+        return None;
+    }
+    let (id, topic): (JobId, Topic) = (row.id.parse().ok()?, row.topic.parse().ok()?);
+    let due_at = UnixMillis::new(millis(row.due_at)?);
+    let job = NewJob {
+        id: id.clone(),
+        topic,
+        body: bytes::Bytes::copy_from_slice(body),
+        schedule: Schedule::At(due_at),
+        ttr: Millis::new(millis(row.ttr)?),
+        max_attempts: u32::try_from(row.max_attempts).ok()?,
+        backoff: row.backoff.map(str::parse::<Backoff>).transpose().ok()?,
+        dead_retention: Millis::new(millis(row.dead_retention)?),
+        traceparent: row.traceparent.map(str::parse).transpose().ok()?,
+        on_conflict: OnConflict::Reject,
+    };
+    let created_at = UnixMillis::new(millis(row.created_at)?);
+    Some(Found { id, job, created_at, due_at })
+}
+
+/// A row of `attempts`, not compared yet with its checksum, which comes with it; and the error text.
+pub fn attempt_row(cell: &Cell) -> Option<(AttemptRow, i64, Option<String>)> {
+    let fields = cell.fields()?;
+    let [_, name, at, count, reservation, due_at, died_at, ttr, sum, error, error_sum] =
+        fields.as_slice()
+    else {
+        return None;
+    };
+    let row = AttemptRow {
+        serial: cell.serial,
+        state: state(text(name)?)?,
+        at: number(at)?,
+        number: number(count)?,
+        reservation: maybe(reservation, || number(reservation))?,
+        due_at: number(due_at)?,
+        died_at: number(died_at)?,
+        ttr: number(ttr)?,
+    };
+    let error = maybe(error, || text(error))?;
+    let sound = number(error_sum)? == text_checksum(error);
+    let error = if sound { error.map(str::to_owned) } else { Some("(damaged)".to_owned()) };
+    Some((row, number(sum)?, error))
+}
