@@ -22,6 +22,7 @@ mod records;
 mod repair;
 mod restore;
 mod salvage;
+mod settings;
 mod tokens;
 mod vacuum;
 mod wal;
@@ -29,10 +30,7 @@ mod writer;
 
 use std::{
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU64},
 };
 
 use async_trait::async_trait;
@@ -62,7 +60,7 @@ use super::{
 };
 use crate::job::{
     Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Pause, Schedule, SettingsNews, State,
-    Topic, TopicDefaults, TopicSettings, UnixMillis,
+    Topic, TopicDefaults, UnixMillis,
 };
 
 /// Most gets that the writer has before it at once.
@@ -84,17 +82,6 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Changes a topic's settings. No other process can: the version need not be on disk.
-    async fn set(&self, change: Write) -> StoreResult<()> {
-        let version = Arc::clone(&self.settings_version);
-        let write = move |writer: &mut WriterState| {
-            writer.writes.push(change);
-            version.fetch_add(1, Ordering::SeqCst);
-            Ok(())
-        };
-        self.writer.call(write).await
-    }
-
     /// A transition: `each` does one job of a batch. What goes to several buckets is as many pieces
     /// of work; the writer commits together what has arrived together.
     async fn transition<J: Send + 'static, T: Send + 'static>(
@@ -331,51 +318,19 @@ impl Store for FileStore {
     }
 
     async fn pause_until(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis> {
-        let version = Arc::clone(&self.settings_version);
-        let pause = move |writer: &mut WriterState| {
-            let until = writer.now().end(end);
-            let pause = Some(Pause { until: Some(until) });
-            writer.writes.push(Write::Pause { topic, pause });
-            version.fetch_add(1, Ordering::SeqCst);
-            Ok(until)
-        };
-        self.writer.call(pause).await
+        self.begin_pause(topic, end).await
     }
 
     async fn end_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis> {
-        let version = Arc::clone(&self.settings_version);
-        let end = move |writer: &mut WriterState| {
-            let left = until.since(writer.believed_now().floor);
-            let pause = Pause { until: Some(until) };
-            if left == Millis::ZERO
-                && writer.settings().map_err(StoreError::away)?.paused.get(&topic) == Some(&pause)
-            {
-                writer.writes.push(Write::Pause { topic, pause: None });
-                version.fetch_add(1, Ordering::SeqCst);
-            }
-            Ok(left)
-        };
-        self.writer.call(end).await
+        self.end_of_pause(topic, until).await
     }
 
     async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()> {
-        let text = defaults.map(|defaults| serde_json::to_string(&defaults));
-        let text = text.transpose().map_err(StoreError::away)?;
-        self.set(Write::Defaults { topic, text }).await
+        self.write_defaults(topic, defaults).await
     }
 
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
-        let current = Arc::clone(&self.settings_version);
-        let read = move |writer: &mut WriterState| {
-            let version = current.load(Ordering::SeqCst);
-            if version == known {
-                return Ok(None);
-            }
-            let settings = writer.settings().map_err(StoreError::away)?;
-            // Everything: only this process reads it, and only after a change of its own.
-            Ok(Some(SettingsNews::All(TopicSettings { version, ..settings })))
-        };
-        self.writer.read(read).await
+        self.read_settings(known).await
     }
 
     async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
