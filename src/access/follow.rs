@@ -1,6 +1,7 @@
 //! Keeps the tokens of a server up to date with its store.
 
 use std::{
+    convert::Infallible,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -8,19 +9,30 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Access, Token};
-use crate::store::{Store, StoreResult, StoredToken, StoredTokens, TokenChange};
+use crate::store::{MAX_BATCH, Store, StoreResult, StoredToken, StoredTokens};
 
 /// The time between two looks: a token that is made or revoked on one server is known to all of
 /// them within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Most uses that the store notes in one call.
+const USES: usize = MAX_BATCH;
 
 /// Reads the tokens from the store, if there are others than before.
 ///
 /// # Errors
 /// The store's. What was known stays in force for a while: see [`Access`].
 pub async fn refresh(access: &Access, store: &dyn Store) -> StoreResult<()> {
+    refresh_by(access, |known| store.tokens(known)).await
+}
+
+async fn refresh_by<R: Future<Output = StoreResult<Option<StoredTokens>>>>(
+    access: &Access,
+    read: impl FnOnce(Option<u64>) -> R,
+) -> StoreResult<()> {
+    let _alone = access.alone().await;
     let asked = Instant::now();
-    match store.tokens(access.version()).await? {
+    match read(access.version()).await? {
         None => access.compared(asked),
         Some(StoredTokens { version, tokens }) => access.replace(version, parsed(tokens), asked),
     }
@@ -40,21 +52,53 @@ pub fn parsed(tokens: Vec<StoredToken>) -> Vec<Token> {
 
 /// Looks for changes until `stop`, and notes which tokens were used.
 pub async fn follow(access: Arc<Access>, store: Arc<dyn Store>, stop: CancellationToken) {
+    // Both at once: to note uses may take longer than what is known of tokens is trusted.
+    let (looks, notes) = (look(&access, &*store), note_uses(&access, &*store));
+    tokio::select! {
+        never = looks => match never {},
+        never = notes => match never {},
+        () = stop.cancelled() => {}
+    }
+}
+
+async fn look(access: &Access, store: &dyn Store) -> Infallible {
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(POLL_INTERVAL) => {}
-            () = stop.cancelled() => return,
-        }
-        if let Err(error) = refresh(&access, &*store).await {
+        tokio::time::sleep(POLL_INTERVAL).await;
+        if let Err(error) = refresh(access, store).await {
             tracing::debug!(%error, "failed to read the tokens");
-            continue;
         }
-        for (token, at) in access.unnoted_uses() {
-            let change = TokenChange::Used { name: token.name.to_string(), at };
-            match store.change_token(change).await {
-                Ok(_) => token.noted(at),
-                Err(error) => tracing::debug!(%error, "failed to note the use of a token"),
+    }
+}
+
+async fn note_uses(access: &Access, store: &dyn Store) -> Infallible {
+    loop {
+        tokio::time::sleep(POLL_INTERVAL).await;
+        for uses in access.unnoted_uses().chunks(USES) {
+            let named = uses.iter().map(|(token, at)| (token.name.to_string(), *at)).collect();
+            match store.note_token_uses(named).await {
+                Ok(()) => uses.iter().for_each(|(token, at)| token.noted(*at)),
+                Err(error) => tracing::debug!(%error, "failed to note the uses of tokens"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_older_reading_does_not_come_after_a_newer_one() {
+        let access = Access::new(None, true);
+        let read = |version| Ok(Some(StoredTokens { version, tokens: Vec::new() }));
+        let (answer, answered) = oneshot::channel();
+        let older = refresh_by(&access, |_| async { read(answered.await.expect("an answer")) });
+        let newer = refresh_by(&access, |_| async { read(2) });
+        // In this order: the older one is asked for first, and answered last.
+        let answers = futures::join!(older, newer, async { answer.send(1) });
+        assert!(answers.0.is_ok() && answers.1.is_ok());
+        assert_eq!(access.version(), Some(2));
     }
 }

@@ -57,6 +57,8 @@ pub struct Access {
     /// whose last token is revoked, opens no door.
     is_closed: AtomicBool,
     started: Instant,
+    /// Held from reading to replacing: an older reading must not come after a newer one.
+    refreshing: tokio::sync::Mutex<()>,
     /// When `known` was last compared with the store, in milliseconds after `started`.
     compared_at: AtomicU64,
 }
@@ -82,6 +84,7 @@ impl Access {
             known: ArcSwap::default(),
             is_closed: AtomicBool::new(closed || bootstrap.is_some()),
             bootstrap,
+            refreshing: tokio::sync::Mutex::default(),
             started: Instant::now(),
             compared_at: AtomicU64::new(0),
         }
@@ -113,6 +116,11 @@ impl Access {
         let token = token.ok_or(Denied::Wrong)?;
         token.used(now);
         Ok(Some(Arc::clone(token)))
+    }
+
+    /// Waits until no one else reads the tokens from the store, and keeps others from it.
+    pub async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.refreshing.lock().await
     }
 
     /// Takes the store's tokens as they are now; `asked` is when they were asked for.

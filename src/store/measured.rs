@@ -71,6 +71,7 @@ enum Call {
     Settings,
     Tokens,
     ChangeToken,
+    NoteTokenUses,
     Check,
 }
 
@@ -106,6 +107,7 @@ const NAMES: [&str; Call::Check as usize + 1] = [
     "settings",
     "tokens",
     "change_token",
+    "note_token_uses",
     "check",
 ];
 
@@ -354,6 +356,10 @@ impl Store for Measured {
 
     async fn change_token(&self, change: TokenChange) -> StoreResult<bool> {
         self.one(Call::ChangeToken, self.store.change_token(change)).await
+    }
+
+    async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
+        self.one(Call::NoteTokenUses, self.store.note_token_uses(uses)).await
     }
 
     async fn check(&self) -> StoreResult<()> {

@@ -224,9 +224,14 @@ pub trait Store: Send + Sync + 'static {
     /// Reads the access tokens, unless they are still those of version `known`.
     async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>>;
 
-    /// Makes or revokes an access token, or notes that it was used. Answers false, with nothing
-    /// changed, if there is one of this name already (create), or none (revoke, use).
+    /// Makes or revokes an access token. Answers false, with nothing changed, if there is one of this
+    /// name already (create), or none (revoke). Once it is done its version is another one, also if the
+    /// caller has gone, or hears that the outcome is unknown.
     async fn change_token(&self, change: TokenChange) -> StoreResult<bool>;
+
+    /// Notes when access tokens were used last, by their names: at most [`MAX_BATCH`] in one call. A name
+    /// without a token is passed over. No new version.
+    async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()>;
 
     /// Is the store reachable and fit to take writes?
     async fn check(&self) -> StoreResult<()>;

@@ -37,11 +37,4 @@ pub enum TokenChange {
         /// Its name.
         name: String,
     },
-    /// Notes a use of one that is there; no new version.
-    Used {
-        /// Its name.
-        name: String,
-        /// When.
-        at: UnixMillis,
-    },
 }

@@ -44,6 +44,8 @@ pub enum Write {
     Defaults { topic: Topic, text: Option<String> },
     /// An access token.
     Token(TokenChange),
+    /// When access tokens were used last, by their names.
+    TokenUses(Vec<(String, UnixMillis)>),
 }
 
 impl Write {
@@ -64,9 +66,11 @@ impl Write {
             | Self::NoAttempt { serial }
             | Self::Delete { serial }
             | Self::Aside { serial, .. } => Some(*serial),
-            Self::Insert { .. } | Self::Pause { .. } | Self::Defaults { .. } | Self::Token(_) => {
-                None
-            }
+            Self::Insert { .. }
+            | Self::Pause { .. }
+            | Self::Defaults { .. }
+            | Self::Token(_)
+            | Self::TokenUses(_) => None,
         }
     }
 }

@@ -341,6 +341,10 @@ impl Store for FileStore {
         self.change_one_token(change).await
     }
 
+    async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
+        self.note_token_uses(uses).await
+    }
+
     async fn check(&self) -> StoreResult<()> {
         self.writer.health.refusal(Need::Writing).map_or(Ok(()), Err)
     }

@@ -107,12 +107,25 @@ pub fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSet
     settings
 }
 
-/// Whether there is an access token of this name after `writes`, where the file has `tokens`.
-pub fn has_token(writes: &[Write], tokens: &[StoredToken], name: &str) -> bool {
-    let last = writes.iter().rev().find_map(|write| match write {
-        Write::Token(TokenChange::Create { name: of, .. }) if of == name => Some(true),
-        Write::Token(TokenChange::Revoke { name: of }) if of == name => Some(false),
-        _ => None,
-    });
-    last.unwrap_or_else(|| tokens.iter().any(|token| token.name == name))
+/// The access tokens after `writes`, where the file has `tokens`.
+pub fn tokens_after(writes: &[Write], mut tokens: Vec<StoredToken>) -> Vec<StoredToken> {
+    for write in writes {
+        match write {
+            Write::Token(TokenChange::Create { name, text }) => {
+                let (name, text) = (name.clone(), text.clone());
+                tokens.push(StoredToken { name, text, used_at: None });
+            }
+            Write::Token(TokenChange::Revoke { name }) => {
+                tokens.retain(|token| token.name != *name);
+            }
+            Write::TokenUses(uses) => {
+                for token in &mut tokens {
+                    let at = uses.iter().rfind(|(name, _)| *name == token.name).map(|(_, at)| *at);
+                    token.used_at = at.or(token.used_at);
+                }
+            }
+            _ => {}
+        }
+    }
+    tokens
 }

@@ -352,6 +352,10 @@ impl Store for RedisStore {
         self.set_token(change).await
     }
 
+    async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
+        self.note_uses(uses).await
+    }
+
     async fn check(&self) -> StoreResult<()> {
         self.incarnations.check()?;
         self.check_servers().await

@@ -14,6 +14,9 @@ pub const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
 /// What changes access tokens: the same.
 pub const CHANGE_TOKEN: &str = include_str!("scripts/change_token.lua");
 
+/// What notes when they were used: the same.
+pub const NOTE_USES: &str = include_str!("scripts/note_uses.lua");
+
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 const RECORDS: &str = include_str!("scripts/records.lua");
 const MOVES: &str = include_str!("scripts/moves.lua");

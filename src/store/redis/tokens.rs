@@ -1,6 +1,8 @@
 //! Access tokens: one small hash beside the buckets, with a version by which servers see whether
 //! it has changed.
 
+use std::collections::HashMap;
+
 use redis::Value;
 
 use super::{RedisStore, keys, reply::Values, scripts};
@@ -27,7 +29,7 @@ impl RedisStore {
             return Ok(None);
         }
         // What changes while this reads gives another version, and is read again.
-        let (mut cursor, mut found, mut used) = (0_u64, Vec::new(), Vec::new());
+        let (mut cursor, mut found, mut used) = (0_u64, Vec::new(), HashMap::new());
         loop {
             let mut scan = redis::cmd("HSCAN");
             scan.arg(&key).arg(cursor).arg("COUNT").arg(PAGE);
@@ -39,7 +41,7 @@ impl RedisStore {
                 let (field, value) = (page.text()?, page.text()?);
                 match field.split_at_checked(1) {
                     Some(("=", name)) => found.push((name.to_owned(), value)),
-                    Some(("@", name)) => used.push((name.to_owned(), value)),
+                    Some(("@", name)) => drop(used.insert(name.to_owned(), value)),
                     _ => {}
                 }
             }
@@ -51,8 +53,7 @@ impl RedisStore {
         found.sort_unstable();
         found.dedup_by(|one, other| one.0 == other.0);
         let tokens = found.into_iter().map(|(name, text)| {
-            let last = used.iter().find(|(of, _)| *of == name);
-            let used_at = last.and_then(|(_, at)| at.parse().ok()).map(UnixMillis::new);
+            let used_at = used.get(&name).and_then(|at| at.parse().ok()).map(UnixMillis::new);
             StoredToken { name, text, used_at }
         });
         Ok(Some(StoredTokens { version, tokens: tokens.collect() }))
@@ -64,7 +65,6 @@ impl RedisStore {
         let (verb, name, value) = match change {
             TokenChange::Create { name, text } => ("create", name, text),
             TokenChange::Revoke { name } => ("revoke", name, String::new()),
-            TokenChange::Used { name, at } => ("used", name, at.get().to_string()),
         };
         let eval = |_| {
             let mut eval = redis::cmd("EVAL");
@@ -72,9 +72,22 @@ impl RedisStore {
             eval
         };
         let confirm = keys::confirm_tokens(&self.prefix);
-        let confirm = (verb != "used").then_some(confirm.as_str());
-        let done = self.nodes.script(keys::slot(&key), confirm, eval).await?;
+        let done = self.nodes.script(keys::slot(&key), Some(&confirm), eval).await?;
         let done: u64 = redis::from_redis_value(done).map_err(StoreError::unreadable)?;
         Ok(done == 1)
+    }
+
+    /// See [`Store::note_token_uses`](crate::store::Store::note_token_uses).
+    pub async fn note_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
+        let key = keys::tokens(&self.prefix);
+        let eval = |_| {
+            let mut eval = redis::cmd("EVAL");
+            eval.arg(scripts::NOTE_USES).arg(1).arg(&key);
+            for (name, at) in &uses {
+                eval.arg(name).arg(at.get());
+            }
+            eval
+        };
+        self.nodes.script(keys::slot(&key), None, eval).await.map(drop)
     }
 }

@@ -1,6 +1,9 @@
 //! A disk that fails: every answer says so, and so does readyz, until something is written again.
 
-use serde_json::json;
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
 
 use crate::{
     disk::shim::{Disk, EIO, Field, readiness, until},
@@ -120,4 +123,67 @@ async fn a_ttr_lasts_though_the_clock_is_set_while_no_sync_goes_well() {
     }
     let held = json!({"reservation": popped["jobs"][0]["reservation"]});
     assert_eq!(server.post("/jobs/held/finish", held).await.expect("an answer").0, 204);
+}
+
+/// Asks with a token; none while the server needs none.
+async fn ask(
+    server: &Process,
+    (method, path): (Method, &str),
+    token: &str,
+    body: Value,
+) -> (u16, Value) {
+    let request = reqwest::Client::new().request(method, format!("{}{path}", server.base));
+    let request = if token.is_empty() { request } else { request.bearer_auth(token) };
+    let answer = request.body(body.to_string()).send().await.expect("an answer");
+    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+}
+
+/// Makes a token with these scopes; its text.
+async fn create(server: &Process, by: &str, name: &str, scopes: Value) -> String {
+    let token = json!({"name": name, "scopes": scopes});
+    let (status, made) = ask(server, (Method::POST, "/tokens"), by, token).await;
+    assert_eq!(status, 201, "{made}");
+    made["token"].as_str().expect("a token").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_whose_revocation_was_in_doubt_is_refused_if_it_was_revoked() {
+    let disk = Disk::new();
+    let server = disk.server().await;
+    let root = create(&server, "", "root", json!({"admin": ["*"]})).await;
+    let shop = create(&server, &root, "shop", json!({"put": ["*"]})).await;
+    let access = async || ask(&server, (Method::GET, "/access"), &shop, json!({})).await.0;
+    assert_eq!(access().await, 200);
+    disk.set(Field::SyncError, EIO);
+    let revoke = (Method::DELETE, "/tokens/shop");
+    let (status, answer) = ask(&server, revoke, &root, json!({})).await;
+    assert_eq!((status, &answer["applied"]), (503, &"unknown".into()), "{answer}");
+    disk.set(Field::SyncError, 0);
+    until(|| readiness(&server), |(status, _)| *status == 200).await;
+    let (_, left) = ask(&server, (Method::GET, "/tokens"), &root, json!({})).await;
+    assert_eq!(left["tokens"].as_array().map(Vec::len), Some(1), "it was revoked: {left}");
+    until(access, |status| *status == 401).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_in_force_while_their_uses_wait_for_a_slow_disk() {
+    let disk = Disk::new();
+    let server = disk.server().await;
+    let root = create(&server, "", "root", json!({"admin": ["*"]})).await;
+    let mut tokens = vec![root.clone()];
+    for n in 0..40 {
+        tokens.push(create(&server, &root, &format!("shop-{n}"), json!({"put": ["*"]})).await);
+    }
+    // Longer than a server trusts what it has read of tokens.
+    disk.set(Field::SyncMillis, 7_000);
+    let begun = Instant::now();
+    for token in tokens.iter().cycle() {
+        let (status, answer) = ask(&server, (Method::GET, "/access"), token, json!({})).await;
+        assert_eq!(status, 200, "{answer}");
+        if begun.elapsed() > Duration::from_secs(8) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await; // it is asked all the while
+    }
+    disk.set(Field::SyncMillis, 0);
 }

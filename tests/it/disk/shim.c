@@ -8,6 +8,7 @@
  *   [8] 0: before that change; 1: when half of its bytes are written, or after it if it writes none
  *   [9] seconds by which the monotonic clock is ahead
  *   [10] 1: kills the process after its next sync, and is then 0
+ *   [11] milliseconds that each sync takes longer
  * What is synced is copied to the directory DISK_SYNCED: the bytes of a file, the names of a
  * directory. That is what a power cut leaves. A file whose name has gone since is marked there with
  * `%gone`: another one of its name is another file. With DISK_LENGTHS instead, only the length of a
@@ -31,7 +32,7 @@
 
 enum {
     WRITE_ERROR, SYNC_ERROR, CAPACITY_KIB, FULL_ERROR, SYNCS, READ_ERROR,
-    CHANGES, CRASH_AT, CRASH_WITHIN, AHEAD, CRASH_SYNCED, FIELDS
+    CHANGES, CRASH_AT, CRASH_WITHIN, AHEAD, CRASH_SYNCED, SYNC_MILLIS, FIELDS
 };
 
 static volatile int32_t *control;
@@ -260,6 +261,7 @@ static int sync_with(int (*sync)(int), int fd) {
         return -1;
     }
     int ends = ends_within();
+    usleep(control[SYNC_MILLIS] * 1000);
     struct stat stat;
     // Not for a length: a process that forks while another thread is in here has a child that waits for ever.
     if (synced) pthread_mutex_lock(&copying);

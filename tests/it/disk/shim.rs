@@ -36,6 +36,7 @@ pub enum Field {
     CrashWithin,
     Ahead,
     CrashSynced,
+    SyncMillis,
     /// Behind those of the shim: what a process on the disk tells the test.
     Attempted,
     Acknowledged,

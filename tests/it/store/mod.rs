@@ -92,6 +92,7 @@ on_each_store! {
             tokens_are_made_listed_and_revoked_each_by_its_name,
             tokens_are_read_again_only_when_one_is_made_or_revoked,
             tokens_outlive_the_server,
+            a_revocation_whose_caller_has_gone_is_news_all_the_same,
             a_job_of_a_topic_out_of_reach_is_not_read;
         usage:
             a_page_of_large_jobs_ends_early_and_the_next_goes_on,

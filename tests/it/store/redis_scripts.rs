@@ -46,8 +46,6 @@ fn cases() -> Vec<(Vec<Step>, Act)> {
         NewJob { max_attempts: 1, ..put(1, "t1", 3) },
     ]);
     let create = || TokenChange::Create { name: "alice".to_owned(), text: "{}".to_owned() };
-    let used =
-        TokenChange::Used { name: "alice".to_owned(), at: delay_queue::job::UnixMillis::new(5) };
     let finish = || call(Call::Finish { name: 0, hold: Hold::Last });
     let release = || call(Call::Release { name: 0, hold: Hold::Last, delay: Some(5 * STEP) });
     let bury = || call(Call::Bury { name: 0, hold: Hold::Last });
@@ -99,7 +97,7 @@ fn cases() -> Vec<(Vec<Step>, Act)> {
         (vec![Step::PauseFor("t0", 5 * STEP), pass(6)], step(Step::EndPause("t0"))),
         (vec![], step(Step::Defaults("t0", Some(7_000)))),
         (vec![], step(Step::Token(create()))),
-        (vec![Step::Token(create())], step(Step::Token(used))),
+        (vec![Step::Token(create())], step(Step::Used("alice", 5))),
         (
             vec![Step::Token(create())],
             step(Step::Token(TokenChange::Revoke { name: "alice".to_owned() })),

@@ -4,6 +4,7 @@ use delay_queue::{
     job::{Topics, UnixMillis},
     store::{StoredToken, Target, TokenChange},
 };
+use futures::FutureExt as _;
 
 use crate::store::bench::{Bench, id, job};
 
@@ -57,18 +58,23 @@ pub async fn tokens_are_read_again_only_when_one_is_made_or_revoked(bench: Bench
     assert!(create(&bench, "a", "one").await);
     let (made, _) = all(&bench).await;
     assert_eq!(since(made).await, None);
-    let used =
-        |name: &str, at: u64| TokenChange::Used { name: name.to_owned(), at: UnixMillis::new(at) };
-    assert!(change(&bench, used("a", 5)).await);
+    let used = async |uses: &[(&str, u64)]| {
+        let uses = uses.iter().map(|(name, at)| ((*name).to_owned(), UnixMillis::new(*at)));
+        bench.store.note_token_uses(uses.collect()).await.expect("noted");
+    };
+    used(&[("a", 5)]).await;
     assert_eq!(since(made).await, None, "a use changes nothing for others");
     assert_eq!(all(&bench).await.1, [token("a", "one", Some(5))]);
-    assert!(change(&bench, used("a", 7)).await);
-    assert_eq!(all(&bench).await.1, [token("a", "one", Some(7))]);
-    assert!(!change(&bench, used("b", 5)).await, "there is none");
+    assert!(create(&bench, "c", "two").await);
+    used(&[("a", 7), ("b", 5), ("c", 9)]).await;
+    let both = [token("a", "one", Some(7)), token("c", "two", Some(9))];
+    assert_eq!(all(&bench).await.1, both, "there is no b");
+    let (made, _) = all(&bench).await;
+    assert!(revoke(&bench, "c").await);
     assert!(revoke(&bench, "a").await);
     let news = since(made).await.expect("another version");
     assert!(news.version > made && news.tokens.is_empty(), "{news:?}");
-    assert!(!change(&bench, used("a", 9)).await, "it is gone");
+    used(&[("a", 9)]).await; // it is gone
     assert!(create(&bench, "a", "new").await);
     assert_eq!(all(&bench).await.1, [token("a", "new", None)], "without the uses of the other");
 }
@@ -78,6 +84,19 @@ pub async fn tokens_outlive_the_server(bench: Bench) {
     assert!(revoke(&bench, "a").await);
     let bench = bench.reopen().await;
     assert_eq!(all(&bench).await.1, [token("b", "two", None)]);
+}
+
+pub async fn a_revocation_whose_caller_has_gone_is_news_all_the_same(bench: Bench) {
+    assert!(create(&bench, "a", "one").await);
+    let (made, mut left) = all(&bench).await;
+    while !left.is_empty() {
+        let revoke = TokenChange::Revoke { name: "a".to_owned() };
+        // Begun, and dropped at once, as the handler of a client that hangs up.
+        drop(bench.store.change_token(revoke).now_or_never());
+        left = all(&bench).await.1;
+    }
+    let news = bench.store.tokens(Some(made)).await.expect("tokens").expect("another version");
+    assert!(news.version > made && news.tokens.is_empty(), "{news:?}");
 }
 
 pub async fn a_job_of_a_topic_out_of_reach_is_not_read(bench: Bench) {

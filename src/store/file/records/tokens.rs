@@ -39,10 +39,14 @@ impl Records {
                 params![name, text, token_checksum(name, text)],
             ),
             TokenChange::Revoke { name } => self.run("DELETE FROM tokens WHERE name = ?", [name]),
-            TokenChange::Used { name, at } => {
-                self.run("UPDATE tokens SET used_at = ? WHERE name = ?", params![at.get(), name])
-            }
         }
+    }
+
+    /// Notes when tokens were used; one that is not there is none.
+    pub fn note_uses(&self, uses: &[(String, UnixMillis)]) -> Done {
+        uses.iter().try_for_each(|(name, at)| {
+            self.run("UPDATE tokens SET used_at = ? WHERE name = ?", params![at.get(), name])
+        })
     }
 }
 

@@ -118,6 +118,7 @@ impl Records {
                 Ok(())
             }
             Write::Token(change) => self.change_token(change),
+            Write::TokenUses(uses) => self.note_uses(uses),
             Write::Aside { serial, gone } => self.set_aside(*serial, *gone),
         }
     }

@@ -7,7 +7,7 @@ mod runs;
 mod world;
 
 use delay_queue::{
-    job::{Change, Millis, NewJob, OnConflict, Reservation, Schedule, State, UnixMillis},
+    job::{Change, Millis, NewJob, OnConflict, Reservation, Schedule, State},
     store::TokenChange,
 };
 
@@ -32,6 +32,7 @@ pub enum Step {
     EndPause(&'static str),
     Defaults(&'static str, Option<u64>),
     Token(TokenChange),
+    Used(&'static str, u64),
     /// Changes nothing: the store is to carry its log over into its file now.
     CarryOver,
 }
@@ -107,10 +108,7 @@ pub fn steps() -> Vec<Step> {
         call(Call::Unpop { name: 4 }),
         Step::Token(create("alice")),
         Step::Token(create("bob")),
-        Step::Token(TokenChange::Used {
-            name: "alice".to_owned(),
-            at: UnixMillis::new(1_800_000_000_123),
-        }),
+        Step::Used("alice", 1_800_000_000_123),
         Step::Token(TokenChange::Revoke { name: "bob".to_owned() }),
         Step::Pause("t0", true),
         Step::Pause("t0", false),

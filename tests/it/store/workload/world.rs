@@ -108,6 +108,12 @@ impl World {
                 String::new()
             }
             Step::Token(change) => format!("{:?}", self.token(change)),
+            Step::Used(name, at) => {
+                if let Some(token) = self.tokens.get_mut(*name) {
+                    token.used_at = Some(UnixMillis::new(*at));
+                }
+                String::new()
+            }
             Step::CarryOver => String::new(),
         };
     }
@@ -121,13 +127,6 @@ impl World {
                 is_new
             }
             TokenChange::Revoke { name } => self.tokens.remove(name).is_some(),
-            TokenChange::Used { name, at } => match self.tokens.get_mut(name) {
-                Some(token) => {
-                    token.used_at = Some(*at);
-                    true
-                }
-                None => false,
-            },
         }
     }
 }
@@ -179,6 +178,11 @@ pub async fn go(side: &mut Side, number: u64, step: &Step) -> String {
         }
         Step::Token(change) => {
             format!("{:?}", store.change_token(change.clone()).await.expect("changed"))
+        }
+        Step::Used(name, at) => {
+            let uses = vec![((*name).to_owned(), UnixMillis::new(*at))];
+            store.note_token_uses(uses).await.expect("noted");
+            String::new()
         }
         // Any read: with it comes the writer's look at what else is due.
         Step::CarryOver => {
