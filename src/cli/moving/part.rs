@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, BufWriter, Seek, SeekFrom, Stdout, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -31,8 +32,10 @@ impl Part {
         path.push(".part");
         let path = PathBuf::from(path);
         let shown = path.display();
-        let opened =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut options = OpenOptions::new();
+        // Bodies are for the user who exports them, whatever the umask.
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let opened = options.open(&path);
         let out = opened.map_err(|cause| format!("failed to write {shown}: {cause}"))?;
         match out.try_lock() {
             Ok(()) => {}

@@ -59,7 +59,7 @@ impl Ballast {
         if !self.is_there_room()? {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        let mut file = File::create(self.unfinished())?;
+        let mut file = directory::create(&self.unfinished())?;
         (0..BYTES / STEP_BYTES).try_for_each(|_| file.write_all(&block()))?;
         self.finish(&file)
     }
@@ -131,7 +131,7 @@ impl Ballast {
                 return Ok(Progress::NoRoom);
             }
             // What the disk says may not be for us: a quota shows only when room is taken.
-            return Ok(Progress::Part(File::create(self.unfinished())?, 0));
+            return Ok(Progress::Part(directory::create(&self.unfinished())?, 0));
         };
         file.write_all(&block())?;
         file.sync_data()?;
@@ -170,7 +170,7 @@ enum Progress {
 /// finds no room) only that something went wrong.
 pub fn has_room(dir: &Path) -> bool {
     let file = dir.join("room");
-    let written = File::create(&file).and_then(|mut file| {
+    let written = directory::create(&file).and_then(|mut file| {
         file.write_all(&block())?;
         file.sync_all()
     });

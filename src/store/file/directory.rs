@@ -2,19 +2,24 @@
 //! a power cut may take a whole store of which every byte was synced.
 
 use std::{
-    fs::{self, File},
+    fs::{self, DirBuilder, File},
     io,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use crate::store::DiskRoom;
 
+/// Who may use what is made here, whatever the umask: bodies are for the user of the server alone.
+const DIRECTORY: u32 = 0o700;
+const FILE: u32 = 0o600;
+
 /// Makes `dir` and what is missing above it, durably.
 pub fn make(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
     let missing = dir.ancestors().take_while(|dir| !dir.exists()).count();
-    fs::create_dir_all(&dir)?;
+    dir.parent().map_or(Ok(()), fs::create_dir_all)?;
+    DirBuilder::new().recursive(true).mode(DIRECTORY).create(&dir)?;
     // The nearest one at least: an earlier start may have crashed before it got here.
     for parent in dir.ancestors().skip(1).take(missing.max(1)) {
         match sync(parent) {
@@ -24,6 +29,21 @@ pub fn make(dir: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes a directory that is not there yet.
+pub fn make_new(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(DIRECTORY).create(dir)
+}
+
+/// Makes a file, or empties it.
+pub fn create(file: &Path) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(true).mode(FILE).open(file)
+}
+
+/// Makes an empty file, unless it is there.
+pub fn create_new(file: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).mode(FILE).open(file)
 }
 
 /// Has the disk keep the names in `dir`.

@@ -5,6 +5,7 @@ use std::{
     path::Path,
 };
 
+use super::directory;
 use crate::store::OpenError;
 
 /// The lock on a data directory, held until it is dropped.
@@ -17,7 +18,7 @@ impl Lock {
             what: dir.display().to_string(),
             cause: cause.to_string(),
         };
-        let file = File::create(dir.join("lock")).map_err(engine)?;
+        let file = directory::create(&dir.join("lock")).map_err(engine)?;
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: dir.to_owned() }),

@@ -21,6 +21,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, config::DbConfig, ffi};
 
+use super::directory;
 use crate::{
     job::Buckets,
     store::{Layout, OpenError},
@@ -111,6 +112,9 @@ impl Records {
             }
             _ => engine(cause),
         };
+        // The engine leaves the rights to a new file to the umask, and gives its log the same ones. It
+        // also tells better why there can be no file.
+        let _ = directory::create_new(file);
         let connection = Connection::open(file).map_err(engine)?;
         let buckets = match Self::prepare(&connection, asked).map_err(refused)? {
             Err(OpenError::Layout { what: "layout", found, .. }) => {

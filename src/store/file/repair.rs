@@ -81,14 +81,14 @@ fn check_tables(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Makes `into`, a directory, a store of all that can be read of the one in `dir`. That one is not
+/// Makes `into`, a new directory, a store of all that can be read of the one in `dir`. That one is not
 /// changed, and no server may be at work on it.
 ///
 /// # Errors
 /// Another process has it, or one of the two cannot be opened.
 pub fn salvage_into(dir: &Path, into: &Path, options: &Options) -> Result<Salvaged, OpenError> {
     let _lock = Lock::take(dir)?;
-    fs::create_dir_all(into).map_err(|cause| engine(into, &cause))?;
+    directory::make_new(into).map_err(|cause| engine(into, &cause))?;
     let now = options.clock.now().floor;
     salvage(&dir.join("jobs.db"), &into.join("jobs.db"), options.buckets, now)
 }
@@ -118,7 +118,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
         }
         let salvaged = salvage(&aside.join("jobs.db"), &new, options.buckets, now)?;
         fs::File::open(&new).and_then(|file| file.sync_all()).map_err(failed)?;
-        fs::write(&mark, "").and_then(|()| directory::sync(dir)).map_err(failed)?;
+        directory::create(&mark).and_then(|_| directory::sync(dir)).map_err(failed)?;
         salvaged
     };
     replace(dir, &new, &mark).map_err(failed)?;
@@ -135,7 +135,7 @@ fn remove(file: &Path) -> io::Result<()> {
 
 /// Keeps the files as they are under other names.
 fn keep(dir: &Path, aside: &Path) -> io::Result<()> {
-    fs::create_dir(aside)?;
+    directory::make_new(aside)?;
     for name in ["jobs.db", "jobs.db-wal"] {
         let (from, to) = (dir.join(name), aside.join(name));
         if from.exists() && fs::hard_link(&from, &to).is_err() {

@@ -17,6 +17,7 @@ mod memory;
 mod moving;
 mod openapi;
 mod outputs;
+mod private_files;
 mod protected_servers;
 mod refusals;
 mod settings;

@@ -1,0 +1,73 @@
+//! Who may read what the program writes: its own user, whatever the umask.
+
+use std::{
+    fs,
+    os::unix::fs::{FileExt, PermissionsExt},
+    path::Path,
+};
+
+use serde_json::json;
+
+use super::output;
+use crate::support::process::Process;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+/// All files below a directory of which others know, or could.
+fn open_to_others(dir: &Path) -> Vec<String> {
+    let entries =
+        fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("its name").path());
+    let each = entries.flat_map(|path| {
+        let own = (mode(&path) & 0o077 != 0).then(|| format!("{path:?} {:o}", mode(&path)));
+        let below = if path.is_dir() { open_to_others(&path) } else { Vec::new() };
+        own.into_iter().chain(below)
+    });
+    each.collect()
+}
+
+async fn put_and_stop(dir: &Path, store: &str) {
+    let mut server = Process::start(dir, &["--store", &format!("file:./{store}")]).await;
+    let put = server.post("/jobs", json!({"topic": "t", "body": "private"})).await;
+    assert_eq!(put.expect("an answer").0, 201);
+    let data = dir.join(store);
+    assert!(data.join("jobs.db-wal").exists() && data.join("ballast").exists());
+    assert_eq!(open_to_others(&data), [""; 0]);
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_can_read_neither_the_data_nor_an_export_nor_what_a_repair_keeps() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let dir = place.path();
+    put_and_stop(dir, "above/data").await;
+    let data = dir.join("above/data");
+    assert_eq!(mode(&data), 0o700);
+    let run = |arguments: &[&str]| {
+        let arguments = [&["--store", "file:./above/data"], arguments].concat();
+        let output = output(dir, &arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&["export", "jobs.ndjson"]);
+    assert_eq!(mode(&dir.join("jobs.ndjson")), 0o600);
+    // The page of the table `layout`: nothing can be opened without it.
+    let file = fs::File::options().write(true).open(data.join("jobs.db")).expect("the file");
+    file.write_all_at(&[0; 4096], 2 * 4096).expect("written");
+    run(&["doctor", "--repair"]);
+    let kept = fs::read_dir(&data).expect("a directory").map(|entry| entry.expect("its name"));
+    let is_kept = |name: &str| name.starts_with("damaged-");
+    assert!(kept.map(|entry| entry.file_name()).any(|name| name.to_str().is_some_and(is_kept)));
+    assert_eq!(open_to_others(&data), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_was_there_keeps_its_mode() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let data = dir.path().join("data");
+    fs::create_dir(&data).expect("made");
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).expect("set");
+    put_and_stop(dir.path(), "data").await;
+    assert_eq!(mode(&data), 0o755);
+}
