@@ -15,7 +15,7 @@ use tracing::{Span, field::Empty};
 #[cfg(feature = "otlp")]
 pub use export::Export;
 
-use crate::job::TraceParent;
+use crate::{access::masked, job::TraceParent};
 
 /// What the log and collectors call these spans, and the lines about requests.
 pub const TARGET: &str = "delay_queue::access";
@@ -37,7 +37,7 @@ pub fn request(
         otel.status_code = Empty,
         http.request.method = %method,
         http.route = route,
-        url.path = request.uri().path(),
+        url.path = &*masked(request.uri().path()),
         http.response.status_code = Empty,
         request_id = id.to_str().unwrap_or_default(),
     );

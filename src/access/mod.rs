@@ -16,6 +16,6 @@ pub use follow::{follow, refresh};
 pub use keeper::{Access, BOOTSTRAP, Denied, Exposure};
 pub use name::TokenName;
 pub use scope::{Scope, Scopes, ScopesError};
-pub use secret::{SecretToken, SecretTokenError, TokenHash};
+pub use secret::{SecretToken, SecretTokenError, TokenHash, masked};
 pub use token::Token;
 pub use tokens::{TokenError, Tokens};

@@ -1,6 +1,6 @@
 //! The text of a token, which only its holder has, and the hash that stores have.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use ring::{digest, rand};
 use thiserror::Error;
@@ -12,6 +12,28 @@ const RANDOM: usize = 64;
 /// A CRC-32 of what is before it, in hexadecimal: a scanner tells a token from what only looks
 /// like one without asking a server, and a server refuses a mistyped one without a look.
 const CHECKSUM: usize = 8;
+
+/// Fewer digits behind [`PREFIX`] tell nothing of a token.
+const TELLING: usize = 8;
+
+/// A text without what looks like a token in it: clients send one in a URL by mistake.
+pub fn masked(text: &str) -> Cow<'_, str> {
+    let mut parts = text.split(PREFIX);
+    let first = parts.next().unwrap_or_default();
+    if first.len() == text.len() {
+        return text.into();
+    }
+    let mut shown = first.to_owned();
+    for part in parts {
+        shown.push_str(PREFIX);
+        let rest = part.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
+        match part.len() - rest.len() >= TELLING {
+            true => shown.extend(["…", rest]),
+            false => shown.push_str(part),
+        }
+    }
+    shown.into()
+}
 
 /// `dq_`, 64 hexadecimal digits of chance, and 8 of checksum. No message and no log shows it.
 #[derive(Clone, PartialEq, Eq)]
@@ -138,6 +160,21 @@ mod tests {
         let text = format!("dq_{}afd9288c", "0".repeat(64));
         let token: SecretToken = text.parse().expect("a token");
         assert_eq!(token.hash().to_string(), PINNED);
+    }
+
+    #[test]
+    fn what_looks_like_a_token_is_masked() {
+        let token = SecretToken::generate().expect("randomness");
+        let token = token.reveal();
+        for (text, shown) in [
+            (format!("/jobs?a={token}&b=1"), "/jobs?a=dq_…&b=1"),
+            (format!("{token}{token}/{}", &token[..20]), "dq_…dq_…/dq_…"),
+            ("/topics/dq_abc/pop".to_owned(), "/topics/dq_abc/pop"),
+            ("dq_".to_owned(), "dq_"),
+            (String::new(), ""),
+        ] {
+            assert_eq!(masked(&text), shown);
+        }
     }
 
     const PINNED: &str = "bf9f067386c8ff59d1df8a907567b6799ae59a8efe787534e3898e396a60c7f9";

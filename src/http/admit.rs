@@ -10,8 +10,13 @@ use axum::{
 };
 
 use super::{
-    code::Code, identity::Identity, limit_by::network, origin::Origins, peer::Peer,
-    problem::Problem, wrong_tokens::WrongTokens,
+    code::Code,
+    identity::{Caller, Identity},
+    limit_by::network,
+    origin::Origins,
+    peer::Peer,
+    per_minute::PerMinute,
+    problem::Problem,
 };
 use crate::{
     access::{Access, Denied, Scope},
@@ -50,13 +55,13 @@ pub struct Admission {
     /// Where no token is needed: which web pages may call.
     pub origins: Origins,
     /// How often each address had a wrong token.
-    pub wrong_tokens: WrongTokens,
+    pub wrong_tokens: PerMinute,
 }
 
 impl Admission {
     /// By these tokens and rules.
     pub fn new(access: Arc<Access>, origins: Origins) -> Self {
-        Self { access, origins, wrong_tokens: WrongTokens::default() }
+        Self { access, origins, wrong_tokens: PerMinute::default() }
     }
 }
 
@@ -68,10 +73,11 @@ pub async fn admit(
 ) -> Response {
     match admission.identify(&request) {
         Ok(identity) => {
-            request.extensions_mut().insert(identity.clone());
-            let mut response = next.run(request).await;
-            response.extensions_mut().insert(identity);
-            response
+            if let Some(caller) = request.extensions().get::<Caller>() {
+                caller.is(identity.clone());
+            }
+            request.extensions_mut().insert(identity);
+            next.run(request).await
         }
         Err(problem) => problem.into_response(),
     }
@@ -99,7 +105,7 @@ impl Admission {
         let address = peer.and_then(Peer::address).map(|address| network(address.ip()));
         let too_many = address
             .filter(|_| denied == Denied::Wrong)
-            .is_some_and(|address| self.wrong_tokens.is_one_too_many(address, Instant::now()));
+            .is_some_and(|address| self.wrong_tokens.count(address, Instant::now()).is_too_many());
         if !too_many {
             return denied.into();
         }

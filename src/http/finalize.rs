@@ -8,6 +8,8 @@
 //! breaks a log or a header, and they know neither the id within the problem's JSON nor the answers to
 //! requests that hyper rejects (`farewell`). Its `TraceLayer` logs a status, not the problem's cause.
 
+use std::sync::Arc;
+
 use axum::{
     body::Body,
     extract::{Request, State},
@@ -22,15 +24,21 @@ use axum::{
 use tracing::Instrument;
 
 use super::{
-    code::Code, input::traceparent, json, log::Asked, problem::Problem, requests::Requests,
+    code::Code, input::traceparent, json, log::Asked, per_minute::PerMinute, problem::Problem,
+    requests::Requests,
 };
 use crate::traces;
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-pub async fn finalize(State(requests): State<Requests>, request: Request, next: Next) -> Response {
+pub async fn finalize(
+    State((requests, refused)): State<(Requests, Arc<PerMinute>)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let begun = requests.begin(&request);
-    let (id, asked) = (request_id(&request), Asked::new(&request));
+    let id = request_id(&request);
+    let asked = Asked::new(&mut request, id.clone());
     let span = traces::request(&request, &id, || traceparent(request.headers()));
     let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
     let mut response = if encoded {
@@ -41,7 +49,7 @@ pub async fn finalize(State(requests): State<Requests>, request: Request, next: 
     };
     traces::answered(&span, response.status());
     let problem = response.extensions_mut().remove::<Problem>();
-    asked.answered(&response, problem.as_ref(), &id);
+    asked.answered(&response, problem.as_ref(), &refused);
     if let Some(problem) = problem {
         write(&mut response, problem, &id);
     }

@@ -1,6 +1,9 @@
 //! Who makes a request, and what that caller may do.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 
@@ -16,6 +19,23 @@ pub struct Identity {
     /// None where requests need no token: then everything is allowed.
     token: Option<Arc<Token>>,
     peer: Option<Peer>,
+}
+
+/// The caller of a request, for the layers that see the request before `admit` knows who that is.
+#[derive(Clone, Default)]
+pub struct Caller(Arc<OnceLock<Identity>>);
+
+impl Caller {
+    /// This is who it is.
+    pub fn is(&self, identity: Identity) {
+        // A request is let in once.
+        let _ = self.0.set(identity);
+    }
+
+    /// The name of its token, once that is known.
+    pub fn name(&self) -> Option<&TokenName> {
+        self.0.get().and_then(Identity::name)
+    }
 }
 
 impl Identity {

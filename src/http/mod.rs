@@ -30,6 +30,7 @@ mod origin;
 mod overview;
 mod parse;
 mod peer;
+mod per_minute;
 mod pop;
 mod problem;
 mod query;
@@ -38,7 +39,6 @@ mod requests;
 mod tokens;
 mod topics;
 mod wire;
-mod wrong_tokens;
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -52,7 +52,7 @@ use axum::{
 use prometheus_client::registry::Registry;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use self::{problem::Problem, requests::Requests};
+use self::{per_minute::PerMinute, problem::Problem, requests::Requests};
 
 pub use self::{
     admit::Admission,
@@ -89,6 +89,8 @@ pub struct App {
     pub tokens: Arc<Tokens>,
     /// Which routes were asked for, and what they answered.
     requests: Requests,
+    /// Refused requests without a token, by the address that they come from.
+    refused: Arc<PerMinute>,
     /// What `/metrics` shows; parts register their families at the start.
     pub metrics: Arc<Registry>,
     /// The server is about to end: not ready any more.
@@ -114,6 +116,7 @@ impl App {
             limits,
             memory,
             requests,
+            refused: Arc::default(),
             metrics: Arc::new(metrics),
             in_flight: InFlight::new(limits.requests_in_flight),
             quotas: Quotas::new(&limits),
@@ -137,7 +140,7 @@ pub enum Offer {
 /// The routes of a listener. `/healthz` is always among them.
 pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
     let in_flight = middleware::from_fn_with_state(app.in_flight.clone(), in_flight::limit);
-    let requests = app.requests.clone();
+    let finalized = (app.requests.clone(), Arc::clone(&app.refused));
     let health = Router::new().route("/healthz", get(health::healthz));
     let routes = match offer {
         Offer::Everything => queue().route_layer(in_flight).merge(operations()).merge(health),
@@ -164,7 +167,7 @@ pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
         Offer::Operations => Router::new(),
     };
     let routes = routes.merge(pages.method_not_allowed_fallback(wrong_method));
-    routes.layer(middleware::from_fn_with_state(requests, finalize::finalize))
+    routes.layer(middleware::from_fn_with_state(finalized, finalize::finalize))
 }
 
 fn queue() -> Router<App> {

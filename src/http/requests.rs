@@ -35,7 +35,7 @@ const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OP
 const FIRST_STATUS: u16 = 100;
 const STATUSES: usize = 500;
 /// The status of a request whose client went away before its answer, as nginx has it.
-const CLIENT_GONE: u16 = 499;
+pub const CLIENT_GONE: u16 = 499;
 
 /// All requests.
 #[derive(Clone, Default)]

@@ -1,10 +1,16 @@
 //! What a server logs: one line for what happened, and none of it is a secret.
 
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
+use delay_queue::access::SecretToken;
 use serde_json::{Value, json};
 
 use crate::{
     start::outputs::{Logged, Place, store},
-    support::Redis,
+    support::{Redis, signal::Frozen},
 };
 
 fn lines<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
@@ -150,4 +156,63 @@ async fn at_debug_each_request_has_a_line_without_its_body_and_query() {
         ["DEBUG", "access", "method=GET", "status=422", "ms=", "request_id=\"of-the-test\""];
     one(&log, &[&["path=\"/jobs/one\""], &words[..]].concat());
     assert!(!log.contains("a-secret"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_act_whose_client_hangs_up_leaves_a_line_all_the_same() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let root = SecretToken::generate().expect("randomness");
+    let bootstrap = format!("[server]\nbootstrap_token = \"{}\"\n", root.reveal());
+    let server = Logged::start(&place, &format!("{bootstrap}{}", store(&redis.url(), "")));
+    // So that no answer comes before the client has gone.
+    let frozen = Frozen::freeze(redis.child.as_ref().expect("it runs").id());
+    let at = server.base.trim_start_matches("http://");
+    for line in ["POST /jobs", "DELETE /tokens/shop", "DELETE /jobs/one", "POST /v1/topics/t/pause"]
+    {
+        let mut client = TcpStream::connect(at).expect("it listens");
+        let (secret, body) = (root.reveal(), r#"{"topic":"t"}"#);
+        let body = if line == "POST /jobs" { body } else { "{}" };
+        let head = format!("Host: {at}\r\nAuthorization: Bearer {secret}\r\nX-Request-Id: gone");
+        let head = format!("{head}\r\nExpect: 100-continue\r\nContent-Length: {}", body.len());
+        write!(client, "{line} HTTP/1.1\r\n{head}\r\n\r\n").expect("sent");
+        // It comes when the handler asks for the body.
+        let mut go_on = [0; 25];
+        client.read_exact(&mut go_on).expect("an interim answer");
+        assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+        client.write_all(body.as_bytes()).expect("sent");
+        drop(client);
+    }
+    for path in ["/tokens/shop", "/jobs/one", "/v1/topics/t/pause"] {
+        let line = audited(&server.wait_for(path), path);
+        assert_eq!((&line["status"], &line["token"]), (&499.into(), &"bootstrap".into()), "{line}");
+        assert_eq!(line["request_id"], "gone");
+        let result = line["result"].as_str().expect("text");
+        assert!(result.contains("may have been done"), "{line}");
+        assert!(line["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{line}");
+    }
+    let log = server.wait_for("\"/jobs/one\"");
+    assert!(!log.contains("\"/jobs\""), "a put is no act of an operator: {log}");
+    frozen.thaw();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_was_sent_in_the_wrong_place_is_in_no_line() {
+    let (place, secret) = (Place::new(), SecretToken::generate().expect("randomness"));
+    let server = Logged::start(&place, "[log]\nfilter = \"debug\"\n");
+    let secret = secret.reveal();
+    let put = json!({"topic": "t", "id": "a"});
+    assert_eq!(send(&server, "POST", "/jobs", put).await, 201);
+    for (method, path, status) in [
+        ("POST", format!("/topics/t/kick?access_token={secret}&limit=1"), 422),
+        ("DELETE", format!("/tokens/{secret}"), 404),
+        ("POST", format!("/topics/{}{secret}/kick", "t".repeat(230)), 422),
+        ("GET", format!("/jobs/{secret}"), 404),
+    ] {
+        assert_eq!(send(&server, method, &path, json!({})).await, status, "{path}");
+    }
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    audited(&log, "/topics/t/kick?access_token=dq_…&limit=1");
+    audited(&log, "/tokens/dq_…");
+    assert!(!log.contains(&secret[..8]), "{log}");
 }

@@ -155,8 +155,13 @@ async fn an_address_that_goes_on_guessing_is_told_to_wait_and_the_right_token_st
     assert_eq!(problem["code"], "too_many_requests");
     assert_eq!(ask(&server.base, "/tokens", Some(root.reveal())).await.status(), 200);
     assert_eq!(ask(&server.base, "/tokens", None).await.status(), 401, "no guess");
+    // Each has an answer, and no line: the log must not grow with them.
+    for _ in 0..50 {
+        assert_eq!(ask(&server.base, "/tokens", None).await.status(), 401);
+    }
     let log = server.wait_for("tokens listed");
     assert_eq!(log.matches("a refused request").count(), 101, "{log}");
+    assert_eq!(log.matches("in this minute are left out").count(), 1, "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
