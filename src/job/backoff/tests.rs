@@ -57,7 +57,7 @@ const PINNED: [[u64; 4]; 2] = [[625, 1493, 3469, 86_452], [548, 1338, 3161, 81_5
 fn a_jitter_below_zero_by_its_sign_alone_is_none() {
     let json = parse(r#"{"initial":1,"factor":2,"max":10,"jitter":-0.0}"#).expect("exp");
     let text: Backoff = "exp:1:2:10:-0".parse().expect("exp");
-    assert_eq!([json.to_string(), text.to_string()], ["exp:1:2:10:0", "exp:1:2:10:0"]);
+    assert_eq!([json.to_string(), text.to_string()], ["exp:1000:2:10000:0", "exp:1:2:10:0"]);
 }
 
 #[test]
