@@ -207,6 +207,7 @@ impl From<Refusal> for Problem {
             Refusal::Dead => Self::new(Code::JobDead, "this job is dead; kick it first"),
             Refusal::DueTooFar => Self::field("due_at", "must be at most ten years ahead"),
             Refusal::Damaged => Self::damaged(),
+            Refusal::ChangedDamaged => Self { applied: Applied::Unknown, ..Self::damaged() },
             Refusal::NotReady => Self::internal(),
         }
     }

@@ -139,6 +139,8 @@ pub enum Refusal {
     DueTooFar,
     /// What the store has of the job cannot be read, so it cannot be changed either.
     Damaged,
+    /// The one that comes too late: the job was changed, and is found to be damaged.
+    ChangedDamaged,
 }
 
 /// The job that has an id already.

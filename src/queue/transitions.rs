@@ -19,10 +19,12 @@ use super::{
     waiters::Waiters,
 };
 use crate::{
-    job::{Bucket, Buckets, Change, Job, NewJob, Nonce, OnConflict, State, Topic, UnixMillis},
+    job::{
+        Bucket, Buckets, Change, Job, NewJob, Nonce, OnConflict, Refusal, State, Topic, UnixMillis,
+    },
     store::{
-        Applied, Bury, Claim, Parts, Placed, PopRequest, Popped, PutOutcome, Release, Reply, Store,
-        StoreError, StoreResult, StoreResults, Target, Touch, Transitioned,
+        Applied, Bury, Claim, Parts, Placed, PopRequest, Popped, PutOutcome, Release, Reply,
+        Store, StoreError, StoreResult, StoreResults, Target, Touch, Transitioned,
     },
 };
 
@@ -194,12 +196,20 @@ impl Context {
             reschedule: self.dispatcher(
                 |(_, change)| 1 + change.body.as_ref().map_or(0, |body| body.len()) / PART,
                 |store: Arc<dyn Store>, parts| async move { store.reschedule(parts).await },
-                |context, bucket, replies| {
-                    for job in replies.iter().flatten() {
-                        context.moved(bucket, &job.topic, job.state, job.due_at);
-                    }
-                },
+                Self::rescheduled,
             ),
+        }
+    }
+
+    /// Jobs of one bucket have another time, or other contents.
+    fn rescheduled(&self, bucket: Bucket, replies: &[Reply<Job>]) {
+        for reply in replies {
+            match reply {
+                Ok(job) => self.moved(bucket, &job.topic, job.state, job.due_at),
+                // Its new time is not told.
+                Err(Refusal::ChangedDamaged) => self.timer.doubt(),
+                Err(_) => {}
+            }
         }
     }
 

@@ -131,6 +131,23 @@ pub fn error_text(error: Option<&str>) -> String {
     }
 }
 
+/// The inverse of `error_text`; it has a checksum of its own.
+fn parse_error(text: &str) -> Result<Option<String>, ()> {
+    match text.split_once(' ') {
+        None if text.is_empty() => Ok(None),
+        Some((crc, error)) if crc == checksum(error.as_bytes()) => Ok(Some(error.to_owned())),
+        _ => Err(()),
+    }
+}
+
+/// An attempt record without its error text, if that is damaged.
+pub fn with_sound_error(attempt: &str) -> &str {
+    match attempt.split_once('\n') {
+        Some((header, error)) if parse_error(error).is_err() => &attempt[..=header.len()],
+        _ => attempt,
+    }
+}
+
 /// A backoff as records have it.
 pub fn backoff_text(backoff: Option<&Backoff>) -> String {
     backoff.map_or_else(|| "-".to_owned(), Backoff::to_string)
@@ -169,10 +186,10 @@ impl Record {
     /// # Errors
     /// It is damaged, or of another version.
     pub fn parse(id: &JobId, text: Vec<u8>) -> Result<Self, StoreError> {
-        let bad = || StoreError::unreadable(format!("pool record {:?}", shown(&text)));
+        let bad = || StoreError::damaged(format!("pool record {:?}", shown(&text)));
         let end = text.iter().position(|&byte| byte == b'\n').ok_or_else(bad)?;
         let header = std::str::from_utf8(&text[..end]).map_err(|_| bad())?;
-        let damaged = |what| StoreError::unreadable(format!("pool record whose {what} is damaged"));
+        let damaged = |what| StoreError::damaged(format!("pool record whose {what} is damaged"));
         let mut fields = header.splitn(3, ' ');
         let (Some("3"), Some(time), Some(rules)) = (fields.next(), fields.next(), fields.next())
         else {
@@ -183,7 +200,7 @@ impl Record {
         let rules = sound.ok_or_else(|| damaged("header"))?;
         let body = &text[end + 1..];
         if body.is_empty() && rules.length > 0 {
-            return Err(StoreError::unreadable("pool record whose body is missing"));
+            return Err(StoreError::damaged("pool record whose body is missing"));
         }
         if rules.length != body.len() || rules.crc != checksum(body) {
             return Err(damaged("body"));
@@ -281,7 +298,7 @@ impl Attempt {
         if text.is_empty() {
             return Ok(None);
         }
-        let damaged = || StoreError::unreadable("attempt record that is damaged");
+        let damaged = || StoreError::damaged("attempt record that is damaged");
         Self::sound(id, text).ok_or_else(damaged).map(Some)
     }
 
@@ -303,11 +320,7 @@ impl Attempt {
             due_at: due_at.parse().map(UnixMillis::new).ok()?,
             died_at: died_at.parse().map(UnixMillis::new).ok()?,
             ttr: ttr.parse().map(Millis::new).ok()?,
-            error: match error.split_once(' ') {
-                None if error.is_empty() => None,
-                Some((crc, error)) if crc == checksum(error.as_bytes()) => Some(error.to_owned()),
-                _ => return None,
-            },
+            error: parse_error(error).ok()?,
         };
         (own.parse() == Ok(found.check())).then_some(found)
     }

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::codec::{Attempt, Record};
+use super::codec::{Attempt, Record, with_sound_error};
 use crate::{
     job::{Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
     store::{Counts, Damaged, Place, Placed, PutOutcome, Reply, StoreError, Transitioned},
@@ -163,7 +163,9 @@ impl Values {
         let job = match job.job(id.clone()) {
             Ok(Some(job)) => Ok(job),
             Ok(None) => Err(damaged("it has no record".to_owned())),
-            Err(StoreError::Unreadable { cause }) => Err(damaged(cause.to_string())),
+            Err(StoreError::Damaged { cause } | StoreError::Unreadable { cause }) => {
+                Err(damaged(cause.to_string()))
+            }
             Err(error) => return Err(error),
         };
         Ok((place, job))
@@ -184,12 +186,13 @@ impl Values {
     pub fn rescheduled(&mut self, id: JobId) -> Result<Reply<Job>, StoreError> {
         match self.next()? {
             Value::Int(code) => refusal(code).map(Err),
-            job => match Self::new(job)?.job(id.clone()) {
+            // Without its last error, a job can be told of.
+            job => match Self::new(job)?.job_by(id.clone(), with_sound_error) {
                 Ok(job) => Ok(job.ok_or(Refusal::NotFound)),
-                // Damage that the script did not need to see: it is this job's alone.
-                Err(StoreError::Unreadable { cause }) => {
-                    tracing::error!(%id, %cause, "failed to reschedule a damaged job");
-                    Ok(Err(Refusal::Damaged))
+                // Damage that only a checksum tells, which the script does not compute.
+                Err(StoreError::Damaged { cause }) => {
+                    tracing::error!(%id, %cause, "rescheduled a damaged job");
+                    Ok(Err(Refusal::ChangedDamaged))
                 }
                 Err(error) => Err(error),
             },
@@ -217,13 +220,25 @@ impl Values {
     }
 
     /// What `get.lua` says.
+    ///
+    /// # Errors
+    /// `Damaged` if it is this job that cannot be read.
     pub fn job(&mut self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.job_by(id, |attempt| attempt)
+    }
+
+    /// The same by what `sound` leaves of its attempt record.
+    fn job_by(&mut self, id: JobId, sound: fn(&str) -> &str) -> Result<Option<Job>, StoreError> {
         if self.left() == 0 {
             return Ok(None);
         }
         let record = Record::parse(&id, self.bytes()?)?;
-        let attempt = Attempt::parse(&id, &self.text()?)?;
-        let state = state_of(self.int()?)?;
+        let attempt = self.bytes()?;
+        let attempt = Attempt::parse(&id, sound(&String::from_utf8_lossy(&attempt)))?;
+        let state = match self.int()? {
+            0 => return Err(StoreError::damaged("the job is in no set of a topic")),
+            code => state_of(code)?,
+        };
         let score = self.millis()?;
         let held_or_dead = matches!(state, State::Reserved | State::Dead);
         let due_at = attempt.as_ref().filter(|_| held_or_dead).map_or(score, |a| a.due_at);

@@ -3,6 +3,7 @@
 mod acknowledged;
 mod bad_input;
 mod batches;
+mod damaged;
 mod dashboard;
 mod lost_answers;
 mod matrix;

@@ -16,15 +16,20 @@ local function list_attempts(backoff)
   return values and 2 + select(2, string.gsub(values, ',', ''))
 end
 
--- The record and the long body (nil if it has none) that the job is to have.
+-- The record, the long body (nil if it has none) and the rules that the job is to have; nil if the body
+-- that it keeps has another length, or is nowhere: it is damaged, or on another node.
 local function changed(id, record, rules, new_crc, new_body, new_ttr, new_max, new_backoff)
   local head, body = string.match(record, RECORD)
+  if new_crc ~= '' then
+    body = new_body
+  else
+    if rules.length > INLINE then body = redis.call('HGET', BODIES, id) or '' end
+    if #body ~= rules.length then return nil end
+  end
   -- Another list takes along the limit that followed from the list before it.
   if new_max == '' and rules.max == list_attempts(rules.backoff) then
     new_max = list_attempts(new_backoff) or ''
   end
-  local old_body = rules.length > INLINE and redis.call('HGET', BODIES, id) or body
-  body = new_crc ~= '' and new_body or old_body
   local text = format_rules(id, {
     crc = or_else(new_crc, rules.crc), length = #body, ttr = tonumber(or_else(new_ttr, rules.ttr)),
     max = tonumber(or_else(new_max, rules.max)), retention = rules.retention,
@@ -46,11 +51,10 @@ local function reschedule(id, text, schedule, new_crc, ...)
   local due, became = score or NOW, state or 'ready'
   if schedule ~= '' then due, became = due_time(schedule) end
   if not due then return DUE_TOO_FAR end
-  -- A long body that is not here is damaged, or on another node: its record stays as it is.
-  if rules.length > INLINE and new_crc == '' and redis.call('HEXISTS', BODIES, id) == 0 then return UNREADABLE end
 
   local a, long, rules_now = parse_attempt(text), nil, nil
   record, long, rules_now = changed(id, record, rules, new_crc, ...)
+  if not record then return UNREADABLE end
   take(state, topic, id)
   note('record', id, record)
   if not long then

@@ -1,0 +1,107 @@
+//! A job whose record is damaged, as clients see it.
+
+use std::sync::Arc;
+
+use delay_queue::store::redis::Secret;
+use reqwest::Method;
+
+use crate::{api::server::Server, support::Redis};
+
+const BODY: &str = r#"{"topic":"t","id":"broken","delay":"1h","body":"MARK"}"#;
+
+/// Writes another text over a part of this job's record.
+fn damage(redis: &Redis, hash: &str, from: &str, to: &str) {
+    let script = format!(
+        "for _, key in ipairs(redis.call('KEYS', '*:{hash}')) do \
+         local text = redis.call('HGET', key, 'broken') \
+         if text then redis.call('HSET', key, 'broken', (string.gsub(text, '{from}', '{to}'))) end \
+         end return 0"
+    );
+    assert_eq!(redis.command(&format!("EVAL \"{script}\" 0")).as_deref(), Some(":0\r\n"));
+}
+
+/// It is told as what it is, leaves the others alone, and can be deleted.
+async fn is_told(server: &Server) {
+    let problem = server.get("/jobs/broken").await.problem(500, "job_damaged");
+    assert_eq!(problem["applied"], "no", "{problem}");
+    server.get("/jobs/sound").await.ok(200);
+    let page = server.get("/topics/t/jobs?state=delayed").await.ok(200);
+    assert_eq!(
+        (&page["damaged"][0]["id"], &page["jobs"][0]["id"]),
+        (&"broken".into(), &"sound".into())
+    );
+    server.delete("/jobs/broken").await.ok(200);
+    server.get("/jobs/broken").await.problem(404, "job_not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_job_on_redis_is_told_as_damaged() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    server.put(BODY).await;
+    server.put(r#"{"topic":"t","id":"sound","delay":"1h"}"#).await;
+    damage(&redis, "pool", "MARK", "MERK");
+    is_told(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_job_in_a_file_is_told_as_damaged() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let url = format!("file:{}", dir.path().display());
+    let server = Server::with(|settings| settings.store.url = Secret(url.clone())).await;
+    server.put(BODY).await;
+    server.put(r#"{"topic":"t","id":"sound","delay":"1h"}"#).await;
+    server.stop().await;
+    let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
+    let damaged = "UPDATE pool SET body = CAST('\"MERK\"' AS BLOB) WHERE id = 'broken'";
+    assert_eq!(file.execute(damaged, ()).expect("updated"), 1);
+    drop(file);
+    let server = Server::with(|settings| settings.store.url = Secret(url.clone())).await;
+    is_told(&server).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_job_with_a_damaged_body_says_whether_it_was_made() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    server.put(BODY).await;
+    let due = async || server.get("/topics/t").await.ok(200)["next_due_at"].clone();
+    let later = r#"{"delay":"2h"}"#;
+
+    // Of another length: seen before anything is written.
+    damage(&redis, "pool", "MARK", "MARKED");
+    let before = due().await;
+    let refused = server.call(Method::PATCH, "/jobs/broken", later).await;
+    assert_eq!(refused.problem(500, "job_damaged")["applied"], "no");
+    assert_eq!(due().await, before);
+
+    // Only its checksum tells.
+    damage(&redis, "pool", "MARKED", "MERK");
+    let refused = server.call(Method::PATCH, "/jobs/broken", later).await;
+    assert_eq!(refused.problem(500, "job_damaged")["applied"], "unknown");
+    assert_ne!(due().await, before, "it was made");
+
+    // Another body mends it.
+    let mended = server.call(Method::PATCH, "/jobs/broken", r#"{"body":1}"#).await.ok(200);
+    assert_eq!(mended["body"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_error_text_does_not_fail_a_change() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    server.put(r#"{"topic":"t","id":"broken"}"#).await;
+    server.pop_one("t").await;
+    let release = r#"{"delay":"1h","error":"MARK"}"#;
+    server.post("/jobs/broken/release", release).await.ok(200);
+    damage(&redis, "attempts", "MARK", "MERK");
+    let change = async {
+        let job = server.call(Method::PATCH, "/jobs/broken", r#"{"delay":"1s"}"#).await.ok(200);
+        assert_eq!((&job["state"], &job["attempt"]), (&"delayed".into(), &1.into()));
+        assert!(job["error"].is_null(), "{job}");
+    };
+    // A consumer that waits gets it when it is due.
+    let (popped, ()) = futures::future::join(server.pop_one("t"), change).await;
+    assert_eq!(popped["attempt"], 2);
+}
