@@ -189,6 +189,29 @@ async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
 }
 
 #[tokio::test]
+async fn a_long_body_that_is_nowhere_holds_up_no_other_topic_of_a_call() {
+    let bench = Bench::one_bucket_redis().await;
+    let body = format!("\"{}\"", "x".repeat(5_000)).into();
+    bench.put(NewJob { body, ..job("long", "t") }).await.expect("put");
+    bench.put(job("a", "u")).await.expect("put");
+    bench.put(job("b", "v")).await.expect("put");
+    let bodies = key(&bench, "long", "pool").replace(":pool", ":bodies");
+    assert_eq!(command(&bench, &format!("DEL {bodies}")), ":1\r\n");
+    let bucket = bench.bucket(&id("long"));
+    let want =
+        |topic: &str| PopRequest { topic: topic.parse().expect("a topic"), count: 9, ttr: None };
+    let pop = async || {
+        let wants = ["t", "u", "v"].map(want).to_vec();
+        bench.store.pop_in(bucket, (nonce(), wants)).await
+    };
+    let popped = pop().await.expect("the others go on");
+    let found: Vec<_> = popped.iter().map(|popped| (popped.jobs.len(), popped.left)).collect();
+    assert_eq!(found, [(0, 1), (1, 0), (1, 0)]);
+    let error = pop().await.expect_err("there is nothing else");
+    assert_eq!(error.applied(), Applied::No, "{error}");
+}
+
+#[tokio::test]
 async fn a_bucket_that_cannot_be_written_leaves_the_others_of_its_call_alone() {
     let bench = Bench::redis().await;
     let names: Vec<String> = (0..40).map(|n| format!("order-{n}")).collect();

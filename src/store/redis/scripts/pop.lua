@@ -5,7 +5,9 @@
 -- The n-th job of the reply has the nonce and n - 1 in three hex digits as its reservation, and is
 -- reserved until now + TTR. A record that cannot be read goes out too: the store, which checks
 -- all of it anyway, sets the job aside.
-local nonce, high, middle, given, away, drained
+local nonce, high, middle, given, drained
+-- The pool is on another node; or a long body of the topic in hand is, and of any topic of the bucket.
+local away, stuck, was_stuck
 -- So many bytes of bodies the call has given so far, of all its buckets.
 local bytes = 0
 local HEADER = '^3 %x+ ()' .. RULES .. '()'
@@ -32,7 +34,7 @@ local function read(id, record, topic)
     if body then
       record = record .. body
     elseif redis.call('EXISTS', BODIES) == 0 and tools().parse_rules(id, rules) then
-      away = true
+      stuck, was_stuck = true, true
     end
   end
   own = own == '' and STANDARD_TTR or tonumber(own)
@@ -66,7 +68,7 @@ local function step(topic, count, ttr, jobs)
     end
     local record, rules, own
     if records[n] then record, rules, own = read(id, records[n], topic) end
-    if away then
+    if stuck then
       done = n - 1
       break
     end
@@ -112,10 +114,10 @@ end
 -- sees that there is more, and asks again.
 local function pop(topic, count, ttr)
   local jobs, more = {}, true
-  drained = false
+  drained, stuck = false, false
   -- A reservation has three digits for its number.
   count = math.min(count, 4096 - given)
-  while more and count > 0 and bytes <= ENOUGH and not away do
+  while more and count > 0 and bytes <= ENOUGH and not (away or stuck) do
     local size = math.min(count, 100)
     more = step(topic, size, ttr, jobs)
     count = count - size
@@ -126,7 +128,7 @@ end
 local ELSEWHERE = 'TRYAGAIN the pool of this bucket is not here'
 
 local function transition()
-  nonce, given, away, drained = ARGV[2], 0, false, false
+  nonce, given, away, was_stuck, drained = ARGV[2], 0, false, false, false
   high, middle = tonumber(string.sub(nonce, 1, 7), 16), tonumber(string.sub(nonce, 8), 16)
   -- Nothing throws between two writes: what jobs go to is known to be of the right type.
   redis.call('ZCARD', BUCKET)
@@ -140,6 +142,6 @@ local function transition()
     local n = #reply
     reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
   end
-  if away and given == 0 then return redis.error_reply(ELSEWHERE) end
+  if (away or was_stuck) and given == 0 then return redis.error_reply(ELSEWHERE) end
   return reply
 end
