@@ -71,6 +71,15 @@ impl StoreError {
         Self::Damaged { cause: cause.to_string().into() }
     }
 
+    /// The same of a call that only reads: it has changed nothing, whatever became of its answer.
+    pub fn of_read(self) -> Self {
+        match self {
+            Self::Unavailable { cause, .. } => Self::away(cause),
+            Self::Replaced { .. } => Self::Replaced { applied: Applied::No },
+            other => other,
+        }
+    }
+
     /// Whether the batch may have been carried out.
     pub fn applied(&self) -> Applied {
         match self {

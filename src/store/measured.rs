@@ -1,6 +1,6 @@
 //! A store whose calls are counted, timed and traced, whatever its kind.
 //!
-//! Each method passes its call on. What a call is counted by was found at the start, so counting
+//! Each method passes its call on, and says of one that only reads that it has changed nothing. What a call is counted by was found at the start, so counting
 //! costs a fraction of a microsecond a call.
 
 use std::{sync::Arc, time::Instant};
@@ -15,9 +15,9 @@ use tracing::Instrument;
 
 use super::{
     Bury, Claim, ClaimPage, Condition, DiskRoom, JobPage, JobRange, Parts, Peek, Placed,
-    PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store, StoreResult,
-    StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek, Touch, Transitioned,
-    Usage,
+    PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store, StoreError,
+    StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek, Touch,
+    Transitioned, Usage,
 };
 use crate::{
     job::{
@@ -156,6 +156,15 @@ impl Measured {
         result
     }
 
+    /// The same for a call that only reads.
+    async fn read<T>(
+        &self,
+        call: Call,
+        made: impl Future<Output = StoreResult<T>>,
+    ) -> StoreResult<T> {
+        self.one(call, made).await.map_err(StoreError::of_read)
+    }
+
     /// The same for a call on several buckets, for so many jobs.
     async fn each<T>(
         &self,
@@ -231,7 +240,7 @@ impl Store for Measured {
         topic: Topic,
         cursor: Option<String>,
     ) -> StoreResult<ClaimPage> {
-        self.one(Call::Held, self.store.held(bucket, topic, cursor)).await
+        self.read(Call::Held, self.store.held(bucket, topic, cursor)).await
     }
 
     async fn finish(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
@@ -274,7 +283,7 @@ impl Store for Measured {
     }
 
     async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>> {
-        self.one(Call::Get, self.store.get(bucket, target)).await
+        self.read(Call::Get, self.store.get(bucket, target)).await
     }
 
     async fn topics(
@@ -282,19 +291,19 @@ impl Store for Measured {
         bucket: Bucket,
         page: TopicPage,
     ) -> StoreResult<Vec<(Topic, TopicPeek)>> {
-        self.one(Call::Topics, self.store.topics(bucket, page)).await
+        self.read(Call::Topics, self.store.topics(bucket, page)).await
     }
 
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek> {
-        self.one(Call::Topic, self.store.topic(bucket, topic)).await
+        self.read(Call::Topic, self.store.topic(bucket, topic)).await
     }
 
     async fn weigh(&self, topic: Topic) -> StoreResult<Usage> {
-        self.one(Call::Weigh, self.store.weigh(topic)).await
+        self.read(Call::Weigh, self.store.weigh(topic)).await
     }
 
     async fn usage(&self) -> StoreResult<Usage> {
-        self.one(Call::Usage, self.store.usage()).await
+        self.read(Call::Usage, self.store.usage()).await
     }
 
     async fn due_counts(
@@ -303,7 +312,7 @@ impl Store for Measured {
         topic: Topic,
         steps: Steps,
     ) -> StoreResult<Vec<u64>> {
-        self.one(Call::DueCounts, self.store.due_counts(bucket, topic, steps)).await
+        self.read(Call::DueCounts, self.store.due_counts(bucket, topic, steps)).await
     }
 
     async fn list(
@@ -313,7 +322,7 @@ impl Store for Measured {
         state: State,
         range: JobRange,
     ) -> StoreResult<JobPage> {
-        self.one(Call::List, self.store.list(bucket, topic, state, range)).await
+        self.read(Call::List, self.store.list(bucket, topic, state, range)).await
     }
 
     async fn purge(
@@ -347,11 +356,11 @@ impl Store for Measured {
     }
 
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
-        self.one(Call::Settings, self.store.settings(known)).await
+        self.read(Call::Settings, self.store.settings(known)).await
     }
 
     async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
-        self.one(Call::Tokens, self.store.tokens(known)).await
+        self.read(Call::Tokens, self.store.tokens(known)).await
     }
 
     async fn change_token(&self, change: TokenChange) -> StoreResult<bool> {

@@ -87,6 +87,26 @@ async fn a_pop_whose_answer_is_lost_is_given_back_when_the_store_answers_again()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_only_reads_has_changed_nothing_also_if_its_answer_is_lost() {
+    let redis = Redis::start();
+    let (proxy, server, _beside) = two_ways(&redis).await;
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    proxy.set(Mode::Mute);
+    let paths = ["/jobs/a", "/topics", "/topics/t", "/topics/t/jobs?state=ready", "/topics/t/due"];
+    let reads = paths.map(|path| (reqwest::Method::GET, path, ""));
+    // These look before they change anything.
+    let looks = [
+        (reqwest::Method::PATCH, "/jobs/a", r#"{"id":"a","topic":"t","max_attempts":3}"#),
+        (reqwest::Method::DELETE, "/topics/t/jobs", ""),
+    ];
+    let calls = reads.into_iter().chain(looks).map(async |(method, path, body)| {
+        let answer = server.call(method, path, body).await;
+        assert_eq!(answer.problem(503, "store_unavailable")["applied"], "no", "{path}");
+    });
+    futures::future::join_all(calls).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_pop_of_which_a_call_was_lost_ends_unknown_whatever_came_after() {
     let redis = Redis::start();
     let (proxy, server, beside) = two_ways(&redis).await;
