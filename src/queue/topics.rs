@@ -16,6 +16,9 @@ use crate::{
 /// Jobs of one step of a purge or a kick: few enough that other calls are not held up.
 const JOBS_PER_STEP: usize = 200;
 
+/// How often a purge looks whether jobs are left in a bucket: those that come all the time do not keep it going.
+const MOST_PASSES: usize = 10;
+
 /// A page of jobs ends when its bodies have so many bytes.
 const PAGE_BYTES: usize = 8 << 20;
 
@@ -199,20 +202,41 @@ impl Queue {
     pub async fn purge(&self, topic: &Topic, state: Option<State>) -> StoreResult<u64> {
         let mut purged = 0;
         for bucket in self.store.buckets().all() {
-            for state in State::ALL.into_iter().filter(|each| state.is_none_or(|one| one == *each))
-            {
+            // While one state is purged, a job may move from another into one that was purged
+            // before: a look that finds none, of all states at one moment, is the end.
+            for _ in 0..MOST_PASSES {
                 let there = self.store.topic(bucket, topic.clone()).await;
-                let there = there.map_err(|error| in_the_middle(error, purged))?.counts.of(state);
-                let mut left = there;
-                while left > 0 {
-                    let step = self.store.purge(bucket, topic.clone(), state, JOBS_PER_STEP).await;
-                    let gone = step.map_err(|error| in_the_middle(error, purged))?;
-                    purged += gone;
-                    left = if gone == 0 { 0 } else { left.saturating_sub(gone) };
+                let counts = there.map_err(|error| in_the_middle(error, purged))?.counts;
+                let asked = |each: &State| state.is_none_or(|one| one == *each);
+                let found = State::ALL.into_iter().filter(asked).filter(|one| counts.of(*one) > 0);
+                let found: Vec<State> = found.collect();
+                if found.is_empty() {
+                    break;
+                }
+                for state in found {
+                    self.purge_state(bucket, topic, state, counts.of(state), &mut purged).await?;
                 }
             }
         }
         Ok(purged)
+    }
+
+    /// Deletes up to `left` jobs of one bucket and state, step by step, and adds them to `purged`.
+    async fn purge_state(
+        &self,
+        bucket: Bucket,
+        topic: &Topic,
+        state: State,
+        mut left: u64,
+        purged: &mut u64,
+    ) -> StoreResult<()> {
+        while left > 0 {
+            let step = self.store.purge(bucket, topic.clone(), state, JOBS_PER_STEP).await;
+            let gone = step.map_err(|error| in_the_middle(error, *purged))?;
+            *purged += gone;
+            left = if gone == 0 { 0 } else { left.saturating_sub(gone) };
+        }
+        Ok(())
     }
 
     /// Makes up to `limit` dead jobs of a topic ready, in each bucket those that died first;

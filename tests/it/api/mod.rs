@@ -93,6 +93,7 @@ on_each_store! {
             a_pause_for_a_time_ends_by_itself,
             the_last_errors_are_told_with_their_jobs,
             a_purge_takes_one_state_or_all,
+            a_purge_takes_jobs_that_change_their_state_meanwhile,
             the_dead_of_a_topic_are_kicked_together,
             a_topic_has_defaults_for_jobs_that_do_not_say,
             the_backoff_of_a_payment_callback_ends_in_dead_and_comes_back,

@@ -382,6 +382,30 @@ pub async fn a_purge_takes_one_state_or_all(server: Server) {
     assert_eq!(server.get("/topics/other").await.ok(200)["ready"], 1);
 }
 
+pub async fn a_purge_takes_jobs_that_change_their_state_meanwhile(server: Server) {
+    const JOBS: usize = 3000;
+    for _ in 0..JOBS / 1000 {
+        put_many(&server, "t", (0..1000).map(|_| 0)).await;
+    }
+    let mut held = Vec::new();
+    while held.len() < JOBS {
+        held.extend(server.pop("t/pop?count=100").await);
+    }
+    // Consumers give their jobs back while the purge is under way, the last ones first.
+    let release = async {
+        for part in held.rchunks(50) {
+            let jobs: Vec<Value> = part.iter().map(|job| json!({"id": job["id"]})).collect();
+            server.post("/batch/release", json!({"jobs": jobs}).to_string()).await.ok(200);
+        }
+    };
+    let purge = server.delete("/topics/t/jobs");
+    let (purged, ()) = futures::future::join(purge, release).await;
+    let look = server.get("/topics/t").await.ok(200);
+    let left = ["delayed", "ready", "reserved", "dead"].map(|state| look[state].as_u64());
+    assert_eq!(left, [Some(0); 4], "{}", purged.text);
+    assert_eq!(purged.ok(200)["purged"], JOBS);
+}
+
 pub async fn the_dead_of_a_topic_are_kicked_together(server: Server) {
     put_many(&server, "t", (0..30).map(|_| 0)).await;
     let mut popped = 0;
