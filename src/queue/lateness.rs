@@ -60,14 +60,17 @@ impl Lateness {
         self.seconds.clone()
     }
 
-    /// Counts jobs by when each was due and popped.
-    pub fn count(&self, pops: impl Iterator<Item = (UnixMillis, UnixMillis)>) {
+    /// Counts jobs that are handed out `now`, by when each was due and popped by the store's clock.
+    pub fn count(&self, now: UnixMillis, pops: impl Iterator<Item = (UnixMillis, UnixMillis)>) {
+        let minute = now.get() / MINUTE;
         let mut minutes = self.lock();
+        // Minutes that have not come: the clock was ahead for a while.
+        while minutes.back().is_some_and(|(last, _)| *last > minute) {
+            minutes.pop_back();
+        }
         for (due_at, popped_at) in pops {
             let late = popped_at.since(due_at).get();
             self.seconds.observe(late as f64 / 1_000.0);
-            let minute = popped_at.get() / MINUTE;
-            // A clock that goes back does not begin a new minute.
             if minutes.back().is_none_or(|(last, _)| *last < minute) {
                 let histogram = Histogram::new_with_max(LATEST, 2).expect("bounds that are valid");
                 minutes.push_back((minute, histogram));
@@ -111,7 +114,7 @@ mod tests {
         for minute in 0..100 {
             let at = UnixMillis::new(begin + minute * MINUTE);
             let due = |late: u64| (UnixMillis::new(at.get() - late), at);
-            lateness.count((1..=100).map(due));
+            lateness.count(at, (1..=100).map(due));
         }
         let minutes = lateness.minutes(UnixMillis::new(begin + 99 * MINUTE + 59_999));
         assert_eq!(minutes.len(), MINUTES);
@@ -120,7 +123,24 @@ mod tests {
         assert_eq!((last.p50.get(), last.p99.get(), last.max.get()), (50, 99, 100));
         // Without pops, old minutes are not shown.
         assert_eq!(lateness.minutes(UnixMillis::new(begin + 130 * MINUTE)).len(), 29);
-        lateness.count([(UnixMillis::new(0), UnixMillis::new(5))].into_iter());
-        assert_eq!(lateness.minutes(UnixMillis::new(begin + 99 * MINUTE)).len(), MINUTES);
+    }
+
+    #[test]
+    fn minutes_that_a_clock_was_ahead_are_dropped_when_it_is_right_again() {
+        let lateness = Lateness::default();
+        let at = |minute: u64| UnixMillis::new(1_800_000_000_000 + minute * MINUTE);
+        let count = |minute: u64| lateness.count(at(minute), [(at(0), at(1))].into_iter());
+        let shown = |now: u64| -> Vec<(u64, u64)> {
+            let minutes = lateness.minutes(at(now));
+            minutes.iter().map(|one| (one.at.since(at(0)).get() / MINUTE, one.popped)).collect()
+        };
+        count(1);
+        count(2);
+        for _ in 0..5 {
+            count(20_000);
+        }
+        count(2);
+        count(3);
+        assert_eq!(shown(3), [(1, 1), (2, 2), (3, 1)]);
     }
 }

@@ -23,7 +23,7 @@ use crate::{
         Bucket, Buckets, Change, Job, NewJob, Nonce, OnConflict, Refusal, State, Topic, UnixMillis,
     },
     store::{
-        Applied, Bury, Claim, Parts, Placed, PopRequest, Popped, PutOutcome, Release, Reply,
+        Applied, Bury, Claim, Clock, Parts, Placed, PopRequest, Popped, PutOutcome, Release, Reply,
         Store, StoreError, StoreResult, StoreResults, Target, Touch, Transitioned,
     },
 };
@@ -332,7 +332,8 @@ impl Context {
         let jobs = || popped.iter().flat_map(|popped| &popped.jobs);
         jobs().for_each(|job| self.timer.wake_by(bucket, job.reserved_until));
         self.stats.count(jobs().map(|job| &job.topic), |since| since.popped += 1);
-        self.lateness.count(jobs().map(|job| (job.due_at, job.popped_at())));
+        let now = Clock::Own.now().floor;
+        self.lateness.count(now, jobs().map(|job| (job.due_at, job.popped_at())));
         let mut index = 0;
         for (same, popped) in pops.chunk_by(alike).zip(popped) {
             self.waiters.left(&same[0].want.topic, bucket, marks[index], popped.left);
