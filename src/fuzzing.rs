@@ -19,8 +19,6 @@ pub use crate::{
     },
 };
 
-/// The end of the year 9999.
-const LAST_TIME: u64 = 253_402_300_799_999;
 /// The characters of names that mean nothing in any format.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
 
@@ -73,7 +71,7 @@ pub(crate) fn name<T: FromStr>(input: &mut Unstructured<'_>) -> Result<T> {
 }
 
 fn time(input: &mut Unstructured<'_>) -> Result<UnixMillis> {
-    input.int_in_range(0..=LAST_TIME).map(UnixMillis::new)
+    input.int_in_range(0..=UnixMillis::LAST.get()).map(UnixMillis::new)
 }
 
 fn span(input: &mut Unstructured<'_>) -> Result<Millis> {

@@ -28,6 +28,10 @@ impl UnixMillis {
         Self(millis)
     }
 
+    /// No time of a job lies behind this, the end of the year 5000. Stores keep times of 14 digits:
+    /// this leaves room for the longest spans that may follow.
+    pub const LAST: Self = Self(95_649_119_999_999);
+
     /// Milliseconds since the epoch.
     pub const fn get(self) -> u64 {
         self.0

@@ -9,9 +9,6 @@ use crate::job::{
     Backoff, Job, JobId, MAX_DURATION, Millis, Reservation, State, Topic, TraceParent, UnixMillis,
 };
 
-/// No time that a job may have lies behind this: the end of the year 9999.
-const LAST_TIME: u64 = 253_402_300_799_999;
-
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobLine<'a> {
@@ -109,18 +106,21 @@ impl<'a> JobLine<'a> {
     fn check(&self) -> Result<(), String> {
         serde_json::from_str::<&RawValue>(&self.body)
             .map_err(|e| format!("`body` is no JSON: {e}"))?;
-        let times = [Some(self.due_at), Some(self.created_at), self.reserved_until, self.died_at];
-        if let Some(time) = times.into_iter().flatten().find(|time| *time > LAST_TIME) {
-            return Err(format!("a time must be at most {LAST_TIME}, got {time}"));
-        }
-        let longest = MAX_DURATION.get();
-        let ttrs = [Some(self.ttr_ms), self.reserved_ttr_ms];
-        let spans = ttrs.into_iter().flatten().chain([self.dead_retention_ms]);
-        if let Some(span) = spans.into_iter().find(|span| *span > longest) {
-            return Err(format!("a span must be at most {longest} ms, got {span}"));
-        }
-        if ttrs.contains(&Some(0)) {
-            return Err("a TTR must be at least 1 ms, got 0".to_owned());
+        let times = [
+            ("due_at", Some(self.due_at)),
+            ("created_at", Some(self.created_at)),
+            ("reserved_until", self.reserved_until),
+            ("died_at", self.died_at),
+        ];
+        let spans = [
+            ("ttr_ms", Some(self.ttr_ms)),
+            ("reserved_ttr_ms", self.reserved_ttr_ms),
+            ("dead_retention_ms", Some(self.dead_retention_ms)),
+        ];
+        at_most(UnixMillis::LAST.get(), &times)?;
+        at_most(MAX_DURATION.get(), &spans)?;
+        if let Some((name, _)) = spans[..2].iter().find(|(_, ttr)| *ttr == Some(0)) {
+            return Err(format!("`{name}` must be at least 1, got 0"));
         }
         let (reserved, dead) = (self.state == State::Reserved, self.state == State::Dead);
         let unpopped = self.attempt == 0;
@@ -138,4 +138,12 @@ impl<'a> JobLine<'a> {
              been popped"
         ))
     }
+}
+
+/// Refuses the first of these fields that is above `last`.
+fn at_most(last: u64, fields: &[(&str, Option<u64>)]) -> Result<(), String> {
+    let above = fields.iter().find_map(|&(name, value)| Some((name, value.filter(|v| *v > last)?)));
+    above.map_or(Ok(()), |(name, value)| {
+        Err(format!("`{name}` must be at most {last}, got {value}"))
+    })
 }

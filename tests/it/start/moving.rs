@@ -282,8 +282,26 @@ fn jobs_that_no_store_can_have_are_refused_by_line_also_with_fitting_sums() {
         (line("b", r#""state":"ready","color":3"#), "line 3: unknown field `color`"),
         (line("b/c", r#""state":"ready""#), "line 3: must be 1 to 128 characters"),
         (good.replace("\"1\"", "\"[\"").replace("\"a\"", "\"b\""), "line 3: `body` is no JSON"),
-        (good.replace("\"due_at\":2", "\"due_at\":300000000000000"), "line 3: a time must be at"),
-        (good.replace("\"ttr_ms\":1000", "\"ttr_ms\":0"), "line 3: a TTR must be at least"),
+        (
+            good.replace("\"due_at\":2", "\"due_at\":100000000000000"),
+            "line 3: `due_at` must be at most",
+        ),
+        (
+            line(
+                "b",
+                r#""state":"reserved","attempt":1,"reserved_ttr_ms":1,"reserved_until":99999999999999"#,
+            ),
+            "line 3: `reserved_until` must be at most",
+        ),
+        (
+            line("b", r#""state":"dead","attempt":1,"died_at":253402300799999"#),
+            "`died_at` must be at most",
+        ),
+        (good.replace("\"ttr_ms\":1000", "\"ttr_ms\":0"), "line 3: `ttr_ms` must be at least 1"),
+        (
+            good.replace("\"dead_retention_ms\":5", "\"dead_retention_ms\":315576000001"),
+            "line 3: `dead_retention_ms` must be at most",
+        ),
     ] {
         fs::write(place.file("a.ndjson"), sealed(&[&good, &bad])).expect("written");
         place.refused(&import, &[words, "nothing was written"]);
