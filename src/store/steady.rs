@@ -102,8 +102,9 @@ impl ClockWatch {
     }
 
     /// Takes a reading of a source that was asked at `asked` and has just answered. Answers by how
-    /// many microseconds the clock deviates from the reading before; what may be the way's is not
-    /// counted.
+    /// many microseconds the clock was set since the reading before, 0 if that may be the way's. How
+    /// long ago it was read is not known to more than the way's time, so it is told as the latest that it
+    /// may be: what moves with the clock ends late rather than early.
     pub fn saw(&self, source: usize, micros: u64, asked: Instant) -> i64 {
         let at = Instant::now();
         self.take(source, Reading { micros, at, slack: at.saturating_duration_since(asked) })
@@ -132,7 +133,11 @@ impl ClockWatch {
         if jumped {
             state.note(source, Jump { at: reading.at, by });
         }
-        if by.unsigned_abs() > slack { by } else { 0 }
+        if by.unsigned_abs() > slack {
+            by.saturating_add_unsigned(micros(reading.slack))
+        } else {
+            0
+        }
     }
 
     /// What a source should show; none before it was read.

@@ -159,8 +159,10 @@ impl WriterState {
         }
         // Those that are to be read again get a whole TTR then.
         if self.clock_set_by != 0 && !self.stale {
+            // Rounded up: nothing ends too soon.
+            let by = self.clock_set_by.saturating_add(999).div_euclid(1_000);
             for machine in &mut self.machines {
-                machine.move_reservations(self.clock_set_by / 1_000, &mut self.writes);
+                machine.move_reservations(by, &mut self.writes);
             }
         }
     }

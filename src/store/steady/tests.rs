@@ -4,6 +4,9 @@ const SECOND: u64 = 1_000_000;
 const DAY: u64 = 86_400 * SECOND;
 const START: u64 = 1_800_000_000 * SECOND;
 
+/// In microseconds.
+const SLACK: i64 = 1_000;
+
 /// A watch, and readings of its clock after so many seconds.
 struct Case {
     watch: ClockWatch,
@@ -23,7 +26,7 @@ impl Case {
     }
 
     fn read(&self, seconds: u64, micros: u64) -> i64 {
-        let slack = Duration::from_millis(1);
+        let slack = Duration::from_micros(SLACK.cast_unsigned());
         self.watch.take(0, Reading { micros, at: self.after(seconds), slack })
     }
 
@@ -43,9 +46,25 @@ impl Case {
 #[test]
 fn a_steady_clock_is_followed_and_small_steps_are_no_jumps() {
     let case = Case::new();
-    assert_eq!(case.read(10, START + 12 * SECOND), (2 * SECOND).cast_signed());
+    assert_eq!(case.read(10, START + 12 * SECOND), (2 * SECOND).cast_signed() + SLACK);
     assert_eq!(case.watch.jumps(), ClockJumps::default());
     assert_eq!(case.latest(10), 12 + TOLERANCE.as_secs());
+}
+
+#[test]
+fn a_jump_that_was_read_some_time_ago_is_told_as_no_less_than_it_was() {
+    let case = Case::new();
+    case.read(10, START + 10 * SECOND);
+    for (back, ago) in [(DAY, 500), (DAY, 0), (2 * DAY, 30)] {
+        // It was read, and then the process had to wait so long.
+        let slack = Duration::from_millis(ago);
+        let before = START + 10 * SECOND;
+        let micros = before - back;
+        let reading = Reading { micros, at: case.after(10) + slack, slack };
+        let by = case.watch.take(0, reading);
+        assert!((0..=1_000_000).contains(&(by + back.cast_signed())), "{by}");
+        case.read(10, before);
+    }
 }
 
 #[test]
@@ -59,7 +78,7 @@ fn a_jump_that_no_reading_has_shown_yet_is_bounded_too() {
 fn after_a_jump_the_time_before_it_goes_on_until_the_new_one_was_steady() {
     let case = Case::new();
     case.read(10, START + 10 * SECOND);
-    assert_eq!(case.read(11, START + 11 * SECOND + DAY), DAY.cast_signed());
+    assert_eq!(case.read(11, START + 11 * SECOND + DAY), DAY.cast_signed() + SLACK);
     assert_eq!(case.watch.jumps(), ClockJumps { count: 1, unsteady: true });
     assert_eq!(case.latest(50), 50);
     case.read(50, START + 50 * SECOND + DAY);
