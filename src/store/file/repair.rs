@@ -5,6 +5,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::{MetadataExt, chown},
     path::{Path, PathBuf},
 };
 
@@ -117,6 +118,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
             remove(&dir.join(name)).map_err(failed)?;
         }
         let salvaged = salvage(&aside.join("jobs.db"), &new, options.buckets, now)?;
+        belong_alike(&new, &dir.join("jobs.db")).map_err(failed)?;
         fs::File::open(&new).and_then(|file| file.sync_all()).map_err(failed)?;
         directory::create(&mark).and_then(|_| directory::sync(dir)).map_err(failed)?;
         salvaged
@@ -145,6 +147,21 @@ fn keep(dir: &Path, aside: &Path) -> io::Result<()> {
     }
     directory::sync(aside)?;
     directory::sync(dir)
+}
+
+/// Gives the new file the owner and the mode of the old one: a repair by root must neither lock the server out nor let
+/// others read the jobs.
+fn belong_alike(new: &Path, old: &Path) -> io::Result<()> {
+    let old = match fs::metadata(old) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+        old => old?,
+    };
+    let made = fs::metadata(new)?;
+    fs::set_permissions(new, old.permissions())?;
+    if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
+        chown(new, Some(old.uid()), Some(old.gid()))?;
+    }
+    Ok(())
 }
 
 /// Takes the old log away and the new file in. Both or none: the mark is there meanwhile.

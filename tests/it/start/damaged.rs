@@ -1,7 +1,13 @@
 //! A data directory of which bytes are not what was written: whatever they are, there is a way on,
 //! and nothing is delivered that was not put so.
 
-use std::{collections::HashMap, fs, path::Path, process::Output};
+use std::{
+    collections::HashMap,
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    path::Path,
+    process::Output,
+};
 
 use serde_json::{Value, json};
 
@@ -93,6 +99,30 @@ async fn a_flipped_byte_in_the_log_is_told_and_costs_no_job() {
     let expected: Vec<String> = (20..60).map(|n| format!("job:{n}")).collect();
     // The damaged version of a page was followed by sound ones: nothing is lost, nothing comes back.
     assert_eq!(ids, expected);
+}
+
+#[test]
+fn a_repaired_store_has_the_owner_and_the_mode_of_the_damaged_one() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    created(place.path());
+    let file = place.path().join("data/jobs.db");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
+    // As root of a service's store; other users repair only what is theirs.
+    if fs::metadata(&file).expect("the file").uid() == 0 {
+        chown(&file, Some(65_532), Some(65_533)).expect("another owner");
+    }
+    let known = || {
+        let file = fs::metadata(&file).expect("the file");
+        (file.uid(), file.gid(), file.mode() & 0o777)
+    };
+    let before = known();
+    let mut bytes = fs::read(&file).expect("the file");
+    bytes[..4096].fill(0xa5);
+    fs::write(&file, bytes).expect("written");
+    let repaired = run(place.path(), &["doctor", "--repair"]);
+    assert!(repaired.status.success(), "{}", text(&repaired));
+    assert!(text(&repaired).contains("data/damaged-"), "{}", text(&repaired));
+    assert_eq!(known(), before);
 }
 
 async fn status(server: &Process, token: Option<&str>) -> u16 {
