@@ -33,7 +33,7 @@ pub mod measured {
 
     use crate::server::{ConnectionLimits, Connections, Times};
     pub use crate::{
-        cli::bench::{Bench, Failure, Jobs, Peer, Wire, run_peer},
+        cli::bench::{Bench, Destination, Failure, Jobs, Peer, Wire, run_peer},
         queue::Coalescer,
         store::redis::{Record, record, record_rest},
     };

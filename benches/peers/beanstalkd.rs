@@ -1,8 +1,6 @@
 //! beanstalkd by its own protocol (its `doc/protocol.txt`), one job a command.
 
-use std::net::SocketAddr;
-
-use delay_queue::measured::{Failure, Jobs, Peer, Wire};
+use delay_queue::measured::{Destination, Failure, Jobs, Peer, Wire};
 
 /// A connection to beanstalkd.
 pub struct Beanstalkd {
@@ -61,8 +59,8 @@ impl Beanstalkd {
 }
 
 impl Peer for Beanstalkd {
-    async fn connect(address: SocketAddr) -> Result<Self, Failure> {
-        Ok(Self { wire: Wire::connect(address).await?, tube: "default".to_owned() })
+    async fn connect(to: &Destination) -> Result<Self, Failure> {
+        Ok(Self { wire: Wire::connect(to).await?, tube: "default".to_owned() })
     }
 
     async fn put(&mut self, topic: &str, jobs: &Jobs, count: u64) -> Result<(), Failure> {

@@ -6,6 +6,7 @@ mod doctor;
 mod health;
 mod log;
 mod moving;
+mod remote;
 mod serve;
 mod token;
 

@@ -1,15 +1,15 @@
 //! `delay-queue token`: access tokens, in the configured store or by a running server.
 
-mod remote;
+mod ask;
 
-use std::{error::Error, path::PathBuf};
+use std::error::Error;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use self::remote::Remote;
 use crate::{
     access::{Scope, Scopes, SecretToken, TokenName, Tokens},
+    cli::remote::{Credentials, Remote},
     config::Settings,
     job::{Millis, TopicPattern, UnixMillis},
     server::open_store,
@@ -22,19 +22,12 @@ pub struct Token {
     #[command(subcommand)]
     act: Act,
 
-    /// Ask the server at this URL (http:// or https://host:port) instead of opening the configured store;
-    /// the token for it comes from --token-file, or from the environment as DELAY_QUEUE_TOKEN
+    /// Ask the server at this URL (http:// or https://host:port) instead of opening the configured store
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
 
-    /// The file whose first line is the token for --url
-    #[arg(long, global = true, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-
-    /// The authorities that may sign the certificate of a server at https:// (PEM) [default: those that
-    /// this machine trusts]
-    #[arg(long, global = true, value_name = "FILE")]
-    ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    credentials: Credentials,
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,10 +79,7 @@ pub fn run(arguments: Token, settings: &Settings) -> Result<(), Box<dyn Error>> 
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match &arguments.url {
-        Some(url) => {
-            let (token, ca) = (arguments.token_file.as_deref(), arguments.ca_file.as_deref());
-            by_server(&Remote::new(url, token, ca)?, arguments.act)
-        }
+        Some(url) => by_server(&Remote::new(url, &arguments.credentials)?, arguments.act),
         None => runtime.block_on(by_store(settings, arguments.act)),
     }
 }

@@ -1,15 +1,18 @@
 //! A connection that sends one HTTP/1.1 request at a time, and costs little.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, rc::Rc, time::Duration};
 
 use bytes::BytesMut;
+use rustls::pki_types::ServerName;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
+use tokio_rustls::TlsConnector;
 
 use super::Failure;
+use crate::cli::remote::Remote;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest wait for an answer: a minute's pop and some more.
@@ -20,28 +23,67 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 #[error("no answer within {} s", ANSWER_TIMEOUT.as_secs())]
 pub struct NoAnswer;
 
+/// Where connections go.
+#[derive(Clone)]
+pub struct Destination {
+    address: SocketAddr,
+    /// The lines that each HTTP request has.
+    headers: Rc<str>,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+impl Destination {
+    /// A server of HTTP or HTTPS, at one of its addresses.
+    pub fn new(remote: &Remote, address: SocketAddr) -> Self {
+        let headers = format!("Host: {}\r\n{}", remote.server, remote.authorization());
+        let tls = remote.tls.as_ref();
+        let tls = tls.map(|(config, name)| (TlsConnector::from(config.clone()), name.clone()));
+        Self { address, headers: headers.into(), tls }
+    }
+
+    async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        Ok(match &self.tls {
+            None => Box::new(stream),
+            Some((tls, name)) => Box::new(tls.connect(name.clone(), stream).await?),
+        })
+    }
+}
+
+impl From<SocketAddr> for Destination {
+    /// Something that speaks another protocol.
+    fn from(address: SocketAddr) -> Self {
+        Self { address, headers: "".into(), tls: None }
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
 /// Bytes from a server, read as far as they are needed.
 pub struct Wire {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     /// What was read since something was last sent.
     pub read: BytesMut,
 }
 
 impl Wire {
     /// Connects, within a time.
-    pub async fn connect(address: SocketAddr) -> Result<Self, Failure> {
-        let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+    pub async fn connect(to: &Destination) -> Result<Self, Failure> {
+        let address = to.address;
+        let stream = timeout(CONNECT_TIMEOUT, to.connect()).await;
         let stream = stream
             .map_err(|_| format!("{address} does not answer"))?
             .map_err(|cause| format!("failed to connect to {address}: {cause}"))?;
-        stream.set_nodelay(true)?;
         Ok(Self { stream, read: BytesMut::with_capacity(16 << 10) })
     }
 
     /// Sends, and forgets what was read before.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.read.clear();
-        Ok(self.stream.write_all(bytes).await?)
+        self.stream.write_all(bytes).await?;
+        Ok(self.stream.flush().await?)
     }
 
     /// Reads some more.
@@ -58,17 +100,17 @@ impl Wire {
 pub struct Client {
     wire: Wire,
     head: Vec<u8>,
-    address: SocketAddr,
+    to: Destination,
 }
 
 impl Client {
-    pub async fn connect(address: SocketAddr) -> Result<Self, Failure> {
-        Ok(Self { wire: Wire::connect(address).await?, head: Vec::new(), address })
+    pub async fn connect(to: &Destination) -> Result<Self, Failure> {
+        Ok(Self { wire: Wire::connect(to).await?, head: Vec::new(), to: to.clone() })
     }
 
     /// Connects again.
     pub async fn renew(&mut self) -> Result<(), Failure> {
-        self.wire = Wire::connect(self.address).await?;
+        self.wire = Wire::connect(&self.to).await?;
         Ok(())
     }
 
@@ -77,11 +119,8 @@ impl Client {
         use std::io::Write;
 
         self.head.clear();
-        let (address, length) = (self.address, body.len());
-        write!(
-            self.head,
-            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\n\r\n"
-        )?;
+        let (headers, length) = (&self.to.headers, body.len());
+        write!(self.head, "{method} {path} HTTP/1.1\r\n{headers}Content-Length: {length}\r\n\r\n")?;
         self.head.extend_from_slice(body);
         self.wire.send(&self.head).await?;
         let (status, length, start) = loop {

@@ -3,7 +3,7 @@
 //! Without a rate, producers put as much as consumers finish and no more: a put costs less than a
 //! pop and a finish, so that the backlog would grow until the end.
 
-use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
+use std::{cell::Cell, rc::Rc, time::Duration};
 
 use tokio::{
     task::JoinSet,
@@ -12,6 +12,7 @@ use tokio::{
 
 use super::{
     Failure, Run,
+    client::Destination,
     consumers::{Arrivals, now},
     jobs::Jobs,
     load::watch,
@@ -82,11 +83,11 @@ impl Producers {
 
 /// Measures, and puts what was measured into the report. What was put is drained before the end,
 /// so that what is lost or comes twice is seen.
-pub async fn measure(run: &Run, address: SocketAddr) -> Result<(), Failure> {
+pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
     let half = (run.bench.connections / 2).max(1);
     let mut servers = Vec::new();
     for _ in 0..half {
-        servers.push((Server::connect(address).await?, Server::connect(address).await?));
+        servers.push((Server::connect(to).await?, Server::connect(to).await?));
     }
     let (due_in, flow_time) = (run.bench.due_in, run.bench.flow_time);
     let (began, start) = (now(), Instant::now());

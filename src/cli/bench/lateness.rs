@@ -1,11 +1,12 @@
 //! How late due jobs come to consumers that wait for them, with little else to do.
 
-use std::{net::SocketAddr, rc::Rc, slice, time::Duration};
+use std::{rc::Rc, slice, time::Duration};
 
 use tokio::task::JoinSet;
 
 use super::{
     Failure, Run,
+    client::Destination,
     consumers::{Arrivals, now},
     load::{fill, watch},
     options::Phase,
@@ -18,13 +19,13 @@ const LEAD: Duration = Duration::from_secs(2);
 const PUTS_PER_SECOND: u64 = 10_000;
 
 /// Measures, and puts what was measured into the report.
-pub async fn measure(run: &Run, address: SocketAddr) -> Result<(), Failure> {
+pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
     let (jobs, window) = (run.bench.late_jobs, run.bench.window);
     let lead = LEAD + Duration::from_secs(jobs / PUTS_PER_SECOND);
     let first = whole_millis(now() + lead);
     let due = move |n: u64| first + whole_millis(window).saturating_mul(n) / jobs;
     let topic = slice::from_ref(&run.late_topic);
-    fill(run, address, (topic, jobs), move |n| UnixMillis::new(due(n))).await?;
+    fill(run, to, (topic, jobs), move |n| UnixMillis::new(due(n))).await?;
     if now().as_millis() > first.into() {
         return Err(format!("putting {jobs} jobs took longer than {} s", lead.as_secs()).into());
     }
@@ -36,7 +37,7 @@ pub async fn measure(run: &Run, address: SocketAddr) -> Result<(), Failure> {
     arrivals.all_put();
     let mut parts = JoinSet::new();
     for _ in 0..run.bench.consumers {
-        let consumer = Server::connect(address).await?;
+        let consumer = Server::connect(to).await?;
         parts.spawn_local(Rc::clone(&arrivals).consume(consumer, run.late_topic.clone()));
     }
     parts.spawn_local(Rc::clone(&arrivals).give_up(first + window));

@@ -2,7 +2,6 @@
 
 use std::{
     cell::{Cell, RefCell},
-    net::SocketAddr,
     rc::Rc,
     time::Duration,
 };
@@ -12,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Failure, Run,
+    client::Destination,
     consumers::IDLE_TIMEOUT,
     jobs::Jobs,
     options::Phase,
@@ -35,7 +35,7 @@ const DAY: u64 = 24 * 3_600_000;
 /// What is measured.
 pub struct Target {
     name: &'static str,
-    address: SocketAddr,
+    to: Destination,
     /// Jobs that the phase put has put and the phase pop has not popped.
     left: u64,
     /// When the last of them is due.
@@ -43,8 +43,8 @@ pub struct Target {
 }
 
 impl Target {
-    pub fn new(name: &'static str, address: SocketAddr) -> Self {
-        Self { name, address, left: 0, due: Instant::now() }
+    pub fn new(name: &'static str, to: Destination) -> Self {
+        Self { name, to, left: 0, due: Instant::now() }
     }
 }
 
@@ -116,7 +116,7 @@ pub async fn run<P: Peer + 'static>(
     let mut done = Ok(());
     let mut peers = Vec::new();
     while done.is_ok() && peers.len() < run.bench.connections.into() {
-        done = P::connect(target.address).await.map(|peer| peers.push(peer));
+        done = P::connect(&target.to).await.map(|peer| peers.push(peer));
     }
     if done.is_ok() && phase == Phase::Pop {
         done = tokio::select! {
@@ -182,7 +182,7 @@ pub async fn watch(
 /// Puts jobs that are due at given times, without measuring.
 pub async fn fill(
     run: &Run,
-    address: SocketAddr,
+    to: &Destination,
     (topics, jobs): (&[String], u64),
     due: impl Fn(u64) -> UnixMillis + Copy + 'static,
 ) -> Result<(), Failure> {
@@ -191,8 +191,9 @@ pub async fn fill(
     let mut parts = JoinSet::new();
     for filler in 0..FILLERS {
         let (made, tally, topics) = (Rc::clone(&run.jobs), Rc::clone(&tally), topics.to_vec());
+        let to = to.clone();
         parts.spawn_local(async move {
-            let mut server = Server::connect(address).await?;
+            let mut server = Server::connect(&to).await?;
             let batches = (0..jobs.div_ceil(batch)).skip(filler).step_by(FILLERS);
             for (number, topic) in batches.zip(topics.iter().cycle()) {
                 let numbers = number * batch..jobs.min((number + 1) * batch);

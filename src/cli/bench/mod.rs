@@ -17,9 +17,14 @@ use std::{cell::RefCell, error::Error, future::Future, net::SocketAddr, rc::Rc};
 
 use tokio_util::sync::CancellationToken;
 
-pub use self::{client::Wire, jobs::Jobs, options::Bench, peer::Peer};
+pub use self::{
+    client::{Destination, Wire},
+    jobs::Jobs,
+    options::Bench,
+    peer::Peer,
+};
 use self::{load::Target, options::Phase, peer::Server, report::Report};
-use crate::config::Settings;
+use crate::{cli::remote::Remote, config::Settings};
 
 /// Why a phase ended before it was done.
 pub type Failure = Box<dyn Error>;
@@ -38,13 +43,15 @@ struct Run {
 
 /// Measures a running server: the one at `--url`, or else the configured one.
 pub fn run(bench: Bench, settings: &Settings) -> Result<(), Failure> {
-    let listen = || format!("http://{}", settings.server.listen.reachable());
+    let scheme = if settings.server.tls.files()?.is_some() { "https" } else { "http" };
+    let listen = || format!("{scheme}://{}", settings.server.listen.reachable());
     let url = bench.url.clone().unwrap_or_else(listen);
     on_one_thread(async {
-        let server = resolve(&url, "http").await?;
-        let run = Run::start::<Server>(bench, &url, server).await?;
-        let measured = run.all_phases(server).await;
-        run.end::<Server>(server, measured).await
+        let remote = Remote::new(&url, &bench.credentials)?;
+        let server = Destination::new(&remote, resolve(&url, &remote.server.to_string()).await?);
+        let run = Run::start::<Server>(bench, &url, &server).await?;
+        let measured = run.all_phases(&server).await;
+        run.end::<Server>(&server, measured).await
     })
 }
 
@@ -59,10 +66,12 @@ pub fn run_peer<P: Peer + 'static>(
     url: &str,
 ) -> Result<(), Failure> {
     on_one_thread(async {
-        let address = resolve(url, name).await?;
-        let run = Run::start::<P>(bench, url, address).await?;
-        let measured = run.puts_and_pops::<P>(Target::new(name, address)).await;
-        run.end::<P>(address, measured).await
+        let address = url.strip_prefix(name).and_then(|rest| rest.strip_prefix("://"));
+        let address = address.ok_or_else(|| format!("{url:?} must be {name}://<host>:<port>"))?;
+        let peer = Destination::from(resolve(url, address).await?);
+        let run = Run::start::<P>(bench, url, &peer).await?;
+        let measured = run.puts_and_pops::<P>(Target::new(name, peer.clone())).await;
+        run.end::<P>(&peer, measured).await
     })
 }
 
@@ -71,13 +80,8 @@ fn on_one_thread(work: impl Future<Output = Result<(), Failure>>) -> Result<(), 
     tokio::task::LocalSet::new().block_on(&runtime, work)
 }
 
-/// The address in `<scheme>://<host>:<port>`.
-async fn resolve(url: &str, scheme: &str) -> Result<SocketAddr, Failure> {
-    let address = url.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
-    let address = address.map(|address| address.trim_end_matches('/'));
-    let Some(address) = address.filter(|address| address.contains(':')) else {
-        return Err(format!("{url:?} must be {scheme}://<host>:<port>").into());
-    };
+/// The first address of the host and port of a URL.
+async fn resolve(url: &str, address: &str) -> Result<SocketAddr, Failure> {
     let none = |cause: &dyn std::fmt::Display| {
         format!("{url:?} is no address that can be reached: {cause}")
     };
@@ -86,9 +90,9 @@ async fn resolve(url: &str, scheme: &str) -> Result<SocketAddr, Failure> {
 }
 
 impl Run {
-    async fn start<P: Peer>(bench: Bench, url: &str, address: SocketAddr) -> Result<Self, Failure> {
+    async fn start<P: Peer>(bench: Bench, url: &str, to: &Destination) -> Result<Self, Failure> {
         bench.check()?;
-        drop(P::connect(address).await?); // what is not there is told before anything is measured
+        drop(P::connect(to).await?); // what is not there is told before anything is measured
         let stop = CancellationToken::new();
         let interrupted = stop.clone();
         tokio::task::spawn_local(async move {
@@ -104,12 +108,12 @@ impl Run {
         Ok(Self { bench, jobs, topics, late_topic, stop, report })
     }
 
-    async fn all_phases(&self, server: SocketAddr) -> Result<(), Failure> {
+    async fn all_phases(&self, server: &Destination) -> Result<(), Failure> {
         if self.bench.pending > 0 {
             let pending = (self.topics.as_slice(), self.bench.pending);
             load::fill(self, server, pending, load::in_a_day()).await?;
         }
-        let mut target = Target::new(report::SERVER, server);
+        let mut target = Target::new(report::SERVER, server.clone());
         for &phase in &self.bench.phases {
             match phase {
                 Phase::Put | Phase::Pop => self.phase::<Server>(&mut target, phase).await?,
@@ -143,21 +147,21 @@ impl Run {
     /// Prints what was measured, and leaves nothing behind.
     async fn end<P: Peer>(
         &self,
-        address: SocketAddr,
+        to: &Destination,
         measured: Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let purged = self.purge::<P>(address).await;
+        let purged = self.purge::<P>(to).await;
         let text = self.report.borrow_mut().text(measured.as_ref().err(), self.bench.json);
         println!("{text}");
         measured.and(purged)
     }
 
     /// Removes what is left, as long as the user has patience: a second Ctrl-C ends it.
-    async fn purge<P: Peer>(&self, address: SocketAddr) -> Result<(), Failure> {
+    async fn purge<P: Peer>(&self, to: &Destination) -> Result<(), Failure> {
         let purge = async {
             let topics: Vec<&str> =
                 self.topics.iter().chain([&self.late_topic]).map(String::as_str).collect();
-            P::connect(address).await?.purge(&topics).await
+            P::connect(to).await?.purge(&topics).await
         };
         let purged = tokio::select! {
             purged = purge => purged,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::{Failure, jobs::Ids};
+use crate::cli::remote::Credentials;
 
 /// A flow is measured from so long after its first due time.
 pub const SETTLING: Duration = Duration::from_secs(1);
@@ -14,9 +15,13 @@ const MEASURED: Duration = Duration::from_secs(1);
 /// Measure a running server; removes the jobs it leaves behind.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Bench {
-    /// The server [default: http:// and the configured server.listen]
+    /// The server (http:// or https://host:port) [default: the configured server.listen]
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
+
+    /// What lets it in.
+    #[command(flatten)]
+    pub credentials: Credentials,
 
     /// What to measure, in this order
     #[arg(

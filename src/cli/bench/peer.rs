@@ -1,12 +1,10 @@
 //! What is loaded, as one connection to it: a delay-queue server here, other programs in `benches/peers`.
 
-use std::net::SocketAddr;
-
 use serde::Deserialize;
 
 use super::{
     Failure,
-    client::{Client, NoAnswer},
+    client::{Client, Destination, NoAnswer},
     jobs::{self, Due, Jobs},
 };
 use crate::job::UnixMillis;
@@ -15,7 +13,7 @@ use crate::job::UnixMillis;
 #[expect(async_fn_in_trait, reason = "one thread runs all of a bench: no future need be Send")]
 pub trait Peer: Sized {
     /// Connects.
-    async fn connect(address: SocketAddr) -> Result<Self, Failure>;
+    async fn connect(to: &Destination) -> Result<Self, Failure>;
 
     /// Puts so many jobs, due after [`Jobs::due_in`].
     async fn put(&mut self, topic: &str, jobs: &Jobs, count: u64) -> Result<(), Failure>;
@@ -123,8 +121,8 @@ impl Server {
 }
 
 impl Peer for Server {
-    async fn connect(address: SocketAddr) -> Result<Self, Failure> {
-        Ok(Self { client: Client::connect(address).await?, text: String::new() })
+    async fn connect(to: &Destination) -> Result<Self, Failure> {
+        Ok(Self { client: Client::connect(to).await?, text: String::new() })
     }
 
     async fn put(&mut self, topic: &str, jobs: &Jobs, count: u64) -> Result<(), Failure> {

@@ -1,7 +1,13 @@
 //! `delay-queue bench` as its users run it: figures, clear words, nothing left behind.
 
+use delay_queue::access::SecretToken;
 use serde_json::Value;
 
+use super::{
+    https::https,
+    outputs::{Logged, Place, one_line, text},
+    tls::Authority,
+};
 use crate::{
     start::output,
     support::{
@@ -86,8 +92,8 @@ async fn a_bench_against_nothing_or_a_wrong_address_says_so() {
     let nothing = format!("http://127.0.0.1:{}", free_port());
     for (url, words) in [
         (nothing.as_str(), "failed to connect to 127.0.0.1"),
-        ("https://127.0.0.1:9277", "must be http://<host>:<port>"),
-        ("http://", "must be http://<host>:<port>"),
+        ("ftp://127.0.0.1:9277", "--url must be http:// or https://"),
+        ("http://", "--url must be http:// or https://"),
         ("http://no.such.host.invalid:1", "no address that can be reached"),
     ] {
         let (well, _, said) = bench(dir.path(), &["--url", url, "--jobs", "10"]);
@@ -107,6 +113,38 @@ async fn a_bench_against_nothing_or_a_wrong_address_says_so() {
         let (well, _, said) = bench(dir.path(), &arguments);
         assert!(!well && said.contains(words), "{arguments:?}: {said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_behind_tls_that_asks_for_a_token_is_measured() {
+    let place = Place::new();
+    let root = SecretToken::generate().expect("randomness");
+    let admin = place.file("root", root.reveal());
+    let (ours, other) = (Authority::new(&place, "ours"), Authority::new(&place, "other"));
+    let tls = https(&ours.sign(&place, "127.0.0.1"), "");
+    let settings = format!("[server]\nbootstrap_token_file = {admin:?}\n{tls}");
+    let server = Logged::start(&place, &settings);
+    let url = server.base.replace("http://", "https://");
+    let run = |what: &[&str], token: &str, ca: &str| {
+        let asked = ["--url", &url, "--token-file", token, "--ca-file", ca];
+        place.run("", &[], &[what, &asked].concat())
+    };
+    let create = ["token", "create", "--name", "load"];
+    let scopes = ["--scope", "put=*", "--scope", "pop=*", "--scope", "manage=*"];
+    let made = run(&[create.as_slice(), &scopes].concat(), &admin, &ours.file);
+    let load = place.file("load", text(&made.stdout).trim());
+
+    let bench = ["bench", "--json", "--jobs", "50", "--phases", "put,pop"];
+    let measured = run(&bench, &load, &ours.file);
+    assert!(measured.status.success(), "{}", text(&measured.stderr));
+    let report: Value = serde_json::from_slice(&measured.stdout).expect("JSON");
+    assert_eq!(report["figures"][1]["jobs"], 50, "{report}");
+
+    one_line(&run(&bench, &load, &other.file), &["failed to connect to 127.0.0.1", "certificate"]);
+    let refused = run(&bench, &admin, &ours.file);
+    let said = text(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("403"), "{said}");
+    assert!(!said.contains(root.reveal()), "{said}");
 }
 
 /// A page of the jobs of every topic, until one has `count`.

@@ -1,41 +1,52 @@
-//! A running server, asked over HTTP or HTTPS.
+//! A running server that a command asks: what its URL says, and how it is let in.
 
 use std::{
     error::Error,
     fs,
-    io::{self, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    ClientConfig, RootCertStore,
     crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
-use serde_json::Value;
 
-use crate::{access::SecretToken, cli::connect::connect, config::Listen};
+use crate::{access::SecretToken, config::Listen};
 
-/// How long connecting, asking and answering may each take.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// The variable that has the token; it is no setting of the server's.
-pub const VARIABLE: &str = "DELAY_QUEUE_TOKEN";
+const VARIABLE: &str = "DELAY_QUEUE_TOKEN";
 
+/// What lets a command in, and by what it knows the server.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Credentials {
+    /// The file whose first line is the token for --url [default: the environment's DELAY_QUEUE_TOKEN]
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// The authorities that may sign the certificate of a server at https:// (PEM) [default: those that
+    /// this machine trusts]
+    #[arg(long, global = true, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+/// A server at a URL.
 pub struct Remote {
-    server: Listen,
+    pub server: Listen,
     /// The name that its certificate must have; none over HTTP.
-    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     token: Option<SecretToken>,
 }
 
 impl Remote {
-    pub fn new(
-        url: &str,
-        token_file: Option<&Path>,
-        ca_file: Option<&Path>,
-    ) -> Result<Self, Box<dyn Error>> {
+    /// The server at `url`.
+    ///
+    /// # Errors
+    /// The URL is none of http or https, or a file has no token or no certificates.
+    pub fn new(url: &str, credentials: &Credentials) -> Result<Self, Box<dyn Error>> {
+        let Credentials { token_file, ca_file } = credentials;
+        let ca_file = ca_file.as_deref();
         let (is_https, server) =
             parse(url).ok_or("--url must be http:// or https://, a host, and perhaps a port")?;
         let tls = match (&server, is_https) {
@@ -59,59 +70,11 @@ impl Remote {
         Ok(Self { server, tls, token })
     }
 
-    /// The JSON of a good answer.
-    pub fn ask(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, Box<dyn Error>> {
-        let failed = |cause| format!("failed to ask {}: {cause}", self.server);
-        let answer = self.send(method, path, body).map_err(failed)?;
-        let (head, json) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-        let status = head.split(' ').nth(1).unwrap_or_default();
-        let json: Value = serde_json::from_str(json).unwrap_or_default();
-        match status.starts_with('2') {
-            true => Ok(json),
-            false => {
-                let detail =
-                    json["detail"].as_str().unwrap_or(head.lines().next().unwrap_or_default());
-                Err(format!("{} answered {status}: {detail}", self.server).into())
-            }
-        }
+    /// The line of a request that has the token; nothing without one.
+    pub fn authorization(&self) -> String {
+        let line = |token: &SecretToken| format!("Authorization: Bearer {}\r\n", token.reveal());
+        self.token.as_ref().map(line).unwrap_or_default()
     }
-
-    fn send(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<String> {
-        let token = self
-            .token
-            .as_ref()
-            .map(|token| format!("Authorization: Bearer {}\r\n", token.reveal()));
-        let body = body.map(Value::to_string).unwrap_or_default();
-        // HTTP/1.0: the answer is one text to its end.
-        let request = format!(
-            "{method} {path} HTTP/1.0\r\nHost: {}\r\n{}Content-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            self.server,
-            token.unwrap_or_default(),
-            body.len(),
-        );
-        let stream = connect(&self.server, TIMEOUT)?;
-        match &self.tls {
-            None => exchange(stream, &request),
-            Some((config, name)) => {
-                let tls = ClientConnection::new(Arc::clone(config), name.clone());
-                exchange(StreamOwned::new(tls.map_err(io::Error::other)?, stream), &request)
-            }
-        }
-    }
-}
-
-fn exchange(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
-    stream.write_all(request.as_bytes())?;
-    stream.flush()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 /// Whether a URL is one of https, and its host and port.
