@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     config::Settings,
-    job::{Bucket, Buckets, Job, JobId, Refusal, Schedule},
+    job::{Bucket, Buckets, Job, JobId, Refusal, Schedule, SettingsNews, TopicSettings},
     server::open_store,
     store::Store,
 };
@@ -149,13 +149,7 @@ struct Taken {
 
 async fn fill(store: &dyn Store, source: &Source, content: &Content) -> StoreResult<Taken> {
     // First, so that no server hands out what is to be held back.
-    for TopicLine { topic, paused, paused_until, defaults } in &content.topics {
-        store.set_paused(topic.clone(), *paused).await?;
-        if let Some(until) = *paused_until {
-            store.pause_until(topic.clone(), Schedule::At(until)).await?;
-        }
-        store.set_defaults(topic.clone(), defaults.clone()).await?;
-    }
+    set_topics(store, &content.topics).await?;
     let mut reader = source.open()?;
     let mut progress = Progress::new("imported", Some(content.tally.jobs()));
     let (mut batches, mut taken) =
@@ -172,6 +166,27 @@ async fn fill(store: &dyn Store, source: &Source, content: &Content) -> StoreRes
         restore(store, bucket, jobs, &mut taken).await?;
     }
     Ok(taken)
+}
+
+/// Pauses topics and sets defaults. What the file does not say of a topic stays as it is, and so does
+/// the pause of a topic that is paused already: an import makes none deliver that does not.
+async fn set_topics(store: &dyn Store, topics: &[TopicLine]) -> StoreResult<()> {
+    let settings = match store.settings(0).await? {
+        Some(SettingsNews::All(settings)) => settings,
+        Some(SettingsNews::Changed { .. }) | None => TopicSettings::default(),
+    };
+    for TopicLine { topic, paused, paused_until, defaults } in topics {
+        if *paused && !settings.paused.contains_key(topic) {
+            match *paused_until {
+                Some(until) => drop(store.pause_until(topic.clone(), Schedule::At(until)).await?),
+                None => store.set_paused(topic.clone(), true).await?,
+            }
+        }
+        if defaults.is_some() {
+            store.set_defaults(topic.clone(), defaults.clone()).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn restore(

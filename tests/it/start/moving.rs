@@ -181,6 +181,43 @@ async fn everything_moves_from_a_file_to_redis_and_to_a_file_with_other_buckets(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_import_resumes_no_topic_and_takes_no_defaults_away() {
+    let place = Place::new();
+    place.fill(&[]).await;
+    place.done(&["export", "a.ndjson"], &["the settings of 3 topics"]);
+    let other = ["--store", "file:./other"];
+    let server = Process::start(place.path(), &other).await;
+    let client = reqwest::Client::new();
+    for request in [
+        client.post(format!("{}/topics/dead/pause", server.base)),
+        client.post(format!("{}/topics/held/pause", server.base)),
+        client.put(format!("{}/topics/t", server.base)).body(r#"{"ttr": 9}"#),
+        client.put(format!("{}/topics/dead", server.base)).body(r#"{"ttr": 9}"#),
+    ] {
+        assert!(request.send().await.expect("an answer").status().is_success());
+    }
+    drop(server);
+    // Twice: the second finds what the first has set.
+    for _ in 0..2 {
+        place.done(&[&other[..], &["import", "a.ndjson"]].concat(), &["set 3 topics"]);
+        let server = Process::start(place.path(), &other).await;
+        let topic = async |name: &str| server.get(&format!("/topics/{name}")).await.1;
+        let (t, held, dead) = (topic("t").await, topic("held").await, topic("dead").await);
+        assert_eq!((&t["paused"], &t["defaults"]["ttr"]), (&json!(true), &json!(9)), "{t}");
+        assert_eq!(
+            (&held["paused"], &held["paused_until"]),
+            (&json!(true), &Value::Null),
+            "{held}"
+        );
+        assert_eq!(
+            (&dead["paused"], &dead["defaults"]["ttr"]),
+            (&json!(true), &json!(7)),
+            "{dead}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn everything_moves_through_a_pipe() {
     let (place, redis) = (Place::new(), Redis::start());
     let before = place.fill(&[]).await;
