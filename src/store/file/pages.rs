@@ -11,7 +11,7 @@ use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, path::Path}
 
 pub use self::tree::{Leaf, Range};
 use super::wal::{Log, Version};
-use structure::leaf_adds_up;
+use structure::places;
 
 /// What our files have; not read from the file, whose first page may be damaged.
 const PAGE: usize = 4096;
@@ -35,6 +35,8 @@ pub struct Cell {
     pub payload: Vec<u8>,
     /// Its overflow pages lead nowhere: only a part of it is there.
     pub is_cut: bool,
+    /// It may be a row that was deleted, or an old version of one: the count of its page is damaged.
+    pub may_be_old: bool,
 }
 
 /// A field of a row.
@@ -76,17 +78,16 @@ impl Pages {
     /// that there may have been more.
     pub fn cells(&self, number: u32) -> Option<(Vec<Cell>, Option<usize>)> {
         let page = self.page(number)?;
-        let places: Vec<usize> = pointers(&page, 8)?;
+        let (places, sure, adds_up) = places(&page);
         let mut cells = Vec::with_capacity(places.len());
         let mut wrong = 0;
-        for place in places {
+        for (index, place) in places.into_iter().enumerate() {
             match self.cell(&page, place) {
-                Some(cell) => cells.push(cell),
-                None => wrong += 1,
+                Some(cell) => cells.push(Cell { may_be_old: index >= sure, ..cell }),
+                None => wrong += usize::from(index < sure),
             }
         }
-        let sound = wrong > 0 || leaf_adds_up(&page);
-        Some((cells, sound.then_some(wrong)))
+        Some((cells, (wrong > 0 || adds_up).then_some(wrong)))
     }
 
     fn cell(&self, page: &[u8], at: usize) -> Option<Cell> {
@@ -99,7 +100,7 @@ impl Pages {
         let end = begin + local;
         let mut payload = page.get(begin..end)?.to_vec();
         if local == length {
-            return Some(Cell { serial, payload, is_cut: false });
+            return Some(Cell { serial, payload, is_cut: false, may_be_old: false });
         }
         let mut next = be(page.get(end..end + 4)?);
         while payload.len() < length && next != 0 {
@@ -109,7 +110,7 @@ impl Pages {
             payload.extend_from_slice(&page[4..4 + part]);
         }
         let is_cut = payload.len() < length;
-        Some(Cell { serial, payload, is_cut })
+        Some(Cell { serial, payload, is_cut, may_be_old: false })
     }
 }
 
@@ -151,7 +152,7 @@ impl Cell {
 /// The children of an interior page, each with the numbers that it may have.
 fn interior(page: &[u8], (mut low, high): Range) -> Option<Vec<Leaf>> {
     let mut children = Vec::new();
-    for place in pointers(page, 12)? {
+    for place in pointers(page, 12, half(page, 3))? {
         let child = be(page.get(place..place + 4)?);
         let (key, _) = varint(page, place + 4)?;
         if key < low || key > high {
@@ -164,9 +165,8 @@ fn interior(page: &[u8], (mut low, high): Range) -> Option<Vec<Leaf>> {
     Some(children)
 }
 
-/// Where the cells of a page are.
-fn pointers(page: &[u8], header: usize) -> Option<Vec<usize>> {
-    let count = half(page, 3);
+/// Where so many cells of a page are.
+fn pointers(page: &[u8], header: usize, count: usize) -> Option<Vec<usize>> {
     let places = page.get(header..header + 2 * count)?;
     Some(places.chunks_exact(2).map(|place| half(place, 0)).collect())
 }

@@ -1,7 +1,8 @@
 //! Takes out of a damaged store what can be read, into a new one.
 //!
-//! Every row is confirmed by its checksum before it is taken. A job whose attempts cannot be read
-//! comes as dead, so that it is not delivered by mistake; what is missing is counted.
+//! Every row is confirmed by its checksum before it is taken. A job whose attempts cannot be read, or
+//! which may have been deleted, comes as dead, so that it is not delivered by mistake; what is missing
+//! is counted.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -10,7 +11,7 @@ mod settings;
 
 use std::{
     collections::{HashMap, HashSet},
-    fmt,
+    fmt, mem,
     path::Path,
 };
 
@@ -39,7 +40,8 @@ const NEVER: UnixMillis = UnixMillis::new(253_402_300_799_999);
 pub struct Salvaged {
     /// Jobs that are in the new store, in the state they were in.
     pub jobs: u64,
-    /// Jobs that are in the new store as dead, since their attempts cannot be read.
+    /// Jobs that are in the new store as dead, since their attempts cannot be read, or since their page does not tell
+    /// whether they were deleted.
     pub uncertain: u64,
     /// Jobs that are known and cannot be read.
     pub damaged: u64,
@@ -135,8 +137,15 @@ impl Reader {
         let (mut serials, mut ids) = (HashSet::new(), HashSet::new());
         let pool = self.pages.leaves(root("pool"));
         self.found.pages += pool.gaps.len() as u64;
-        for leaf in pool.leaves {
-            for cell in self.cells(leaf) {
+        let mut old = Vec::new();
+        // What may be old comes last, and not in place of what is there.
+        for leaf in pool.leaves.into_iter().map(Some).chain([None]) {
+            let cells = leaf.map_or_else(|| mem::take(&mut old), |leaf| self.cells(leaf));
+            for cell in cells {
+                if cell.may_be_old && leaf.is_some() {
+                    old.push(cell);
+                    continue;
+                }
                 let Some(job) = self.job(&cell) else { continue };
                 let gone = aside.get(&cell.serial);
                 if gone == Some(&true)
@@ -145,7 +154,8 @@ impl Reader {
                 {
                     continue;
                 }
-                self.add(&cell, job, &attempts, (gone.is_some(), now), &mut writes);
+                let is_unsure = gone.is_some() || cell.may_be_old;
+                self.add(&cell, job, &attempts, (is_unsure, now), &mut writes);
             }
             if writes.len() >= BATCH {
                 take(&mut writes)?;
@@ -171,8 +181,9 @@ impl Reader {
         let (mut rows, mut lost) = (Vec::new(), found.gaps.len());
         for leaf in found.leaves {
             let (cells, wrong) = self.pages.cells(leaf.page).unwrap_or_default();
-            rows.extend(cells);
-            lost += wrong.unwrap_or(1);
+            let has_old = cells.iter().any(|cell| cell.may_be_old);
+            lost += wrong.unwrap_or(1).max(usize::from(has_old));
+            rows.extend(cells.into_iter().filter(|cell| !cell.may_be_old));
         }
         (rows, lost as u64)
     }
@@ -207,6 +218,11 @@ impl Reader {
             }
             for cell in cells {
                 match attempt_row(&cell) {
+                    Some((row, checksum, _)) if cell.may_be_old => {
+                        let is_row = row.checksum() == checksum;
+                        all.damaged.extend(is_row.then_some((row.serial, None)));
+                    }
+                    None if cell.may_be_old => {}
                     Some((row, checksum, error)) if row.checksum() == checksum => {
                         match attempt(&row) {
                             Some((state, at, attempt)) => {
@@ -228,7 +244,7 @@ impl Reader {
     /// A job as it was put.
     fn job(&mut self, cell: &Cell) -> Option<Found> {
         let found = pool_row(cell);
-        if found.is_none() {
+        if found.is_none() && !cell.may_be_old {
             self.found.damaged += 1;
             tracing::error!(serial = cell.serial, "left a damaged job out");
         }
@@ -277,7 +293,7 @@ impl Reader {
                     ttr,
                     expired: false,
                 };
-                let error = "what its attempts had left was damaged".to_owned();
+                let error = "its record or what its attempts had left was damaged".to_owned();
                 writes.push(Write::Attempt {
                     serial,
                     state: State::Dead,

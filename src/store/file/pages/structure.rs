@@ -40,31 +40,74 @@ impl Pages {
 
 /// Each byte of a leaf is of one cell, or of none and counted as free.
 pub fn leaf_adds_up(page: &[u8]) -> bool {
-    adds_up(page, 8, |place| length(page, place))
+    pointers(page, 8, half(page, 3)).is_some_and(|places| all_adds_up(page, &places))
+}
+
+fn all_adds_up(page: &[u8], places: &[usize]) -> bool {
+    adds_up(page, 8, places, |place| length(page, place))
 }
 
 /// Likewise of an interior page.
 pub fn interior_adds_up(page: &[u8]) -> bool {
-    adds_up(page, 12, |place| Some(varint(page, place + 4)?.1 - place))
+    let places = pointers(page, 12, half(page, 3)).unwrap_or_default();
+    adds_up(page, 12, &places, |place| Some(varint(page, place + 4)?.1 - place))
+}
+
+/// Where the cells of a leaf are, how many of them are surely its rows, and whether the page adds up with all of them or
+/// with those. Its count may be damaged: behind the last pointer are others, which lead to rows that were
+/// deleted, or to old versions of rows.
+pub fn places(page: &[u8]) -> (Vec<usize>, usize, bool) {
+    let most = (page.len() - 8) / 2;
+    let all = pointers(page, 8, most).unwrap_or_default();
+    let told = half(page, 3);
+    let of_told = || all[..told.min(most)].to_vec();
+    if leaf_adds_up(page) {
+        return (of_told(), told, true);
+    }
+    match count(page, &all) {
+        Some(count) => (all[..count.max(told.min(most))].to_vec(), count.min(told), true),
+        None => (of_told(), told.min(most), false),
+    }
+}
+
+/// With how many of these cells a leaf adds up.
+fn count(page: &[u8], places: &[usize]) -> Option<usize> {
+    let (begin, free) = (begin(page), free(page)?);
+    let mut bytes = 0;
+    for (count, place) in places.iter().enumerate() {
+        if begin + bytes + free == page.len() && all_adds_up(page, &places[..count]) {
+            return Some(count);
+        }
+        bytes += length(page, *place)?;
+    }
+    None
 }
 
 /// Whether all bytes of a page are accounted for: its header, its cells, its free blocks and what is between.
-fn adds_up(page: &[u8], header: usize, length: impl Fn(usize) -> Option<usize>) -> bool {
-    let cells = pointers(page, header).and_then(|places| {
-        let cell = |place| Some((place, place + length(place)?));
-        places.into_iter().map(cell).collect::<Option<Vec<(usize, usize)>>>()
-    });
+fn adds_up(
+    page: &[u8],
+    header: usize,
+    places: &[usize],
+    length: impl Fn(usize) -> Option<usize>,
+) -> bool {
+    let cell = |place: &usize| Some((*place, *place + length(*place)?));
+    let cells = places.iter().map(cell).collect::<Option<Vec<(usize, usize)>>>();
     let Some(mut cells) = cells else { return false };
     cells.sort_unstable();
     let apart = cells.windows(2).all(|pair| pair[0].1 <= pair[1].0);
     let bytes: usize = cells.iter().map(|(begin, end)| end - begin).sum();
-    // Where the cells begin.
-    let begin = match half(page, 5) {
+    let begin = begin(page);
+    let is_behind = cells.first().is_none_or(|(first, _)| begin <= *first);
+    let is_sound = free(page).is_some_and(|free| begin + bytes + free == page.len());
+    apart && is_behind && begin >= header + 2 * cells.len() && is_sound
+}
+
+/// Where the cells of a page begin.
+fn begin(page: &[u8]) -> usize {
+    match half(page, 5) {
         0 => 65_536,
         begin => begin,
-    };
-    let is_sound = free(page).is_some_and(|free| begin + bytes + free == page.len());
-    apart && begin >= header + 2 * cells.len() && is_sound
+    }
 }
 
 /// The free bytes between the cells of a page; none if its list of free blocks leads nowhere.

@@ -147,6 +147,33 @@ fn a_leaf_that_tells_a_row_twice_in_place_of_another_does_not_add_up() {
 }
 
 #[test]
+fn rows_behind_the_count_of_a_leaf_are_taken_for_old_ones_whichever_way_it_is_damaged() {
+    let (_dir, path) = file(40, 10);
+    let file = Connection::open(&path).expect("opened");
+    file.execute("DELETE FROM t WHERE n > 30", ()).expect("deleted");
+    drop(file);
+    let sound = fs::read(&path).expect("the file");
+    assert_eq!(sound[ROOT + 3..ROOT + 5], [0, 30]);
+    for told in [20, 30, 40, 255] {
+        let mut bytes = sound.clone();
+        bytes[ROOT + 4] = told;
+        fs::write(&path, &bytes).expect("written");
+        let (cells, wrong) = Pages::open(&path).expect("opened").cells(3).expect("a leaf");
+        assert_eq!(wrong, Some(0));
+        let is_row = |cell: &&Cell| cell.fields().is_some_and(|fields| fields.len() == 3);
+        let (old, now): (Vec<&Cell>, Vec<&Cell>) =
+            cells.iter().filter(is_row).partition(|cell| cell.may_be_old);
+        let last = told.min(30).into();
+        assert_eq!(
+            now.iter().map(|cell| cell.serial).collect::<Vec<_>>(),
+            (1..=last).collect::<Vec<_>>()
+        );
+        assert!(told > 30 || old.len() == usize::from(30 - told), "{told}: {}", old.len());
+        assert!(told != 40 || old.iter().any(|cell| cell.serial > 30), "{old:?}");
+    }
+}
+
+#[test]
 fn a_leaf_that_is_damaged_is_a_gap_with_its_numbers() {
     let (_dir, path) = file(2_000, 100);
     let mut bytes = fs::read(&path).expect("the file");

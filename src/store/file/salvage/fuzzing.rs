@@ -98,7 +98,7 @@ impl Output {
             match write {
                 Write::Insert { serial, .. } => {
                     assert_eq!(write, sound::insert(serial), "an invented job");
-                    assert!(serial <= JOBS && output.jobs.insert(serial), "job {serial} twice");
+                    assert!(output.jobs.insert(serial), "job {serial} twice");
                 }
                 Write::Attempt { serial, .. } => output.attempts(serial, write),
                 Write::Pause { .. } => {
@@ -147,7 +147,7 @@ impl Output {
     }
 
     fn is_whole(&self, found: &Salvaged) {
-        assert!(self.lost().is_empty() && !self.jobs.contains(&GONE));
+        assert!(self.lost().is_empty() && self.jobs.len() as u64 == JOBS - 1);
         assert_eq!(self.dead, HashSet::from([ASIDE]));
         let expected = Salvaged { jobs: JOBS - 2, uncertain: 1, ..Salvaged::default() };
         assert_eq!(*found, expected);
@@ -176,6 +176,10 @@ impl Output {
         let uncertain = self.jobs.iter().filter(|n| **n != ASIDE && self.dead.contains(n));
         let leaf = sound.attempts_of.get(&page);
         let strange = uncertain.filter(|serial| {
+            let of_leaf = sound.jobs_of.get(&page);
+            if **serial > JOBS || of_leaf.is_some_and(|leaf| leaf.contains(*serial)) {
+                return false;
+            }
             let serial = serial.cast_signed();
             !leaf.is_some_and(|leaf| leaf.range.0 < serial && serial <= leaf.range.1)
         });
@@ -185,6 +189,9 @@ impl Output {
         let is_fresh =
             |n: &&u64| sound::is_popped(**n) && !self.popped.contains(n) && !self.dead.contains(n);
         let fresh: Vec<&u64> = self.jobs.iter().filter(is_fresh).collect();
+        let is_old = |serial: &&u64| **serial > JOBS && !self.dead.contains(serial);
+        let old: Vec<&u64> = self.jobs.iter().filter(is_old).collect();
+        assert!(old.is_empty(), "{old:?} were deleted, and come back");
         assert!(fresh.is_empty(), "{fresh:?} were popped, and come as if they were not");
         assert!(is_aside || !self.jobs.contains(&GONE), "a job that is gone comes back");
     }

@@ -21,6 +21,8 @@ use crate::{
 
 pub const PAGE: usize = 4096;
 pub const JOBS: u64 = 300;
+/// Jobs behind those, of which the rows still stand in their page.
+const DELETED: u64 = 20;
 /// Damaged jobs, one of them gone all the same.
 pub const ASIDE: u64 = 7;
 pub const GONE: u64 = 9;
@@ -48,15 +50,18 @@ impl Sound {
         let path = dir.path().join("jobs.db");
         let (mut records, _) = Records::open(&path, None).expect("a new file");
         let (mut pauses, mut defaults, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
-        let mut writes: Vec<Write> = (1..=JOBS).map(insert).collect();
-        writes.extend((1..=JOBS).filter(|serial| is_popped(*serial)).map(pop));
+        let mut writes: Vec<Write> = (1..=JOBS + DELETED).map(insert).collect();
+        writes.extend((1..=JOBS + DELETED).filter(|serial| is_popped(*serial)).map(pop));
+        writes.extend((JOBS + 1..=JOBS + DELETED).map(|serial| Write::Delete { serial }));
         writes.push(Write::Aside { serial: ASIDE, gone: false });
         writes.push(Write::Aside { serial: GONE, gone: true });
         for number in 0..NAMES {
             pauses.push(pause(number));
             defaults.push(defaults_of(number));
             tokens.push(token(number));
-            writes.extend([pause(number), defaults_of(number), token(number)]);
+            // A topic with both would leave an old version of its row.
+            writes.extend([if has_pause(number) { pause(number) } else { defaults_of(number) }]);
+            writes.push(token(number));
         }
         records.write(&writes, true).map_err(|(_, cause)| cause).expect("written");
         records.commit().expect("committed");
@@ -141,17 +146,21 @@ pub fn pop(serial: u64) -> Write {
     Write::Attempt { serial, state: State::Reserved, at, attempt, error }
 }
 
+fn has_pause(number: u64) -> bool {
+    number % 3 == 1
+}
+
 fn pause(number: u64) -> Write {
     let until = Some(UnixMillis::new(1_900_000_000_000 + number));
-    let pause = [None, Some(Pause::OPEN), Some(Pause { until })][number as usize % 3];
-    Write::Pause { topic: topic(number), pause }
+    let pause = if number.is_multiple_of(2) { Pause::OPEN } else { Pause { until } };
+    Write::Pause { topic: topic(number), pause: has_pause(number).then_some(pause) }
 }
 
 /// As JSON; the one of the first topic takes several pages.
 fn defaults_of(number: u64) -> Write {
     let length = if number == 0 { 6_000 } else { 200 };
     let text = format!("{{\"ttr\":{number:0>length$}}}");
-    Write::Defaults { topic: topic(number), text: Some(text) }
+    Write::Defaults { topic: topic(number), text: (!has_pause(number)).then_some(text) }
 }
 
 fn token(number: u64) -> Write {
