@@ -167,20 +167,12 @@ impl Queue {
             for (bucket, peek) in buckets.into_iter().zip(peeks) {
                 match peek {
                     Ok(peek) => self.waiters.found(bucket, topics, &peek.ready),
-                    Err(error) => all = Err(unchanged(error)),
+                    Err(error) => all = Err(error.of_read()),
                 }
             }
             all
         });
         join_all(peeks).await.into_iter().collect()
-    }
-}
-
-/// A failed peek has changed nothing.
-fn unchanged(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Unavailable { cause, .. } => StoreError::away(cause),
-        other => other,
     }
 }
 
@@ -202,6 +194,6 @@ impl Trouble {
         if error.applied() == Applied::Unknown {
             self.unanswered.insert(bucket, error.clone());
         }
-        self.away = Some(unchanged(error));
+        self.away = Some(error.of_read());
     }
 }
