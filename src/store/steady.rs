@@ -37,7 +37,8 @@ struct State {
 struct Source {
     /// As it was read last.
     seen: Reading,
-    /// The reading that is believed: the last one, or the last one before a jump.
+    /// The reading that is believed: the last one, or the last one before a jump. If the last one is
+    /// earlier, then that is believed.
     trusted: Reading,
     jumped_at: Option<Instant>,
 }
@@ -117,9 +118,10 @@ impl ClockWatch {
             state.sources[source] = Some(first);
             return 0;
         };
-        let by = known.seen.deviation(reading);
-        let jumped = by.unsigned_abs() > known.seen.allowed(reading, TOLERANCE);
-        let slack = micros(known.seen.slack + reading.slack);
+        let before = known.seen;
+        let by = before.deviation(reading);
+        let jumped = by.unsigned_abs() > before.allowed(reading, TOLERANCE);
+        let slack = micros(before.slack + reading.slack);
         known.seen = reading;
         if jumped {
             known.jumped_at = Some(reading.at);
@@ -129,6 +131,9 @@ impl ClockWatch {
             *known = Source { seen: reading, trusted: reading, jumped_at: None };
         } else if back <= known.trusted.allowed(reading, TOLERANCE) {
             known.trusted = reading; // it is right again
+        } else if jumped && before.expected(reading.at) < known.trusted.expected(reading.at) {
+            // What was trusted had been set back, so it may have been the wrong one.
+            known.trusted = before;
         }
         if jumped {
             state.note(source, Jump { at: reading.at, by });
@@ -147,7 +152,7 @@ impl ClockWatch {
 
     fn believed_at(&self, source: usize, at: Instant) -> Option<Believed> {
         let known = self.lock().sources[source]?;
-        let expected = known.trusted.expected(at);
+        let expected = known.trusted.expected(at).min(known.seen.expected(at));
         let tolerance = if known.is_steady(at) { micros(TOLERANCE) } else { 0 };
         let time = |micros: u64| UnixMillis::new(micros / 1_000);
         Some(Believed {

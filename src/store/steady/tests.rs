@@ -68,6 +68,22 @@ fn a_jump_that_was_read_some_time_ago_is_told_as_no_less_than_it_was() {
 }
 
 #[test]
+fn a_wrong_clock_that_was_believed_is_not_when_it_was_set_back() {
+    let case = Case::new();
+    let ahead = 120 * SECOND;
+    for seconds in [10, 40, 75] {
+        case.read(seconds, START + seconds * SECOND + ahead);
+    }
+    assert_eq!(case.expected(75), 75 + 120, "it has been steady for a minute");
+    case.read(76, START + 76 * SECOND);
+    assert_eq!(case.latest(77), 77, "another jump that no reading has shown yet");
+    case.read(77, START + 77 * SECOND + DAY);
+    assert_eq!(case.latest(78), 78);
+    case.read(79, START + 79 * SECOND);
+    assert_eq!(case.latest(80), 80, "it is right again");
+}
+
+#[test]
 fn a_jump_that_no_reading_has_shown_yet_is_bounded_too() {
     let case = Case::new();
     assert_eq!(case.latest(20), 20 + TOLERANCE.as_secs());
