@@ -93,7 +93,7 @@ async fn calls_are_answered_in_time_while_redis_answers_none_for_half_a_minute()
     let redis = Redis::start();
     let mut scenario = Scenario::start(&settings(&redis)).await;
     // A shorter one first: what a pause makes of memory and sockets is compared with it.
-    for seconds in [5, 30] {
+    for seconds in [8, 30] {
         let failures = scenario
             .round(&format!("redis paused for {seconds} s"), || {
                 let pause = format!("{seconds}000");

@@ -305,8 +305,12 @@ impl Model {
         }
         living.job.max_attempts = change.max_attempts.unwrap_or(living.job.max_attempts);
         living.job.backoff = change.backoff.unwrap_or(living.job.backoff.take());
-        let due_at = due_at.unwrap_or(living.job.due_at);
-        let state = if due_at <= now { State::Ready } else { State::Delayed };
+        // Without another time it stays where it is.
+        let (state, due_at) = match due_at {
+            None => (living.job.state, living.job.due_at),
+            Some(due_at) if due_at <= now => (State::Ready, due_at),
+            Some(due_at) => (State::Delayed, due_at),
+        };
         living.settle(state, due_at);
         Ok(living.shown())
     }
