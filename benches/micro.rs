@@ -137,7 +137,7 @@ fn transitions(criterion: &mut Criterion, name: &str, store: &Arc<dyn Store>) {
 
 fn stores(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
-    let options = Options { buckets: Some(Buckets::ONE), clock: Clock::Own };
+    let options = Options::new(Some(Buckets::ONE), Clock::Own);
     let dir = tempfile::tempdir().expect("a folder");
     let file = FileStore::open(dir.path(), options.clone()).expect("a file store");
     transitions(criterion, "file", &(Arc::new(file) as Arc<dyn Store>));

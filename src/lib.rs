@@ -21,6 +21,8 @@ pub mod server;
 pub mod store;
 
 mod metrics;
+mod suggest;
+mod tls_error;
 mod traces;
 
 #[cfg(any(test, fuzzing))]

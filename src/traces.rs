@@ -24,6 +24,7 @@ pub const TARGET: &str = "delay_queue::access";
 pub fn request(
     request: &Request,
     id: &HeaderValue,
+    scheme: Option<&str>,
     caller: impl FnOnce() -> Option<TraceParent>,
 ) -> Span {
     let method = request.method();
@@ -37,6 +38,7 @@ pub fn request(
         otel.status_code = Empty,
         http.request.method = %method,
         http.route = route,
+        url.scheme = scheme,
         url.path = &*masked(request.uri().path()),
         http.response.status_code = Empty,
         request_id = id.to_str().unwrap_or_default(),

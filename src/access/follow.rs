@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{Access, Token};
@@ -34,20 +36,41 @@ async fn refresh_by<R: Future<Output = StoreResult<Option<StoredTokens>>>>(
     let asked = Instant::now();
     match read(access.version()).await? {
         None => access.compared(asked),
-        Some(StoredTokens { version, tokens }) => access.replace(version, parsed(tokens), asked),
+        Some(StoredTokens { version, tokens }) => {
+            let (tokens, unreadable) = parsed(tokens);
+            for UnreadableToken { name, error } in &unreadable {
+                tracing::error!(
+                    name,
+                    error,
+                    "failed to read a stored token: its holder is refused; revoke it, or run the \
+                     version that made it"
+                );
+            }
+            access.replace(version, tokens, !unreadable.is_empty(), asked);
+        }
     }
     Ok(())
 }
 
-/// Those that can be read. One that cannot lets no one in.
-pub fn parsed(tokens: Vec<StoredToken>) -> Vec<Token> {
-    let parse = |token: StoredToken| {
-        let parsed = Token::parse(&token.name, &token.text, token.used_at);
-        parsed.inspect_err(|error| {
-            tracing::error!(name = token.name, error, "left an unreadable token aside");
-        })
-    };
-    tokens.into_iter().map(parse).filter_map(Result::ok).collect()
+/// A stored token that this version cannot read, such as one with a scope of a later version.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct UnreadableToken {
+    /// As the store has it.
+    pub name: String,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// The tokens that can be read, and those that cannot.
+pub fn parsed(tokens: Vec<StoredToken>) -> (Vec<Token>, Vec<UnreadableToken>) {
+    let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
+    for StoredToken { name, text, used_at } in tokens {
+        match Token::parse(&name, &text, used_at) {
+            Ok(token) => readable.push(token),
+            Err(error) => unreadable.push(UnreadableToken { name, error }),
+        }
+    }
+    (readable, unreadable)
 }
 
 /// Looks for changes until `stop`, and notes which tokens were used.

@@ -68,6 +68,8 @@ struct Known {
     /// None before the first reading.
     version: Option<u64>,
     by_hash: HashMap<TokenHash, Arc<Token>>,
+    /// The store has tokens that this version cannot read.
+    has_unreadable: bool,
 }
 
 impl Access {
@@ -104,18 +106,34 @@ impl Access {
             return Ok(None);
         }
         let secret = bearer(authorization.ok_or(Denied::Missing)?).ok_or(Denied::Wrong)?;
-        let (hash, now) = (secret.hash(), Clock::Own.now().floor);
+        let now = Clock::Own.now().floor;
+        let token = self.in_force(secret.hash(), now)?;
+        token.used(now);
+        Ok(Some(token))
+    }
+
+    /// Checks that a request that was let in with `token` may still act: it may have waited since.
+    ///
+    /// # Errors
+    /// The token was revoked or has expired; or the request has none, and now needs one.
+    pub fn check(&self, token: Option<&Token>) -> Result<(), Denied> {
+        match token {
+            Some(token) => self.in_force(token.hash, Clock::Own.now().floor).map(drop),
+            None if self.is_closed() => Err(Denied::Missing),
+            None => Ok(()),
+        }
+    }
+
+    fn in_force(&self, hash: TokenHash, now: UnixMillis) -> Result<Arc<Token>, Denied> {
         if let Some(bootstrap) = self.bootstrap.as_ref().filter(|own| own.hash == hash) {
-            return Ok(Some(Arc::clone(bootstrap)));
+            return Ok(Arc::clone(bootstrap));
         }
         if self.age() > TRUSTED_FOR {
             return Err(Denied::Unknown);
         }
         let known = self.known.load();
         let token = known.by_hash.get(&hash).filter(|token| !token.has_expired(now));
-        let token = token.ok_or(Denied::Wrong)?;
-        token.used(now);
-        Ok(Some(Arc::clone(token)))
+        token.cloned().ok_or(Denied::Wrong)
     }
 
     /// Waits until no one else reads the tokens from the store, and keeps others from it.
@@ -123,8 +141,15 @@ impl Access {
         self.refreshing.lock().await
     }
 
-    /// Takes the store's tokens as they are now; `asked` is when they were asked for.
-    pub fn replace(&self, version: u64, tokens: impl IntoIterator<Item = Token>, asked: Instant) {
+    /// Takes the store's tokens as they are now; `asked` is when they were asked for. With those that
+    /// cannot be read, requests need a token as with any other.
+    pub fn replace(
+        &self,
+        version: u64,
+        tokens: impl IntoIterator<Item = Token>,
+        has_unreadable: bool,
+        asked: Instant,
+    ) {
         let old = self.known.load();
         // One that was known keeps its last use.
         let kept = |token: Token| match old.by_hash.get(&token.hash) {
@@ -133,10 +158,10 @@ impl Access {
         };
         let by_hash: HashMap<_, _> =
             tokens.into_iter().map(kept).map(|token| (token.hash, token)).collect();
-        if !by_hash.is_empty() {
+        if !by_hash.is_empty() || has_unreadable {
             self.is_closed.store(true, Ordering::Relaxed);
         }
-        self.known.store(Arc::new(Known { version: Some(version), by_hash }));
+        self.known.store(Arc::new(Known { version: Some(version), by_hash, has_unreadable }));
         self.compared(asked);
     }
 
@@ -147,7 +172,8 @@ impl Access {
 
     /// Whether there is any token that is in force, or may be.
     pub fn has_tokens(&self) -> bool {
-        self.bootstrap.is_some() || !self.known.load().by_hash.is_empty()
+        let known = self.known.load();
+        self.bootstrap.is_some() || !known.by_hash.is_empty() || known.has_unreadable
     }
 
     /// Tells `tokens`, as the store has them, of the uses that this server knows.
@@ -209,12 +235,21 @@ mod tests {
         let access = Access::new(None, false);
         assert!(access.authenticate(None).is_ok_and(|token| token.is_none()));
         let one = secret();
-        access.replace(1, [token("one", &one, None)], Instant::now());
+        access.replace(1, [token("one", &one, None)], false, Instant::now());
         assert_eq!(access.authenticate(None).map(drop), Err(Denied::Missing));
         assert_eq!(ask(&access, &one), Ok(Some("one".to_owned())));
-        access.replace(1, [], Instant::now());
+        access.replace(1, [], false, Instant::now());
         assert_eq!(access.authenticate(None).map(drop), Err(Denied::Missing));
         assert_eq!(ask(&access, &one), Err(Denied::Wrong));
+    }
+
+    #[test]
+    fn a_token_that_cannot_be_read_opens_no_door() {
+        let access = Access::new(None, false);
+        access.replace(1, [], true, Instant::now());
+        assert_eq!(access.authenticate(None).map(drop), Err(Denied::Missing));
+        assert_eq!(ask(&access, &secret()), Err(Denied::Wrong));
+        assert!(access.has_tokens());
     }
 
     #[test]
@@ -222,7 +257,7 @@ mod tests {
         let (good, expired, bootstrap) = (secret(), secret(), secret());
         let access = Access::new(Some(&bootstrap), false);
         let tokens = [token("good", &good, Some(u64::MAX)), token("expired", &expired, Some(2))];
-        access.replace(1, tokens, Instant::now());
+        access.replace(1, tokens, false, Instant::now());
         assert_eq!(ask(&access, &good), Ok(Some("good".to_owned())));
         assert_eq!(ask(&access, &bootstrap), Ok(Some(BOOTSTRAP.to_owned())));
         assert_eq!(ask(&access, &expired), Err(Denied::Wrong));
@@ -244,7 +279,7 @@ mod tests {
         let started = Instant::now();
         let access =
             Access { started: started - TRUSTED_FOR * 3, ..Access::new(Some(&bootstrap), true) };
-        access.replace(1, [token("good", &good, None)], started);
+        access.replace(1, [token("good", &good, None)], false, started);
         assert!(ask(&access, &good).is_ok());
         access.compared(started - TRUSTED_FOR * 2);
         assert_eq!(ask(&access, &good), Err(Denied::Unknown));
@@ -256,9 +291,9 @@ mod tests {
     #[test]
     fn a_token_that_is_read_again_keeps_its_last_use() {
         let (access, good) = (Access::new(None, true), secret());
-        access.replace(1, [token("good", &good, None)], Instant::now());
+        access.replace(1, [token("good", &good, None)], false, Instant::now());
         ask(&access, &good).expect("let in");
-        access.replace(1, [token("good", &good, None)], Instant::now());
+        access.replace(1, [token("good", &good, None)], false, Instant::now());
         let known = access.known.load();
         assert!(known.by_hash[&good.hash()].last_used_at().is_some());
     }

@@ -12,10 +12,10 @@ mod secret;
 mod token;
 mod tokens;
 
-pub use follow::{follow, refresh};
+pub use follow::{UnreadableToken, follow, refresh};
 pub use keeper::{Access, BOOTSTRAP, Denied, Exposure};
 pub use name::TokenName;
 pub use scope::{Scope, Scopes, ScopesError};
 pub use secret::{SecretToken, SecretTokenError, TokenHash, masked};
 pub use token::Token;
-pub use tokens::{TokenError, Tokens};
+pub use tokens::{SHOWN_ONCE, TokenError, Tokens};

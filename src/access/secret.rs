@@ -16,23 +16,49 @@ const CHECKSUM: usize = 8;
 /// Fewer digits behind [`PREFIX`] tell nothing of a token.
 const TELLING: usize = 8;
 
-/// A text without what looks like a token in it: clients send one in a URL by mistake.
+/// A text of a URL without what looks like a token in it: clients send one there by mistake. Any
+/// character of it may be percent-encoded.
 pub fn masked(text: &str) -> Cow<'_, str> {
-    let mut parts = text.split(PREFIX);
-    let first = parts.next().unwrap_or_default();
-    if first.len() == text.len() {
-        return text.into();
-    }
-    let mut shown = first.to_owned();
-    for part in parts {
-        shown.push_str(PREFIX);
-        let rest = part.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
-        match part.len() - rest.len() >= TELLING {
-            true => shown.extend(["…", rest]),
-            false => shown.push_str(part),
+    let (mut shown, mut kept) = (String::new(), 0);
+    let mut at = 0;
+    while at < text.len() {
+        match behind_prefix(text, at).map(|start| (start, digits(text, start))) {
+            Some((start, (end, count))) if count >= TELLING => {
+                shown.extend([&text[kept..start], "…"]);
+                (at, kept) = (end, end);
+            }
+            _ => at += text[at..].chars().next().map_or(1, char::len_utf8),
         }
     }
-    shown.into()
+    match kept {
+        0 => text.into(),
+        _ => (shown + &text[kept..]).into(),
+    }
+}
+
+/// The end of the prefix of a token, if one begins at `at`.
+fn behind_prefix(text: &str, at: usize) -> Option<usize> {
+    PREFIX.chars().try_fold(at, |at, c| after(text, at, |found| found == c))
+}
+
+/// Where the hexadecimal digits end that begin at `start`, and how many they are. The next token's prefix
+/// begins with a digit too.
+fn digits(text: &str, start: usize) -> (usize, usize) {
+    let next = |&(at, count): &(usize, usize)| {
+        let end = after(text, at, |found| found.is_ascii_hexdigit())?;
+        behind_prefix(text, at).is_none().then_some((end, count + 1))
+    };
+    std::iter::successors(Some((start, 0)), next).last().unwrap_or((start, 0))
+}
+
+/// The end of the character at `at`, percent-encoded or not, if it is one of these.
+fn after(text: &str, at: usize, fits: impl Fn(char) -> bool) -> Option<usize> {
+    let encoded = text.get(at + 1..at + 3).filter(|_| text[at..].starts_with('%'));
+    let (found, length) = match encoded.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+        Some(byte) => (char::from(byte), 3),
+        None => text[at..].chars().next().map(|found| (found, found.len_utf8()))?,
+    };
+    fits(found).then_some(at + length)
 }
 
 /// `dq_`, 64 hexadecimal digits of chance, and 8 of checksum. No message and no log shows it.
@@ -169,7 +195,13 @@ mod tests {
         for (text, shown) in [
             (format!("/jobs?a={token}&b=1"), "/jobs?a=dq_…&b=1"),
             (format!("{token}{token}/{}", &token[..20]), "dq_…dq_…/dq_…"),
+            (token.replace("dq_", "/topics/dq%5f"), "/topics/dq%5f…"),
+            (token.replace("dq_", "/jobs/%64%71%5F"), "/jobs/%64%71%5F…"),
+            (format!("/{}%61{}/x", &token[..9], &token[9..]), "/dq_…/x"),
             ("/topics/dq_abc/pop".to_owned(), "/topics/dq_abc/pop"),
+            ("/dq%".to_owned(), "/dq%"),
+            ("/dq%5".to_owned(), "/dq%5"),
+            ("/é%5é/dq%5fé".to_owned(), "/é%5é/dq%5fé"),
             ("dq_".to_owned(), "dq_"),
             (String::new(), ""),
         ] {

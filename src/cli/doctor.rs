@@ -2,18 +2,25 @@
 
 use std::error::Error;
 
+use super::output;
 use crate::{
     config::Settings,
     store::{Clock, Options},
 };
 
 /// Prints what it finds; an error if something must be mended.
-pub fn run(settings: &Settings, repair: bool) -> Result<(), Box<dyn Error>> {
+pub fn run(settings: &Settings, repair: bool, accept_loss: bool) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let options = Options { buckets: settings.store.buckets()?, clock: Clock::Own };
-    let report = runtime.block_on(settings.store.location()?.examine(options, repair));
+    let options = Options::new(settings.store.buckets()?, Clock::Own);
+    let location = settings.store.location()?;
+    if accept_loss {
+        let accepted = runtime.block_on(location.accept_loss(options.clone()));
+        let buckets = accepted.map_err(|error| error as Box<dyn Error>)?;
+        output::line(format_args!("accepted    the loss of jobs in {buckets} buckets"))?;
+    }
+    let report = runtime.block_on(location.examine(options, repair));
     let report = report.map_err(|error| error as Box<dyn Error>)?;
-    print!("{}", report.text);
+    output::line(report.text.trim_end())?;
     match report.problems.len() {
         0 => Ok(()),
         1 => Err("one thing must be mended (see above)".into()),

@@ -19,20 +19,12 @@ use tracing::{
 use tracing_subscriber::{
     Layer, Registry,
     filter::Targets,
-    fmt::{
-        FmtContext, FormatEvent, FormatFields, format,
-        format::{Format, Json, Writer},
-    },
     layer::{Context, SubscriberExt},
     registry,
-    registry::LookupSpan,
     util::SubscriberInitExt,
 };
 
-use crate::{
-    config::{LogFormat, LogSettings},
-    http::AUDIT,
-};
+use crate::config::{LogFormat, LogSettings};
 
 /// What is repeated within this time is summed up at its end.
 const SPAN: Duration = Duration::from_secs(10);
@@ -69,8 +61,8 @@ fn start_with(
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     let lines = match settings.format {
-        LogFormat::Text => lines.map_event_format(Lines::new).boxed(),
-        LogFormat::Json => lines.json().map_event_format(Lines::new).boxed(),
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
     };
     let filter = settings.filter.parse::<Targets>()?;
     match other {
@@ -82,38 +74,6 @@ fn start_with(
         }
     }
     Ok(())
-}
-
-/// Lines as people or programs want them, and those of the audit as flat JSON in either case.
-struct Lines<F> {
-    others: F,
-    audit: Format<Json>,
-}
-
-impl<F> Lines<F> {
-    fn new(others: F) -> Self {
-        let audit = format().json().flatten_event(true);
-        Self { others, audit: audit.with_current_span(false).with_span_list(false) }
-    }
-}
-
-impl<S, N, F> FormatEvent<S, N> for Lines<F>
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-    F: FormatEvent<S, N>,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        match event.metadata().target() == AUDIT {
-            true => self.audit.format_event(context, writer, event),
-            false => self.others.format_event(context, writer, event),
-        }
-    }
 }
 
 /// Warnings and errors that were shown already, by their places in the code. A client in a loop on

@@ -6,6 +6,7 @@ mod doctor;
 mod health;
 mod log;
 mod moving;
+mod output;
 mod remote;
 mod serve;
 mod token;
@@ -55,6 +56,10 @@ enum Command {
         /// everything that can be read goes into a new store
         #[arg(long)]
         repair: bool,
+        /// Go on with what a Redis has that was emptied or replaced: its servers refuse all calls until
+        /// the lost jobs are restored or this is done
+        #[arg(long)]
+        accept_loss: bool,
     },
     Bench(bench::Bench),
     Export(moving::Export),
@@ -68,12 +73,14 @@ pub fn main() -> ExitCode {
     let done = settings(&arguments).map_err(Into::into).and_then(|settings| {
         match (arguments.check_config, arguments.command) {
             (true, _) => {
-                println!("# The settings are fine. In effect is:\n\n{}", settings.shown()?);
-                Ok(())
+                let shown = settings.shown()?;
+                Ok(output::line(format_args!("# The settings are valid. In effect:\n\n{shown}"))?)
             }
             (false, None | Some(Command::Serve)) => serve::run(settings),
             (false, Some(Command::Health)) => health::run(&settings),
-            (false, Some(Command::Doctor { repair })) => doctor::run(&settings, repair),
+            (false, Some(Command::Doctor { repair, accept_loss })) => {
+                doctor::run(&settings, repair, accept_loss)
+            }
             (false, Some(Command::Token(token))) => token::run(token, &settings),
             (false, Some(Command::Bench(bench))) => bench::run(bench, &settings),
             (false, Some(Command::Export(export))) => moving::export(&export, &settings),

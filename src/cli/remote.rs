@@ -2,7 +2,7 @@
 
 use std::{
     error::Error,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -13,7 +13,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 
-use crate::{access::SecretToken, config::Listen};
+use crate::{access::SecretToken, config::Listen, tls_error};
 
 /// The variable that has the token; it is no setting of the server's.
 const VARIABLE: &str = "DELAY_QUEUE_TOKEN";
@@ -68,6 +68,12 @@ impl Remote {
         let first = text.as_deref().map(|text| text.lines().next().unwrap_or_default().trim());
         let token = first.map(str::parse).transpose().map_err(|error| format!("{from} {error}"))?;
         Ok(Self { server, tls, token })
+    }
+
+    /// Describes why a connection failed: what is wrong with TLS in one sentence, else the system's error.
+    pub fn explained(cause: &io::Error) -> String {
+        let tls = tls_error::find(cause).map(|error| tls_error::explain(error, "--ca-file"));
+        tls.unwrap_or_else(|| cause.to_string())
     }
 
     /// The line of a request that has the token; nothing without one.

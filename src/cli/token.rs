@@ -2,18 +2,21 @@
 
 mod ask;
 
-use std::error::Error;
+use std::{error::Error, fmt::Display};
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     access::{Scope, Scopes, SecretToken, TokenName, Tokens},
-    cli::remote::{Credentials, Remote},
+    cli::{
+        output,
+        remote::{Credentials, Remote},
+    },
     config::Settings,
     job::{Millis, TopicPattern, UnixMillis},
-    server::open_store,
-    store::Clock,
+    server::{StartError, open_existing_store, open_store},
+    store::{Clock, OpenError},
 };
 
 /// Create, list and revoke access tokens
@@ -41,8 +44,8 @@ enum Act {
         /// times for several
         #[arg(long = "scope", required = true, value_parser = scope)]
         scopes: Vec<(Scope, Vec<TopicPattern>)>,
-        /// For how long it is in force: 90d, 12h
-        #[arg(long, value_parser = span)]
+        /// For how long it is valid, with a unit: 90d, 12h
+        #[arg(long)]
         expires: Option<Millis>,
     },
     /// List all tokens, without their texts
@@ -66,16 +69,11 @@ fn scope(text: &str) -> Result<(Scope, Vec<TopicPattern>), String> {
     Ok((scope, patterns.split(',').map(parse).collect::<Result<_, String>>()?))
 }
 
-fn span(text: &str) -> Result<Millis, String> {
-    Millis::from_query(text).map_err(|error| error.to_string())
-}
-
 pub fn run(arguments: Token, settings: &Settings) -> Result<(), Box<dyn Error>> {
     if let Act::Generate = arguments.act {
         let secret = SecretToken::generate();
         let secret = secret.map_err(|_| "the operating system gave no random numbers")?;
-        println!("{}", secret.reveal());
-        return Ok(());
+        return Ok(output::line(secret.reveal())?);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match &arguments.url {
@@ -85,22 +83,29 @@ pub fn run(arguments: Token, settings: &Settings) -> Result<(), Box<dyn Error>> 
 }
 
 async fn by_store(settings: &Settings, act: Act) -> Result<(), Box<dyn Error>> {
-    let store = open_store(settings).await?;
+    let opened = match act {
+        Act::Create { .. } => open_store(settings).await,
+        // A command that only looks must not leave a new store behind.
+        _ => open_existing_store(settings).await,
+    };
+    let store = opened.map_err(|error| ask_the_server(error, settings))?;
     let tokens = Tokens::new(store.clone(), None);
     let done = match act {
         Act::Create { name, scopes, expires } => {
-            let made = tokens.create(name, all(scopes), end(expires)).await;
-            made.map(|(secret, _)| println!("{}", secret.reveal())).map_err(Into::into)
+            match tokens.create(name, all(scopes), end(expires)).await {
+                Ok((secret, _, notice)) => print_made(secret.reveal(), notice),
+                Err(error) => Err(error.into()),
+            }
         }
         Act::List => match tokens.list().await {
-            Ok(tokens) => {
-                for token in tokens {
-                    print_row(&json!({
+            Ok((tokens, unreadable)) => {
+                let rows = tokens.into_iter().map(|token| {
+                    json!({
                         "name": token.name, "scopes": token.scopes, "created_at": token.created_at,
                         "expires_at": token.expires_at, "last_used_at": token.last_used_at(),
-                    }));
-                }
-                Ok(())
+                    })
+                });
+                print_rows(rows.chain(unreadable.iter().map(|token| json!(token))))
             }
             Err(error) => Err(error.into()),
         },
@@ -116,11 +121,13 @@ fn by_server(server: &Remote, act: Act) -> Result<(), Box<dyn Error>> {
         Act::Create { name, scopes, expires } => {
             let token = json!({"name": name, "scopes": all(scopes), "expires_at": end(expires)});
             let made = server.ask("POST", "/tokens", Some(&token))?;
-            println!("{}", made["token"].as_str().ok_or("the server answered no token")?);
+            let text = made["token"].as_str().ok_or("the server answered no token")?;
+            print_made(text, made["notice"].as_str().unwrap_or_default())?;
         }
         Act::List => {
             let list = server.ask("GET", "/tokens", None)?;
-            list["tokens"].as_array().into_iter().flatten().for_each(print_row);
+            let parts = ["tokens", "unreadable"].map(|part| list[part].as_array());
+            print_rows(parts.into_iter().flatten().flatten())?;
         }
         Act::Revoke { name } => drop(server.ask("DELETE", &format!("/tokens/{name}"), None)?),
         Act::Generate => {}
@@ -138,7 +145,27 @@ fn end(expires: Option<Millis>) -> Option<UnixMillis> {
     expires.map(|span| Clock::Own.now().ceil.after(span))
 }
 
-/// One line of JSON a token.
-fn print_row(token: &Value) {
-    println!("{token}");
+/// Prints the token alone on standard output, for scripts.
+fn print_made(token: &str, notice: &str) -> Result<(), Box<dyn Error>> {
+    eprintln!("{notice}");
+    output::line(token).map_err(Into::into)
+}
+
+/// Prints one line of JSON per token.
+fn print_rows(tokens: impl IntoIterator<Item = impl Display>) -> Result<(), Box<dyn Error>> {
+    tokens.into_iter().try_for_each(output::line).map_err(Into::into)
+}
+
+/// Says how to reach the running server that holds a file store. Another directory, as
+/// [`OpenError::InUse`] advises a second server, would give a token that this server never sees.
+fn ask_the_server(error: StartError, settings: &Settings) -> Box<dyn Error> {
+    let StartError::Store(OpenError::InUse { dir }) = &error else { return error.into() };
+    let url = settings.server.listen.url(settings.server.tls.cert_file.is_some());
+    let url = url.unwrap_or_else(|| "http://HOST:PORT".to_owned());
+    format!(
+        "a running server has the store in {}: ask that server, by `delay-queue token … --url {url}` (once \
+         tokens exist, with one of the scope admin in --token-file or DELAY_QUEUE_TOKEN)",
+        dir.display()
+    )
+    .into()
 }

@@ -1,7 +1,8 @@
 //! Settings that say who may reach the server, and from which web pages.
 
-use std::fmt;
+use std::{fmt, net::IpAddr};
 
+use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::{ServerSettings, SettingsError, refused, store::secret};
@@ -56,6 +57,21 @@ impl ServerSettings {
             text.0.trim().parse().map_err(refused)
         };
         given.map(parse).transpose()
+    }
+
+    /// The networks of `trusted_proxies`.
+    ///
+    /// # Errors
+    /// One is neither a network nor an address.
+    pub fn trusted_networks(&self) -> Result<Vec<IpNet>, SettingsError> {
+        let network = |text: &String| {
+            let alone = || text.parse::<IpAddr>().map(IpNet::from);
+            text.parse::<IpNet>().or_else(|_| alone()).map_err(|_| {
+                let allowed = "must have networks or addresses such as \"10.0.0.0/8\" or \"::1\"";
+                refused("server.trusted_proxies", allowed, format!("{text:?}"))
+            })
+        };
+        self.trusted_proxies.0.iter().map(network).collect()
     }
 
     /// Checks `hosts` and `cors_origins`.

@@ -55,6 +55,16 @@ impl Listen {
         };
         Self::Tcp { host, port: *port }
     }
+
+    /// Returns the URL by which a client on this machine reaches the server; none for a Unix socket.
+    #[must_use]
+    pub fn url(&self, is_tls: bool) -> Option<String> {
+        let scheme = if is_tls { "https" } else { "http" };
+        match self.reachable() {
+            Self::Unix(_) => None,
+            address => Some(format!("{scheme}://{address}")),
+        }
+    }
 }
 
 impl fmt::Display for Listen {

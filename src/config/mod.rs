@@ -2,6 +2,7 @@
 
 mod access;
 mod environment;
+mod explain;
 mod limits;
 mod listen;
 mod renamed;
@@ -63,6 +64,7 @@ pub struct ServerSettings {
     pub bootstrap_token_file: Option<PathBuf>,
     pub hosts: TextList,
     pub cors_origins: TextList,
+    pub trusted_proxies: TextList,
 }
 
 /// `[timer]`
@@ -136,16 +138,26 @@ pub struct Flags {
 /// Settings that cannot be used.
 #[derive(Debug, Error)]
 pub enum SettingsError {
-    /// Found while reading: names key and place.
+    /// The sources together make no settings.
     #[error("failed to read the settings: {}", shown(&.0.to_string()))]
     Read(#[from] config::ConfigError),
-    /// One value cannot be read.
-    #[error("failed to read the settings: {key}: {}", shown(&cause.to_string()))]
+    /// The file cannot be read, or is not TOML.
+    #[error("failed to read the settings: {}: {cause}", file.display())]
+    File {
+        /// The file of `--config`.
+        file: PathBuf,
+        /// The system's error, or line, column and reason.
+        cause: String,
+    },
+    /// One key or value.
+    #[error("failed to read the settings: {key} {}{place}", shown(wrong))]
     Key {
         /// The key, dotted.
         key: String,
-        /// What is wrong with it.
-        cause: config::ConfigError,
+        /// Completes "<key> …".
+        wrong: String,
+        /// Where it was given, in brackets.
+        place: String,
     },
     /// A variable of the environment.
     #[error("failed to read the settings: the environment variable {name} {advice}")]
@@ -214,6 +226,7 @@ impl Settings {
             self.prefix(),
             self.server.bootstrap_token().map(drop),
             self.server.check_names(),
+            self.server.trusted_networks().map(drop),
             between("timer.poll_interval", self.timer.poll_interval, Millis::new(10), minute),
             between("job_defaults.ttr", self.job_defaults.ttr, MIN_TTR, MAX_TTR),
             between("store.connect_timeout", self.store.connect_timeout, Millis::ZERO, day),

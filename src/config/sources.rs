@@ -1,27 +1,36 @@
 //! Where settings come from: default < file < environment < flags. Each value is tried by itself, so
 //! that all that are wrong are named at once.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs, path::Path};
 
 use config::{Config, ConfigError, File, FileFormat, Map, Source, Value, ValueKind};
 
-use super::{DEFAULTS, Flags, Settings, SettingsError, environment, renamed};
+use super::{
+    DEFAULTS, Flags, Settings, SettingsError, environment,
+    explain::{self, Lines},
+    renamed,
+};
 
 /// The strongest value of each key that is given.
 pub type Given = BTreeMap<String, Value>;
 
-/// Reads all sources; what cannot be read is left at its default, and told by `errors`.
+/// Reads all sources. A value that cannot be used stays at its default and adds an error.
 pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, ConfigError> {
     let defaults = File::from_str(DEFAULTS, FileFormat::Toml);
     let defaults = Config::builder().add_source(defaults).build()?;
     let mut given = Given::new();
+    let mut lines = Lines::new();
     if let Some(file) = &flags.file {
-        match File::from(file.as_path()).format(FileFormat::Toml).collect() {
-            Ok(content) => flatten("", content, &mut given),
-            Err(cause) => errors.push(SettingsError::Read(cause)),
+        match read_file(file) {
+            Ok((content, found)) => {
+                flatten("", content, &mut given);
+                lines = found;
+            }
+            Err(cause) => errors.push(SettingsError::File { file: file.clone(), cause }),
         }
     }
-    let keys = keys(&with(&defaults, &Given::new())?);
+    let known = serde_json::to_value(with(&defaults, &Given::new())?).unwrap_or_default();
+    let keys = keys(&known);
     environment::read(std::env::vars_os(), &keys, &mut given, errors);
     for (key, flag, value) in
         [("server.listen", "--listen", &flags.listen), ("store.url", "--store", &flags.store)]
@@ -35,13 +44,54 @@ pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, 
             errors.push(SettingsError::Renamed { old: key.clone(), new });
             return false;
         }
-        let alone = Given::from([(key.clone(), value.clone())]);
-        let cause = with(&defaults, &alone).err();
-        let fits = cause.is_none();
-        errors.extend(cause.map(|cause| SettingsError::Key { key: key.clone(), cause }));
-        fits
+        let alone = || with(&defaults, &Given::from([(key.clone(), value.clone())]));
+        let within = format!("{key}.");
+        let is_section = || keys.iter().any(|known| known.starts_with(&within));
+        let is_table = matches!(value.kind, ValueKind::Table(_));
+        let is_known = keys.contains(key) || (is_table && is_section());
+        let wrong = match is_known.then(alone) {
+            None => explain::unknown_key(key, &keys),
+            Some(Err(cause)) => explain::wrong_value(&cause),
+            Some(Ok(settings)) => match converted(&settings, key, value) {
+                None => return true,
+                Some(wrong) => wrong,
+            },
+        };
+        let place = place(flags, &lines, key, value);
+        errors.push(SettingsError::Key { key: key.clone(), wrong, place });
+        false
     });
     with(&defaults, &given)
+}
+
+/// The content of a settings file, and the line of each key.
+fn read_file(file: &Path) -> Result<(Map<String, Value>, Lines), String> {
+    let text = fs::read_to_string(file).map_err(|cause| cause.to_string())?;
+    let lines = explain::lines(&text)?;
+    let content = File::from_str(&text, FileFormat::Toml).collect();
+    Ok((content.map_err(|cause| cause.to_string())?, lines))
+}
+
+/// Refuses what the `config` crate converts in silence: a number to true or false, a fraction to a whole
+/// number.
+fn converted(settings: &Settings, key: &str, value: &Value) -> Option<String> {
+    let settings = serde_json::to_value(settings).ok()?;
+    let taken = settings.pointer(&format!("/{}", key.replace('.', "/")))?;
+    let must_be = match value.kind {
+        ValueKind::I64(_) | ValueKind::Float(_) if taken.is_boolean() => "true or false",
+        ValueKind::Float(given) if given.fract() != 0.0 && taken.is_u64() => "a whole number",
+        _ => return None,
+    };
+    Some(format!("must be {must_be}, got {value}"))
+}
+
+/// Where a value was given: file and line, variable or flag.
+fn place(flags: &Flags, lines: &Lines, key: &str, value: &Value) -> String {
+    match (value.origin(), &flags.file, lines.get(key)) {
+        (Some(origin), ..) => format!(" ({origin})"),
+        (None, Some(file), Some(line)) => format!(" ({}, line {line})", file.display()),
+        _ => String::new(),
+    }
 }
 
 fn with(defaults: &Config, given: &Given) -> Result<Settings, ConfigError> {
@@ -64,7 +114,7 @@ fn flatten(within: &str, table: Map<String, Value>, given: &mut Given) {
 }
 
 /// The keys of all settings, also of those that have no value.
-fn keys(settings: &Settings) -> Vec<String> {
+fn keys(settings: &serde_json::Value) -> Vec<String> {
     fn add(within: &str, value: &serde_json::Value, keys: &mut Vec<String>) {
         match value.as_object() {
             Some(fields) => {
@@ -77,6 +127,6 @@ fn keys(settings: &Settings) -> Vec<String> {
         }
     }
     let mut keys = Vec::new();
-    add("", &serde_json::to_value(settings).unwrap_or_default(), &mut keys);
+    add("", settings, &mut keys);
     keys
 }

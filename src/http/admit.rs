@@ -4,15 +4,18 @@ use std::{fmt, sync::Arc, time::Instant};
 
 use axum::{
     extract::{Request, State},
-    http::header::AUTHORIZATION,
+    http::{Method, header::AUTHORIZATION},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
 use super::{
     code::Code,
+    forwarded::TrustedProxies,
+    held,
     identity::{Caller, Identity},
     limit_by::network,
+    memory::Memory,
     origin::Origins,
     peer::Peer,
     per_minute::PerMinute,
@@ -45,7 +48,7 @@ impl fmt::Display for Challenge {
     }
 }
 
-/// Routes that need no token: those who ask, load balancers and orchestrators, have none.
+/// Routes for every caller: load balancers and orchestrators have no token, and call the server by its address.
 const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 
 /// What requests are checked by.
@@ -54,20 +57,22 @@ pub struct Admission {
     pub access: Arc<Access>,
     /// Where no token is needed: which web pages may call.
     pub origins: Origins,
+    /// Proxies whose headers name the client.
+    pub proxies: TrustedProxies,
     /// How often each address had a wrong token.
     pub wrong_tokens: PerMinute,
 }
 
 impl Admission {
     /// By these tokens and rules.
-    pub fn new(access: Arc<Access>, origins: Origins) -> Self {
-        Self { access, origins, wrong_tokens: PerMinute::default() }
+    pub fn new(access: Arc<Access>, origins: Origins, proxies: TrustedProxies) -> Self {
+        Self { access, origins, proxies, wrong_tokens: PerMinute::default() }
     }
 }
 
 /// The layer.
 pub async fn admit(
-    State(admission): State<Arc<Admission>>,
+    State((admission, memory)): State<(Arc<Admission>, Memory)>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -76,8 +81,9 @@ pub async fn admit(
             if let Some(caller) = request.extensions().get::<Caller>() {
                 caller.is(identity.clone());
             }
-            request.extensions_mut().insert(identity);
-            next.run(request).await
+            request.extensions_mut().insert(identity.clone());
+            let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+            held::hold(&memory, &identity, is_read, next.run(request).await)
         }
         Err(problem) => problem.into_response(),
     }
@@ -86,17 +92,19 @@ pub async fn admit(
 impl Admission {
     fn identify(&self, request: &Request) -> Result<Identity, Problem> {
         let peer = request.extensions().get::<Peer>().cloned();
-        if !self.access.is_closed() {
-            self.origins.check(request)?;
-            return Ok(Identity::new(None, peer));
-        }
         let path = request.uri().path();
         if OPEN.contains(&path.strip_prefix("/v1").unwrap_or(path)) {
-            return Ok(Identity::new(None, peer));
+            return Ok(Identity::of_any(peer));
+        }
+        let is_closed = self.access.is_closed();
+        self.origins.check_host(request, is_closed)?;
+        if !is_closed {
+            self.origins.check(request)?;
+            return Ok(Identity::new(None, peer, Arc::clone(&self.access)));
         }
         let authorization = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
         match self.access.authenticate(authorization) {
-            Ok(token) => Ok(Identity::new(token, peer)),
+            Ok(token) => Ok(Identity::new(token, peer, Arc::clone(&self.access))),
             Err(denied) => Err(self.refusal(denied, peer.as_ref())),
         }
     }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     access::Scope,
     config::Limits,
-    job::{JobId, Topic, Topics, TraceParent},
+    job::{JobId, List, ReservationKey, Topic, Topics, TraceParent},
     queue::{Put, QueueError},
     store::{Applied, MAX_BATCH, StoreError},
     traces,
@@ -69,6 +69,7 @@ pub async fn put(
     }
     let call = async |puts| app.queue.put(puts).await;
     answer(
+        &app,
         puts,
         call,
         |(id, _)| id.clone(),
@@ -89,9 +90,10 @@ pub async fn finish(
     Content(content): Content,
 ) -> Answer {
     let topics = identity.topics(Scope::Pop)?;
-    let held = requests::<wire::Finish>(&content, &topics, |held| &held.id)?;
+    let held = asked::<wire::Finish>(&app, &content, &topics, |held| &held.id)?;
     let call = async |held| app.queue.finish(held).await;
     answer(
+        &app,
         held,
         call,
         |id| Some(id.clone()),
@@ -108,9 +110,10 @@ pub async fn release(
     Content(content): Content,
 ) -> Answer {
     let topics = identity.topics(Scope::Pop)?;
-    let releases = requests::<wire::Release>(&content, &topics, |release| &release.held.id)?;
+    let releases = asked::<wire::Release>(&app, &content, &topics, |release| &release.held.id)?;
     let call = async |releases| app.queue.release(releases).await;
     answer(
+        &app,
         releases,
         call,
         |id| Some(id.clone()),
@@ -127,9 +130,10 @@ pub async fn touch(
     Content(content): Content,
 ) -> Answer {
     let topics = identity.topics(Scope::Pop)?;
-    let touches = requests::<wire::Touch>(&content, &topics, |touch| &touch.held.id)?;
+    let touches = asked::<wire::Touch>(&app, &content, &topics, |touch| &touch.held.id)?;
     let call = async |touches| app.queue.touch(touches).await;
     answer(
+        &app,
         touches,
         call,
         |id| Some(id.clone()),
@@ -146,9 +150,10 @@ pub async fn delete(
     Content(content): Content,
 ) -> Answer {
     let topics = identity.topics(Scope::Manage)?;
-    let ids = requests::<IdOnly>(&content, &topics, |job| &job.id)?;
+    let ids = asked::<IdOnly>(&app, &content, &topics, |job| &job.id)?;
     let call = async |ids| app.queue.delete(ids).await;
     answer(
+        &app,
         ids,
         call,
         |id| Some(id.clone()),
@@ -176,32 +181,36 @@ pub fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
     #[serde(deny_unknown_fields)]
     struct Batch<'a> {
         #[serde(borrow)]
-        jobs: Vec<&'a RawValue>,
+        jobs: List<&'a RawValue, MAX_BATCH>,
     }
 
-    let Batch { jobs } = parse(content, "")?;
-    match jobs.len() {
-        1..=MAX_BATCH => Ok(jobs),
-        count => {
-            let detail = format!("must have 1 to {MAX_BATCH} jobs, got {count}");
-            Err(Problem::field("jobs", detail))
-        }
-    }
+    let Batch { jobs: List(jobs) } = parse(content, "")?;
+    Ok(jobs)
 }
 
 /// One job of a batch: what is told of it (`T`) and what is asked (`J`), or why it is refused.
 pub type Item<T, J> = Result<(T, J), Problem>;
 
-pub fn requests<W: ActionRequest>(
+/// Reads what a batch asks of each of its jobs; reservations are checked by the store's key.
+fn asked<W: ActionRequest>(
+    app: &App,
     content: &Bytes,
     topics: &Topics,
+    id: impl Fn(&W::Job) -> &JobId,
+) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
+    requests::<W>(content, (topics, &app.queue.reservation_key()), id)
+}
+
+pub fn requests<W: ActionRequest>(
+    content: &Bytes,
+    (topics, key): (&Topics, &ReservationKey),
     id: impl Fn(&W::Job) -> &JobId,
 ) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
     let action = |(index, json): (usize, &RawValue)| {
         let within = format!("jobs[{index}]");
         let action: W = parse(json.get().as_bytes(), &within)?;
         let job = action
-            .valid(Place::Batch(topics.clone()))
+            .valid(Place::Batch(topics.clone()), key)
             .map_err(|problem| problem.within(&within))?;
         Ok((id(&job).clone(), job))
     };
@@ -210,12 +219,14 @@ pub fn requests<W: ActionRequest>(
 
 /// Has the valid jobs done, and puts the results together.
 async fn answer<T, J, O>(
+    app: &App,
     items: Vec<Item<T, J>>,
     call: impl AsyncFnOnce(Vec<J>) -> Vec<Result<O, QueueError>>,
     id: impl Fn(&T) -> Option<JobId>,
     seen: impl Fn(&T, Problem) -> Problem,
     done: impl Fn(T, O) -> TransitionResponse,
 ) -> Answer {
+    let _room = app.memory.room_for_results(items.len())?;
     let mut jobs = Vec::with_capacity(items.len());
     let tags: Vec<Result<T, Problem>> = items
         .into_iter()

@@ -42,7 +42,7 @@ codes! {
     Forbidden = FORBIDDEN "forbidden":
         "the token lacks a scope, which `detail` names",
     ForbiddenOrigin = FORBIDDEN "forbidden_origin":
-        "a web page of another origin sent this, or the `Host` is no name of this machine",
+        "a foreign web page or a link may have sent this, or the `Host` is no name of this server",
     JobNotFound = NOT_FOUND "job_not_found":
         "no job has this id: it was never put, or is finished, deleted or past its retention",
     TokenNotFound = NOT_FOUND "token_not_found":
@@ -73,6 +73,8 @@ codes! {
         "the request has a `Content-Encoding`",
     InvalidField = UNPROCESSABLE_ENTITY "invalid_field":
         "`field` and `detail` say what is wrong and what is allowed",
+    FirstTokenNeedsAdmin = UNPROCESSABLE_ENTITY "first_token_needs_admin":
+        "the first token of a store must have the scope `admin`",
     ReservationRequired = UNPROCESSABLE_ENTITY "reservation_required":
         "`queue.require_reservation` is set, and the call has none",
     TooManyRequests = TOO_MANY_REQUESTS "too_many_requests":
@@ -85,10 +87,12 @@ codes! {
         "what is stored of the job is damaged; it can only be deleted",
     Internal = INTERNAL_SERVER_ERROR "internal":
         "a defect of the server; its log has the cause under the `request_id`",
+    UnsupportedTransferEncoding = NOT_IMPLEMENTED "unsupported_transfer_encoding":
+        "the request has another `Transfer-Encoding` than chunked",
     StoreUnavailable = SERVICE_UNAVAILABLE "store_unavailable":
         "the store does not answer; try again after `Retry-After`",
     StoreReplaced = SERVICE_UNAVAILABLE "store_replaced":
-        "the store's files or its Redis were replaced: an operator must act",
+        "the store's files or its Redis were emptied or replaced: an operator must act",
     Overloaded = SERVICE_UNAVAILABLE "overloaded":
         "memory, requests in flight or pages of jobs are at their limit, which `detail` names",
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down":

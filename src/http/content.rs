@@ -10,6 +10,7 @@ use tower_http::timeout::TimeoutError;
 use super::{
     App,
     code::Code,
+    identity::Identity,
     in_flight::Place,
     memory::{COPIES, Memory},
     problem::Problem,
@@ -23,15 +24,18 @@ impl FromRequest<App> for Content {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let place = request.extensions().get::<Place>().cloned();
-        let body = request.into_body();
-        if body.is_end_stream() {
+        if request.body().is_end_stream() {
             return Ok(Self(Bytes::new()));
         }
+        let identity = request.extensions().get::<Identity>().cloned();
+        let body = request.into_body();
         if let Some(place) = &place {
             place.leave();
         }
         let content = read(body, app.limits.request_bytes, &app.memory).await?;
         place.map_or(Ok(()), |place| place.enter())?;
+        // The body may have taken a while to come.
+        identity.map_or(Ok(()), |identity| identity.check())?;
         Ok(Self(content))
     }
 }

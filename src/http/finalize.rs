@@ -15,7 +15,10 @@ use axum::{
     extract::{Request, State},
     http::{
         HeaderName, HeaderValue, StatusCode,
-        header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+        header::{
+            CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING,
+            WWW_AUTHENTICATE,
+        },
     },
     middleware::Next,
     response::{IntoResponse, Response},
@@ -24,8 +27,8 @@ use axum::{
 use tracing::Instrument;
 
 use super::{
-    code::Code, input::traceparent, json, log::Asked, per_minute::PerMinute, problem::Problem,
-    requests::Requests,
+    code::Code, input::traceparent, json, log::Asked, peer::Peer, per_minute::PerMinute,
+    problem::Problem, requests::Requests,
 };
 use crate::traces;
 
@@ -39,11 +42,16 @@ pub async fn finalize(
     let begun = requests.begin(&request);
     let id = request_id(&request);
     let asked = Asked::new(&mut request, id.clone());
-    let span = traces::request(&request, &id, || traceparent(request.headers()));
+    let scheme = request.extensions().get::<Peer>().map(Peer::scheme);
+    let span = traces::request(&request, &id, scheme, || traceparent(request.headers()));
     let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
+    let mut transfers = request.headers().get_all(TRANSFER_ENCODING).iter();
     let mut response = if encoded {
         let detail = "Content-Encoding is not supported: send the body as it is";
         Problem::new(Code::UnsupportedEncoding, detail).into_response()
+    } else if !transfers.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        let detail = "the only Transfer-Encoding that is supported is chunked";
+        Problem::new(Code::UnsupportedTransferEncoding, detail).into_response()
     } else {
         next.run(request).instrument(span.clone()).await
     };

@@ -26,8 +26,8 @@ use crate::{
     config::{DEFAULTS, Limits},
     fuzzing,
     job::{
-        Buckets, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, Millis, Schedule, State,
-        Topic, Topics, UnixMillis,
+        Buckets, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, Millis, ReservationKey,
+        Schedule, State, Topic, Topics, UnixMillis,
     },
     queue::{Position, Put},
     store::Place,
@@ -113,7 +113,9 @@ pub fn http_batch(data: &[u8]) {
 }
 
 fn items<W: ActionRequest>(content: &Bytes, id: impl Fn(&W::Job) -> &JobId) -> Vec<W::Job> {
-    let requests = taken(batch::requests::<W>(content, &Topics::ALL, id)).unwrap_or_default();
+    let requests =
+        taken(batch::requests::<W>(content, (&Topics::ALL, &ReservationKey::from([0; 32])), id))
+            .unwrap_or_default();
     requests.into_iter().filter_map(|item| taken(item).map(|(_, job)| job)).collect()
 }
 
@@ -142,16 +144,16 @@ pub fn http_requests(data: &[u8]) {
         assert!((1..=100).contains(&pop.count) && pop.wait.as_secs() <= 60, "{pop:?}");
         check_ttr(pop.ttr);
     }
-    let id = || "a".parse().expect("an id");
-    let _ = taken(action::<Finish>(id(), &uri, content, Topics::ALL));
-    let _ = taken(action::<IdOnly>(id(), &uri, content, Topics::ALL));
-    if let Some(release) = taken(action::<Release>(id(), &uri, content, Topics::ALL)) {
+    let (id, key) = (|| "a".parse().expect("an id"), ReservationKey::from([0; 32]));
+    let _ = taken(action::<Finish>(id(), &uri, content, (Topics::ALL, &key)));
+    let _ = taken(action::<IdOnly>(id(), &uri, content, (Topics::ALL, &key)));
+    if let Some(release) = taken(action::<Release>(id(), &uri, content, (Topics::ALL, &key))) {
         check_error(release.error.as_deref());
     }
-    if let Some(touch) = taken(action::<Touch>(id(), &uri, content, Topics::ALL)) {
+    if let Some(touch) = taken(action::<Touch>(id(), &uri, content, (Topics::ALL, &key))) {
         check_ttr(touch.ttr);
     }
-    if let Some(bury) = taken(action::<Bury>(id(), &uri, content, Topics::ALL)) {
+    if let Some(bury) = taken(action::<Bury>(id(), &uri, content, (Topics::ALL, &key))) {
         check_error(bury.error.as_deref());
     }
     if let Some(steps) = taken(topics::due_steps(&uri)) {

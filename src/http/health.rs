@@ -29,12 +29,16 @@ pub struct Ready {
     /// `ok` or `degraded`: only a part of the queue works.
     #[schemars(with = "types::Health")]
     status: &'static str,
-    /// Why it is degraded: `buckets_unavailable`, `store_full`, `clock_jumped`.
+    /// Why it is degraded: `buckets_unavailable`, `buckets_replaced`, `store_full`, `writes_refused`,
+    /// `clock_jumped`, `jobs_unreadable`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<&'static str>,
     /// Buckets that are out of reach, if some are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buckets_unavailable: Vec<usize>,
+    /// Buckets that have lost their jobs, if some have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    buckets_replaced: Vec<usize>,
 }
 
 /// What `readyz` says, as one word and its reasons.
@@ -49,19 +53,23 @@ pub struct Status {
     /// Buckets that are out of reach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buckets_unavailable: Vec<usize>,
+    /// Buckets that have lost their jobs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    buckets_replaced: Vec<usize>,
 }
 
 /// The same as `readyz`, for an answer that is given in any case.
 pub async fn status(app: &App) -> Status {
     match readyz(State(app.clone())).await {
-        Ok(Json(Ready { status, reasons, buckets_unavailable })) => {
+        Ok(Json(Ready { status, reasons, buckets_unavailable, buckets_replaced })) => {
             let reasons = reasons.into_iter().map(str::to_owned).collect();
-            Status { status, reasons, buckets_unavailable }
+            Status { status, reasons, buckets_unavailable, buckets_replaced }
         }
         Err(problem) => Status {
             status: "unavailable",
             reasons: vec![problem.detail],
             buckets_unavailable: Vec::new(),
+            buckets_replaced: Vec::new(),
         },
     }
 }
@@ -76,13 +84,17 @@ pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
         let reason = error.to_string();
         Problem { detail: reason, ..error.into() }
     });
-    let Readiness { away, store_full, clock_jumped } = checked?;
+    let Readiness { away, replaced, store_full, writes_refused, clock_jumped, jobs_unreadable } =
+        checked?;
     let all = [
         ("buckets_unavailable", !away.is_empty()),
+        ("buckets_replaced", !replaced.is_empty()),
         ("store_full", store_full),
+        ("writes_refused", writes_refused),
         ("clock_jumped", clock_jumped),
+        ("jobs_unreadable", jobs_unreadable),
     ];
     let reasons: Vec<_> = all.into_iter().filter(|(_, holds)| *holds).map(|(why, _)| why).collect();
     let status = if reasons.is_empty() { "ok" } else { "degraded" };
-    Ok(Json(Ready { status, reasons, buckets_unavailable: away }))
+    Ok(Json(Ready { status, reasons, buckets_unavailable: away, buckets_replaced: replaced }))
 }

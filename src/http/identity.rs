@@ -1,15 +1,18 @@
 //! Who makes a request, and what that caller may do.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 
-use super::{App, admit::Challenge, code::Code, peer::Peer, problem::Problem};
+use super::{
+    App,
+    admit::Challenge,
+    code::Code,
+    peer::{ClientAddress, Peer},
+    problem::Problem,
+};
 use crate::{
-    access::{Scope, Token, TokenName},
+    access::{Access, Scope, Token, TokenName},
     job::{Topic, Topics},
 };
 
@@ -19,6 +22,8 @@ pub struct Identity {
     /// None where requests need no token: then everything is allowed.
     token: Option<Arc<Token>>,
     peer: Option<Peer>,
+    /// Which tokens are in force; none on a route for every caller.
+    access: Option<Arc<Access>>,
 }
 
 /// The caller of a request, for the layers that see the request before `admit` knows who that is.
@@ -40,8 +45,28 @@ impl Caller {
 
 impl Identity {
     /// The holder of this token, at the other end of this connection.
-    pub fn new(token: Option<Arc<Token>>, peer: Option<Peer>) -> Self {
-        Self { token, peer }
+    pub fn new(token: Option<Arc<Token>>, peer: Option<Peer>, access: Arc<Access>) -> Self {
+        Self { token, peer, access: Some(access) }
+    }
+
+    /// A caller of a route for every caller.
+    pub fn of_any(peer: Option<Peer>) -> Self {
+        Self { token: None, peer, access: None }
+    }
+
+    /// Its connection.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
+    }
+
+    /// Checks that the caller may still act: a request is let in by its head, and acts when its body is
+    /// there, or when the jobs are that it waits for.
+    ///
+    /// # Errors
+    /// 401 `unauthenticated`: its token was revoked or has expired, or the server asks for tokens now.
+    pub fn check(&self) -> Result<(), Problem> {
+        let access = self.access.as_ref();
+        access.map_or(Ok(()), |access| access.check(self.token()).map_err(Into::into))
     }
 
     /// The name of its token.
@@ -55,7 +80,7 @@ impl Identity {
     }
 
     /// Where it is.
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> Option<ClientAddress> {
         self.peer.as_ref().and_then(Peer::address)
     }
 

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     access::Scope,
-    job::{self, Topics},
+    job::{self, ReservationKey, Topics},
     queue::QueueError,
     store::{PutOutcome, Target},
     traces,
@@ -66,7 +66,7 @@ pub async fn get(
     _: NoQuery,
 ) -> Result<Response, Problem> {
     let topics = identity.topics(Scope::Read)?;
-    app.memory.has_room()?;
+    app.memory.room().await?;
     app.memory.answer(&JobResponse::from(read(&app, id, &topics).await?))
 }
 
@@ -83,6 +83,7 @@ pub async fn patch(
     Content(content): Content,
 ) -> Result<Json<JobResponse>, Problem> {
     let topics = identity.topics(Scope::Manage)?;
+    let readable = identity.topics(Scope::Read).unwrap_or_else(|_| Topics::of(Vec::new()));
     let mut patch = parse::<wire::PatchJob>(&content, "")?;
     if patch.tells() {
         patch = patch.beside(&read(&app, id.clone(), &topics).await?)?;
@@ -94,7 +95,9 @@ pub async fn patch(
         _admitted = Some(app.capacity.change(&topic, body.len(), &app.queue).await?);
     }
     let job = one(app.queue.reschedule(vec![(Target { id, topics }, change)]).await)?;
-    Ok(Json(job.into()))
+    let may_read = readable.allows(&job.topic);
+    let response = JobResponse::from(job);
+    Ok(Json(if may_read { response } else { response.without_content() }))
 }
 
 pub async fn delete(
@@ -104,7 +107,7 @@ pub async fn delete(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let job = action::<IdOnly>(id.clone(), &uri, &content, identity.topics(Scope::Manage)?)?;
+    let job = asked::<IdOnly>(&app, id.clone(), &uri, &content, identity.topics(Scope::Manage)?)?;
     let was = one(app.queue.delete(vec![job]).await)?;
     Ok(Json(TransitionResponse::in_state(id, was)))
 }
@@ -116,7 +119,7 @@ pub async fn finish(
     uri: Uri,
     Content(content): Content,
 ) -> Result<StatusCode, Problem> {
-    let held = action::<wire::Finish>(id, &uri, &content, identity.topics(Scope::Pop)?)?;
+    let held = asked::<wire::Finish>(&app, id, &uri, &content, identity.topics(Scope::Pop)?)?;
     one(app.queue.finish(vec![held]).await)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -129,7 +132,7 @@ pub async fn release(
     Content(content): Content,
 ) -> Answer {
     let release =
-        action::<wire::Release>(id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
+        asked::<wire::Release>(&app, id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
     let moved = one(app.queue.release(vec![release]).await)?;
     Ok(Json(TransitionResponse::moved(id, &moved)))
 }
@@ -141,7 +144,8 @@ pub async fn touch(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let touch = action::<wire::Touch>(id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
+    let touch =
+        asked::<wire::Touch>(&app, id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
     let until = one(app.queue.touch(vec![touch]).await)?;
     Ok(Json(TransitionResponse::held_until(id, until)))
 }
@@ -153,7 +157,7 @@ pub async fn bury(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let bury = action::<wire::Bury>(id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
+    let bury = asked::<wire::Bury>(&app, id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
     one(app.queue.bury(vec![bury]).await)?;
     Ok(Json(TransitionResponse::in_state(id, job::State::Dead)))
 }
@@ -165,22 +169,33 @@ pub async fn kick(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let job = action::<IdOnly>(id.clone(), &uri, &content, identity.topics(Scope::Manage)?)?;
+    let job = asked::<IdOnly>(&app, id.clone(), &uri, &content, identity.topics(Scope::Manage)?)?;
     one(app.queue.kick(vec![job]).await)?;
     Ok(Json(TransitionResponse::in_state(id, job::State::Ready)))
 }
 
-/// What a request asks of the job in its path, by query and body.
-pub fn action<W: ActionRequest>(
+/// Reads what a request asks of the job in its path; reservations are checked by the store's key.
+fn asked<W: ActionRequest>(
+    app: &App,
     id: job::JobId,
     uri: &Uri,
     content: &[u8],
     topics: Topics,
 ) -> Result<W::Job, Problem> {
+    action::<W>(id, uri, content, (topics, &app.queue.reservation_key()))
+}
+
+/// Reads what a request asks of the job in its path, by query and body.
+pub fn action<W: ActionRequest>(
+    id: job::JobId,
+    uri: &Uri,
+    content: &[u8],
+    (topics, key): (Topics, &ReservationKey),
+) -> Result<W::Job, Problem> {
     let mut query = Query::new(uri);
     let reservation = query.reservation()?;
     query.reject_unknown()?;
-    parse_or_default::<W>(content)?.valid(Place::Path(id, reservation, topics))
+    parse_or_default::<W>(content)?.valid(Place::Path(id, reservation, topics), key)
 }
 
 /// The outcome of the only job.

@@ -4,12 +4,16 @@
 //! after its client has gone; an answer counts until it is written. What would go beyond the limit
 //! is refused, before anything was done.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use axum::{
+    Extension,
     body::Bytes,
     http::header::{CONTENT_TYPE, HeaderValue},
     response::{IntoResponse, Response},
@@ -18,7 +22,12 @@ use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{code::Code, json, problem::Problem};
+use super::{
+    code::Code,
+    held::{Counted, Held},
+    json,
+    problem::Problem,
+};
 use crate::metrics::gauge;
 
 /// What a byte of a request counts: it is held as it came, and again in what goes to the store.
@@ -29,6 +38,11 @@ const SMALL: usize = 16 << 10;
 /// Most pages of jobs that are read from the store at once, and most that wait for that: however many
 /// are asked for, little of the store's time goes to them, and few of the requests in flight are such.
 const PAGES: usize = 4;
+/// Estimated bytes of the result of one job of a batch.
+const RESULT: usize = 512;
+/// How often, and how long apart, room is looked for that a closed connection gives back.
+const ROOM_TRIES: usize = 50;
+const ROOM_PAUSE: Duration = Duration::from_millis(10);
 const WAITING_PAGES: usize = 64;
 
 /// The memory for requests and answers.
@@ -41,6 +55,8 @@ struct Inner {
     pages: Semaphore,
     /// Permissions to read a page, or to wait for that.
     asked_pages: Semaphore,
+    /// Answers that are not written.
+    held: Held,
 }
 
 /// What one request or answer holds of it. Given back when it is dropped.
@@ -54,7 +70,8 @@ impl Memory {
     pub fn new(limit: usize) -> Self {
         let pages = Semaphore::new(PAGES);
         let asked_pages = Semaphore::new(PAGES + WAITING_PAGES);
-        Self(Arc::new(Inner { limit, used: AtomicUsize::new(0), pages, asked_pages }))
+        let (used, held) = (AtomicUsize::new(0), Held::default());
+        Self(Arc::new(Inner { limit, used, pages, asked_pages, held }))
     }
 
     /// Registers its metrics.
@@ -67,6 +84,16 @@ impl Memory {
     /// The bytes in use.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
+    }
+
+    /// `limits.memory_bytes`.
+    pub fn limit(&self) -> usize {
+        self.0.limit
+    }
+
+    /// Answers that are not written.
+    pub fn held(&self) -> &Held {
+        &self.0.held
     }
 
     /// A share that holds nothing yet.
@@ -82,6 +109,25 @@ impl Memory {
         }
     }
 
+    /// The same after a moment, if there is a slow reader whose connection can be closed for it.
+    pub async fn room(&self) -> Result<(), Problem> {
+        if self.has_room().is_err() && self.make_room(None, self.0.limit / 8) {
+            for _ in 0..ROOM_TRIES {
+                tokio::time::sleep(ROOM_PAUSE).await;
+                if self.has_room().is_ok() {
+                    break;
+                }
+            }
+        }
+        self.has_room()
+    }
+
+    /// Room for the results of so many jobs, before anything is done.
+    pub fn room_for_results(&self, jobs: usize) -> Result<Share, Problem> {
+        let mut share = self.share();
+        share.grow(jobs * RESULT).map(|()| share)
+    }
+
     /// What the bodies of one pop may take of it, about: a few such pops leave room for others.
     pub fn of_one_pop(&self) -> usize {
         self.0.limit / 8
@@ -92,7 +138,7 @@ impl Memory {
     /// # Errors
     /// 503 `overloaded`: too many wait, or there is no room.
     pub async fn page(&self) -> Result<[SemaphorePermit<'_>; 2], Problem> {
-        self.has_room()?;
+        self.room().await?;
         let Ok(asked) = self.0.asked_pages.try_acquire() else {
             return Err(Problem::overloaded_by("pages of jobs that are read at once"));
         };
@@ -111,7 +157,8 @@ impl Memory {
     /// The answer to a read.
     pub fn answer<T: Serialize>(&self, value: &T) -> Result<Response, Problem> {
         let kind = HeaderValue::from_static("application/json");
-        Ok(([(CONTENT_TYPE, kind)], self.json(value)?).into_response())
+        let counted = Extension(Counted);
+        Ok((counted, [(CONTENT_TYPE, kind)], self.json(value)?).into_response())
     }
 }
 
@@ -128,6 +175,12 @@ impl Share {
             }
             Err(_) => Err(Problem::overloaded()),
         }
+    }
+
+    /// Takes so many bytes more, also beyond the limit: for the answer to what was done.
+    pub fn grow_beyond(&mut self, bytes: usize) {
+        self.memory.0.used.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
     }
 
     /// The same bytes, which hold this share until the last part of them is dropped.
@@ -154,7 +207,7 @@ impl Drop for Share {
 }
 
 impl Problem {
-    fn overloaded() -> Self {
+    pub fn overloaded() -> Self {
         Self::overloaded_by("limits.memory_bytes")
     }
 

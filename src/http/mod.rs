@@ -13,9 +13,11 @@ mod cursor;
 mod dashboard;
 mod farewell;
 mod finalize;
+mod forwarded;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod health;
+mod held;
 mod identity;
 mod in_flight;
 mod input;
@@ -36,6 +38,7 @@ mod problem;
 mod query;
 mod quotas;
 mod requests;
+mod store;
 mod tokens;
 mod topics;
 mod wire;
@@ -44,7 +47,8 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use axum::{
     Router,
-    http::{HeaderMap, header::ALLOW},
+    extract::MatchedPath,
+    http::{HeaderMap, Method, Uri, header::ALLOW},
     middleware,
     response::{IntoResponse, Response},
     routing::{MethodRouter, delete, get, post},
@@ -59,6 +63,7 @@ pub use self::{
     capacity::Capacity,
     code::Code,
     farewell::Farewell,
+    forwarded::TrustedProxies,
     identity::Identity,
     in_flight::InFlight,
     limit_by::{LimitBy, Taken, network},
@@ -148,6 +153,8 @@ pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
         Offer::Operations => operations().merge(health),
     };
     let cors = admission.origins.cors();
+    let proxies = admission.proxies.clone();
+    let admitted = (Arc::new(admission), app.memory.clone());
     let routes = Router::new()
         .nest("/v1", routes.clone())
         .merge(routes)
@@ -155,7 +162,7 @@ pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
         .layer(CatchPanicLayer::custom(|_| panicked()))
-        .layer(middleware::from_fn_with_state(Arc::new(admission), admit::admit));
+        .layer(middleware::from_fn_with_state(admitted, admit::admit));
     // Before `admit`: a browser asks whether a page may call without the token of the call.
     let routes = match cors {
         Some(cors) => routes.layer(cors),
@@ -167,7 +174,11 @@ pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
         Offer::Operations => Router::new(),
     };
     let routes = routes.merge(pages.method_not_allowed_fallback(wrong_method));
-    routes.layer(middleware::from_fn_with_state(finalized, finalize::finalize))
+    let routes = routes.layer(middleware::from_fn_with_state(finalized, finalize::finalize));
+    match proxies.is_empty() {
+        true => routes,
+        false => routes.layer(middleware::from_fn_with_state(proxies, forwarded::forwarded)),
+    }
 }
 
 fn queue() -> Router<App> {
@@ -200,6 +211,7 @@ fn operations() -> Router<App> {
     Router::new()
         .route("/tokens", get(tokens::list).post(tokens::create))
         .route("/tokens/{name}", delete(tokens::revoke))
+        .route("/store/accept-loss", post(store::accept_loss))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics))
 }
@@ -214,19 +226,20 @@ fn documentation() -> Router {
         .merge(openapi::style())
 }
 
-async fn no_route(headers: HeaderMap) -> Response {
-    dashboard::not_found(&headers)
+async fn no_route(headers: HeaderMap, uri: Uri) -> Response {
+    dashboard::not_found(&headers, &openapi::no_route(uri.path()))
 }
 
-async fn wrong_method() -> Problem {
-    let detail = "this route does not take this method; Allow names those it takes";
-    Problem::new(Code::MethodNotAllowed, detail)
+async fn wrong_method(method: Method, path: Option<MatchedPath>) -> Problem {
+    let takes = path.and_then(|path| openapi::methods_of(path.as_str()));
+    let takes = takes.map_or_else(String::new, |methods| format!("; it takes {methods}"));
+    Problem::new(Code::MethodNotAllowed, format!("this route does not take {method}{takes}"))
 }
 
 /// A HEAD would pop jobs and throw them away, so it is refused, and `Allow` does not name it.
 fn pop_route() -> MethodRouter<App> {
-    async fn neither_get_nor_post() -> impl IntoResponse {
-        ([(ALLOW, "GET, POST")], wrong_method().await)
+    async fn neither_get_nor_post(method: Method, path: MatchedPath) -> impl IntoResponse {
+        ([(ALLOW, "GET, POST")], wrong_method(method, Some(path)).await)
     }
     get(pop::pop).post(pop::pop).head(neither_get_nor_post).fallback(neither_get_nor_post)
 }

@@ -1,9 +1,13 @@
 //! Which web pages may call a server that asks for no token.
 //!
-//! Every web page that is open in a browser can send requests to loopback. Browsers say where
-//! those come from: in `Origin`, and in `Sec-Fetch-Site` also for images and links, by which a GET
-//! that pops could be called. And a name that its owner points to 127.0.0.1 (DNS rebinding) makes
-//! any page one of the same origin: so the name must be one that this machine has.
+//! Every web page that is open in a browser can send requests to loopback. Browsers name the sender in
+//! `Origin`, and in `Sec-Fetch-Site` also for images and links, by which a page could call a GET that
+//! pops. Prefetching by speculation rules has neither: it says `Sec-Fetch-Site: none`, like an address that the user
+//! types. So what changes jobs must come from a script of the same origin, or from no browser.
+//! Over plain HTTP beyond loopback browsers send `Origin` alone.
+//!
+//! A name that its owner points to 127.0.0.1 (DNS rebinding) makes any page one of the same origin.
+//! Therefore the `Host` must be a name of this machine.
 
 use std::net::IpAddr;
 
@@ -21,6 +25,11 @@ use super::{code::Code, finalize::REQUEST_ID, problem::Problem};
 use crate::access::Exposure;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+/// Headers by which browsers announce a prefetch or a prerender.
+const PURPOSES: [HeaderName; 2] =
+    [HeaderName::from_static("sec-purpose"), HeaderName::from_static("purpose")];
 
 /// The rules of one server.
 pub struct Origins {
@@ -51,20 +60,28 @@ impl Origins {
         (!self.allowed.is_empty()).then_some(cors)
     }
 
+    /// Refuses a request to a name that the server does not have. `server.hosts` is enforced wherever
+    /// it is set; without it, only on loopback and while no token is needed.
+    ///
+    /// # Errors
+    /// 403 `forbidden_origin`.
+    pub fn check_host(&self, request: &Request, is_closed: bool) -> Result<(), Problem> {
+        let is_limited = !self.hosts.is_empty() || (!is_closed && self.exposure == Exposure::Local);
+        match is_limited && !hosts(request).all(|host| self.is_ours(host)) {
+            true => Err(forbidden("`Host` is no name of this server (server.hosts)")),
+            false => Ok(()),
+        }
+    }
+
     /// Refuses what a foreign web page may have sent.
     ///
     /// # Errors
     /// 403 `forbidden_origin`, 415 `unsupported_media_type`.
     pub fn check(&self, request: &Request) -> Result<(), Problem> {
         let headers = request.headers();
-        let named = request.uri().authority().map(|authority| authority.as_str());
-        let hosts: Vec<&str> = named.into_iter().chain(texts(headers, &HOST)).collect();
-        if self.exposure == Exposure::Local && !hosts.iter().all(|host| self.is_ours(host)) {
-            return Err(forbidden("`Host` is no name of this machine (server.hosts)"));
-        }
         let is_same = |origin: &str| {
             let host = origin.split_once("://").map(|(_, host)| host);
-            host.is_some_and(|host| hosts.iter().any(|own| own.eq_ignore_ascii_case(host)))
+            host.is_some_and(|host| hosts(request).any(|own| own.eq_ignore_ascii_case(host)))
         };
         let mut origins = texts(headers, &ORIGIN).peekable();
         let has_origin = origins.peek().is_some();
@@ -72,9 +89,17 @@ impl Origins {
         if !origins.all(|origin| is_allowed(origin) || is_same(origin)) {
             return Err(forbidden("web pages of this `Origin` may not call (server.cors_origins)"));
         }
-        let is_own = |site: &str| ["same-origin", "none"].contains(&site);
+        let reads = [Method::GET, Method::HEAD].contains(request.method());
+        let changes = !reads || request.uri().path().ends_with("/pop");
+        let is_own = |site: &str| site == "same-origin" || (site == "none" && !changes);
         if !has_origin && !texts(headers, &SEC_FETCH_SITE).all(is_own) {
             return Err(forbidden("web pages of other origins may not call (`Sec-Fetch-Site`)"));
+        }
+        if changes && !is_of_script(headers) {
+            return Err(forbidden(
+                "a browser may change jobs only by a script: this is a page that it opens, \
+                 prefetches or embeds (`Sec-Fetch-Mode`, `Sec-Fetch-Dest`, `Sec-Purpose`)",
+            ));
         }
         match request.body().is_end_stream() {
             true => Ok(()),
@@ -82,7 +107,7 @@ impl Origins {
         }
     }
 
-    /// Whether a `Host` names this machine.
+    /// Whether a `Host` names this server.
     fn is_ours(&self, host: &str) -> bool {
         let name = bare(host);
         name == "localhost"
@@ -90,6 +115,20 @@ impl Origins {
             || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
             || self.hosts.contains(&name)
     }
+}
+
+/// Whether a script sent the request, or no browser: it is no navigation, prefetch, image or frame.
+fn is_of_script(headers: &HeaderMap) -> bool {
+    let is_fetch = |mode: &str| ["cors", "no-cors", "same-origin"].contains(&mode);
+    texts(headers, &SEC_FETCH_MODE).all(is_fetch)
+        && texts(headers, &SEC_FETCH_DEST).all(|dest| dest == "empty")
+        && !PURPOSES.iter().any(|name| headers.contains_key(name))
+}
+
+/// The names that a request is sent to: its `Host`, and over HTTP/2 its authority.
+fn hosts(request: &Request) -> impl Iterator<Item = &str> {
+    let named = request.uri().authority().map(|authority| authority.as_str());
+    named.into_iter().chain(texts(request.headers(), &HOST))
 }
 
 /// A body must be of a type that no page can send without asking first: browsers ask (CORS) before
@@ -139,14 +178,25 @@ mod tests {
 
     fn check(exposure: Exposure, headers: &[(&str, &str)], body: &str) -> Result<(), u16> {
         let hosts = ["queue.test".to_owned()];
-        let origins = Origins::new(exposure, &hosts, &["https://app.test".to_owned()]);
-        let mut request = Request::builder().uri("/jobs");
+        check_of(exposure, &hosts, "/jobs", headers, body)
+    }
+
+    fn check_of(
+        exposure: Exposure,
+        hosts: &[String],
+        uri: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<(), u16> {
+        let origins = Origins::new(exposure, hosts, &["https://app.test".to_owned()]);
+        let mut request = Request::builder().uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let body = if body.is_empty() { Body::empty() } else { Body::from(body.to_owned()) };
         let request = request.body(body).expect("a request");
-        origins.check(&request).map_err(|problem| problem.code.status().as_u16())
+        let checked = origins.check_host(&request, false).and_then(|()| origins.check(&request));
+        checked.map_err(|problem| problem.code.status().as_u16())
     }
 
     #[test]
@@ -171,8 +221,12 @@ mod tests {
             "",
             "127.0.0.1.evil.test",
         ] {
-            assert_eq!(check(Exposure::Local, &[("host", host)], ""), Err(403), "{host}");
-            assert_eq!(check(Exposure::Network, &[("host", host)], ""), Ok(()), "{host}");
+            let header = [("host", host)];
+            assert_eq!(check(Exposure::Local, &header, ""), Err(403), "{host}");
+            assert_eq!(check(Exposure::Network, &header, ""), Err(403), "{host}: hosts are set");
+            let open = check_of(Exposure::Network, &[], "/jobs", &header, "");
+            assert_eq!(open, Ok(()), "{host}: none is set");
+            assert_eq!(check_of(Exposure::Local, &[], "/jobs", &header, ""), Err(403), "{host}");
         }
         let two = [("host", "localhost"), ("host", "evil.test")];
         assert_eq!(check(Exposure::Local, &two, ""), Err(403));
@@ -202,6 +256,42 @@ mod tests {
         }
         let both = [host, ("origin", "https://app.test"), ("sec-fetch-site", "cross-site")];
         assert_eq!(check(Exposure::Local, &both, ""), Ok(()));
+    }
+
+    #[test]
+    fn a_get_that_pops_comes_from_a_script_of_the_same_origin_or_from_no_browser() {
+        let host = ("host", "localhost:9277");
+        let pop = |headers: &[(&str, &str)]| {
+            let headers = [&[host], headers].concat();
+            [Exposure::Local, Exposure::Network].map(|exposure| {
+                let read = check_of(exposure, &[], "/topics/t", &headers, "");
+                (check_of(exposure, &[], "/v1/topics/t/pop", &headers, ""), read)
+            })
+        };
+        let own = ("sec-fetch-site", "same-origin");
+        let foreign = [("origin", "https://app.test"), ("sec-fetch-site", "cross-site")];
+        for headers in [
+            &[][..],
+            &[own],
+            &[own, ("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")],
+            &[("sec-fetch-mode", "cors")], // Node says so
+            &[foreign[0], foreign[1], ("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")],
+        ] {
+            assert_eq!(pop(headers), [(Ok(()), Ok(())); 2], "{headers:?}");
+        }
+        for headers in [
+            &[("sec-fetch-site", "none")][..], // typed, a bookmark, or speculation rules
+            &[("sec-purpose", "prefetch")],
+            &[own, ("sec-purpose", "prefetch;prerender")],
+            &[own, ("purpose", "prefetch")],
+            &[own, ("sec-fetch-mode", "navigate")],
+            &[own, ("sec-fetch-dest", "document")],
+            &[own, ("sec-fetch-dest", "iframe")],
+            &[own, ("sec-fetch-dest", "image")],
+            &[foreign[0], foreign[1], ("sec-fetch-mode", "navigate")],
+        ] {
+            assert_eq!(pop(headers), [(Err(403), Ok(())); 2], "{headers:?}");
+        }
     }
 
     #[test]

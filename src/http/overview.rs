@@ -41,7 +41,8 @@ pub struct Overview {
     most_dead: Vec<TopicResponse>,
     /// From due time to pop, of this server's pops, by the minute of the last hour.
     lateness: Vec<LateMinute>,
-    /// The last 20 errors that consumers gave to this server, the latest first.
+    /// The last 20 errors that consumers gave to this server, at most 4 of each topic, the latest
+    /// first.
     last_errors: Vec<LastError>,
     /// What this server has counted since it started.
     since_start: Counters,

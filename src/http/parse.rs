@@ -2,7 +2,6 @@
 //! the place by its path from the request's beginning (`jobs[3].backoff.max`).
 
 use serde::{Deserialize, de::IgnoredAny};
-use std::collections::BTreeMap;
 
 use super::{code::Code, problem::Problem};
 
@@ -40,21 +39,24 @@ where
 
 /// Checks that the body of a route that takes none says nothing.
 pub fn nothing(json: &[u8]) -> Result<(), Problem> {
-    let fields: BTreeMap<String, IgnoredAny> = parse_or_default(json)?;
-    match fields.into_keys().next() {
-        None => Ok(()),
-        Some(field) => Err(Problem::field(
-            shortened(&field),
-            "is not known: this route takes no body, and its options stand in the query",
-        )),
-    }
+    #[derive(Deserialize, Default)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+
+    let no_body = "is not known: this route takes no body, and its options stand in the query";
+    parse_or_default::<Nothing>(json).map(drop).map_err(|problem| match &problem.field {
+        Some(field) => Problem::field(field, no_body),
+        None => problem,
+    })
 }
 
 fn explain(error: &serde_path_to_error::Error<serde_json::Error>, within: &str) -> Problem {
     let text = error.inner().to_string();
     let (what, place) = text.rsplit_once(" at line ").unwrap_or((&text, ""));
     let path = error.path().to_string();
-    let path = match (within, path.trim_start_matches('.')) {
+    // "?" stands for a name that was not read to its end.
+    let path = path.trim_end_matches('?').trim_matches('.');
+    let path = match (within, path) {
         ("", path) => path.to_owned(),
         (within, "") => within.to_owned(),
         (within, path) => format!("{within}.{path}"),
@@ -74,7 +76,7 @@ fn explain(error: &serde_path_to_error::Error<serde_json::Error>, within: &str) 
             problem(field, &detail)
         }
         None if path.is_empty() => invalid_json(&text),
-        None => invalid_json(&format!("{what} in {} at line {place}", shortened(&path))),
+        None => invalid_json(&format!("{what} in `{}` at line {place}", shortened(&path))),
     }
 }
 

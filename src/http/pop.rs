@@ -21,6 +21,7 @@ use hyper::body::{Frame, SizeHint};
 use super::{
     App, Peer,
     content::Content,
+    held::Counted,
     identity::Identity,
     in_flight::Place,
     input::PathTopics,
@@ -29,11 +30,11 @@ use super::{
     problem::Problem,
     query::Query,
     quotas::Caller,
-    wire::{PopOptions, PoppedJobs},
+    wire::{PopOptions, PoppedJobs, PoppedResponse},
 };
 use crate::{
     access::Scope,
-    job::Topic,
+    job::{ReservationKey, Topic},
     queue::{PendingDelivery, Pop},
     traces,
 };
@@ -50,7 +51,7 @@ pub async fn pop(
     topics.iter().try_for_each(|topic| identity.may(Scope::Pop, topic))?;
     let pop = Pop { enough: app.memory.of_one_pop(), ..options(&uri, &content, topics)? };
     // Before it reserves; should there be no room afterwards, jobs are given back.
-    app.memory.has_room()?;
+    app.memory.room().await?;
     let waiting = match pop.wait.is_zero() {
         true => None,
         false => Some(app.quotas.wait(caller)?),
@@ -60,13 +61,16 @@ pub async fn pop(
     }
     let mut delivery = app.queue.pop(pop).await?;
     drop(waiting);
-    let json = text(&app.memory, &mut delivery)?;
+    // Dropping the delivery gives its jobs back.
+    identity.check()?;
+    let json = text(&app.memory, &mut delivery, &app.queue.reservation_key())?;
     for job in delivery.jobs() {
         tracing::debug!(target: traces::TARGET, id = %job.id, topic = %job.topic, "popped");
         job.traceparent.into_iter().for_each(traces::follows);
     }
     let body = DeliveryBody { json: Some(json), delivery: Some(delivery), peer };
     let mut response = Response::new(Body::new(body));
+    response.extensions_mut().insert(Counted);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -74,11 +78,15 @@ pub async fn pop(
 }
 
 /// The jobs as JSON: as many as there is room for, at least one. The others are given back at once.
-fn text(memory: &Memory, delivery: &mut PendingDelivery) -> Result<Bytes, Problem> {
+fn text(
+    memory: &Memory,
+    delivery: &mut PendingDelivery,
+    key: &ReservationKey,
+) -> Result<Bytes, Problem> {
     loop {
         // There must be room for the text before it is made.
         let json = memory.share().grow(delivery.bytes()).and_then(|()| {
-            let jobs = delivery.jobs().iter().map(Into::into).collect();
+            let jobs = delivery.jobs().iter().map(|job| PoppedResponse::new(job, key)).collect();
             memory.json(&PoppedJobs { jobs })
         });
         match json {

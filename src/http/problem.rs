@@ -266,8 +266,9 @@ impl From<StoreError> for Problem {
             ),
             (StoreError::Replaced { .. }, _) => Self::new(
                 Code::StoreReplaced,
-                "the store was emptied or replaced since this server began, and jobs are lost; \
-                 see its log, mend the store, then restart this server",
+                "the store was emptied or replaced, and jobs are lost: an operator must restore it, or \
+                 accept the loss by `delay-queue doctor --accept-loss` or POST /store/accept-loss; a \
+                 server on files must then be restarted",
             ),
             (StoreError::Unreadable { .. }, _) => Self::internal(),
             (StoreError::Damaged { .. }, _) => Self::damaged(),

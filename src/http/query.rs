@@ -3,20 +3,27 @@
 use axum::http::Uri;
 
 use super::problem::Problem;
-use crate::job::{Millis, Reservation, State, UnixMillis};
+use crate::{
+    job::{Millis, State, UnixMillis},
+    suggest,
+};
 
 pub struct Query {
     pairs: Vec<(String, String)>,
+    /// The names that the route has asked for.
+    known: Vec<&'static str>,
 }
 
 impl Query {
     pub fn new(uri: &Uri) -> Self {
         let query = uri.query().unwrap_or_default().as_bytes();
-        Self { pairs: form_urlencoded::parse(query).into_owned().collect() }
+        let pairs = form_urlencoded::parse(query).into_owned().collect();
+        Self { pairs, known: Vec::new() }
     }
 
     /// Takes a parameter out.
-    fn take(&mut self, name: &str) -> Result<Option<String>, Problem> {
+    fn take(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
+        self.known.push(name);
         let mut found = None;
         while let Some(at) = self.pairs.iter().position(|(key, _)| key == name) {
             if found.replace(self.pairs.swap_remove(at).1).is_some() {
@@ -26,14 +33,14 @@ impl Query {
         Ok(found)
     }
 
-    pub fn duration(&mut self, name: &str) -> Result<Option<Millis>, Problem> {
+    pub fn duration(&mut self, name: &'static str) -> Result<Option<Millis>, Problem> {
         let parse = |text: String| {
             Millis::from_query(&text).map_err(|error| Problem::field(name, error.to_string()))
         };
         self.take(name)?.map(parse).transpose()
     }
 
-    pub fn number(&mut self, name: &str) -> Result<Option<u64>, Problem> {
+    pub fn number(&mut self, name: &'static str) -> Result<Option<u64>, Problem> {
         let parse = |text: String| {
             let refused = |_| Problem::field(name, format!("must be a whole number, got {text:?}"));
             text.parse().map_err(refused)
@@ -42,14 +49,14 @@ impl Query {
     }
 
     /// A time as requests have it: RFC 3339 or 13 digits of Unix milliseconds.
-    pub fn time(&mut self, name: &str) -> Result<Option<UnixMillis>, Problem> {
+    pub fn time(&mut self, name: &'static str) -> Result<Option<UnixMillis>, Problem> {
         let parse = |text: String| {
             UnixMillis::from_query(&text).map_err(|error| Problem::field(name, error.to_string()))
         };
         self.take(name)?.map(parse).transpose()
     }
 
-    pub fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
+    pub fn text(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
         self.take(name)
     }
 
@@ -70,15 +77,18 @@ impl Query {
         self.take("state")?.map(parse).transpose()
     }
 
-    pub fn reservation(&mut self) -> Result<Option<Reservation>, Problem> {
-        Ok(self.take("reservation")?.map(|text| Reservation::from_client(&text)))
+    pub fn reservation(&mut self) -> Result<Option<String>, Problem> {
+        self.take("reservation")
     }
 
-    /// Refuses parameters that the route does not know.
+    /// Refuses parameters that the route has not asked for by now.
     pub fn reject_unknown(self) -> Result<(), Problem> {
-        match self.pairs.first() {
-            None => Ok(()),
-            Some((name, _)) => Err(Problem::field(name, "is not a parameter of this route")),
-        }
+        let Some((given, _)) = self.pairs.first() else { return Ok(()) };
+        let allowed = match (suggest::nearest(given, self.known.iter().copied()), &self.known[..]) {
+            (Some(meant), _) => format!("did you mean `{meant}`?"),
+            (None, []) => "it takes none".to_owned(),
+            (None, known) => format!("it takes {}", known.join(", ")),
+        };
+        Err(Problem::field(given, format!("is not a parameter of this route; {allowed}")))
     }
 }

@@ -32,12 +32,18 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let identity = parts.extensions.get::<Identity>();
-        if let Some(name) = identity.and_then(Identity::name) {
-            return Ok(Self::Token(name.clone()));
+        Ok(parts.extensions.get().map_or(Self::Local, Self::of))
+    }
+}
+
+impl Caller {
+    /// By its token, else by its address.
+    pub fn of(identity: &Identity) -> Self {
+        match (identity.name(), identity.address()) {
+            (Some(name), _) => Self::Token(name.clone()),
+            (None, Some(address)) => Self::Address(network(address.ip())),
+            (None, None) => Self::Local,
         }
-        let address = identity.and_then(Identity::address);
-        Ok(address.map_or(Self::Local, |address| Self::Address(network(address.ip()))))
     }
 }
 

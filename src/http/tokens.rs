@@ -16,7 +16,7 @@ use super::{
     problem::Problem,
 };
 use crate::{
-    access::{Scope, Scopes, ScopesError, Token, TokenError, TokenName},
+    access::{Scope, Scopes, ScopesError, Token, TokenError, TokenName, UnreadableToken},
     job::UnixMillis,
     store::Applied,
 };
@@ -43,6 +43,10 @@ pub struct TokenResponse {
     /// Its text, for `Authorization`: shown only when it is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+    /// What its maker must know, such as what the first token of a store changes for all clients; shown only
+    /// when it is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<&'static str>,
     scopes: Scopes,
     /// When it was made.
     created_at: UnixMillis,
@@ -57,6 +61,7 @@ impl TokenResponse {
         Self {
             name: token.name.clone(),
             token: text,
+            notice: None,
             scopes: token.scopes.clone(),
             created_at: token.created_at,
             expires_at: token.expires_at,
@@ -70,6 +75,9 @@ impl TokenResponse {
 pub struct TokensPage {
     /// By name.
     tokens: Vec<TokenResponse>,
+    /// Those that this version cannot read: their holders are refused. Left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<UnreadableToken>,
 }
 
 pub async fn create(
@@ -82,9 +90,11 @@ pub async fn create(
     let CreateToken { name, scopes, expires_at } = parse(&content, "")?;
     let name = name.ok_or_else(|| Problem::field("name", "is missing"))?;
     let scopes = scopes.unwrap_or_default();
-    let did = Did(format!("token {name:?} created, until {expires_at:?}, with {}", text(&scopes)));
-    let (secret, token) = app.tokens.create(name, scopes, expires_at).await?;
-    let response = TokenResponse::new(&token, Some(secret.reveal().to_owned()));
+    let end = expires_at.map_or("never expires".to_owned(), |at| format!("expires at {at}"));
+    let did = Did(format!("token {name} created with {}; {end}", text(&scopes)));
+    let (secret, token, notice) = app.tokens.create(name, scopes, expires_at).await?;
+    let text = Some(secret.reveal().to_owned());
+    let response = TokenResponse { notice: Some(notice), ..TokenResponse::new(&token, text) };
     Ok((StatusCode::CREATED, did, Json(response)))
 }
 
@@ -98,9 +108,9 @@ pub async fn list(
     _: NoQuery,
 ) -> Result<(Did, Json<TokensPage>), Problem> {
     identity.may_administer()?;
-    let tokens = app.tokens.list().await?;
+    let (tokens, unreadable) = app.tokens.list().await?;
     let shown = tokens.iter().map(|token| TokenResponse::new(token, None)).collect();
-    Ok((Did("tokens listed".to_owned()), Json(TokensPage { tokens: shown })))
+    Ok((Did("tokens listed".to_owned()), Json(TokensPage { tokens: shown, unreadable })))
 }
 
 pub async fn revoke(
@@ -112,13 +122,14 @@ pub async fn revoke(
 ) -> Result<(StatusCode, Did, ()), Problem> {
     identity.may_administer()?;
     nothing(&content)?;
-    let did = Did(format!("token {name:?} revoked"));
+    let did = Did(format!("token {name} revoked"));
     app.tokens.revoke(name).await?;
     Ok((StatusCode::NO_CONTENT, did, ()))
 }
 
 impl Identity {
-    fn may_administer(&self) -> Result<(), Problem> {
+    /// Refuses who has not the scope `admin`.
+    pub fn may_administer(&self) -> Result<(), Problem> {
         self.topics(Scope::Admin).map(drop)
     }
 }
@@ -129,6 +140,7 @@ impl From<TokenError> for Problem {
         match error {
             TokenError::Exists(_) => Self::new(Code::TokenExists, detail),
             TokenError::NotFound(_) => Self::new(Code::TokenNotFound, detail),
+            TokenError::FirstNeedsAdmin => Self::new(Code::FirstTokenNeedsAdmin, detail),
             TokenError::Scopes(ScopesError::None | ScopesError::AdminOfTopics) => {
                 Self::field("scopes", detail)
             }

@@ -13,6 +13,7 @@ use serde::{
 use super::{
     duration::{DurationError, Millis},
     id::JobId,
+    list::List,
 };
 
 /// Most values a list may have.
@@ -179,8 +180,9 @@ impl<'de> Deserialize<'de> for Backoff {
             }
 
             fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Backoff, A::Error> {
-                let values = Vec::deserialize(SeqAccessDeserializer::new(list))?;
-                Backoff::List(values).checked().map_err(A::Error::custom)
+                let list = SeqAccessDeserializer::new(list);
+                let List(values) = List::<Millis, MAX_VALUES>::deserialize(list)?;
+                Ok(Backoff::List(values))
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, object: A) -> Result<Backoff, A::Error> {

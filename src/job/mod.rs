@@ -9,9 +9,11 @@ mod duration;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod id;
+mod list;
 pub(crate) mod name;
 mod record;
 mod reservation;
+mod reservation_key;
 mod state;
 mod time;
 mod topic;
@@ -23,12 +25,14 @@ pub use backoff::{Backoff, BackoffError, MAX_FACTOR, MAX_VALUES};
 pub use bucket::{Bucket, Buckets, BucketsError, HASH_NAME};
 pub use duration::{DurationError, MAX_DURATION, Millis};
 pub use id::{IdMaker, JobId};
+pub use list::List;
 pub use name::{MAX_LEN as MAX_NAME, NameError};
 pub use record::{
     Change, Defaults, Job, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, NewJob, OnConflict, PoppedJob,
     Schedule,
 };
 pub use reservation::{Nonce, Reservation};
+pub use reservation_key::{ReservationKey, TaggedReservation};
 pub use state::{After, Due, Event, Living, Refusal, State, next};
 pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;

@@ -127,7 +127,8 @@ pub struct Job {
     pub backoff: Option<Backoff>,
     /// How long it is kept when it is dead.
     pub dead_retention: Millis,
-    /// The last pop's, until that one releases or buries it; holds also after its TTR.
+    /// The last pop's, until its consumer releases or buries the job or a reschedule changes it; holds
+    /// also after the TTR expired.
     pub reservation: Option<Reservation>,
     /// While reserved: the end of the TTR.
     pub reserved_until: Option<UnixMillis>,

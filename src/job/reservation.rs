@@ -4,11 +4,12 @@ use std::{fmt, str::FromStr};
 
 use super::state::Refusal;
 
-/// The token that a pop gives with each job; a consumer that lost the job can no longer act on it.
+/// The hold that a pop gives with each job; a consumer that lost the job can no longer act on it.
 ///
-/// 64 bits, written as 16 hexadecimal digits: 52 random ones of the pop call (its [`Nonce`]),
-/// then 12 that number the jobs of the call. A job's tokens differ in every pop and also in every
-/// life of a reused id.
+/// 64 bits, written as 16 hexadecimal digits: 52 random ones of the pop call (its [`Nonce`]), one
+/// that says whether the client's text carries a tag ([`ReservationKey`](super::ReservationKey)), and 11
+/// that number the jobs of the call. A job's reservations differ in every pop and also in every life
+/// of a reused id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reservation(u64);
 
@@ -18,7 +19,7 @@ pub struct Nonce(u64);
 
 impl Nonce {
     /// How many reservations one call can give.
-    pub const RESERVATIONS: u16 = 4096;
+    pub const RESERVATIONS: u16 = 2048;
 
     /// From any random number; never zero, which no reservation has.
     pub fn new(random: u64) -> Self {
@@ -27,7 +28,7 @@ impl Nonce {
 
     /// The reservation of the call's job number `index`, below [`RESERVATIONS`](Self::RESERVATIONS).
     pub fn reservation(self, index: u16) -> Reservation {
-        Reservation(self.0 << 12 | u64::from(index & 0xfff))
+        Reservation(self.0 << 12 | Reservation::TAGGED | u64::from(index % Self::RESERVATIONS))
     }
 }
 
@@ -39,13 +40,24 @@ impl fmt::Display for Nonce {
 }
 
 impl Reservation {
-    /// Holds nothing: what text becomes that never was a token of ours. To a client a token is
-    /// opaque, so such text meets the same refusal as a token that is no longer the job's.
+    /// Holds nothing: the value of text that never was a reservation of ours. To a client a reservation
+    /// is opaque, so such text gets the same refusal as one that no longer holds the job.
     pub const NONE: Self = Self(0);
 
-    /// The token a client sent.
-    pub fn from_client(text: &str) -> Self {
-        text.parse().unwrap_or(Self::NONE)
+    /// Set in every reservation that a pop gives. Persisted. Versions that gave no tags counted from 0
+    /// here and never gave 2,049 jobs in one call.
+    const TAGGED: u64 = 0x800;
+
+    /// Whether a client must send its tag along.
+    pub fn is_tagged(self) -> bool {
+        self.0 & Self::TAGGED != 0
+    }
+
+    /// The same without a tag: what a store has of a job that it was given with a reservation of another
+    /// store, whose tags it cannot check.
+    #[must_use]
+    pub fn untagged(self) -> Self {
+        Self(self.0 & !Self::TAGGED)
     }
 
     /// That of the pop that gave it.
@@ -97,12 +109,6 @@ impl FromStr for Reservation {
     }
 }
 
-impl serde::Serialize for Reservation {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -111,19 +117,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_token_survives_its_text_and_begins_with_its_nonce(random: u64, index in 0..4096_u16) {
+        fn a_reservation_survives_its_text_and_begins_with_its_nonce(random: u64, index in 0..2048_u16) {
             let nonce = Nonce::new(random);
             let token = nonce.reservation(index);
             prop_assert_eq!(token.to_string().parse(), Ok(token));
-            prop_assert_eq!(token.to_string(), format!("{nonce}{index:03x}"));
+            prop_assert_eq!(token.to_string(), format!("{nonce}{:03x}", index + 0x800));
             prop_assert_eq!(token.nonce(), nonce);
             prop_assert_ne!(token, Reservation::NONE);
+            prop_assert!(token.is_tagged() && !token.untagged().is_tagged());
+            prop_assert_eq!(token.untagged().nonce(), nonce);
         }
 
         #[test]
-        fn text_that_is_no_token_holds_nothing(text in "[^0-9a-f]{0,20}|[0-9A-F]{16}G?|\\+[0-9a-f]{15}") {
-            prop_assume!(text.parse::<Reservation>().is_err());
-            prop_assert_eq!(Reservation::from_client(&text), Reservation::NONE);
+        fn other_text_is_no_reservation(text in "[^0-9a-f]{0,20}|[0-9A-F]{15}G|\\+[0-9a-f]{15}") {
+            prop_assert!(text.parse::<Reservation>().is_err());
         }
     }
 }

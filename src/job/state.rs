@@ -81,7 +81,7 @@ pub enum Event {
     Kick,
     /// It is no longer wanted.
     Delete,
-    /// It gets another due time (or other contents).
+    /// It gets another due time or other contents; the hold of a consumer whose TTR expired ends.
     Reschedule(Due),
     /// It comes from another store, as it was there.
     Restore(State),

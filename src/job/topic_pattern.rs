@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use smol_str::SmolStr;
 use thiserror::Error;
 
-use super::{name::MAX_LEN, topic::Topic};
+use super::{list::List, name::MAX_LEN, topic::Topic};
 
 /// Most patterns of one set.
 pub const MAX_PATTERNS: usize = 100;
@@ -129,14 +129,8 @@ impl Serialize for Topics {
 
 impl<'de> Deserialize<'de> for Topics {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let patterns = Vec::<TopicPattern>::deserialize(deserializer)?;
-        match patterns.len() {
-            1..=MAX_PATTERNS => Ok(Self::of(patterns)),
-            count => {
-                let allowed = format!("must have 1 to {MAX_PATTERNS} patterns, got {count}");
-                Err(de::Error::custom(allowed))
-            }
-        }
+        let List(patterns) = List::<TopicPattern, MAX_PATTERNS>::deserialize(deserializer)?;
+        Ok(Self::of(patterns))
     }
 }
 

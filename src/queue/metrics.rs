@@ -61,6 +61,12 @@ fn of_store(registry: &mut Registry, store: &Arc<dyn Store>) {
     let help = "1 if the store has no room: puts are refused, finishing and deleting go on.";
     let of = Arc::clone(store);
     gauge(registry, "store_full", help, move || of.condition().is_full.into());
+    let help =
+        "Rows and pages that were found unreadable at the start: their jobs are in no topic.";
+    let of = Arc::clone(store);
+    gauge(registry, "store_unreadable", help, move || {
+        usize::try_from(of.condition().unreadable).unwrap_or(usize::MAX)
+    });
     let of = Arc::clone(store);
     collect(registry, "store_disk", move |encoder| {
         let Some(room) = of.disk_room() else { return Ok(()) };

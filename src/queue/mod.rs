@@ -13,6 +13,7 @@ mod hint_listener;
 mod last_errors;
 mod lateness;
 mod metrics;
+mod peeks;
 mod pop;
 mod put;
 mod readiness;
@@ -40,6 +41,7 @@ use self::{
     hint_listener::HintListener,
     last_errors::LastErrors,
     lateness::Lateness,
+    peeks::Peeks,
     readiness::Checks,
     stats::Stats,
     sticky::StickyBucket,
@@ -52,10 +54,12 @@ use self::{
     waiters::Waiters,
 };
 use crate::{
-    job::{Change, Defaults, IdMaker, Job, JobId, Refusal, State, Topic, UnixMillis},
+    job::{
+        Change, Defaults, IdMaker, Job, JobId, Refusal, ReservationKey, State, Topic, UnixMillis,
+    },
     store::{
-        Bury, Claim, Clock, Release, Reply, SharedStore, Store, StoreError, StoreResult, Target,
-        Touch, Transitioned,
+        Bury, Claim, Clock, Release, Reply, Store, StoreError, StoreResult, Target, Touch,
+        Transitioned,
     },
 };
 
@@ -70,6 +74,10 @@ pub use readiness::Readiness;
 pub use stats::Counters;
 pub use survey::Survey;
 pub use topics::{Listed, Position};
+
+/// How long after it was given up a call may still be carried out: by a server that stood still, or
+/// over a network that did.
+const LATE_CALL: Duration = Duration::from_secs(60);
 
 /// How the queue behaves.
 #[derive(Debug, Clone)]
@@ -94,6 +102,7 @@ pub struct Queue {
     unanswered: Arc<[Arc<Unanswered>]>,
     timer: Arc<TimerHandle>,
     waiters: Arc<Waiters>,
+    peeks: Peeks,
     topics: Arc<TopicSettingsCache>,
     stats: Arc<Stats>,
     lateness: Arc<Lateness>,
@@ -154,6 +163,7 @@ impl Queue {
             ids: IdMaker::default(),
             sticky: StickyBucket::default(),
             waiters,
+            peeks: Peeks::new(&context),
             topics,
             stats,
             lateness,
@@ -165,11 +175,16 @@ impl Queue {
             timers: TaskTracker::new(),
             calls,
         };
-        queue.start_timers();
+        queue.start_timers().await;
         Ok(queue)
     }
 
-    fn start_timers(&self) {
+    async fn start_timers(&self) {
+        // First of all: from here on no export or import begins.
+        let heard = match self.store.shared() {
+            Some(shared) => shared.join().await,
+            None => None,
+        };
         let timer = Timer {
             store: Arc::clone(&self.store),
             handle: Arc::clone(&self.timer),
@@ -185,7 +200,7 @@ impl Queue {
             pause: self.settings.poll_interval,
         };
         self.timers.spawn(follow.run(self.stopping.clone()));
-        if let Some(heard) = self.store.shared().and_then(SharedStore::subscribe) {
+        if let Some(heard) = heard {
             let listen = HintListener {
                 heard,
                 store: Arc::clone(&self.store),
@@ -211,6 +226,11 @@ impl Queue {
         self.calls.close();
         self.calls.wait().await;
         self.store.close().await;
+    }
+
+    /// The key of the tags that clients get with their reservations.
+    pub fn reservation_key(&self) -> Arc<ReservationKey> {
+        self.store.reservation_key()
     }
 
     /// Finishes jobs; answers their topics. Like all of these: each job has its own outcome, in the

@@ -7,20 +7,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use futures::future::join_all;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use super::{PendingDelivery, Queue, dispatcher::divide, transitions::PopFrom};
+use super::{PendingDelivery, Queue, transitions::PopFrom};
 use crate::{
     job::{Bucket, Millis, Topic},
-    store::{Applied, PopRequest, StoreError, StoreResult},
+    store::{Applied, PopRequest, StoreError},
 };
 
 /// How often buckets are asked that have jobs and give fewer than are wanted, beside once each.
 const EXTRA_CALLS: usize = 8;
-
-/// How long a peek at one server may delay the jobs found on the others.
-const PEEK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A pop as a client asks for it.
 #[derive(Debug, Clone)]
@@ -51,7 +47,7 @@ impl Queue {
         if let Some(delivery) = self.take(&pop, &mut trouble).await {
             return Ok(delivery);
         }
-        if let Err(error) = self.peek(&pop.topics).await {
+        if let Err(error) = self.peeks.peek(&pop.topics).await {
             trouble.away = Some(error);
         }
         loop {
@@ -79,7 +75,7 @@ impl Queue {
         mut trouble: Trouble,
     ) -> Result<PendingDelivery, StoreError> {
         if trouble.away.is_some() && !pop.wait.is_zero() {
-            trouble.away = self.peek(&pop.topics).await.err();
+            trouble.away = self.peeks.peek(&pop.topics).await.err();
             if trouble.away.is_none()
                 && let Some(delivery) = self.take(pop, &mut trouble).await
             {
@@ -153,31 +149,6 @@ impl Queue {
         }
         all
     }
-
-    /// Peeks at every bucket and marks those that have jobs. The error is that of a bucket
-    /// that could not be asked; the others were.
-    async fn peek(&self, topics: &[Topic]) -> StoreResult<()> {
-        let buckets = self.store.buckets().all();
-        let (servers, _) = divide(buckets.collect(), |&bucket| self.store.representative(bucket));
-        let peeks = servers.into_iter().map(async |(_, buckets)| {
-            let parts = buckets.iter().map(|&bucket| (bucket, topics.to_vec())).collect();
-            let peeks = timeout(PEEK_TIMEOUT, self.store.peek(parts, false)).await;
-            let peeks = peeks.unwrap_or_else(|_| vec![Err(no_answer()); buckets.len()]);
-            let mut all = Ok(());
-            for (bucket, peek) in buckets.into_iter().zip(peeks) {
-                match peek {
-                    Ok(peek) => self.waiters.found(bucket, topics, &peek.ready),
-                    Err(error) => all = Err(error.of_read()),
-                }
-            }
-            all
-        });
-        join_all(peeks).await.into_iter().collect()
-    }
-}
-
-fn no_answer() -> StoreError {
-    StoreError::away(format!("a bucket did not answer within {PEEK_TIMEOUT:?}"))
 }
 
 /// What went wrong for one pop so far.

@@ -60,13 +60,15 @@ impl Queue {
                 .filter(|&index| made[index] && is_worth_another_id(&replies[index]))
                 .collect();
             for &index in &again {
-                if let Err(QueueError::Store(_)) = &replies[index] {
-                    let bucket = buckets.of(&jobs[index].id);
-                    if !away.contains(&bucket) {
-                        let server = self.store.representative(bucket);
-                        let beside = |&b: &Bucket| self.store.representative(b) == server;
-                        away.extend(buckets.all().filter(beside));
-                    }
+                let bucket = buckets.of(&jobs[index].id);
+                if let Err(QueueError::Store(StoreError::Replaced { .. })) = &replies[index] {
+                    away.insert(bucket);
+                } else if let Err(QueueError::Store(_)) = &replies[index]
+                    && !away.contains(&bucket)
+                {
+                    let server = self.store.representative(bucket);
+                    let beside = |&b: &Bucket| self.store.representative(b) == server;
+                    away.extend(buckets.all().filter(beside));
                 }
             }
             if again.is_empty() || away.len() == usize::from(buckets.get()) {
@@ -124,7 +126,9 @@ impl Queue {
 fn is_worth_another_id(reply: &Result<Placed, QueueError>) -> bool {
     match reply {
         Err(QueueError::Refused(Refusal::Exists(_))) => true,
-        Err(QueueError::Store(StoreError::Unavailable { applied, .. })) => *applied == Applied::No,
+        Err(QueueError::Store(
+            StoreError::Unavailable { applied, .. } | StoreError::Replaced { applied },
+        )) => *applied == Applied::No,
         _ => false,
     }
 }

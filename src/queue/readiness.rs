@@ -17,10 +17,16 @@ pub struct Checks(tokio::sync::Mutex<Option<(Instant, StoreResult<()>)>>);
 pub struct Readiness {
     /// Numbers of buckets that are out of reach: they refuse, the others go on.
     pub away: Vec<usize>,
+    /// Numbers of buckets that have lost their jobs: they refuse too.
+    pub replaced: Vec<usize>,
     /// The store has no room: it refuses puts, and takes what frees room.
     pub store_full: bool,
+    /// One of the store's servers refuses writes.
+    pub writes_refused: bool,
     /// The store's clock has jumped and has not been steady long enough since.
     pub clock_jumped: bool,
+    /// Some jobs are in no topic, since their rows cannot be read.
+    pub jobs_unreadable: bool,
 }
 
 impl Queue {
@@ -34,12 +40,21 @@ impl Queue {
         if let Some(bucket) = self.timer.stuck(limit) {
             return Err(StoreError::away(format!("the timer of bucket {bucket} is stuck")));
         }
-        let away = self.away();
-        if away.len() == self.timer.buckets() {
+        let Condition { is_full, refuses_writes, clock_jumps, unreadable, replaced, .. } =
+            self.condition();
+        let mut away = self.away();
+        away.retain(|bucket| !replaced.contains(bucket));
+        if away.len() + replaced.len() == self.timer.buckets() {
             return Err(StoreError::away("no bucket is within reach"));
         }
-        let Condition { is_full, clock_jumps, .. } = self.condition();
-        Ok(Readiness { away, store_full: is_full, clock_jumped: clock_jumps.unsteady })
+        Ok(Readiness {
+            away,
+            replaced,
+            store_full: is_full,
+            writes_refused: refuses_writes,
+            clock_jumped: clock_jumps.unsteady,
+            jobs_unreadable: unreadable > 0,
+        })
     }
 
     /// One look at the store at a time: however many ask, it has little to do with it. Who waits for
@@ -66,6 +81,14 @@ impl Queue {
     /// How many buckets there are.
     pub fn buckets(&self) -> usize {
         self.timer.buckets()
+    }
+
+    /// See [`Store::accept_loss`](crate::store::Store::accept_loss).
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn accept_loss(&self) -> StoreResult<u64> {
+        self.store.accept_loss().await
     }
 
     /// What this process has noticed about the store.

@@ -21,7 +21,7 @@ use self::deadlines::{Deadlines, SKIPPED_POLLS, jitter};
 use super::{dispatcher::divide, stats::Stats, timer_handle::TimerHandle, waiters::Waiters};
 use crate::{
     job::{Bucket, Topic},
-    store::{Hint, Peek, PromoteCounts, Promoted, Store, StoreError, StoreResults},
+    store::{Hint, Peek, PromoteCounts, Promoted, SharedStore, Store, StoreError, StoreResults},
 };
 
 /// Most deadlines of one promote.
@@ -145,16 +145,16 @@ impl Timer {
         calls
     }
 
-    /// Whether a poll asks for deadlines too. They cost one command per bucket, and while no other
-    /// server publishes hints, this one has set all of them itself. Still it asks now and then, since
-    /// hints may be lost.
-    fn wants_deadlines(&self, deadlines: &mut Deadlines, buckets: &[Bucket]) -> bool {
-        let (mut wants, doubts) = (false, self.handle.doubts());
-        for &bucket in buckets {
-            let is_alone = self.store.shared().is_some_and(|shared| shared.is_alone(bucket));
-            wants |= deadlines.known[bucket.index()].wants_deadline(is_alone, doubts);
+    /// Whether a poll asks for deadlines too. They cost one command per bucket, and a server that is
+    /// alone has set all of them itself. Others may have set some before they left, and a call that
+    /// ended unknown may be carried out later; so both leave a doubt for a while.
+    fn wants_deadlines(&self, deadlines: &Deadlines, buckets: &[Bucket]) -> bool {
+        if !self.store.shared().is_some_and(SharedStore::is_alone) {
+            self.handle.doubt();
         }
-        wants
+        let is_in_doubt = self.handle.is_in_doubt();
+        let mut known = buckets.iter().map(|bucket| &deadlines.known[bucket.index()]);
+        known.any(|known| known.wants_deadline(is_in_doubt))
     }
 
     /// The topics to ask for, by bucket.
@@ -195,6 +195,7 @@ impl Timer {
         match answers {
             Answers::Peeks(topics, with_deadlines, peeks) => {
                 deadlines.jitter = jitter();
+                let sound = peeks.iter().filter(|peek| peek.is_ok()).count();
                 for ((&bucket, topics), peek) in buckets.iter().zip(topics).zip(peeks) {
                     match peek {
                         Ok(peek) => {
@@ -203,8 +204,11 @@ impl Timer {
                         Err(error) => self.failed(deadlines, bucket, &error),
                     }
                 }
-                // It stands for all buckets on the same server.
-                self.store.publish(Hint::Polled(server));
+                // It stands for all buckets on the same server: a poll of some of them, or one that failed at
+                // some, spares the other servers nothing.
+                if sound == self.buckets_of(server) {
+                    self.store.publish(Hint::Polled(server));
+                }
             }
             Answers::Promoted(all) => {
                 for (&bucket, promoted) in buckets.iter().zip(all) {
@@ -215,6 +219,12 @@ impl Timer {
                 }
             }
         }
+    }
+
+    /// How many buckets are on the same server.
+    fn buckets_of(&self, server: Bucket) -> usize {
+        let all = self.store.buckets().all();
+        all.filter(|&bucket| self.store.representative(bucket) == server).count()
     }
 
     fn polled(
@@ -228,14 +238,21 @@ impl Timer {
         self.waiters.found(bucket, topics, &peek.ready);
         let known = &mut deadlines.known[bucket.index()];
         known.last_poll = Some(Instant::now());
-        known.retry = None;
+        let retry = known.retry.take();
         if with_deadline {
             (known.ahead, known.polls_without_deadline) = (None, 0);
             deadlines.learn(bucket, peek.next);
         } else {
             known.polls_without_deadline += 1;
         }
-        self.handle.succeeded(bucket);
+        let known = &mut deadlines.known[bucket.index()];
+        if retry.is_some() && known.next.is_some_and(|(_, when)| when <= Instant::now()) {
+            // If it was a promote that failed, only a promote tells that the bucket is well again: else the two would
+            // take turns in a hot loop.
+            known.retry = retry;
+        } else {
+            self.handle.succeeded(bucket);
+        }
     }
 
     fn promoted(&self, deadlines: &mut Deadlines, bucket: Bucket, promoted: &Promoted) {
@@ -259,6 +276,8 @@ impl Timer {
 
     fn failed(&self, deadlines: &mut Deadlines, bucket: Bucket, error: &StoreError) {
         deadlines.failed(bucket);
+        // What does not answer now may carry out calls of before when it goes on.
+        self.handle.doubt();
         let number = bucket.index();
         // One line an outage, not one a try.
         match self.handle.failed(bucket) {

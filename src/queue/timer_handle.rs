@@ -10,14 +10,15 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
+use super::LATE_CALL;
 use crate::job::{Bucket, Buckets, UnixMillis};
 
 /// Tells the timer of deadlines, and others how it is.
 pub struct TimerHandle {
     buckets: Vec<OfBucket>,
     nearer: Notify,
-    /// Calls whose outcome is unknown: each may have set deadlines that nothing tells of.
-    doubts: AtomicU64,
+    /// When the store last may have got a deadline that nothing tells of.
+    doubted: Mutex<Option<Instant>>,
     last_round: Mutex<Instant>,
     /// Calls that the timer has made, and how often one failed at a bucket.
     passes: AtomicU64,
@@ -59,7 +60,7 @@ impl TimerHandle {
         Self {
             buckets: buckets.all().map(of_bucket).collect(),
             nearer: Notify::new(),
-            doubts: AtomicU64::new(0),
+            doubted: Mutex::default(),
             last_round: Mutex::new(Instant::now()),
             passes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -83,13 +84,15 @@ impl TimerHandle {
         }
     }
 
-    /// A call has ended, and it is unknown whether it was done: its deadlines must be asked for.
+    /// Notes that the store may have a deadline, or get one later, that nothing tells of: a call here
+    /// ended unknown, or another server works on it.
     pub fn doubt(&self) {
-        self.doubts.fetch_add(1, Ordering::SeqCst);
+        *lock(&self.doubted) = Some(Instant::now());
     }
 
-    pub fn doubts(&self) -> u64 {
-        self.doubts.load(Ordering::SeqCst)
+    /// Whether such a deadline may still come.
+    pub fn is_in_doubt(&self) -> bool {
+        lock(&self.doubted).is_some_and(|at| at.elapsed() < LATE_CALL)
     }
 
     /// The earliest deadline told of since the last call. From here on any deadline wakes.

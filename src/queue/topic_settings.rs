@@ -12,10 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Queue, waiters::Waiters};
 use crate::{
-    job::{
-        Bucket, Millis, Pause, Schedule, SettingsNews, Topic, TopicDefaults, TopicSettings,
-        UnixMillis,
-    },
+    job::{Millis, Pause, Schedule, SettingsNews, Topic, TopicDefaults, TopicSettings, UnixMillis},
     store::{Hint, Store, StoreError, StoreResult},
 };
 
@@ -90,7 +87,7 @@ impl Refresher {
                     () = tokio::time::sleep(self.end_pauses().await) => {}
                     () = stop.cancelled() => return,
                 }
-                if !self.store.shared().is_some_and(|shared| shared.is_alone(Bucket::FIRST)) {
+                if !self.store.shared().is_some_and(|shared| shared.is_alone()) {
                     break;
                 }
             }

@@ -13,7 +13,7 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::transitions::Context;
+use super::{LATE_CALL, transitions::Context};
 use crate::{
     job::{Bucket, Nonce, Reservation, Topic},
     store::{Claim, StoreResult},
@@ -24,9 +24,6 @@ const MOST: usize = 1_000;
 /// The pause after the first scan, doubled up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How long a pop is looked for that has reserved nothing yet: a call that was given up may be
-/// carried out later, by a server that stood still or over a network that did.
-const LOOKED_FOR: Duration = Duration::from_secs(60);
 /// After so long the longest TTR is over.
 const GIVEN_UP: Duration = Duration::from_secs(24 * 3_600);
 
@@ -107,7 +104,7 @@ impl Unanswered {
         match scanned {
             // A scan may see a part of a pop that was carried out meanwhile; the one after it sees all.
             Ok(()) => now.waiting.retain(|pop| {
-                let is_over = pop.found || pop.since.elapsed() > LOOKED_FOR;
+                let is_over = pop.found || pop.since.elapsed() > LATE_CALL;
                 !(is_over && asked.contains(&pop.nonce))
             }),
             Err(error) => {

@@ -29,8 +29,11 @@ use crate::{
     store::Hint,
 };
 
-/// Most topics that one poll asks for; if consumers pop from more, successive polls share them.
-const MAX_WATCHED: usize = 128;
+/// Ready lists, of all buckets together, that one poll asks for: they take Redis some 20 ms. If consumers wait for more,
+/// successive polls share them.
+const LISTS_OF_A_POLL: usize = 65_536;
+/// Topics that a poll asks for in each bucket, however many buckets there are.
+const LEAST_TOPICS: usize = 128;
 /// How long a topic is kept that no consumer waits for, and how many may be in here beside it.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 const MAX_KEPT: usize = 10_000;
@@ -188,10 +191,14 @@ impl Waiters {
         if unknown.is_empty() {
             return Vec::new();
         }
-        let count = unknown.len().min(MAX_WATCHED);
+        let count = unknown.len().min(self.topics_of_a_poll());
         let first = *cursor % unknown.len();
         *cursor = first + count;
         unknown.into_iter().cycle().skip(first).take(count).cloned().collect()
+    }
+
+    fn topics_of_a_poll(&self) -> usize {
+        (LISTS_OF_A_POLL / usize::from(self.buckets.get())).max(LEAST_TOPICS)
     }
 
     /// Takes a place for every topic of one pop.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::listener::Listener;
 use crate::{
     access::Exposure,
-    config::{Settings, SettingsError},
+    config::{Listen, Settings, SettingsError},
     job::State,
     queue::Queue,
     store::TopicPage,
@@ -27,9 +27,15 @@ pub async fn greet(
     let location = settings.store.location()?;
     let (store, ack) = (location.name(), location.ack());
     let jobs = tokio::time::timeout(COUNT_TIMEOUT, count(queue)).await.ok().flatten();
+    let tls = settings.server.tls.cert_file.is_some();
+    let at = Listen::try_from(listener.to_string()).ok();
+    let dashboard = at.and_then(|at| at.url(tls)).map(|url| format!("{url}/"));
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         address = %listener,
+        dashboard = dashboard.map(tracing::field::display),
+        tls,
+        tokens = if has_tokens { "required" } else { "none" },
         admin = admin.map(tracing::field::display),
         store,
         buckets = queue.buckets(),

@@ -39,6 +39,8 @@ const STREAMS: u32 = 128;
 /// What a client may send before a handler takes it: of one request, and of all of a connection.
 const STREAM_WINDOW: u32 = 128 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
+/// What waits in a stream for its client, beyond what an answer holds of `limits.memory_bytes`.
+const SEND_BUFFER: usize = 64 << 10;
 
 /// Serves a connection until it is closed, by either side.
 pub async fn serve<W, S>(all: &Connections, link: Arc<Link>, wire: W, service: S)
@@ -72,6 +74,7 @@ where
         .max_concurrent_streams(STREAMS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
         .max_header_list_size(u32::try_from(all.head).unwrap_or(u32::MAX))
         .serve_connection(TokioIo::new(wire), answer);
     let mut connection = pin!(connection);

@@ -23,6 +23,9 @@ use crate::{
     config::{Listen, SocketMode},
 };
 
+/// Most connections that the kernel keeps until they are accepted; its own limit is net.core.somaxconn.
+const BACKLOG: i32 = 4_096;
+
 /// Takes connections.
 #[derive(Debug)]
 pub enum Listener {
@@ -54,7 +57,10 @@ impl Listener {
         let mut not_here = io::Error::from(ErrorKind::AddrNotAvailable);
         for address in on.addresses()? {
             match TcpListener::bind(address).await {
-                Ok(listener) => return Ok(Self::Tcp(listener)),
+                Ok(listener) => {
+                    SockRef::from(&listener).listen(BACKLOG)?;
+                    return Ok(Self::Tcp(listener));
+                }
                 // A name may have an IPv6 address where there is no IPv6.
                 Err(cause) if cause.kind() == ErrorKind::AddrNotAvailable => not_here = cause,
                 Err(cause) => return Err(cause),
@@ -160,6 +166,7 @@ impl UnixSocket {
         let bound = UnixListener::bind(path);
         umask(before);
         let (listener, file) = (bound?, fs::symlink_metadata(path)?);
+        SockRef::from(&listener).listen(BACKLOG)?;
         Ok(Self { listener, path: path.to_owned(), file: (file.dev(), file.ino()) })
     }
 }

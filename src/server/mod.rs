@@ -37,7 +37,7 @@ use self::tls::Tls;
 use crate::{
     access::{self, Access, Exposure, Tokens},
     config::{Listen, ServerSettings, Settings, SettingsError},
-    http::{Admission, App, Offer, Origins, router},
+    http::{Admission, App, Offer, Origins, TrustedProxies, router},
     job::Defaults,
     metrics,
     queue::{Queue, QueueSettings},
@@ -102,11 +102,12 @@ pub async fn run(
     let app = App::new(Arc::clone(&queue), settings.limits, Arc::new(tokens), registry);
     let draining = Arc::clone(&app.draining);
     let body_deadline = RequestBodyDeadlineLayer::new(settings.limits.body_timeout.into());
+    let proxies = TrustedProxies::new(settings.server.trusted_networks()?);
     let serve = |listener: &Listener, limits: ConnectionLimits, offer: Offer| {
         let tls = tls.clone().filter(|_| listener.is_tcp());
         let (hosts, cors) = (&settings.server.hosts, &settings.server.cors_origins);
         let origins = Origins::new(listener.exposure(), &hosts.0, &cors.0);
-        let admission = Admission::new(Arc::clone(&access), origins);
+        let admission = Admission::new(Arc::clone(&access), origins, proxies.clone());
         let routes = router(app.clone(), admission, offer);
         (Connections::new(limits, tls), body_deadline.clone().layer(routes))
     };
@@ -188,9 +189,15 @@ async fn follow_files(tls: Option<&Tls>) -> Infallible {
     }
 }
 
-/// Opens the store that the settings name.
+/// Opens the store that the settings name, or makes it.
 pub(crate) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
-    let options = Options { buckets: settings.store.buckets()?, clock: Clock::Own };
+    let options = Options::new(settings.store.buckets()?, Clock::Own);
+    Ok(settings.store.location()?.open(options).await?)
+}
+
+/// Opens the store that the settings name, if it exists.
+pub(crate) async fn open_existing_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    let options = Options::new(settings.store.buckets()?, Clock::Own).existing();
     Ok(settings.store.location()?.open(options).await?)
 }
 

@@ -19,6 +19,7 @@ use super::socket::Socket;
 use crate::{
     config::{SettingsError, TlsFiles},
     store::Clock,
+    tls_error::explain,
 };
 
 /// How a client says in TLS that it would speak HTTP/2.
@@ -115,8 +116,9 @@ impl Contents {
         let chain = certificates(CERT, &files.cert, &self.cert)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key)
             .map_err(|why| unusable(KEY, "must name a private key (PEM)", &files.key, why))?;
-        in_force(&chain)
-            .map_err(|why| unusable(CERT, "must name a certificate in force", &files.cert, why))?;
+        in_force(&chain).map_err(|why| {
+            unusable(CERT, "must name a valid certificate", &files.cert, explain(&why, CERT))
+        })?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
             .map_err(|why| unusable(CERT, "must be of use for TLS", &files.cert, why))?;
@@ -138,7 +140,12 @@ impl Contents {
             _ => config.with_no_client_auth(),
         };
         let mut config = config.with_single_cert(chain, key).map_err(|why| {
-            unusable(KEY, "must name the key of server.tls.cert_file", &files.key, why)
+            unusable(
+                KEY,
+                "must name the key of server.tls.cert_file",
+                &files.key,
+                explain(&why, CERT),
+            )
         })?;
         config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
         Ok(config)

@@ -31,7 +31,9 @@ pub enum StoreError {
         cause: Arc<str>,
     },
     /// The store is not the one it was: it was emptied, or is another one.
-    #[error("the store has lost its jobs since this server began: it was emptied or replaced")]
+    #[error(
+        "the store has lost its jobs: it was emptied or replaced. Restore it, or accept the loss (delay-queue doctor --accept-loss); then restart a server on files"
+    )]
     Replaced {
         /// Whether the batch may have been carried out.
         applied: Applied,
@@ -101,6 +103,12 @@ pub enum OpenError {
     InUse {
         /// The data directory.
         dir: PathBuf,
+    },
+    /// The store does not exist, and the command does not make one.
+    #[error("failed to open the store: there is none in {what} (store.url)")]
+    Missing {
+        /// The data directory, or the address of the server.
+        what: String,
     },
     /// The store holds jobs laid out in another way.
     #[error(

@@ -53,7 +53,14 @@ impl Layout {
             return differs("layout", format!("{found:?}"), asked, advice);
         };
         if layout.schema != SCHEMA {
-            let advice = "Use the version of delay-queue that made it, or a newer one.";
+            let advice = match layout.schema < SCHEMA {
+                true => {
+                    "To move its jobs, stop the servers, write them into a file by `delay-queue export FILE` of the \
+                     version that made it, and read that by `delay-queue import FILE` of this version into a new \
+                     store (store.url, or another store.prefix)."
+                }
+                false => "Use the version of delay-queue that made it, or a newer one.",
+            };
             return differs("schema", layout.schema.to_string(), SCHEMA.to_string(), advice);
         }
         if layout.hash != HASH_NAME {

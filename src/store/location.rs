@@ -30,6 +30,13 @@ pub trait Location: Debug + Send + Sync {
     /// See [`OpenError`].
     async fn open(&self, options: Options) -> Result<Arc<dyn Store>, OpenError>;
 
+    /// Opens the store to accept that jobs are lost; see [`Store::accept_loss`]. A layout that is lost is
+    /// written again, if the number of buckets is set.
+    ///
+    /// # Errors
+    /// It cannot be opened, or not written.
+    async fn accept_loss(&self, options: Options) -> Result<u64, Box<dyn Error + Send + Sync>>;
+
     /// Examines the store from outside, and makes none; repairs it if `repair` says so.
     ///
     /// # Errors

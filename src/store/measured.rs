@@ -16,13 +16,13 @@ use tracing::Instrument;
 use super::{
     Bury, Claim, ClaimPage, Condition, DiskRoom, JobPage, JobRange, Parts, Peek, Placed,
     PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store, StoreError,
-    StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek, Touch,
-    Transitioned, Usage,
+    StoreResult, StoreResults, StoredTokens, Target, TokenChange, TokenChanged, TopicPage,
+    TopicPeek, Touch, Transitioned, Usage,
 };
 use crate::{
     job::{
-        Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Schedule, SettingsNews, State, Topic,
-        TopicDefaults, UnixMillis,
+        Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, ReservationKey, Schedule,
+        SettingsNews, State, Topic, TopicDefaults, UnixMillis,
     },
     metrics::SECONDS,
     traces,
@@ -72,6 +72,7 @@ enum Call {
     Tokens,
     ChangeToken,
     NoteTokenUses,
+    AcceptLoss,
     Check,
 }
 
@@ -108,6 +109,7 @@ const NAMES: [&str; Call::Check as usize + 1] = [
     "tokens",
     "change_token",
     "note_token_uses",
+    "accept_loss",
     "check",
 ];
 
@@ -212,6 +214,10 @@ fn wanted(parts: &Parts<(Nonce, Vec<PopRequest>)>) -> usize {
 impl Store for Measured {
     fn buckets(&self) -> Buckets {
         self.store.buckets()
+    }
+
+    fn reservation_key(&self) -> Arc<ReservationKey> {
+        self.store.reservation_key()
     }
 
     fn batch_limit(&self) -> usize {
@@ -363,12 +369,16 @@ impl Store for Measured {
         self.read(Call::Tokens, self.store.tokens(known)).await
     }
 
-    async fn change_token(&self, change: TokenChange) -> StoreResult<bool> {
+    async fn change_token(&self, change: TokenChange) -> StoreResult<TokenChanged> {
         self.one(Call::ChangeToken, self.store.change_token(change)).await
     }
 
     async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
         self.one(Call::NoteTokenUses, self.store.note_token_uses(uses)).await
+    }
+
+    async fn accept_loss(&self) -> StoreResult<u64> {
+        self.one(Call::AcceptLoss, self.store.accept_loss()).await
     }
 
     async fn check(&self) -> StoreResult<()> {

@@ -33,11 +33,13 @@ mod steady;
 mod tokens;
 mod topics;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::job::{
-    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Refusal, Schedule, SettingsNews, State,
-    Topic, TopicDefaults, UnixMillis,
+    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Refusal, ReservationKey, Schedule,
+    SettingsNews, State, Topic, TopicDefaults, UnixMillis,
 };
 
 pub use clock::{Clock, Now};
@@ -50,9 +52,9 @@ pub use measured::Measured;
 pub use replies::{Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Transitioned};
 pub use report::Report;
 pub use requests::{Bury, Claim, Guarded, PopRequest, Release, Target, Touch};
-pub use shared::SharedStore;
+pub use shared::{Lease, Servers, SharedStore};
 pub use steady::ClockJumps;
-pub use tokens::{StoredToken, StoredTokens, TokenChange};
+pub use tokens::{StoredToken, StoredTokens, TokenChange, TokenChanged};
 pub use topics::{
     ClaimPage, Counts, Damaged, JobPage, JobRange, Place, Steps, TopicPage, TopicPeek, Usage,
 };
@@ -63,13 +65,28 @@ pub const MAX_BATCH: usize = 1000;
 /// What one job of a batch gets: the reply, or why nothing changed.
 pub type Reply<T> = Result<T, Refusal>;
 
-/// What applies to the whole store, whatever its kind.
+/// How to open a store, whatever its kind.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How many buckets; none takes what the store was made with, or the kind's default.
     pub buckets: Option<Buckets>,
     /// Whose time decides.
     pub clock: Clock,
+    /// Whether to make the store if it does not exist.
+    pub create: bool,
+}
+
+impl Options {
+    /// Opens an existing store or makes a new one.
+    pub fn new(buckets: Option<Buckets>, clock: Clock) -> Self {
+        Self { buckets, clock, create: true }
+    }
+
+    /// Refuses to open a store that does not exist ([`OpenError::Missing`]).
+    #[must_use]
+    pub fn existing(self) -> Self {
+        Self { create: false, ..self }
+    }
 }
 
 /// What goes to some buckets in one call; no bucket twice.
@@ -83,6 +100,10 @@ pub type StoreResults<T> = Vec<StoreResult<T>>;
 pub trait Store: Send + Sync + 'static {
     /// How many buckets this store was made with.
     fn buckets(&self) -> Buckets;
+
+    /// The key of the tags that clients get with their reservations: the same for every server of the
+    /// store. Jobs are kept without tags.
+    fn reservation_key(&self) -> Arc<ReservationKey>;
 
     /// How many jobs one call should have at most; more hold up others for too long.
     fn batch_limit(&self) -> usize;
@@ -115,7 +136,8 @@ pub trait Store: Send + Sync + 'static {
         cursor: Option<String>,
     ) -> StoreResult<ClaimPage>;
 
-    /// popped → gone. Takes the last reservation also after its TTR ran out, in any state; see
+    /// popped → gone. Takes the last reservation also after its TTR expired, in any state, unless a
+    /// reschedule ended it; see
     /// [`Reservation::check`](crate::job::Reservation::check). Replies the topic it had.
     async fn finish(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>>;
 
@@ -136,8 +158,8 @@ pub trait Store: Send + Sync + 'static {
     /// any → gone. Replies the state the job was in.
     async fn delete(&self, parts: Parts<Vec<Target>>) -> StoreResults<Vec<Reply<State>>>;
 
-    /// delayed, ready → delayed, ready: another time or other contents. `Reserved` and `Dead` are
-    /// refused, a due time beyond ten years is `DueTooFar`. `max_attempts` follows another backoff
+    /// delayed, ready → delayed, ready: another time or other contents. Ends the hold of a consumer
+    /// whose TTR expired. `Reserved` and `Dead` are refused, a due time beyond ten years is `DueTooFar`. `max_attempts` follows another backoff
     /// as [`Change::with_attempts`] says. Replies the job as it is then.
     async fn reschedule(
         &self,
@@ -224,14 +246,18 @@ pub trait Store: Send + Sync + 'static {
     /// Reads the access tokens, unless they are still those of version `known`.
     async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>>;
 
-    /// Makes or revokes an access token. Answers false, with nothing changed, if there is one of this
-    /// name already (create), or none (revoke). Once it is done its version is another one, also if the
-    /// caller has gone, or hears that the outcome is unknown.
-    async fn change_token(&self, change: TokenChange) -> StoreResult<bool>;
+    /// Makes or revokes an access token. Once it is done its version is another one, also if the caller
+    /// has gone, or hears that the outcome is unknown.
+    async fn change_token(&self, change: TokenChange) -> StoreResult<TokenChanged>;
 
     /// Notes when access tokens were used last, by their names: at most [`MAX_BATCH`] in one call. A name
     /// without a token is passed over. No new version.
     async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()>;
+
+    /// Accepts that jobs are lost, in every bucket: what the store has now is what it goes on with, at all
+    /// servers. Replies how many buckets had something to accept. Files that were replaced under this
+    /// process are refused with `Replaced`: it must be started anew to open them.
+    async fn accept_loss(&self) -> StoreResult<u64>;
 
     /// Is the store reachable and fit to take writes?
     async fn check(&self) -> StoreResult<()>;

@@ -25,16 +25,31 @@ pub struct StoredTokens {
 /// A change of a store's tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenChange {
-    /// Adds one, unless there is one of this name.
+    /// Adds one, unless there is one of this name. The first token of a store must be one of an administrator.
     Create {
         /// Its name.
         name: String,
         /// What it may do.
         text: String,
+        /// Whether it has the scope `admin`.
+        is_admin: bool,
     },
     /// Takes one away.
     Revoke {
         /// Its name.
         name: String,
     },
+}
+
+/// The outcome of a change; the last two changed nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenChanged {
+    /// It was done.
+    Done,
+    /// It was done, and this is now the only token of the store.
+    First,
+    /// There is a token of this name already (create), or none (revoke).
+    Name,
+    /// There is no token, and this one does not have the scope `admin`.
+    NeedsAdmin,
 }

@@ -89,3 +89,32 @@ export async function traffic(call, stopped) {
     await new Promise((resume) => setTimeout(resume, 200));
   }
 }
+
+/** A Python traceback as a consumer would give it; `n` makes its numbers, ids and addresses differ. */
+export const traceback = (n) => `Traceback (most recent call last):
+  File "/srv/app/worker/payments/callback.py", line ${100 + (n % 3)}, in deliver
+    response = session.post(job["body"]["url"], json=payload, timeout=10)
+  File "/usr/lib/python3/dist-packages/requests/sessions.py", line 637, in post
+    return self.request("POST", url, data=data, json=json, **kwargs)
+requests.exceptions.ConnectTimeout: HTTPSConnectionPool(host='10.0.3.${n}', port=443): <urllib3.connection.HTTPSConnection object at 0x7f${(n * 7919).toString(16).padStart(10, "0")}> of request 5f2c1a${(n + 16).toString(16)}-93b1-4e0a-8c57-2f6f9d1b0c${(n + 16).toString(16)} timed out after ${1000 + n} ms`;
+
+/** Fills the queue with what goes wrong: dead jobs with tracebacks, a topic that no consumer serves, a flood of errors, long bodies, text that hides. */
+export async function fillWithTrouble(call) {
+  const put = (topic, jobs, properties) => call("POST", "/batch/jobs", { jobs: Array.from({ length: jobs }, (_, n) => ({ topic, ...properties(n) })) });
+  const failed = async (topic, jobs, error, properties = () => ({})) => {
+    await put(topic, jobs, (n) => ({ body: { n }, ...properties(n) }));
+    const popped = (await call("GET", `/topics/${topic}/pop?count=100`)).jobs;
+    await call("POST", "/batch/release", { jobs: popped.map(({ id, reservation }, n) => ({ id, reservation, delay: 3600, error: error(n) })) });
+  };
+  await put("orders.remind", 3, (n) => ({ delay: 300 * (n + 1), body: { order: n } }));
+  await failed("sms.otp", 1, () => "no such customer");
+  await failed("payments.callback", 30, traceback, () => ({ max_attempts: 1 }));
+  await failed("payments.callback", 1, () => traceback(7), () => ({ id: "job:traceback", max_attempts: 1, backoff: ["2m"] }));
+  await failed("names", 2, (n) => (n ? "of \u061cAli\u180e" : "of tags \u{e0041}\u{e0042}\u200b."), () => ({ max_attempts: 1 }));
+  await failed("webhooks.retry", 40, (n) => `connection to 10.0.3.${n}:8443 refused after ${100 + n} ms, request ${(n + 1_000_000).toString(16)}${"e".repeat(8)}`);
+  await put("invoices.dunning", 12, (n) => ({ body: { to: `customer-${n}@example.com`, text: "A reminder that is rather long, ".repeat(12), key: "x".repeat(300) } }));
+  await put("invoices.dunning", 1, () => ({ id: "job:long", body: traceback(1) }));
+  await put("customers.europe-west.subscriptions.renewal-reminder", 2, () => ({ delay: 90_000 }));
+  await put("reports.nightly", 120, () => ({}));
+  await call("POST", "/topics/reports.nightly/pause", { for: "8h" });
+}

@@ -20,11 +20,11 @@ async function freePort() {
 
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 
-/** Asks until it holds; fails after 30 seconds. */
-async function until(what, holds) {
+/** Asks until it holds; fails after 30 seconds. `what` may be a function that tells what is missing then. */
+export async function until(what, holds) {
   const end = Date.now() + 30_000;
   while (!(await holds().catch(() => false))) {
-    if (Date.now() > end) throw new Error(`${what}: not within 30 seconds`);
+    if (Date.now() > end) throw new Error(`${typeof what === "function" ? what() : what}: not within 30 seconds`);
     await pause(20); // No event tells.
   }
 }
@@ -89,11 +89,15 @@ export async function start(kind, { token } = {}) {
   }
 
   await begin();
+  const call = client(base, token);
+  // The first token of a store must be one of an administrator.
+  if (token) await call("POST", "/tokens", { name: "first", scopes: { admin: ["*"] } });
   return {
     base,
-    call: client(base, token),
+    call,
     begin,
     kill: () => end(child, "SIGKILL"),
+    killRedis: () => end(redis, "SIGKILL"),
     async stop() {
       await end(child, "SIGTERM");
       if (redis) await end(redis, "SIGTERM");

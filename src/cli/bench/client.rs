@@ -14,6 +14,10 @@ use tokio_rustls::TlsConnector;
 use super::Failure;
 use crate::cli::remote::Remote;
 
+fn explained(cause: io::Error) -> io::Error {
+    io::Error::new(cause.kind(), Remote::explained(&cause))
+}
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest wait for an answer: a minute's pop and some more.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
@@ -46,7 +50,9 @@ impl Destination {
         stream.set_nodelay(true)?;
         Ok(match &self.tls {
             None => Box::new(stream),
-            Some((tls, name)) => Box::new(tls.connect(name.clone(), stream).await?),
+            Some((tls, name)) => {
+                Box::new(tls.connect(name.clone(), stream).await.map_err(explained)?)
+            }
         })
     }
 }

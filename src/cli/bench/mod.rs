@@ -24,7 +24,10 @@ pub use self::{
     peer::Peer,
 };
 use self::{load::Target, options::Phase, peer::Server, report::Report};
-use crate::{cli::remote::Remote, config::Settings};
+use crate::{
+    cli::{output, remote::Remote},
+    config::Settings,
+};
 
 /// Why a phase ended before it was done.
 pub type Failure = Box<dyn Error>;
@@ -152,7 +155,7 @@ impl Run {
     ) -> Result<(), Failure> {
         let purged = self.purge::<P>(to).await;
         let text = self.report.borrow_mut().text(measured.as_ref().err(), self.bench.json);
-        println!("{text}");
+        output::line(text)?;
         measured.and(purged)
     }
 

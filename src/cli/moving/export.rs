@@ -17,6 +17,7 @@ use super::{
     part::Part,
     progress::Progress,
     reader::{Item, Reader, Sums},
+    servers::NoServers,
     tally::Tally,
 };
 use crate::{
@@ -40,8 +41,8 @@ pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
             format!("failed to export: {} is there already; {advice}", file.display()).into()
         );
     }
-    let name = store_name(settings)?;
     let (store, salvage) = opening::open(arguments, settings).await?;
+    let name = settings.store.location()?.identity()?;
     let head = Head {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -49,13 +50,14 @@ pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
         buckets: store.buckets().get(),
     };
     let done = async {
-        super::refuse_if_in_use(&*store).await?;
+        let no_servers = NoServers::wait(&*store).await;
+        let no_servers = no_servers.map_err(|error| format!("failed to export: {error}"))?;
         let part = match file {
             Some(file) => Part::of(file, arguments.force)?,
             None => Part::standard_output(),
         };
         let skip_damaged = arguments.skip_damaged;
-        Exporter { store: &*store, part, skip_damaged, left_out: 0 }.run(&head).await
+        Exporter { store: &*store, no_servers, part, skip_damaged, left_out: 0 }.run(&head).await
     };
     let done = done.await;
     store.close().await;
@@ -63,20 +65,9 @@ pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
     done
 }
 
-/// The store as the head names it: no user, no password. One that is not there is not made.
-fn store_name(settings: &Settings) -> StoreResult<String> {
-    let location = settings.store.location()?;
-    match location.directory() {
-        Some(dir) if !dir.join("jobs.db").exists() => {
-            let dir = dir.display();
-            Err(format!("failed to export: there is no store in {dir} (store.url)").into())
-        }
-        _ => Ok(location.identity()?),
-    }
-}
-
 struct Exporter<'a> {
     store: &'a dyn Store,
+    no_servers: NoServers,
     part: Part,
     skip_damaged: bool,
     /// Jobs that could not be read.
@@ -97,6 +88,12 @@ impl Exporter<'_> {
         }
         drop(progress);
         let topics = self.topics().await?;
+        if self.no_servers.has_one_started(self.store).await? {
+            // An export that goes on with this part would only compare the numbers of jobs.
+            self.part.go_on(Sums::default())?;
+            let why = "a server has started to work on this store, so jobs may be missing or twice";
+            return Err(format!("failed to export: {why}; stop it, and export anew").into());
+        }
         self.part.write(&Line::Total(self.part.sums.total()))?;
         let jobs = self.part.sums.jobs;
         let left_out = match self.left_out {

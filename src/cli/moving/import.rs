@@ -15,9 +15,11 @@ use super::{
     line::TopicLine,
     progress::Progress,
     reader::{Item, Reader},
+    servers::NoServers,
     tally::Tally,
 };
 use crate::{
+    cli::output,
     config::Settings,
     job::{Bucket, Buckets, Job, JobId, Refusal, Schedule, SettingsNews, TopicSettings},
     server::open_store,
@@ -48,8 +50,8 @@ pub async fn run(file: &Path, settings: &Settings) -> StoreResult<()> {
         .map_err(|error| format!("failed to import {shown}: {error}; nothing was written"))?;
     let store = open_store(settings).await?;
     let done = async {
-        super::refuse_if_in_use(&*store).await?;
-        take(&*store, &source, &content).await
+        let no_servers = NoServers::wait(&*store).await?;
+        take(&*store, &source, &content, &no_servers).await
     };
     let done = done.await;
     store.close().await;
@@ -128,15 +130,23 @@ impl Ids {
 }
 
 /// Takes a checked file into the store, and compares the two.
-async fn take(store: &dyn Store, source: &Source, content: &Content) -> StoreResult<()> {
+async fn take(
+    store: &dyn Store,
+    source: &Source,
+    content: &Content,
+    no_servers: &NoServers,
+) -> StoreResult<()> {
     let before = Tally::of_store(store).await?;
     let again = |error: Box<dyn Error>| format!("{error}. The same import again goes on");
     let taken = fill(store, source, content).await.map_err(again)?;
     let (all, topics) = (content.tally.jobs(), content.topics.len());
-    println!(
+    output::line(format_args!(
         "imported {} jobs; {} of {all} were there already; set {topics} topics",
         taken.created, taken.there
-    );
+    ))?;
+    if no_servers.has_one_started(store).await? {
+        return Err(STARTED.into());
+    }
     compare(&before, &Tally::of_store(store).await?, &taken, content)
 }
 
@@ -253,8 +263,9 @@ fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> S
     }
     if before.jobs() > taken.there {
         let others = before.jobs() - taken.there;
-        println!("checked: the store has them all, and {others} others as before");
-        return Ok(());
+        let checked =
+            format_args!("checked: the store has them all, and {others} others as before");
+        return Ok(output::line(checked)?);
     }
     // What was there already may have fallen due since.
     let settle = |tally: &Tally| if before.jobs() > 0 { tally.settled() } else { tally.clone() };
@@ -265,10 +276,13 @@ fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> S
         )
         .into());
     }
-    println!("checked: the store has as many jobs of each topic and state as the file");
-    Ok(())
+    Ok(output::line("checked: the store has as many jobs of each topic and state as the file")?)
 }
 
+const STARTED: &str = "a server has started to work on this store meanwhile, so it cannot be \
+    compared with the file. All jobs of the file were imported: do not import it again, or those that \
+    were finished since come back. To be sure of each job, stop the server and import into an empty \
+    store";
 const SERVERS: &str =
     ": is a server at work on it? Stop all servers, and import into an empty store";
 

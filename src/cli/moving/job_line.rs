@@ -66,7 +66,8 @@ impl<'a> JobLine<'a> {
             backoff: job.backoff.as_ref().map(Backoff::to_string),
             dead_retention_ms: job.dead_retention.get(),
             attempt: job.attempt,
-            reservation: job.reservation.map(|token| token.to_string()),
+            // The tag that its holder has is of this store's key, which no other store has.
+            reservation: job.reservation.map(|held| held.untagged().to_string()),
             reserved_until: job.reserved_until.map(UnixMillis::get),
             reserved_ttr_ms: (job.state == State::Reserved).then(|| job.ttr.get()),
             died_at: job.died_at.map(UnixMillis::get),

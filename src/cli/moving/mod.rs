@@ -13,6 +13,7 @@ mod opening;
 mod part;
 mod progress;
 mod reader;
+mod servers;
 mod tally;
 
 use std::{
@@ -22,10 +23,7 @@ use std::{
 };
 
 use super::log;
-use crate::{
-    config::{LogSettings, Settings},
-    store::Store,
-};
+use crate::config::{LogSettings, Settings};
 
 #[cfg(any(test, fuzzing))]
 pub use fuzzing::export_lines;
@@ -68,18 +66,6 @@ pub fn import(arguments: &Import, settings: &Settings) -> Result<(), Box<dyn Err
 /// Whether the command line says `-` instead of a file.
 fn is_standard(file: &Path) -> bool {
     file.as_os_str() == "-"
-}
-
-/// Jobs that move meanwhile would be missed or doubled. A file store has a lock for this.
-async fn refuse_if_in_use(store: &dyn Store) -> Result<(), Box<dyn Error>> {
-    let Some(shared) = store.shared() else { return Ok(()) };
-    match shared.live_servers().await? {
-        0 => Ok(()),
-        1 => Err("a server is at work on this store: stop it first".into()),
-        servers => {
-            Err(format!("{servers} servers are at work on this store: stop them first").into())
-        }
-    }
 }
 
 /// Runs to the end; what a store has to say about damage is said, and else nothing.

@@ -5,7 +5,7 @@ use std::{error::Error, ffi::OsString, fs, path::PathBuf, sync::Arc};
 use super::{Export, is_standard};
 use crate::{
     config::Settings,
-    server::{StartError, open_store},
+    server::{StartError, open_existing_store},
     store::{
         Clock, OpenError, Options, Store,
         file::{FileStore, Salvaged, salvage_into},
@@ -33,7 +33,7 @@ pub async fn open(
     arguments: &Export,
     settings: &Settings,
 ) -> StoreResult<(Arc<dyn Store>, Option<Salvage>)> {
-    let opened = match open_store(settings).await {
+    let opened = match open_existing_store(settings).await {
         Ok(store) if store.condition().unreadable == 0 => return Ok((store, None)),
         opened => opened,
     };
@@ -61,7 +61,7 @@ pub async fn open(
     if copy.exists() {
         fs::remove_dir_all(&copy)?; // an interrupted one
     }
-    let options = Options { buckets: settings.store.buckets()?, clock: Clock::Own };
+    let options = Options::new(settings.store.buckets()?, Clock::Own);
     let found = salvage_into(dir, &copy, &options)?;
     let store = FileStore::open(&copy, options)?;
     Ok((Arc::new(store), Some(Salvage { found, dir: copy })))

@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::{line::Line, reader::Sums};
+use crate::cli::output;
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
@@ -102,8 +103,11 @@ impl Part {
     pub fn go_on(&mut self, sums: Sums) -> StoreResult<()> {
         let done = match &mut self.target {
             Target::File { out, .. } => {
-                let (file, end) = (out.get_mut(), sums.bytes);
-                file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(drop)
+                let end = sums.bytes;
+                out.flush().and_then(|()| {
+                    let file = out.get_mut();
+                    file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(drop)
+                })
             }
             Target::StandardOutput(_) => Ok(()),
         };
@@ -119,7 +123,9 @@ impl Part {
             Err(cause) => return Err(self.failed(&cause)),
         }
         match &self.target {
-            Target::File { file, .. } => println!("{done} to {}", file.display()),
+            Target::File { file, .. } => {
+                output::line(format_args!("{done} to {}", file.display()))?;
+            }
             Target::StandardOutput(_) => eprintln!("{done} to standard output"),
         }
         Ok(())

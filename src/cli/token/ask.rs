@@ -23,7 +23,9 @@ impl Remote {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Box<dyn Error>> {
-        let failed = |cause| format!("failed to ask {}: {cause}", self.server);
+        let failed = |cause: io::Error| {
+            format!("failed to ask {}: {}", self.server, Self::explained(&cause))
+        };
         let answer = self.send(method, path, body).map_err(failed)?;
         let (head, json) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
         let status = head.split(' ').nth(1).unwrap_or_default();

@@ -5,6 +5,7 @@
 //! route takes and gives what. Tests hold it to the router, to docs/api.md, and to what a server really answers.
 
 mod document;
+mod no_route;
 mod operation;
 mod operations;
 mod page;
@@ -13,6 +14,8 @@ mod schemas;
 pub mod types;
 
 use std::sync::LazyLock;
+
+pub use self::no_route::{methods_of, no_route};
 
 use axum::{
     Router,

@@ -29,6 +29,7 @@ impl Operation {
             Code::ForbiddenOrigin,
             Code::RequestTimeout,
             Code::UnsupportedEncoding,
+            Code::UnsupportedTransferEncoding,
             Code::HeadersTooLarge,
             Code::Internal,
             Code::ShuttingDown,

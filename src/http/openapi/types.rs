@@ -14,8 +14,8 @@ use crate::{
     },
     job::{
         Backoff, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_FACTOR, MAX_NAME, MAX_PATTERNS, MAX_TTR,
-        MAX_VALUES, MIN_TTR, Millis, OnConflict, Reservation, State, Topic, Topics, TraceParent,
-        UnixMillis,
+        MAX_VALUES, MIN_TTR, Millis, OnConflict, State, TaggedReservation, Topic, Topics,
+        TraceParent, UnixMillis,
     },
 };
 
@@ -74,7 +74,7 @@ schemas! {
         "description": "`reject`: 409 `job_exists`. `keep`: the existing job stays as it is. `replace`: the job gets the \
                         new body and schedule.",
     });
-    Reservation => |_| json_schema!({ "type": "string", "pattern": "^[0-9a-f]{16}$" });
+    TaggedReservation => |_| json_schema!({ "type": "string", "pattern": "^[0-9a-f]{32}$" });
     Millis => |generator| match generator.contract().is_serialize() {
         true => json_schema!({ "type": "number", "minimum": 0 }),
         false => duration(Millis::ZERO, MAX_DURATION),

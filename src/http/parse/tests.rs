@@ -48,6 +48,26 @@ fn a_refusal_names_the_field_by_its_path_and_says_what_is_wrong_with_it() {
 }
 
 #[test]
+fn what_is_no_json_is_told_by_its_place_and_the_field_around_it() {
+    for (json, said) in [
+        (
+            r#"{"topic": "x" "id":1}"#,
+            "the request must be JSON: expected `,` or `}` at line 1 column 15",
+        ),
+        (
+            r#"{"topic": ?}"#,
+            "the request must be JSON: expected value in `topic` at line 1 column 11",
+        ),
+        (r#"{'topic': 1}"#, "the request must be JSON: key must be a string at line 1 column 2"),
+        (r#"{"backoff": {"max": ?}}"#, "the request must be JSON: expected value in `backoff"),
+    ] {
+        let (_, detail) = refused(json, "");
+        assert!(detail.starts_with(said), "{json}: {detail}");
+        assert!(!detail.contains('?'), "{json}: {detail}");
+    }
+}
+
+#[test]
 fn a_request_that_is_no_object_names_no_field() {
     for json in ["[]", "7", "null", r#"["t"]"#] {
         assert_eq!(refused(json, "").0, "", "{json}");

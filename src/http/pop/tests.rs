@@ -12,7 +12,7 @@ use crate::{
 const HOUR: Millis = Millis::new(3_600_000);
 
 async fn queue(dir: &std::path::Path) -> Queue {
-    let options = Options { buckets: None, clock: Clock::Own };
+    let options = Options::new(None, Clock::Own);
     let store = Arc::new(FileStore::open(dir, options).expect("a new store"));
     let settings = QueueSettings {
         defaults: Defaults { ttr: HOUR, max_attempts: 1, dead_retention: HOUR },

@@ -6,26 +6,15 @@ use serde::Deserialize;
 use super::ttr;
 use crate::{
     http::{openapi::types, problem::Problem},
-    job::{JobId, MAX_ERROR_BYTES, Millis, Reservation, Topics},
+    job::{JobId, MAX_ERROR_BYTES, Millis, ReservationKey, Topics},
     store::{self, Claim, Target},
 };
-
-/// A reservation as clients send it.
-#[derive(Deserialize)]
-#[serde(from = "String")]
-pub struct Token(pub Reservation);
-
-impl From<String> for Token {
-    fn from(text: String) -> Self {
-        Self(Reservation::from_client(&text))
-    }
-}
 
 /// Where the text of a transition stands, and what is known besides: also which topics its caller
 /// may reach.
 pub enum Place {
     /// A route of one job: its id from the path, its reservation perhaps from the query.
-    Path(JobId, Option<Reservation>, Topics),
+    Path(JobId, Option<String>, Topics),
     /// One of a batch.
     Batch(Topics),
 }
@@ -35,7 +24,8 @@ pub trait ActionRequest: for<'de> Deserialize<'de> + Default {
     /// What the queue takes.
     type Job;
 
-    fn valid(self, place: Place) -> Result<Self::Job, Problem>;
+    /// Its reservation is checked by the store's key.
+    fn valid(self, place: Place, key: &ReservationKey) -> Result<Self::Job, Problem>;
 }
 
 macro_rules! action {
@@ -47,17 +37,16 @@ macro_rules! action {
             /// Which job.
             id: Option<JobId>,
             /// What the pop gave. Without it the job is taken by its id alone, whichever consumer holds it.
-            #[schemars(with = "Option<String>")]
-            reservation: Option<Token>,
+            reservation: Option<String>,
             $($(#[$of_field])* $field: Option<$type>,)*
         }
 
         impl ActionRequest for $name {
             type Job = $job;
 
-            fn valid(self, place: Place) -> Result<$job, Problem> {
+            fn valid(self, place: Place, key: &ReservationKey) -> Result<$job, Problem> {
                 let valid: fn(Claim, $(Option<$type>),*) -> Result<$job, Problem> = $valid;
-                valid(held(self.id, self.reservation, place)?, $(self.$field),*)
+                valid(held(self.id, self.reservation, place, key)?, $(self.$field),*)
             }
         }
     };
@@ -111,27 +100,34 @@ pub struct IdOnly {
 impl ActionRequest for IdOnly {
     type Job = Target;
 
-    fn valid(self, place: Place) -> Result<Target, Problem> {
+    fn valid(self, place: Place, key: &ReservationKey) -> Result<Target, Problem> {
         if let Place::Path(_, Some(_), _) = place {
             return Err(Problem::field("reservation", "is not a parameter of this route"));
         }
-        held(self.id, None, place).map(|Claim { id, topics, .. }| Target { id, topics })
+        held(self.id, None, place, key).map(|Claim { id, topics, .. }| Target { id, topics })
     }
 }
 
-fn held(id: Option<JobId>, token: Option<Token>, place: Place) -> Result<Claim, Problem> {
-    let token = token.map(|Token(reservation)| reservation);
-    match (place, id) {
-        (Place::Path(..), Some(_)) => Err(Problem::field("id", "stands in the path already")),
-        (Place::Path(_, Some(_), _), None) if token.is_some() => {
-            Err(Problem::field("reservation", "must be given once: in the query or in the body"))
+fn held(
+    id: Option<JobId>,
+    text: Option<String>,
+    place: Place,
+    key: &ReservationKey,
+) -> Result<Claim, Problem> {
+    let (id, text, topics) = match (place, id) {
+        (Place::Path(..), Some(_)) => {
+            return Err(Problem::field("id", "stands in the path already"));
         }
-        (Place::Path(id, in_query, topics), None) => {
-            Ok(Claim { id, reservation: token.or(in_query), topics })
+        (Place::Path(_, Some(_), _), None) if text.is_some() => {
+            let detail = "must be given once: in the query or in the body";
+            return Err(Problem::field("reservation", detail));
         }
-        (Place::Batch(topics), Some(id)) => Ok(Claim { id, reservation: token, topics }),
-        (Place::Batch(_), None) => Err(Problem::field("id", "is missing")),
-    }
+        (Place::Path(id, in_query, topics), None) => (id, text.or(in_query), topics),
+        (Place::Batch(topics), Some(id)) => (id, text, topics),
+        (Place::Batch(_), None) => return Err(Problem::field("id", "is missing")),
+    };
+    let reservation = text.map(|text| key.check(&id, &text));
+    Ok(Claim { id, reservation, topics })
 }
 
 fn error(error: Option<String>) -> Result<Option<String>, Problem> {

@@ -9,8 +9,8 @@ use super::topic::Defaults;
 use crate::{
     http::openapi::types,
     job::{
-        Backoff, Job, JobId, Millis, Pause, PoppedJob, Reservation, State, Topic, TopicDefaults,
-        TraceParent, UnixMillis,
+        Backoff, Job, JobId, Millis, Pause, PoppedJob, ReservationKey, State, TaggedReservation,
+        Topic, TopicDefaults, TraceParent, UnixMillis,
     },
     queue::Counters,
     store::{Counts, Damaged, Placed, TopicPeek, Transitioned},
@@ -89,9 +89,10 @@ pub struct JobResponse {
     /// Its topic.
     topic: Topic,
     state: State,
-    /// The body, as it was put.
+    /// The body, as it was put; left out if the token lacks the scope `read`.
     #[schemars(with = "types::Anything")]
-    body: Text,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<Text>,
     /// How many times it was popped. A kick of a dead job sets it to 0.
     attempt: u32,
     /// How many pops before it is dead; 0 is no limit.
@@ -108,7 +109,7 @@ pub struct JobResponse {
     reserved_until: Option<UnixMillis>,
     /// When it became dead, while it is dead.
     died_at: Option<UnixMillis>,
-    /// The text of the last release or bury.
+    /// The text of the last release or bury; null if the token lacks the scope `read`.
     error: Option<String>,
     /// The `traceparent` of the put, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,7 +122,7 @@ impl From<Job> for JobResponse {
             id: job.id,
             topic: job.topic,
             state: job.state,
-            body: Text(job.body),
+            body: Some(Text(job.body)),
             attempt: job.attempt,
             max_attempts: job.max_attempts,
             due_at: job.due_at,
@@ -133,6 +134,13 @@ impl From<Job> for JobResponse {
             error: job.error,
             traceparent: job.traceparent,
         }
+    }
+}
+
+impl JobResponse {
+    /// What a caller may see who changes jobs and does not read them.
+    pub fn without_content(self) -> Self {
+        Self { body: None, error: None, ..self }
     }
 }
 
@@ -285,7 +293,7 @@ pub struct PoppedResponse<'a> {
     /// How many seconds this consumer has.
     ttr: Millis,
     /// What finish, release, touch and bury ask for.
-    reservation: Reservation,
+    reservation: TaggedReservation,
     /// When the reservation ends.
     reserved_until: UnixMillis,
     /// The `traceparent` of the put, if it had one.
@@ -293,8 +301,9 @@ pub struct PoppedResponse<'a> {
     traceparent: Option<TraceParent>,
 }
 
-impl<'a> From<&'a PoppedJob> for PoppedResponse<'a> {
-    fn from(job: &'a PoppedJob) -> Self {
+impl<'a> PoppedResponse<'a> {
+    /// The answer to a consumer; its reservation is tagged by the store's key.
+    pub fn new(job: &'a PoppedJob, key: &ReservationKey) -> Self {
         Self {
             id: &job.id,
             topic: &job.topic,
@@ -304,7 +313,7 @@ impl<'a> From<&'a PoppedJob> for PoppedResponse<'a> {
             due_at: job.due_at,
             created_at: job.created_at,
             ttr: job.ttr,
-            reservation: job.reservation,
+            reservation: key.tag(&job.id, job.reservation),
             reserved_until: job.reserved_until,
             traceparent: job.traceparent,
         }

@@ -16,8 +16,8 @@ use crate::job::{MAX_TTR, MIN_TTR, Millis};
 pub use self::{
     action::{ActionRequest, Bury, Finish, IdOnly, Place, Release, Touch},
     answer::{
-        DueCounts, JobResponse, JobsPage, Kicked, Paused, PoppedJobs, Purged, TopicResponse,
-        TopicsPage, TransitionResponse,
+        DueCounts, JobResponse, JobsPage, Kicked, Paused, PoppedJobs, PoppedResponse, Purged,
+        TopicResponse, TopicsPage, TransitionResponse,
     },
     body::MAX_DEPTH,
     patch::PatchJob,

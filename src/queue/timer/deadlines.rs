@@ -1,6 +1,6 @@
 //! What the timer knows of each bucket: its next deadline, and when it polls or retries.
 
-use std::{collections::HashSet, mem, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
 use tokio::time::Instant;
 
@@ -29,23 +29,16 @@ pub struct Known {
     pub cursor: usize,
     /// Polls since the last one that asked for the deadline.
     pub polls_without_deadline: u32,
-    /// At that last poll there was another server. It may have set deadlines before it left, so they
-    /// are asked for once more.
-    had_others: bool,
-    /// Of [`TimerHandle::doubts`], how many there were then.
-    doubts: u64,
     /// A call is under way that will tell what is next.
     pub is_asked: bool,
 }
 
 impl Known {
-    /// Whether the next poll is to ask for the deadline. `doubts`: see [`TimerHandle::doubts`].
-    pub fn wants_deadline(&mut self, is_alone: bool, doubts: u64) -> bool {
-        let had_others = mem::replace(&mut self.had_others, !is_alone);
-        let is_in_doubt = mem::replace(&mut self.doubts, doubts) != doubts;
+    /// Whether the next poll is to ask for the deadline: always while there may be one that nothing
+    /// tells of, and else now and then.
+    pub fn wants_deadline(&self, is_in_doubt: bool) -> bool {
         let is_new = self.last_poll.is_none();
-        let is_time = self.polls_without_deadline + 1 >= SKIPPED_POLLS;
-        !is_alone || had_others || is_in_doubt || is_new || is_time
+        is_in_doubt || is_new || self.polls_without_deadline + 1 >= SKIPPED_POLLS
     }
 }
 

@@ -31,7 +31,7 @@ async fn put(store: &Arc<FileStore>, name: &str, delay: Millis) -> UnixMillis {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_nearer_deadline_is_met_however_often_other_servers_poll() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let options = Options { buckets: Some(Buckets::ONE), clock: Clock::Own };
+    let options = Options::new(Some(Buckets::ONE), Clock::Own);
     let store = Arc::new(FileStore::open(dir.path(), options).expect("a new store"));
     let handle = Arc::new(TimerHandle::new(Buckets::ONE));
     let timer = Timer {

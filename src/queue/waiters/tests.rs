@@ -66,18 +66,23 @@ fn topics_without_consumers_leave_nothing_behind() {
 }
 
 #[test]
-fn every_topic_is_polled_for_however_many_there_are() {
-    let (waiters, _, bucket) = waiters();
-    let topics: Vec<Topic> = (0..1000).map(|n| format!("t{n}").parse().expect("a topic")).collect();
-    let _places = waiters.register(&topics);
-    let mut cursor = 0;
-    let mut seen = std::collections::HashSet::new();
-    for _ in 0..1000_usize.div_ceil(MAX_WATCHED) {
-        let page = waiters.unknown_in(bucket, &mut cursor);
-        assert_eq!(page.len(), MAX_WATCHED);
-        seen.extend(page);
+fn every_topic_is_polled_for_and_five_thousand_of_them_by_two_polls_of_sixteen_buckets() {
+    for (buckets, polls) in [(16, 2), (1_024, 40)] {
+        let buckets = Buckets::try_from(buckets).expect("a number of buckets");
+        let waiters = Waiters::new(buckets, Box::new(|_| {}));
+        let topics: Vec<Topic> =
+            (0..5_000).map(|n| format!("t{n}").parse().expect("a topic")).collect();
+        let _places = waiters.register(&topics);
+        let mut cursor = 0;
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..polls {
+            let page = waiters.unknown_in(Bucket::FIRST, &mut cursor);
+            assert_eq!(page.len(), waiters.topics_of_a_poll());
+            assert!(page.len() * usize::from(buckets.get()) <= 2 * LISTS_OF_A_POLL);
+            seen.extend(page);
+        }
+        assert_eq!(seen.len(), topics.len(), "of {buckets:?}");
     }
-    assert_eq!(seen.len(), 1000);
 }
 
 #[test]

@@ -12,8 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::directory;
+use super::{directory, room};
 
+pub const NAME: &str = "ballast";
 /// More than the log grows to between two checkpoints, and than one batch of frees.
 const BYTES: u64 = 8 << 20;
 /// Room for so much beyond it, or puts would fill the disk again at once.
@@ -144,7 +145,7 @@ impl Ballast {
     }
 
     fn file(&self) -> PathBuf {
-        self.dir.join("ballast")
+        self.dir.join(NAME)
     }
 
     fn unfinished(&self) -> PathBuf {
@@ -166,18 +167,17 @@ enum Progress {
     NoRoom,
 }
 
-/// Whether a small file can be written there. SQLite tells of some full disks (a quota, a sync that
-/// finds no room) only that something went wrong.
-pub fn has_room(dir: &Path) -> bool {
+/// Whether a file of so many bytes can be written there. SQLite tells of some full disks (a quota, a
+/// sync that finds no room) only that something went wrong.
+pub fn has_room(dir: &Path, bytes: u64) -> bool {
     let file = dir.join("room");
     let written = directory::create(&file).and_then(|mut file| {
-        file.write_all(&block())?;
+        (0..bytes.div_ceil(STEP_BYTES)).try_for_each(|_| file.write_all(&block()))?;
         file.sync_all()
     });
     // What cannot be removed is overwritten by the next one.
     let _ = fs::remove_file(file);
-    let no_room = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-    !written.is_err_and(|error| no_room.contains(&error.kind()))
+    !written.is_err_and(|error| room::is_lacking(&error))
 }
 
 #[cfg(test)]

@@ -16,16 +16,23 @@ use super::{
     health::{Need, failing, full},
     machine::{Machine, Write},
     records::Records,
+    room::SPARE_PAGES,
     writer::{Deliver, Work, WriterState},
 };
 use crate::store::{Applied, StoreError, StoreResult};
 
 /// Most jobs of one batch whose damage is written around; one page has fewer rows.
 const MAX_DAMAGED: usize = 256;
+/// A write that fails for a quota is not told from other failures: no room for so much is a full disk.
+const PROBE_BYTES: u64 = 8 << 20;
 /// How often it is tried to write, while nothing can be written.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often the files are looked for while nothing is written.
 const COMPARE: Duration = Duration::from_millis(100);
+
+/// Writes of a batch by what they need: what frees room, what grows, what brings jobs. Each may be
+/// refused without those before it.
+const GROUPS: usize = 3;
 
 /// A point in the work of a batch.
 struct Mark {
@@ -61,8 +68,15 @@ impl WriterState {
             self.compare_files();
         }
         // What needs room comes last: without room it is taken back, and the rest stays.
-        let (needy, others): (Vec<Work>, Vec<Work>) =
-            batch.into_iter().partition(|work| work.need == Need::Room);
+        let mut groups: [Vec<Work>; GROUPS] = Default::default();
+        for work in batch {
+            let group = match work.need {
+                Need::Nothing | Need::Writing => 0,
+                Need::Growing => 1,
+                Need::Room => 2,
+            };
+            groups[group].push(work);
+        }
         let done = catch_unwind(AssertUnwindSafe(|| {
             // First: jobs that are read again are judged by a clock that was looked at.
             self.follow_clock();
@@ -72,14 +86,12 @@ impl WriterState {
             {
                 tracing::error!(%cause, "failed to read the jobs again; trying before the next batch");
             }
-            let others = self.run(others);
-            let mark = self.mark();
-            let needy = self.run(needy);
-            let (committed, placed) = self.commit(&mark);
-            (others, committed, needy, placed)
+            let done = groups.map(|works| (self.mark(), self.run(works)));
+            let (marks, deliver) = split(done);
+            (self.commit(&marks), deliver)
         }));
         // Those who wait for a batch that panicked see their channel close: outcome unknown.
-        let Ok((others, committed, needy, placed)) = done else {
+        let Ok((outcomes, deliver)) = done else {
             tracing::error!("a batch panicked; reading the jobs again");
             self.writes.clear();
             self.pending = Default::default();
@@ -87,8 +99,9 @@ impl WriterState {
             self.stale = true;
             return;
         };
-        others.into_iter().for_each(|deliver| deliver(committed.clone()));
-        needy.into_iter().for_each(|deliver| deliver(placed.clone()));
+        for (deliver, outcome) in deliver.into_iter().zip(outcomes) {
+            deliver.into_iter().for_each(|deliver| deliver(outcome.clone()));
+        }
     }
 
     fn run(&mut self, works: Vec<Work>) -> Vec<Deliver> {
@@ -126,50 +139,66 @@ impl WriterState {
         self.machines.iter_mut().zip(marks).for_each(|(machine, mark)| machine.take_back(*mark));
     }
 
-    /// Commits what was done. Answers what became of it, and of what was done since the mark: that
-    /// needs room.
-    fn commit(&mut self, mark: &Mark) -> (StoreResult<()>, StoreResult<()>) {
+    /// Commits what was done, or as much of it as the disk takes; answers what became of each group.
+    /// Each begins at its mark.
+    fn commit(&mut self, marks: &[Mark; GROUPS]) -> [StoreResult<()>; GROUPS] {
         self.pending = Default::default();
-        let mut others = mem::take(&mut self.writes);
-        let mut needy = others.split_off(mark.writes);
-        let both = |outcome: StoreResult<()>| (outcome.clone(), outcome);
-        let failure = match self.write([&mut others, &mut needy]) {
-            Ok(()) => return both(self.committed(!others.is_empty() || !needy.is_empty())),
-            Err(failure) => failure,
-        };
-        self.records.roll_back();
-        let no_room = self.lacks_room(&failure);
-        if failure.is_in_doubt() || (!no_room && needy.is_empty()) {
-            return both(Err(self.undo(&failure, no_room)));
+        let mut rest = mem::take(&mut self.writes);
+        let mut groups: [Vec<Write>; GROUPS] = Default::default();
+        for group in (1..GROUPS).rev() {
+            groups[group] = rest.split_off(marks[group].writes);
         }
-        // What brings jobs is refused, for want of room or for a page that takes no more.
-        let refused = || if no_room { full() } else { failing(&failure.cause) };
-        self.take_back(mark);
-        match self.write([&mut others, &mut Vec::new()]) {
-            Ok(()) => {
-                let committed = self.committed(!others.is_empty());
-                if !no_room {
+        // With what was there before any work: reservations that moved with the clock.
+        groups[0] = rest;
+        let mut outcomes: [StoreResult<()>; GROUPS] = [const { Ok(()) }; GROUPS];
+        let (mut left, mut is_retry, mut is_unexplained) = (GROUPS, false, false);
+        loop {
+            let Err(failure) = self.write(&mut groups[..left]) else {
+                let written = groups[..left].iter().any(|writes| !writes.is_empty());
+                outcomes[..left].fill(self.committed(written));
+                if is_unexplained {
                     // Was it a page that only they need, or can nothing be written?
                     self.mend();
                 }
-                (committed, Err(refused()))
-            }
-            Err(failure) => {
-                self.records.roll_back();
-                let no_room = self.lacks_room(&failure);
-                (Err(self.undo(&failure, no_room)), Err(refused()))
+                return outcomes;
+            };
+            self.records.roll_back();
+            let no_room = self.lacks_room(&failure);
+            let last = (1..left).rev().find(|group| !groups[*group].is_empty());
+            match last.filter(|_| !failure.is_in_doubt()) {
+                // The last group is refused, for want of room or for a page that takes no more.
+                Some(group) => {
+                    let refusal = if no_room { full() } else { failing(&failure.cause) };
+                    is_unexplained |= !no_room;
+                    self.take_back(&marks[group]);
+                    outcomes[group..left].fill(Err(refusal));
+                    left = group;
+                }
+                // There is more room now than at the first try.
+                None if no_room && !is_retry && !failure.is_in_doubt() => is_retry = true,
+                None => {
+                    outcomes[..left].fill(Err(self.undo(&failure, no_room)));
+                    return outcomes;
+                }
             }
         }
     }
 
     /// Writes and commits; what was written around is changed in `groups` too.
-    fn write(&mut self, groups: [&mut Vec<Write>; 2]) -> Result<(), Failure> {
-        let deletes = |write: &Write| matches!(write, Write::Delete { .. });
-        if groups.iter().any(|writes| writes.iter().any(deletes)) {
+    fn write(&mut self, groups: &mut [Vec<Write>]) -> Result<(), Failure> {
+        let writes = || groups.iter().flatten();
+        if writes().any(|write| matches!(write, Write::Delete { .. })) {
             self.vacuum.notice();
         }
+        let is_full = self.health.is_full();
+        if is_full {
+            groups.iter_mut().flatten().for_each(Write::drop_text);
+        }
+        let grows = groups.iter().skip(1).any(|writes| !writes.is_empty());
         let failed = |committing| move |cause| Failure { cause, committing };
         write_around_damage(&mut self.records, groups).map_err(failed(false))?;
+        let spare = if is_full && grows { SPARE_PAGES } else { 0 };
+        self.records.take_room(spare).map_err(failed(false))?;
         self.records.commit().map_err(failed(true))
     }
 
@@ -187,20 +216,23 @@ impl WriterState {
         }
     }
 
-    /// Whether a write failed for want of room. Then there is some now, for what frees more.
+    /// Whether a write failed for want of room. Then the ballast is gone, and all of the log is free.
     fn lacks_room(&mut self, failure: &Failure) -> bool {
         let lacks = match failure.cause.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => true,
-            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => !has_room(&self.dir),
+            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
+                !has_room(&self.dir, PROBE_BYTES)
+            }
             _ => false,
         };
         if lacks {
             self.health.fill(&failure.cause.to_string());
             self.vacuum.notice();
-            if !self.ballast.throw_off()
-                && let Err(error) = self.records.empty_log()
+            self.ballast.throw_off();
+            if !failure.is_in_doubt()
+                && let Err(error) = self.records.carry_over()
             {
-                tracing::debug!(%error, "failed to empty the log");
+                tracing::debug!(%error, "failed to carry the log over");
             }
         }
         lacks
@@ -280,21 +312,22 @@ impl WriterState {
     }
 }
 
+fn split<A, B>(pairs: [(A, B); GROUPS]) -> ([A; GROUPS], [B; GROUPS]) {
+    let [(a, x), (b, y), (c, z)] = pairs;
+    ([a, b, c], [x, y, z])
+}
+
 /// Writes into one transaction. A write that meets a damaged page concerns one job: that job is set
 /// aside, and the others are written without it. Begins anew each time, since the engine takes no
 /// more writes into a transaction that has met damage.
-fn write_around_damage(
-    records: &mut Records,
-    groups: [&mut Vec<Write>; 2],
-) -> rusqlite::Result<()> {
-    let [first, second] = groups;
+fn write_around_damage(records: &mut Records, groups: &mut [Vec<Write>]) -> rusqlite::Result<()> {
     let (mut most, mut by_ranges) = (MAX_DAMAGED, true);
     loop {
         let mut write = |writes: &[Write]| {
             let written = records.write(writes, by_ranges);
             written.map_err(|(index, cause)| (writes[index].changes(), cause))
         };
-        let Err((serial, cause)) = write(first).and_then(|()| write(second)) else {
+        let Err((serial, cause)) = groups.iter().try_for_each(|writes| write(writes)) else {
             return Ok(());
         };
         if mem::take(&mut by_ranges) && records.is_damage(&cause) {
@@ -309,7 +342,7 @@ fn write_around_damage(
         records.roll_back();
         let of_it = |write: &Write| write.changes() == Some(serial);
         let ends = |write: &Write| of_it(write) && matches!(write, Write::Delete { .. });
-        for writes in [&mut *first, &mut *second] {
+        for writes in &mut *groups {
             let (any, gone) = (writes.iter().any(of_it), writes.iter().any(ends));
             writes.retain(|write| !of_it(write));
             if any {

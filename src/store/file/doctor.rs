@@ -1,8 +1,8 @@
 //! Examines a store's directory, as `delay-queue doctor` shows it.
 
-use std::{error::Error, path::Path};
+use std::{error::Error, fs, path::Path};
 
-use super::{FileStore, repair, repair::Repaired};
+use super::{FileStore, directory, repair, repair::Repaired, room};
 use crate::store::{Counts, OpenError, Options, Report, Store, TopicPage};
 
 /// Most topics of a bucket that are counted.
@@ -41,7 +41,10 @@ pub async fn report(
             report.line("servers", "1 is at work on it, so its jobs are not counted here");
             return Ok(report.end(&[], Vec::new()));
         }
-        Err(error) => return Ok(report.end(&[], vec![error.to_string()])),
+        Err(error) => {
+            let advice = if is_repair { no_room(dir) } else { None };
+            return Ok(report.end(&advice.into_iter().collect::<Vec<_>>(), vec![error.to_string()]));
+        }
     };
     let mut sum = Counts::default();
     for bucket in store.buckets().all() {
@@ -49,6 +52,9 @@ pub async fn report(
         for (_, peek) in store.topics(bucket, page).await? {
             sum = sum.plus(peek.counts);
         }
+    }
+    if store.condition().is_full {
+        report.line("disk", "full: puts are refused; finishing, deleting and purging go on");
     }
     report.line("buckets", store.buckets().get());
     report.jobs(sum);
@@ -60,6 +66,22 @@ pub async fn report(
         }
     };
     Ok(report.end(&advice, wrong))
+}
+
+/// What to do where a repair has no room: it writes the jobs a second time before it gives up the old
+/// files.
+fn no_room(dir: &Path) -> Option<String> {
+    let needed = fs::metadata(dir.join("jobs.db")).ok()?.len() + room::LOG_BYTES;
+    let free = directory::room(dir).ok()?.free;
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    (free < needed).then(|| {
+        format!(
+            "a repair writes all jobs anew and may need {} MiB; {} MiB are free on the disk. Give it \
+             more, or save what can be read elsewhere: `delay-queue export --skip-damaged FILE`",
+            mib(needed),
+            mib(free)
+        )
+    })
 }
 
 /// The store, and what is wrong with its file.

@@ -12,8 +12,12 @@ use crate::store::{Applied, StoreError};
 pub enum Need {
     /// It only reads.
     Nothing,
-    /// It changes what is there, or frees room.
+    /// It frees room, or takes none: finishing, deleting, purging, giving back. Goes on when the disk
+    /// is full.
     Writing,
+    /// It may need a little more room than before: refused when nothing is left but what
+    /// [`Writing`](Self::Writing) needs.
+    Growing,
     /// It brings jobs or bodies: refused first when there is no room.
     Room,
 }
@@ -37,12 +41,13 @@ impl Health {
         let mut state = self.state();
         match need {
             Need::Nothing => None,
-            _ if state.broken.is_some() => state.broken.clone(),
+            _ if matches!(state.broken, Some(StoreError::Replaced { .. })) => state.broken.clone(),
+            // A quota may be found out by a sync alone: then nothing can be written, and this is why.
             Need::Room if state.full => {
                 state.refused += 1;
                 Some(full())
             }
-            _ => None,
+            _ => state.broken.clone(),
         }
     }
 

@@ -105,20 +105,20 @@ pub struct Arrival {
 
 /// The place of a job in a sorted set: by time, then in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    at: UnixMillis,
+pub struct Place {
+    pub at: UnixMillis,
     /// The low half of the serial number: enough to keep jobs of one millisecond in order.
     order: u32,
-    slot: Slot,
+    pub slot: Slot,
 }
 
 impl Place {
     /// What tells it from others of its time, as text.
-    fn tie(&self) -> String {
+    pub fn tie(&self) -> String {
         format!("{}.{}", self.order, self.slot)
     }
 
-    fn parse(at: UnixMillis, tie: &str) -> Option<Self> {
+    pub fn parse(at: UnixMillis, tie: &str) -> Option<Self> {
         let (order, slot) = tie.split_once('.')?;
         Some(Self { at, order: order.parse().ok()?, slot: slot.parse().ok()? })
     }

@@ -45,6 +45,10 @@ impl Location for Directory {
         Ok(Arc::new(opened?))
     }
 
+    async fn accept_loss(&self, _: Options) -> Result<u64, Box<dyn Error + Send + Sync>> {
+        Ok(0) // files that were replaced are those that the next start opens
+    }
+
     async fn examine(
         &self,
         options: Options,

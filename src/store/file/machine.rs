@@ -49,6 +49,13 @@ pub enum Write {
 }
 
 impl Write {
+    /// Takes an error text out of it, which would need room.
+    pub fn drop_text(&mut self) {
+        if let Self::Attempt { error: ErrorText::Set(text), .. } = self {
+            *text = None;
+        }
+    }
+
     /// Which job's rows it writes.
     pub fn serial(&self) -> Option<u64> {
         match self {

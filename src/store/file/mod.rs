@@ -21,6 +21,7 @@ mod reads;
 mod records;
 mod repair;
 mod restore;
+mod room;
 mod salvage;
 mod settings;
 mod tokens;
@@ -53,14 +54,14 @@ use self::{
     writer::{Writer, WriterState},
 };
 use super::{
-    Bury, Claim, ClaimPage, Condition, DiskRoom, JobPage, JobRange, MAX_BATCH, Now, Options, Parts,
-    Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store,
-    StoreError, StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek,
-    Touch, Transitioned, Usage, steady::ClockWatch,
+    Applied, Bury, Claim, ClaimPage, Condition, DiskRoom, JobPage, JobRange, MAX_BATCH, Now,
+    Options, Parts, Peek, Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps,
+    Store, StoreError, StoreResult, StoreResults, StoredTokens, Target, TokenChange, TokenChanged,
+    TopicPage, TopicPeek, Touch, Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Pause, Schedule, SettingsNews, State,
-    Topic, TopicDefaults, UnixMillis,
+    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Pause, ReservationKey, Schedule,
+    SettingsNews, State, Topic, TopicDefaults, UnixMillis,
 };
 
 /// Most gets that the writer has before it at once.
@@ -71,11 +72,12 @@ pub struct FileStore {
     dir: PathBuf,
     writer: Writer,
     buckets: Buckets,
+    reservation_key: Arc<ReservationKey>,
     /// Gets at a time: what writes waits for no more of them, however large their bodies are.
     gets: Semaphore,
+    /// Counts of delayed jobs at a time.
+    counts: Semaphore,
     watch: Arc<ClockWatch>,
-    /// From 1, so that what is on disk is read at first.
-    settings_version: Arc<AtomicU64>,
     tokens_version: Arc<AtomicU64>,
     /// Rows and pages that do not tell their jobs.
     unreadable: u64,
@@ -86,11 +88,12 @@ impl FileStore {
     /// of work; the writer commits together what has arrived together.
     async fn transition<J: Send + 'static, T: Send + 'static>(
         &self,
+        need: Need,
         parts: Parts<Vec<J>>,
         each: impl Fn(&mut Machine, Now, J, &mut Vec<Write>) -> Reply<T> + Copy + Send + 'static,
     ) -> StoreResults<Vec<Reply<T>>> {
         let work = |(bucket, jobs): (Bucket, Vec<J>)| {
-            self.writer.call(move |writer| {
+            self.writer.call_with(need, move |writer| {
                 let now = writer.now();
                 let machine = &mut writer.machines[bucket.index()];
                 let writes = &mut writer.writes;
@@ -106,7 +109,7 @@ impl FileStore {
         jobs: Vec<(Target, Change)>,
     ) -> StoreResult<Vec<Reply<Job>>> {
         let grows = jobs.iter().any(|(_, change)| change.body.is_some());
-        let need = if grows { Need::Room } else { Need::Writing };
+        let need = if grows { Need::Room } else { Need::Growing };
         let change = move |writer: &mut WriterState| {
             jobs.into_iter().map(|(job, change)| reschedule(writer, bucket, &job, change)).collect()
         };
@@ -120,8 +123,12 @@ impl Store for FileStore {
         self.buckets
     }
 
+    fn reservation_key(&self) -> Arc<ReservationKey> {
+        Arc::clone(&self.reservation_key)
+    }
+
     fn batch_limit(&self) -> usize {
-        MAX_BATCH
+        if self.writer.health.is_full() { room::JOBS_PER_CALL } else { MAX_BATCH }
     }
 
     async fn put(&self, parts: Parts<Vec<NewJob>>) -> StoreResults<Vec<Reply<Placed>>> {
@@ -152,13 +159,14 @@ impl Store for FileStore {
                 let mut pop = Pop::new(writer.now(), nonce);
                 wants.into_iter().map(|want| pop.take(writer, bucket, &want)).collect()
             };
-            self.writer.call(|writer| writer.all_or_nothing(reserve))
+            self.writer.call_with(Need::Growing, |writer| writer.all_or_nothing(reserve))
         };
         join_all(parts.into_iter().map(work)).await
     }
 
     async fn unpop(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
-        self.transition(parts, |machine, _, job, writes| machine.unpop(&job, writes)).await
+        self.transition(Need::Writing, parts, |machine, _, job, writes| machine.unpop(&job, writes))
+            .await
     }
 
     async fn held(
@@ -175,27 +183,39 @@ impl Store for FileStore {
     }
 
     async fn finish(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
-        self.transition(parts, |machine, _, job, writes| machine.finish(&job, writes)).await
+        self.transition(Need::Writing, parts, |machine, _, job, writes| {
+            machine.finish(&job, writes)
+        })
+        .await
     }
 
     async fn release(&self, parts: Parts<Vec<Release>>) -> StoreResults<Vec<Reply<Transitioned>>> {
-        self.transition(parts, Machine::release).await
+        self.transition(Need::Writing, parts, Machine::release).await
     }
 
     async fn touch(&self, parts: Parts<Vec<Touch>>) -> StoreResults<Vec<Reply<UnixMillis>>> {
-        self.transition(parts, |machine, now, job, writes| machine.touch(now, &job, writes)).await
+        self.transition(Need::Growing, parts, |machine, now, job, writes| {
+            machine.touch(now, &job, writes)
+        })
+        .await
     }
 
     async fn bury(&self, parts: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>> {
-        self.transition(parts, Machine::bury).await
+        self.transition(Need::Writing, parts, Machine::bury).await
     }
 
     async fn kick(&self, parts: Parts<Vec<Target>>) -> StoreResults<Vec<Reply<Topic>>> {
-        self.transition(parts, |machine, now, job, writes| machine.kick(now, &job, writes)).await
+        self.transition(Need::Writing, parts, |machine, now, job, writes| {
+            machine.kick(now, &job, writes)
+        })
+        .await
     }
 
     async fn delete(&self, parts: Parts<Vec<Target>>) -> StoreResults<Vec<Reply<State>>> {
-        self.transition(parts, |machine, _, job, writes| machine.delete(&job, writes)).await
+        self.transition(Need::Writing, parts, |machine, _, job, writes| {
+            machine.delete(&job, writes)
+        })
+        .await
     }
 
     async fn reschedule(
@@ -285,7 +305,7 @@ impl Store for FileStore {
         topic: Topic,
         steps: Steps,
     ) -> StoreResult<Vec<u64>> {
-        count_due(&self.writer, bucket, &topic, steps).await
+        count_due((&self.writer, &self.counts), bucket, &topic, steps).await
     }
 
     async fn purge(
@@ -314,7 +334,7 @@ impl Store for FileStore {
     }
 
     async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
-        self.set(Write::Pause { topic, pause: paused.then_some(Pause::OPEN) }).await
+        self.write_pause(topic, paused.then_some(Pause::OPEN)).await
     }
 
     async fn pause_until(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis> {
@@ -337,12 +357,19 @@ impl Store for FileStore {
         self.read_tokens(known).await
     }
 
-    async fn change_token(&self, change: TokenChange) -> StoreResult<bool> {
+    async fn change_token(&self, change: TokenChange) -> StoreResult<TokenChanged> {
         self.change_one_token(change).await
     }
 
     async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
         self.note_token_uses(uses).await
+    }
+
+    async fn accept_loss(&self) -> StoreResult<u64> {
+        match self.writer.health.is_replaced() {
+            true => Err(StoreError::Replaced { applied: Applied::No }),
+            false => Ok(0),
+        }
     }
 
     async fn check(&self) -> StoreResult<()> {
@@ -357,6 +384,7 @@ impl Store for FileStore {
             data_losses: if health.is_replaced() { self.buckets.get().into() } else { 0 },
             clock_jumps: self.watch.jumps(),
             unreadable: self.unreadable,
+            ..Condition::default()
         }
     }
 

@@ -13,7 +13,7 @@ use super::{
     FileStore, directory,
     lock::Lock,
     records::Records,
-    repair,
+    repair, room,
     writer::{Writer, WriterState},
 };
 use crate::store::{OpenError, Options, StoreError, StoreResult};
@@ -28,10 +28,22 @@ impl FileStore {
             what: dir.display().to_string(),
             cause: cause.to_string(),
         };
+        if !options.create && !dir.join("jobs.db").exists() {
+            return Err(OpenError::Missing { what: dir.display().to_string() });
+        }
         directory::make(dir).map_err(|cause| engine(&cause))?;
         let lock = Lock::take(dir)?;
         repair::check(dir)?;
-        let (records, buckets) = Records::open(&dir.join("jobs.db"), options.buckets)?;
+        let file = dir.join("jobs.db");
+        let (mut records, mut buckets) = Records::open(&file, options.buckets)?;
+        if records.log_bytes(&file).is_ok_and(|bytes| bytes == 0)
+            && records.reserve_log(&file).is_err()
+        {
+            // Without a log nothing could be deleted.
+            drop(records);
+            room::ballast_to_log(dir).map_err(|cause| engine(&cause))?;
+            (records, buckets) = Records::open(&file, options.buckets)?;
+        }
         let damaged = |cause: &dyn std::fmt::Display| OpenError::Damaged {
             dir: dir.to_owned(),
             cause: cause.to_string(),
@@ -41,6 +53,7 @@ impl FileStore {
             true => damaged(&format!("jobs.db: its access tokens cannot be read: {cause}")),
             false => engine(&cause),
         })?;
+        let reservation_key = Arc::new(records.reservation_key().map_err(|cause| engine(&cause))?);
         let parts = (dir, lock, records);
         let mut writer = match WriterState::open(parts, buckets, options.clock) {
             Err(cause) if is_corrupt(&*cause) => return Err(damaged(&cause)),
@@ -59,9 +72,10 @@ impl FileStore {
             dir: dir.to_owned(),
             writer,
             buckets,
+            reservation_key,
             watch,
             gets: Semaphore::new(super::GETS),
-            settings_version: Arc::new(AtomicU64::new(1)),
+            counts: Semaphore::new(1),
             tokens_version: Arc::new(AtomicU64::new(1)),
             unreadable,
         })

@@ -111,7 +111,7 @@ pub fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSet
 pub fn tokens_after(writes: &[Write], mut tokens: Vec<StoredToken>) -> Vec<StoredToken> {
     for write in writes {
         match write {
-            Write::Token(TokenChange::Create { name, text }) => {
+            Write::Token(TokenChange::Create { name, text, .. }) => {
                 let (name, text) = (name.clone(), text.clone());
                 tokens.push(StoredToken { name, text, used_at: None });
             }

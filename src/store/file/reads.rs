@@ -2,6 +2,7 @@
 //! reason, and the others go on.
 
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 
 use super::{
     index::Entry,
@@ -91,20 +92,22 @@ pub fn list(
 const COUNTED_PER_CALL: usize = 20_000;
 
 /// Delayed jobs by the step in which they fall due. A set of the index does not know ranks, so its
-/// members are counted one by one: a part in each call, so that others get their turn.
+/// members are counted one by one: a part in each call, and of all counts one part in each batch, so
+/// that other work waits for one part at most.
 pub async fn count_due(
-    writer: &Writer,
+    (writer, turns): (&Writer, &Semaphore),
     bucket: Bucket,
     topic: &Topic,
     steps: Steps,
 ) -> StoreResult<Vec<u64>> {
     let (mut counts, mut after) = (vec![0; steps.count], None);
     loop {
+        let _turn = turns.acquire().await;
         let topic = topic.clone();
         let part = writer.read(move |state| {
             let machine = &state.machines[bucket.index()];
             let limit = COUNTED_PER_CALL;
-            let next = machine.count_due(&topic, &steps, after.as_ref(), limit, &mut counts);
+            let next = machine.count_due(&topic, &steps, after, limit, &mut counts);
             Ok((counts, next))
         });
         (counts, after) = part.await?;

@@ -1,7 +1,7 @@
 //! The records on disk: SQLite as a durable map from a serial number to a job.
 //!
 //! `pool` has the job as it was put, `attempts` what pops have left on it (none before the first
-//! pop), `layout` one line of text. Persisted: tables must stay stable, or the schema version be
+//! pop), `layout` one line of text, and in a second row the key of reservations. Persisted: tables must stay stable, or the schema version be
 //! raised. The file is locked as long as it is open.
 
 mod attempts;
@@ -9,21 +9,30 @@ mod attempts;
 mod fuzzing;
 mod load;
 mod read;
+mod reservations;
 mod row;
 mod schema;
 mod tokens;
 mod write;
 
 use std::{
-    collections::HashMap, error::Error, fs::File, mem, os::unix::fs::FileExt, path::Path,
+    collections::HashMap,
+    error::Error,
+    fs::{self, File},
+    io, mem,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, config::DbConfig, ffi};
 
-use super::directory;
+use super::{
+    directory,
+    room::{self, LOG_BYTES},
+};
 use crate::{
-    job::Buckets,
+    job::{Buckets, ReservationKey},
     store::{Layout, OpenError},
 };
 
@@ -33,6 +42,7 @@ use self::read::Damage;
 pub use self::{
     load::attempt,
     read::{ReadError, Record},
+    reservations::read as read_reservation_key,
     row::{AttemptRow, PoolRow, pause_of, state, text_checksum, topic_checksum},
     tokens::token_checksum,
 };
@@ -84,6 +94,9 @@ const TABLES: &str = "
         used_at INTEGER
     ) STRICT;";
 
+/// Bytes of a page: what the engine makes of a new file.
+const PAGE: u64 = 4096;
+
 /// The open file.
 pub struct Records {
     connection: Connection,
@@ -124,9 +137,8 @@ impl Records {
             agreed => agreed?,
         };
         connection.set_prepared_statement_cache_capacity(32);
-        let opened = File::open(file).map_err(|cause| OpenError::Engine {
-            what: file.display().to_string(),
-            cause: cause.to_string(),
+        let opened = File::options().read(true).write(true).open(file).map_err(|cause| {
+            OpenError::Engine { what: file.display().to_string(), cause: cause.to_string() }
         })?;
         let records = Self {
             connection,
@@ -146,8 +158,12 @@ impl Records {
         // would make every call here wait. No call waits for a lock, since none is ever held.
         connection.busy_timeout(Duration::ZERO)?;
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-        // Only at the birth of a file: lets it shrink later.
-        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        // Lets a new file shrink later. On one that is there it would commit a write at every start,
+        // which a full disk refuses.
+        let pages: u64 = connection.query_row("PRAGMA page_count", (), |row| row.get(0))?;
+        if pages == 0 {
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        }
         let wal = |row: &Row<'_>| row.get::<_, String>(0);
         let mode = connection.query_row("PRAGMA journal_mode = WAL", (), wal)?;
         if mode != "wal" {
@@ -156,6 +172,8 @@ impl Records {
         }
         // An acknowledged write is on disk: every commit syncs the log.
         connection.pragma_update(None, "synchronous", "FULL")?;
+        // A log that a large batch has made longer gives back what is beyond its reserve.
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         // In KiB: with the engine's own 2 MiB, pops read what was just written from the system again.
         connection.pragma_update(None, "cache_size", -16_384)?;
         // More damaged pages are noticed when they are read.
@@ -171,6 +189,7 @@ impl Records {
         let transaction = connection.unchecked_transaction()?;
         transaction.execute_batch(TABLES)?;
         transaction.execute("INSERT INTO layout VALUES (?)", [Layout::new(buckets).text()])?;
+        reservations::write(&transaction, &ReservationKey::generate())?;
         transaction.commit()?;
         Ok(Ok(buckets))
     }
@@ -185,18 +204,43 @@ impl Records {
         Ok(())
     }
 
+    /// Extends the file to all pages that it has after this transaction, and to `spare` free ones:
+    /// before the commit, since carrying the log over must need no room.
+    pub fn take_room(&self, spare: u64) -> rusqlite::Result<()> {
+        if !self.in_transaction {
+            return Ok(());
+        }
+        let (free, pages) = match spare {
+            0 => (0, self.page_count()?),
+            _ => self.pages()?,
+        };
+        room::extend(&self.file, (pages + spare.saturating_sub(free)) * PAGE).map_err(no_room)
+    }
+
+    /// Extends the log to its reserve. What the engine writes there later needs no more room.
+    pub fn reserve_log(&self, file: &Path) -> io::Result<()> {
+        room::extend(&File::options().write(true).open(log_of(file))?, LOG_BYTES)
+    }
+
+    /// How long the log is.
+    pub fn log_bytes(&self, file: &Path) -> io::Result<u64> {
+        fs::metadata(log_of(file)).map(|log| log.len())
+    }
+
+    fn page_count(&self) -> rusqlite::Result<u64> {
+        self.connection.prepare_cached("PRAGMA page_count")?.query_row((), |row| row.get(0))
+    }
+
     /// How many pages of the file are free, and how many there are.
     pub fn pages(&self) -> rusqlite::Result<(u64, u64)> {
-        let read = |sql| self.connection.prepare_cached(sql)?.query_row((), |row| row.get(0));
-        Ok((read("PRAGMA freelist_count")?, read("PRAGMA page_count")?))
+        let mut free = self.connection.prepare_cached("PRAGMA freelist_count")?;
+        Ok((free.query_row((), |row| row.get(0))?, self.page_count()?))
     }
 
     /// How many bytes of the file are in use.
     pub fn bytes(&self) -> rusqlite::Result<u64> {
         let (free, pages) = self.pages()?;
-        let page: u64 =
-            self.connection.prepare_cached("PRAGMA page_size")?.query_row((), |row| row.get(0))?;
-        Ok(pages.saturating_sub(free) * page)
+        Ok(pages.saturating_sub(free) * PAGE)
     }
 
     /// Takes up to so many free pages out of the file. Not within a transaction.
@@ -218,7 +262,7 @@ impl Records {
         Ok(())
     }
 
-    /// Carries the log over into the file and cuts it to nothing: on a full disk its room counts.
+    /// Carries the log over into the file and cuts it to nothing.
     pub fn empty_log(&self) -> rusqlite::Result<()> {
         self.all_rows("PRAGMA wal_checkpoint(TRUNCATE)")
     }
@@ -234,8 +278,7 @@ impl Records {
     /// log may not be on disk although it says so.
     pub fn reopen(&mut self, file: &Path) -> Result<(), Box<dyn Error>> {
         self.leave_log();
-        let log = file.with_file_name("jobs.db-wal");
-        let log = File::options().read(true).write(true).open(log)?;
+        let log = File::options().read(true).write(true).open(log_of(file))?;
         drop(mem::replace(&mut self.connection, Connection::open_in_memory()?));
         (self.in_transaction, self.file) = (false, log.try_clone()?);
         let (mut block, mut at) = (vec![0; 1 << 20], 0);
@@ -253,7 +296,7 @@ impl Records {
     }
 
     /// Closing will neither carry the log over nor delete it.
-    fn leave_log(&self) {
+    pub fn leave_log(&self) {
         let option = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         if let Err(error) = self.connection.set_db_config(option, true) {
             tracing::error!(%error, "failed to keep the log from being deleted");
@@ -315,6 +358,19 @@ impl Records {
             tracing::error!(%error, "failed to roll back");
         }
     }
+}
+
+fn log_of(file: &Path) -> PathBuf {
+    file.with_file_name("jobs.db-wal")
+}
+
+/// An error of the disk as the engine tells it; it does not know quotas.
+fn no_room(cause: io::Error) -> rusqlite::Error {
+    let code = match room::is_lacking(&cause) {
+        true => ffi::SQLITE_FULL,
+        false => ffi::SQLITE_IOERR_WRITE,
+    };
+    rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(cause.to_string()))
 }
 
 /// What was read is not what was written.

@@ -19,10 +19,10 @@ use super::{
     index::Attempt,
     machine::{ErrorText, Write},
     pages::{Cell, Field, Leaf, Pages, Range},
-    records::{AttemptRow, Records, attempt},
+    records::{AttemptRow, Records, attempt, read_reservation_key},
 };
 use crate::{
-    job::{Buckets, State, UnixMillis},
+    job::{Buckets, ReservationKey, State, UnixMillis},
     store::OpenError,
 };
 use rows::{Found, attempt_row, pool_row};
@@ -97,6 +97,9 @@ pub fn salvage(
     // Without the layout any number of buckets will do: it decides where jobs are in memory only.
     let buckets = asked.or_else(|| reader.buckets());
     let (mut records, _) = Records::open(into, buckets)?;
+    if let Some(key) = reader.reservation_key() {
+        records.keep_reservation_key(&key).map_err(|cause| failed(into, &cause))?;
+    }
     reader.read(now, |writes| {
         let written = records.write(writes, true).map_err(|(_, cause)| cause);
         written.and_then(|()| records.commit()).map_err(|cause| failed(into, &cause))
@@ -189,11 +192,18 @@ impl Reader {
     }
 
     fn buckets(&mut self) -> Option<Buckets> {
+        self.layout(|text| crate::store::Layout::agree(text, None).ok())
+    }
+
+    fn reservation_key(&mut self) -> Option<ReservationKey> {
+        self.layout(read_reservation_key)
+    }
+
+    /// The first text of the layout in which `read` finds something.
+    fn layout<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Option<T> {
         let (texts, _) = self.rows("layout");
         texts.iter().find_map(|cell| match cell.fields()?.as_slice() {
-            [Field::Bytes(text)] => {
-                crate::store::Layout::agree(std::str::from_utf8(text).ok()?, None).ok()
-            }
+            [Field::Bytes(text)] => read(std::str::from_utf8(text).ok()?),
             _ => None,
         })
     }

@@ -1,49 +1,102 @@
-//! Pauses and defaults of topics.
+//! Pauses and defaults of topics, and which of them have changed.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::collections::{BTreeSet, VecDeque};
 
-use super::{FileStore, machine::Write, writer::WriterState};
+use super::{
+    FileStore, health::Need, machine::Write, pending::settings_after, writer::WriterState,
+};
 use crate::{
-    job::{Millis, Pause, Schedule, SettingsNews, Topic, TopicDefaults, TopicSettings, UnixMillis},
+    job::{
+        Millis, Pause, Schedule, SettingsNews, Topic, TopicChange, TopicDefaults, TopicSettings,
+        UnixMillis,
+    },
     store::{StoreError, StoreResult},
 };
 
+/// Changes that are remembered: a reader that missed more reads everything.
+const LOGGED: usize = 10_000;
+
+/// The topics whose settings were changed last. No other process changes any: it need not be on disk.
+pub struct SettingsLog {
+    /// From 1, so that what is on disk is read at first.
+    version: u64,
+    changes: VecDeque<Topic>,
+}
+
+impl SettingsLog {
+    pub fn new() -> Self {
+        Self { version: 1, changes: VecDeque::new() }
+    }
+
+    /// To be called with the change, not after its commit: its outcome may be unknown. A reader of the
+    /// new version finds what the file then has.
+    fn note(&mut self, topic: &Topic) {
+        self.version += 1;
+        if self.changes.len() == LOGGED {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(topic.clone());
+    }
+
+    /// The topics that have changed since a version; none if that is too long ago.
+    fn since(&self, known: u64) -> Option<BTreeSet<Topic>> {
+        let missed = usize::try_from(self.version.checked_sub(known)?).ok()?;
+        let from = self.changes.len().checked_sub(missed)?;
+        Some(self.changes.range(from..).cloned().collect())
+    }
+}
+
+impl WriterState {
+    /// Topic settings after the work so far: those of these topics, or of all.
+    fn settings(&self, topics: Option<&BTreeSet<Topic>>) -> StoreResult<TopicSettings> {
+        let read = match topics {
+            Some(topics) => self.records.topics_of(topics),
+            None => self.records.topics(),
+        };
+        Ok(settings_after(&self.writes, read.map_err(StoreError::away)?))
+    }
+
+    fn change_settings(&mut self, topic: &Topic, change: Write) {
+        self.settings_log.note(topic);
+        self.writes.push(change);
+    }
+}
+
 impl FileStore {
-    /// Changes a topic's settings. No other process can: the version need not be on disk.
-    pub async fn set(&self, change: Write) -> StoreResult<()> {
-        let version = Arc::clone(&self.settings_version);
+    /// See [`Store::set_paused`](crate::store::Store::set_paused).
+    pub async fn write_pause(&self, topic: Topic, pause: Option<Pause>) -> StoreResult<()> {
+        self.set(topic.clone(), Write::Pause { topic, pause }).await
+    }
+
+    async fn set(&self, topic: Topic, change: Write) -> StoreResult<()> {
         let write = move |writer: &mut WriterState| {
-            writer.writes.push(change);
-            version.fetch_add(1, Ordering::SeqCst);
+            writer.change_settings(&topic, change);
             Ok(())
         };
-        self.writer.call(write).await
+        self.writer.call_with(Need::Growing, write).await
     }
 
     /// See [`Store::pause_until`](crate::store::Store::pause_until).
     pub async fn begin_pause(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis> {
-        let version = Arc::clone(&self.settings_version);
         let pause = move |writer: &mut WriterState| {
             let until = writer.now().end(end);
             let pause = Some(Pause { until: Some(until) });
-            writer.writes.push(Write::Pause { topic, pause });
-            version.fetch_add(1, Ordering::SeqCst);
+            writer.change_settings(&topic.clone(), Write::Pause { topic, pause });
             Ok(until)
         };
-        self.writer.call(pause).await
+        self.writer.call_with(Need::Growing, pause).await
     }
 
     /// See [`Store::end_pause`](crate::store::Store::end_pause).
     pub async fn end_of_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis> {
-        let version = Arc::clone(&self.settings_version);
         let end = move |writer: &mut WriterState| {
             let left = until.since(writer.believed_now().floor);
             let pause = Pause { until: Some(until) };
-            if left == Millis::ZERO
-                && writer.settings().map_err(StoreError::away)?.paused.get(&topic) == Some(&pause)
-            {
-                writer.writes.push(Write::Pause { topic, pause: None });
-                version.fetch_add(1, Ordering::SeqCst);
+            if left == Millis::ZERO {
+                let settings = writer.settings(Some(&BTreeSet::from([topic.clone()])))?;
+                if settings.paused.get(&topic) == Some(&pause) {
+                    writer.change_settings(&topic.clone(), Write::Pause { topic, pause: None });
+                }
             }
             Ok(left)
         };
@@ -58,20 +111,28 @@ impl FileStore {
     ) -> StoreResult<()> {
         let text = defaults.map(|defaults| serde_json::to_string(&defaults));
         let text = text.transpose().map_err(StoreError::away)?;
-        self.set(Write::Defaults { topic, text }).await
+        self.set(topic.clone(), Write::Defaults { topic, text }).await
     }
 
     /// See [`Store::settings`](crate::store::Store::settings).
     pub async fn read_settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
-        let current = Arc::clone(&self.settings_version);
         let read = move |writer: &mut WriterState| {
-            let version = current.load(Ordering::SeqCst);
+            let version = writer.settings_log.version;
             if version == known {
                 return Ok(None);
             }
-            let settings = writer.settings().map_err(StoreError::away)?;
-            // Everything: only this process reads it, and only after a change of its own.
-            Ok(Some(SettingsNews::All(TopicSettings { version, ..settings })))
+            let Some(changed) = writer.settings_log.since(known) else {
+                let settings = writer.settings(None)?;
+                return Ok(Some(SettingsNews::All(TopicSettings { version, ..settings })));
+            };
+            let TopicSettings { mut paused, mut defaults, .. } = writer.settings(Some(&changed))?;
+            let change = |topic| TopicChange {
+                pause: paused.remove(&topic),
+                defaults: defaults.remove(&topic),
+                topic,
+            };
+            let topics = changed.into_iter().map(change).collect();
+            Ok(Some(SettingsNews::Changed { version, topics }))
         };
         self.writer.read(read).await
     }

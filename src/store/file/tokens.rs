@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use super::{FileStore, machine::Write, pending::tokens_after, writer::WriterState};
+use super::{FileStore, health::Need, machine::Write, pending::tokens_after, writer::WriterState};
 use crate::{
     job::UnixMillis,
-    store::{StoreError, StoreResult, StoredTokens, TokenChange},
+    store::{StoreError, StoreResult, StoredTokens, TokenChange, TokenChanged},
 };
 
 impl FileStore {
@@ -26,25 +26,34 @@ impl FileStore {
         self.writer.read(read).await.map(Some)
     }
 
-    pub(super) async fn change_one_token(&self, change: TokenChange) -> StoreResult<bool> {
+    pub(super) async fn change_one_token(&self, change: TokenChange) -> StoreResult<TokenChanged> {
         let version = Arc::clone(&self.tokens_version);
+        let need = match change {
+            TokenChange::Create { .. } => Need::Growing,
+            TokenChange::Revoke { .. } => Need::Writing,
+        };
         let change_one = move |writer: &mut WriterState| {
             let there = writer.records.tokens().map_err(StoreError::away)?;
             let there = tokens_after(&writer.writes, there);
-            let (name, may_be_there) = match &change {
-                TokenChange::Create { name, .. } => (name, false),
-                TokenChange::Revoke { name } => (name, true),
+            let is_there = |name: &str| there.iter().any(|token| token.name == *name);
+            let done = match &change {
+                TokenChange::Create { name, .. } if is_there(name) => {
+                    return Ok(TokenChanged::Name);
+                }
+                TokenChange::Create { is_admin, .. } if there.is_empty() => match is_admin {
+                    true => TokenChanged::First,
+                    false => return Ok(TokenChanged::NeedsAdmin),
+                },
+                TokenChange::Revoke { name } if !is_there(name) => return Ok(TokenChanged::Name),
+                TokenChange::Create { .. } | TokenChange::Revoke { .. } => TokenChanged::Done,
             };
-            if there.iter().any(|token| token.name == *name) != may_be_there {
-                return Ok(false);
-            }
             writer.writes.push(Write::Token(change));
             // With the work, not after the commit: the caller may have gone by then, or the outcome be
             // unknown. The readers of the new version wait for the commit.
             version.fetch_add(1, Ordering::SeqCst);
-            Ok(true)
+            Ok(done)
         };
-        self.writer.call(change_one).await
+        self.writer.call_with(need, change_one).await
     }
 
     pub(super) async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
@@ -52,6 +61,6 @@ impl FileStore {
             writer.writes.push(Write::TokenUses(uses));
             Ok(())
         };
-        self.writer.call(note).await
+        self.writer.call_with(Need::Growing, note).await
     }
 }

@@ -6,12 +6,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::records::Records;
+use super::{records::Records, room::SPARE_PAGES};
 
 /// How long a step should take. What a page costs depends on how many are free (the engine looks
 /// for each in its list of them), so the number of pages follows from the step before.
 const STEP_DURATION: Duration = Duration::from_millis(2);
 const PAGES: std::ops::RangeInclusive<u64> = 8..=1024;
+/// On a full disk, what a step changes must fit into the reserve of the log.
+const PAGES_WHEN_FULL: u64 = 256;
 /// So many times as long as a step took, the next one stays away where there is other work.
 const REST_FACTOR: u32 = 4;
 /// How long after a failure the next step is.
@@ -53,7 +55,7 @@ impl Vacuum {
     }
 
     /// Takes one step, outside of any transaction; `busy` if there is other work. On a `full` disk
-    /// nothing is kept for the jobs that come next.
+    /// nothing is kept for the jobs that come next, and a little for deleting.
     pub fn step(&mut self, records: &Records, busy: bool, full: bool) {
         let began = Instant::now();
         let more = self.unpop(records, full);
@@ -74,11 +76,11 @@ impl Vacuum {
 
     /// Answers whether there is more.
     fn unpop(&self, records: &Records, full: bool) -> rusqlite::Result<bool> {
-        let spare = |all: u64| if full { 0 } else { SPARE.max(all / SPARE_PART) };
+        let spare = |all: u64| if full { SPARE_PAGES } else { SPARE.max(all / SPARE_PART) };
         let (free, all) = records.pages()?;
         let mut left = free;
         if free > spare(all) {
-            records.vacuum(self.pages)?;
+            records.vacuum(if full { self.pages.min(PAGES_WHEN_FULL) } else { self.pages })?;
             left = records.pages()?.0;
         } else if !full {
             return Ok(false);
@@ -86,10 +88,8 @@ impl Vacuum {
         // A file that was made without `auto_vacuum` gives nothing back.
         let more = left < free && left > spare(all);
         // The file is cut when the log has been carried over.
-        match (more, full) {
-            (true, _) => {}
-            (false, true) => records.empty_log()?,
-            (false, false) => records.carry_over()?,
+        if !more {
+            records.carry_over()?;
         }
         Ok(more)
     }

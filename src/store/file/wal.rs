@@ -90,7 +90,7 @@ pub enum Version {
 }
 
 impl Log {
-    /// Reads and checks all of it; none if there is no log, or nothing in it.
+    /// Reads and checks all of it; none if there is no log, or nothing but zeros in it.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -116,7 +116,16 @@ impl Log {
         let mut salts = known.then(|| (word(16), word(20)));
         let mut before = [stored, computed];
         let (mut frames, mut frame) = (Vec::new(), vec![0; FRAME_HEADER + page_size]);
+        let zeros = frame.clone();
+        let mut is_unused = header == [0; HEADER];
         while fill(&mut input, &mut frame)? {
+            if frame == zeros {
+                // Room that the log has taken and not used.
+                frames.push(Frame { page: 0, commit: 0, current: false, follows: false });
+                before = [(0, 0); 2];
+                continue;
+            }
+            is_unused = false;
             let word = |at: usize| be(&frame[at..]);
             // Where the header does not tell, the first frame does.
             let current = (word(8), word(12)) == *salts.get_or_insert((word(8), word(12)));
@@ -129,7 +138,7 @@ impl Log {
             // what had to be there.
             before = [stored, sums[0]];
         }
-        Ok(Some(Self { page_size, header_is_sound: known, frames }))
+        Ok((!is_unused).then_some(Self { page_size, header_is_sound: known, frames }))
     }
 
     /// The first frame that the engine does not take in.

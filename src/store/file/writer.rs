@@ -18,7 +18,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    job::{Buckets, TopicSettings},
+    job::Buckets,
     store::{Clock, MAX_BATCH, Now, StoreError, StoreResult, steady::ClockWatch},
 };
 
@@ -28,8 +28,9 @@ use super::{
     health::{Health, Need},
     lock::Lock,
     machine::{Machine, Write},
-    pending::{Pending, settings_after},
+    pending::Pending,
     records::{ReadError, Record, Records},
+    settings::SettingsLog,
     vacuum::Vacuum,
 };
 
@@ -58,6 +59,7 @@ pub struct WriterState {
     pub writes: Vec<Write>,
     /// What reads must see of that.
     pub pending: Pending,
+    pub settings_log: SettingsLog,
     pub buckets: Buckets,
     pub last_serial: u64,
     /// Rows and pages that do not tell their jobs.
@@ -88,6 +90,8 @@ impl WriterState {
         buckets: Buckets,
         clock: Clock,
     ) -> Result<Self, Box<dyn Error>> {
+        // The log's first: the ballast's is no use without it.
+        let has_log = records.reserve_log(&dir.join("jobs.db")).is_ok();
         let mut writer = Self {
             machines: Vec::new(),
             records,
@@ -101,6 +105,7 @@ impl WriterState {
             files: Files::of(dir)?,
             compared: Instant::now(),
             writes: Vec::new(),
+            settings_log: SettingsLog::new(),
             buckets,
             last_serial: 0,
             unreadable: 0,
@@ -110,11 +115,21 @@ impl WriterState {
             next_try: Instant::now(),
             _lock: lock,
         };
+        if !has_log {
+            writer.ballast.throw_off();
+            writer.reserve_log();
+        }
         if !writer.ballast.is_there() {
             writer.health.fill("there is no room for the reserve");
         }
         writer.load()?;
         Ok(writer)
+    }
+
+    /// Takes the reserve of the log; answers whether it is there.
+    fn reserve_log(&mut self) -> bool {
+        let reserved = self.records.reserve_log(&self.dir.join("jobs.db"));
+        reserved.inspect_err(|error| tracing::warn!(%error, "no room for the log")).is_ok()
     }
 
     /// The number of the next new record.
@@ -177,11 +192,6 @@ impl WriterState {
     /// The error text of a job that was popped, in the same way.
     pub fn read_error(&mut self, serial: u64) -> Result<Option<String>, ReadError> {
         self.pending.read_error(&self.writes, serial, || self.records.read_error(serial))
-    }
-
-    /// Topic settings after the work so far.
-    pub fn settings(&self) -> rusqlite::Result<TopicSettings> {
-        Ok(settings_after(&self.writes, self.records.topics()?))
     }
 }
 
@@ -269,7 +279,9 @@ fn write(mut writer: WriterState, arrivals: &Receiver<Work>) {
         match arrived {
             Ok(first) => {
                 let mut batch = vec![first];
-                batch.extend(arrivals.try_iter().take(MAX_BATCH));
+                // On a full disk one piece of work must fit into the log by itself.
+                let more = if writer.health.is_full() { 0 } else { MAX_BATCH };
+                batch.extend(arrivals.try_iter().take(more));
                 writer.batch(batch);
                 busy = true;
                 writer.tend(writer.vacuum.is_overdue(), busy);
@@ -279,7 +291,7 @@ fn write(mut writer: WriterState, arrivals: &Receiver<Work>) {
                 writer.tend(tidy, busy);
                 busy &= !tidy;
             }
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return writer.end(),
         }
     }
 }
@@ -295,6 +307,13 @@ impl WriterState {
         }
     }
 
+    /// On a full disk the log stays: at the next start there may be no room for another one.
+    fn end(self) {
+        if self.health.is_full() && !self.in_doubt && self.records.carry_over().is_ok() {
+            self.records.leave_log();
+        }
+    }
+
     /// Does what is due beside that: `tidy` if the vacuum may take a step.
     fn tend(&mut self, tidy: bool, busy: bool) {
         if let Some(rest) = self.retry_after() {
@@ -307,6 +326,7 @@ impl WriterState {
             return;
         }
         if self.ballast.step() {
+            self.reserve_log();
             self.health.empty();
         }
         if tidy {

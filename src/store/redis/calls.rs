@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     job::Bucket,
-    store::{Guarded, StoreError, StoreResult, StoreResults},
+    store::{Applied, Guarded, StoreError, StoreResult, StoreResults},
 };
 
 impl RedisStore {
@@ -65,7 +65,7 @@ impl RedisStore {
         self.each(transition, parts, fill_all, read).await
     }
 
-    /// One call of a script; the reply of each part.
+    /// One call of a script; the reply of each part. A bucket that has lost its jobs takes no part.
     pub async fn call<T: Sync>(
         &self,
         transition: &Transition,
@@ -73,16 +73,36 @@ impl RedisStore {
         parts: &[(Bucket, T)],
         fill: &(impl Fn(&mut Cmd, &T) + Send + Sync),
     ) -> StoreResult<StoreResults<Values>> {
-        let buckets = parts.iter().map(|(bucket, _)| &self.keys[bucket.index()]);
+        let is_sound = |&index: &usize| self.incarnations.refusal(parts[index].0).is_none();
+        let sound: Vec<usize> = (0..parts.len()).filter(is_sound).collect();
+        let mut replies =
+            self.call_sound(transition, is_confirmed, parts, &sound, fill).await?.into_iter();
+        let reply = |index| match sound.binary_search(&index) {
+            Ok(_) => replies.next().unwrap_or_else(|| Err(StoreError::unreadable("no reply"))),
+            Err(_) => Err(StoreError::Replaced { applied: Applied::No }),
+        };
+        Ok((0..parts.len()).map(reply).collect())
+    }
+
+    /// The same for those of the parts whose numbers are in `sound`.
+    async fn call_sound<T: Sync>(
+        &self,
+        transition: &Transition,
+        is_confirmed: bool,
+        parts: &[(Bucket, T)],
+        sound: &[usize],
+        fill: &(impl Fn(&mut Cmd, &T) + Send + Sync),
+    ) -> StoreResult<StoreResults<Values>> {
+        let buckets = sound.iter().map(|&index| &self.keys[parts[index].0.index()]);
         let Some(first) = buckets.clone().next() else { return Ok(Vec::new()) };
         let now = self.now();
         let make = |as_text| {
-            let add = |cmd: &mut Cmd, index: usize| fill(cmd, &parts[index].1);
+            let add = |cmd: &mut Cmd, index: usize| fill(cmd, &parts[sound[index]].1);
             transition.call(buckets.clone(), &now, as_text, add)
         };
         let confirm = is_confirmed.then_some(first.confirm.as_str());
         match self.nodes.script(first.slot, confirm, make).await? {
-            Value::Array(replies) if replies.len() == parts.len() => {
+            Value::Array(replies) if replies.len() == sound.len() => {
                 Ok(replies.into_iter().map(|reply| Values::new(of_bucket(reply)?)).collect())
             }
             _ => Err(StoreError::unreadable("a reply without one of each bucket")),

@@ -47,7 +47,7 @@ pub struct Examined {
     pub buckets: u16,
     /// Every master.
     pub servers: Vec<Server>,
-    /// How many servers of ours listen.
+    /// How many servers of ours hold a lease.
     pub at_work: u64,
     /// Must be mended: a server does not start, or jobs are at risk.
     pub problems: Vec<String>,
@@ -110,8 +110,25 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
             }
         }
     }
+    let key = keys::servers(&options.prefix);
+    for (host, connection) in &mut reached {
+        if has(host, keys::slot(&key)) {
+            examined.at_work = servers_at_work(connection, &key).await;
+        }
+    }
     if reached.is_empty() {
         return Ok(examined);
+    }
+    if examined.layout.is_none() {
+        for (host, connection) in &mut reached {
+            let found = preflight.found_incarnations(host, connection, 1).await;
+            if found.is_ok_and(|found| !found.is_empty()) {
+                examined.problems.push(format!(
+                    "{host}: there are buckets of a store, and its layout ({key}) is lost: set \
+                     store.buckets to the number it had and run doctor --accept-loss"
+                ));
+            }
+        }
     }
     let all = Keys::all(&options.prefix, examined.agree(reached.len()), options.url.db);
     preflight.will_use(&all);
@@ -175,8 +192,7 @@ impl Examined {
     fn conclude(&mut self, findings: Findings, mend: bool, buckets: usize) {
         let (mended, wrong) = findings.told(mend);
         self.mended = mended;
-        let how = if mend { "" } else { ": mend them by doctor --repair" };
-        self.problems.extend(wrong.into_iter().map(|what| format!("{what}{how}")));
+        self.problems.extend(wrong);
         // One cause may be met more than once.
         self.problems = distinct(mem::take(&mut self.problems).into_iter());
         let reached: usize = self.servers.iter().map(|server| server.buckets.len()).sum();
@@ -229,10 +245,6 @@ async fn inspect(
         if let Err(error) = preflight.probe(host, connection, &keys.incarnation).await {
             examined.problems.push(error.to_string());
         }
-        let mut ask_channel = redis::cmd("PUBSUB");
-        ask_channel.arg("SHARDNUMSUB").arg(&keys.hints);
-        let heard: Option<(String, u64)> = ask(connection, &ask_channel).await;
-        examined.at_work = examined.at_work.max(heard.map_or(0, |(_, count)| count));
     }
     let mut without_incarnation = 0;
     for &(bucket, keys) in own {
@@ -245,7 +257,8 @@ async fn inspect(
         count(connection, keys, &mut server).await;
     }
     if without_incarnation > 0 && examined.layout.is_some() {
-        let problem = "buckets have no incarnation: they were emptied since the store was made";
+        let problem = "buckets have no incarnation: they were emptied since the store was made. \
+                       Restore them, or accept the loss by doctor --accept-loss";
         examined.problems.push(format!("{host}: {without_incarnation} {problem}"));
     }
     if server.overdue > OVERDUE_MILLIS {
@@ -275,6 +288,14 @@ async fn contents(
     Ok(findings)
 }
 
+/// How many servers hold a lease that has not ended.
+async fn servers_at_work(connection: &mut MultiplexedConnection, key: &str) -> u64 {
+    let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
+    let now = now.map_or(0.0, |(seconds, micros)| seconds * 1e3 + micros / 1e3);
+    let mut count = redis::cmd("ZCOUNT");
+    ask(connection, count.arg(key).arg(format!("({now}")).arg("+inf")).await.unwrap_or_default()
+}
+
 /// Adds a bucket's jobs and its oldest deadline.
 async fn count(connection: &mut MultiplexedConnection, keys: &Keys, server: &mut Server) {
     let mut names = redis::cmd("ZRANGE");
@@ -293,6 +314,8 @@ async fn count(connection: &mut MultiplexedConnection, keys: &Keys, server: &mut
     first.arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
     let first: Option<(String, f64)> = ask(connection, &first).await;
     let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
+    // A score below zero is no time, and named as that.
+    let first = first.filter(|(_, at)| *at >= 0.0);
     if let (Some((_, at)), Some((seconds, micros))) = (first, now) {
         server.overdue = server.overdue.max(seconds * 1e3 + micros / 1e3 - at);
     }

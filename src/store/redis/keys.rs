@@ -7,11 +7,14 @@
 //! | key | type | holds | bytes a job |
 //! |---|---|---|---|
 //! | `<prefix>:layout` | string | schema, hash and number of buckets | – |
+//! | `{<prefix>:layout}:reservations` | string | the secret key of the tags of reservations, in the slot of the layout | – |
 //! | `<tag>:incarnation` | string | made with the store: another one is another store | – |
+//! | `{<prefix>:layout}:accepted` | hash | bucket → incarnation, where the loss of what was there before was accepted | – |
 //! | `{<prefix>:topics}:paused` | hash | topics that hand out nothing: 1, or until when in Unix ms | – |
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
 //! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
 //! | `{<prefix>:topics}:changes` | sorted set | `<version> <t>` → version, for the last 10,000 changes | – |
+//! | `{<prefix>:topics}:servers` | sorted set | id of a server at work → end of its lease (`leases.rs`) | – |
 //! | `{<prefix>:tokens}:all` | hash | `=<name>` → an access token as JSON, `@<name>` → its last use, and their version | – |
 //! | `<tag>:confirm`, `{<prefix>:topics}:confirm`, `{<prefix>:tokens}:confirm` | hash | a field that comes and goes with each confirmation (`transport/confirmation.rs`) | – |
 //! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
@@ -94,9 +97,61 @@ impl Keys {
     }
 }
 
-/// The key of the layout.
+/// Defines the hash tags of the keys that belong to no bucket, and the list of all of them.
+macro_rules! homes {
+    ($($home:ident = $name:literal,)+) => {
+        /// Hash tag of keys that belong to no bucket: all keys of one tag share a slot.
+        #[derive(Clone, Copy)]
+        enum Home {
+            $($home,)+
+        }
+
+        impl Home {
+            const ALL: &[Self] = &[$(Self::$home),+];
+
+            fn name(self) -> &'static str {
+                match self { $(Self::$home => $name,)+ }
+            }
+        }
+    };
+}
+
+homes! {
+    Layout = "layout",
+    Topics = "topics",
+    Tokens = "tokens",
+}
+
+impl Home {
+    fn key(self, prefix: &str, name: &str) -> String {
+        format!("{{{prefix}:{}}}:{name}", self.name())
+    }
+}
+
+/// A key in each slot that the store uses for something else than a bucket. A cluster may have any of
+/// these slots on a master without buckets.
+pub fn beside_buckets(prefix: &str) -> impl Iterator<Item = String> + '_ {
+    Home::ALL.iter().map(|home| home.key(prefix, "any"))
+}
+
+/// The key of the layout. Its name as a whole is the tag of [`Home::Layout`], so it has the same slot.
 pub fn layout(prefix: &str) -> String {
-    format!("{prefix}:layout")
+    format!("{prefix}:{}", Home::Layout.name())
+}
+
+/// The key of the secret that tags reservations, in the slot of the layout.
+pub fn reservations(prefix: &str) -> String {
+    Home::Layout.key(prefix, "reservations")
+}
+
+/// Never exists; in the slot of the layout.
+pub fn absent_by_layout(prefix: &str) -> String {
+    Home::Layout.key(prefix, "absent")
+}
+
+/// The key of the incarnations that were accepted after a loss of jobs.
+pub fn accepted(prefix: &str) -> String {
+    Home::Layout.key(prefix, "accepted")
 }
 
 /// A pattern for the incarnations of every bucket there may be, under any number of buckets, and perhaps
@@ -112,44 +167,44 @@ pub fn is_incarnation(prefix: &str, key: &str) -> bool {
     !bucket.is_empty() && bucket.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// Topic settings have a tag of their own, so that they change in one transaction.
-fn of_topics(prefix: &str, name: &str) -> String {
-    format!("{{{prefix}:topics}}:{name}")
-}
-
 /// The key of the paused topics.
 pub fn paused(prefix: &str) -> String {
-    of_topics(prefix, "paused")
+    Home::Topics.key(prefix, "paused")
 }
 
 /// The key of the topics' defaults.
 pub fn defaults(prefix: &str) -> String {
-    of_topics(prefix, "defaults")
+    Home::Topics.key(prefix, "defaults")
 }
 
 /// The key of the number that grows with every change of both.
 pub fn version(prefix: &str) -> String {
-    of_topics(prefix, "version")
+    Home::Topics.key(prefix, "version")
 }
 
 /// The key of the last changes of both.
 pub fn changes(prefix: &str) -> String {
-    of_topics(prefix, "changes")
+    Home::Topics.key(prefix, "changes")
+}
+
+/// The key of the leases of the servers at work.
+pub fn servers(prefix: &str) -> String {
+    Home::Topics.key(prefix, "servers")
 }
 
 /// The key that changes with each confirmation of a change of these.
 pub fn confirm_topics(prefix: &str) -> String {
-    of_topics(prefix, "confirm")
+    Home::Topics.key(prefix, "confirm")
 }
 
 /// The key of the access tokens.
 pub fn tokens(prefix: &str) -> String {
-    format!("{{{prefix}:tokens}}:all")
+    Home::Tokens.key(prefix, "all")
 }
 
 /// The key that changes with each confirmation of a change of these.
 pub fn confirm_tokens(prefix: &str) -> String {
-    format!("{{{prefix}:tokens}}:confirm")
+    Home::Tokens.key(prefix, "confirm")
 }
 
 /// The hash tag of a bucket, `{<prefix>:<bucket><letters>}`. The letters are the first, in the
@@ -197,6 +252,7 @@ mod tests {
         assert_eq!(slot("{user1000}"), 3443);
         assert_eq!(slot("{user1000}:a"), 3443);
         assert_eq!(slot("user1000"), 3443);
+        assert_eq!(slot(&reservations("dq")), slot(&layout("dq")));
     }
 
     #[test]
@@ -208,8 +264,31 @@ mod tests {
         assert_eq!(keys[3].topic(State::Ready, &topic), PINNED[2]);
         assert_eq!(keys[0].hints, "{dq:0fb}:hints:3");
         assert_eq!(layout("dq"), "dq:layout");
+        assert_eq!(servers("dq"), "{dq:topics}:servers");
         assert!(is_incarnation("dq", &keys[0].incarnation) && !is_incarnation("dq", &keys[0].pool));
         assert!(!is_incarnation("dq", "{dq:1:0fb}:incarnation"), "of the prefix dq:1");
+    }
+
+    #[test]
+    fn the_slot_of_every_key_without_a_bucket_is_listed() {
+        let listed: Vec<u16> = beside_buckets("dq").map(|key| slot(&key)).collect();
+        for key in [
+            layout,
+            accepted,
+            paused,
+            defaults,
+            version,
+            changes,
+            servers,
+            confirm_topics,
+            tokens,
+            confirm_tokens,
+        ] {
+            assert!(listed.contains(&slot(&key("dq"))), "{}", key("dq"));
+        }
+        assert_eq!(paused("dq"), "{dq:topics}:paused");
+        assert_eq!(tokens("dq"), "{dq:tokens}:all");
+        assert_eq!(slot(&accepted("dq")), slot(&layout("dq")), "one script has both");
     }
 
     const PINNED: [&str; 3] = ["{dq:0fb}:pool", "{dq:15c}:bucket", "{dq:3da}:ready:orders"];

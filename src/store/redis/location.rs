@@ -1,6 +1,6 @@
 //! What can be done with a store on Redis that is not open yet.
 
-use std::{error::Error, io, path::Path, sync::Arc};
+use std::{error::Error, io, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
@@ -27,6 +27,12 @@ impl Location for RedisOptions {
 
     async fn open(&self, options: Options) -> Result<Arc<dyn Store>, OpenError> {
         Ok(Arc::new(RedisStore::open(self.clone(), options).await?))
+    }
+
+    async fn accept_loss(&self, options: Options) -> Result<u64, Box<dyn Error + Send + Sync>> {
+        let accepting =
+            Self { accept_data_loss: true, connect_timeout: Duration::ZERO, ..self.clone() };
+        Ok(RedisStore::open(accepting, options).await?.accept_loss().await?)
     }
 
     async fn examine(

@@ -7,12 +7,16 @@
 mod calls;
 mod codec;
 mod doctor;
+mod health;
 mod hints;
 mod keys;
+mod leases;
 mod location;
+mod loss;
 mod options;
 mod pop;
 mod preflight;
+mod ready;
 mod reply;
 mod reschedule;
 mod restore;
@@ -35,8 +39,10 @@ use redis::Cmd;
 
 use self::{
     codec::{error_text, long_body, schedule_text},
+    health::Health,
     hints::Hints,
     keys::Keys,
+    leases::Leases,
     preflight::{Preflight, incarnation::Incarnations},
     reply::Values,
     scripts::{Scripts, held, millis_text, targets},
@@ -45,12 +51,12 @@ use self::{
 use super::{
     Bury, Claim, ClaimPage, Clock, Condition, JobPage, JobRange, OpenError, Options, Parts, Peek,
     Placed, PopRequest, Popped, Promoted, Release, Reply, SharedStore, Steps, Store, StoreError,
-    StoreResult, StoreResults, StoredTokens, Target, TokenChange, TopicPage, TopicPeek, Touch,
-    Transitioned, Usage, steady::ClockWatch,
+    StoreResult, StoreResults, StoredTokens, Target, TokenChange, TokenChanged, TopicPage,
+    TopicPeek, Touch, Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, OnConflict, Pause, Schedule, SettingsNews,
-    State, Topic, TopicDefaults, Topics, UnixMillis,
+    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, OnConflict, Pause, ReservationKey,
+    Schedule, SettingsNews, State, Topic, TopicDefaults, Topics, UnixMillis,
 };
 
 #[cfg(any(test, fuzzing))]
@@ -72,9 +78,13 @@ pub struct RedisStore {
     clock: Clock,
     preflight: Preflight,
     incarnations: Incarnations,
+    health: Health,
     hints: Hints,
+    leases: Arc<Leases>,
     watch: ClockWatch,
     prefix: String,
+    /// A loss of jobs needs no operator.
+    accept_data_loss: bool,
 }
 
 impl RedisStore {
@@ -83,11 +93,13 @@ impl RedisStore {
     /// # Errors
     /// Out of reach, unfit to keep jobs, or made with another layout.
     pub async fn open(redis: RedisOptions, options: Options) -> Result<Self, OpenError> {
-        let opened = Nodes::open(&redis, options.buckets).await?;
+        let opened = Nodes::open(&redis, &options).await?;
         let Opened { nodes, keys, buckets, incarnations, preflight } = opened;
         let nodes = Arc::new(nodes);
+        let leases = Leases::new(&nodes, &redis.prefix);
         Ok(Self {
-            hints: Hints::new(&nodes, &keys),
+            hints: Hints::new(&nodes, &keys, &leases),
+            leases,
             nodes,
             by_slot: keys.iter().map(|keys| keys.slot).zip(buckets.all()).collect(),
             keys,
@@ -96,8 +108,10 @@ impl RedisStore {
             clock: options.clock,
             preflight,
             incarnations,
+            health: Health::default(),
             watch: ClockWatch::new(buckets.get().into()),
             prefix: redis.prefix,
+            accept_data_loss: redis.accept_data_loss,
         })
     }
 }
@@ -106,6 +120,10 @@ impl RedisStore {
 impl Store for RedisStore {
     fn buckets(&self) -> Buckets {
         self.buckets
+    }
+
+    fn reservation_key(&self) -> Arc<ReservationKey> {
+        self.preflight.reservation_key()
     }
 
     fn batch_limit(&self) -> usize {
@@ -348,12 +366,16 @@ impl Store for RedisStore {
         self.read_tokens(known).await
     }
 
-    async fn change_token(&self, change: TokenChange) -> StoreResult<bool> {
+    async fn change_token(&self, change: TokenChange) -> StoreResult<TokenChanged> {
         self.set_token(change).await
     }
 
     async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
         self.note_uses(uses).await
+    }
+
+    async fn accept_loss(&self) -> StoreResult<u64> {
+        self.accept_every_loss().await
     }
 
     async fn check(&self) -> StoreResult<()> {
@@ -363,7 +385,10 @@ impl Store for RedisStore {
 
     fn condition(&self) -> Condition {
         Condition {
+            is_full: self.health.is_full(),
+            refuses_writes: self.health.refuses_writes(),
             data_losses: self.incarnations.data_losses(),
+            replaced: self.incarnations.lost(),
             clock_jumps: self.watch.jumps(),
             ..Condition::default()
         }
@@ -373,7 +398,9 @@ impl Store for RedisStore {
         Some(self)
     }
 
-    async fn close(&self) {}
+    async fn close(&self) {
+        self.leases.leave().await;
+    }
 }
 
 fn all_held(cmd: &mut Cmd, jobs: &[Claim]) {

@@ -19,6 +19,11 @@ impl Values {
         }
     }
 
+    /// A single one.
+    pub fn one(reply: Value) -> Self {
+        Self(vec![reply].into_iter())
+    }
+
     /// How many are left.
     pub fn left(&self) -> usize {
         self.0.len()

@@ -17,6 +17,15 @@ pub const CHANGE_TOKEN: &str = include_str!("scripts/change_token.lua");
 /// What notes when they were used: the same.
 pub const NOTE_USES: &str = include_str!("scripts/note_uses.lua");
 
+/// What renews a server's lease: the same.
+pub const RENEW_LEASE: &str = include_str!("scripts/renew_lease.lua");
+
+/// What notes that a loss of jobs is accepted: the same.
+pub const ACCEPT_LOSS: &str = include_str!("scripts/accept_loss.lua");
+
+/// What gives a bucket another incarnation: the same.
+pub const SET_INCARNATION: &str = include_str!("scripts/set_incarnation.lua");
+
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 const RECORDS: &str = include_str!("scripts/records.lua");
 const MOVES: &str = include_str!("scripts/moves.lua");
@@ -182,9 +191,10 @@ impl Transition {
             true => ("EVAL", &self.text),
         };
         let mut cmd = redis::cmd(command);
-        cmd.arg(script).arg(4 * buckets.len());
+        cmd.arg(script).arg(6 * buckets.len());
         for keys in buckets.clone() {
-            cmd.arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket).arg(&keys.absent);
+            cmd.arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket);
+            cmd.arg(&keys.topics).arg(&keys.bodies).arg(&keys.absent);
         }
         cmd.arg(now);
         let mut counts = Vec::with_capacity(buckets.len());

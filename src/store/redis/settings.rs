@@ -94,7 +94,7 @@ impl RedisStore {
             }
             let answers = self.nodes.pipeline(keys::slot(&paused), &pipeline).await?;
             let mut words = answers.into_iter().map(|answer| {
-                redis::from_redis_value::<Vec<Option<String>>>(answer)
+                redis::from_redis_value::<Vec<Option<String>>>(answer?)
                     .map_err(StoreError::unreadable)
             });
             let mut next = || words.next().unwrap_or_else(|| Ok(Vec::new()));
@@ -208,6 +208,7 @@ impl RedisStore {
         value: Option<String>,
         only: Option<String>,
     ) -> StoreResult<()> {
+        self.incarnations.check()?;
         let (value, only) = (value.unwrap_or_default(), only.unwrap_or_default());
         let version = keys::version(&self.prefix);
         let changes = keys::changes(&self.prefix);

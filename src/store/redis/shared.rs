@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::RedisStore;
 use crate::{
     job::Bucket,
-    store::{Hint, SharedStore, StoreResult, Subscription},
+    store::{Hint, Lease, Servers, SharedStore, StoreResult, Subscription},
 };
 
 #[async_trait]
@@ -18,19 +18,25 @@ impl SharedStore for RedisStore {
         self.by_slot.get(&slot).copied().unwrap_or(bucket)
     }
 
-    fn is_alone(&self, bucket: Bucket) -> bool {
-        !self.hints.has_others(self.representative(bucket))
+    async fn join(&self) -> Option<Subscription> {
+        let heard = self.hints.subscribe()?;
+        self.leases.join().await;
+        Some(heard)
     }
 
-    fn subscribe(&self) -> Option<Subscription> {
-        self.hints.subscribe()
+    fn servers(&self) -> Option<Servers> {
+        self.leases.servers()
+    }
+
+    fn is_alone(&self) -> bool {
+        self.leases.is_alone()
+    }
+
+    async fn leases(&self) -> StoreResult<Vec<Lease>> {
+        self.leases.read().await
     }
 
     fn publish(&self, hint: Hint) {
         self.hints.publish(hint);
-    }
-
-    async fn live_servers(&self) -> StoreResult<u64> {
-        self.hints.listeners().await
     }
 }

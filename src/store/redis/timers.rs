@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use futures::future::join_all;
+use futures::future::{join_all, try_join};
 use redis::{Cmd, Pipeline, Value};
 
-use super::{RedisStore, keys, reply::Values};
+use super::{RedisStore, reply::Values};
 use crate::{
-    job::{Bucket, State, Topic, UnixMillis},
+    job::{Bucket, Topic, UnixMillis},
     store::{
-        Layout, Next, Peek, PromoteCounts, Promoted, StoreError, StoreResult, StoreResults,
+        Next, Peek, PromoteCounts, Promoted, StoreError, StoreResult, StoreResults,
         steady::Believed,
     },
 };
@@ -44,7 +44,7 @@ impl RedisStore {
         let at_once = if self.nodes.is_one() { parts.len().max(1) } else { 1 };
         let peeks = parts.chunks(at_once).map(async |parts| {
             match self.peek_together(parts, deadlines).await {
-                Ok(peeks) => peeks.into_iter().map(Ok).collect(),
+                Ok(peeks) => peeks,
                 Err(error) => parts.iter().map(|_| Err(error.clone())).collect::<Vec<_>>(),
             }
         });
@@ -52,45 +52,41 @@ impl RedisStore {
     }
 
     /// Peeks at buckets whose keys may go in one command. An idle store has no deadlines: one command
-    /// finds that out, instead of one per bucket.
+    /// finds that out, instead of one per bucket. Fails as a whole only if the server does: a key of a wrong type
+    /// concerns its own bucket or topic.
     async fn peek_together(
         &self,
         parts: &[(Bucket, Vec<Topic>)],
         deadlines: bool,
-    ) -> StoreResult<Vec<Peek>> {
+    ) -> StoreResult<StoreResults<Peek>> {
         let keys = || parts.iter().map(|(bucket, _)| &self.keys[bucket.index()]);
         let mut pipeline = Pipeline::new();
         pipeline.cmd("MGET").arg(keys().map(|keys| &keys.incarnation).collect::<Vec<_>>());
         if deadlines {
             pipeline.cmd("EXISTS").arg(keys().map(|keys| &keys.bucket).collect::<Vec<_>>());
         }
-        for (keys, (_, topics)) in keys().zip(parts) {
-            for topic in topics {
-                pipeline.cmd("ZCARD").arg(keys.topic(State::Ready, topic));
-            }
-        }
-        let (mut answers, mut micros) = self.ask_with_time(parts, pipeline).await?;
-        let mut incarnations = answers.inner()?;
-        let mut nexts = Vec::new();
-        if deadlines && answers.number()? > 0 {
+        let asked = Instant::now();
+        let questions = try_join(self.ask_with_time(parts, pipeline), self.count_ready(parts));
+        let ((mut answers, mut micros), ready) = questions.await?;
+        let mut incarnations = Values::new(next(&mut answers)?)?;
+        let found = parts.iter().map(|&(bucket, _)| Ok((bucket, incarnations.maybe_text()?)));
+        self.compare_incarnations(&found.collect::<StoreResult<Vec<_>>>()?, asked).await;
+        let mut heads = Vec::new();
+        if deadlines && Values::one(next(&mut answers)?).number()? > 0 {
             let mut pipeline = Pipeline::new();
             for keys in keys() {
                 pipeline.cmd("ZRANGE").arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
             }
-            let (mut answers, later) = self.ask_with_time(parts, pipeline).await?;
+            let (found, later) = self.ask_with_time(parts, pipeline).await?;
             micros = later;
-            for _ in parts {
-                let mut next = answers.inner()?;
-                let has_one = next.left() == 2;
-                nexts.push(if has_one { next.text().and(next.text())? } else { String::new() });
-            }
+            heads = found.collect();
         }
-        nexts.resize(parts.len(), String::new());
+        let mut heads = heads.into_iter();
         let mut peeks = Vec::with_capacity(parts.len());
-        for ((bucket, topics), next) in parts.iter().zip(nexts) {
-            self.compare_incarnation(*bucket, incarnations.maybe_text()?).await;
-            let ready = topics.iter().map(|_| answers.number()).collect::<Result<_, _>>()?;
-            peeks.push(Peek { next: deadline(&next, micros)?, ready });
+        for ((bucket, _), ready) in parts.iter().zip(ready) {
+            let next = heads.next().map_or(Ok(None), |head| first_deadline(head, micros));
+            let peek = next.map(|next| Peek { next, ready });
+            peeks.push(self.incarnations.refusal(*bucket).map_or(peek, Err));
         }
         Ok(peeks)
     }
@@ -100,24 +96,40 @@ impl RedisStore {
         &self,
         parts: &[(Bucket, Vec<Topic>)],
         mut pipeline: Pipeline,
-    ) -> StoreResult<(Values, u64)> {
+    ) -> StoreResult<(Answers, u64)> {
         let given = self.clock.given();
         if given.is_none() {
             pipeline.cmd("TIME");
         }
         let asked = Instant::now();
-        let slot = parts.first().map_or(0, |(first, _)| self.keys[first.index()].slot);
-        let mut answers = self.nodes.pipeline(slot, &pipeline).await?;
+        let mut answers = self.nodes.pipeline(self.slot_of(parts), &pipeline).await?;
         let micros = match given {
             Some(time) => time.get().saturating_mul(1_000),
             None => {
-                let mut time = Values::new(answers.pop().unwrap_or(Value::Nil))?;
+                let mut time = Values::new(answers.pop().unwrap_or(Ok(Value::Nil))?)?;
                 let (seconds, micros): (u64, u64) = (time.parsed()?, time.parsed()?);
                 seconds.saturating_mul(1_000_000).saturating_add(micros)
             }
         };
         parts.iter().for_each(|(bucket, _)| self.saw_clock(*bucket, micros, asked));
-        Ok((Values::new(Value::Array(answers))?, micros))
+        Ok((answers.into_iter(), micros))
+    }
+
+    /// The answers of the server that has these buckets; none to no command.
+    pub async fn ask(
+        &self,
+        parts: &[(Bucket, Vec<Topic>)],
+        pipeline: &Pipeline,
+    ) -> StoreResult<Answers> {
+        let answers = match pipeline.is_empty() {
+            true => Vec::new(),
+            false => self.nodes.pipeline(self.slot_of(parts), pipeline).await?,
+        };
+        Ok(answers.into_iter())
+    }
+
+    fn slot_of(&self, parts: &[(Bucket, Vec<Topic>)]) -> u16 {
+        parts.first().map_or(0, |(first, _)| self.keys[first.index()].slot)
     }
 
     /// What is believed of the bucket's clock, as scripts take it: the latest time that is no jump, and the time that
@@ -132,60 +144,6 @@ impl RedisStore {
         if self.clock.given().is_none() {
             self.watch.saw(bucket.index(), micros, asked);
         }
-    }
-
-    /// Notices a loss. A bucket without an incarnation gets one, so that the next loss is noticed too;
-    /// if that fails, the next poll tries again.
-    async fn compare_incarnation(&self, bucket: Bucket, found: Option<String>) {
-        if !self.incarnations.compare(bucket, found) {
-            return;
-        }
-        let keys = &self.keys[bucket.index()];
-        let mut set = redis::cmd("SET");
-        set.arg(&keys.incarnation).arg(self.incarnations.made()).arg("NX").arg("GET");
-        match self.nodes.command(keys.slot, &set).await {
-            Ok(other) => {
-                let other: Option<String> = redis::from_redis_value(other).unwrap_or_default();
-                let incarnation = other.unwrap_or_else(|| self.incarnations.made().to_owned());
-                self.incarnations.remember(bucket.index(), incarnation);
-                self.write_layout().await;
-            }
-            Err(error) => tracing::warn!(%error, "failed to write the incarnation of a bucket"),
-        }
-    }
-
-    /// An emptied Redis has lost the layout as well: without it, a server with another number of
-    /// buckets could begin beside this one.
-    async fn write_layout(&self) {
-        let (key, own) = (keys::layout(&self.prefix), Layout::new(self.buckets).text());
-        let mut set = redis::cmd("SET");
-        set.arg(&key).arg(&own).arg("NX").arg("GET");
-        match self.nodes.command(keys::slot(&key), &set).await.map(redis::from_redis_value) {
-            Ok(Ok(None::<String>)) => {}
-            Ok(Ok(Some(found))) if found == own => {}
-            Ok(found) => tracing::error!(?found, own, "the store has another layout now: restart"),
-            Err(error) => tracing::warn!(%error, "failed to write the layout again"),
-        }
-    }
-
-    /// Whether a server, at least, is there and fit: where there are several, the others' buckets
-    /// refuse for themselves.
-    pub async fn check_servers(&self) -> StoreResult<()> {
-        let mut last = StoreError::away("the store has no server");
-        for master in self.nodes.all() {
-            match master.node.command(&redis::cmd("INFO")).await {
-                Ok(info) => {
-                    let info: String =
-                        redis::from_redis_value(info).map_err(StoreError::unreadable)?;
-                    match self.preflight.fitness(&info) {
-                        Ok(_) => return Ok(()),
-                        Err(why) => last = StoreError::away(why),
-                    }
-                }
-                Err(failure) => last = failure.error,
-            }
-        }
-        Err(last)
     }
 }
 
@@ -203,11 +161,57 @@ fn promoted(reply: &mut Values) -> StoreResult<(Promoted, u64)> {
     Ok((Promoted { topics, next: deadline(&next, micros)? }, clock))
 }
 
-/// The deadline that a script or command names; empty if there is none.
-fn deadline(text: &str, micros: u64) -> Result<Option<Next>, StoreError> {
+/// Each command's own answer.
+pub type Answers = std::vec::IntoIter<StoreResult<Value>>;
+
+/// The answer of the next command.
+pub fn next(answers: &mut Answers) -> StoreResult<Value> {
+    answers.next().unwrap_or_else(|| Err(StoreError::unreadable("a reply with too few values")))
+}
+
+/// The first deadline of a bucket's set.
+fn first_deadline(head: StoreResult<Value>, micros: u64) -> StoreResult<Option<Next>> {
+    let mut head = Values::new(head?)?;
+    if head.left() == 0 {
+        return Ok(None);
+    }
+    head.text()?;
+    deadline(&head.text()?, micros)
+}
+
+/// The deadline that a script or command names; empty if there is none. It is a double that others may have written:
+/// a script acts on it in the first whole millisecond that is not before it.
+fn deadline(text: &str, micros: u64) -> StoreResult<Option<Next>> {
+    const LATEST: f64 = 1e14;
     if text.is_empty() {
         return Ok(None);
     }
-    let at = text.parse().map(UnixMillis::new).map_err(StoreError::unreadable)?;
-    Ok(Some(Next::seen(at, micros)))
+    let score: f64 = text.parse().map_err(StoreError::unreadable)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1e14")]
+    let millis = score.clamp(0.0, LATEST).ceil() as u64;
+    Ok(Some(Next::seen(UnixMillis::new(millis), micros)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_any_double_and_never_before_the_score() {
+        let at = |text| deadline(text, 0).expect("a number").expect("one").at.get();
+        let cases = [
+            ("1800000000000", 1_800_000_000_000),
+            ("1800000000000.25", 1_800_000_000_001),
+            ("-inf", 0),
+            ("-5", 0),
+            ("inf", 100_000_000_000_000),
+            ("1.0000000000000001e+300", 100_000_000_000_000),
+            ("nan", 0),
+        ];
+        for (text, millis) in cases {
+            assert_eq!(at(text), millis, "{text}");
+        }
+        assert!(deadline("soon", 0).is_err());
+        assert_eq!(deadline("", 0).expect("none"), None);
+    }
 }

@@ -8,7 +8,7 @@ use redis::Value;
 use super::{RedisStore, keys, reply::Values, scripts};
 use crate::{
     job::UnixMillis,
-    store::{StoreError, StoreResult, StoredToken, StoredTokens, TokenChange},
+    store::{StoreError, StoreResult, StoredToken, StoredTokens, TokenChange, TokenChanged},
 };
 
 /// Fields that one command reads.
@@ -60,10 +60,12 @@ impl RedisStore {
     }
 
     /// See [`Store::change_token`](crate::store::Store::change_token).
-    pub async fn set_token(&self, change: TokenChange) -> StoreResult<bool> {
+    pub async fn set_token(&self, change: TokenChange) -> StoreResult<TokenChanged> {
+        self.incarnations.check()?;
         let key = keys::tokens(&self.prefix);
         let (verb, name, value) = match change {
-            TokenChange::Create { name, text } => ("create", name, text),
+            TokenChange::Create { name, text, is_admin: true } => ("create_admin", name, text),
+            TokenChange::Create { name, text, is_admin: false } => ("create", name, text),
             TokenChange::Revoke { name } => ("revoke", name, String::new()),
         };
         let eval = |_| {
@@ -73,8 +75,13 @@ impl RedisStore {
         };
         let confirm = keys::confirm_tokens(&self.prefix);
         let done = self.nodes.script(keys::slot(&key), Some(&confirm), eval).await?;
-        let done: u64 = redis::from_redis_value(done).map_err(StoreError::unreadable)?;
-        Ok(done == 1)
+        match redis::from_redis_value(done).map_err(StoreError::unreadable)? {
+            0 => Ok(TokenChanged::Name),
+            1 => Ok(TokenChanged::Done),
+            2 => Ok(TokenChanged::First),
+            3 => Ok(TokenChanged::NeedsAdmin),
+            other => Err(StoreError::unreadable(format!("change_token answered {other}"))),
+        }
     }
 
     /// See [`Store::note_token_uses`](crate::store::Store::note_token_uses).

@@ -1,9 +1,11 @@
 //! What `store.ack` promises, and what clients are told when it cannot be kept.
 
+use std::time::Duration;
+
 use delay_queue::store::redis::{Ack, Secret};
 
 use crate::{
-    api::server::Server,
+    api::server::{Server, pass},
     support::{
         Redis,
         proxy::{Mode, Proxy},
@@ -207,5 +209,28 @@ async fn a_full_redis_confirms_what_it_takes() {
         assert_eq!(server.post("/jobs/a/finish", "").await.status, 204);
         server.delete("/jobs/b").await.ok(200);
         master.command("CONFIG SET maxmemory 0").expect("an answer");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_redis_closes_while_it_is_idle_fails_no_write() {
+    let (master, _replica) = pair();
+    master.command("CONFIG SET timeout 1").expect("an answer");
+    let server = server(&master, Ack::Replica).await;
+    for _ in 0..4 {
+        pass(Duration::from_millis(1_500)).await; // an idle connection is closed after some time
+        server.put(r#"{"topic":"t"}"#).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_killed_between_two_writes_fails_neither() {
+    let (master, _replica) = pair();
+    let server = server(&master, Ack::Replica).await;
+    for _ in 0..10 {
+        server.put(r#"{"topic":"t"}"#).await;
+        pass(Duration::from_millis(50)).await; // it is idle
+        let killed = master.command("CLIENT KILL TYPE normal").expect("an answer");
+        assert!(killed.starts_with(':') && killed != ":0\r\n", "{killed}");
     }
 }

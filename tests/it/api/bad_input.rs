@@ -169,6 +169,18 @@ pub async fn parameters_that_a_route_does_not_take_are_refused(server: Server) {
         let answer = server.call(method, path, r#"{"topic":"t","id":"a"}"#).await;
         answer.problem(422, "invalid_field");
     }
+    for (path, detail) in [
+        ("/topics/t/pop?wiat=1", "`wiat` is not a parameter of this route; did you mean `wait`?"),
+        ("/jobs/b?x=1", "`x` is not a parameter of this route; it takes none"),
+        (
+            "/topics?colour=1",
+            "`colour` is not a parameter of this route; it takes prefix, limit, cursor",
+        ),
+    ] {
+        let problem = server.get(path).await.problem(422, "invalid_field");
+        let said = problem["detail"].as_str().expect("text");
+        assert!(said.starts_with(detail.trim_end_matches("prefix, limit, cursor")), "{said}");
+    }
     let body = r#"{"reservation":"x"}"#;
     server.call(Method::DELETE, "/jobs/b", body).await.problem(422, "invalid_field");
     assert_eq!(server.get("/jobs/b").await.ok(200)["state"], "delayed");

@@ -208,6 +208,28 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
     assert_eq!(differ, [""; 0], "not as docs/security.md says");
 }
 
+pub async fn a_change_shows_no_body_to_a_token_that_may_not_read(server: Server) {
+    let everything: serde_json::Map<String, Value> =
+        SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"]))).collect();
+    let first = json!({"name": "root", "scopes": everything});
+    let root = server.post("/tokens", first.to_string()).await.ok(201);
+    let root = root["token"].as_str().expect("a token").to_owned();
+    let matrix = Matrix { server, root, next: 0 };
+    let job = json!({"topic": "own", "id": "x", "body": "secret", "delay": "1h"});
+    matrix.as_root(Method::POST, "/jobs", job).await;
+    let blind = json!({"manage": ["*"], "read": ["other"]});
+    let blind = matrix.token("blind", blind).await;
+    let reader = matrix.token("reader", json!({"manage": ["*"], "read": ["own"]})).await;
+    let change = async |token: &str| {
+        let change = json!({"delay": "2h"});
+        matrix.send(Some(token), Method::PATCH, "/jobs/x", change).await.ok(200)
+    };
+    let changed = change(&blind).await;
+    assert_eq!((&changed["id"], &changed["state"]), (&json!("x"), &json!("delayed")));
+    assert!(changed.get("body").is_none() && changed["error"].is_null(), "{changed}");
+    assert_eq!(change(&reader).await["body"], "secret");
+}
+
 pub async fn an_id_of_a_topic_out_of_reach_tells_nothing_and_stays_as_it_is(server: Server) {
     let everything: serde_json::Map<String, Value> =
         SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"]))).collect();

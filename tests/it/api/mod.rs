@@ -3,6 +3,7 @@
 mod acknowledged;
 mod bad_input;
 mod batches;
+mod broken_keys;
 mod damaged;
 mod dashboard;
 mod lost_answers;
@@ -12,14 +13,19 @@ mod node_down;
 mod operations;
 mod polling;
 mod put_and_pop;
+mod replaced;
 mod reservations;
+mod revoked;
+mod rights;
 mod round_trip;
 mod server;
 mod several_servers;
+mod slots;
 mod store_away;
 mod topics;
 mod traces;
 mod unreadable;
+mod unwritable;
 mod waiting;
 mod web_pages;
 
@@ -47,10 +53,17 @@ on_each_store! {
             a_touch_holds_the_job_longer,
             going_by_id_alone_works_as_in_the_original_design,
             a_reservation_may_stand_in_the_query,
+            no_reservation_follows_from_another_of_the_same_pop,
             a_job_is_buried_kicked_and_rescheduled;
+        replaced:
+            a_store_without_a_loss_has_nothing_to_accept;
         matrix:
             every_route_answers_each_scope_as_the_table_says,
+            a_change_shows_no_body_to_a_token_that_may_not_read,
             an_id_of_a_topic_out_of_reach_tells_nothing_and_stays_as_it_is;
+        revoked:
+            what_a_request_does_needs_a_token_that_is_in_force_when_its_body_is_there,
+            a_waiting_pop_gets_no_job_when_its_token_was_revoked_or_has_expired;
         batches:
             each_job_of_a_batch_has_a_result_of_its_own,
             a_thousand_jobs_go_in_and_come_out;
@@ -92,6 +105,7 @@ on_each_store! {
             a_paused_topic_takes_jobs_and_hands_out_none,
             a_pause_for_a_time_ends_by_itself,
             the_last_errors_are_told_with_their_jobs,
+            a_flood_of_errors_of_one_topic_leaves_those_of_others,
             a_purge_takes_one_state_or_all,
             a_purge_takes_jobs_that_change_their_state_meanwhile,
             the_dead_of_a_topic_are_kicked_together,

@@ -1,6 +1,7 @@
 //! What operators use: health, metrics, request ids, the log.
 
 use reqwest::Method;
+use serde_json::Value;
 
 use crate::api::server::Server;
 
@@ -52,15 +53,22 @@ pub async fn every_json_answer_ends_with_a_newline(server: Server) {
 pub async fn unknown_routes_and_wrong_methods_are_problems_too(server: Server) {
     server.get("/nothing/here").await.problem(404, "route_not_found");
     server.get("/v1/nothing").await.problem(404, "route_not_found");
-    for (method, path) in [
-        (Method::PUT, "/jobs"),
-        (Method::GET, "/jobs/a/finish"),
-        (Method::DELETE, "/v1/topics/t/pop"),
+    let problem = server.get("/v1/job/a").await.problem(404, "route_not_found");
+    assert!(text(&problem).contains("did you mean /jobs/{id}?"), "{problem}");
+    for (method, path, detail) in [
+        (Method::PUT, "/jobs", "this route does not take PUT; it takes POST"),
+        (Method::GET, "/jobs/a/finish", "this route does not take GET; it takes POST"),
+        (Method::PUT, "/v1/jobs/a", "this route does not take PUT; it takes GET, PATCH, DELETE"),
+        (Method::DELETE, "/v1/topics/t/pop", "this route does not take DELETE; it takes GET, POST"),
     ] {
         let answer = server.call(method, path, "").await;
-        answer.problem(405, "method_not_allowed");
+        assert_eq!(text(&answer.problem(405, "method_not_allowed")), detail);
         assert!(answer.headers.contains_key("allow"), "{path}");
     }
+}
+
+fn text(problem: &Value) -> &str {
+    problem["detail"].as_str().expect("text")
 }
 
 pub async fn a_head_request_pops_nothing(server: Server) {

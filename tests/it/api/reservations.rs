@@ -1,10 +1,21 @@
 //! What consumers do with the jobs they hold.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use delay_queue::{
+    job::{Reservation, State},
+    store::{Clock, Options, Store as _, file::FileStore, redis::Secret},
+};
 use reqwest::Method;
 
-use crate::api::server::{Server, pass, token};
+use crate::{
+    api::server::{Server, pass, token},
+    store::restore::stored_at,
+    support::Redis,
+};
 
 pub async fn a_job_that_is_not_finished_in_time_comes_back_and_the_first_consumer_is_fenced(
     server: Server,
@@ -52,6 +63,116 @@ pub async fn a_release_gives_the_job_back_by_its_delay_or_its_backoff(server: Se
     // The list has one value: this was the last attempt of two.
     let body = format!(r#"{{"reservation":"{}","delay":"1h"}}"#, token(&job));
     assert_eq!(server.post("/jobs/a/release", body).await.ok(200)["state"], "dead");
+}
+
+pub async fn no_reservation_follows_from_another_of_the_same_pop(server: Server) {
+    let jobs = r#"{"jobs":[{"topic":"t","id":"a"},{"topic":"t","id":"b"}]}"#;
+    server.post("/batch/jobs", jobs).await.ok(200);
+    let mut jobs = server.pop("t/pop?count=2").await;
+    jobs.sort_by_key(|job| job["id"].to_string());
+    let [mine, other] = [&jobs[0], &jobs[1]].map(token);
+    let (known, tag) = other.split_at(16);
+    let last = if other.ends_with('0') { '1' } else { '0' };
+    let guesses = [
+        mine.clone(),
+        known.to_owned(),
+        format!("{known}{}", &mine[16..]),
+        format!("{known}{}", "0".repeat(16)),
+        format!("{known}{}{last}", &tag[..15]),
+        // As an older version numbered it.
+        format!("{}0{}", &known[..13], &known[14..]),
+    ];
+    for guess in guesses.iter().filter(|guess| **guess != other) {
+        let body = format!(r#"{{"reservation":"{guess}"}}"#);
+        for action in ["finish", "release", "touch", "bury"] {
+            let path = format!("/jobs/b/{action}");
+            server.post(&path, body.clone()).await.problem(409, "reservation_lost");
+            let query = format!("{path}?reservation={guess}");
+            server.post(&query, "").await.problem(409, "reservation_lost");
+        }
+        let batch = format!(r#"{{"jobs":[{{"id":"b","reservation":"{guess}"}}]}}"#);
+        let results = server.post("/batch/finish", batch).await.ok(200);
+        assert_eq!(results["results"][0]["code"], "reservation_lost", "{results}");
+    }
+    let body = format!(r#"{{"reservation":"{other}"}}"#);
+    assert_eq!(server.post("/jobs/b/finish", body).await.status, 204);
+    let body = format!(r#"{{"jobs":[{{"id":"a","reservation":"{mine}"}}]}}"#);
+    let results = server.post("/batch/finish", body).await.ok(200);
+    assert_eq!(results["results"][0]["status"], 204, "{results}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_an_older_version_reserved_is_finished_without_a_tag() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let options = Options { buckets: None, clock: Clock::Own, create: true };
+    let store = FileStore::open(dir.path(), options).expect("opened");
+    let mut job = stored_at(Clock::Own.now().floor, "old", "t", State::Reserved);
+    job.reservation = job.reservation.map(Reservation::untagged);
+    let bucket = store.buckets().of(&job.id);
+    store.restore(bucket, vec![job.clone()]).await.expect("written").remove(0).expect("restored");
+    store.close().await;
+    drop(store);
+    // Such a version has left no key.
+    let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
+    let deleted = file.execute("DELETE FROM layout WHERE text LIKE 'reservations=%'", ());
+    assert_eq!(deleted, Ok(1));
+    drop(file);
+
+    let open = || {
+        Server::with(|settings| {
+            settings.store.url = Secret(format!("file:{}", dir.path().display()));
+        })
+    };
+    let server = open().await;
+    server.put(r#"{"topic":"u","id":"new"}"#).await;
+    let new = token(&server.pop_one("u").await);
+    let old = job.reservation.expect("it is reserved");
+    let finish = format!("/jobs/old/finish?reservation={old}");
+    assert_eq!(server.post(&finish, "").await.status, 204);
+    let stripped = format!("/jobs/new/finish?reservation={}", &new[..16]);
+    server.post(&stripped, "").await.problem(409, "reservation_lost");
+
+    // The key that was made then is the store's from now on.
+    server.stop().await;
+    let server = open().await;
+    let finish = format!("/jobs/new/finish?reservation={new}");
+    assert_eq!(server.post(&finish, "").await.status, 204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_on_one_redis_take_each_others_reservations() {
+    let redis = Arc::new(Redis::start());
+    // At the same time: one of them makes the key.
+    let (one, other) = tokio::join!(Server::on(Arc::clone(&redis)), Server::on(Arc::clone(&redis)));
+    one.put(r#"{"topic":"t","id":"a"}"#).await;
+    one.put(r#"{"topic":"t","id":"b"}"#).await;
+    for server in [&one, &other] {
+        let job = server.pop_one("t").await;
+        let body = format!(r#"{{"reservation":"{}"}}"#, token(&job));
+        let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
+        let third = Server::at(&redis).await;
+        third
+            .post(&path, body.replace(&token(&job)[16..], ""))
+            .await
+            .problem(409, "reservation_lost");
+        assert_eq!(third.post(&path, body).await.status, 204);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_of_an_older_version_gets_its_key() {
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    server.stop().await;
+    assert!(redis.command("DEL {dq:layout}:reservations").expect("an answer").contains(":1"));
+    redis.command("CONFIG SET maxmemory 1").expect("an answer");
+    let server = Server::at(&redis).await;
+    redis.command("CONFIG SET maxmemory 0").expect("an answer");
+    let job = server.pop_one("t").await;
+    let other = Server::at(&redis).await;
+    let path = format!("/jobs/a/finish?reservation={}", token(&job));
+    assert_eq!(other.post(&path, "").await.status, 204);
 }
 
 pub async fn a_touch_holds_the_job_longer(server: Server) {

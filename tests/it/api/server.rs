@@ -11,7 +11,7 @@ use reqwest::{Method, StatusCode, header::HeaderMap};
 use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
-use crate::support::{Redis, shared_cluster};
+use crate::support::{Redis, events, shared_cluster};
 
 pub struct Server {
     pub address: std::net::SocketAddr,
@@ -107,7 +107,20 @@ impl Server {
         Self::with(|settings| settings.store.url = Secret(redis.url())).await
     }
 
+    /// One that need not be ready at its start.
+    pub async fn unready(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = defaults();
+        change(&mut settings);
+        Self::begin(settings).await
+    }
+
     async fn start(settings: Settings) -> Self {
+        let server = Self::begin(settings).await;
+        server.get("/readyz").await.ok(200);
+        server
+    }
+
+    async fn begin(settings: Settings) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         let (stop, stopped) = oneshot::channel();
@@ -116,10 +129,7 @@ impl Server {
             server::run(listener, settings, shutdown).await.expect("the server starts");
         });
         let client = reqwest::Client::new();
-        let server =
-            Self { address, _redis: None, client, stop: Some(stop), task: Some(task), _dir: None };
-        server.get("/readyz").await.ok(200);
-        server
+        Self { address, _redis: None, client, stop: Some(stop), task: Some(task), _dir: None }
     }
 
     /// Stops it as SIGTERM does, and waits until it has ended.
@@ -171,6 +181,11 @@ impl Server {
 
     pub async fn pop(&self, query: &str) -> Vec<Value> {
         self.get(&format!("/topics/{query}")).await.jobs()
+    }
+
+    /// Waits until at least so many pops look for jobs or wait for them.
+    pub async fn until_pops_wait(&self, count: usize) {
+        events::until_pops_wait(&self.url(""), count..).await;
     }
 
     /// Pops the one job that comes within ten seconds.

@@ -12,7 +12,11 @@ use tokio::task::JoinSet;
 
 use crate::{
     api::server::{Server, pass, token},
-    support::Redis,
+    support::{
+        Redis,
+        process::Process,
+        proxy::{Mode, Proxy},
+    },
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,6 +110,7 @@ async fn a_pause_holds_within_a_second_for_who_waits_on_another_server_already()
         let other = Arc::clone(&other);
         async move { other.pop("t/pop?wait=3s").await }
     });
+    other.until_pops_wait(1).await;
     one.post("/topics/t/pause", "").await.ok(200);
     pass(Duration::from_secs(1)).await; // every server knows within a second
     one.put(r#"{"topic":"t","id":"a"}"#).await;
@@ -138,7 +143,7 @@ async fn hints_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_poll() 
             let other = Arc::clone(&other);
             async move { other.pop_one("t").await }
         });
-        pass(Duration::from_millis(200)).await; // it waits
+        other.until_pops_wait(1).await;
         one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
         assert_eq!(waiting.await.expect("joined")["id"], format!("job:{round}"));
     }
@@ -151,16 +156,22 @@ async fn hints_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_poll() 
     }
 }
 
-/// Calls to Redis within three seconds without a request.
-async fn calls_while_idle(redis: &Redis) -> u64 {
-    let count = || {
-        let info = redis.command("INFO stats").expect("an answer");
-        let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
-        line.expect("a count").parse::<u64>().expect("a number")
+/// Calls to Redis within three seconds without a request, and how many of them began a poll.
+async fn calls_while_idle(redis: &Redis) -> [u64; 2] {
+    let count = |section, name| {
+        let info = redis.command(&format!("INFO {section}")).expect("an answer");
+        let line = info.lines().find_map(|line| line.strip_prefix(name));
+        let count = line.and_then(|line| line.split(',').next()).expect("a count");
+        count.parse::<u64>().expect("a number")
     };
-    let before = count();
+    // Every poll reads the incarnations of all buckets at once.
+    let counts = || {
+        [count("stats", "total_commands_processed:"), count("commandstats", "cmdstat_mget:calls=")]
+    };
+    let before = counts();
     pass(Duration::from_secs(3)).await; // time is what is measured against
-    count() - before
+    let after = counts();
+    [after[0] - before[0], after[1] - before[1]]
 }
 
 /// A server at which a consumer waits, so that it has something to poll for.
@@ -188,10 +199,86 @@ async fn idle_servers_share_their_polls_and_one_that_is_alone_asks_for_less() {
         pass(Duration::from_secs(2)).await; // they begin to listen within one
         counts.push(calls_while_idle(&redis).await);
     }
-    println!("calls in 3 s of one server, two, and four: {counts:?}");
-    let [one, two, four] = counts[..] else { unreachable!("three counts") };
-    // Four that did not share would make four times the polls, and one alone leaves half of each out.
-    assert!(four < 5 * one, "four servers share their polls: {counts:?}");
+    println!("calls and polls in 3 s of one server, two, and four: {counts:?}");
+    let [[one, polls_of_one], [two, _], [_, polls_of_four]] = counts[..] else {
+        unreachable!("three counts")
+    };
+    // Four that did not share would make four times the polls, and one alone leaves most of each out.
+    assert!(polls_of_four < 3 * polls_of_one, "four servers share their polls: {counts:?}");
     assert!(5 * one < 4 * two, "one alone asks for deadlines rarely: {counts:?}");
     assert!(one > 10, "timers poll: {counts:?}");
+}
+
+/// How long after its due time a job has arrived, by the clock of this machine.
+fn late(job: &Value) -> Duration {
+    let due: jiff::Timestamp = job["due_at"].as_str().expect("a time").parse().expect("a time");
+    #[expect(clippy::disallowed_methods, reason = "what a consumer sees is measured")]
+    let now = jiff::Timestamp::now();
+    now.duration_since(due).try_into().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_deadlines_of_a_killed_server_are_met_also_if_it_could_not_publish() {
+    const POLL_INTERVAL: Millis = Millis::new(2_000);
+    let (redis, dir) = (Redis::start(), tempfile::tempdir().expect("a temporary folder"));
+    redis.command("ACL SETUSER quiet on nopass ~* resetchannels +@all").expect("an answer");
+    let quiet = format!("redis://quiet:x@127.0.0.1:{}/", redis.port());
+    let other = Server::with(|settings| {
+        settings.store.url = Secret(redis.url());
+        settings.timer.poll_interval = POLL_INTERVAL;
+    })
+    .await;
+    for round in 0..3 {
+        let mut killed = Process::start(dir.path(), &["--store", &quiet]).await;
+        let job = json!({"topic": "t", "id": format!("job:{round}"), "delay": "300ms"});
+        assert_eq!(killed.post("/jobs", job).await.expect("an answer").0, 201);
+        killed.kill();
+        let job = other.pop_one("t").await;
+        assert!(
+            late(&job) < 2 * Duration::from(POLL_INTERVAL),
+            "round {round}: {:?} late",
+            late(&job)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_deadline_of_a_put_that_is_carried_out_after_its_connection_was_cut_is_met() {
+    const POLL_INTERVAL: Millis = Millis::new(1_000);
+    let redis = Redis::start();
+    let proxy = Proxy::start(redis.port()).await;
+    let server = Server::with(|settings| {
+        settings.store.url = Secret(format!("redis://127.0.0.1:{}/", proxy.port));
+        settings.timer.poll_interval = POLL_INTERVAL;
+    })
+    .await;
+    server.put(r#"{"topic":"t","id":"first","delay":"1h"}"#).await; // the script is known by now
+    proxy.set(Mode::Late { text: "delayed-on-its-way", by: Duration::from_secs(2) });
+    let put = r#"{"topic":"t","id":"delayed-on-its-way","delay":"300ms"}"#;
+    let unknown = server.post("/jobs", put).await.problem(503, "store_unavailable");
+    assert_eq!(unknown["applied"], "unknown");
+    let job = server.pop_one("t").await;
+    assert_eq!((job["id"].as_str(), proxy.late()), (Some("delayed-on-its-way"), 1));
+    assert!(late(&job) < 2 * Duration::from(POLL_INTERVAL), "{:?} late", late(&job));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_known_to_live_however_rarely_it_polls_until_it_stops() {
+    let redis = Arc::new(Redis::start());
+    let server = that_hardly_polls(&redis).await;
+    // How far a lease reaches into the future; none without one.
+    let left = || {
+        let script = "local time, lease = redis.call('TIME'), redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES') \
+                      return lease[2] and lease[2] - time[1] * 1000 - time[2] / 1000 or -1";
+        let answer = redis.command(&format!("EVAL \"{script}\" 1 {{dq:topics}}:servers"));
+        let answer = answer.expect("an answer");
+        answer.trim_start_matches(':').trim().parse::<i64>().expect("a number")
+    };
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(5) {
+        assert!((1..=3_000).contains(&left()), "{} ms are left", left());
+        pass(Duration::from_millis(100)).await; // time is what is tested
+    }
+    Arc::into_inner(server).expect("the only one").stop().await;
+    assert_eq!(left(), -1, "a server that stops leaves no lease");
 }

@@ -298,7 +298,7 @@ pub async fn a_paused_topic_takes_jobs_and_hands_out_none(server: Server) {
         let server = Arc::clone(&server);
         async move { server.pop("t/pop?wait=20s&count=2").await }
     });
-    pass(Duration::from_millis(100)).await;
+    server.until_pops_wait(1).await;
     let resumed = Instant::now();
     server.post("/topics/t/resume", "").await.ok(200);
     assert!(!waiting.await.expect("joined").is_empty());
@@ -362,6 +362,29 @@ pub async fn the_last_errors_are_told_with_their_jobs(server: Server) {
         seen,
         [json!(["hopeless", "t", "c", "dead", 1]), json!(["refused", "t", "b", "delayed", 2])]
     );
+}
+
+pub async fn a_flood_of_errors_of_one_topic_leaves_those_of_others(server: Server) {
+    let fail = async |topic: &str, error: String| {
+        let put = server.put(&json!({"topic": topic}).to_string()).await;
+        server.pop(&format!("{topic}/pop")).await;
+        let path = format!("/jobs/{}/bury", put["id"].as_str().expect("an id"));
+        server.post(&path, json!({"error": error}).to_string()).await.ok(200);
+    };
+    fail("quiet", "no such customer".to_owned()).await;
+    for n in 0..30 {
+        fail("flood", format!("{} is missing", "x".repeat(n + 1))).await;
+        fail("refused", format!("10.0.0.{n}:80 refused request {n:08x} after {n} ms")).await;
+    }
+    let overview = server.get("/overview").await.ok(200);
+    let last = overview["last_errors"].as_array().expect("a list");
+    let times = |topic| -> Vec<u64> {
+        let of_topic = last.iter().filter(|one| one["topic"] == topic);
+        of_topic.map(|one| one["times"].as_u64().expect("a number")).collect()
+    };
+    assert_eq!(times("quiet"), [1]);
+    assert_eq!(times("flood"), [1; 4]);
+    assert_eq!(times("refused"), [30], "they differ in numbers and addresses only");
 }
 
 pub async fn a_purge_takes_one_state_or_all(server: Server) {

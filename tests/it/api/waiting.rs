@@ -13,7 +13,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::api::server::{Server, pass};
+use crate::api::server::Server;
 
 pub async fn a_waiting_pop_is_answered_by_a_put(server: Server) {
     let server = Arc::new(server);
@@ -21,7 +21,7 @@ pub async fn a_waiting_pop_is_answered_by_a_put(server: Server) {
         let server = Arc::clone(&server);
         async move { server.pop("t/pop?wait=30s").await }
     });
-    pass(Duration::from_millis(100)).await;
+    server.until_pops_wait(1).await;
     let put_at = Instant::now();
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     assert_eq!(waiting.await.expect("joined")[0]["id"], "a");
@@ -46,7 +46,7 @@ pub async fn earlier_topics_come_first(server: Server) {
         let server = Arc::clone(&server);
         async move { server.pop("high,low/pop?wait=10s").await }
     });
-    pass(Duration::from_millis(50)).await;
+    server.until_pops_wait(1).await;
     server.put(r#"{"topic":"low","id":"l2"}"#).await;
     assert_eq!(waiting.await.expect("joined")[0]["id"], "l2");
 }
@@ -89,7 +89,7 @@ async fn waiting_connection(server: &Server, topic: &str) -> TcpStream {
 pub async fn a_client_that_disconnects_costs_no_consumer_a_job(server: Server) {
     for round in 0..20 {
         let mut gone = waiting_connection(&server, "t").await;
-        pass(Duration::from_millis(20)).await;
+        server.until_pops_wait(1).await;
         // Half of them go at the very moment of the put.
         let put = format!(r#"{{"topic":"t","id":"job:{round}"}}"#);
         let mut going = None;
@@ -124,7 +124,7 @@ pub async fn shutting_down_answers_waiting_pops_at_once(server: Server) {
     let mut server = server;
     let waiting = server.request(reqwest::Method::GET, "/topics/t/pop?wait=60s");
     let waiting = tokio::spawn(Server::send(waiting));
-    pass(Duration::from_millis(100)).await;
+    server.until_pops_wait(1).await;
     let begin = Instant::now();
     server.begin_to_stop();
     assert!(waiting.await.expect("joined").jobs().is_empty());

@@ -23,6 +23,8 @@ async fn a_page_of_another_origin_can_neither_put_nor_pop() {
         &[("origin", "null"), json],
         &[("host", "evil.test")],
         &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "none"), ("sec-purpose", "prefetch")],
+        &[("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")],
     ] {
         put(&server, headers).await.problem(403, "forbidden_origin");
         let mut pop = server.request(Method::GET, "/topics/t/pop");

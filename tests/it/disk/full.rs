@@ -123,3 +123,22 @@ async fn what_came_with_a_put_that_finds_no_room_is_done_all_the_same() {
     assert_eq!(after["ready"].as_u64(), Some(filled as u64), "nor after a restart");
     assert_eq!(server.get("/topics/t").await.1["ready"].as_u64().unwrap_or_default(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_that_a_sync_finds_used_up_is_a_full_disk_until_it_is_raised() {
+    let disk = Disk::new();
+    let server = disk.server().await;
+    assert_eq!(put_small(&server).await, 201);
+    disk.set(Field::SyncError, EDQUOT);
+    let (status, answer) =
+        server.post("/jobs", json!({"topic": "small"})).await.expect("an answer");
+    assert_eq!((status, &answer["applied"]), (503, &json!("unknown")), "{answer}");
+    for _ in 0..20 {
+        let (status, answer) =
+            server.post("/jobs", json!({"topic": "small"})).await.expect("an answer");
+        let said = (status, &answer["code"], &answer["applied"]);
+        assert_eq!(said, (507, &json!("store_full"), &json!("no")), "{answer}");
+    }
+    disk.set(Field::SyncError, 0);
+    until(|| put_small(&server), |status| *status == 201).await;
+}

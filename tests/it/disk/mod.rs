@@ -2,6 +2,7 @@
 
 mod failing;
 mod full;
+mod last_room;
 mod power;
 mod repairing;
 mod replaced;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     disk::shim::{Disk, ENOSPC, Field},
-    support::process::program,
+    support::{file_log::flip_the_middle, process::program},
 };
 
 const JOBS: usize = 1500;
@@ -35,11 +35,7 @@ async fn damaged(disk: &Disk) {
         assert_eq!(status, 200, "{said}");
     }
     server.kill();
-    let wal = disk.root().join("state/data/jobs.db-wal");
-    let mut log = fs::read(&wal).expect("the log");
-    let middle = log.len() / 2;
-    log[middle] ^= 1;
-    fs::write(&wal, &log).expect("written");
+    flip_the_middle(&disk.root().join("state/data/jobs.db-wal"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,7 +32,7 @@ async fn promises_hold_while_a_master_of_a_cluster_is_frozen_and_its_replica_pro
     for _ in 0..2 {
         // The second time the other way round.
         let (old, mut promoted) = (cluster.master_of(slot).expect("settled slots"), 0);
-        let failures = scenario
+        scenario
             .round("master frozen, replica promoted", || {
                 let frozen = freeze(cluster.port(old));
                 cluster.note_frozen(Some(old));
@@ -47,7 +47,8 @@ async fn promises_hold_while_a_master_of_a_cluster_is_frozen_and_its_replica_pro
         // It has found out, unless a busy machine made the cluster go back to it.
         let is_master = cluster.master_of(slot) == Some(old);
         assert_eq!(role(cluster.port(old)) == "master", is_master);
-        assert!(failures > 0 && scenario.longest() > LONG, "no call met the fault");
+        // A call that tried its connection first, and then followed the slot, has not even failed.
+        assert!(scenario.longest() > LONG, "no call met the fault");
     }
     scenario.promises_hold(&cluster.masters()).await;
 }

@@ -19,6 +19,7 @@ const REAL: Rules = Rules {
     judges_time: true,
     polls: true,
     has_losses: true,
+    change_ends_hold: true,
     reservations: 3,
 };
 
@@ -96,6 +97,11 @@ fn a_finish_that_leaves_the_job_is_delivered_again() {
 #[test]
 fn a_finish_without_a_fence_takes_the_job_from_its_holder() {
     breaks(&Rules { fenced: false, ..REAL }, "for its holder");
+}
+
+#[test]
+fn a_change_that_leaves_the_hold_lets_a_late_consumer_undo_it() {
+    breaks(&Rules { change_ends_hold: false, ..REAL }, "from before its change");
 }
 
 #[test]

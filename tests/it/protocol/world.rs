@@ -15,6 +15,8 @@ pub struct Rules {
     pub polls: bool,
     /// Whether hints are lost, and servers crash.
     pub has_losses: bool,
+    /// Whether a change of a job ends the hold of a consumer whose TTR expired.
+    pub change_ends_hold: bool,
     /// Reservations that a job gets at most; those that are given back are among them.
     pub reservations: u8,
 }
@@ -44,6 +46,8 @@ struct Job {
     /// The last pop's, until its consumer gives the job back.
     reservation: Option<u8>,
     given: u8,
+    /// Reservations up to this one were given before the job was changed.
+    outdated: u8,
     was_put: bool,
     is_finished: bool,
     not_before: u8,
@@ -86,6 +90,7 @@ pub enum Step {
     Crash { server: usize },
     Pop { consumer: usize, server: usize, job: usize, delivery: Delivery },
     GiveBack { server: usize },
+    Change { server: usize },
     Finish { consumer: usize, answered: bool },
     Release { consumer: usize, server: usize, delay: u8, answered: bool },
     Forget { consumer: usize },
@@ -134,6 +139,11 @@ impl World {
         if undelivered.is_some() {
             steps.push(Step::GiveBack { server });
         }
+        // The jobs are alike, and one change of one of them shows what a change does.
+        let first = &self.jobs[0];
+        if first.given > 0 && first.outdated == 0 {
+            steps.push(Step::Change { server });
+        }
         let may_crash = rules.has_losses && !self.has_crashed;
         if may_crash {
             steps.push(Step::Crash { server });
@@ -166,9 +176,10 @@ impl World {
                 next.pop(rules, consumer, server, job, delivery)?;
             }
             Step::GiveBack { server } => next.give_back(rules, server),
+            Step::Change { server } => next.change(rules, server),
             Step::Finish { consumer, answered } => next.finish(rules, consumer, answered)?,
             Step::Release { consumer, server, delay, answered } => {
-                next.release(rules, consumer, server, (delay, answered));
+                next.release(rules, consumer, server, (delay, answered))?;
             }
             Step::Forget { consumer } => next.consumers[consumer] = Consumer::Idle,
         }
@@ -371,17 +382,31 @@ impl World {
         }
     }
 
-    /// Whether the store lets this reservation act on the job.
-    fn may_act(&self, rules: &Rules, number: usize, reservation: u8) -> bool {
+    /// Another time, which is now, or other contents for the first job.
+    fn change(&mut self, rules: &Rules, server: usize) {
+        let job = &mut self.jobs[0];
+        let Ok(state) = (rules.table)(job.state, Event::Reschedule(Due::Now)) else { return };
+        let reservation = job.reservation.filter(|_| !rules.change_ends_hold);
+        let (at, outdated) = (self.now, job.given);
+        *job = Job { state, at, not_before: at, reservation, outdated, ..*job };
+        self.tell(server, false);
+    }
+
+    /// Whether the store lets this reservation act on the job; it may not have been changed since.
+    fn may_act(&self, rules: &Rules, number: usize, reservation: u8) -> Result<bool, Promise> {
         let job = &self.jobs[number];
-        job.state.is_some() && (!rules.fenced || job.reservation == Some(reservation))
+        let is_last = job.reservation == Some(reservation);
+        if is_last && job.state.is_some() && reservation <= job.outdated {
+            return Err(format!("job {number} has a holder from before its change"));
+        }
+        Ok(job.state.is_some() && (!rules.fenced || is_last))
     }
 
     fn finish(&mut self, rules: &Rules, consumer: usize, answered: bool) -> Result<(), Promise> {
         let Consumer::Holds { job: number, reservation, .. } = self.consumers[consumer] else {
             return Ok(());
         };
-        let has_acted = self.may_act(rules, number, reservation);
+        let has_acted = self.may_act(rules, number, reservation)?;
         if has_acted {
             let job = &mut self.jobs[number];
             if job.reservation != Some(reservation) && job.state == Some(State::Reserved) {
@@ -402,11 +427,11 @@ impl World {
         consumer: usize,
         server: usize,
         (delay, answered): (u8, bool),
-    ) {
+    ) -> Result<(), Promise> {
         let Consumer::Holds { job: number, reservation, .. } = self.consumers[consumer] else {
-            return;
+            return Ok(());
         };
-        let has_acted = self.may_act(rules, number, reservation);
+        let has_acted = self.may_act(rules, number, reservation)?;
         if has_acted {
             let job = &mut self.jobs[number];
             let then = match delay {
@@ -424,5 +449,6 @@ impl World {
         if answered || !has_acted {
             self.consumers[consumer] = Consumer::Idle;
         }
+        Ok(())
     }
 }

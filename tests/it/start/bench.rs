@@ -129,6 +129,7 @@ async fn a_server_behind_tls_that_asks_for_a_token_is_measured() {
         let asked = ["--url", &url, "--token-file", token, "--ca-file", ca];
         place.run("", &[], &[what, &asked].concat())
     };
+    run(&["token", "create", "--name", "root", "--scope", "admin"], &admin, &ours.file);
     let create = ["token", "create", "--name", "load"];
     let scopes = ["--scope", "put=*", "--scope", "pop=*", "--scope", "manage=*"];
     let made = run(&[create.as_slice(), &scopes].concat(), &admin, &ours.file);

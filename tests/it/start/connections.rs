@@ -22,7 +22,7 @@ use crate::{
         memory::freeze,
         outputs::{Logged, Place, store},
     },
-    support::{Redis, process::Process},
+    support::{Redis, events::until_read, process::Process},
 };
 
 /// What came back on a connection.
@@ -75,6 +75,19 @@ pub fn ask(address: &str, request: &[u8]) -> Option<Answer> {
 
 fn address(base: &str) -> String {
     base.trim_start_matches("http://").to_owned()
+}
+
+#[test]
+fn a_burst_of_connections_waits_for_a_server_that_is_busy() {
+    let place = Place::new();
+    let server = Logged::start(&place, "");
+    let at = address(&server.base);
+    server.signal("-STOP");
+    // What the kernel has no room for is not answered.
+    let connect = || TcpStream::connect_timeout(&at.parse().expect("one"), Duration::from_secs(5));
+    let connected: Vec<_> = (0..400).map_while(|_| connect().ok()).collect();
+    server.signal("-CONT");
+    assert_eq!(connected.len(), 400);
 }
 
 /// Puts jobs until the server is gone, each on a connection of its own or all on one that is
@@ -235,8 +248,7 @@ async fn a_request_that_is_not_done_when_the_grace_is_over_is_told_so() {
     asked.write_all(head.as_bytes()).expect("sent");
     assert_eq!(read_answer(&mut asked).expect("an answer").status, 100);
     asked.write_all(b"{\"topic\":\"t\"}").expect("sent");
-    // The server reads in order of arrival: once this one is answered, those are being handled.
-    assert_eq!(server.get("/healthz").await.0, 200);
+    tokio::task::block_in_place(|| [&stream, &asked].into_iter().for_each(until_read));
     server.signal("-TERM");
     for mut stream in [stream, asked] {
         let answer = read_answer(&mut stream).expect("an answer");

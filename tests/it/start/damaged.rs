@@ -11,7 +11,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::process::{Process, program};
+use crate::support::{
+    file_log::flip_the_middle,
+    process::{Process, program},
+};
 
 /// So many single bytes are flipped, each in a copy of its own, unless `FLIPS` says how many.
 const FLIPS: u64 = 40;
@@ -71,10 +74,8 @@ async fn a_flipped_byte_in_the_log_is_told_and_costs_no_job() {
     let place = tempfile::tempdir().expect("a temporary folder");
     killed(place.path()).await;
     let wal = place.path().join("data/jobs.db-wal");
-    let mut log = fs::read(&wal).expect("the log");
-    let middle = log.len() / 2;
-    log[middle] ^= 1;
-    fs::write(&wal, &log).expect("written");
+    flip_the_middle(&wal);
+    let log = fs::read(&wal).expect("the log");
     for arguments in [&["serve"][..], &["export", "a.ndjson"], &["doctor"]] {
         let refused = run(place.path(), arguments);
         assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
@@ -133,7 +134,10 @@ async fn status(server: &Process, token: Option<&str>) -> u16 {
 
 fn created(dir: &Path) -> String {
     let create = ["token", "create", "--name", "the.only.one"];
-    let made = run(dir, &[&create[..], &["--scope", "put=*", "--scope", "read=*"]].concat());
+    let made = run(
+        dir,
+        &[&create[..], &["--scope", "admin", "--scope", "put=*", "--scope", "read=*"]].concat(),
+    );
     assert!(made.status.success(), "{}", text(&made));
     String::from_utf8_lossy(&made.stdout).trim().to_owned()
 }
@@ -153,10 +157,7 @@ async fn a_store_that_is_repaired_asks_for_tokens_as_before() {
     }
     server.kill();
     let wal = place.path().join("data/jobs.db-wal");
-    let mut log = fs::read(&wal).expect("the log");
-    let middle = log.len() / 2;
-    log[middle] ^= 1;
-    fs::write(&wal, &log).expect("written");
+    flip_the_middle(&wal);
     let repaired = run(place.path(), &["doctor", "--repair"]);
     assert!(repaired.status.success(), "{}", text(&repaired));
     let server = Process::start(place.path(), &[]).await;
@@ -194,6 +195,32 @@ async fn a_store_of_which_all_tokens_are_damaged_lets_no_caller_in() {
         let said = text(&run(place.path(), &["doctor", "--repair"]));
         assert!(said.contains("1 access tokens, or pages of them, are damaged"), "{said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_does_not_tell_its_job_is_shown_by_readyz_and_metrics() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    filled(place.path()).await;
+    let file = place.path().join("data/jobs.db");
+    let mut bytes = fs::read(&file).expect("the file");
+    let row = b"job:7topic-1";
+    // Pages that were split have old copies of it.
+    let places: Vec<usize> =
+        (0..bytes.len() - row.len()).filter(|&at| bytes[at..].starts_with(row)).collect();
+    assert!(!places.is_empty(), "the job is in the file");
+    places.into_iter().for_each(|at| bytes[at + 4] ^= 1);
+    fs::write(&file, bytes).expect("written");
+    let server = Process::start(place.path(), &[]).await;
+    let ready = server.get("/readyz").await.1;
+    assert_eq!(ready, json!({"status": "degraded", "reasons": ["jobs_unreadable"]}));
+    let metrics = server.text("/metrics").await;
+    assert!(metrics.contains("\ndelay_queue_store_unreadable 1\n"), "{metrics}");
+    assert_eq!(
+        server.get("/jobs/job:7").await.0,
+        404,
+        "its row does not tell that it was this one"
+    );
+    assert_eq!(server.get("/jobs/job:6").await.1["id"], "job:6");
 }
 
 #[tokio::test(flavor = "multi_thread")]

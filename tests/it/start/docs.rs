@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::{
     start::{
         access::{smallest, use_all},
-        outputs::{Place, store},
+        outputs::{Logged, Place, store},
     },
-    support::{Redis, process::Process},
+    support::{Redis, file_log::flip_the_middle, free_port, process::Process},
 };
 
 const README: &str = include_str!("../../../README.md");
@@ -103,6 +103,86 @@ async fn the_consumer_of_the_readme_finishes_jobs_and_releases_those_that_fail()
     assert_eq!((&bad["attempt"], &bad["error"]), (&json!(1), &json!("'order'")));
 }
 
+/// Waits until the job has this state; "gone" is none.
+async fn wait_for_state(server: &Process, id: &str, state: &str) {
+    let reached = async {
+        loop {
+            let (status, job) = server.get(&format!("/jobs/{id}")).await;
+            if job["state"] == state || (status == 404 && state == "gone") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
+    reached.unwrap_or_else(|_| panic!("{id} does not become {state}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_consumer_of_the_readme_outlives_its_server_and_its_ttr() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let port = free_port();
+    let mut server = Process::on_port(port, dir.path(), &[]).await;
+    let [consumer] = &blocks(README, "python")[..] else { panic!("one consumer") };
+    let work = "print(\"closing order\", job[\"body\"][\"order\"])";
+    assert!(consumer.contains(work), "{consumer}");
+    let consumer = consumer
+        .replace("http://127.0.0.1:9277", &server.base)
+        .replace(work, "time.sleep(job[\"body\"])");
+    let python = || Command::new("python3").args(["-c", &consumer]).spawn().expect("python3 runs");
+    let mut python = Stopped(python());
+    let put = async |server: &Process, id: &str, seconds: f64, ttr: &str| {
+        let job = json!({"topic": "orders", "id": id, "body": seconds, "ttr": ttr});
+        assert_eq!(server.post("/jobs", job).await.expect("an answer").0, 201);
+    };
+    // Longer than its TTR: the consumer holds on to it.
+    put(&server, "slow", 3.0, "1s").await;
+    wait_for_state(&server, "slow", "gone").await;
+    let (_, topic) = server.get("/topics/orders").await;
+    assert_eq!(topic["since_start"]["expired"], 0, "{topic}");
+    // Taken away meanwhile: its touch and its finish are refused, and it goes on.
+    put(&server, "cancelled", 1.0, "1s").await;
+    wait_for_state(&server, "cancelled", "reserved").await;
+    assert_eq!(server.delete("/jobs/cancelled").await, Some(200));
+    // The server is killed under a job, and comes back.
+    put(&server, "across", 2.0, "60s").await;
+    wait_for_state(&server, "across", "reserved").await;
+    server.kill();
+    let server = Process::on_port(port, dir.path(), &[]).await;
+    wait_for_state(&server, "across", "gone").await;
+    // What it cannot end it gives back.
+    put(&server, "held", 60.0, "60s").await;
+    wait_for_state(&server, "held", "reserved").await;
+    let pid = python.0.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().is_ok_and(|sent| sent.success()));
+    assert!(python.0.wait().expect("it ends").success());
+    wait_for_state(&server, "held", "ready").await;
+}
+
+/// A process that ends with its test.
+struct Stopped(std::process::Child);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_by_the_recipe_is_trusted_when_it_is_named() {
+    let place = Place::new();
+    run(place.path(), &lines(section(OPERATIONS, "TLS")), "");
+    let tls = "[server.tls]\ncert_file = \"server.pem\"\nkey_file = \"server.key\"\n";
+    let server = Logged::start(&place, tls);
+    let url = server.base.replace("http://127.0.0.1", "https://localhost");
+    let asked = [
+        format!("curl --fail-with-body -s --cacert server.pem {url}/topics"),
+        format!("delay-queue token list --url {url} --ca-file server.pem"),
+    ];
+    assert!(run(place.path(), &asked, "").contains("\"topics\":[]"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_that_move_jobs_run_as_the_page_has_them() {
     let (dir, redis) = (tempfile::tempdir().expect("a temporary folder"), Redis::start());
@@ -128,10 +208,7 @@ async fn the_commands_for_a_damaged_store_save_and_repair_what_can_be_read() {
     }
     server.kill();
     let log = dir.path().join("data/jobs.db-wal");
-    let mut bytes = fs::read(&log).expect("the log");
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(&log, bytes).expect("written");
+    flip_the_middle(&log);
     let mut on_redis = Process::start(dir.path(), &["--store", &redis.url()]).await;
     on_redis.kill();
 

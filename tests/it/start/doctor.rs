@@ -1,11 +1,14 @@
 //! `delay-queue doctor`: what it says, its exit status, and that it changes nothing.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
 use crate::{
-    start::outputs::{Place, store, untouched},
+    start::outputs::{Place, one_line, store, untouched},
     support::{Redis, free_port, process::Process, resp::ask, shared_cluster},
 };
 
@@ -42,7 +45,11 @@ async fn a_fit_redis_without_a_store_and_with_one() {
 
     filled(&place, &settings).await;
     let before = dump(&redis);
-    assert_eq!(before.len(), 17 + 4, "layout, incarnations; pool, bucket, topics and delayed");
+    assert_eq!(
+        before.len(),
+        18 + 4,
+        "layout, key of reservations, incarnations; pool, bucket, topics and delayed"
+    );
     place.well(
         &settings,
         &["layout      schema=4", "jobs        1 delayed, 0 ready", "servers     0"],
@@ -124,6 +131,16 @@ async fn a_redis_with_something_to_mend() {
     place.ill(&settings, &["2 buckets have no incarnation", "emptied"]);
     assert_eq!(dump(&redis).len(), before.len() - 2, "it makes none");
     place.ill(&store(&redis.url(), "accept_data_loss = true"), &["no incarnation"]);
+
+    let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(
+        said.status.success() && text.contains("accepted    the loss of jobs in 16 buckets"),
+        "{text}"
+    );
+    place.well(&settings, &[]);
+    let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
+    assert!(String::from_utf8_lossy(&said.stdout).contains("in 0 buckets"), "{said:?}");
 
     let newer = "schema=5 hash=xxh3-64 buckets=16";
     drop(ask(redis.port(), &["SET", "dq:layout", newer]));
@@ -242,4 +259,125 @@ async fn jobs_whose_long_bodies_are_lost_are_found_and_set_aside_when_told() {
     server.signal("-TERM");
     assert_eq!(server.wait(), Some(0));
     place.well(&settings, &["to mend     nothing", "0 delayed, 0 ready, 1 reserved, 3 dead"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_a_wrong_type_and_scores_that_are_no_times_are_named_and_mended_where_that_loses_nothing()
+ {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = store(&redis.url(), "buckets = 1");
+    filled(&place, &settings).await;
+    let ask = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        ask(redis.port(), &words).expect("an answer")
+    };
+    let tag = ask("KEYS *:pool").texts()[0].trim_end_matches(":pool").to_owned();
+    let all = |line: &str| ask(&line.replace("TAG", &tag));
+    let repair = || {
+        let output = place.run(&settings, &[], &["doctor", "--repair"]);
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    // What follows from other keys is made anew, and the job is as it was.
+    for key in ["bucket", "topics"] {
+        drop(all(&format!("DEL TAG:{key}")));
+        drop(all(&format!("SET TAG:{key} x")));
+        let named = format!("{tag}:{key} is a string and must be a sorted set");
+        place.ill(&settings, &[&named, "doctor --repair deletes it"]);
+        let (is_well, said) = repair();
+        assert!(is_well && said.contains(&format!("mended      {named}")), "{said}");
+        place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+    }
+    for (damage, found) in [
+        ("ZADD TAG:bucket -inf delayed:t", "1 sets have a score that is no time"),
+        ("ZADD TAG:bucket +inf delayed:t", "1 sets are unknown to the timer"),
+    ] {
+        drop(all(damage));
+        place.ill(&settings, &[found]);
+        assert!(repair().0, "{damage}");
+        place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+    }
+    // What has jobs, or may be of use, is not thrown away.
+    for (key, kind) in [
+        ("pool", "hash"),
+        ("attempts", "hash"),
+        ("bodies", "hash"),
+        ("incarnation", "string"),
+        ("ready:t", "sorted set"),
+    ] {
+        drop(all(&format!("RENAME TAG:{key} saved")));
+        drop(all(&format!("RPUSH TAG:{key} x")));
+        let named = format!("{tag}:{key} is a list and must be a {kind}");
+        place.ill(&settings, &[&named]);
+        let (is_well, said) = repair();
+        assert!(!is_well && said.contains(&named), "{said}");
+        assert_eq!(
+            all(&format!("LLEN TAG:{key}")),
+            crate::support::resp::Reply::Number(1),
+            "{key}"
+        );
+        drop(all(&format!("DEL TAG:{key}")));
+        drop(all(&format!("RENAME saved TAG:{key}")));
+        place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+    }
+    drop(all("ZADD TAG:delayed:t 1e300 a"));
+    place.ill(&settings, &["1 sets have a score that is no time"]);
+    assert!(repair().0);
+    let score: f64 = all("ZSCORE TAG:delayed:t a").text().parse().expect("a number");
+    assert!(score > 1e12 && score < 1e13, "it is due now: {score}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emptied_store_is_taken_up_by_its_servers_once_the_loss_is_accepted() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = store(&redis.url(), "");
+    let file = place.file("serve.toml", &settings);
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    let readyz = async |code: &str| {
+        let began = Instant::now();
+        loop {
+            let (_, said) = server.get("/readyz").await;
+            if said["code"] == code || said["status"] == code {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "not {code}: {said}");
+            tokio::time::sleep(Duration::from_millis(20)).await; // servers look now and then
+        }
+    };
+    drop(ask(redis.port(), &["FLUSHALL"]));
+    readyz("store_replaced").await;
+    place.ill(&settings, &["16 buckets have no incarnation", "doctor --accept-loss"]);
+    let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
+    assert!(said.status.success(), "{said:?}");
+    readyz("ok").await;
+    let put = server.post("/jobs", json!({"topic": "t"})).await.expect("an answer");
+    assert_eq!(put.0, 201, "{put:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_layout_is_written_again_by_the_number_of_buckets_that_is_set() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let with = |buckets: &str| store(&redis.url(), buckets);
+    filled(&place, &with("buckets = 5")).await;
+    let keys = ask(redis.port(), &["KEYS", "*:incarnation"]).expect("an answer").texts();
+    let pools = ask(redis.port(), &["KEYS", "*:pool"]).expect("an answer").texts();
+    let tag = pools[0].trim_end_matches("pool"); // the job's bucket stays
+    let lost = keys.iter().find(|key| !key.starts_with(tag)).expect("another bucket");
+    drop(ask(redis.port(), &["DEL", "dq:layout", lost]));
+    let accept = |settings: &str, words: &[&str]| {
+        let said = place.run(settings, &[], &["doctor", "--accept-loss"]);
+        one_line(&said, words)
+    };
+    for settings in ["", "buckets = 5"] {
+        place.refused(&with(settings), &["layout", "store.buckets", "--accept-loss"]);
+        place.ill(&with(settings), &["layout", "store.buckets", "--accept-loss"]);
+    }
+    accept(&with(""), &["layout", "store.buckets"]);
+    accept(&with("buckets = 8"), &["layout", "store.buckets is 8", "number it had"]);
+    let said = place.run(&with("buckets = 5"), &[], &["doctor", "--accept-loss"]);
+    assert!(said.status.success(), "{said:?}");
+    let layout = redis.command("GET dq:layout").expect("an answer");
+    assert!(layout.contains("buckets=5"), "{layout}");
+    let file = place.file("again.toml", &with(""));
+    let server = Process::start(place.path(), &["--config", &file]).await;
+    assert_eq!(server.get("/jobs/a").await.1["state"], "delayed", "what is left is found");
 }

@@ -16,6 +16,8 @@ fn a_server_that_others_can_reach_does_not_start_without_tokens() {
         ("bootstrap_token = \"dq_5ecret\"", ["server.bootstrap_token ", "must be a token"]),
         ("bootstrap_token_file = \"none\"", ["server.bootstrap_token_file", "none"]),
         ("hosts = [\"a.test:80\"]", ["server.hosts", "a.test:80"]),
+        ("trusted_proxies = [\"10.0.0.0/33\"]", ["server.trusted_proxies", "10.0.0.0/33"]),
+        ("trusted_proxies = [\"proxy.test\"]", ["server.trusted_proxies", "proxy.test"]),
         ("cors_origins = [\"*\"]", ["server.cors_origins", "\"*\""]),
         ("cors_origins = [\"https://a.test/x\"]", ["server.cors_origins", "a.test/x"]),
     ] {
@@ -86,4 +88,26 @@ async fn a_bootstrap_token_lets_its_holder_in_and_no_one_else() {
     assert_eq!(ask("/no/such/route", Some(token.reveal())).await.0, 404);
     let log = server.wait_for("serving");
     assert!(!log.contains("WARN") && !log.contains(token.reveal()), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_hosts_answers_to_no_other_name_also_beyond_loopback_and_with_tokens() {
+    let place = Place::new();
+    let token = SecretToken::generate().expect("randomness");
+    let with_token = format!("bootstrap_token = \"{}\"\n", token.reveal());
+    for more in ["insecure = true\n", &with_token] {
+        let settings = format!("[server]\nhosts = [\"queue.test\"]\n{more}");
+        let server = Logged::start_on(&place, "0.0.0.0", &settings);
+        let ask = async |path: &str, host: &str| {
+            let request = reqwest::Client::new().get(format!("{}{path}", server.base));
+            let request = request.header("host", host).bearer_auth(token.reveal());
+            let answer = request.send().await.expect("an answer");
+            (answer.status().as_u16(), answer.text().await.expect("a body"))
+        };
+        assert_eq!(ask("/access", "queue.test:9277").await.0, 200, "{more}");
+        let (status, problem) = ask("/access", "rebound.test").await;
+        assert_eq!(status, 403, "{more}: {problem}");
+        assert!(problem.contains("forbidden_origin"), "{problem}");
+        assert_eq!(ask("/healthz", "10.1.2.3").await.0, 200, "a probe calls it by its address");
+    }
 }

@@ -17,6 +17,7 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
+use serde_json::json;
 
 use super::{
     connections::ask,
@@ -25,6 +26,7 @@ use super::{
     outputs::{Logged, Place, text},
     tls::Authority,
 };
+use crate::support::{events::waiting_pops, process::Process};
 
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
@@ -112,6 +114,24 @@ fn what_two_readers_could_see_differently_is_one_request_and_the_last() {
         assert!(!answers.contains("smuggled"), "{heads:?}: {answers}");
     }
     assert!(is_served(&address(&server)));
+}
+
+#[test]
+fn a_transfer_encoding_other_than_chunked_is_not_implemented() {
+    let place = Place::new();
+    let server = Logged::start(&place, "");
+    for (coding, status) in [("gzip, chunked", 501), ("Chunked", 200), ("chunked, chunked", 501)] {
+        let mut stream = TcpStream::connect(address(&server)).expect("connected");
+        let request = format!(
+            "POST /topics/t/pop HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: {coding}\r\n\r\n\
+             0\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).expect("sent");
+        let answer = rest(stream);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{coding}: {answer}");
+        let code = "unsupported_transfer_encoding";
+        assert_eq!(answer.contains(code), status == 501, "{coding}: {answer}");
+    }
 }
 
 #[test]
@@ -218,6 +238,51 @@ fn flood(stream: &mut Tls, most: usize, mut next: impl FnMut(usize) -> Vec<u8>) 
     is_ended(stream)
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_over_http_2_that_are_not_read_are_bounded_and_pops_of_others_go_on() {
+    const LIMIT: u64 = 64;
+    let place = Place::new();
+    // Names, so that a list of topics is long and costs no memory before it is asked for.
+    let jobs: Vec<_> = (0..1_000)
+        .map(|n| json!({"topic": format!("{n:0>128}"), "delay": "1h"}))
+        .chain((0..500).map(|_| json!({"topic": "t"})))
+        .collect();
+    let filler = Process::start(place.path(), &[]).await;
+    for jobs in jobs.chunks(1_000) {
+        let put = filler.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
+        assert_eq!(put.0, 200);
+    }
+    drop(filler);
+    let authority = Authority::new(&place, "ours");
+    let limits = "[limits]\nmemory_bytes = 67108864\nwrite_timeout = \"10m\"\n";
+    let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), limits));
+    let curl = Curl::new(&server, &authority);
+    // The windows are never opened: no byte of an answer can be written.
+    let look = |connection: &mut Tls, number: u32| {
+        let head = get("/topics?limit=1000");
+        drop(connection.write_all(&frame(1, END_HEADERS | END_STREAM, 2 * number + 1, &head)));
+    };
+    let mut unread: Vec<Tls> =
+        (0..20).map(|_| http2(&server, &authority, &[0, 4, 0, 0, 0, 0])).collect();
+    let (mut most, mut popped) = (0, 0);
+    let other = ["--interface", "127.0.0.2"];
+    for number in 0..100 {
+        unread.iter_mut().for_each(|connection| look(connection, number));
+        most = most.max(resident_of(server.id()));
+        let (status, answer) = curl.get("/topics/t/pop?wait=5s", &other);
+        assert_eq!(status, "2 200", "pop {number}: {answer}");
+        popped += answer["jobs"].as_array().map_or(0, Vec::len);
+    }
+    assert_eq!(popped, 100, "each pop of another caller has its job");
+    assert!(most < LIMIT + 128, "{most} MiB, of which answers may have {LIMIT}");
+    // Its own pops go on as well: what is not read for longest goes.
+    let end = Instant::now() + Duration::from_secs(30);
+    while curl.get("/topics/t/pop", &[]).0 != "2 200" {
+        assert!(Instant::now() < end, "no pop of the caller that reads nothing is answered");
+    }
+    drop(unread);
+}
+
 #[test]
 fn abuses_of_http_2_end_their_connection_and_take_bounded_memory() {
     let place = Place::new();
@@ -285,7 +350,10 @@ fn a_stopping_server_answers_the_requests_of_http_2_that_are_in_flight() {
             thread::spawn(move || curl.get("/topics/t/pop?wait=30s", &["--http2"]))
         })
         .collect();
-    thread::sleep(Duration::from_secs(1)); // until they wait; no event tells
+    let end = Instant::now() + Duration::from_secs(20);
+    while waiting_pops(&text(&curl.run("/metrics", &[]).stdout)) < 8 {
+        assert!(Instant::now() < end, "they do not wait");
+    }
     server.signal("-TERM");
     for client in waiting {
         let (status, popped) = client.join().expect("joined");

@@ -44,7 +44,7 @@ impl Curl {
         Self { url: format!("https://{}", address(server)), ca: authority.file.clone() }
     }
 
-    fn run(&self, path: &str, arguments: &[&str]) -> Output {
+    pub fn run(&self, path: &str, arguments: &[&str]) -> Output {
         let mut curl = Command::new("curl");
         curl.args(["-s", "-m", "30", "--cacert", &self.ca, "-w", "\n%{http_version} %{http_code}"]);
         curl.args(arguments).arg(format!("{}{path}", self.url)).output().expect("curl runs")
@@ -199,8 +199,8 @@ fn files_that_cannot_be_used_for_tls_are_refused_by_the_name_of_their_setting() 
         &pair(&one.cert, &other.key),
         &["server.tls.key_file", "server.tls.cert_file", &other.key],
     );
-    refused(&https(&expired, ""), &["server.tls.cert_file", "in force", &expired.cert]);
-    refused(&https(&early, ""), &["server.tls.cert_file", "in force", &early.cert]);
+    refused(&https(&expired, ""), &["server.tls.cert_file", "has expired", &expired.cert]);
+    refused(&https(&early, ""), &["server.tls.cert_file", "not valid yet", &early.cert]);
     refused(&pair("nowhere.pem", &one.key), &["server.tls.cert_file", "nowhere.pem"]);
     refused(&pair(&one.cert, "nowhere.key"), &["server.tls.key_file", "nowhere.key"]);
     refused(&pair(&no_pem, &one.key), &["server.tls.cert_file", "no.pem"]);

@@ -16,7 +16,11 @@ use crate::{
         memory::freeze,
         outputs::{Logged, Place, store},
     },
-    support::{Redis, process::Process},
+    support::{
+        Redis,
+        events::{until_pops_wait, until_read, waiting_pops},
+        process::Process,
+    },
 };
 
 /// A server with these settings.
@@ -68,11 +72,11 @@ async fn requests_in_flight_are_limited_but_not_by_slow_bodies_and_waiting_pops(
     let server = with(&place, &(store(&redis.url(), "") + limit)).await;
     let whole = put("t");
     let half = &whole[..whole.len() - 5];
-    let _slow: Vec<_> = (0..3).map(|_| begin(&server, half)).collect();
+    let slow: Vec<_> = (0..3).map(|_| begin(&server, half)).collect();
     let pop = b"GET /topics/other/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let _waiting: Vec<_> = (0..3).map(|_| begin(&server, pop)).collect();
-    // Those that came before are being handled once this is answered.
-    assert_eq!(ask(&address(&server), HEALTH).expect("an answer").status, 200);
+    slow.iter().for_each(until_read);
+    until_pops_wait(&server.base, 3..).await;
     let mut status = 0;
     while status != 201 {
         status = ask(&address(&server), &put("t")).expect("an answer").status;
@@ -101,19 +105,21 @@ async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
     let pop = b"GET /topics/t/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let one = begin(&server, pop);
     let _two = begin(&server, pop);
-    assert_eq!(ask(&address(&server), HEALTH).expect("an answer").status, 200);
+    until_pops_wait(&server.base, 2..).await;
     refused(&ask(&address(&server), pop).expect("an answer"), 429, "too_many_requests");
     let at_once = b"GET /topics/t/pop HTTP/1.1\r\nHost: localhost\r\n\r\n";
     assert_eq!(ask(&address(&server), at_once).expect("an answer").status, 200);
     drop(one);
+    until_pops_wait(&server.base, ..2).await;
     let end = Instant::now() + Duration::from_secs(20);
-    let mut third = begin(&server, pop);
-    third.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
-    while third.peek(&mut [0]).is_ok() {
+    let _third = loop {
+        let third = begin(&server, pop);
+        third.set_read_timeout(Some(Duration::from_millis(50))).expect("set");
+        if third.peek(&mut [0]).is_err() && waiting_pops(&server.text("/metrics").await) == 2 {
+            break third;
+        }
         assert!(Instant::now() < end, "the place is not given back");
-        third = begin(&server, pop);
-        third.set_read_timeout(Some(Duration::from_millis(300))).expect("set");
-    }
+    };
 
     // A batch goes whole, and what follows waits for the rest of its ten seconds.
     let jobs: Vec<_> = (0..40).map(|_| json!({"topic": "other"})).collect();
@@ -149,7 +155,7 @@ async fn where_there_are_tokens_each_has_its_own_waiting_pops_and_puts() {
         ask(&at, &request(token, method, path, body)).expect("an answer")
     };
     let [one, other] = ["one", "other"].map(|name| {
-        let scopes = json!({"put": ["*"], "pop": ["*"]});
+        let scopes = json!({"put": ["*"], "pop": ["*"], "admin": ["*"]});
         let body = json!({"name": name, "scopes": scopes}).to_string();
         let made = ask_as(root.reveal(), "POST", "/tokens", &body);
         made.json()["token"].as_str().expect("a token").to_owned()

@@ -4,6 +4,7 @@ mod access;
 mod admin_listener;
 mod api_page;
 mod bench;
+mod commands;
 mod connections;
 mod damaged;
 mod docs;

@@ -2,8 +2,9 @@
 
 use std::{
     fs,
+    io::Read,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use crate::{
     support::{
         Redis,
         process::{Process, program},
+        signal::Frozen,
     },
 };
 
@@ -137,6 +139,26 @@ fn jobs_of(file: &Path) -> Vec<String> {
         text.lines().filter(|line| line.starts_with("{\"job\"")).map(ToOwned::to_owned).collect();
     jobs.sort();
     jobs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_finishes_in_the_new_store_what_it_popped_in_the_old_one() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let url = redis.url();
+    let server = Process::start(place.path(), &[]).await;
+    server.post("/batch/jobs", json!({"jobs": [{"topic": "t"}, {"topic": "t"}]})).await;
+    let popped = server.get("/topics/t/pop?count=2&ttr=1h").await.1;
+    drop(server);
+    place.done(&["export", "one.ndjson"], &["exported 2 jobs"]);
+    place.done(&["--store", &url, "import", "one.ndjson"], &["imported 2 jobs"]);
+    let server = Process::start(place.path(), &["--store", &url]).await;
+    for job in popped["jobs"].as_array().expect("jobs") {
+        let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
+        let wrong = json!({"reservation": "0".repeat(32)});
+        assert_eq!(server.post(&path, wrong).await.map(|(status, _)| status), Some(409));
+        let held = json!({"reservation": job["reservation"]});
+        assert_eq!(server.post(&path, held).await.map(|(status, _)| status), Some(204));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -351,7 +373,7 @@ fn jobs_that_no_store_can_have_are_refused_by_line_also_with_fitting_sums() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_writes_over_nothing_and_makes_no_store() {
     let place = Place::new();
-    place.refused(&["export", "a.ndjson"], &["no store", "data"]);
+    place.refused(&["export", "a.ndjson"], &["there is none in", "data"]);
     assert!(!place.file("data").exists() && !place.file("a.ndjson.part").exists());
     let server = Process::start(place.path(), &[]).await;
     place.refused(&["export", "a.ndjson"], &["another delay-queue", "is using it"]);
@@ -464,9 +486,72 @@ async fn a_full_redis_ends_an_import_with_words_and_it_goes_on_when_there_is_roo
     place.done(&["export", "a.ndjson"], &[]);
     let url = redis.url();
     let import = ["--store", &url, "import", "a.ndjson"];
-    place.done(&["--store", &url, "export", "none.ndjson"], &["exported 0 jobs"]);
+    drop(Process::start(place.path(), &["--store", &url]).await); // makes the store
     redis.command("CONFIG SET maxmemory 1").expect("an answer");
     place.refused(&import, &["full", "The same import again goes on"]);
     redis.command("CONFIG SET maxmemory 0").expect("an answer");
     place.done(&import, &["imported 305 jobs"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_may_not_subscribe_refuses_them_until_it_is_killed() {
+    let (place, redis) = (Place::new(), Redis::start());
+    place.fill(&[]).await;
+    place.done(&["export", "a.ndjson"], &["exported 305 jobs"]);
+    redis.command("ACL SETUSER quiet on nopass ~* resetchannels +@all").expect("an answer");
+    let (url, quiet) = (redis.url(), format!("redis://quiet:x@127.0.0.1:{}/", redis.port()));
+    let mut server = Process::start(place.path(), &["--store", &quiet]).await;
+    let words = ["a server is at work on this store", "stop it first"];
+    place.refused(&["--store", &url, "export", "b.ndjson"], &words);
+    place.refused(&["--store", &url, "import", "a.ndjson"], &words);
+    // Its lease ends by itself, and is waited for.
+    server.kill();
+    place.done(&["--store", &url, "import", "a.ndjson"], &["imported 305 jobs"]);
+    place.done(&["--store", &url, "export", "b.ndjson"], &["exported 305 jobs"]);
+}
+
+/// Waits for the end of a command that must fail; all that it said to people.
+fn failed(mut child: Child) -> String {
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert!(!child.wait().expect("it ends").success(), "{said}");
+    said
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_starts_during_an_import_or_export_is_noticed_at_its_end() {
+    const JOBS: usize = 30_000;
+    let (place, redis) = (Place::new(), Redis::start());
+    large(&place, JOBS).await;
+    let url = redis.url();
+    let store = ["--store", url.as_str()];
+    let begin = |arguments: &[&str]| {
+        let mut command = program(place.path(), &[&store[..], arguments].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
+    };
+
+    let import = begin(&["import", "large.ndjson"]);
+    while redis.command("EXISTS {dq:0fb}:pool").as_deref() != Some(":1\r\n") {}
+    let frozen = Frozen::freeze(import.id());
+    let mut server = Process::start(place.path(), &store).await;
+    frozen.thaw();
+    let said = failed(import);
+    let words = ["failed to import large.ndjson", "a server has started", "do not import it again"];
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    server.kill();
+
+    // Nothing reads the export before the server has started.
+    let mut export = begin(&["export", "-"]);
+    let mut written = vec![0; 1];
+    let mut output = export.stdout.take().expect("piped");
+    output.read_exact(&mut written).expect("it has begun");
+    let server = Process::start(place.path(), &store).await;
+    output.read_to_end(&mut written).expect("the rest");
+    let said = failed(export);
+    let words = ["failed to export", "a server has started", "stop it"];
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    drop(server);
+    fs::write(place.file("cut.ndjson"), written).expect("written");
+    let (well, said) = place.run(&["--store", "file:./cut", "import", "cut.ndjson"]);
+    assert!(!well && said.contains("was cut"), "{said}");
 }

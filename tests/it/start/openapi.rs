@@ -148,7 +148,7 @@ impl Described {
         let request = self.request(operation.method.clone(), &path).query(&query);
         let content = &operation.about["requestBody"]["content"]["application/json"];
         let Some(example) = content.get("example") else { return request };
-        let body = example.to_string().replace("5f0c9d1e2b3a4000", reservation);
+        let body = example.to_string().replace("5f0c9d1e2b3a4800d2c85fd14a0b9e36", reservation);
         let (schema, body) = (&content["schema"], serde_json::from_str(&body).expect("JSON"));
         let valid = self.validator(schema).validate(&body).map_err(|error| error.to_string());
         assert_eq!(valid, Ok(()), "{path}: {body}");

@@ -25,8 +25,8 @@ fn all_that_is_wrong_is_named_at_once() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(output.stdout.is_empty(), "{output:?}");
     let named = [
-        "server.listen",
-        "server.lisen",
+        "server.listen must be",
+        "server.lisen is no setting",
         "job_defaults.ttr",
         "timer.poll_interval",
         "log.format",
@@ -41,6 +41,52 @@ fn all_that_is_wrong_is_named_at_once() {
     assert_eq!(said.lines().count(), named.len(), "{said}");
     assert!(said.lines().all(|line| line.starts_with("delay-queue: failed to ")), "{said}");
     assert!(!said.contains("s3cret"), "{said}");
+}
+
+#[test]
+fn a_wrong_setting_is_explained_once_with_the_line_it_stands_on() {
+    let place = Place::new();
+    for (settings, said) in [
+        (
+            "[queue]\nrequire_reservation = 3\n",
+            "must be true or false, got 3 (checked.toml, line 2)",
+        ),
+        (
+            "\n[job_defaults]\nmax_attempts = \"many\"\n",
+            "must be a whole number, got \"many\" (checked.toml, line 3)",
+        ),
+        (
+            "[job_defaults]\nmax_attempts = 3.5\n",
+            "must be a whole number, got 3.5 (checked.toml, line 2)",
+        ),
+        (
+            "[server]\nhosts = 3\n",
+            "server.hosts must be a list of texts, got 3 (checked.toml, line 2)",
+        ),
+        (
+            "[servr]\nlisten = 1\n",
+            "servr.listen is no setting; did you mean server.listen? (checked.toml, line 2)",
+        ),
+        (
+            "[queue]\nx = 1\n",
+            "queue.x is no setting; [queue] takes require_reservation (checked.toml, line 2)",
+        ),
+        ("[x]\ny = 1\n", "x.y is no setting; the sections are "),
+        ("server = 3\n", "server must be a table of settings: [server] (checked.toml, line 1)"),
+        ("# a\nnonsense\n", "checked.toml: line 2, column 9: key with no value"),
+    ] {
+        let output = checked(&place, settings, &[]);
+        let stderr = text(&output.stderr);
+        let [line] = stderr.lines().collect::<Vec<_>>()[..] else { panic!("one line: {stderr}") };
+        assert!(
+            line.replace(&format!("{}/", place.path().display()), "").contains(said),
+            "{said:?} in {line}"
+        );
+    }
+    let variable = [("DELAY_QUEUE__TIMER__POLL_INTERVAL", "soon")];
+    let stderr = text(&checked(&place, "", &variable).stderr);
+    assert_eq!(stderr.matches("poll_interval").count(), 1, "the key once: {stderr}");
+    assert!(stderr.trim_end().ends_with("(DELAY_QUEUE__TIMER__POLL_INTERVAL)"), "{stderr}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::{
         outputs::{Logged, Place},
     },
     support::{
+        events::{until_pops_wait, until_read},
         free_port,
         process::{Process, program},
     },
@@ -31,7 +32,7 @@ async fn a_signal_ends_the_server_in_order_and_at_once() {
         server.post("/jobs", json!({"topic": "other", "id": "a"})).await.expect("an answer");
         let url = format!("{}/topics/t/pop?wait=60s", server.base);
         let waiting = tokio::spawn(reqwest::get(url));
-        tokio::time::sleep(Duration::from_millis(200)).await; // until the pop waits
+        until_pops_wait(&server.base, 1..).await;
         let begin = Instant::now();
         server.signal(signal);
         let code = tokio::task::block_in_place(|| server.wait());
@@ -51,7 +52,7 @@ async fn a_client_that_sends_half_a_request_does_not_hold_up_the_end() {
     let address = server.base.trim_start_matches("http://");
     let mut slow = std::net::TcpStream::connect(address).expect("connected");
     slow.write_all(b"POST /jobs HTTP/1.1\r\nHost:").expect("sent");
-    tokio::time::sleep(Duration::from_millis(100)).await; // until the server has read it
+    tokio::task::block_in_place(|| until_read(&slow));
     let begin = Instant::now();
     server.signal("-TERM");
     let code = tokio::task::block_in_place(|| server.wait());

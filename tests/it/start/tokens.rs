@@ -10,7 +10,7 @@ use super::{
     outputs::{Logged, Place, one_line, store, text},
     tls::Authority,
 };
-use crate::support::Redis;
+use crate::support::{Redis, resp::ask as ask_redis};
 
 /// What `delay-queue token …` prints on standard output.
 #[track_caller]
@@ -43,10 +43,19 @@ async fn a_token_of_the_command_line_is_in_force_on_every_server_until_it_is_rev
     let run = |arguments: &[&str]| place.run(&settings, &[], &[&["token"], arguments].concat());
 
     let create = ["create", "--name", "reader", "--scope", "read=a.*", "--expires", "1h"];
-    let token = printed(&run(&create));
+    one_line(&run(&create), &["the first token", "admin"]);
+    assert_eq!(ask(&one.base, "/topics/a.b", None).await.status(), 200, "no client is locked out");
+    let root = run(&["create", "--name", "root", "--scope", "admin"]);
+    printed(&root);
+    assert!(text(&root.stderr).contains("401 to every request without a token"), "{root:?}");
+    let made = run(&create);
+    assert!(!text(&made.stderr).contains("first token"), "the others are locked out already");
+    let token = printed(&made);
     assert!(token.starts_with("dq_") && token.lines().count() == 1, "the token alone: {token}");
     one_line(&run(&create), &["reader"]);
-    let listed: Value = serde_json::from_str(&printed(&run(&["list"]))).expect("one line of JSON");
+    let listed = printed(&run(&["list"]));
+    let listed = listed.lines().find(|line| line.contains("reader")).expect("a line");
+    let listed: Value = serde_json::from_str(listed).expect("JSON");
     assert_eq!((&listed["name"], &listed["scopes"]), (&"reader".into(), &json!({"read": ["a.*"]})));
     assert!(!listed.to_string().contains(&token[3..]), "{listed}");
 
@@ -67,6 +76,29 @@ async fn a_token_of_the_command_line_is_in_force_on_every_server_until_it_is_rev
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_a_later_version_keeps_the_server_closed_and_is_named() {
+    let redis = Redis::start();
+    let place = Place::new();
+    let settings = store(&redis.url(), "");
+    drop(Logged::start(&place, &settings)); // the store exists
+    let hash = "0".repeat(64);
+    let later = format!(
+        r#"{{"hash":"{hash}","scopes":{{"fly":["*"]}},"created_at":1763690000000,"expires_at":null}}"#
+    );
+    let key = ask_redis(redis.port(), &["KEYS", "*tokens*"]).expect("an answer").texts();
+    assert_eq!(key, [""; 0], "there is none");
+    let set = ["HSET", "{dq:tokens}:all", "=later", &later, "version", "7"];
+    ask_redis(redis.port(), &set).expect("an answer");
+    let server = Logged::start(&place, &settings);
+    assert_eq!(ask(&server.base, "/topics", None).await.status(), 401);
+    assert!(server.wait_for("failed to read a stored token").contains("later"));
+    let listed = place.run(&settings, &[], &["token", "list"]);
+    let row: Value = serde_json::from_str(&printed(&listed)).expect("one line of JSON");
+    assert_eq!(row["name"], "later");
+    assert!(row["error"].as_str().is_some_and(|error| error.contains("fly")), "{row}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_running_server_makes_and_revokes_tokens_for_its_administrators() {
     let place = Place::new();
     let root = SecretToken::generate().expect("randomness");
@@ -75,19 +107,27 @@ async fn a_running_server_makes_and_revokes_tokens_for_its_administrators() {
     let by_server = ["--url", &server.base, "--token-file", &file];
     let run =
         |arguments: &[&str]| place.run("", &[], &[&["token"], arguments, &by_server].concat());
-    let token = printed(&run(&["create", "--name", "ops", "--scope", "manage=*"]));
+    let manage = ["--scope", "manage=*"];
+    let create = ["create", "--name", "ops", "--scope", "manage=*"];
+    one_line(&run(&create), &["answered 422", "the first token", "admin"]);
+    let made = run(&[&create[..], &["--scope", "admin"]].concat());
+    assert!(text(&made.stderr).contains("this is the first token"), "{made:?}");
+    let token = printed(&made);
     wait_for(&server.base, "/topics", Some(&token), 403).await;
     assert!(printed(&run(&["list"])).contains("\"ops\""));
+    let manager = [&["create", "--name", "manager"], &manage[..]].concat();
+    printed(&run(&manager));
     printed(&run(&["revoke", "ops"]));
     wait_for(&server.base, "/topics", Some(&token), 401).await;
+    assert!(server.wait_for("no token with the scope admin is left").contains("ops"));
 
     // An expired one is like none.
     let short = ["create", "--name", "short", "--scope", "read=*", "--expires", "2s"];
     let token = printed(&run(&short));
     wait_for(&server.base, "/topics", Some(&token), 401).await;
 
-    let log = server.wait_for(r#"token \"short\" created"#);
-    for line in [r#"token \"ops\" created"#, r#"token \"ops\" revoked"#, "a refused request"] {
+    let log = server.wait_for(r#"token short created"#);
+    for line in [r#"token ops created"#, r#"token ops revoked"#, "a refused request"] {
         let line = log.lines().find(|one| one.contains(line)).unwrap_or_else(|| panic!("{log}"));
         assert!(line.contains("delay_queue::audit") && line.contains("127.0.0.1:"), "{line}");
     }
@@ -111,7 +151,7 @@ fn a_server_behind_tls_is_asked_for_tokens_if_its_certificate_is_trusted() {
         place.run("", variables, &[&["token", "--token-file", &file], arguments].concat())
     };
     let by_file = ["--url", &url, "--ca-file", &ours.file];
-    let create = ["create", "--name", "ops", "--scope", "read=*"];
+    let create = ["create", "--name", "ops", "--scope", "admin"];
     let token = printed(&run(&[], &[&by_file[..], &create].concat()));
     assert!(token.starts_with("dq_") && token.lines().count() == 1, "{token}");
     let by_system = run(&[("SSL_CERT_FILE", &ours.file)], &["--url", &url, "list"]);
@@ -165,6 +205,42 @@ async fn an_address_that_goes_on_guessing_is_told_to_wait_and_the_right_token_st
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn limits_and_the_audit_see_the_clients_of_trusted_proxies_alone() {
+    let place = Place::new();
+    let root = SecretToken::generate().expect("randomness");
+    let wrong = SecretToken::generate().expect("randomness");
+    let start = |more: &str| {
+        let token = format!("bootstrap_token = \"{}\"\n", root.reveal());
+        Logged::start(&place, &format!("[server]\n{token}{more}[log]\nformat = \"json\"\n"))
+    };
+    let guess = async |server: &Logged, name: &str, value: &str| {
+        let request = reqwest::Client::new().get(format!("{}/tokens", server.base));
+        let request = request.header(name, value).bearer_auth(wrong.reveal());
+        request.send().await.expect("an answer").status().as_u16()
+    };
+    let last_peer = |log: &str| {
+        let line = log.lines().rfind(|line| line.contains("a refused request")).expect("a line");
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        line["peer"].as_str().expect("text").to_owned()
+    };
+    let server = start("trusted_proxies = [\"127.0.0.0/8\", \"10.0.0.0/8\"]\n");
+    assert_eq!(guess(&server, "forwarded", "for=192.0.2.9;proto=https").await, 401);
+    assert_eq!(last_peer(&server.wait_for("a refused request")), "192.0.2.9");
+    for _ in 0..100 {
+        assert_eq!(guess(&server, "x-forwarded-for", "1.1.1.1, 192.0.2.7, 10.0.0.2").await, 401);
+    }
+    assert_eq!(guess(&server, "x-forwarded-for", "192.0.2.7").await, 429);
+    assert_eq!(guess(&server, "x-forwarded-for", "192.0.2.8").await, 401, "another client");
+    assert_eq!(guess(&server, "x-other", "192.0.2.7").await, 401, "the proxy itself");
+    drop(server);
+
+    let server = start("trusted_proxies = [\"10.0.0.0/8\"]\n");
+    assert_eq!(guess(&server, "x-forwarded-for", "192.0.2.7").await, 401);
+    let peer = last_peer(&server.wait_for("a refused request"));
+    assert!(peer.starts_with("127.0.0.1:"), "{peer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_log_shows_a_secret_however_much_it_tells() {
     const SECRET: &str = "5eed-of-a-secret";
     let place = Place::new();
@@ -179,7 +255,7 @@ async fn no_log_shows_a_secret_however_much_it_tells() {
         request.body(body).send().await.expect("an answer").status().as_u16()
     };
     let post = reqwest::Method::POST;
-    let scopes = json!({"put": ["*"], "pop": ["*"], "manage": ["*"]});
+    let scopes = json!({"put": ["*"], "pop": ["*"], "manage": ["*"], "admin": ["*"]});
     let all = json!({"name": "all", "scopes": scopes}).to_string();
     let made = client.post(format!("{}/tokens", server.base)).bearer_auth(root.reveal()).body(all);
     let made: Value = made.send().await.expect("an answer").json().await.expect("JSON");

@@ -299,6 +299,15 @@ impl Bench {
         self.store.get(self.bucket(id), target(id)).await.expect("get")
     }
 
+    /// Replaces a job by an edited copy, as an import would write it; returns the copy.
+    pub async fn restored_with(&self, id: &JobId, edit: impl FnOnce(&mut Job)) -> Job {
+        let mut job = self.get(id).await.expect("it lives");
+        edit(&mut job);
+        self.delete(id).await.expect("deleted");
+        self.restore(job.clone()).await.expect("restored");
+        job
+    }
+
     /// The ids of jobs that a list tells as damaged, with a reason each.
     pub async fn damaged(&self, topic: &str, state: State) -> Vec<JobId> {
         let topic: Topic = topic.parse().expect("topic");
@@ -360,7 +369,7 @@ impl Bench {
 }
 
 async fn open(home: &Home, layout: &Layout, clock: &Clock) -> Arc<dyn Store> {
-    let options = Options { buckets: layout.buckets, clock: clock.clone() };
+    let options = Options::new(layout.buckets, clock.clone());
     match home {
         Home::Dir(dir) => Arc::new(FileStore::open(dir.path(), options).expect("open")),
         Home::Redis(redis) => on_redis(&redis.url(), layout, options).await,

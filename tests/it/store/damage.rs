@@ -16,7 +16,7 @@ use crate::{
 const WRONG: [&str; 7] = ["", "x", "99999999999999999999999", "99999999999999", "-1", "nan", "inf"];
 
 /// What is wrong in the bucket of this tag, one line each.
-const INVARIANTS: &str = r"
+pub const INVARIANTS: &str = r"
 local tag, problems, places = ARGV[1], {}, {}
 local function wrong(what) problems[#problems + 1] = what end
 for _, key in ipairs(redis.call('KEYS', tag .. ':*')) do

@@ -1,17 +1,24 @@
 //! What only the file store has: a directory, a lock, a disk.
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use delay_queue::{
     job::{NewJob, State, Topics, UnixMillis},
     store::{
-        Applied, Claim, Clock, OpenError, Options, PopRequest, Store, StoreError, file::FileStore,
+        Applied, Claim, Clock, OpenError, Options, PopRequest, Steps, Store, StoreError,
+        file::FileStore,
     },
 };
+use futures::future::join_all;
 use rusqlite::Connection;
 
 use crate::store::bench::{
-    Bench, Home, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job, nonce, target,
+    Bench, HOUR, Home, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job, nonce, target,
 };
 
 fn database(bench: &Bench) -> PathBuf {
@@ -91,7 +98,7 @@ async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
 #[tokio::test]
 async fn a_directory_has_one_store_until_that_is_closed() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let options = || Options { buckets: None, clock: Clock::set_at(START) };
+    let options = || Options::new(None, Clock::set_at(START));
     let first = FileStore::open(dir.path(), options()).expect("open");
     let second = FileStore::open(dir.path(), options());
     assert!(matches!(second, Err(OpenError::InUse { .. })));
@@ -112,7 +119,7 @@ async fn another_process_can_neither_hold_up_an_open_store_nor_open_it_from_unde
     bench.store.close().await;
     other.execute_batch("BEGIN IMMEDIATE").expect("the file is free");
     let Home::Dir(dir) = &bench.home else { unreachable!("a file store lives in a directory") };
-    let options = Options { buckets: None, clock: Clock::Own };
+    let options = Options::new(None, Clock::Own);
     let refused = FileStore::open(dir.path(), options);
     assert!(matches!(refused, Err(OpenError::InUse { .. })), "it does not wait");
 }
@@ -197,7 +204,7 @@ async fn work_that_was_sent_is_done_before_the_directory_is_free() {
     let error = bench.store.put_in(bench.bucket(&id("a")), vec![job("late", "t")]).await;
     assert!(matches!(error, Err(StoreError::Unavailable { .. })), "{error:?}");
     let Home::Dir(dir) = &home else { unreachable!("a file store lives in a directory") };
-    let options = Options { buckets: None, clock: Clock::Own };
+    let options = Options::new(None, Clock::Own);
     FileStore::open(dir.path(), options).expect("the directory is free");
 }
 
@@ -280,4 +287,46 @@ async fn a_pop_of_large_bodies_takes_a_part_and_the_rest_comes_by_the_next() {
     }
     let all: Vec<String> = (0..100).map(|n| format!("job:{n:02}")).collect();
     assert_eq!(ids, all);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_waits_for_a_part_of_one_count_of_delayed_jobs_however_many_are_asked_for() {
+    const JOBS: u64 = 60_000;
+    let bench = Bench::file().await;
+    let bucket = bench.bucket(&id("a"));
+    for part in 0..JOBS / 1000 {
+        let jobs = (0..1000).map(|n| delayed(&format!("job:{part}:{n}"), "t", HOUR)).collect();
+        assert!(bench.store.put_in(bucket, jobs).await.expect("put").iter().all(Result::is_ok));
+    }
+    let steps = Steps { from: START, step: HOUR, count: 3 };
+    let count = || bench.store.due_counts(bucket, "t".parse().expect("a topic"), steps);
+    let mut number = 0;
+    let mut put = async || {
+        number += 1;
+        let begun = Instant::now();
+        let put = bench.store.put_in(bucket, vec![job(&format!("put:{number}"), "u")]).await;
+        assert!(put.expect("put")[0].is_ok());
+        begun.elapsed()
+    };
+    let mut alone = Vec::new();
+    for _ in 0..9 {
+        let begun = Instant::now();
+        assert_eq!(count().await.expect("counts"), [0, JOBS, 0]);
+        alone.push(begun.elapsed() + put().await);
+    }
+    let counts = join_all((0..300).map(|_| count()));
+    let puts = async {
+        let mut took = Vec::new();
+        for _ in 0..9 {
+            took.push(put().await);
+        }
+        took
+    };
+    let (counts, mut took) = tokio::join!(counts, puts);
+    assert!(counts.into_iter().all(|counts| counts.expect("counts") == [0, JOBS, 0]));
+    alone.sort();
+    took.sort();
+    println!("a count and a put alone: {:?}; a put among counts: {:?}", alone[4], took[4]);
+    // Each of the 300 counts has three parts.
+    assert!(took[4] < alone[4] * 10, "a put takes {:?} among counts, not {:?}", took[4], alone[4]);
 }

@@ -5,16 +5,17 @@ mod batches;
 pub mod bench;
 pub mod calls;
 mod concurrency;
-mod damage;
+pub mod damage;
 pub mod equivalence;
 mod file_bytes;
 mod file_damaged;
 mod file_only;
 mod model;
+mod promoting;
 mod redis_only;
 mod redis_scripts;
 mod reservations;
-mod restore;
+pub mod restore;
 mod schedule;
 mod table;
 mod tokens;
@@ -39,6 +40,7 @@ on_each_store! {
             a_lapsed_hold_cannot_be_touched,
             a_token_of_another_job_or_of_an_earlier_life_holds_nothing,
             a_release_ends_the_hold,
+            a_change_ends_the_hold_of_a_consumer_whose_ttr_expired,
             a_lapsed_job_that_dies_by_a_release_keeps_its_due_time,
             what_is_given_back_was_never_popped,
             every_reserved_job_is_told_with_its_holder_in_bounded_steps;
@@ -86,10 +88,12 @@ on_each_store! {
             a_purge_takes_one_state_in_bounded_steps,
             kicking_the_dead_takes_those_that_died_first,
             what_is_set_for_topics_is_kept_and_has_a_version,
+            a_change_of_settings_tells_the_topics_that_have_changed_and_no_others,
             a_pause_ends_at_its_time_and_no_other_pause_with_it,
             each_job_is_kept_dead_as_long_as_it_was_put_with;
         tokens:
             tokens_are_made_listed_and_revoked_each_by_its_name,
+            the_first_token_is_one_of_an_administrator,
             tokens_are_read_again_only_when_one_is_made_or_revoked,
             tokens_outlive_the_server,
             a_revocation_whose_caller_has_gone_is_news_all_the_same,

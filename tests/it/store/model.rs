@@ -312,6 +312,7 @@ impl Model {
             Some(due_at) => (State::Delayed, due_at),
         };
         living.settle(state, due_at);
+        living.token = None;
         Ok(living.shown())
     }
 

@@ -166,8 +166,9 @@ async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
     bench.promote().await;
     // What stays was made with the store.
     let keys = command(&bench, "KEYS *");
-    let jobs =
-        |key: &&str| key.contains("dq") && !key.ends_with(":incarnation") && *key != "dq:layout";
+    let jobs = |key: &&str| {
+        key.contains("dq") && !key.ends_with(":incarnation") && !key.contains("dq:layout")
+    };
     assert_eq!(keys.lines().filter(jobs).collect::<Vec<_>>(), Vec::<&str>::new());
     bench.store.check().await.expect("fit");
 }
@@ -274,7 +275,7 @@ async fn a_lost_layout_is_not_taken_for_a_new_store() {
     command(&bench, "DEL dq:layout");
     let open = |prefix: &str| {
         let options = RedisOptions::new(redis.url().parse().expect("a URL"), prefix);
-        RedisStore::open(options, Options { buckets: None, clock: bench.clock.clone() })
+        RedisStore::open(options, Options::new(None, bench.clock.clone()))
     };
     let error = open("dq").await.err().expect("refused").to_string();
     assert!(error.contains("dq:layout") && error.contains("lost"), "{error}");
@@ -288,28 +289,28 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
     let redis = Redis::start();
     let open = async |db: u8| {
         let url = format!("{}{db}", redis.url()).parse().expect("a URL");
-        let options = Options { buckets: None, clock: Clock::Own };
+        let options = Options::new(None, Clock::Own);
         RedisStore::open(RedisOptions::new(url, "dq"), options).await.expect("opened")
     };
     let [here, also_here, there, also_there] =
         [open(0).await, open(0).await, open(1).await, open(1).await];
     let all = [&here, &also_here, &there, &also_there];
     let mut heard: Vec<Subscription> =
-        all.iter().map(|store| store.subscribe().expect("the first")).collect();
+        futures::future::join_all(all.map(async |store| store.join().await.expect("the first")))
+            .await;
     let bucket = here.buckets().all().next().expect("a bucket");
+    assert_eq!(there.leases().await.expect("leases").len(), 2, "those of the other do not count");
     let end = Instant::now() + Duration::from_secs(20);
-    while here.live_servers().await.expect("a count") < 2
-        || there.live_servers().await.expect("a count") < 2
-    {
-        assert!(Instant::now() < end, "they do not listen");
-        tokio::time::sleep(Duration::from_millis(10)).await; // no event tells that they do
+    for db in 0..2 {
+        let ask = format!("PUBSUB SHARDNUMSUB {{dq:0fb}}:hints:{db}");
+        while !redis.command(&ask).expect("an answer").ends_with(":2\r\n") {
+            assert!(Instant::now() < end, "they do not listen");
+            tokio::time::sleep(Duration::from_millis(10)).await; // no event tells that they do
+        }
     }
-    assert_eq!(
-        here.live_servers().await.expect("a count"),
-        2,
-        "those of the other are not counted"
-    );
 
+    // A server that is alone publishes no polls.
+    until("it does not see the other", async || !here.is_alone()).await;
     // In this order: what is told here would come first there too.
     here.publish(Hint::Polled(bucket));
     assert_eq!(heard[1].recv().await, Some(Hint::Polled(bucket)));
@@ -353,14 +354,6 @@ async fn where_the_log_of_changes_has_a_gap_all_settings_are_read() {
 }
 
 #[tokio::test]
-async fn a_change_of_settings_is_read_without_the_others() {
-    let only =
-        crate::store::topics::a_change_of_settings_tells_the_topics_that_have_changed_and_no_others;
-    only(Bench::redis().await).await;
-    only(Bench::cluster().await).await;
-}
-
-#[tokio::test]
 async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
     let bench = Bench::one_bucket_redis().await;
     let body = format!("\"{}\"", "x".repeat(5_000)).into();
@@ -389,4 +382,71 @@ async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
     // Another body makes it whole.
     let change = Change { body: Some("1".into()), ..Change::default() };
     assert_eq!(bench.reschedule(&id("long"), change).await.map(|job| job.body), Ok("1".into()));
+}
+
+/// A store in this Redis, and the hints that it hears as a server at work.
+async fn join(redis: &Redis) -> (RedisStore, Subscription) {
+    let options = RedisOptions::new(redis.url().parse().expect("a URL"), "dq");
+    let options = (options, Options { buckets: None, clock: Clock::Own, create: true });
+    let store = RedisStore::open(options.0, options.1).await.expect("opened");
+    let heard = store.join().await.expect("the first call");
+    (store, heard)
+}
+
+/// Waits until `is_so` holds.
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_so().await {
+        assert!(Instant::now() < end, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event tells of it
+    }
+}
+
+#[tokio::test]
+async fn servers_see_each_other_in_a_full_redis_too_until_they_leave() {
+    let redis = Redis::start();
+    let (one, _heard) = join(&redis).await;
+    assert!(one.is_alone() && one.servers().expect("read").ids.len() == 1);
+    redis.command("CONFIG SET maxmemory 1").expect("an answer");
+    let (other, _heard_too) = join(&redis).await;
+    let is_pair = |store: &RedisStore| store.servers().is_some_and(|all| all.ids.len() == 2);
+    assert!(is_pair(&other) && !other.is_alone());
+    until("it does not see the other", async || is_pair(&one) && !one.is_alone()).await;
+    // For longer than a lease lasts.
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(4) {
+        let leases = one.leases().await.expect("leases");
+        assert!(leases.len() == 2 && is_pair(&one) && is_pair(&other), "{leases:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await; // time is what is tested
+    }
+    let (ours, theirs) = (one.servers().expect("read"), other.servers().expect("read"));
+    assert!(ours.ids == theirs.ids && ours.ids.is_sorted() && ours.own + theirs.own == 1);
+
+    other.close().await;
+    assert_eq!(one.leases().await.expect("leases").len(), 1);
+    until("it is not alone", async || one.is_alone()).await;
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_read_the_leases_is_not_alone() {
+    let redis = Redis::start();
+    let (store, _heard) = join(&redis).await;
+    assert!(store.is_alone());
+    redis.command("SET {dq:topics}:servers x").expect("an answer");
+    until("it does not notice", async || !store.is_alone() && store.servers().is_none()).await;
+    store.leases().await.expect_err("it is no sorted set");
+    redis.command("DEL {dq:topics}:servers").expect("an answer");
+    until("it does not recover", async || store.is_alone()).await;
+}
+
+#[tokio::test]
+async fn leases_of_another_clock_end_like_others() {
+    let redis = Redis::start();
+    for (score, id) in [("+inf", "a"), ("9e15", "b"), ("-inf", "c"), ("1.5", "d")] {
+        redis.command(&format!("ZADD {{dq:topics}}:servers {score} {id}")).expect("an answer");
+    }
+    let (store, _heard) = join(&redis).await;
+    assert_eq!(store.servers().expect("read").ids.len(), 3, "those in the future may be renewed");
+    until("they do not end", async || store.is_alone()).await;
+    assert_eq!(redis.command("ZCARD {dq:topics}:servers").as_deref(), Some(":1\r\n"));
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use delay_queue::{
-    job::{Change, Millis, NewJob, Refusal, Reservation, State},
+    job::{Change, Millis, NewJob, Refusal, Reservation, Schedule, State},
     store::PopRequest,
 };
 
-use crate::store::bench::{Bench, InOneBucket as _, LOST, MINUTE, SECOND, delayed, id, job, nonce};
+use crate::store::bench::{
+    Bench, HOUR, InOneBucket as _, LOST, MINUTE, SECOND, delayed, id, job, nonce,
+};
 
 pub async fn going_by_id_alone_needs_a_job_that_was_popped(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
@@ -16,7 +18,7 @@ pub async fn going_by_id_alone_needs_a_job_that_was_popped(bench: Bench) {
     assert_eq!(bench.release(&a, None, None).await, Err(Refusal::NeverPopped));
     assert_eq!(bench.touch(&a, None, None).await, Err(Refusal::NeverPopped));
     assert_eq!(bench.bury(&a, None).await, Err(Refusal::NeverPopped));
-    let nonsense = Some(Reservation::from_client("nonsense"));
+    let nonsense = Some(Reservation::NONE);
     assert_eq!(bench.finish(&a, nonsense).await, Err(LOST));
     bench.pop_one("t").await;
     assert_eq!(bench.finish(&a, nonsense).await, Err(LOST));
@@ -86,6 +88,35 @@ pub async fn a_release_ends_the_hold(bench: Bench) {
     assert_eq!((job.state, job.error.as_deref()), (State::Delayed, Some("released")));
 }
 
+pub async fn a_change_ends_the_hold_of_a_consumer_whose_ttr_expired(bench: Bench) {
+    let changes = [
+        Change { body: Some("2".into()), ..Change::default() },
+        Change { schedule: Some(Schedule::In(HOUR)), ..Change::default() },
+        Change { max_attempts: Some(7), ..Change::default() },
+    ];
+    for backoff in [None, Some("list:5000".parse().expect("a backoff"))] {
+        for change in changes.clone() {
+            bench.put(NewJob { backoff: backoff.clone(), ..job("a", "t") }).await.expect("put");
+            let popped = bench.pop_one("t").await;
+            let (a, hold) = (popped.id, Some(popped.reservation));
+            assert_eq!(bench.reschedule(&a, change.clone()).await, Err(Refusal::Reserved));
+            bench.advance(MINUTE);
+            bench.promote().await;
+            let changed = bench.reschedule(&a, change).await.expect("no consumer holds it");
+            assert_eq!((changed.attempt, changed.reservation), (1, None));
+            assert_eq!(changed.error.as_deref(), Some("ttr expired"));
+
+            assert_eq!(bench.finish(&a, hold).await, Err(LOST));
+            assert_eq!(bench.release(&a, hold, None).await, Err(LOST));
+            assert_eq!(bench.bury(&a, hold).await, Err(LOST));
+            assert_eq!(bench.touch(&a, hold, None).await, Err(LOST));
+            assert_eq!(bench.get(&a).await, Some(changed), "a late consumer changed it");
+            assert_eq!(bench.release(&a, None, None).await, Err(Refusal::NotReserved));
+            assert_eq!(bench.finish(&a, None).await, Ok(()), "by id alone the rules stay");
+        }
+    }
+}
+
 pub async fn what_is_given_back_was_never_popped(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     bench.advance(Millis::new(5));
@@ -114,8 +145,7 @@ pub async fn a_lapsed_job_that_dies_by_a_release_keeps_its_due_time(bench: Bench
     let popped = bench.pop_one("t").await;
     bench.advance(MINUTE);
     bench.promote().await;
-    let change = Change { max_attempts: Some(1), ..Change::default() };
-    let due_at = bench.reschedule(&popped.id, change).await.expect("rescheduled").due_at;
+    let due_at = bench.restored_with(&popped.id, |job| job.max_attempts = 1).await.due_at;
     assert_eq!(due_at, popped.reserved_until.after(Millis::new(5000)));
     let moved = bench.release(&popped.id, Some(popped.reservation), None).await.expect("released");
     assert_eq!((moved.state, moved.due_at, moved.died), (State::Dead, due_at, true));

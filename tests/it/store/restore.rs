@@ -36,7 +36,7 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
         own_ttr: MINUTE,
         backoff: Some("list:1000,7200000".parse().expect("a backoff")),
         dead_retention: RETENTION,
-        reservation: popped.then(|| Reservation::from_client(TOKEN)),
+        reservation: popped.then(|| TOKEN.parse().expect("a reservation")),
         reserved_until: (state == State::Reserved).then(|| now.after(MINUTE)),
         died_at: (state == State::Dead).then_some(now),
         error: (state == State::Dead).then(|| "it broke".to_owned()),
@@ -140,7 +140,7 @@ pub async fn a_restored_reservation_still_holds_and_its_ttr_runs_out(bench: Benc
     for name in ["a", "b", "c"] {
         bench.restore(stored(&bench, name, "t", State::Reserved)).await.expect("a free id");
     }
-    let token = Reservation::from_client(TOKEN);
+    let token = TOKEN.parse().expect("a reservation");
     assert!(bench.pop("t", 9).await.is_empty());
     assert_eq!(bench.finish(&id("a"), Some(Reservation::NONE)).await, Err(LOST));
     assert_eq!(bench.finish(&id("a"), Some(token)).await, Ok(()));
@@ -157,7 +157,7 @@ pub async fn a_restored_reservation_still_holds_and_its_ttr_runs_out(bench: Benc
 }
 
 pub async fn a_restored_job_that_lapsed_is_finished_by_its_last_reservation(bench: Bench) {
-    let token = Reservation::from_client(TOKEN);
+    let token = TOKEN.parse().expect("a reservation");
     let lapsed = |name, state| Job {
         attempt: 2,
         reservation: Some(token),

@@ -36,8 +36,7 @@ pub async fn every_event_in_every_state_does_what_the_table_says(bench: Bench) {
 pub async fn every_event_without_a_job_does_what_the_table_says(bench: Bench) {
     for event in Event::ALL {
         let name = id("job");
-        let happened =
-            apply(&bench, &name, event, Reservation::from_client("0000000000001000")).await;
+        let happened = apply(&bench, &name, event, Reservation::from_bits(0x1000)).await;
         let expected = match (event, next(None, event)) {
             // These two take what is there; without a job there is nothing to refuse.
             (Event::Pop | Event::Promote(_), _) => Ok(None),
@@ -66,8 +65,8 @@ async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
         bench.promote().await;
     }
     if spent && matches!(state, State::Delayed | State::Ready) {
-        let change = Change { max_attempts: Some(1), ..Change::default() };
-        bench.reschedule(&popped.id, change).await.expect("reschedule");
+        // A change would end the hold; a restore keeps it.
+        bench.restored_with(&popped.id, |job| job.max_attempts = 1).await;
     }
     popped.reservation
 }

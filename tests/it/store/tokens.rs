@@ -2,22 +2,30 @@
 
 use delay_queue::{
     job::{Topics, UnixMillis},
-    store::{StoredToken, Target, TokenChange},
+    store::{StoredToken, Target, TokenChange, TokenChanged},
 };
 use futures::FutureExt as _;
 
 use crate::store::bench::{Bench, id, job};
 
-async fn change(bench: &Bench, change: TokenChange) -> bool {
+async fn change(bench: &Bench, change: TokenChange) -> TokenChanged {
     bench.store.change_token(change).await.expect("changed or not")
 }
 
+fn is_done(changed: TokenChanged) -> bool {
+    matches!(changed, TokenChanged::Done | TokenChanged::First)
+}
+
+fn creation(name: &str, text: &str, is_admin: bool) -> TokenChange {
+    TokenChange::Create { name: name.to_owned(), text: text.to_owned(), is_admin }
+}
+
 async fn create(bench: &Bench, name: &str, text: &str) -> bool {
-    change(bench, TokenChange::Create { name: name.to_owned(), text: text.to_owned() }).await
+    is_done(change(bench, creation(name, text, true)).await)
 }
 
 async fn revoke(bench: &Bench, name: &str) -> bool {
-    change(bench, TokenChange::Revoke { name: name.to_owned() }).await
+    is_done(change(bench, TokenChange::Revoke { name: name.to_owned() }).await)
 }
 
 /// The version, and all tokens by name.
@@ -51,6 +59,26 @@ pub async fn tokens_are_made_listed_and_revoked_each_by_its_name(bench: Bench) {
     assert_eq!(all(&bench).await.1, both[1..]);
     assert!(create(&bench, "a", "new").await, "the name is free again");
     assert_eq!(all(&bench).await.1[0], token("a", "new", None));
+}
+
+pub async fn the_first_token_is_one_of_an_administrator(bench: Bench) {
+    use TokenChanged::{Done, First, Name, NeedsAdmin};
+    let make = async |name: &str, is_admin| change(&bench, creation(name, "{}", is_admin)).await;
+    let (empty, _) = all(&bench).await;
+    assert_eq!(make("shop", false).await, NeedsAdmin);
+    assert_eq!(all(&bench).await, (empty, Vec::new()), "nothing has changed");
+    assert_eq!(make("root", true).await, First);
+    assert_eq!(make("shop", false).await, Done);
+    assert_eq!(make("root", false).await, Name);
+    assert!(revoke(&bench, "root").await && revoke(&bench, "shop").await);
+    assert_eq!(make("shop", false).await, NeedsAdmin, "there is none again");
+    // Whichever of two comes first: a token that is no administrator's never stands alone.
+    for _ in 0..20 {
+        let (shop, root) = futures::join!(make("shop", false), make("root", true));
+        assert!(root == First && [Done, NeedsAdmin].contains(&shop), "{shop:?} {root:?}");
+        revoke(&bench, "root").await;
+        revoke(&bench, "shop").await;
+    }
 }
 
 pub async fn tokens_are_read_again_only_when_one_is_made_or_revoked(bench: Bench) {

@@ -123,6 +123,21 @@ impl Cluster {
         keys.iter().map(slot).collect()
     }
 
+    /// The slots of a master that have keys.
+    pub fn slots_with_keys(&self, node: usize) -> Vec<u16> {
+        let keys = self.command(node, &["KEYS", "*"]).texts();
+        let slots: BTreeSet<u16> = keys.iter().map(|key| self.slot_of(key)).collect();
+        slots.into_iter().collect()
+    }
+
+    /// The slot of a key.
+    pub fn slot_of(&self, key: &str) -> u16 {
+        match self.command(0, &["CLUSTER", "KEYSLOT", key]) {
+            Reply::Number(slot) => u16::try_from(slot).expect("a slot"),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Connections to a node, but for the one that asks.
     pub fn connections(&self, node: usize) -> usize {
         let list = self.command(node, &["CLIENT", "LIST", "TYPE", "normal"]);

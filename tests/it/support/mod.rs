@@ -4,6 +4,8 @@
 pub mod cluster;
 #[macro_use]
 mod each_store;
+pub mod events;
+pub mod file_log;
 pub mod process;
 pub mod proxy;
 mod redis;

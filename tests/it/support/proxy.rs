@@ -1,8 +1,11 @@
 //! A TCP proxy before a port of loopback that loses what it is given, on request.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::{
@@ -28,6 +31,8 @@ pub enum Mode {
     Cut,
     /// Of the next answer on each connection that is open now, half goes through; then it ends.
     Bite,
+    /// A call with this text in it cuts its client off at once, and reaches the port so much later.
+    Late { text: &'static str, by: Duration },
 }
 
 /// What was done.
@@ -38,6 +43,7 @@ pub struct Done {
     cut: AtomicUsize,
     bitten: AtomicUsize,
     held: AtomicUsize,
+    late: AtomicUsize,
 }
 
 /// The proxy.
@@ -77,6 +83,11 @@ impl Proxy {
     /// Times that a connection had to wait.
     pub fn held(&self) -> usize {
         self.done.held.load(Ordering::Relaxed)
+    }
+
+    /// Calls that reached the port after their client was cut off.
+    pub fn late(&self) -> usize {
+        self.done.late.load(Ordering::Relaxed)
     }
 
     /// Answers of which only half went through.
@@ -137,6 +148,20 @@ async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done:
             drop(modes.wait_for(|mode| [Mode::Pass, Mode::Cut].contains(mode)).await);
             return;
         };
+        if let Mode::Late { text, by } = mode
+            && way == 0
+            && buffers[0][..length].windows(text.len()).any(|part| part == text.as_bytes())
+        {
+            let [client, mut server] = ends;
+            client.set_zero_linger().expect("a socket");
+            drop(client);
+            tokio::time::sleep(by).await;
+            server.write_all(&buffers[0][..length]).await.expect("the port is open");
+            // The answer says that it was carried out.
+            let answer = server.read(&mut buffers[1]).await.expect("an answer");
+            done.late.fetch_add(usize::from(answer > 0), Ordering::Relaxed);
+            return;
+        }
         let (other, bytes) = (&mut ends[1 - way], &buffers[way][..length]);
         if lost[way] {
             done.swallowed[way].fetch_add(length, Ordering::Relaxed);

@@ -109,7 +109,7 @@ export function reschedule(id) {
       const body = at.value ? { due_at: new Date(at.value).toISOString() } : { delay: given(delay) };
       return { method: "PATCH", path: job(id), body: JSON.stringify(body) };
     },
-    done: ({ due_at: due }) => `Rescheduled ${id}: it is due at ${due}.`,
+    done: ({ due_at: due }) => `Rescheduled ${id}: it is due at ${time(due)}.`,
   });
 }
 

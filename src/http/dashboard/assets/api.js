@@ -49,8 +49,8 @@ export const may = (scope, topic) => Boolean(scopes?.[scope]?.some((pattern) => 
 /** Whether the token may read all topics. */
 export const readsAll = () => Boolean(scopes?.read?.includes("*"));
 
-/** The topics that the token may read, in words. */
-export const readable = () => scopes?.read?.join(", ") ?? "none";
+/** The topics that the token may read, or the beginnings of their names. */
+export const readable = () => scopes?.read ?? [];
 
 async function send(method, path, body, timeout) {
   const headers = {};

@@ -20,7 +20,7 @@ export function body() {
   const all = h("button", { type: "button", onclick: () => { limit = MOST; show(); } }, "Show all");
   const forms = choice("Form", [["pretty", "Indented"], ["raw", "As it was put"]], form, (value) => { form = value; limit = FIRST; show(); });
   const node = h("section", { class: "panel", "aria-labelledby": "body" },
-    h("div", { class: "row" }, h("h2", { id: "body" }, "Body"), forms), note, code, h("div", { class: "row" }, all));
+    h("div", { class: "row" }, h("h2", { id: "body" }, "Body"), forms), note, code, all);
 
   function show() {
     const { lines, more } = form === "pretty" ? pretty(text, limit) : { lines: [text.slice(0, limit)], more: text.length > limit };

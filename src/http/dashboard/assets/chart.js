@@ -5,6 +5,8 @@ import { h, setText, svg } from "./dom.js";
 import { brief } from "./format.js";
 
 const HEIGHT = 180;
+/** Steps of an axis of counts: whole numbers. */
+const WHOLE = Array.from({ length: 30 }, (_, n) => [1, 2, 5][n % 3] * 10 ** Math.floor(n / 3));
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -13,14 +15,18 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
  * `color` names a design token and `show` writes a value. `set` takes the times, in seconds, with
  * one list of values a series, and the whole in words. `days` tells whether a time needs its day;
  * `past` shows as many seconds up to now, also where nothing is known.
+ * Without an `axis` that writes them, values are counts.
  */
-export function chart({ title, series, axis = brief, days = () => false, past = null }) {
+export function chart({ title, series, axis, days = () => false, past = null }) {
   const place = h("div", { class: "plot", role: "img", "aria-label": title });
   const readout = h("figcaption", { class: "muted" });
   const figure = h("figure", { class: "chart" }, place, readout);
   let plot = null;
   let data = [[], ...series.map(() => [])];
   let words = "";
+
+  /** The bar of the last step has its place, too. */
+  const range = (_, first, last) => (past ? [Date.now() / 1000 - past, Date.now() / 1000] : [first, last + data[0][1] - data[0][0]]);
 
   function options() {
     const ticks = { stroke: color("muted"), font: "12px system-ui, sans-serif", grid: { stroke: color("line"), width: 1 }, ticks: { show: false } };
@@ -29,10 +35,10 @@ export function chart({ title, series, axis = brief, days = () => false, past = 
       height: HEIGHT,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-      scales: { x: { time: true, ...(past ? { range: () => [Date.now() / 1000 - past, Date.now() / 1000] } : {}) }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      scales: { x: { time: true, range }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
         { ...ticks, size: 26, grid: { show: false }, values: (_, splits) => labels(splits) },
-        { ...ticks, size: 56, values: (_, splits) => splits.map(axis) },
+        { ...ticks, size: 56, values: (_, splits) => splits.map(axis ?? brief), ...(axis ? {} : { incrs: WHOLE }) },
       ],
       series: [{}, ...series.map(drawn)],
       hooks: { setCursor: [read] },
@@ -93,8 +99,8 @@ const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 
 function stamp(at, days) {
   const date = new Date(at * 1000);
-  const clock = `${two(date.getHours())}:${two(date.getMinutes())}`;
-  return days ? `${DAYS[date.getDay()]} ${clock}` : clock;
+  const minute = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  return days ? `${DAYS[date.getDay()]} ${minute}` : minute;
 }
 
 // Midnight is told as the day, so that a week has seven names and not seven times 00:00.
@@ -105,10 +111,11 @@ function labels(splits) {
   });
 }
 
-/** A line without axes, with its last value in words for those who do not see it. */
+/** A line above its zero line, without axes, with its last value in words for those who do not see it. */
 export function spark() {
+  const zero = svg("path", { d: "M0 19.5H60", class: "zero", "vector-effect": "non-scaling-stroke" });
   const line = svg("polyline", { fill: "none", "stroke-width": "1.5", "vector-effect": "non-scaling-stroke" });
-  const node = svg("svg", { class: "spark", viewBox: "0 0 60 20", preserveAspectRatio: "none", role: "img" }, line);
+  const node = svg("svg", { class: "spark", viewBox: "0 0 60 20", preserveAspectRatio: "none", role: "img" }, zero, line);
   return {
     node,
     set(values, label) {

@@ -1,5 +1,7 @@
 // Builds elements. Data only ever becomes text or an attribute: nothing here parses HTML.
 
+import { headline, visible } from "./format.js";
+
 /** An element: `on…` properties are listeners, null and false leave an attribute out. */
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -48,6 +50,28 @@ export function keyed(parent, items, key, create, update) {
     if (row === at) at = at.nextElementSibling;
     else parent.insertBefore(row, at);
   }
+}
+
+/** The parts of a table with these columns; each cell knows its own, for screens too narrow for a table. */
+export function table(columns, properties = {}) {
+  const body = h("tbody");
+  const head = h("tr", {}, columns.map((name) => h("th", { scope: "col" }, name)));
+  return { node: h("table", properties, h("thead", {}, head), body), head, body };
+}
+
+/** How much of a text is shown on its line, and unfolded. */
+const LINE = 300;
+const UNFOLDED = 8192;
+/** A text that always fits into its line. */
+const SHORT = 40;
+
+/** A text on one line of fixed pitch; a longer one unfolds to what `whole` makes of its beginning. */
+export function folded(text, whole = (beginning) => visible(beginning)) {
+  const line = headline(text, LINE);
+  if (line.length <= SHORT && line === text) return h("span", { class: "mono" }, line);
+  const all = h("pre");
+  const fill = () => setText(all, whole(text.slice(0, UNFOLDED)) + (text.length > UNFOLDED ? "…" : ""));
+  return h("details", { class: "mono", ontoggle: fill }, h("summary", {}, line), all);
 }
 
 let labels = 0;

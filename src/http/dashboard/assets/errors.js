@@ -2,8 +2,8 @@
 // sample from the topics with the most of them is counted by text.
 
 import { get, part } from "./api.js";
-import { h, keyed, setText } from "./dom.js";
-import { away, jobLink, start } from "./format.js";
+import { folded, h, keyed, setText } from "./dom.js";
+import { away, count, counted, jobLink, pattern } from "./format.js";
 
 const TOPICS = 5;
 const JOBS = 20;
@@ -11,23 +11,33 @@ const JOBS = 20;
 const PERIOD = 30_000;
 const PERIOD_OF_CHANGES = 4000;
 
+/** A row: its first cell, the error, a note, and a link to a job that has it. */
+const create = () => h("li", {}, h("span", { class: "first" }), h("span"), h("span", { class: "muted" }), h("a", { class: "muted" }));
+
+function update(row, first, error, note, { topic, id }) {
+  const [start, text, more, link] = row.children;
+  setText(start, first);
+  // One that is unfolded is being read.
+  if (row.error !== error && !text.open) {
+    row.error = error;
+    text.replaceWith(folded(error));
+  }
+  setText(more, note);
+  setText(link, `${topic}: ${id}`);
+  link.href = jobLink(id);
+}
+
 /** The last errors that this server was given. */
 export function lastErrors() {
   const list = h("ul", { class: "errors" });
   const note = h("p", { class: "muted" });
   const node = h("section", { class: "panel", "aria-labelledby": "last-errors" }, h("h2", { id: "last-errors" }, "Last errors"), note, list);
 
-  const create = ({ error }) =>
-    h("li", {}, h("span", { class: "ago" }), h("span", { class: "text" }, start(error, 300)), h("span", { class: "muted" }), h("a", { class: "muted" }));
-
   function tick({ last_errors: all, as_of: now }) {
     setText(note, all.length ? "Given to this server with a release or bury." : "No consumer has given one to this server since it started.");
-    keyed(list, all.slice(0, 6), ({ topic, error }) => `${topic} ${error}`, create, (row, { at, topic, id, state, times }) => {
-      const [when, , often, link] = row.children;
-      setText(when, away(at, Math.max(new Date(now), new Date(at))));
-      setText(often, `${times > 1 ? `${times} ×, ` : ""}${state}`);
-      setText(link, `${topic}: ${id}`);
-      link.href = jobLink(id);
+    keyed(list, all.slice(0, 6), ({ topic, error }) => `${topic} ${pattern(error)}`, create, (row, error) => {
+      const { at, state, times } = error;
+      update(row, away(at, Math.max(new Date(now), new Date(at))), error.error, `${times > 1 ? `${count(times)} ×, ` : ""}${state}`, error);
     });
   }
 
@@ -45,27 +55,17 @@ export function errors() {
   async function refresh(topics) {
     asked = Date.now();
     const pages = await Promise.all(topics.map(({ topic }) => get(`/topics/${part(topic)}/jobs?state=dead&limit=${JOBS}`)));
-    const byText = new Map();
+    const byPattern = new Map();
     for (const job of pages.flatMap((page) => page.jobs)) {
       const text = job.error ?? "no error was given: the TTR expired";
-      const found = byText.get(text) ?? { text, times: 0, job };
+      const found = byPattern.get(pattern(text)) ?? { text, times: 0, job };
       found.times += 1;
-      byText.set(text, found);
+      byPattern.set(pattern(text), found);
     }
-    const found = [...byText.values()].sort((a, b) => b.times - a.times).slice(0, 8);
+    const found = [...byPattern.values()].sort((a, b) => b.times - a.times).slice(0, 8);
     const sampled = pages.reduce((sum, page) => sum + page.jobs.length, 0);
-    setText(note, sampled === 0 ? "No job is dead." : `${sampled} dead jobs looked at, of the topics with the most.`);
-    keyed(list, found, (error) => error.text, create, update);
-  }
-
-  function create({ text }) {
-    return h("li", {}, h("span", { class: "times" }), h("span", { class: "text" }, start(text, 300)), h("a", { class: "muted" }));
-  }
-
-  function update(row, { times, job }) {
-    setText(row.children[0], `${times} ×`);
-    setText(row.children[2], `${job.topic}: ${job.id}`);
-    row.children[2].href = jobLink(job.id);
+    setText(note, sampled === 0 ? "No job is dead." : `A sample of ${counted(sampled, "dead job")}. Errors that differ only in numbers, ids or addresses count as one.`);
+    keyed(list, found, (error) => pattern(error.text), create, (row, { text, times, job }) => update(row, `${count(times)} ×`, text, "", job));
   }
 
   return {

@@ -6,6 +6,9 @@ const short = new Intl.NumberFormat("en", { notation: "compact", maximumFraction
 /** 1,234,567 */
 export const count = (n) => (n === null || n === undefined ? "–" : whole.format(n));
 
+/** 1 job, 2 jobs */
+export const counted = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
+
 /** 1.2M, for axes and small places. */
 export const brief = (n) => short.format(n);
 
@@ -35,17 +38,25 @@ export const seconds = (s) => (s === null || s === undefined ? "–" : span(s * 
 
 const two = (n) => String(n).padStart(2, "0");
 
-/** 2026-01-31 12:00:00 in the time zone of the reader. */
+/** 2026-01-31 12:00:00 +01:00 in the time zone of the reader. */
 export function time(at) {
   const date = new Date(at);
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(date)}`;
 }
 
-/** 12:00:00 */
+/** 12:00:00 +01:00 */
 export function clock(at) {
   const date = new Date(at);
-  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${offset(date)}`;
 }
+
+function offset(date) {
+  const minutes = Math.abs(date.getTimezoneOffset());
+  return `${date.getTimezoneOffset() > 0 ? "-" : "+"}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
+}
+
+/** The name of the reader's time zone: Europe/Berlin. */
+export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /** How far away a time is: "in 2 m", "5 s ago", "now" within half a second. */
 export function away(at, now) {
@@ -57,19 +68,30 @@ export function away(at, now) {
 /** The badge of a paused topic. */
 export const pausedFor = ({ paused_until: until }) => (until ? `paused until ${time(until)}` : "paused");
 
-// Controls, and the marks that turn the direction of writing: they would hide or reorder what
-// stands beside them.
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+// Controls and characters without a glyph, among them those that turn the direction of writing:
+// they would hide or reorder what stands beside them.
+const UNSEEN = /(?![\t\n])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{DI}\ufff9-\ufffb]/gu;
+
+function escaped(c) {
+  const hex = c.codePointAt(0).toString(16);
+  return hex.length > 4 ? `\\u{${hex}}` : `\\u${hex.padStart(4, "0")}`;
+}
 
 /** A text with everything in it visible. */
-export const visible = (text) =>
-  text.replace(UNSEEN, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+export const visible = (text) => text.replace(UNSEEN, escaped);
 
-/** The beginning of a text, on one line. */
-export function start(text, length) {
-  const cut = text.length > length ? `${text.slice(0, length)}…` : text;
-  return visible(cut.replace(/\s+/g, " "));
+/** The beginning of a text, on one line; of a Python traceback the last line, which names the error. */
+export function headline(text, length) {
+  const line = text.startsWith("Traceback (most recent call last)") ? text.trim().split("\n").at(-1) : text;
+  return visible(line.slice(0, length)).replace(/\s+/g, " ");
 }
+
+/**
+ * A text without what differs from job to job: of each word with a digit, only the parts that are neither
+ * numbers nor hexadecimal remain. `queue/last_errors.rs` does the same.
+ */
+export const pattern = (text) =>
+  text.replace(/[\w.:-]+/g, (word) => (/\d/.test(word) ? `#${word.split(/[\W_]/).filter((part) => !/\d|^[a-f]*$/i.test(part)).join("")}` : word));
 
 /** Where the page of a topic is, with its jobs of a state. */
 export const topicLink = (topic, state) => `#/topic/${encodeURIComponent(topic)}${state ? `/${state}` : ""}`;

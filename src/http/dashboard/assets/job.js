@@ -90,7 +90,7 @@ export function job(id) {
     h("section", { class: "panel", "aria-labelledby": "times" }, h("h2", { id: "times" }, "Times"), line, facts, failed),
     content.node);
   const acts = h("div", { class: "actions", hidden: true }, Object.values(buttons));
-  const node = h("div", { class: "page" }, h("div", { class: "row" }, h("h1", {}, h("span", { class: "muted" }, "Job "), id, " ", badge), acts), note, found);
+  const node = h("div", { class: "page" }, h("div", { class: "row" }, h("h1", {}, h("span", { class: "muted" }, "Job "), visible(id), " ", badge), acts), note, found);
   let shown = null;
   let shownTopic = "";
   let written = "";
@@ -140,5 +140,5 @@ export function job(id) {
     content.set(written);
   }
 
-  return { title: id, node, tick, changed: look };
+  return { title: visible(id), node, tick, changed: look };
 }

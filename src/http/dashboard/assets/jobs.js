@@ -2,13 +2,12 @@
 
 import * as actions from "./actions.js";
 import { part, query, read } from "./api.js";
-import { choice, field, h, setText } from "./dom.js";
-import { away, count, jobLink, start, time, topicLink } from "./format.js";
-import { members } from "./json.js";
+import { choice, field, folded, h, setText, table } from "./dom.js";
+import { away, clock, count, jobLink, time, topicLink, visible, zone } from "./format.js";
+import { members, pretty } from "./json.js";
 
 const STATES = ["ready", "delayed", "reserved", "dead"];
-/** How much of a body a row shows. */
-const PREVIEW = 120;
+const COLUMNS = ["Attempts", "Body", "Last error"];
 
 /** Which time decides the order of a state, and what it is called. */
 const TIMES = {
@@ -18,13 +17,14 @@ const TIMES = {
   dead: ["died_at", "Died"],
 };
 
-/** The panel. */
+/** The panel, of the state that is chosen, or else of the first one that has jobs. */
 export function jobs(topic, chosen) {
-  let state = STATES.includes(chosen) ? chosen : "ready";
+  let state = STATES.includes(chosen) ? chosen : null;
   /** Of each page up to this one: its cursor, and how many jobs come before it. */
   let pages = [[null, 0]];
   let next = null;
   let shown = null;
+  let readAt = "";
   let total = {};
   let turn = 0;
   const picker = choice("State", STATES.map((name) => [name, name]), state, (value) => {
@@ -35,9 +35,8 @@ export function jobs(topic, chosen) {
   const after = h("input", { type: "datetime-local", step: "1", onchange: first });
   const until = h("input", { type: "datetime-local", step: "1", onchange: first });
   const size = h("select", { onchange: first }, [50, 200, 1000].map((n) => h("option", { value: String(n) }, n)));
-  const range = h("div", { class: "fields" }, field("Due from", after), field("Due before", until));
-  const at = h("th", { scope: "col" });
-  const body = h("tbody");
+  const range = h("div", { class: "fields" }, field(`Due from (${zone})`, after), field(`Due before (${zone})`, until));
+  const at = h("span");
   const note = h("p", { class: "muted", role: "status" });
   const back = h("button", { type: "button", onclick: () => { pages.pop(); show(); } }, "Previous");
   const on = h("button", { type: "button", onclick: () => { pages.push([next, pages.at(-1)[1] + shown]); show(); } }, "Next");
@@ -46,14 +45,13 @@ export function jobs(topic, chosen) {
   const every = h("input", { type: "checkbox", "aria-label": "Mark all jobs of the page", onchange: () => { for (const box of marks()) box.checked = every.checked; mark(); } });
   const kick = actions.button("Kick marked", "manage", () => actions.kickMarked(marked()), { topic });
   const remove = actions.button("Delete marked", "manage", () => actions.removeMarked(marked()), { topic, class: "danger" });
-  const table = h("table", { class: "jobs", onchange: mark }, h("thead", {}, h("tr", {}, h("th", {}, every), h("th", { scope: "col" }, "Job"), at,
-    ["Attempts", "Body", "Last error"].map((name) => h("th", { scope: "col" }, name)))), body);
+  const { node: list, body } = table([every, "Job", at, ...COLUMNS], { class: "jobs", onchange: mark });
   const node = h("section", { class: "panel", "aria-labelledby": "jobs" },
     h("div", { class: "row" }, h("h2", { id: "jobs" }, "Jobs"), picker),
     h("div", { class: "fields" }, range, field("A page has", size),
       h("button", { type: "button", onclick: show }, "Read again"), kick, remove),
     note,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of jobs" }, table),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of jobs" }, list),
     h("div", { class: "row end" }, back, on));
 
   function first() {
@@ -73,13 +71,13 @@ export function jobs(topic, chosen) {
     if (shown === null) return;
     const before = pages.at(-1)[1];
     const all = total[state] === undefined || (!range.hidden && (after.value || until.value)) ? "" : ` of ${count(total[state])}`;
-    const which = shown > 0 ? `${count(before + 1)}–${count(before + shown)}${all}` : "No";
-    setText(note, `${which} ${state} jobs, in the order of their time within each bucket.`);
+    setText(note, shown > 0 ? `${count(before + 1)}–${count(before + shown)}${all} ${state} jobs, read at ${readAt}; in the order of their time within each bucket.` : `No ${state} jobs at ${readAt}.`);
   }
 
   const moment = (input) => (input.value ? new Date(input.value).toISOString() : null);
 
   async function show() {
+    if (!state) return;
     const mine = (turn += 1);
     const timed = state === "delayed" || state === "ready";
     range.hidden = !timed;
@@ -97,6 +95,7 @@ export function jobs(topic, chosen) {
     const bodies = members(text, "body", 3);
     body.replaceChildren(...page.jobs.map((job, n) => row(job, bodies[n])), ...(page.damaged ?? []).map(damaged));
     next = page.cursor;
+    readAt = clock(Date.now());
     shown = page.jobs.length + (page.damaged ?? []).length;
     on.disabled = next === null;
     back.disabled = pages.length === 1;
@@ -109,14 +108,15 @@ export function jobs(topic, chosen) {
     return h("tr", {},
       h("td", {}, h("input", { type: "checkbox", value: job.id, "aria-label": `Mark ${job.id}` })),
       h("th", { scope: "row" }, h("a", { href: jobLink(job.id) }, job.id)),
-      h("td", { title: when }, when ? [h("span", {}, time(when)), " ", h("span", { class: "muted" }, away(when, Date.now()))] : "–"),
-      h("td", { class: "number" }, `${job.attempt} of ${job.max_attempts || "∞"}`),
-      h("td", { class: "mono" }, start(written, PREVIEW)),
-      h("td", {}, job.error ? start(job.error, PREVIEW) : "–"));
+      h("td", { title: when, "data-label": TIMES[state][1] }, when ? [h("span", {}, time(when)), " ", h("span", { class: "muted" }, away(when, Date.now()))] : "–"),
+      [`${job.attempt} of ${job.max_attempts || "∞"}`, folded(written, indented), job.error ? folded(job.error) : "–"].map((value, n) =>
+        h("td", { class: n ? "text" : "", "data-label": COLUMNS[n] }, value)));
   }
 
+  const indented = (text) => visible(pretty(text, text.length * 2).lines.join("\n"));
+
   const damaged = ({ id, reason }) =>
-    h("tr", {}, h("td"), h("th", { scope: "row" }, h("a", { href: jobLink(id) }, id)), h("td", { colspan: "4", class: "late" }, `damaged: ${reason}`));
+    h("tr", {}, h("td"), h("th", { scope: "row" }, h("a", { href: jobLink(id) }, visible(id))), h("td", { colspan: "4", class: "late" }, `damaged: ${reason}`));
 
   show();
   return {
@@ -125,6 +125,11 @@ export function jobs(topic, chosen) {
     /** Shows how many there are of each state. */
     count(counts) {
       total = counts;
+      if (!state) {
+        state = STATES.find((name) => counts[name] > 0) ?? STATES[0];
+        picker.set(state);
+        show();
+      }
       tell();
       for (const button of picker.children) setText(button, `${button.dataset.value} ${count(counts[button.dataset.value])}`);
     },

@@ -22,6 +22,7 @@ let lastAnswer = clock(Date.now());
 let wanted = false;
 
 function show(next) {
+  document.querySelector("dialog")?.close();
   page?.close?.();
   page = next;
   document.title = `${next.title} – delay-queue`;
@@ -30,6 +31,7 @@ function show(next) {
   put.hidden = wanted || !may("put");
   next.focus?.();
   if (!wanted) next.tick?.(latest);
+  if (!banner.hidden) next.lost?.();
 }
 
 /** The page of an address. What is no page is the overview. */
@@ -58,6 +60,7 @@ function answered(now) {
   [latest, lastAnswer] = [now, clock(Date.now())];
   warn("");
   setText(pulse, `as of ${clock(now?.as_of ?? Date.now())}`);
+  pulse.classList.toggle("bad", now?.store.status === "unavailable");
   if (now) {
     note(now);
     remember(now);
@@ -82,6 +85,7 @@ function failed(error) {
     return false;
   }
   warn(failure(error, lastAnswer));
+  page.lost?.();
   setText(pulse, error instanceof NoAnswer ? "no answer" : "trouble");
   return true;
 }
@@ -91,7 +95,7 @@ find.addEventListener("submit", (event) => {
   const id = find.querySelector("input").value.trim();
   if (id) location.hash = jobLink(id);
 });
-put.addEventListener("click", () => actions.put(page.title && location.hash.startsWith("#/topic/") ? page.title : ""));
+put.addEventListener("click", () => actions.put(page.topic));
 put.dataset.scope = "put";
 forget.addEventListener("click", () => {
   token.forget();

@@ -5,7 +5,8 @@ import { coming } from "./coming.js";
 import { h, setText } from "./dom.js";
 import { readable } from "./api.js";
 import { errors, lastErrors } from "./errors.js";
-import { brief, count, rate, seconds } from "./format.js";
+import { brief, count, counted, rate, seconds, topicLink } from "./format.js";
+import { topics } from "./topics.js";
 import { trouble } from "./trouble.js";
 import { verdict } from "./verdict.js";
 
@@ -32,18 +33,19 @@ function perSecond(name) {
 
 const TILES = [
   ["Due, waiting", (o) => count(o.due_not_delivered), (o) => (o.oldest_ready_age === null ? "none waits" : `oldest for ${seconds(o.oldest_ready_age)}`)],
-  ["Delayed", (o) => count(o.jobs.delayed), (o) => `in ${count(o.topics)} topics`],
+  ["Delayed", (o) => count(o.jobs.delayed), (o) => `in ${counted(o.topics, "topic")}`],
   ["Reserved", (o) => count(o.jobs.reserved), (o) => `${brief(o.since_start.expired)} TTRs expired since start`],
   ["Dead", (o) => count(o.jobs.dead), () => "kept for inspection"],
   ["Put", () => `${rate(perSecond("put"))}/s`, (o) => `${brief(o.since_start.put)} since start`],
   ["Popped", () => `${rate(perSecond("popped"))}/s`, (o) => `${brief(o.since_start.popped)} since start`],
   ["Finished", () => `${rate(perSecond("finished"))}/s`, (o) => `${brief(o.since_start.finished)} since start`],
-  ["Lateness, p99", (o) => seconds(latest(o)?.p99), (o) => `p50 ${seconds(latest(o)?.p50)}, in the last minute`],
+  ["Lateness, p99", (o) => seconds(latest(o)?.p99), (o) => (latest(o) ? `p50 ${seconds(latest(o).p50)}, in the last minute` : "no pops in the last minute")],
   ["Servers", (o) => count(Math.max(o.servers, 1)), (o) => `this one: ${o.version}`],
-  ["Store", (o) => o.store.status, (o) => o.store.reasons.join(", ") || (o.servers === 0 ? "embedded" : "Redis")],
+  ["Store", (o) => (o.store.status === "unavailable" ? "down" : o.store.status), (o) => (o.store.reasons.length ? "see above" : o.servers === 0 ? "embedded" : "Redis")],
 ];
 
-const latest = (overview) => overview.lateness.filter((minute) => minute.popped > 0).at(-1);
+/** Lateness of the last minute: of the present one and, as that may just have begun, the one before. */
+const latest = ({ lateness, as_of: now }) => lateness.filter(({ at, popped }) => popped > 0 && new Date(now) - new Date(at) < 120_000).at(-1);
 
 function tiles() {
   const cells = TILES.map(([label]) => h("div", { class: "tile" }, h("dt", {}, label), h("dd", { class: "figure" }), h("dd", { class: "muted" })));
@@ -85,6 +87,14 @@ function lateness() {
   };
 }
 
+/** What a token sees that may not read all topics: those that it may read. */
+function topicsOfToken() {
+  const names = readable().flatMap((name, n) => [n ? ", " : "", name.endsWith("*") ? name : h("a", { href: topicLink(name) }, name)]);
+  const list = topics();
+  list.node.prepend(h("p", { class: "panel" }, "The overview is for tokens that may read all topics. This one may read: ", names.length ? names : "none", "."));
+  return list;
+}
+
 /** The page. */
 export function overview() {
   const parts = [verdict(() => perSecond("popped")), tiles(), trouble(), coming(null), lateness(), lastErrors(), errors()];
@@ -92,20 +102,23 @@ export function overview() {
   const node = h("div", { class: "page" },
     h("h1", { class: "hidden" }, "Overview"), state, figures,
     h("div", { class: "columns" }, due, late), table, h("div", { class: "columns" }, last, failed));
-  const limited = h("p", { class: "panel", hidden: true });
-  const both = h("div", {}, limited, node);
+  const both = h("div", {}, node);
+  let some = null;
   return {
     title: "Overview",
     node: both,
     tick(now) {
       if (now === undefined) return;
-      // A token that may not read all topics.
       node.hidden = !now;
-      limited.hidden = Boolean(now);
-      if (!now) return setText(limited, `The overview is for tokens that may read all topics. This one may read: ${readable()}.`);
-      for (const one of parts) one.tick?.(now);
+      if (now) {
+        for (const one of parts) one.tick?.(now);
+      } else if (!some) {
+        some = topicsOfToken();
+        both.append(some.node);
+      }
     },
-    changed: () => { for (const one of parts) one.refresh?.(); },
+    lost: () => { for (const one of parts) one.lost?.(); },
+    changed: () => { for (const one of [...parts, some]) (one?.refresh ?? one?.changed)?.(); },
     close: () => { for (const one of parts) one.close?.(); },
   };
 }

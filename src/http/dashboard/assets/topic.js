@@ -4,7 +4,7 @@ import * as actions from "./actions.js";
 import { get, part } from "./api.js";
 import { coming } from "./coming.js";
 import { h, setText } from "./dom.js";
-import { away, count, pausedFor, seconds } from "./format.js";
+import { away, count, pausedFor, seconds, visible } from "./format.js";
 import { jobs } from "./jobs.js";
 
 const TILES = [
@@ -28,7 +28,7 @@ export function topic(name, state) {
   const list = jobs(name, state);
   const node = h("div", { class: "page" },
     h("div", { class: "row" },
-      h("h1", {}, name, " ", paused),
+      h("h1", {}, visible(name), " ", paused),
       h("div", { class: "actions" },
         actions.button("Put a job", "put", () => actions.put(name), { topic: name }), pause, kick,
         actions.button("Purge", "manage", () => actions.purge(name), { topic: name, class: "danger" }))),
@@ -55,7 +55,8 @@ export function topic(name, state) {
   }
 
   return {
-    title: name,
+    title: visible(name),
+    topic: name,
     node,
     tick,
     changed: () => {

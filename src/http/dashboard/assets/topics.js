@@ -1,8 +1,8 @@
 // All topics, by name.
 
 import { get, query } from "./api.js";
-import { h } from "./dom.js";
-import { count, pausedFor, topicLink } from "./format.js";
+import { h, table } from "./dom.js";
+import { count, counted, pausedFor, topicLink } from "./format.js";
 
 const LIMIT = 100;
 const COLUMNS = ["Topic", "Due", "Delayed", "Reserved", "Dead"];
@@ -15,16 +15,16 @@ export function topics() {
   let cursors = [null];
   let turn = 0;
   const prefix = h("input", { id: "prefix", type: "search", autocomplete: "off", spellcheck: "false", oninput: first });
-  const body = h("tbody");
+  const { node: list, body } = table(COLUMNS, { class: "few" });
   const note = h("p", { class: "muted", role: "status" });
   const back = h("button", { type: "button", disabled: true, onclick: () => { cursors.pop(); show(); } }, "Previous");
   const on = h("button", { type: "button", disabled: true, onclick: () => { cursors.push(on.cursor); show(); } }, "Next");
   const node = h("div", { class: "page" },
     h("h1", {}, "Topics"),
     h("section", { class: "panel", "aria-label": "All topics" },
-      h("div", { class: "row" }, h("label", { for: "prefix" }, "Begins with"), prefix, note),
+      h("div", { class: "row" }, h("div", { class: "actions" }, h("label", { for: "prefix" }, "Begins with"), prefix), note),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of topics" },
-        h("table", {}, h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))), body)),
+        list),
       h("div", { class: "row end" }, back, on)));
 
   function first() {
@@ -43,7 +43,7 @@ export function topics() {
     }
     if (mine !== turn) return;
     body.replaceChildren(...page.topics.map(line));
-    note.textContent = page.topics.length ? `Page ${cursors.length}, ${count(page.topics.length)} topics` : "No topic has jobs, is paused or has defaults.";
+    note.textContent = page.topics.length ? `Page ${cursors.length}, ${counted(page.topics.length, "topic")}` : "No topic has jobs, is paused or has defaults.";
     on.cursor = page.cursor;
     on.disabled = page.cursor === null;
     back.disabled = cursors.length === 1;
@@ -52,7 +52,7 @@ export function topics() {
   const line = (row) =>
     h("tr", {},
       h("th", { scope: "row" }, h("a", { href: topicLink(row.topic) }, row.topic), row.paused ? [" ", h("span", { class: "badge paused" }, pausedFor(row))] : null),
-      ["ready", "delayed", "reserved", "dead"].map((state) => h("td", { class: "number" }, jobsOf(row, state))));
+      ["ready", "delayed", "reserved", "dead"].map((state, n) => h("td", { "data-label": COLUMNS[n + 1] }, jobsOf(row, state))));
 
   show();
   return { title: "Topics", node, changed: show };

@@ -1,8 +1,8 @@
-// Where is the trouble: topics by the age of their oldest due job or by their dead, each with how
-// its due jobs developed over the last polls.
+// Where is the trouble: topics that fall behind, then those with dead jobs, or in another order, each
+// with how its due jobs developed over the last polls.
 
 import { spark } from "./chart.js";
-import { choice, h, keyed, setText } from "./dom.js";
+import { choice, h, keyed, setText, table } from "./dom.js";
 import { away, count, pausedFor, rate, seconds, topicLink } from "./format.js";
 
 /** Polls of a sparkline: two minutes. Rates are taken over the last few of them. */
@@ -14,17 +14,38 @@ const history = new Map();
 
 /** The lists of an overview. */
 const LISTS = ["oldest_ready", "most_dead", "most_delayed"];
+/** How many topics with trouble are shown, and with how many topics in all the others fill up the list. */
+const SHOWN = 20;
+const FILLED = 10;
+
+/** A due job that waits longer than this, in seconds, is a sign that consumers do not keep up. */
+export const LATE = 10;
+
+const isLate = (topic) => !topic.paused && topic.oldest_ready_age > LATE;
+
+/** The topics of all lists, each once. */
+const all = (overview) => [...new Map(LISTS.flatMap((list) => overview[list]).map((topic) => [topic.topic, topic])).values()];
+
+/** Late topics, the latest first; those with the most dead jobs; paused ones that hold due jobs; the others by name, so that they keep their places. */
+function worst(overview) {
+  const keys = (topic) => [isLate(topic) ? topic.oldest_ready_age : 0, topic.dead, topic.paused ? topic.ready : 0];
+  return all(overview).map((topic) => [keys(topic), topic]).sort(([a, one], [b, other]) => {
+    const n = a.findIndex((key, n) => key !== b[n]);
+    return n < 0 ? (one.topic < other.topic ? -1 : 1) : b[n] - a[n];
+  }).slice(0, SHOWN).filter(([keys], n) => n < FILLED || keys.some((key) => key > 0)).map(([, topic]) => topic);
+}
 
 /** Notes a poll. Topics that are in no list any more are forgotten. */
 export function remember(overview) {
-  const seen = new Map(LISTS.flatMap((list) => overview[list]).map((topic) => [topic.topic, topic]));
-  for (const [name, { ready, since_start: counted }] of seen) {
-    const polls = history.get(name) ?? [];
+  const seen = all(overview);
+  for (const { topic, ready, since_start: counted } of seen) {
+    const polls = history.get(topic) ?? [];
     polls.push({ at: Date.now(), ready, counted });
     if (polls.length > POLLS) polls.shift();
-    history.set(name, polls);
+    history.set(topic, polls);
   }
-  for (const name of history.keys()) if (!seen.has(name)) history.delete(name);
+  const names = new Set(seen.map(({ topic }) => topic));
+  for (const name of history.keys()) if (!names.has(name)) history.delete(name);
 }
 
 /** Events of a topic a second, through the server that was asked. */
@@ -42,24 +63,23 @@ const COLUMNS = ["Topic", "Oldest due", "Due", "Last 2 min", "Put/s", "Popped/s"
 
 /** The panel. */
 export function trouble() {
-  let by = LISTS[0];
+  let by = "worst";
   let last = null;
-  const body = h("tbody");
+  const { node: list, body } = table(COLUMNS);
   const empty = h("p", { class: "muted", hidden: true }, "No topic to show.");
-  const labels = ["Oldest due", "Most dead", "Most delayed"];
-  const order = choice("Order", LISTS.map((list, n) => [list, labels[n]]), by, (value) => {
+  const order = choice("Order", [["worst", "Worst first"], ["oldest_ready", "Oldest due"], ["most_dead", "Most dead"], ["most_delayed", "Most delayed"]], by, (value) => {
     by = value;
     if (last) show(last);
   });
   const node = h("section", { class: "panel", "aria-labelledby": "trouble" },
     h("div", { class: "row" }, h("h2", { id: "trouble" }, "Where is the trouble"), order),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Topics with trouble" },
-      h("table", {}, h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))), body)),
+      list),
     empty);
 
   function create({ topic }) {
     const line = spark();
-    const cells = COLUMNS.slice(1).map((_, n) => h("td", { class: n === 2 ? "" : "number" }));
+    const cells = COLUMNS.slice(1).map((name) => h("td", { "data-label": name }));
     cells[2].append(line.node);
     for (const [n, state] of [[1, "ready"], [5, "delayed"], [6, "reserved"], [7, "dead"]]) cells[n].append(h("a", { href: topicLink(topic, state) }));
     const paused = h("span", { class: "badge paused", hidden: true });
@@ -73,7 +93,7 @@ export function trouble() {
     row.paused.hidden = !topic.paused;
     setText(row.paused, pausedFor(topic));
     setText(oldest, seconds(topic.oldest_ready_age));
-    oldest.classList.toggle("late", !topic.paused && topic.oldest_ready_age > 10);
+    oldest.classList.toggle("late", isLate(topic));
     for (const [cell, n] of [[due, topic.ready], [delayed, topic.delayed], [reserved, topic.reserved], [dead, topic.dead]]) {
       setText(cell.firstChild, count(n));
       cell.firstChild.className = n ? "" : "muted";
@@ -87,8 +107,9 @@ export function trouble() {
 
   function show(overview) {
     last = overview;
-    keyed(body, overview[by], (topic) => topic.topic, create, update);
-    empty.hidden = overview[by].length > 0;
+    const shown = by === "worst" ? worst(overview) : overview[by];
+    keyed(body, shown, (topic) => topic.topic, create, update);
+    empty.hidden = shown.length > 0;
   }
 
   return { node, tick: show };

@@ -18,7 +18,7 @@ use crate::{
     store::MAX_BATCH,
 };
 
-const RESERVATION: &str = "5f0c9d1e2b3a4000";
+const RESERVATION: &str = "5f0c9d1e2b3a4800d2c85fd14a0b9e36";
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     [put(schemas), finish(schemas), release(schemas), touch(schemas), delete(schemas)]

@@ -18,7 +18,7 @@ use crate::{
     job::{MAX_TTR, MIN_TTR, Millis},
 };
 
-const RESERVATION: &str = "5f0c9d1e2b3a4000";
+const RESERVATION: &str = "5f0c9d1e2b3a4800d2c85fd14a0b9e36";
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let (with_get, with_post) = pops(schemas);

@@ -68,7 +68,7 @@ fn patch(schemas: &mut Schemas) -> Operation {
     Operation::new(Method::PATCH, "/jobs/{id}", "change_job", "Change a job")
         .text(
             "Changes a delayed or ready job. What `GET` shows can be sent back: fields that cannot be changed are \
-             accepted if they are as the job has them.",
+             accepted if they are as the job has them. The reservation of a consumer whose TTR has expired is lost.",
         )
         .needs(Scope::Manage)
         .with_id(schemas)

@@ -9,12 +9,13 @@ use crate::{
     http::{
         Code,
         health::{Fine, Ready},
+        store::AcceptedLoss,
     },
     metrics::text::{OPEN_METRICS, PROMETHEUS},
 };
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
-    [healthz(schemas), readyz(schemas), metrics(), description(), page()]
+    [healthz(schemas), readyz(schemas), accept_loss(schemas), metrics(), description(), page()]
         .map(|operation| operation.tag("Operations"))
         .into()
 }
@@ -36,6 +37,18 @@ fn readyz(schemas: &mut Schemas) -> Operation {
         .open()
         .gives(200, "It can be used.", &schemas.answer::<Ready>(), &json!({ "status": "ok" }))
         .refuses(&[Code::StoreUnavailable, Code::StoreReplaced, Code::JobDamaged, Code::StoreFull])
+}
+
+fn accept_loss(schemas: &mut Schemas) -> Operation {
+    let path = "/store/accept-loss";
+    Operation::new(Method::POST, path, "accept_loss", "Accept that jobs are lost")
+        .text(
+            "While its Redis is emptied or replaced, every server refuses calls with `store_replaced`. After this \
+             they go on with what Redis has now. Files need no such call: restart the server.",
+        )
+        .needs(Scope::Admin)
+        .may_take_nothing()
+        .gives(200, "It is accepted.", &schemas.answer::<AcceptedLoss>(), &json!({ "buckets": 0 }))
 }
 
 fn metrics() -> Operation {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Operation, Schemas};
 use crate::{
-    access::{Scope, TokenName},
+    access::{SHOWN_ONCE, Scope, TokenName},
     http::{
         Code,
         access::Access,
@@ -49,15 +49,16 @@ fn create(schemas: &mut Schemas) -> Operation {
         "name": "shop", "token": format!("dq_{}", "0".repeat(72)),
         "scopes": { "put": ["billing.*"], "pop": ["mail"] },
         "created_at": "2030-01-31T12:00:00.000Z", "expires_at": "2040-01-31T12:00:00.000Z",
-        "last_used_at": null,
+        "last_used_at": null, "notice": SHOWN_ONCE,
     });
     let made = "A token that was just made, with its text.";
     let new = schemas.complete::<TokenResponse>("NewToken", made);
     Operation::new(Method::POST, "/tokens", "create_token", "Create a token")
-        .text("From the first token on, every request needs one. The text of a token is shown only here.")
+        .text("From the first token on, every request needs one; so the first must have the scope `admin`. \
+             The text of a token is shown only here.")
         .takes(&schemas.request::<CreateToken>(), &token)
         .gives(201, "The token.", &new, &answer)
-        .refuses(&[Code::TokenExists])
+        .refuses(&[Code::TokenExists, Code::FirstTokenNeedsAdmin])
 }
 
 fn revoke(schemas: &mut Schemas) -> Operation {

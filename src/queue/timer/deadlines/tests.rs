@@ -1,17 +1,12 @@
 use super::*;
 
 #[test]
-fn alone_it_asks_for_deadlines_when_something_may_have_set_one_unheard() {
+fn without_doubt_deadlines_are_asked_for_at_first_and_then_now_and_then() {
+    assert!(Known::default().wants_deadline(false), "the first poll");
     let mut known = Known { last_poll: Some(Instant::now()), ..Known::default() };
-    assert!(!known.wants_deadline(true, 0), "it knows all of them");
-    assert!(known.wants_deadline(true, 1), "a call ended unknown");
-    assert!(!known.wants_deadline(true, 1), "that was asked for");
-    assert!(known.wants_deadline(false, 1), "another server works here");
-    assert!(known.wants_deadline(true, 1), "it has gone, and may have left one");
-    assert!(!known.wants_deadline(true, 1));
+    assert!(!known.wants_deadline(false) && known.wants_deadline(true));
     known.polls_without_deadline = SKIPPED_POLLS - 1;
-    assert!(known.wants_deadline(true, 1), "hints may be lost");
-    assert!(Known::default().wants_deadline(true, 0), "the first one");
+    assert!(known.wants_deadline(false), "hints may be lost");
 }
 
 fn schedule_that_knows(next_in: Duration) -> (Deadlines, UnixMillis) {

@@ -57,13 +57,13 @@ impl Index {
         self.set(topic, state)?.first().map(|place| place.slot)
     }
 
-    /// Jobs of a topic and state in order, from after a place on; with the text of each place.
+    /// Jobs of a topic and state in order, from after a place on.
     pub fn after(
         &self,
         topic: &Topic,
         state: State,
-        after: Option<(UnixMillis, &str)>,
-    ) -> impl Iterator<Item = (Slot, UnixMillis, String)> {
+        after: Option<Place>,
+    ) -> impl Iterator<Item = Place> {
         self.between(topic, state, (None, after), None)
     }
 
@@ -72,18 +72,16 @@ impl Index {
         &self,
         topic: &Topic,
         state: State,
-        (from, after): (Option<UnixMillis>, Option<(UnixMillis, &str)>),
+        (from, after): (Option<UnixMillis>, Option<Place>),
         before: Option<UnixMillis>,
-    ) -> impl Iterator<Item = (Slot, UnixMillis, String)> {
+    ) -> impl Iterator<Item = Place> {
         let first = |at| Place { at, order: 0, slot: 0 };
         let from = from.map_or(Bound::Unbounded, |from| Bound::Included(first(from)));
-        let after = after.and_then(|(at, tie)| Place::parse(at, tie));
         let from = after.map_or(from, Bound::Excluded);
         let set = self.set(topic, state);
         let places = set.map(|set| set.range((from, Bound::Unbounded)));
-        let places = places.into_iter().flatten();
-        let places = places.take_while(move |place| before.is_none_or(|end| place.at < end));
-        places.map(|place| (place.slot, place.at, place.tie()))
+        let places = places.into_iter().flatten().copied();
+        places.take_while(move |place| before.is_none_or(|end| place.at < end))
     }
 
     fn set(&self, topic: &Topic, state: State) -> Option<&BTreeSet<Place>> {

@@ -6,7 +6,7 @@ use crate::{
     store::{
         Claim, ClaimPage, Counts, JobRange, MAX_BATCH, Now, Place, Steps, TopicPage, TopicPeek,
         Usage,
-        file::index::{Entry, Slot},
+        file::index::{self, Entry, Slot},
         topics::overdue,
     },
 };
@@ -54,10 +54,12 @@ impl Machine {
 
     /// Jobs of one state in order, each with its place.
     pub fn list(&self, topic: &Topic, state: State, range: &JobRange) -> Vec<(&Entry, Place)> {
-        let after = range.after.as_ref().map(|place| (place.at, place.tie.as_str()));
+        let after =
+            range.after.as_ref().and_then(|after| index::Place::parse(after.at, &after.tie));
         let places = self.index.between(topic, state, (range.from, after), range.before);
+        let shown = |found: index::Place| Place { at: found.at, tie: found.tie() };
         let places = places.take(range.limit);
-        places.map(|(slot, at, tie)| (self.index.entry(slot), Place { at, tie })).collect()
+        places.map(|found| (self.index.entry(found.slot), shown(found))).collect()
     }
 
     /// Counts delayed jobs by the step in which they fall due, `limit` of them behind a place at most;
@@ -66,20 +68,18 @@ impl Machine {
         &self,
         topic: &Topic,
         steps: &Steps,
-        after: Option<&Place>,
+        after: Option<index::Place>,
         limit: usize,
         counts: &mut [u64],
-    ) -> Option<Place> {
-        let after = after.map(|place| (place.at, place.tie.as_str()));
+    ) -> Option<index::Place> {
         let end = steps.begin(steps.count);
         let from = (Some(steps.from), after);
         let mut last = None;
-        for (n, (_, at, tie)) in
-            self.index.between(topic, State::Delayed, from, Some(end)).take(limit).enumerate()
-        {
-            let step = at.since(steps.from).get() / steps.step.get();
+        let places = self.index.between(topic, State::Delayed, from, Some(end));
+        for (n, place) in places.take(limit).enumerate() {
+            let step = place.at.since(steps.from).get() / steps.step.get();
             counts[usize::try_from(step).unwrap_or(usize::MAX)] += 1;
-            last = (n + 1 == limit).then_some(Place { at, tie });
+            last = (n + 1 == limit).then_some(place);
         }
         last
     }
@@ -87,12 +87,14 @@ impl Machine {
     /// Reserved jobs, from behind a place that was told with those before it.
     pub fn held_page(&self, topic: &Topic, cursor: Option<&str>) -> ClaimPage {
         let after = cursor.and_then(|text| text.split_once(' '));
-        let after = after.and_then(|(at, tie)| Some((UnixMillis::new(at.parse().ok()?), tie)));
+        let after =
+            after.and_then(|(at, tie)| index::Place::parse(UnixMillis::new(at.parse().ok()?), tie));
         let mut page = ClaimPage::default();
-        for (slot, at, tie) in self.index.after(topic, State::Reserved, after).take(MAX_BATCH) {
-            let (entry, reservation) = (self.index.entry(slot), self.attempt(slot).reservation);
+        for place in self.index.after(topic, State::Reserved, after).take(MAX_BATCH) {
+            let entry = self.index.entry(place.slot);
+            let reservation = self.attempt(place.slot).reservation;
             page.held.push(Claim { id: entry.id(), reservation, topics: Topics::ALL });
-            page.next = Some(format!("{} {tie}", at.get()));
+            page.next = Some(format!("{} {}", place.at.get(), place.tie()));
         }
         page.next = page.next.filter(|_| page.held.len() == MAX_BATCH);
         page

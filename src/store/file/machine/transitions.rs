@@ -135,6 +135,10 @@ impl Machine {
         let (due_at, due) = change.schedule.map_or(Ok(stays), |schedule| now.due(schedule))?;
         let state =
             next(Some(was), Event::Reschedule(due))?.expect("a reschedule never ends a job");
+        // The consumer whose TTR expired knows neither the new time nor the new contents.
+        if let Some(attempt) = &mut self.index.entry_mut(slot).attempt {
+            attempt.reservation = None;
+        }
         self.schedule(slot, state, due_at, writes);
         let entry = self.index.entry_mut(slot);
         let change = change.with_attempts(entry.rules.backoff.as_ref(), entry.rules.max_attempts);

@@ -1,7 +1,7 @@
 //! Reads one job, and topic settings. Never within a transaction that writes: the engine
 //! refuses every further write of one that has met a damaged page.
 
-use std::os::unix::fs::FileExt;
+use std::{collections::BTreeSet, os::unix::fs::FileExt};
 
 use bytes::Bytes;
 use rusqlite::{ErrorCode, OptionalExtension, Row};
@@ -150,6 +150,22 @@ impl Records {
         Ok(settings)
     }
 
+    /// The settings of these topics, in the same way.
+    pub fn topics_of(&self, topics: &BTreeSet<Topic>) -> rusqlite::Result<TopicSettings> {
+        let mut settings = TopicSettings::default();
+        let sql = "SELECT topic, paused, defaults, checksum FROM topics WHERE topic = ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        for name in topics {
+            match statement.query_row([name.as_str()], topic).optional() {
+                Err(cause) if self.is_damage(&cause) => {
+                    tracing::error!(%cause, topic = %name, "left unreadable settings aside");
+                }
+                found => settings.extend(found?),
+            }
+        }
+        Ok(settings)
+    }
+
     fn read_topics(&self, settings: &mut TopicSettings) -> rusqlite::Result<()> {
         // In the order of the rows: the index may be damaged apart from them.
         let sql = "SELECT topic, paused, defaults, checksum FROM topics NOT INDEXED";
@@ -157,10 +173,7 @@ impl Records {
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
             match topic(row) {
-                Ok((topic, pause, defaults)) => {
-                    settings.paused.extend(pause.map(|pause| (topic.clone(), pause)));
-                    settings.defaults.extend(defaults.map(|defaults| (topic, defaults)));
-                }
+                Ok(own) => settings.extend([own]),
                 Err(cause) => {
                     tracing::error!(%cause, "left unreadable settings of a topic aside");
                 }
@@ -171,7 +184,18 @@ impl Records {
 }
 
 /// The settings of one topic.
-fn topic(row: &Row<'_>) -> rusqlite::Result<(Topic, Option<Pause>, Option<TopicDefaults>)> {
+type Own = (Topic, Option<Pause>, Option<TopicDefaults>);
+
+impl Extend<Own> for TopicSettings {
+    fn extend<I: IntoIterator<Item = Own>>(&mut self, topics: I) {
+        for (topic, pause, defaults) in topics {
+            self.paused.extend(pause.map(|pause| (topic.clone(), pause)));
+            self.defaults.extend(defaults.map(|defaults| (topic, defaults)));
+        }
+    }
+}
+
+fn topic(row: &Row<'_>) -> rusqlite::Result<Own> {
     let (name, paused): (String, i64) = (row.get(0)?, row.get(1)?);
     let text: Option<String> = row.get(2)?;
     let sound = topic_checksum(&name, paused, text.as_deref()) == row.get::<_, i64>(3)?;

@@ -34,7 +34,7 @@ impl Records {
     /// Changes one that may be changed so.
     pub fn change_token(&self, change: &TokenChange) -> Done {
         match change {
-            TokenChange::Create { name, text } => self.run(
+            TokenChange::Create { name, text, .. } => self.run(
                 "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, NULL)",
                 params![name, text, token_checksum(name, text)],
             ),

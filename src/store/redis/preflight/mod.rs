@@ -7,8 +7,9 @@ pub mod requirements;
 mod confirmation;
 mod layout;
 mod permissions;
+mod reservations;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use redis::{FromRedisValue, RedisError, aio::MultiplexedConnection};
 
@@ -21,7 +22,11 @@ use super::{
         error::{is_forbidden, is_unknown, may_pass},
     },
 };
-use crate::{job::Buckets, store::OpenError};
+use crate::{
+    job::{Buckets, ReservationKey},
+    store::OpenError,
+    tls_error,
+};
 
 pub use self::layout::default_buckets;
 
@@ -38,6 +43,8 @@ pub struct Preflight {
     fsync: Arc<OnceLock<Option<Confirmation>>>,
     /// What was agreed on when the store was opened.
     agreed: Arc<OnceLock<Buckets>>,
+    /// The key of reservations: made here, until the store is found to have another one.
+    reservation_key: Arc<RwLock<Arc<ReservationKey>>>,
     /// A key of each bucket, once they are known: every connection from then on is asked for its rights.
     used: Arc<OnceLock<Vec<String>>>,
 }
@@ -57,6 +64,7 @@ impl Preflight {
             ack: *ack,
             fsync: Arc::default(),
             agreed: Arc::default(),
+            reservation_key: Arc::new(RwLock::new(Arc::new(ReservationKey::generate()))),
             used: Arc::default(),
         }
     }
@@ -82,8 +90,7 @@ impl Preflight {
         self.fitness(&info).map_err(|why| unfit(host, &why))?;
         if self.ack == Ack::Fsync && !requirements::has_aof(&info) {
             // Also where the loss of jobs is accepted: this level promises more.
-            let why = "store.ack = \"fsync\" needs an AOF: set appendonly to yes";
-            return Err(unfit(host, why));
+            return Err(unfit(host, requirements::NO_AOF));
         }
         self.can_confirm(host, connection, &info).await?;
         self.check_permissions(host, connection).await?;
@@ -157,7 +164,11 @@ impl Preflight {
             true => " (see store.username and store.password)",
             false => "",
         };
-        let (what, said) = (redis_at(host), format!("{cause}{hint}"));
+        let said = match tls_error::find(cause) {
+            Some(tls) => tls_error::explain(tls, "store.ca_file"),
+            None => format!("{cause}{hint}"),
+        };
+        let what = redis_at(host);
         match may_pass(cause) {
             true => OpenError::Away { what, cause: said },
             false => OpenError::Engine { what, cause: said },

@@ -24,9 +24,10 @@ impl Preflight {
     ) -> Result<(), OpenError> {
         let Some(used) = self.used.get() else { return Ok(()) };
         // Redis asks its ACL before it looks where a key is, so every node of a cluster can tell.
-        let of_all = [keys::layout(&self.prefix), keys::version(&self.prefix)];
+        let others = std::iter::once(keys::layout(&self.prefix));
+        let others = others.chain(keys::beside_buckets(&self.prefix));
         let mut all = Pipeline::new();
-        for key in of_all.iter().chain(used) {
+        for key in others.chain(used.iter().cloned()) {
             all.cmd("EVAL").arg("return 0").arg(1).arg(key);
         }
         let tried = connection.send_packed_commands(&all, 0, all.len()).await;

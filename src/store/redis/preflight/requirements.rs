@@ -34,15 +34,22 @@ pub fn version(info: &str) -> Option<(u32, u32)> {
     fields(info).get("redis_version").and_then(|version| major_minor(version))
 }
 
-/// What an `INFO` answer says the server is: standalone, or a node of a cluster. Valkey has its own
-/// name for the field.
+/// What an `INFO` answer says the server is: standalone, or a node of a cluster. Valkey and Redict
+/// have names of their own for the field.
 pub fn mode<'a>(fields: &HashMap<&str, &'a str>) -> Option<&'a str> {
-    fields.get("redis_mode").or_else(|| fields.get("server_mode")).copied()
+    ["redis_mode", "server_mode", "redict_mode"].iter().find_map(|name| fields.get(name)).copied()
 }
 
 /// Whether an `INFO` answer says that there is an AOF.
 pub fn has_aof(info: &str) -> bool {
     fields(info).get("aof_enabled") == Some(&"1")
+}
+
+/// Whether an `INFO` answer says that the AOF is being rewritten, or is about to be.
+pub fn is_rewriting(info: &str) -> bool {
+    let fields = fields(info);
+    let holds = |name| fields.get(name) == Some(&"1");
+    holds("aof_rewrite_in_progress") || holds("aof_rewrite_scheduled")
 }
 
 /// Whether an `INFO` answer says that the server still loads its data: what else it says is not
@@ -55,6 +62,44 @@ pub fn is_loading(info: &str) -> bool {
 pub fn is_master(info: &str) -> bool {
     fields(info).get("role") == Some(&"master")
 }
+
+/// Whether an `INFO` answer says that no memory is left: Redis refuses what needs some.
+pub fn is_full(info: &str) -> bool {
+    let fields = fields(info);
+    let number = |name: &str| fields.get(name).and_then(|text| text.parse::<u64>().ok());
+    let (used, most) = (number("used_memory"), number("maxmemory").filter(|&most| most > 0));
+    // What replicas and the AOF are still to get does not count.
+    let buffers = number("mem_not_counted_for_evict").unwrap_or(0);
+    used.zip(most).is_some_and(|(used, most)| used.saturating_sub(buffers) >= most)
+}
+
+/// Whether an `INFO` answer says that a replica follows.
+pub fn has_replica(info: &str) -> bool {
+    let is_online = |(name, value): (&str, &str)| {
+        name.strip_prefix("slave").is_some_and(|n| n.parse::<u32>().is_ok())
+            && value.contains("state=online")
+    };
+    fields(info).into_iter().any(is_online)
+}
+
+/// Why writes are not synced at once, if they are not: by an `INFO` answer and what `appendfsync` is.
+pub fn unsynced(info: &str, policy: Option<&String>) -> Option<String> {
+    if !has_aof(info) {
+        return Some(NO_AOF.to_owned());
+    }
+    match policy.map(String::as_str) {
+        Some("always") => None,
+        other => {
+            let found = other.unwrap_or("unknown");
+            Some(format!(
+                "store.ack = \"fsync\" needs appendfsync always (it is {found}), or Redis 7.2"
+            ))
+        }
+    }
+}
+
+/// Why a server without an AOF syncs nothing.
+pub const NO_AOF: &str = "store.ack = \"fsync\" needs an AOF: set appendonly to yes";
 
 /// How many bytes an `INFO` answer says are in use.
 pub fn used_memory(info: &str) -> Option<u64> {
@@ -71,6 +116,10 @@ pub fn judge(info: &str, expected: Expected) -> Findings {
     if major_minor(version) < Some(OLDEST) {
         let (major, minor) = OLDEST;
         findings.unfit.push(format!("its version is {version:?}: use {major}.{minor} or newer"));
+    }
+    if fields.contains_key("garnet_version") {
+        let why = "it is Garnet, where others see and change what a script is working on: use Redis or Valkey";
+        findings.unfit.push(why.to_owned());
     }
     match (expected, mode(&fields) == Some("cluster")) {
         (Expected::Standalone, true) => findings.unfit.push(
@@ -121,15 +170,41 @@ mod tests {
         assert_eq!(judge(FIT, Expected::Standalone), Findings::default());
         let node = FIT.replace("standalone", "cluster");
         assert_eq!(judge(&node, Expected::ClusterNode), Findings::default());
-        let valkey = node.replace("redis_mode", "server_mode");
-        assert_eq!(judge(&valkey, Expected::ClusterNode), Findings::default());
-        assert_eq!(judge(&valkey, Expected::Standalone).unfit.len(), 1);
+        for name in ["server_mode", "redict_mode"] {
+            let fork = node.replace("redis_mode", name);
+            assert_eq!(judge(&fork, Expected::ClusterNode), Findings::default());
+            assert_eq!(judge(&fork, Expected::Standalone).unfit.len(), 1);
+        }
+    }
+
+    #[test]
+    fn garnet_is_refused_whatever_version_of_redis_it_claims_to_be() {
+        let garnet = FIT.replace("redis_version", "garnet_version:1.0.84\r\nredis_version");
+        let Findings { unfit, risks } = judge(&garnet, Expected::Standalone);
+        assert!(unfit.len() == 1 && unfit[0].contains("use Redis or Valkey"), "{unfit:?}");
+        assert_eq!(risks, Vec::<String>::new());
     }
 
     #[test]
     fn a_standalone_server_is_no_cluster() {
         let Findings { unfit, .. } = judge(FIT, Expected::ClusterNode);
         assert!(unfit[0].contains("redis://"), "{unfit:?}");
+    }
+
+    #[test]
+    fn memory_is_full_at_its_limit_without_the_buffers_that_do_not_count() {
+        let info = "used_memory:100\r\nmaxmemory:90\r\nmem_not_counted_for_evict:10\r\n";
+        assert!(is_full(info));
+        assert!(!is_full(&info.replace("maxmemory:90", "maxmemory:91")));
+        assert!(!is_full(&info.replace("maxmemory:90", "maxmemory:0")), "without a limit");
+    }
+
+    #[test]
+    fn only_a_replica_that_follows_counts() {
+        let info = "role:master\r\nconnected_slaves:1\r\nslave0:ip=::1,port=1,state=online\r\n";
+        assert!(has_replica(info));
+        assert!(!has_replica(&info.replace("online", "wait_bgsave")));
+        assert!(!has_replica("role:master\r\nconnected_slaves:0\r\nslave_repl_offset:1\r\n"));
     }
 
     #[test]

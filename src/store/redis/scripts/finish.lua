@@ -49,8 +49,9 @@ local function transition()
     end
     reply[n] = refusal or topic
   end
-  -- With one topic, its ZREM is the first write, and would itself throw.
+  -- With one topic, its ZREM is the first to change something, and would itself throw.
   if #long > 0 then redis.call('HEXISTS', BODIES, '') end
+  if #finished > 0 then redis.call('HDEL', ATTEMPTS, '') end
   if next(of_topic, (next(of_topic))) then
     for topic in pairs(of_topic) do redis.call('ZCARD', key('reserved', topic)) end
   end

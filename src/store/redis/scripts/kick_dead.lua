@@ -6,15 +6,17 @@ local topic, limit = ARGV[2], math.min(tonumber(ARGV[3]), 1000)
 local set, ready = key('dead', topic), {}
 local ids = redis.call('ZRANGE', set, 0, limit - 1)
 redis.call('ZCARD', key('ready', topic))
-redis.call('ZCARD', BUCKET)
-redis.call('HEXISTS', ATTEMPTS, '')
 if #ids > 0 then
+  -- Throw, before anything is changed, if they may not.
+  redis.call('ZREM', BUCKET, '')
+  redis.call('HDEL', ATTEMPTS, '')
+  redis.call('ZREMRANGEBYRANK', set, 1, 0)
   for _, id in ipairs(ids) do
     ready[#ready + 1], ready[#ready + 2] = NOW, id
   end
+  redis.call('ZADD', key('ready', topic), unpack(ready))
   redis.call('ZREMRANGEBYRANK', set, 0, #ids - 1)
   redis.call('HDEL', ATTEMPTS, unpack(ids))
-  redis.call('ZADD', key('ready', topic), unpack(ready))
-  if redis.call('EXISTS', set) == 0 then redis.call('ZREM', BUCKET, 'dead:' .. topic) end
+  if redis.pcall('EXISTS', set) == 0 then redis.call('ZREM', BUCKET, 'dead:' .. topic) end
 end
 return { #ids }

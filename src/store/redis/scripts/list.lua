@@ -49,6 +49,6 @@ for n = 1, #found, 2 do
   reply[#reply + 1] = record
   reply[#reply + 1] = redis.call('HGET', ATTEMPTS, id) or ''
   reply[#reply + 1] = STATE_CODE[state]
-  reply[#reply + 1] = tonumber(found[n + 1])
+  reply[#reply + 1] = time_of(found[n + 1])
 end
 return reply

@@ -27,7 +27,7 @@ local function leaves(topic)
   left[topic] = true
 end
 
--- The job leaves the set it is in.
+-- The job leaves the set it is in; one that then joins the same set stays there.
 local function take(state, topic, id)
   if not state then return end
   local of = removed[state .. ':' .. topic]
@@ -47,6 +47,8 @@ local function place(state, topic, id, at)
     placed[set] = of
   end
   of[#of + 1], of[#of + 2] = at, id
+  local leaving = removed[set]
+  if leaving and leaving[#leaving] == id then leaving[#leaving] = nil end
   if state ~= 'ready' then nearest[set] = math.min(nearest[set] or math.huge, at) end
 end
 
@@ -61,28 +63,41 @@ local function hash(command, of, list)
   if #list > 0 then redis.call(command, of, unpack(list)) end
 end
 
--- Throws, before anything is written, if one of these is no sorted set.
+-- Throws, before anything is written, if one of these keys is of another type.
 local function prove()
-  redis.call('ZCARD', BUCKET)
   for set in pairs(placed) do redis.call('ZCARD', TAG .. set) end
-  if #hashes.body > 0 or #hashes.no_body > 0 then redis.call('HEXISTS', BODIES, '') end
+  if #hashes.attempt + #hashes.no_attempt > 0 then redis.call('HEXISTS', ATTEMPTS, '') end
+  if #hashes.record + #hashes.no_record > 0 then redis.call('HEXISTS', POOL, '') end
+  if #hashes.body + #hashes.no_body > 0 then redis.call('HEXISTS', BODIES, '') end
 end
 
--- Writes what was gathered: what frees, what fills, and last what follows from both.
+-- Throws, before anything is changed, if this user may not write what was gathered. HSET has no form that changes
+-- nothing; it is the first to change something.
+local function ask_rights()
+  if next(removed) or next(placed) then redis.call('ZREM', BUCKET, '') end
+  if next(placed) then redis.call('ZADD', BUCKET, 'XX', 0, '') end
+  if #hashes.no_attempt + #hashes.no_record + #hashes.no_body > 0 then redis.call('HDEL', ATTEMPTS, '') end
+end
+
+-- Writes what was gathered: records, what the timer must know, the sets that jobs join and then those they leave,
+-- and last what follows from all that.
 local function commit(is_proved)
   if not is_proved then prove() end
-  for set, ids in pairs(removed) do redis.call('ZREM', TAG .. set, unpack(ids)) end
-  hash('HDEL', ATTEMPTS, hashes.no_attempt)
-  hash('HDEL', POOL, hashes.no_record)
-  hash('HDEL', BODIES, hashes.no_body)
+  ask_rights()
   hash('HSET', ATTEMPTS, hashes.attempt)
   hash('HSET', POOL, hashes.record)
   hash('HSET', BODIES, hashes.body)
-  for set, members in pairs(placed) do redis.call('ZADD', TAG .. set, unpack(members)) end
   for set, at in pairs(nearest) do redis.call('ZADD', BUCKET, 'LT', at, set) end
+  for set, members in pairs(placed) do redis.call('ZADD', TAG .. set, unpack(members)) end
+  for set, ids in pairs(removed) do
+    if #ids > 0 then redis.call('ZREM', TAG .. set, unpack(ids)) end
+  end
+  hash('HDEL', ATTEMPTS, hashes.no_attempt)
+  hash('HDEL', POOL, hashes.no_record)
+  hash('HDEL', BODIES, hashes.no_body)
   for set in pairs(removed) do
     -- A deadline may lie years ahead; an empty set must not leave its name behind that long.
-    if not string.find(set, '^re') and redis.call('EXISTS', TAG .. set) == 0 then
+    if not string.find(set, '^re') and redis.pcall('EXISTS', TAG .. set) == 0 then
       redis.call('ZREM', BUCKET, set)
     end
   end

@@ -8,6 +8,6 @@ local function peek(topic, reply)
   end
   for _, state in ipairs({ 'delayed', 'ready' }) do
     local first = counts[state] > 0 and redis.call('ZRANGE', key(state, topic), 0, 0, 'WITHSCORES')[2]
-    reply[#reply + 1] = tonumber(first or 0)
+    reply[#reply + 1] = first and time_of(first) or 0
   end
 end

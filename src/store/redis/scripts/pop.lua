@@ -2,7 +2,7 @@
 -- ARGV  2 nonce (13 hex digits), then per want: topic, count, TTR in ms ('' is each job's own)
 -- Reply now (rounded up), then per want: how many are left ready, {id, record, attempt, due, TTR, …}
 --       e.g. {1763690060000, 0, {'7', '3 019aa424e480b532 …', 1, 1763690060000, 60000}}
--- The n-th job of the reply has the nonce and n - 1 in three hex digits as its reservation, and is
+-- The n-th job of the reply has the nonce and 2047 + n in three hex digits as its reservation, and is
 -- reserved until now + TTR. A record that cannot be read goes out too: the store, which checks
 -- all of it anyway, sets the job aside.
 local nonce, high, middle, given, drained
@@ -12,6 +12,8 @@ local away, stuck, was_stuck
 local bytes = 0
 local HEADER = '^3 %x+ ()' .. RULES .. '()'
 local LONGEST_TTR = 86400000
+-- The number of the first reservation of a call (Reservation::TAGGED), and of the one behind the last.
+local FIRST, END = 2048, 4096
 -- That of records that leave it out (see records.lua).
 local STANDARD_TTR = 60000
 
@@ -96,12 +98,15 @@ local function step(topic, count, ttr, jobs)
   end
 
   drained = drained and done == #ids
-  if done > 0 then redis.call('ZREMRANGEBYRANK', ready, 0, done - 1) end
   if #attempts > 0 then
+    -- Each of these throws if it is forbidden, and no job has moved by then: the first changes nothing, and the
+    -- timer may know of a deadline too early.
+    redis.call('ZREMRANGEBYRANK', ready, 1, 0)
+    redis.call('ZADD', BUCKET, 'LT', nearest_end, 'reserved:' .. topic)
     redis.call('HSET', ATTEMPTS, unpack(attempts))
     redis.call('ZADD', key('reserved', topic), unpack(deadlines))
-    redis.call('ZADD', BUCKET, 'LT', nearest_end, 'reserved:' .. topic)
   end
+  if done > 0 then redis.call('ZREMRANGEBYRANK', ready, 0, done - 1) end
   -- Ids without a record have gone from the set; perhaps they were the last of the topic.
   if gone then
     tools().leaves(topic)
@@ -115,8 +120,7 @@ end
 local function pop(topic, count, ttr)
   local jobs, more = {}, true
   drained, stuck = false, false
-  -- A reservation has three digits for its number.
-  count = math.min(count, 4096 - given)
+  count = math.min(count, END - given)
   while more and count > 0 and bytes <= ENOUGH and not (away or stuck) do
     local size = math.min(count, 100)
     more = step(topic, size, ttr, jobs)
@@ -128,7 +132,7 @@ end
 local ELSEWHERE = 'TRYAGAIN the pool of this bucket is not here'
 
 local function transition()
-  nonce, given, away, was_stuck, drained = ARGV[2], 0, false, false, false
+  nonce, given, away, was_stuck, drained = ARGV[2], FIRST, false, false, false
   high, middle = tonumber(string.sub(nonce, 1, 7), 16), tonumber(string.sub(nonce, 8), 16)
   -- Nothing throws between two writes: what jobs go to is known to be of the right type.
   redis.call('ZCARD', BUCKET)
@@ -142,6 +146,6 @@ local function transition()
     local n = #reply
     reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
   end
-  if (away or was_stuck) and given == 0 then return redis.error_reply(ELSEWHERE) end
+  if (away or was_stuck) and given == FIRST then return redis.error_reply(ELSEWHERE) end
   return reply
 end

@@ -3,8 +3,8 @@
 -- A call does the same transition in some buckets of one server. The script's own part is a
 -- function that each_bucket.lua calls for each of them; a bucket that fails leaves the others alone.
 --
--- KEYS  of each bucket: pool, attempts, bucket, and a key that never exists. The topics' sorted sets
---       are named from the pool's tag, so all keys of a bucket lie in one slot. See keys.rs for what each holds.
+-- KEYS  of each bucket: pool, attempts, bucket, topics, bodies, and a key that never exists. The topics' sorted
+--       sets are named from the pool's tag, so all keys of a bucket lie in one slot. keys.rs says what each holds.
 --       While a cluster moves the slot to another node, reaching for a key that is there already
 --       (or nowhere) fails in the middle of a script, and what was written before stays. With a
 --       missing key among its KEYS, Redis refuses to begin it.
@@ -13,15 +13,21 @@
 -- Reply of each bucket: what the own part answers, or an error; then nothing was written there.
 --
 -- A job is in exactly one of its topic's four sorted sets: that is its state. Scripts read and
--- check first and write last (`commit`); the first write always frees, so that a full Redis lets
--- it pass. No script throws once it has written: what it needs of a record is read and computed
--- before, and what it writes to is known to be of the right type.
+-- check first and write last (`commit`). No script throws once it has written: what it needs of a record is
+-- read and computed before, and what it writes to is known to be of the right type.
+--
+-- A user may lose the right to a command at any time, and what a script wrote before it meets that stays. So each
+-- command that takes something away first runs once where it changes nothing (a member or field '' never exists),
+-- and a job joins its new set before it leaves the old one. The first of these commands needs no memory: a full
+-- Redis refuses a script only at its first write.
 --
 -- Records, whose form codec.rs tells, are checked where a script acts on them. One that cannot be
 -- read costs the job its attempts or sets it aside, and the others go on.
 
 local CALL, ARGV = ARGV, nil
 local POOL, ATTEMPTS, BUCKET, TAG
+-- How many buckets of the call come after this one.
+local FOLLOWING
 -- The names of topics that have jobs in this bucket; bodies that are too long for their records.
 local TOPICS, BODIES
 -- What the buckets of a call have together: budgets.
@@ -60,6 +66,14 @@ local function believed(text)
   return tonumber(expected) * 1000
 end
 
+-- The text of an error, which begins with its code. Since Redis 7.2 an error is a table; Redis 7.0 and 7.1 have no
+-- code of their own for a missing right.
+local function error_text(problem)
+  local text = type(problem) == 'table' and problem.err or tostring(problem)
+  if not string.find(text, '^%u+ ') then text = 'ERR ' .. text end
+  return (string.gsub(text, '^ERR (The user executing the script)', 'NOPERM %1'))
+end
+
 local function key(state, topic)
   return TAG .. state .. ':' .. topic
 end
@@ -67,7 +81,7 @@ end
 -- After jobs of a topic have gone: without any, its name goes too.
 local function leave(topic)
   local sets = { key('delayed', topic), key('ready', topic), key('reserved', topic), key('dead', topic) }
-  if redis.call('EXISTS', unpack(sets)) == 0 then redis.pcall('ZREM', TOPICS, topic) end
+  if redis.pcall('EXISTS', unpack(sets)) == 0 then redis.pcall('ZREM', TOPICS, topic) end
 end
 
 -- The due time of '+<delay in ms>' or '@<unix ms> <what the caller believes of the clock>', and the state that a job

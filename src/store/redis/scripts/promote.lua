@@ -8,7 +8,8 @@ NOW_MICROS = believed(ARGV[3])
 NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
 -- unpack takes a few thousand values. What is more than a move of ids is as much work as four moves.
 -- What one bucket of the call leaves of both is for the next.
-local limit, work = shared.limit or math.min(tonumber(ARGV[2]), 1000), shared.work or 1000
+local LIMIT, MOST_WORK = math.min(tonumber(ARGV[2]), 1000), 1000
+local limit, work = shared.limit or LIMIT, shared.work or MOST_WORK
 local WORK = { delayed = 1, reserved = 4, dead = 4 }
 local moved, topics = {}, {}
 
@@ -49,7 +50,7 @@ function promote.reserved(topic, ids, due)
 end
 
 function promote.dead(topic, ids)
-  for _, id in ipairs(ids) do remove(id, nil, topic) end
+  for _, id in ipairs(ids) do remove(id) end
   return { gone = #ids }
 end
 
@@ -73,30 +74,64 @@ local function count(topic, of)
   for what, jobs in pairs(of) do moved[topic][what] = moved[topic][what] + jobs end
 end
 
-for _, name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', NOW, 'BYSCORE', 'LIMIT', 0, 64)) do
-  local state, topic = string.match(name, '^(%l+):(.+)$')
-  if limit <= 0 or work < 4 then break end
-  local sound, ids, of = false, {}, {}
-  if WORK[state] then
-    sound, ids, of = pcall(read, state, topic, math.min(limit, math.floor(work / WORK[state])))
-  end
-  if sound then
-    -- The first write frees.
-    if #ids > 0 then
-      redis.call('ZREMRANGEBYRANK', key(state, topic), 0, #ids - 1)
-      count(topic, of)
-    else
-      redis.call('ZREM', BUCKET, name)
-    end
-    commit(true)
-    limit, work = limit - #ids, work - #ids * WORK[state]
-    local head = redis.call('ZRANGE', key(state, topic), 0, 0, 'WITHSCORES')
-    if head[1] then redis.call('ZADD', BUCKET, head[2], name) else redis.call('ZREM', BUCKET, name) end
-  else
-    -- A key of this topic is no sorted set. The others go on, and this one is tried again.
+-- Acts on a set that is due, on at most so many of its jobs, and tells the timer when it is due next.
+local function act(name, state, topic, most)
+  local set, sound, ids, of = key(state, topic), pcall(read, state, topic, most)
+  -- Needs no memory and changes nothing: see prelude.lua.
+  redis.call('ZREM', BUCKET, '')
+  if not sound then
     nothing()
-    redis.call('ZREM', BUCKET, name)
-    if WORK[state] then redis.call('ZADD', BUCKET, NOW + 60000, name) end
+    if string.find(error_text(ids), '^NOPERM') then error(ids, 0) end
+    -- A key of this topic is of another type. The others go on, and this one is tried again.
+    redis.call('ZADD', BUCKET, NOW + 60000, name)
+    return
+  end
+  if #ids > 0 then redis.call('ZREMRANGEBYRANK', set, 1, 0) end
+  commit(true)
+  if #ids > 0 then
+    redis.call('ZREMRANGEBYRANK', set, 0, #ids - 1)
+    count(topic, of)
+    if state == 'dead' then leave(topic) end
+  end
+  limit, work = limit - #ids, work - #ids * WORK[state]
+  local head = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
+  if head[1] then redis.call('ZADD', BUCKET, head[2], name) else redis.call('ZREM', BUCKET, name) end
+end
+
+-- The sets that are due, the earliest first: those of delayed jobs, and the others.
+local function due_sets()
+  local delayed, others = {}, {}
+  for _, name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', NOW, 'BYSCORE', 'LIMIT', 0, 500)) do
+    local state, topic = string.match(name, '^(%l+):(.+)$')
+    local list = state == 'delayed' and delayed or others
+    if not WORK[state] then
+      redis.call('ZREM', BUCKET, name)
+    elseif #list < 32 then
+      list[#list + 1] = { name, state, topic }
+    end
+  end
+  return delayed, others
+end
+
+local delayed, others = due_sets()
+
+-- How many jobs of a set this call may act on. A mass that is due in one set must not make the jobs of others late:
+-- while there are others, in this bucket or a later one of the call, a set gets half of what is left. Delayed jobs
+-- come first and leave a quarter of what the bucket found; what costs more leaves later buckets an eighth of all.
+local for_others = #others > 0 and { math.floor(limit / 4), work / 4 } or { 0, 0 }
+local for_later = FOLLOWING > 0 and { math.floor(LIMIT / 8), MOST_WORK / 8 } or { 0, 0 }
+local function share(state, is_last)
+  local kept = state == 'delayed' and for_others or for_later
+  local jobs = math.min(limit - kept[1], math.floor((work - kept[2]) / WORK[state]))
+  return is_last and jobs or math.ceil(jobs / 2)
+end
+
+for _, sets in ipairs({ delayed, others }) do
+  for n, set in ipairs(sets) do
+    local name, state, topic = unpack(set)
+    local is_last = n == #sets and FOLLOWING == 0 and (sets == others or #others == 0)
+    local most = share(state, is_last)
+    if most > 0 then act(name, state, topic, most) end
   end
 end
 

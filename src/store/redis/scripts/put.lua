@@ -113,9 +113,12 @@ local function transition()
     end
     if due and redis.call('HSETNX', POOL, id, record) == 1 then
       ids[#ids + 1] = id
-      if body and not pcall(redis.call, 'HSET', BODIES, id, body) then
-        redis.call('HDEL', POOL, unpack(ids))
-        return redis.error_reply('WRONGTYPE ' .. BODIES .. ' is no hash')
+      if body then
+        local sound, problem = pcall(redis.call, 'HSET', BODIES, id, body)
+        if not sound then
+          redis.call('HDEL', POOL, unpack(ids))
+          error(problem, 0)
+        end
       end
       answer = create(id, topic, due, score, became)
     elseif due then

@@ -1,4 +1,4 @@
--- delayed, ready -> delayed, ready: another time or other contents.
+-- delayed, ready -> delayed, ready: another time or other contents; ends the hold of a consumer whose TTR expired.
 -- ARGV  per job: id, schedule (see due_time), then '' for what stays or: checksum, body, TTR in ms,
 --       max attempts, backoff ('-' for none)
 -- Reply per job: {record, attempt record (''), state, due time}; or refusal. Fewer than there are
@@ -63,8 +63,8 @@ local function reschedule(id, text, schedule, new_crc, ...)
     note('body', id, long)
   end
   if a then
-    -- A consumer whose TTR expired may still release it, by the new rules.
-    a.rules = rules_now
+    -- The consumer whose TTR expired knows neither the new time nor the new contents: its hold ends.
+    a.rules, a.reservation = rules_now, '-'
     note('attempt', id, attempt_text(a))
   end
   record = record .. (long or '')

@@ -6,13 +6,19 @@ for i = 2, #ARGV, 7 do
   local id, topic, state, at = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local body, attempt = ARGV[i + 5], ARGV[i + 6]
   place(state, topic, id, at)
-  note('no_attempt', id)
   if body ~= '' then note('body', id, body) end
-  if attempt ~= '' then note('attempt', id, attempt) end
+  if attempt ~= '' then note('attempt', id, attempt) else note('no_attempt', id) end
   prove()
+  -- These change nothing, and throw if they are forbidden or Redis is full.
+  redis.call('ZADD', BUCKET, 'XX', 0, '')
+  redis.call('HDEL', ATTEMPTS, '')
   if redis.call('HSETNX', POOL, id, ARGV[i + 4]) == 1 then
     name(topic)
-    commit()
+    local sound, problem = pcall(commit, true)
+    if not sound then
+      redis.call('HDEL', POOL, id)
+      error(problem, 0)
+    end
     reply[#reply + 1] = 0
   else
     nothing()

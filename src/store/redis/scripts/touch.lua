@@ -17,7 +17,6 @@ each_job(4, function(id, text, i)
   local deadline = a and redis.call('ZSCORE', key('reserved', a.topic), id)
   local now = deadline and time_for(tonumber(deadline), ARGV[i + 3])
   if now then
-    take('reserved', a.topic, id)
     local ttr = tonumber(ARGV[i + 2]) or a.ttr
     if ttr ~= a.ttr then
       a.ttr = ttr

@@ -53,9 +53,10 @@ struct Shared {
     preflight: Preflight,
     by: Option<Confirmation>,
     seeds: Vec<Host>,
-    /// The slots of the buckets and of the topic settings.
+    /// The slots of the buckets.
     buckets: BTreeSet<u16>,
-    topics: u16,
+    /// The slots of the store's other keys.
+    others: Vec<u16>,
     table: RwLock<Arc<Table>>,
     refresh: Notify,
     /// Counts the reads of the map.
@@ -88,7 +89,7 @@ impl Cluster {
         preflight: Preflight,
         by: Option<Confirmation>,
         seeds: Vec<Host>,
-        (buckets, topics): (BTreeSet<u16>, u16),
+        (buckets, others): (BTreeSet<u16>, Vec<u16>),
         map: Map,
     ) -> Self {
         let shared = Arc::new(Shared {
@@ -97,7 +98,7 @@ impl Cluster {
             by,
             seeds,
             buckets,
-            topics,
+            others,
             table: RwLock::default(),
             refresh: Notify::new(),
             reads: watch::Sender::new(0),
@@ -193,7 +194,7 @@ impl Shared {
         if old.map == map {
             return;
         }
-        let slots = self.buckets.iter().chain([&self.topics]);
+        let slots = self.buckets.iter().chain(&self.others);
         let hosts = distinct(slots.filter_map(|&slot| map.master(slot).cloned()));
         let masters = hosts.into_iter().map(|host| {
             let master = old.at(&host).unwrap_or_else(|| Arc::new(self.start(host.clone())));

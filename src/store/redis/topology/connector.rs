@@ -52,8 +52,15 @@ impl Connector {
     /// Connects to the server, if it is fit.
     pub async fn connect(&self) -> Result<Connected, OpenError> {
         let host = self.endpoint.host().await?;
-        let dialed = self.dialer.dial(&host).await;
-        let mut connection = dialed.map_err(|cause| self.preflight.engine(&host, &cause))?;
+        let mut connection = match self.dialer.dial(&host).await {
+            Ok(connection) => connection,
+            Err(_) if self.dialer.answers_without_tls(&host).await => {
+                let cause = "it does not speak TLS: begin store.url with redis instead of rediss";
+                let (what, cause) = (format!("Redis at {host}"), cause.to_owned());
+                return Err(OpenError::Engine { what, cause });
+            }
+            Err(cause) => return Err(self.preflight.engine(&host, &cause)),
+        };
         self.preflight.inspect(&host, &mut connection).await?;
         Ok((host, connection))
     }

@@ -7,14 +7,18 @@ mod cluster;
 mod connector;
 mod master;
 mod open;
+mod sync_watch;
 
 use std::{collections::HashSet, hash::Hash, sync::Arc};
 
 use redis::{Cmd, Pipeline, Value};
 
 use self::cluster::Cluster;
-use super::transport::{Failure, Write, error::Remedy};
-use crate::store::StoreError;
+use super::transport::{
+    Failure, Write,
+    error::{Remedy, lacks_right},
+};
+use crate::store::{StoreError, StoreResult, StoreResults};
 
 pub use self::{connector::Connector, master::Master, open::Opened};
 
@@ -67,12 +71,15 @@ impl Nodes {
         let mut hops = 0;
         let mut as_text = false;
         loop {
-            let node = &self.of(slot)?.node;
+            let master = self.of(slot)?;
             let command = make(as_text);
             let answer = match confirm {
-                Some(key) => node.write(Write { command, key: key.to_owned() }).await,
-                None => node.command(&command).await,
+                Some(key) => master.write(Write { command, key: key.to_owned() }).await,
+                None => master.node.command(&command).await,
             };
+            if lacks_right(&answer) {
+                master.node.renew("this user lacks a right that a script needs");
+            }
             match answer {
                 Ok(value) => return Ok(value),
                 Err(Failure { remedy: Remedy::SendText, .. }) if !as_text => as_text = true,
@@ -92,13 +99,28 @@ impl Nodes {
         }
     }
 
-    /// Several of them; the first error is that of all.
-    pub async fn pipeline(&self, slot: u16, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
+    /// Several of them, each with an answer of its own. All are sent again if one must follow its slot, so they only
+    /// read.
+    pub async fn pipeline(
+        &self,
+        slot: u16,
+        pipeline: &Pipeline,
+    ) -> StoreResult<StoreResults<Value>> {
         let mut hops = 0;
         loop {
-            let answers = self.of(slot)?.node.pipeline(pipeline).await;
-            match answers.and_then(|all| all.into_iter().collect()) {
-                Ok(values) => return Ok(values),
+            let sent = self.of(slot)?.node.pipeline(pipeline).await;
+            let lost = |answers: &Vec<Result<Value, Failure>>| {
+                let mut errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+                errors.find(|failure| failure.remedy == Remedy::Follow).cloned()
+            };
+            match sent {
+                Ok(answers) => match lost(&answers) {
+                    Some(failure) => self.follow(failure, &mut hops).await?,
+                    None => {
+                        let own = |answer: Result<Value, Failure>| answer.map_err(StoreError::from);
+                        return Ok(answers.into_iter().map(own).collect());
+                    }
+                },
                 Err(failure) => self.follow(failure, &mut hops).await?,
             }
         }

@@ -1,6 +1,7 @@
 //! Opens a store: connects to its servers, judges them, agrees on the layout and the incarnations.
 
 use std::{
+    collections::HashSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -16,13 +17,16 @@ use super::{
     sentinel::Sentinels,
 };
 use crate::{
-    job::Buckets,
+    job::{Bucket, Buckets},
     store::{
-        Layout, OpenError,
+        Layout, OpenError, Options,
         redis::{
             Host, Kind, RedisOptions,
             keys::{self, Keys},
-            preflight::{Preflight, default_buckets, incarnation::Incarnations},
+            preflight::{
+                Preflight, default_buckets,
+                incarnation::{self, Incarnations},
+            },
             transport::{CONNECT_TIMEOUT, Connected, Dialer},
         },
     },
@@ -52,15 +56,15 @@ impl Nodes {
     /// A start goes on without an unreachable node of a cluster, unless that node has the layout or
     /// the topic settings, or the store is new. It waits up to `connect_timeout` for a store that is
     /// unreachable or not ready, and fails at once on an unfit one.
-    pub async fn open(options: &RedisOptions, asked: Option<Buckets>) -> Result<Opened, OpenError> {
+    pub async fn open(options: &RedisOptions, store: &Options) -> Result<Opened, OpenError> {
         let end = Instant::now() + options.connect_timeout;
         let (mut pause, mut logged) = (FIRST_PAUSE, None::<Instant>);
         let mut is_again = false;
         loop {
-            let cause = match open_once(options, asked).await {
+            let cause = match open_once(options, store).await {
                 Err(cause @ OpenError::Away { .. }) => cause,
                 // Another server has just made the store, with a number that it was told.
-                Err(OpenError::Layout { .. }) if asked.is_none() && !is_again => {
+                Err(OpenError::Layout { .. }) if store.buckets.is_none() && !is_again => {
                     is_again = true;
                     continue;
                 }
@@ -81,13 +85,18 @@ impl Nodes {
     }
 }
 
-async fn open_once(options: &RedisOptions, asked: Option<Buckets>) -> Result<Opened, OpenError> {
-    let (mut opening, unreachable) = Opening::connect(options).await?;
+async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, OpenError> {
+    let (mut opening, unreachable) = Opening::connect(options, store.buckets).await?;
     let found = opening.find_layout(unreachable).await?;
     let is_new = found.is_none();
     let buckets = match &found {
-        Some(found) => Layout::agree(found, asked)?,
-        None => asked.unwrap_or(default_buckets(opening.servers.len())),
+        Some(found) => Layout::agree(found, store.buckets)?,
+        None if !store.create => {
+            let key = keys::layout(&options.prefix);
+            let (_, (host, _)) = &opening.servers[0];
+            return Err(OpenError::Missing { what: format!("Redis at {host}: no key {key}") });
+        }
+        None => store.buckets.unwrap_or(default_buckets(opening.servers.len())),
     };
     let keys = Keys::all(&options.prefix, buckets, options.url.db);
     opening.preflight.will_use(&keys);
@@ -100,8 +109,11 @@ async fn open_once(options: &RedisOptions, asked: Option<Buckets>) -> Result<Ope
     }
     // Everything is asked before anything is written, on every node.
     opening.probe(&keys, map.as_ref()).await?;
-    let incarnations = Incarnations::new(buckets, options.accept_data_loss);
-    opening.read_incarnations(&keys, map.as_ref(), &incarnations, is_new).await?;
+    if is_new {
+        opening.make_incarnations(&keys, map.as_ref()).await?;
+    }
+    let incarnations = Incarnations::new(buckets);
+    opening.read_incarnations(&keys, map.as_ref(), (&incarnations, buckets)).await?;
     // Last of all: a layout says that everything else was written.
     let (_, (host, connection)) = &mut opening.servers[0];
     opening.preflight.agree(host, connection, buckets).await?;
@@ -117,6 +129,8 @@ async fn open_once(options: &RedisOptions, asked: Option<Buckets>) -> Result<Ope
 /// An attempt to open a store.
 struct Opening<'a> {
     options: &'a RedisOptions,
+    /// The number of buckets that is set.
+    asked: Option<Buckets>,
     preflight: Preflight,
     dialer: Dialer,
     /// The servers that are connected; first the one that has the layout.
@@ -126,10 +140,13 @@ struct Opening<'a> {
 impl<'a> Opening<'a> {
     /// Connects to every server that answers, the one with the layout at least; and why another
     /// does not.
-    async fn connect(options: &'a RedisOptions) -> Result<(Self, Option<OpenError>), OpenError> {
+    async fn connect(
+        options: &'a RedisOptions,
+        asked: Option<Buckets>,
+    ) -> Result<(Self, Option<OpenError>), OpenError> {
         let preflight = Preflight::new(options);
         let dialer = Dialer::to_redis(options)?;
-        let mut opening = Self { options, preflight, dialer, servers: Vec::new() };
+        let mut opening = Self { options, asked, preflight, dialer, servers: Vec::new() };
         let mut unreachable = None;
         for connector in opening.connectors().await? {
             match connector.connect().await {
@@ -197,10 +214,7 @@ impl<'a> Opening<'a> {
     /// in a moment; or that the layout is lost.
     async fn await_layout(&mut self) -> Result<Option<String>, OpenError> {
         for _ in 0..LAYOUT_TRIES {
-            let mut is_new = true;
-            for (_, (host, connection)) in &mut self.servers {
-                is_new &= self.preflight.has_no_store(host, connection).await?;
-            }
+            let is_new = self.found_incarnations(1).await?.is_empty();
             let (_, (host, connection)) = &mut self.servers[0];
             let found = self.preflight.layout(host, connection).await?;
             if is_new || found.is_some() {
@@ -208,12 +222,42 @@ impl<'a> Opening<'a> {
             }
             tokio::time::sleep(LAYOUT_PAUSE).await;
         }
-        let key = keys::layout(&self.options.prefix);
-        Err(OpenError::Unfit(format!(
-            "there are buckets of a store, and its layout ({key}) is lost: set it again, as in SET {key} \
-             \"schema=4 hash=xxh3-64 buckets=16\" with the number of buckets it had; or, if it never had a \
-             job, delete the keys that end in :incarnation; or use another store.prefix"
-        )))
+        self.lost_layout().await.map(Some)
+    }
+
+    /// The layout that buckets without one had, where that may be lost: by the number of buckets that
+    /// is set, if no bucket contradicts it.
+    async fn lost_layout(&mut self) -> Result<String, OpenError> {
+        let (options, key) = (self.options, keys::layout(&self.options.prefix));
+        let lost = format!("there are buckets of a store, and its layout ({key}) is lost");
+        let Some(buckets) = self.asked.filter(|_| options.accept_data_loss) else {
+            return Err(OpenError::Unfit(format!(
+                "{lost}: set store.buckets to the number it had and run delay-queue doctor \
+                 --accept-loss; or use another store.prefix"
+            )));
+        };
+        let all: HashSet<String> = Keys::all(&options.prefix, buckets, options.url.db)
+            .into_iter()
+            .map(|keys| keys.incarnation)
+            .collect();
+        let found = self.found_incarnations(usize::MAX).await?;
+        match found.into_iter().find(|key| !all.contains(key)) {
+            Some(key) => Err(OpenError::Unfit(format!(
+                "{lost}: store.buckets is {}, but a store with that number has no {key}: set \
+                 store.buckets to the number it had",
+                buckets.get()
+            ))),
+            None => Ok(Layout::new(buckets).text()),
+        }
+    }
+
+    /// Incarnations that are on the servers, of any number of buckets; about `most` of each.
+    async fn found_incarnations(&mut self, most: usize) -> Result<Vec<String>, OpenError> {
+        let mut all = Vec::new();
+        for (_, (host, connection)) in &mut self.servers {
+            all.extend(self.preflight.found_incarnations(host, connection, most).await?);
+        }
+        Ok(all)
     }
 
     async fn probe(&mut self, keys: &[Keys], map: Option<&Map>) -> Result<(), OpenError> {
@@ -224,30 +268,37 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// Remembers the incarnation of every bucket, and makes those that are missing: in an old store
-    /// these buckets have lost their jobs.
+    /// Writes the incarnations of a new store.
+    async fn make_incarnations(
+        &mut self,
+        keys: &[Keys],
+        map: Option<&Map>,
+    ) -> Result<(), OpenError> {
+        let made = incarnation::new();
+        for (_, (host, connection)) in &mut self.servers {
+            let own = keys.iter().filter(|keys| has(map, host, keys));
+            let names: Vec<&str> = own.map(|keys| keys.incarnation.as_str()).collect();
+            self.preflight.make_incarnations(host, connection, &names, &made).await?;
+        }
+        Ok(())
+    }
+
+    /// Remembers the incarnation of every bucket. One without any has lost its jobs.
     async fn read_incarnations(
         &mut self,
         keys: &[Keys],
         map: Option<&Map>,
-        incarnations: &Incarnations,
-        is_new: bool,
+        (incarnations, buckets): (&Incarnations, Buckets),
     ) -> Result<(), OpenError> {
         for (_, (host, connection)) in &mut self.servers {
-            let (own, names): (Vec<usize>, Vec<&str>) = (keys.iter().enumerate())
-                .filter(|(_, keys)| has(map, host, keys))
-                .map(|(bucket, keys)| (bucket, keys.incarnation.as_str()))
-                .unzip();
-            let made = incarnations.made();
-            let (found, missing) =
-                self.preflight.incarnations(host, connection, &names, made).await?;
-            for (&bucket, incarnation) in own.iter().zip(found) {
-                incarnations.remember(bucket, incarnation);
-            }
-            if !is_new {
-                let missing: Vec<usize> = missing.into_iter().map(|index| own[index]).collect();
-                incarnations
-                    .lost(&missing, "it has no incarnation: it was emptied while no server ran");
+            let own = buckets.all().zip(keys).filter(|(_, keys)| has(map, host, keys));
+            let own: Vec<(Bucket, &Keys)> = own.collect();
+            let names: Vec<&str> = own.iter().map(|(_, keys)| keys.incarnation.as_str()).collect();
+            let found = self.preflight.incarnations(host, connection, &names).await?;
+            for ((bucket, _), found) in own.into_iter().zip(found) {
+                if !incarnations.is_known(bucket, found.as_deref(), Instant::now()) {
+                    incarnations.judge(bucket, None, None, Instant::now());
+                }
             }
         }
         Ok(())
@@ -257,8 +308,9 @@ impl<'a> Opening<'a> {
         let by = self.preflight.chosen();
         match map {
             Some(map) => {
-                let topics = keys::slot(&keys::version(&self.options.prefix));
-                let slots = (keys.iter().map(|keys| keys.slot).collect(), topics);
+                let others = keys::beside_buckets(&self.options.prefix);
+                let others = others.map(|key| keys::slot(&key)).collect();
+                let slots = (keys.iter().map(|keys| keys.slot).collect(), others);
                 let seeds = self.options.url.hosts.clone();
                 Nodes::Many(Cluster::start(self.dialer, self.preflight, by, seeds, slots, map))
             }

@@ -9,22 +9,37 @@
 //! once, though what it answers from is on no replica. So a write that always propagates goes
 //! directly before each WAIT.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use redis::{Cmd, Pipeline, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     connection::{Connection, Failure},
+    dialer::CONNECT_TIMEOUT,
     error::Remedy,
 };
-use crate::store::StoreError;
+use crate::store::{Applied, StoreError};
 
 /// How long a confirmation may take, in milliseconds. Shorter than any answer may take.
 const CONFIRM_TIMEOUT_MS: u32 = 2_000;
 /// Most calls of one batch.
 const MOST: usize = 64;
+/// The time between two commands that keep an idle connection open. Redis' setting `timeout` closes
+/// connections after one idle second at the earliest.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_millis(500);
+/// A connection that has been idle for longer is tried before the next batch.
+const TRIED_AFTER: Duration = Duration::from_millis(10);
 /// A write that always propagates: its one field comes and goes. It begins by freeing, so a full
 /// Redis takes it as well.
 const PROPAGATE: &str =
@@ -85,6 +100,9 @@ impl Confirmation {
 pub struct Confirmed {
     connection: Arc<Connection>,
     queue: mpsc::UnboundedSender<Order>,
+    by: Confirmation,
+    /// What was written last is not confirmed.
+    is_unsure: Arc<AtomicBool>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -104,12 +122,30 @@ impl Confirmed {
     pub fn new(connection: Arc<Connection>, by: Confirmation, has_one_slot: bool) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
         let keys = if has_one_slot { 1 } else { MOST };
-        let writer = Writer { connection: Arc::clone(&connection), by, keys, sure_of: None };
-        Self { connection, queue, _task: AbortOnDropHandle::new(tokio::spawn(writer.run(orders))) }
+        let is_unsure = Arc::<AtomicBool>::default();
+        let writer = Writer {
+            connection: Arc::clone(&connection),
+            by,
+            keys,
+            last_keys: Vec::new(),
+            sure_of: None,
+            is_unsure: Arc::clone(&is_unsure),
+            used: Instant::now(),
+        };
+        let task = AbortOnDropHandle::new(tokio::spawn(writer.run(orders)));
+        Self { connection, queue, by, is_unsure, _task: task }
     }
 
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
+    }
+
+    /// Refuses while what was written last is not confirmed.
+    pub fn check(&self) -> Result<(), Failure> {
+        match self.is_unsure.load(Ordering::Relaxed) {
+            true => Err(away(format!("{} confirms what was written before", self.by.who()))),
+            false => Ok(()),
+        }
     }
 
     /// Has a write done and confirmed.
@@ -132,29 +168,85 @@ struct Writer {
     /// Most keys of a batch that are changed for its confirmation. Where there are no slots one will
     /// do; on a cluster, one for each slot of the batch, since any of them may be on the move.
     keys: usize,
+    /// What was changed for the last confirmation.
+    last_keys: Vec<String>,
     /// The number of the connection whose last write was confirmed.
     sure_of: Option<u64>,
+    /// See [`Confirmed`].
+    is_unsure: Arc<AtomicBool>,
+    /// When the connection was last used.
+    used: Instant,
 }
 
 impl Writer {
     async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let mut batch = Vec::new();
-        while orders.recv_many(&mut batch, MOST).await > 0 {
+        loop {
+            match timeout(KEEP_ALIVE_INTERVAL, orders.recv_many(&mut batch, MOST)).await {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(_) => {
+                    self.keep_alive().await;
+                    continue;
+                }
+            }
             let (writes, replies): (Vec<Write>, Vec<_>) =
                 batch.drain(..).map(|order| (order.write, order.reply)).unzip();
             let answers = match self.write(writes).await {
                 Ok(answers) => answers,
                 Err(failure) => replies.iter().map(|_| Err(failure.clone())).collect(),
             };
+            self.used = Instant::now();
+            self.note_confirmation();
             for (reply, answer) in replies.into_iter().zip(answers) {
                 let _ = reply.send(answer); // the caller may have gone
             }
         }
     }
 
+    /// Keeps the idle connection open, has a closed one replaced, and has earlier writes confirmed
+    /// before the next batch needs that.
+    async fn keep_alive(&mut self) {
+        let is_usable = self.try_connection().await.is_ok();
+        let number = self.connection.number();
+        let is_sure = self.sure_of == number || self.last_keys.is_empty();
+        if is_usable && number.is_some() && !is_sure {
+            let confirmed = self.confirm_former(&self.last_keys).await;
+            self.sure_of = confirmed.ok().and(number);
+        }
+        self.used = Instant::now();
+        self.note_confirmation();
+    }
+
+    fn note_confirmation(&self) {
+        let is_unsure = self.sure_of.is_none() && !self.last_keys.is_empty();
+        self.is_unsure.store(is_unsure, Ordering::Relaxed);
+    }
+
+    /// Tries the connection, and waits while one that was closed is replaced: a batch that meets a
+    /// closed connection would end unknown, although it was never carried out.
+    async fn try_connection(&self) -> Result<(), Failure> {
+        // Needs no right that the store does not need anyway, as PING would.
+        match self.connection.command(&redis::cmd("TIME")).await {
+            Err(Failure { remedy: Remedy::FindMaster, .. }) => {
+                // Without a connection the batch is refused.
+                drop(timeout(CONNECT_TIMEOUT, self.connection.reconnected()).await);
+                Ok(())
+            }
+            Err(failure) if failure.error.applied() == Applied::Unknown => {
+                self.connection.renew("the server does not answer");
+                Err(away(&failure.error))
+            }
+            Ok(_) | Err(_) => Ok(()), // it answers
+        }
+    }
+
     /// Writes a batch and waits for its confirmation. While the last one is missing, nothing is
     /// written: so an outage of the replica leaves one batch unknown, and refuses all others.
     async fn write(&mut self, writes: Vec<Write>) -> Result<Vec<Result<Value, Failure>>, Failure> {
+        if self.used.elapsed() > TRIED_AFTER {
+            self.try_connection().await?;
+        }
         let number = self.connection.number();
         let (commands, mut keys): (Vec<Cmd>, Vec<String>) =
             writes.into_iter().map(|write| (write.command, write.key)).unzip();
@@ -165,7 +257,9 @@ impl Writer {
             self.confirm_former(&keys).await?;
         }
         self.sure_of = None;
-        let (answers, confirmation) = match self.send(commands, &keys, CONFIRM_TIMEOUT_MS).await {
+        self.last_keys = keys;
+        let sent = self.send(commands, &self.last_keys, CONFIRM_TIMEOUT_MS).await;
+        let (answers, confirmation) = match sent {
             Ok(sent) => sent,
             Err(failure) => {
                 // WAIT ends by itself long before: the next batch would wait in vain as well.

@@ -41,8 +41,16 @@ pub struct Connection {
 
 #[derive(Clone)]
 enum Link {
-    Up { number: u64, host: Host, connection: MultiplexedConnection },
-    Down { cause: Arc<str> },
+    Up {
+        number: u64,
+        host: Host,
+        connection: MultiplexedConnection,
+    },
+    /// `tried`: an attempt to reconnect has failed since.
+    Down {
+        cause: Arc<str>,
+        tried: bool,
+    },
 }
 
 impl Connection {
@@ -51,7 +59,7 @@ impl Connection {
         let had_one = first.is_some();
         let link = match first {
             Some((host, connection)) => Link::Up { number: 0, host, connection },
-            None => Link::Down { cause: "not connected yet".into() },
+            None => Link::Down { cause: "not connected yet".into(), tried: false },
         };
         let state = Arc::new(watch::Sender::new(link));
         let keeper = Keeper { name, connect, state: Arc::clone(&state), had_one };
@@ -93,6 +101,13 @@ impl Connection {
         self.connected_to().await;
     }
 
+    /// Completes when there is a connection, or when an attempt to make one has failed.
+    pub async fn reconnected(&self) {
+        let is_settled = |link: &Link| !matches!(link, Link::Down { tried: false, .. });
+        // The sender is this connection's own, so a change comes.
+        drop(self.state.subscribe().wait_for(is_settled).await);
+    }
+
     /// Completes when there is a connection, with its number and where it leads.
     pub async fn connected_to(&self) -> (u64, Host) {
         let mut state = self.state.subscribe();
@@ -116,7 +131,7 @@ impl Connection {
     pub fn give_up(&self, number: u64, cause: &str) {
         let lost = |link: &mut Link| match link {
             Link::Up { number: current, .. } if *current == number => {
-                *link = Link::Down { cause: cause.into() };
+                *link = Link::Down { cause: cause.into(), tried: false };
                 true
             }
             _ => false,
@@ -128,7 +143,7 @@ impl Connection {
     fn current(&self) -> Result<(u64, MultiplexedConnection), Failure> {
         match &*self.state.borrow() {
             Link::Up { number, connection, .. } => Ok((*number, connection.clone())),
-            Link::Down { cause } => {
+            Link::Down { cause, .. } => {
                 Err(Failure { remedy: Remedy::FindMaster, error: StoreError::away(cause) })
             }
         }
@@ -225,7 +240,7 @@ impl Keeper {
                 tracing::warn!(server = self.name, cause, "failed to connect to redis");
                 last_cause.clone_from(&cause);
             }
-            self.state.send_replace(Link::Down { cause: cause.into() });
+            self.state.send_replace(Link::Down { cause: cause.into(), tried: true });
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

@@ -11,7 +11,12 @@ use redis::{
     TlsCertificates, aio::MultiplexedConnection, io::tcp::TcpSettings,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use tokio::sync::mpsc;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::mpsc,
+    time::timeout,
+};
 
 use crate::store::{
     OpenError,
@@ -20,6 +25,8 @@ use crate::store::{
 
 /// How long a new connection may take.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a server may take to answer a plain PING.
+const PLAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long an answer may take.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -74,6 +81,19 @@ impl Dialer {
         let client = self.client(host, ProtocolVersion::RESP3)?;
         let config = config().set_push_sender(heard);
         client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// Returns whether a server that should speak TLS answers a plain PING, with whatever reply.
+    pub async fn answers_without_tls(&self, host: &Host) -> bool {
+        let ask = async {
+            let mut stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
+            stream.write_all(b"PING\r\n").await?;
+            stream.read_u8().await
+        };
+        // Replies of Redis begin with + or -; a record of TLS does not.
+        let answer = self.tls.is_some().then(|| timeout(PLAIN_TIMEOUT, ask));
+        let Some(answer) = answer else { return false };
+        matches!(answer.await, Ok(Ok(b'+' | b'-')))
     }
 
     fn client(&self, host: &Host, protocol: ProtocolVersion) -> Result<Client, RedisError> {

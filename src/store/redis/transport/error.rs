@@ -1,10 +1,12 @@
 //! What an error of Redis or of its client means here: was the call applied, and what helps.
 
-use std::{error::Error, io, sync::Arc};
-
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 
-use crate::store::{Applied, StoreError};
+use super::connection::Failure;
+use crate::{
+    store::{Applied, StoreError},
+    tls_error,
+};
 
 /// What an error says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,13 +26,20 @@ pub enum Remedy {
     FindMaster,
     /// Time: the same call may go well later.
     BackOff,
+    /// An operator: the server takes no writes, for a reason that time alone does not mend.
+    Mend,
     /// Room: refused for want of memory.
     FreeRoom,
+    /// Another connection: it is inspected first, which names the missing right.
+    AskRights,
     /// Nothing: this should never be answered to our commands.
     None,
 }
 
-/// Classifies by the error's code, never by its text.
+/// How Redis 7.0 and 7.1 begin to say that a script lacks a right.
+const FORBIDDEN_IN_SCRIPT: &str = "The user executing the script";
+
+/// Classifies by the error's code, and by its text only where there is no code.
 pub fn fault(error: &RedisError) -> Fault {
     use Applied::{No, Unknown};
     let fault = |applied, remedy| Fault { applied, remedy };
@@ -40,6 +49,10 @@ pub fn fault(error: &RedisError) -> Fault {
     }
     if error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error() {
         return fault(Unknown, Remedy::FindMaster);
+    }
+    if is_forbidden(error) {
+        // A script meets it before it has changed anything (scripts/prelude.lua).
+        return fault(No, Remedy::AskRights);
     }
     match error.kind() {
         ErrorKind::Server(kind) => match kind {
@@ -51,15 +64,13 @@ pub fn fault(error: &RedisError) -> Fault {
             ServerErrorKind::BusyLoading
             | ServerErrorKind::Ask
             | ServerErrorKind::TryAgain
-            | ServerErrorKind::ClusterDown
-            | ServerErrorKind::NoPerm => fault(No, Remedy::BackOff),
+            | ServerErrorKind::ClusterDown => fault(No, Remedy::BackOff),
             _ => fault(Unknown, Remedy::None),
         },
         _ => match error.code() {
             Some("OOM") => fault(No, Remedy::FreeRoom),
-            Some("MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {
-                fault(No, Remedy::BackOff)
-            }
+            Some("MISCONF" | "NOREPLICAS") => fault(No, Remedy::Mend),
+            Some("BUSY" | "NOAUTH" | "WRONGPASS") => fault(No, Remedy::BackOff),
             // The role of a server changed while a call was blocked.
             Some("UNBLOCKED") => fault(Unknown, Remedy::FindMaster),
             _ => fault(Unknown, Remedy::None),
@@ -79,6 +90,19 @@ pub fn store_error(fault: Fault, error: &RedisError) -> StoreError {
     }
 }
 
+/// Whether a script was refused, as a whole or in one of its buckets, for want of a right.
+pub fn lacks_right(answer: &Result<Value, Failure>) -> bool {
+    let is_refusal = |value: &Value| match value {
+        Value::ServerError(error) => is_forbidden(&error.clone().into()),
+        _ => false,
+    };
+    match answer {
+        Ok(Value::Array(buckets)) => buckets.iter().any(is_refusal),
+        Ok(_) => false,
+        Err(failure) => failure.remedy == Remedy::AskRights,
+    }
+}
+
 /// What a script answers for one bucket.
 pub fn of_bucket(answer: Value) -> Result<Value, StoreError> {
     match answer {
@@ -94,7 +118,7 @@ pub fn of_bucket(answer: Value) -> Result<Value, StoreError> {
 pub fn may_pass(cause: &RedisError) -> bool {
     match cause.kind() {
         // A name that is not known yet is such an error too; a certificate that is not trusted is not.
-        ErrorKind::Io => !is_of_tls(cause),
+        ErrorKind::Io => tls_error::find(cause).is_none(),
         ErrorKind::Server(kind) => matches!(
             kind,
             ServerErrorKind::BusyLoading
@@ -107,17 +131,11 @@ pub fn may_pass(cause: &RedisError) -> bool {
     }
 }
 
-/// Whether the two ends do not agree on TLS.
-fn is_of_tls(cause: &RedisError) -> bool {
-    let io =
-        cause.source().and_then(|source| source.downcast_ref::<Arc<dyn Error + Send + Sync>>());
-    let io = io.and_then(|error| error.downcast_ref::<io::Error>());
-    io.and_then(io::Error::get_ref).is_some_and(|error| error.is::<rustls::Error>())
-}
-
 /// Whether the ACL says no.
 pub fn is_forbidden(cause: &RedisError) -> bool {
-    cause.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+    // Redis 7.0 and 7.1 have no code for a right that a script lacks.
+    let in_script = cause.detail().is_some_and(|said| said.starts_with(FORBIDDEN_IN_SCRIPT));
+    cause.kind() == ErrorKind::Server(ServerErrorKind::NoPerm) || in_script
 }
 
 /// Whether the server does not know who connects.
@@ -133,8 +151,8 @@ mod tests {
     fn errors_are_told_apart_by_their_code() {
         let cases = [
             ("OOM", Applied::No, Remedy::FreeRoom),
-            ("MISCONF", Applied::No, Remedy::BackOff),
-            ("NOREPLICAS", Applied::No, Remedy::BackOff),
+            ("MISCONF", Applied::No, Remedy::Mend),
+            ("NOREPLICAS", Applied::No, Remedy::Mend),
             ("BUSY", Applied::No, Remedy::BackOff),
             ("UNBLOCKED", Applied::Unknown, Remedy::FindMaster),
             ("WRONGTYPE", Applied::Unknown, Remedy::None),

@@ -44,6 +44,11 @@ impl Node {
         }
     }
 
+    /// Refuses while what was written last is not confirmed.
+    pub fn check_confirmed(&self) -> Result<(), Failure> {
+        self.confirmed.as_ref().map_or(Ok(()), Confirmed::check)
+    }
+
     /// Sends a command that needs no confirmation.
     pub async fn command(&self, command: &Cmd) -> Result<Value, Failure> {
         self.calls.command(command).await
@@ -61,6 +66,16 @@ impl Node {
     pub fn connections(&self) -> impl Iterator<Item = Arc<Connection>> {
         let writes = self.confirmed.as_ref().map(Confirmed::connection);
         [&self.calls].into_iter().chain(writes).map(Arc::clone)
+    }
+
+    /// Replaces every connection by one that is inspected anew.
+    pub fn renew(&self, cause: &str) {
+        self.connections().for_each(|connection| connection.renew(cause));
+    }
+
+    /// The connection for all calls but confirmed writes.
+    pub fn calls(&self) -> Arc<Connection> {
+        Arc::clone(&self.calls)
     }
 
     /// Whether calls can be made now.

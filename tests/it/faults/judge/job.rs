@@ -133,6 +133,12 @@ impl<'a> Job<'a> {
         self.perhaps().filter(|call| matches!(call.ask, Ask::Kick { .. }))
     }
 
+    /// Acknowledged changes of its time or contents: each found it without a holder.
+    pub fn changes(&self) -> impl Iterator<Item = &'a Call> {
+        let changes = |call: &&Call| call.done() && matches!(call.ask, Ask::Reschedule { .. });
+        self.acts.iter().copied().filter(changes)
+    }
+
     /// All that was done about it, or perhaps.
     pub fn perhaps(&self) -> impl Iterator<Item = &'a Call> {
         self.acts.iter().copied().filter(|call| call.may_be_done())

@@ -98,11 +98,10 @@ pub fn counted_attempts(job: &Job, trouble: &Trouble, object: &mut impl Object) 
 /// What was acknowledged as ended stays so, and only a holder ended or kept it.
 pub fn ends(job: &Job, object: &mut impl Object) {
     for call in job.acts.iter().filter(|call| call.done()) {
-        let held = job.held_by(call);
+        let (held, name) = (job.held_by(call), call.ask.name());
         let ends = matches!(call.ask, Ask::Finish { .. } | Ask::Delete { .. });
         for &given in &job.deliveries {
             let later = held.is_some_and(|held| job.is_after(given, held));
-            let name = call.ask.name();
             if later && given.pop.end <= call.start {
                 let attempt = given.job.attempt;
                 object(Rule::StaleAccepted, format!("{name} after attempt {attempt} had it"));
@@ -111,8 +110,14 @@ pub fn ends(job: &Job, object: &mut impl Object) {
                 object(Rule::AfterTheEnd, format!("{name} at {end:?}, popped at {start:?}"));
             }
         }
+        if let Some(held) = held
+            && job.changes().any(|change| held.pop.end <= change.start && is_before(change, call))
+        {
+            let what = format!("{name} at {:?} by a hold that a change ended", call.start);
+            object(Rule::StaleAccepted, what);
+        }
         if !ends && job.ended_for_sure().any(|end| is_before(end, call)) {
-            object(Rule::AfterTheEnd, format!("{} at {:?}", call.ask.name(), call.start));
+            object(Rule::AfterTheEnd, format!("{name} at {:?}", call.start));
         }
     }
     if job.ended_for_sure().count() > 1 {

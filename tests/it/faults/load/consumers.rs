@@ -20,6 +20,8 @@ enum Then {
     /// And finish it after its first TTR, within the second.
     Touch,
     Kick,
+    /// Too late: change it, which ends the hold, then try to finish it.
+    Change,
 }
 
 /// Ends jobs until `stop`, and says whether it is `behind`.
@@ -50,7 +52,8 @@ pub async fn end_jobs(mut client: Client, (behind, stop): (Arc<AtomicBool>, Arc<
                     }
                 }
                 5 => later.push((now + TTR / 2, Then::Touch, job)),
-                6..9 => client.finish(&job).await,
+                6 => later.push((now + TTR + TTR / 20, Then::Change, job)),
+                7..10 => client.finish(&job).await,
                 _ => done.push(job),
             }
         }
@@ -67,6 +70,10 @@ pub async fn end_jobs(mut client: Client, (behind, stop): (Arc<AtomicBool>, Arc<
                     later.push((at + TTR * 3 / 4, Then::Finish, job));
                 }
                 Then::Kick => client.kick(&job.id).await,
+                Then::Change => {
+                    client.reschedule(&job.id, Duration::ZERO).await;
+                    client.finish(&job).await;
+                }
             }
         }
     }

@@ -111,3 +111,34 @@ pub async fn slots_moved(mut scene: Scene<'_>) -> bool {
         moved
     })
 }
+
+/// One master keeps the slot of the access tokens and no other of the store's, while a server starts; then all go
+/// back.
+pub async fn tokens_slot_moved(mut scene: Scene<'_>) -> bool {
+    let server = scene.any_server();
+    let (node, slots, tokens, home) = block_in_place(|| {
+        let (node, _) = any_master(&mut scene);
+        let cluster = cluster(&mut scene);
+        let other = cluster.master_nodes().into_iter().find(|one| *one != node).expect("another");
+        let tokens = cluster.slot_of("{dq:tokens}:all");
+        let home = cluster.master_of(tokens).expect("settled slots");
+        let mut slots = cluster.slots_with_keys(node);
+        slots.retain(|slot| *slot != tokens);
+        cluster.move_slots(&slots, other, Duration::ZERO);
+        if home != node {
+            cluster.move_slots(&[tokens], node, Duration::from_millis(300));
+        }
+        (node, slots, tokens, home)
+    });
+    // A server that starts reads the tokens before it is ready.
+    scene.stage.kill(server).await;
+    block_in_place(|| {
+        let cluster = cluster(&mut scene);
+        let alone = cluster.slots_with_keys(node).iter().all(|slot| *slot == tokens);
+        if home != node {
+            cluster.move_slots(&[tokens], home, Duration::ZERO);
+        }
+        cluster.move_slots(&slots, node, Duration::ZERO);
+        alone
+    })
+}

@@ -19,6 +19,7 @@ mod clients;
 pub mod clock;
 mod disk;
 mod failover;
+mod intruders;
 mod network;
 mod redis;
 mod server;
@@ -125,12 +126,15 @@ const FAULTS: &[Fault] = faults! {
     "redis-paused" SEVERAL Nothing redis::paused,
     "redis-scripts-flushed" SEVERAL Nothing redis::scripts_flushed,
     "redis-memory-full" SEVERAL Nothing redis::memory_full,
+    "redis-rights-taken-away" SEVERAL Nothing intruders::rights_taken_away,
+    "redis-key-of-a-wrong-type" SEVERAL Nothing intruders::key_of_a_wrong_type,
     "master-killed" SENTINEL Nothing failover::sentinel_master_killed,
     "master-frozen" SENTINEL Nothing failover::sentinel_master_frozen,
     "master-replaced" SENTINEL Nothing failover::sentinel_master_replaced,
     "cluster-master-killed" CLUSTER Nothing failover::cluster_master_killed,
     "cluster-master-frozen" CLUSTER Nothing failover::cluster_master_frozen,
     "slots-moved" CLUSTER Nothing failover::slots_moved,
+    "tokens-slot-moved" CLUSTER Nothing failover::tokens_slot_moved,
 };
 
 /// The names of all.

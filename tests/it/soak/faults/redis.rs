@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::{task::block_in_place, time::sleep};
 
 use crate::{
@@ -73,23 +74,29 @@ pub async fn memory_full(scene: Scene<'_>) -> bool {
     refused
 }
 
-/// FLUSHALL. Each server notices it and is not ready until it is started again.
+/// FLUSHALL. Each server notices it and is not ready until the loss is accepted.
 pub async fn emptied(scene: Scene<'_>) -> bool {
     let port = scene.stage.single().redis.port();
     let emptied = block_in_place(|| ask(port, &["FLUSHALL", "SYNC"]));
     assert_eq!(emptied.expect("an answer").text(), "OK");
-    let mut noticed = true;
-    for server in 0..scene.stage.servers.len() {
-        let mut ready = true;
-        for _ in 0..500 {
-            ready = scene.stage.servers[server].process.get("/readyz").await.0 == 200;
-            if !ready {
-                break;
+    let servers = &scene.stage.servers;
+    let all_answer = async |wanted: u16| {
+        for server in servers {
+            let mut status = 0;
+            for _ in 0..500 {
+                status = server.process.get("/readyz").await.0;
+                if status == wanted {
+                    break;
+                }
+                sleep(Duration::from_millis(20)).await; // the timers' looks are awaited
             }
-            sleep(Duration::from_millis(20)).await; // the timers' looks are awaited
+            if status != wanted {
+                return false;
+            }
         }
-        noticed &= !ready;
-        scene.stage.kill(server).await;
-    }
-    noticed
+        true
+    };
+    let noticed = all_answer(503).await;
+    let accepted = servers[0].process.post("/store/accept-loss", json!({})).await;
+    noticed && accepted.is_some_and(|(status, _)| status == 200) && all_answer(200).await
 }

@@ -72,6 +72,7 @@ pub fn steps() -> Vec<Step> {
     let create = |name: &str| TokenChange::Create {
         name: name.to_owned(),
         text: format!("{{\"of\":\"{name}\"}}"),
+        is_admin: true,
     };
     let change = Change {
         schedule: Some(Schedule::In(Millis::new(50 * STEP))),

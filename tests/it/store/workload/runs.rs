@@ -28,7 +28,7 @@ pub fn ballast(dir: &Path) {
 
 /// Opens a store at a time, and promotes all that is due.
 pub async fn open(dir: &Path, at: UnixMillis) -> Result<FileStore, OpenError> {
-    let options = Options { buckets: None, clock: Clock::set_at(at) };
+    let options = Options::new(None, Clock::set_at(at));
     let store = FileStore::open(dir, options)?;
     settle(&store).await;
     Ok(store)

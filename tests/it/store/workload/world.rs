@@ -7,7 +7,7 @@ use delay_queue::{
         Job, Millis, Pause, Reservation, Schedule, SettingsNews, Topic, TopicDefaults,
         TopicSettings, UnixMillis,
     },
-    store::{StoredToken, TokenChange},
+    store::{StoredToken, TokenChange, TokenChanged},
 };
 
 use super::{Found, Step};
@@ -118,15 +118,21 @@ impl World {
         };
     }
 
-    fn token(&mut self, change: &TokenChange) -> bool {
-        match change {
-            TokenChange::Create { name, text } => {
+    fn token(&mut self, change: &TokenChange) -> TokenChanged {
+        let is_first = self.tokens.is_empty();
+        let is_done = match change {
+            TokenChange::Create { name, text, .. } => {
                 let token = StoredToken { name: name.clone(), text: text.clone(), used_at: None };
                 let is_new = !self.tokens.contains_key(name);
                 self.tokens.entry(name.clone()).or_insert(token);
                 is_new
             }
             TokenChange::Revoke { name } => self.tokens.remove(name).is_some(),
+        };
+        match is_done {
+            false => TokenChanged::Name,
+            true if is_first => TokenChanged::First,
+            true => TokenChanged::Done,
         }
     }
 }

@@ -1,6 +1,9 @@
 use proptest::prelude::*;
 
-use super::{super::Arrival, *};
+use super::{
+    super::{Arrival, Place},
+    *,
+};
 use crate::job::{JobId, Millis};
 
 const STATES: [State; 4] = [State::Delayed, State::Ready, State::Reserved, State::Dead];
@@ -48,7 +51,7 @@ fn seen(index: &Index) -> String {
     for topic in index.topics_from(None, None) {
         all += &format!("\n{topic} {}", index.bytes(topic));
         for state in STATES {
-            for (slot, at, _) in index.after(topic, state, None) {
+            for Place { slot, at, .. } in index.after(topic, state, None) {
                 let entry = index.entry(slot);
                 assert_eq!(index.find(&entry.id()), Some(slot));
                 all += &format!("\n{topic} {state:?} {at:?} {entry:?}");

@@ -166,5 +166,5 @@ fn defaults_of(number: u64) -> Write {
 fn token(number: u64) -> Write {
     let length = if number == 0 { 6_000 } else { 200 };
     let text = format!("{{\"digest\":\"{number:0>length$}\"}}");
-    Write::Token(TokenChange::Create { name: format!("token-{number}"), text })
+    Write::Token(TokenChange::Create { name: format!("token-{number}"), text, is_admin: true })
 }

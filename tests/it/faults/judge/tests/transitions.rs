@@ -127,6 +127,24 @@ fn it_objects_to_a_rescheduled_job_before_its_new_time() {
 }
 
 #[test]
+fn it_objects_to_a_late_consumer_that_ends_a_job_which_was_changed() {
+    let gone = deleted(1400, StoreResult::Done(Answer::Deleted));
+    let late = |act| [put(), pop(20, 1), rescheduled(1100, 0), act, gone.clone()];
+    objects(&late(released(1200, 1, 0)), Rule::StaleAccepted);
+    objects(&[put(), pop(20, 1), rescheduled(1100, 0), finished(1200, 1)], Rule::StaleAccepted);
+    is_content(&late(finish(1200, 1, refused("reservation_lost"))), &Scan::new());
+    // Before the change, at the same time, or by the next consumer.
+    is_content(&[put(), pop(20, 1), rescheduled(1100, 0), finished(1105, 1)], &Scan::new());
+    let next = pop_with(1200, 2, |job| job.due_at = at(1105));
+    is_content(&[put(), pop(20, 1), rescheduled(1100, 0), next, finished(1300, 2)], &Scan::new());
+    // A change that was refused, or perhaps was, ends no hold.
+    for outcome in [refused("job_reserved"), StoreResult::Unknown] {
+        let change = Call { outcome, ..rescheduled(1100, 0) };
+        is_content(&[put(), pop(20, 1), change, finished(1200, 1)], &Scan::new());
+    }
+}
+
+#[test]
 fn it_objects_to_a_paused_topic_that_delivers() {
     let resumed = |start| resume(start, StoreResult::Done(Answer::Resumed));
     let done = |calls: &[Call]| [&[put()], calls, &[finished(900, 1)]].concat();

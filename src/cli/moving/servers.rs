@@ -1,0 +1,61 @@
+//! Keeps exports and imports apart from servers: jobs that move meanwhile would be missed or doubled.
+//!
+//! A file store has a lock for this. On Redis each server holds a lease that it renews every second.
+
+use std::{
+    error::Error,
+    time::{Duration, Instant},
+};
+
+use crate::store::{Lease, Store, StoreResult};
+
+/// How long to wait for a lease that a killed server left: it ends after three seconds, or later if
+/// the clock of Redis was set back.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often leases are read meanwhile.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Proof that no server was at work when the export or import began.
+pub struct NoServers {
+    /// Leases that did not end, and that no server renews.
+    abandoned: Vec<Lease>,
+}
+
+impl NoServers {
+    /// Waits until every lease has ended.
+    ///
+    /// # Errors
+    /// A server has renewed its lease, or taken one; or the leases cannot be read.
+    pub async fn wait(store: &dyn Store) -> Result<Self, Box<dyn Error>> {
+        let mut leases = read(store).await?;
+        let (first, end) = (leases.clone(), Instant::now() + PATIENCE);
+        while !leases.is_empty() && Instant::now() < end {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            leases = read(store).await?;
+            if leases.iter().any(|lease| !first.contains(lease)) {
+                return Err(match leases.len() {
+                    1 => "a server is at work on this store: stop it first".into(),
+                    _ => "servers are at work on this store: stop all of them first"
+                        .to_owned()
+                        .into(),
+                });
+            }
+        }
+        Ok(Self { abandoned: leases })
+    }
+
+    /// Whether a server has started since.
+    ///
+    /// # Errors
+    /// The leases cannot be read.
+    pub async fn has_one_started(&self, store: &dyn Store) -> StoreResult<bool> {
+        Ok(read(store).await?.iter().any(|lease| !self.abandoned.contains(lease)))
+    }
+}
+
+async fn read(store: &dyn Store) -> StoreResult<Vec<Lease>> {
+    match store.shared() {
+        Some(shared) => shared.leases().await,
+        None => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,75 @@
+//! Help for a client that asks for a route or a method that does not exist.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use super::{operations, schemas::Schemas};
+use crate::suggest;
+
+/// The paths of all routes, with `{name}` for their parameters, and the methods that each takes.
+static ROUTES: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
+    let mut routes = BTreeMap::<_, String>::new();
+    for operation in operations::all(&mut Schemas::new()) {
+        let methods = routes.entry(operation.path).or_default();
+        let comma = if methods.is_empty() { "" } else { ", " };
+        methods.push_str(&format!("{comma}{}", operation.method));
+    }
+    routes
+});
+
+/// Returns the methods that a route takes, by the path that it was registered with.
+pub fn methods_of(path: &str) -> Option<&'static str> {
+    ROUTES.get(path.strip_prefix("/v1").unwrap_or(path)).map(String::as_str)
+}
+
+/// Describes what was asked for and what there is instead: the route that is probably meant, or how
+/// routes begin.
+pub fn no_route(path: &str) -> String {
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    let filled: Vec<(String, &str)> =
+        ROUTES.keys().filter_map(|template| Some((fill(template, path)?, *template))).collect();
+    let meant = suggest::nearest(path, filled.iter().map(|(path, _)| path.as_str()));
+    let meant = filled.iter().find(|(path, _)| Some(path.as_str()) == meant);
+    let instead = match meant {
+        Some((_, template)) => format!("did you mean {template}?"),
+        None => {
+            let first = |path: &&'static str| path.split('/').nth(1);
+            let mut first: Vec<&str> = ROUTES.keys().filter_map(first).collect();
+            first.dedup();
+            format!("routes begin with /{}", first.join(", /"))
+        }
+    };
+    format!("there is no such route: {instead} (GET /docs describes them all)")
+}
+
+/// Puts the parts of `path` into the parameters of a template that has as many parts.
+fn fill(template: &str, path: &str) -> Option<String> {
+    let (parts, given) = (template.split('/'), path.split('/'));
+    if parts.clone().count() != given.clone().count() {
+        return None;
+    }
+    let filled =
+        parts.zip(given).map(|(part, given)| if part.starts_with('{') { given } else { part });
+    Some(filled.collect::<Vec<_>>().join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::no_route;
+
+    #[test]
+    fn a_misspelt_route_gets_its_neighbour_and_a_foreign_one_the_beginnings() {
+        for (path, meant) in [
+            ("/job", "/jobs?"),
+            ("/v1/job/x", "/jobs/{id}?"),
+            ("/jobs/order:4711/finnish", "/jobs/{id}/finish?"),
+            ("/topic/mail/pop", "/topics/{topic}/pop?"),
+            ("/batch/job", "/batch/jobs?"),
+            ("/health", "/healthz?"),
+        ] {
+            let detail = no_route(path);
+            assert!(detail.contains(&format!("did you mean {meant}")), "{path}: {detail}");
+        }
+        let detail = no_route("/this/is/nowhere");
+        assert!(detail.contains("routes begin with /access, /batch, "), "{detail}");
+    }
+}

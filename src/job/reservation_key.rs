@@ -1,0 +1,155 @@
+//! The tags that keep clients from computing one reservation from another.
+//!
+//! The reservations of one pop call differ by a number only. So what a client sees is the reservation
+//! followed by a tag, which only a server of the store can compute. Stores keep the key, and
+//! reservations without tags.
+
+use std::{fmt, str::FromStr};
+
+use ring::hmac;
+
+use super::{JobId, Reservation};
+
+/// Digits of a reservation, and of a tag.
+const DIGITS: usize = 16;
+
+/// The secret key of a store's tags.
+pub struct ReservationKey {
+    bytes: [u8; 32],
+    key: hmac::Key,
+}
+
+/// A reservation as clients see it: 32 hexadecimal digits, the second half of which is the tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaggedReservation(Reservation, u64);
+
+impl ReservationKey {
+    /// A new key.
+    pub fn generate() -> Self {
+        Self::from(rand::random::<[u8; 32]>())
+    }
+
+    /// The key as stores keep it, 64 hexadecimal digits and 8 of a CRC-32. Persisted: must stay stable.
+    pub fn reveal(&self) -> String {
+        let digits: String = self.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{digits}{:08x}", crc32fast::hash(&self.bytes))
+    }
+
+    /// What a client gets of the reservation of this job.
+    pub fn tag(&self, id: &JobId, reservation: Reservation) -> TaggedReservation {
+        TaggedReservation(reservation, self.tag_of(id, reservation))
+    }
+
+    /// The reservation of this job that a client's text stands for.
+    ///
+    /// Without the right tag it is [untagged](Reservation::untagged). So it holds a job that an older
+    /// version reserved, or that was imported with the tag of another store, and no other.
+    pub fn check(&self, id: &JobId, text: &str) -> Reservation {
+        let (reservation, tag) = text.split_at_checked(DIGITS).unwrap_or((text, ""));
+        let Ok(reservation) = reservation.parse::<Reservation>() else {
+            return Reservation::NONE;
+        };
+        // Numbers are compared in a time that does not depend on where they differ.
+        match u64::from_str_radix(tag, 16) {
+            Ok(tag) if self.tag_of(id, reservation) == tag => reservation,
+            _ => reservation.untagged(),
+        }
+    }
+
+    fn tag_of(&self, id: &JobId, reservation: Reservation) -> u64 {
+        let mut context = hmac::Context::with_key(&self.key);
+        context.update(&reservation.bits().to_be_bytes());
+        context.update(id.as_str().as_bytes());
+        let tag = context.sign();
+        tag.as_ref().iter().take(8).fold(0, |tag, &byte| tag << 8 | u64::from(byte))
+    }
+}
+
+impl From<[u8; 32]> for ReservationKey {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self { bytes, key: hmac::Key::new(hmac::HMAC_SHA256, &bytes) }
+    }
+}
+
+impl FromStr for ReservationKey {
+    type Err = ();
+
+    /// From the text that a store has; damaged text is refused.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut bytes = [0; 32];
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| ())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| ())?;
+        }
+        let key = Self::from(bytes);
+        if key.reveal() == text { Ok(key) } else { Err(()) }
+    }
+}
+
+impl fmt::Debug for ReservationKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl fmt::Display for TaggedReservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:016x}", self.0, self.1)
+    }
+}
+
+impl serde::Serialize for TaggedReservation {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::job::Nonce;
+
+    fn id(text: &str) -> JobId {
+        text.parse().expect("an id")
+    }
+
+    #[test]
+    fn the_text_of_a_key_and_a_tag_are_pinned_and_read_back() {
+        let key = ReservationKey::from([7; 32]);
+        let text = key.reveal();
+        assert_eq!(text, format!("{}a3d824cb", "07".repeat(32)));
+        assert_eq!(text.parse::<ReservationKey>().expect("its own text").bytes, [7; 32]);
+        for damaged in ["", &text[2..], &text.replacen('0', "1", 1), &format!("{text}0")] {
+            damaged.parse::<ReservationKey>().expect_err(damaged);
+        }
+        let reservation = Nonce::new(0x5f0c_9d1e_2b3a_4000).reservation(3);
+        let shown = key.tag(&id("call:1"), reservation).to_string();
+        assert_eq!(shown, "5f0c9d1e2b3a48039193ac8850b5ad8d");
+    }
+
+    proptest! {
+        #[test]
+        fn a_tag_fits_its_reservation_its_job_and_its_store(random: u64, index in 0..2048_u16, bit in 0..64) {
+            let (key, other) = (ReservationKey::generate(), ReservationKey::generate());
+            let reservation = Nonce::new(random).reservation(index);
+            let shown = key.tag(&id("a"), reservation).to_string();
+            prop_assert_eq!(key.check(&id("a"), &shown), reservation);
+            let wrong = TaggedReservation(reservation, key.tag_of(&id("a"), reservation) ^ (1_u64 << bit));
+            let next = format!("{}{}", Nonce::new(random).reservation(index ^ 1), &shown[16..]);
+            let texts = [&wrong.to_string(), &shown[..16], &shown[..31], &format!("{shown}0")];
+            for text in texts {
+                prop_assert_eq!(key.check(&id("a"), text), reservation.untagged(), "{}", text);
+            }
+            prop_assert!(!key.check(&id("a"), &next).is_tagged());
+            prop_assert!(!key.check(&id("b"), &shown).is_tagged());
+            prop_assert!(!other.check(&id("a"), &shown).is_tagged());
+        }
+
+        #[test]
+        fn no_text_is_a_surprise(text in ".{0,40}") {
+            prop_assert!(!ReservationKey::from([1; 32]).check(&id("a"), &text).is_tagged());
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Questions for ready jobs, which concurrent pops share.
+//!
+//! One question is under way to each server of the store. Pops that arrive meanwhile wait for its end and share
+//! the next one. They do not take its answer: it may leave out a job that became ready before they arrived.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::timeout;
+
+use super::{coalescer::Coalescer, dispatcher::divide, transitions::Context};
+use crate::{
+    job::{Bucket, Topic},
+    store::{StoreError, StoreResult, StoreResults},
+};
+
+/// How long a peek at one server may delay the jobs found on the others.
+const PEEK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Most ready lists in one call of the store: more would be a request of many megabytes.
+const MOST_LISTS: usize = 1 << 17;
+
+/// Peeks at every bucket for pops that know of no ready job.
+pub struct Peeks {
+    context: Context,
+    /// By bucket; in use are those of the buckets that stand for a server.
+    coalescers: Vec<Coalescer<Question, ()>>,
+}
+
+/// What one pop asks one server.
+struct Question {
+    buckets: Vec<Bucket>,
+    topics: Vec<Topic>,
+}
+
+impl Peeks {
+    pub fn new(context: &Context) -> Self {
+        let coalescer = |_| {
+            let asking = context.clone();
+            Coalescer::new(&context.calls, move |questions| ask(asking.clone(), questions))
+        };
+        let coalescers = context.store.buckets().all().map(coalescer).collect();
+        Self { context: context.clone(), coalescers }
+    }
+
+    /// Peeks at every bucket and marks those that have jobs of these topics: all that were ready when this was
+    /// called, and that no pop has claimed. The error is that of a bucket that could not be asked; the others were.
+    pub async fn peek(&self, topics: &[Topic]) -> StoreResult<()> {
+        let store = &self.context.store;
+        let all = store.buckets().all().collect();
+        let (servers, _) = divide(all, |&bucket| store.representative(bucket));
+        let peeks = servers.into_iter().map(async |(server, buckets)| {
+            let question = Question { buckets, topics: topics.to_vec() };
+            let asked = self.coalescers[server.index()].submit(vec![question]);
+            let answers = timeout(PEEK_TIMEOUT, asked).await.map_err(|_| no_answer())?;
+            answers.into_iter().collect::<StoreResult<()>>().map_err(StoreError::of_read)
+        });
+        join_all(peeks).await.into_iter().collect()
+    }
+}
+
+async fn ask(context: Context, questions: Vec<Question>) -> StoreResults<()> {
+    let mut outcomes = Vec::with_capacity(questions.len());
+    // They differ while buckets move to another server.
+    for same in questions.chunk_by(|a, b| a.buckets == b.buckets) {
+        let mut topics: Vec<Topic> = same.iter().flat_map(|one| &one.topics).cloned().collect();
+        topics.sort_unstable();
+        topics.dedup();
+        let outcome = look(&context, &same[0].buckets, &topics).await;
+        outcomes.extend(same.iter().map(|_| outcome.clone()));
+    }
+    outcomes
+}
+
+async fn look(context: &Context, buckets: &[Bucket], topics: &[Topic]) -> StoreResult<()> {
+    let mut all = Ok(());
+    for topics in topics.chunks((MOST_LISTS / buckets.len()).max(1)) {
+        let parts = buckets.iter().map(|&bucket| (bucket, topics.to_vec())).collect();
+        for (&bucket, peek) in buckets.iter().zip(context.store.peek(parts, false).await) {
+            match peek {
+                Ok(peek) => context.waiters.found(bucket, topics, &peek.ready),
+                Err(error) => all = Err(error),
+            }
+        }
+    }
+    all
+}
+
+fn no_answer() -> StoreError {
+    StoreError::away(format!("a bucket did not answer within {PEEK_TIMEOUT:?}"))
+}

@@ -1,0 +1,116 @@
+//! Whether the servers take writes, as `/readyz` asks.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use futures::future::join_all;
+use redis::Pipeline;
+
+use super::{
+    RedisStore, keys,
+    preflight::requirements,
+    topology::Master,
+    transport::{Failure, error::Remedy},
+};
+use crate::store::{StoreError, StoreResult};
+
+/// What the last look has found.
+#[derive(Default)]
+pub struct Health {
+    is_full: AtomicBool,
+    refuses_writes: AtomicBool,
+}
+
+impl Health {
+    /// A server has no memory left.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// A server takes no writes.
+    pub fn refuses_writes(&self) -> bool {
+        self.refuses_writes.load(Ordering::Relaxed)
+    }
+}
+
+/// How a server takes writes.
+enum Writes {
+    All,
+    /// Those that bring no jobs.
+    Freeing,
+    /// None.
+    Refused(StoreError),
+}
+
+impl RedisStore {
+    /// Whether a server, at least, is there, fit, and takes writes: where there are several, the others'
+    /// buckets refuse for themselves.
+    pub async fn check_servers(&self) -> StoreResult<()> {
+        let masters = self.nodes.all();
+        let looks = join_all(masters.iter().map(|master| self.check_server(master))).await;
+        let (mut is_full, mut refuses, mut works) = (false, false, false);
+        let mut last = StoreError::away("the store has no server");
+        for look in looks {
+            match look {
+                Ok(Writes::All) => works = true,
+                Ok(Writes::Freeing) => (works, is_full) = (true, true),
+                Ok(Writes::Refused(error)) => (refuses, last) = (true, error),
+                // Its buckets are unavailable, which says more.
+                Err(error) => last = error,
+            }
+        }
+        self.health.is_full.store(is_full, Ordering::Relaxed);
+        self.health.refuses_writes.store(refuses, Ordering::Relaxed);
+        if works { Ok(()) } else { Err(last) }
+    }
+
+    async fn check_server(&self, master: &Arc<Master>) -> StoreResult<Writes> {
+        let info = master.node.command(&redis::cmd("INFO")).await.map_err(|f| f.error)?;
+        let info: String = redis::from_redis_value(info).map_err(StoreError::unreadable)?;
+        let fit = self.preflight.keeps_promise(&info).and_then(|()| self.preflight.fitness(&info));
+        if let Err(why) = fit {
+            let cause = format!("Redis at {}: {why}", master.node.name);
+            return Ok(Writes::Refused(StoreError::away(cause)));
+        }
+        if let Err(failure) = master.check_writes() {
+            return Ok(Writes::Refused(failure.error));
+        }
+        let writes = self.try_writes(master).await?;
+        Ok(match writes {
+            Writes::All if requirements::is_full(&info) => Writes::Freeing,
+            writes => writes,
+        })
+    }
+
+    /// Tries two writes that change nothing: Redis refuses them before it looks at their key. The
+    /// second one needs memory.
+    async fn try_writes(&self, master: &Arc<Master>) -> StoreResult<Writes> {
+        let Some(key) = self.absent_key_on(master) else { return Ok(Writes::All) };
+        let mut tries = Pipeline::with_capacity(2);
+        tries.cmd("HDEL").arg(&key).arg("f");
+        tries.cmd("SET").arg(&key).arg("").arg("XX");
+        let answers = master.node.pipeline(&tries).await.map_err(|failure| failure.error)?;
+        for answer in answers {
+            match answer {
+                Err(Failure { remedy: Remedy::FreeRoom, .. }) => return Ok(Writes::Freeing),
+                Err(Failure { remedy: Remedy::Mend | Remedy::AskRights, error }) => {
+                    return Ok(Writes::Refused(error));
+                }
+                Err(Failure { remedy: Remedy::FindMaster, error }) => return Err(error),
+                // The slot is on the move, which says nothing of the server.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(Writes::All)
+    }
+
+    /// A key that never exists, in a slot that this server has.
+    fn absent_key_on(&self, master: &Arc<Master>) -> Option<String> {
+        let of_buckets = self.keys.iter().map(|keys| keys.absent.clone());
+        of_buckets
+            .chain(keys::beside_buckets(&self.prefix))
+            .find(|key| self.nodes.of(keys::slot(key)).is_ok_and(|of| Arc::ptr_eq(&of, master)))
+    }
+}

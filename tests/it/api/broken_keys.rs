@@ -1,0 +1,194 @@
+//! Keys of a wrong type, and scores that are no times, as anybody with redis-cli can write them.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use delay_queue::store::redis::Secret;
+use futures::future::join_all;
+use serde_json::json;
+
+use crate::{
+    api::server::{Server, pass},
+    support::{
+        Redis,
+        cluster::Cluster,
+        resp::{Reply, ask},
+        shared_cluster,
+    },
+};
+
+/// Jobs of each kind, so many that each of 16 buckets has some.
+const JOBS: usize = 96;
+
+enum Home {
+    One(Redis),
+    Cluster(Arc<Cluster>, String),
+}
+
+/// What is done to one bucket, `T` standing for its tag, and what of it need not move any more.
+struct Attack {
+    commands: &'static [&'static str],
+    spares: Spares,
+}
+
+#[derive(PartialEq)]
+enum Spares {
+    Everything,
+    /// All but the jobs of this bucket.
+    OtherBuckets,
+    /// All but the topic's jobs in this bucket.
+    OtherTopics(&'static str),
+}
+
+const ATTACKS: [Attack; 12] = [
+    Attack { commands: &["SET T:ready:waited x"], spares: Spares::Everything },
+    Attack {
+        commands: &["SET T:delayed:odd x", "ZADD T:bucket 1 delayed:odd"],
+        spares: Spares::Everything,
+    },
+    Attack { commands: &["SET T:ready:due x"], spares: Spares::OtherTopics("due") },
+    Attack { commands: &["DEL T:bucket", "SET T:bucket x"], spares: Spares::OtherBuckets },
+    Attack { commands: &["ZADD T:bucket 1.5 delayed:odd"], spares: Spares::Everything },
+    Attack { commands: &["ZADD T:bucket -inf delayed:due"], spares: Spares::Everything },
+    Attack { commands: &["ZADD T:bucket -inf odd"], spares: Spares::Everything },
+    Attack { commands: &["ZADD T:bucket 1e300 delayed:odd"], spares: Spares::Everything },
+    Attack { commands: &["DEL T:pool", "SET T:pool x"], spares: Spares::OtherBuckets },
+    Attack { commands: &["DEL T:attempts", "SET T:attempts x"], spares: Spares::OtherBuckets },
+    Attack { commands: &["DEL T:topics", "SET T:topics x"], spares: Spares::Everything },
+    Attack {
+        commands: &["DEL T:incarnation", "RPUSH T:incarnation x"],
+        spares: Spares::OtherBuckets,
+    },
+];
+
+impl Home {
+    fn port(&self, tag: &str) -> u16 {
+        match self {
+            Self::One(redis) => redis.port(),
+            Self::Cluster(cluster, _) => {
+                let Reply::Number(slot) = cluster.command(0, &["CLUSTER", "KEYSLOT", tag]) else {
+                    panic!("no slot of {tag}")
+                };
+                let slot = u16::try_from(slot).expect("a slot");
+                cluster.port(cluster.master_of(slot).expect("a settled cluster"))
+            }
+        }
+    }
+
+    fn ask(&self, tag: &str, line: &str) -> Reply {
+        let words: Vec<String> = line.split(' ').map(|word| word.replace('T', tag)).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        // Names of commands are in capitals, and have that letter too.
+        let verb = line.split(' ').next().expect("a verb");
+        ask(self.port(tag), &[&[verb], &words[1..]].concat()).expect("an answer")
+    }
+
+    async fn server(&self) -> Server {
+        Server::with(|settings| match self {
+            Self::One(redis) => settings.store.url = Secret(redis.url()),
+            Self::Cluster(cluster, prefix) => {
+                settings.store.url = Secret(cluster.url());
+                settings.store.prefix.clone_from(prefix);
+            }
+        })
+        .await
+    }
+
+    /// The tag of the first bucket, which every number of buckets has.
+    fn tag(&self) -> String {
+        let (prefix, ports) = match self {
+            Self::One(redis) => ("dq", vec![redis.port()]),
+            Self::Cluster(cluster, prefix) => (prefix.as_str(), cluster.masters()),
+        };
+        let pattern = format!("{{{prefix}:*}}:incarnation");
+        let keys = ports
+            .into_iter()
+            .flat_map(|port| ask(port, &["KEYS", &pattern]).expect("an answer").texts());
+        let first = keys.min().expect("a bucket");
+        first.trim_end_matches(":incarnation").to_owned()
+    }
+}
+
+fn commands(redis: &Redis) -> u64 {
+    let info = ask(redis.port(), &["INFO", "stats"]).expect("an answer");
+    let line = info.text().lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+    line.expect("a count").trim().parse().expect("a number")
+}
+
+/// Puts jobs that are due in a second and jobs whose TTR ends in one, breaks something, and pops what comes.
+async fn survives(home: &Home, attack: &Attack) {
+    let what = attack.commands.join(", ");
+    let server = Arc::new(home.server().await);
+    let waiting = tokio::spawn({
+        let server = Arc::clone(&server);
+        async move { server.get("/topics/waited/pop?wait=60s").await }
+    });
+    let put = |topic: &str, delay: &str| {
+        let job =
+            |n| json!({"topic": topic, "id": format!("{topic}:{n}"), "delay": delay, "ttr": "2s"});
+        json!({"jobs": (0..JOBS).map(job).collect::<Vec<_>>()}).to_string()
+    };
+    server.post("/batch/jobs", put("held", "0s")).await.ok(200);
+    let mut held = 0;
+    while held < JOBS {
+        held += server.pop("held/pop?count=100&wait=5s").await.len();
+    }
+    server.post("/batch/jobs", put("due", "2s")).await.ok(200);
+    let tag = home.tag();
+    let inside: BTreeSet<String> = home.ask(&tag, "HKEYS T:pool").texts().into_iter().collect();
+    assert!(inside.len() > 2, "{what}: the bucket has jobs");
+    for command in attack.commands {
+        let reply = home.ask(&tag, command);
+        assert!(!matches!(reply, Reply::Error(_)), "{command}: {reply:?}");
+    }
+    let wanted = |id: &String| match attack.spares {
+        Spares::Everything => true,
+        Spares::OtherBuckets => !inside.contains(id),
+        Spares::OtherTopics(topic) => !inside.contains(id) || !id.starts_with(topic),
+    };
+    let mut missing: BTreeSet<String> = ["due", "held"]
+        .into_iter()
+        .flat_map(|topic| (0..JOBS).map(move |n| format!("{topic}:{n}")))
+        .filter(wanted)
+        .collect();
+    let begin = Instant::now();
+    while !missing.is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(15), "{what}: {missing:?} do not come");
+        let answer = server.get("/topics/due,held/pop?count=100&wait=1s&ttr=1h").await;
+        if answer.status == 200 {
+            for job in answer.jobs() {
+                missing.remove(job["id"].as_str().expect("an id"));
+            }
+        } else {
+            pass(Duration::from_millis(50)).await; // the bucket that is broken refuses
+        }
+    }
+    if let Home::One(redis) = home {
+        let before = commands(redis);
+        pass(Duration::from_secs(1)).await; // time is what is measured against
+        let commands = commands(redis) - before;
+        assert!(commands < 2_000, "{what}: {commands} commands in an idle second");
+    }
+    waiting.abort();
+}
+
+/// Some side by side: each waits for its deadlines most of the time.
+async fn all_survive(home: impl Fn() -> Home) {
+    for some in ATTACKS.chunks(4) {
+        let homes: Vec<Home> = some.iter().map(|_| home()).collect();
+        join_all(homes.iter().zip(some).map(|(home, attack)| survives(home, attack))).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_key_or_score_stops_no_other_bucket_or_topic() {
+    all_survive(|| Home::One(Redis::start())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_key_or_score_stops_no_other_bucket_or_topic_of_a_cluster() {
+    all_survive(|| Home::Cluster(shared_cluster::shared(), shared_cluster::prefix())).await;
+}

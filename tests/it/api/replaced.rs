@@ -1,0 +1,282 @@
+//! A Redis that lost the jobs: every server notices, refuses, and goes on once the loss is accepted.
+
+use std::{
+    fs,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use delay_queue::{config::Settings, store::redis::Secret};
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::{
+    api::server::{Server, pass},
+    support::{
+        Redis,
+        cluster::Cluster,
+        proxy::{Mode, Proxy},
+        resp::ask,
+    },
+};
+
+const INCARNATION: &str = "{dq:0fb}:incarnation";
+
+/// Waits until a server answers `/readyz` with this status; the answer.
+async fn ready(server: &Server, status: u16) -> Value {
+    let began = Instant::now();
+    loop {
+        let answer = server.get("/readyz").await;
+        if answer.status == status {
+            return answer.json();
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "not {status}: {answer:?}");
+        pass(Duration::from_millis(20)).await; // servers look now and then
+    }
+}
+
+/// Whether every transition, and every read that might say "not found", is refused.
+async fn refuses_everything(server: &Server) {
+    for (path, body) in [
+        ("/jobs", r#"{"topic":"t","id":"new"}"#),
+        ("/jobs", r#"{"topic":"t"}"#),
+        ("/jobs/old/finish", ""),
+        ("/jobs/old/release", ""),
+        ("/jobs/old/touch", ""),
+        ("/jobs/old/bury", ""),
+        ("/jobs/old/kick", ""),
+        ("/batch/delete", r#"{"jobs":[{"id":"old"}]}"#),
+        ("/topics/t/kick", ""),
+        ("/topics/t/pause", ""),
+        ("/tokens", r#"{"name":"a","scopes":{"admin":["*"]}}"#),
+    ] {
+        let problem = server.post(path, body).await.problem(503, "store_replaced");
+        assert_eq!(problem["applied"], "no", "{path}: {problem}");
+        let detail = problem["detail"].as_str().expect("text");
+        assert!(detail.contains("accept-loss"), "says what to do: {detail}");
+    }
+    for path in ["/jobs/old", "/topics/t", "/topics/t/jobs?state=ready", "/topics/t/pop?wait=100ms"]
+    {
+        server.get(path).await.problem(503, "store_replaced");
+    }
+    server.delete("/jobs/old").await.problem(503, "store_replaced");
+    server.get("/readyz").await.problem(503, "store_replaced");
+}
+
+/// Puts and finishes at one server what the other one pops: both know the tags of its reservations.
+async fn delivers(putter: &Server, popper: &Server, id: &str) {
+    putter.put(&format!(r#"{{"topic":"t","id":"{id}"}}"#)).await;
+    let job = popper.pop_one("t").await;
+    assert_eq!(job["id"], id);
+    let held = json!({"reservation": job["reservation"]}).to_string();
+    assert_eq!(putter.post(&format!("/jobs/{id}/finish"), held).await.status, 204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_server_notices_an_emptied_redis_and_refuses_until_the_loss_is_accepted() {
+    let redis = Redis::start();
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(Server::at(&redis).await);
+    }
+    delivers(&servers[0], &servers[1], "before").await;
+    servers[0].put(r#"{"topic":"t","id":"old","delay":"1h"}"#).await;
+    redis.command("FLUSHALL").expect("an answer");
+    for server in &servers {
+        ready(server, 503).await;
+    }
+    // One that starts now finds the layout that they keep, and has no more jobs than they.
+    servers.push(Server::unready(|settings| settings.store.url = Secret(redis.url())).await);
+    for server in &servers {
+        refuses_everything(server).await;
+        let metrics = server.get("/metrics").await.text;
+        let count = if metrics.contains("delay_queue_data_losses_total 16") { 16 } else { 0 };
+        assert_eq!(count, 16, "each bucket once: {metrics}");
+    }
+    let there = redis.command(&format!("EXISTS {INCARNATION}")).expect("an answer");
+    assert_eq!(there, ":0\r\n", "no server may write an incarnation by itself");
+    assert!(redis.command("GET dq:layout").expect("an answer").contains("buckets=16"));
+
+    // All operators at once.
+    let accepted =
+        join_all(servers.iter().map(|server| server.post("/store/accept-loss", ""))).await;
+    for answer in accepted {
+        answer.ok(200);
+    }
+    for server in &servers {
+        assert_eq!(ready(server, 200).await["status"], "ok");
+        server.get("/jobs/old").await.problem(404, "job_not_found");
+    }
+    for (number, putter) in servers.iter().enumerate() {
+        delivers(putter, &servers[(number + 1) % servers.len()], &format!("after:{number}")).await;
+    }
+    // The next loss is noticed as well.
+    redis.command("FLUSHALL").expect("an answer");
+    for server in &servers {
+        ready(server, 503).await;
+    }
+    assert_eq!(servers[0].post("/store/accept-loss", "").await.ok(200)["buckets"], 16);
+    for server in &servers {
+        ready(server, 200).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_cut_off_takes_up_what_was_accepted_meanwhile() {
+    let redis = Redis::start();
+    let one = Server::at(&redis).await;
+    let proxy = Proxy::start(redis.port()).await;
+    let url = format!("redis://127.0.0.1:{}/", proxy.port);
+    let cut_off = Server::with(|settings| settings.store.url = Secret(url)).await;
+    cut_off.put(r#"{"topic":"t","id":"lost","delay":"1h"}"#).await;
+    proxy.set(Mode::Cut);
+    redis.command("FLUSHALL").expect("an answer");
+    ready(&one, 503).await;
+    one.post("/store/accept-loss", "").await.ok(200);
+    ready(&one, 200).await;
+    one.put(r#"{"topic":"t","id":"new"}"#).await;
+    proxy.set(Mode::Pass);
+    ready(&cut_off, 200).await;
+    assert_eq!(cut_off.pop_one("t").await["id"], "new");
+    cut_off.get("/jobs/lost").await.problem(404, "job_not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_made_a_new_store_in_the_place_of_the_lost_one_shares_it_once_that_is_accepted()
+ {
+    let redis = Redis::start();
+    let (one, other) = (Server::at(&redis).await, Server::at(&redis).await);
+    // As a server does that starts on an empty Redis before any other one has looked.
+    let script = "for _, key in ipairs(redis.call('KEYS', '*:incarnation')) do redis.call('SET', key, 'new') end";
+    drop(ask(redis.port(), &["EVAL", script, "0"]).expect("an answer"));
+    ready(&one, 503).await;
+    ready(&other, 503).await;
+    let third = Server::at(&redis).await;
+    third.put(r#"{"topic":"t","id":"new"}"#).await;
+    refuses_everything(&one).await;
+    // A load balancer sends the operator to the one that is ready.
+    third.post("/store/accept-loss", "").await.ok(200);
+    for server in [&one, &other, &third] {
+        ready(server, 200).await;
+    }
+    assert_eq!(one.pop_one("t").await["id"], "new", "what was acknowledged is still there");
+    assert_eq!(third.post("/jobs/new/finish", "").await.status, 204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_accept_data_loss_go_on_by_themselves() {
+    let redis = Redis::start();
+    let accepts = |settings: &mut Settings| {
+        settings.store.url = Secret(redis.url());
+        settings.store.accept_data_loss = true;
+    };
+    let servers = [Server::with(accepts).await, Server::with(accepts).await];
+    let strict = Server::at(&redis).await;
+    for round in 0..3 {
+        servers[0].put(&format!(r#"{{"topic":"t","id":"lost:{round}","delay":"1h"}}"#)).await;
+        redis.command("FLUSHALL").expect("an answer");
+        let emptied = Instant::now();
+        while !redis.command(&format!("EXISTS {INCARNATION}")).expect("an answer").contains(":1") {
+            assert!(emptied.elapsed() < Duration::from_secs(20), "no server accepts it");
+            pass(Duration::from_millis(20)).await; // servers look now and then
+        }
+        for server in servers.iter().chain([&strict]) {
+            ready(server, 200).await;
+        }
+        delivers(&servers[0], &strict, &format!("after:{round}")).await;
+        delivers(&strict, &servers[1], &format!("after-too:{round}")).await;
+    }
+    let mut counted = false;
+    for server in &servers {
+        let metrics = server.get("/metrics").await.text;
+        counted |= !metrics.contains("delay_queue_data_losses_total 0\n");
+    }
+    assert!(counted, "the server that noticed counts it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_lost_data_is_back_servers_go_on_by_themselves() {
+    let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let server = Server::at(&redis).await;
+    server.put(r#"{"topic":"t","id":"kept"}"#).await;
+    redis.kill();
+    let (files, aside) = (redis.dir.path().join("appendonlydir"), redis.dir.path().join("aside"));
+    fs::rename(&files, &aside).expect("moved aside");
+    redis.resume();
+    // Before it has looked it is out of reach.
+    while ready(&server, 503).await["code"] != "store_replaced" {
+        pass(Duration::from_millis(20)).await; // servers look now and then
+    }
+    redis.kill();
+    fs::remove_dir_all(&files).expect("removed");
+    fs::rename(&aside, &files).expect("put back");
+    redis.resume();
+    ready(&server, 200).await;
+    assert_eq!(server.pop_one("t").await["id"], "kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_a_cluster_that_came_back_empty_costs_its_own_buckets_until_it_is_accepted() {
+    let cluster = Arc::new(tokio::task::block_in_place(Cluster::start));
+    let settings = |settings: &mut Settings| settings.store.url = Secret(cluster.url());
+    let servers = [Server::with(settings).await, Server::with(settings).await];
+    let ids: Vec<String> = (0..60).map(|number| format!("job:{number}")).collect();
+    // Each node in its turn: one of them has the layout, and what was accepted before.
+    for node in 0..3 {
+        for id in &ids {
+            servers[0].put(&format!(r#"{{"topic":"t","id":"{id}","delay":"1h"}}"#)).await;
+        }
+        let keys = cluster.command(node, &["KEYS", "{*}:pool"]).texts();
+        let there = keys.iter().flat_map(|key| cluster.command(node, &["HKEYS", key]).texts());
+        let lost: Vec<String> = there.filter(|id| ids.contains(id)).collect();
+        assert!((5..55).contains(&lost.len()), "a third of them: {lost:?}");
+        let buckets = cluster.command(node, &["KEYS", "{*}:incarnation"]).texts().len();
+        cluster.command(node, &["FLUSHALL"]);
+        for server in &servers {
+            let began = Instant::now();
+            loop {
+                let said = server.get("/readyz").await.ok(200);
+                if said["buckets_replaced"].as_array().is_some_and(|all| all.len() == buckets) {
+                    assert_eq!(said["status"], "degraded");
+                    assert_eq!(said["reasons"], json!(["buckets_replaced"]));
+                    break;
+                }
+                assert!(began.elapsed() < Duration::from_secs(20), "{said}");
+                pass(Duration::from_millis(20)).await; // servers look now and then
+            }
+            for id in &ids {
+                let answer = server.get(&format!("/jobs/{id}")).await;
+                if lost.contains(id) {
+                    answer.problem(503, "store_replaced");
+                } else {
+                    answer.ok(200);
+                }
+            }
+            // A put without an id goes to a bucket that has lost nothing.
+            for _ in 0..50 {
+                server.put(r#"{"topic":"other"}"#).await;
+            }
+        }
+        servers[1].post("/store/accept-loss", "").await.ok(200);
+        for server in &servers {
+            while ready(server, 200).await["status"] != "ok" {
+                pass(Duration::from_millis(20)).await; // servers look now and then
+            }
+            for id in &lost {
+                server.get(&format!("/jobs/{id}")).await.problem(404, "job_not_found");
+            }
+        }
+        for id in ids.iter().filter(|id| !lost.contains(id)) {
+            servers[1].delete(&format!("/jobs/{id}")).await.ok(200);
+        }
+    }
+}
+
+pub async fn a_store_without_a_loss_has_nothing_to_accept(server: Server) {
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    server.post("/store/accept-loss", "").await.ok(200);
+    assert_eq!(server.post("/store/accept-loss", "{}").await.ok(200)["buckets"], 0);
+    server.post("/store/accept-loss", r#"{"all":true}"#).await.problem(422, "invalid_field");
+    assert_eq!(ready(&server, 200).await["status"], "ok");
+    assert_eq!(server.pop_one("t").await["id"], "a");
+}

@@ -1,0 +1,144 @@
+//! Requests that were let in and act later: when their body is there, or when a job is that they wait for.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use super::server::{Answer, Server};
+
+const HALF: usize = 20;
+
+/// A request of which the head and a part of the body are sent.
+struct HalfSent {
+    stream: TcpStream,
+    rest: String,
+}
+
+impl HalfSent {
+    async fn begin(server: &Server, path: &str, token: &str, body: &Value) -> Self {
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(server.address).await.expect("connected");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\n{}\
+             Content-Length: {}\r\n\r\n",
+            authorization(token),
+            body.len(),
+        );
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        // The server asks for the body: it has let the request in.
+        let mut go_on = [0; 25];
+        stream.read_exact(&mut go_on).await.expect("an answer");
+        assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream.write_all(&body.as_bytes()[..HALF]).await.expect("sent");
+        Self { stream, rest: body[HALF..].to_owned() }
+    }
+
+    /// Sends the rest; the status.
+    async fn end(mut self) -> u16 {
+        self.stream.write_all(self.rest.as_bytes()).await.expect("sent");
+        status(&mut self.stream).await
+    }
+}
+
+fn authorization(token: &str) -> String {
+    match token {
+        "" => String::new(),
+        token => format!("Authorization: Bearer {token}\r\n"),
+    }
+}
+
+async fn status(stream: &mut TcpStream) -> u16 {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect(&answer)
+}
+
+async fn ask(server: &Server, token: &str, method: Method, path: &str, body: Value) -> Answer {
+    let request = server.request(method, path).bearer_auth(token);
+    Server::send(if body.is_null() { request } else { request.body(body.to_string()) }).await
+}
+
+async fn create(server: &Server, by: &str, token: Value) -> String {
+    let made = ask(server, by, Method::POST, "/tokens", token).await.ok(201);
+    made["token"].as_str().expect("a token").to_owned()
+}
+
+async fn root(server: &Server) -> String {
+    let scopes = json!({"admin": ["*"], "put": ["*"], "pop": ["*"], "read": ["*"]});
+    create(server, "", json!({"name": "root", "scopes": scopes})).await
+}
+
+pub async fn what_a_request_does_needs_a_token_that_is_in_force_when_its_body_is_there(
+    server: Server,
+) {
+    let mallory = json!({"name": "mallory", "scopes": {"admin": ["*"]}});
+    let as_open = HalfSent::begin(&server, "/tokens", "", &mallory).await;
+    let root = root(&server).await;
+    assert_eq!(as_open.end().await, 401, "the server asks for tokens now");
+
+    let scopes = json!({"admin": ["*"], "put": ["*"]});
+    let leaver = create(&server, &root, json!({"name": "leaver", "scopes": scopes})).await;
+    let token = HalfSent::begin(&server, "/tokens", &leaver, &mallory).await;
+    let job =
+        HalfSent::begin(&server, "/jobs", &leaver, &json!({"topic": "t", "id": "late"})).await;
+    let kept = HalfSent::begin(&server, "/jobs", &root, &json!({"topic": "t", "id": "kept"})).await;
+    let gone = ask(&server, &root, Method::DELETE, "/tokens/leaver", Value::Null).await;
+    assert_eq!(gone.status, 204, "{}", gone.text);
+    assert_eq!([token.end().await, job.end().await, kept.end().await], [401, 401, 201]);
+
+    let tokens = ask(&server, &root, Method::GET, "/tokens", Value::Null).await.ok(200);
+    assert_eq!(tokens["tokens"].as_array().map(Vec::len), Some(1), "{tokens}");
+    let topic = ask(&server, &root, Method::GET, "/topics/t", Value::Null).await.ok(200);
+    assert_eq!(topic["ready"], 1, "{topic}");
+}
+
+pub async fn a_waiting_pop_gets_no_job_when_its_token_was_revoked_or_has_expired(server: Server) {
+    let root = root(&server).await;
+    // Long enough for both pops to begin on a busy machine.
+    let put = json!({"topic": "clock", "delay": "6s"});
+    let end = ask(&server, &root, Method::POST, "/jobs", put).await.ok(201)["due_at"].clone();
+    let mut waiting = Vec::new();
+    for (name, expires_at) in [("leaver", Value::Null), ("brief", end)] {
+        let token = json!({"name": name, "scopes": {"pop": ["*"]}, "expires_at": expires_at});
+        let token = create(&server, &root, token).await;
+        let mut stream = TcpStream::connect(server.address).await.expect("connected");
+        let head = format!(
+            "GET /topics/{name}/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{}\r\n",
+            authorization(&token)
+        );
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        waiting.push((name, token, stream));
+    }
+    let wait = "delay_queue_waiting_pops 2\n";
+    until(async || {
+        ask(&server, &root, Method::GET, "/metrics", Value::Null).await.text.contains(wait)
+    })
+    .await;
+    ask(&server, &root, Method::DELETE, "/tokens/leaver", Value::Null).await;
+    for (name, token, mut stream) in waiting {
+        until(async || {
+            ask(&server, &token, Method::GET, "/access", Value::Null).await.status == 401
+        })
+        .await;
+        let put = json!({"topic": name, "max_attempts": 1});
+        ask(&server, &root, Method::POST, "/jobs", put).await.ok(201);
+        assert_eq!(status(&mut stream).await, 401, "{name}");
+        let pop = format!("/topics/{name}/pop?wait=20s");
+        let jobs = ask(&server, &root, Method::GET, &pop, Value::Null).await.jobs();
+        assert_eq!(jobs[0]["attempt"], 1, "what was given back does not count: {jobs:?}");
+    }
+}
+
+/// Asks until it holds: there is no event to wait for.
+async fn until(holds: impl AsyncFn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds().await {
+        assert!(Instant::now() < end, "it does not come to hold");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,87 @@
+//! What an operator or another program does to a Redis that the store shares with them.
+
+use std::time::Duration;
+
+use rand::seq::IndexedRandom;
+use tokio::{task::block_in_place, time::sleep};
+
+use crate::{
+    soak::{faults::Scene, soon},
+    support::resp::{Reply, ask},
+};
+
+/// Commands that transitions and polls need.
+const NEEDED: [&str; 14] = [
+    "zadd",
+    "zrem",
+    "zremrangebyrank",
+    "zrange",
+    "zcard",
+    "zscore",
+    "hset",
+    "hget",
+    "hmget",
+    "hdel",
+    "hexists",
+    "exists",
+    "evalsha",
+    "time",
+];
+
+/// One of these is forbidden for some seconds, in the middle of calls.
+pub async fn rights_taken_away(mut scene: Scene<'_>) -> bool {
+    let (masters, began) = (block_in_place(|| scene.stage.masters()), scene.history.now());
+    let command = *NEEDED.choose(scene.random).expect("there are some");
+    let rule = |sign: &str| {
+        for &port in &masters {
+            let words = ["ACL", "SETUSER", "default", &format!("{sign}{command}")];
+            let set = block_in_place(|| ask(port, &words));
+            assert_eq!(set.expect("an answer").text(), "OK", "{words:?}");
+        }
+    };
+    let span = Duration::from_millis(2_000 + scene.random_below(3_000));
+    rule("-");
+    sleep(span).await; // deadlines come and TTRs end meanwhile
+    let failed = scene.history.failures_between(began, scene.history.now());
+    rule("+");
+    failed > 0
+}
+
+/// A text where the ready list of a topic belongs that a consumer waits for, and a deadline that is no time: that
+/// topic has none of the load's jobs, which go on meanwhile.
+pub async fn key_of_a_wrong_type(mut scene: Scene<'_>) -> bool {
+    let server = scene.any_server();
+    let url = format!("{}/topics/odd/pop?wait=20s", scene.stage.servers[server].process.base);
+    let masters = block_in_place(|| scene.stage.masters());
+    let mut odd = Vec::new();
+    for port in masters {
+        let pools = block_in_place(|| ask(port, &["KEYS", "{*}:pool"])).expect("an answer").texts();
+        let Some(tag) = pools.choose(scene.random).and_then(|key| key.strip_suffix("pool")) else {
+            continue;
+        };
+        odd.push((port, format!("{tag}ready:odd"), format!("{tag}bucket")));
+    }
+    let did = |port: u16, words: &[&str]| {
+        let reply = block_in_place(|| ask(port, words)).expect("an answer");
+        assert!(!matches!(reply, Reply::Error(_)), "{words:?}: {reply:?}");
+    };
+    for (port, ready, bucket) in &odd {
+        did(*port, &["CONFIG", "RESETSTAT"]);
+        did(*port, &["SET", ready, "a text"]);
+        let score = ["-inf", "1.5"].choose(scene.random).expect("two");
+        did(*port, &["ZADD", bucket, score, "delayed:odd"]);
+    }
+    let waiting = tokio::spawn(reqwest::get(url));
+    let met = |port: u16| {
+        let errors = ask(port, &["INFO", "errorstats"]).expect("an answer");
+        errors.text().contains("errorstat_WRONGTYPE")
+    };
+    let shown = soon(|| block_in_place(|| odd.iter().all(|(port, ..)| met(*port)))).await;
+    sleep(Duration::from_secs(3)).await; // what falls due meanwhile must be delivered
+    for (port, ready, bucket) in &odd {
+        did(*port, &["DEL", ready]);
+        did(*port, &["ZREM", bucket, "delayed:odd"]);
+    }
+    waiting.abort();
+    shown && !odd.is_empty()
+}

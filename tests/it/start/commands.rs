@@ -1,0 +1,124 @@
+//! Commands where people stumble: a store in use, a store that is not there, a closed pipe, certificates.
+
+use std::process::{Command, Stdio};
+
+use super::{
+    https::https,
+    outputs::{Logged, Place, one_line, store, text, untouched},
+    tls::Files,
+};
+use crate::support::{Redis, process::program};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_for_a_store_in_use_is_asked_of_its_server() {
+    let place = Place::new();
+    let server = Logged::start(&place, "");
+    server.wait_for("serving");
+    for act in [&["create", "--name", "a", "--scope", "admin"][..], &["list"], &["revoke", "a"]] {
+        let said = one_line(&place.run("", &[], &[&["token"], act].concat()), &["--url http://"]);
+        assert!(!said.contains("another directory"), "{said}");
+    }
+}
+
+#[test]
+fn a_command_that_only_looks_makes_no_store() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let on_redis = store(&redis.url(), "");
+    for arguments in [&["token", "list"][..], &["token", "revoke", "a"], &["export", "jobs"]] {
+        one_line(&place.run("", &[], arguments), &["there is none in ./data (store.url)"]);
+        assert!(!place.path().join("data").exists(), "{arguments:?}");
+        one_line(&place.run(&on_redis, &[], arguments), &["there is none in Redis at 127.0.0.1"]);
+        untouched(&redis);
+    }
+}
+
+#[test]
+fn a_lifetime_without_a_unit_is_refused() {
+    let place = Place::new();
+    let create = ["token", "create", "--name", "a", "--scope", "admin", "--expires", "90"];
+    let output = place.run("", &[], &create);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("lacks a unit"), "{said}");
+    assert!(!place.path().join("data").exists());
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_is_no_failure() {
+    let place = Place::new();
+    for arguments in [&["--check-config"][..], &["token", "generate"]] {
+        let mut command = program(place.path(), arguments);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    }
+}
+
+fn openssl(place: &Place, arguments: &[&str]) {
+    let output = Command::new("openssl").args(arguments).current_dir(place.path()).output();
+    let output = output.expect("openssl runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// Makes `<name>.pem` and `<name>.key`, signed by itself, with more options of `openssl req -x509`.
+fn certificate(place: &Place, name: &str, more: &[&str]) -> (String, String) {
+    let (cert, key) = (format!("{name}.pem"), format!("{name}.key"));
+    let made = ["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-out", &cert];
+    let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
+    openssl(place, &[&made[..], &["-keyout", &key], &kind, more].concat());
+    let path = |name: String| place.path().join(name).display().to_string();
+    (path(cert), path(key))
+}
+
+/// Each certificate that people make by mistake, and the sentence that says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_certificate_is_explained_in_one_sentence() {
+    let name = ["-addext", "subjectAltName=IP:127.0.0.1"];
+    let own = ["-addext", "basicConstraints=critical,CA:FALSE"];
+    for (kind, more, said) in [
+        ("usual", name.to_vec(), "CA:FALSE"),
+        ("nameless", own.to_vec(), "its subjectAltName must have it"),
+        (
+            "elsewhere",
+            [&own[..], &["-addext", "subjectAltName=DNS:queue.example"]].concat(),
+            "the certificate is for",
+        ),
+        ("weak", [&own[..], &name[..], &["-sha1"]].concat(), "RSA of 2048 bits or more"),
+        ("right", [&own[..], &name[..]].concat(), ""),
+    ] {
+        let place = Place::new();
+        let (cert, key) = certificate(&place, kind, &more);
+        let server = Logged::start(&place, &https(&Files { cert: cert.clone(), key }, ""));
+        let url = server.base.replace("http://", "https://");
+        let ask = |ca: &str| place.run("", &[], &["token", "list", "--url", &url, "--ca-file", ca]);
+        match said {
+            "" => {
+                assert!(ask(&cert).status.success(), "{}", text(&ask(&cert).stderr));
+                let (other, _) = certificate(&place, "other", &more);
+                one_line(&ask(&other), &["failed to ask"]);
+            }
+            said => {
+                let line = one_line(&ask(&cert), &["failed to ask", said]);
+                for riddle in ["Other(", "Context", "invalid peer certificate", "EndEntity"] {
+                    assert!(!line.contains(riddle), "{kind}: {line}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tls_to_a_redis_without_it_is_refused_at_once_by_what_to_change() {
+    let (place, redis) = (Place::new(), Redis::start());
+    let settings = store(&redis.url().replace("redis://", "rediss://"), "");
+    let words = ["does not speak TLS", "begin store.url with redis instead of rediss"];
+    // It must not wait for a store that will never speak TLS.
+    let wait = [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1h")];
+    one_line(&place.run(&settings, &wait, &[]), &words);
+}

@@ -1,0 +1,91 @@
+//! What one promote does where more is due than it may do.
+
+use delay_queue::{
+    job::{Bucket, Millis, NewJob},
+    store::PopRequest,
+};
+
+use crate::store::bench::{
+    Bench, InOneBucket as _, MINUTE, SECOND, delayed, id, job, nonce, promote_in,
+};
+
+/// A store on Redis in which this many jobs of `mass` lapse in each bucket, and one of `other` falls due in the last.
+async fn mass_of_expired(jobs: usize) -> Bench {
+    let bench = Bench::redis().await;
+    let mut parts: Vec<(Bucket, Vec<NewJob>)> =
+        bench.store.buckets().all().map(|bucket| (bucket, Vec::new())).collect();
+    let mut number = 0;
+    while parts.iter().any(|(_, part)| part.len() < jobs) {
+        let name = format!("mass-{number}");
+        number += 1;
+        let part = &mut parts[bench.bucket(&id(&name)).index()].1;
+        if part.len() < jobs {
+            part.push(job(&name, "mass"));
+        }
+    }
+    for (bucket, part) in parts {
+        for batch in part.chunks(250) {
+            bench.store.put_in(bucket, batch.to_vec()).await.expect("put");
+            let want =
+                PopRequest { topic: "mass".parse().expect("a topic"), count: 250, ttr: None };
+            let popped = bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop");
+            assert_eq!(popped[0].jobs.len(), batch.len());
+        }
+    }
+    let last = bench.store.buckets().all().last().expect("a bucket");
+    let names = (0..).map(|number| format!("other-{number}"));
+    let other = names.into_iter().find(|name| bench.bucket(&id(name)) == last).expect("one");
+    // It falls due when the TTRs of the others have ended already.
+    bench.put(delayed(&other, "other", Millis::new(61_000))).await.expect("put");
+    bench.advance(Millis::new(61_000));
+    bench
+}
+
+#[tokio::test]
+async fn a_mass_of_expired_ttrs_leaves_room_for_what_else_is_due() {
+    for jobs in [300, 600] {
+        let bench = mass_of_expired(jobs).await;
+        let buckets: Vec<Bucket> = bench.store.buckets().all().collect();
+        let mut promoted = bench.store.promote(buckets.clone(), 500).await;
+        let first = promoted.remove(0).expect("promoted").total();
+        assert!((1..=125).contains(&first.expired), "at most half of its budget: {first:?}");
+        let last = promoted.pop().expect("one").expect("promoted");
+        let other = last.topics.iter().find(|(topic, _)| topic.as_str() == "other");
+        assert_eq!(other.map(|(_, moves)| moves.ready), Some(1), "{last:?}");
+        // In the bucket itself the delayed job comes first too; and nothing is left in the end.
+        let mut expired = 0;
+        for _ in 0..100 * buckets.len() {
+            let promoted = bench.store.promote(buckets.clone(), 500).await;
+            let all = promoted.into_iter().map(|part| part.expect("promoted").total());
+            let moved: u64 = all.map(|moves| moves.expired).sum();
+            if moved == 0 {
+                break;
+            }
+            assert!(moved <= 250, "{moved} in one call");
+            expired += moved;
+        }
+        assert!(expired > 0 && bench.pop("mass", 1).await.len() == 1);
+        let left = bench.promote().await.iter().map(|one| one.total().expired).sum::<u64>();
+        assert_eq!(left, 0, "all have come back");
+    }
+}
+
+#[tokio::test]
+async fn a_mass_of_due_jobs_of_one_topic_leaves_room_for_those_of_another() {
+    let bench = Bench::one_bucket_redis().await;
+    for batch in (0..1_000).collect::<Vec<_>>().chunks(250) {
+        let jobs = batch.iter().map(|n| delayed(&format!("mass-{n}"), "mass", SECOND)).collect();
+        bench.store.put_in(Bucket::FIRST, jobs).await.expect("put");
+    }
+    bench.put(delayed("other", "other", MINUTE)).await.expect("put");
+    bench.advance(MINUTE);
+    let promoted = promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
+    let ready = |name: &str| {
+        let of = promoted.topics.iter().find(|(topic, _)| topic.as_str() == name);
+        of.map_or(0, |(_, moves)| moves.ready)
+    };
+    assert_eq!((ready("mass"), ready("other")), (250, 1));
+    // Alone, a topic has the whole budget.
+    let promoted = promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
+    assert_eq!(promoted.total().ready, 500);
+}

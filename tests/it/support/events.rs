@@ -1,0 +1,54 @@
+//! What a server has begun to do. That another request was answered proves nothing of one before it.
+
+use std::{
+    fmt::Debug,
+    net::{SocketAddr, TcpStream},
+    ops::RangeBounds,
+    time::{Duration, Instant},
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until so many pops look for jobs or wait for them, as the metrics of the server at `base` say.
+pub async fn until_pops_wait(base: &str, count: impl RangeBounds<usize> + Debug) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let answer = reqwest::get(format!("{base}/metrics")).await.expect("an answer");
+        let pops = waiting_pops(&answer.text().await.expect("text"));
+        if count.contains(&pops) {
+            return;
+        }
+        assert!(Instant::now() < end, "{pops} pops wait, not {count:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await; // no event tells of them
+    }
+}
+
+/// How many pops look for jobs or wait for them, by the text of `/metrics`.
+pub fn waiting_pops(metrics: &str) -> usize {
+    let gauge = metrics.lines().find_map(|line| line.strip_prefix("delay_queue_waiting_pops "));
+    gauge.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no gauge: {metrics}"))
+}
+
+/// Waits until the process at the other end has read everything that was sent to it, as the kernel says.
+pub fn until_read(stream: &TcpStream) {
+    let end = Instant::now() + PATIENCE;
+    let [own, peer] =
+        [stream.local_addr(), stream.peer_addr()].map(|at| hex(at.expect("it is open")));
+    // local_address, rem_address, st, tx_queue:rx_queue
+    let unread = || {
+        let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+        let of_peer = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let mut of_peer = of_peer.filter(|fields| fields.get(1..3) == Some(&[&*peer, &*own]));
+        of_peer.next().is_some_and(|fields| !fields[4].ends_with(":00000000"))
+    };
+    while unread() {
+        assert!(Instant::now() < end, "the server at {peer} does not read");
+        std::thread::sleep(Duration::from_millis(5)); // no event tells that it has
+    }
+}
+
+/// An address as `/proc/net/tcp` has it.
+fn hex(address: SocketAddr) -> String {
+    let SocketAddr::V4(address) = address else { panic!("{address} is not of IPv4") };
+    format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())
+}
