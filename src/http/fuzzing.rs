@@ -7,24 +7,23 @@ use axum::{
 };
 use serde_json::value::RawValue;
 
-use super::{
-    batch,
-    cursor::Cursor,
-    input::traceparent,
-    jobs::action,
-    parse::{nothing, parse, parse_or_default},
-    pop,
-    problem::Problem,
-    tokens::CreateToken,
-    topics,
-    wire::{
-        ActionRequest, Bury, Finish, IdOnly, PatchJob, PauseTopic, PutJob, PutTopic, Release, Touch,
-    },
-};
 use crate::{
     access::SecretToken,
     config::{DEFAULTS, Limits},
     fuzzing,
+    http::{
+        extract::{
+            cursor::Cursor,
+            input::traceparent,
+            parse::{nothing, parse, parse_or_default},
+        },
+        problem::Problem,
+        routes::{batch, jobs::action, pop, tokens::CreateToken, topics},
+        wire::{
+            ActionRequest, Bury, Finish, IdOnly, PatchJob, PauseTopic, PutJob, PutTopic, Release,
+            Touch,
+        },
+    },
     job::{
         Buckets, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, Millis, ReservationKey,
         Schedule, State, Topic, Topics, UnixMillis,

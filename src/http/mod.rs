@@ -3,47 +3,21 @@
 //! A handler extracts, makes one call to the queue, and maps its answer; nothing else. Every route
 //! is served at the root and under `/v1`.
 
-mod access;
-mod admit;
-mod batch;
-mod capacity;
-mod code;
-mod content;
-mod cursor;
+mod app;
+mod client;
 mod dashboard;
-mod farewell;
-mod finalize;
-mod forwarded;
+mod edge;
+mod extract;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod health;
-mod held;
-mod identity;
-mod in_flight;
-mod input;
-mod jobs;
-mod json;
-mod limit_by;
-mod log;
-mod memory;
-mod metrics;
+mod limits;
 mod openapi;
-mod origin;
-mod overview;
-mod parse;
-mod peer;
-mod per_minute;
-mod pop;
 mod problem;
-mod query;
-mod quotas;
-mod requests;
-mod store;
-mod tokens;
-mod topics;
+mod routes;
+mod schema;
 mod wire;
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -53,83 +27,25 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodRouter, delete, get, post},
 };
-use prometheus_client::registry::Registry;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use self::{per_minute::PerMinute, problem::Problem, requests::Requests};
-
-pub use self::{
-    admit::Admission,
-    capacity::Capacity,
-    code::Code,
-    farewell::Farewell,
-    forwarded::TrustedProxies,
-    identity::Identity,
-    in_flight::InFlight,
-    limit_by::{LimitBy, Taken, network},
-    log::AUDIT,
-    memory::Memory,
-    origin::Origins,
-    peer::Peer,
-    quotas::Quotas,
+use self::{
+    edge::{admit, finalize, forwarded},
+    limits::in_flight,
+    routes::{access, batch, health, jobs, metrics, overview, pop, store, tokens, topics},
 };
-use crate::{access::Tokens, config::Limits, queue::Queue};
 
-/// What handlers share.
-#[derive(Clone)]
-pub struct App {
-    /// The service.
-    pub queue: Arc<Queue>,
-    /// How large things may be.
-    pub limits: Limits,
-    /// What requests and answers may hold.
-    pub memory: Memory,
-    /// How many requests are handled at once.
-    pub in_flight: InFlight,
-    /// What each caller may have.
-    pub quotas: Quotas,
-    /// How much topics and the store may hold.
-    pub capacity: Capacity,
-    /// The access tokens.
-    pub tokens: Arc<Tokens>,
-    /// Which routes were asked for, and what they answered.
-    requests: Requests,
-    /// Refused requests without a token, by the address that they come from.
-    refused: Arc<PerMinute>,
-    /// What `/metrics` shows; parts register their families at the start.
-    pub metrics: Arc<Registry>,
-    /// The server is about to end: not ready any more.
-    pub draining: Arc<AtomicBool>,
-}
-
-impl App {
-    /// Over this queue, within these limits; `metrics` shows what each part registers.
-    pub fn new(
-        queue: Arc<Queue>,
-        limits: Limits,
-        tokens: Arc<Tokens>,
-        mut metrics: Registry,
-    ) -> Self {
-        let memory = Memory::new(limits.memory_bytes);
-        memory.register(&mut metrics);
-        let requests = Requests::default();
-        requests.register(&mut metrics);
-        self::metrics::register(&mut metrics);
-        Self {
-            queue,
-            tokens,
-            limits,
-            memory,
-            requests,
-            refused: Arc::default(),
-            metrics: Arc::new(metrics),
-            in_flight: InFlight::new(limits.requests_in_flight),
-            quotas: Quotas::new(&limits),
-            capacity: Capacity::new(&limits),
-            draining: Arc::default(),
-        }
-    }
-}
+use self::problem::Problem;
+pub use self::{
+    app::App,
+    client::peer::Peer,
+    edge::{
+        admit::Admission, farewell::Farewell, forwarded::TrustedProxies, log::AUDIT,
+        origin::Origins,
+    },
+    limits::limit_by::{LimitBy, network},
+    problem::Code,
+};
 
 /// What a listener offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use axum::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{code::Code, problem::Problem};
+use crate::http::problem::{Code, Problem};
 
 /// A file of the page.
 #[derive(Clone, Copy)]

@@ -2,8 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{operations, schemas::Schemas, types};
-use crate::{access::Scope, http::wire::MAX_DEPTH};
+use super::{operations, schemas::Schemas};
+use crate::{
+    access::Scope,
+    http::{schema::types, wire::MAX_DEPTH},
+};
 
 /// The groups of operations, in the order of a reader's questions.
 const TAGS: [(&str, &str); 6] = [

@@ -9,9 +9,7 @@ mod no_route;
 mod operation;
 mod operations;
 mod page;
-pub mod rules;
 mod schemas;
-pub mod types;
 
 use std::sync::LazyLock;
 

@@ -6,7 +6,7 @@ use axum::http::Method;
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
-use crate::{access::Scope, http::Code};
+use crate::{access::Scope, http::problem::Code};
 
 const JSON: &str = "application/json";
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::ttr;
 use crate::{
-    http::{openapi::types, problem::Problem},
+    http::{problem::Problem, schema::types},
     job::{JobId, MAX_ERROR_BYTES, Millis, ReservationKey, Topics},
     store::{self, Claim, Target},
 };

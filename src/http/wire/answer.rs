@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::topic::Defaults;
 use crate::{
-    http::openapi::types,
+    http::schema::types,
     job::{
         Backoff, Job, JobId, Millis, Pause, PoppedJob, ReservationKey, State, TaggedReservation,
         Topic, TopicDefaults, TraceParent, UnixMillis,

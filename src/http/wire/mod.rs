@@ -3,6 +3,7 @@
 mod action;
 mod answer;
 mod body;
+pub mod json;
 mod patch;
 mod pop;
 mod put;
@@ -10,8 +11,10 @@ mod topic;
 
 use serde::{Deserialize, Deserializer};
 
-use super::problem::Problem;
-use crate::job::{MAX_TTR, MIN_TTR, Millis};
+use crate::{
+    http::problem::Problem,
+    job::{MAX_TTR, MIN_TTR, Millis},
+};
 
 pub use self::{
     action::{ActionRequest, Bury, Finish, IdOnly, Place, Release, Touch},
@@ -21,8 +24,8 @@ pub use self::{
     },
     body::MAX_DEPTH,
     patch::PatchJob,
-    pop::{MAX_COUNT, MAX_WAIT, PopOptions},
-    put::{Count, PutJob},
+    pop::{MAX_COUNT, MAX_WAIT, PopCount, PopOptions},
+    put::PutJob,
     topic::{PauseTopic, PutTopic},
 };
 

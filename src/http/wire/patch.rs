@@ -14,8 +14,8 @@ use super::{
 use crate::{
     config::Limits,
     http::{
-        openapi::{rules, types},
         problem::Problem,
+        schema::{rules, types},
     },
     job::{Backoff, Change, Job, JobId, Millis, State, Topic, TraceParent, UnixMillis},
 };

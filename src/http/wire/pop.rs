@@ -1,11 +1,14 @@
 //! How to pop.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 
 use super::ttr;
 use crate::{
-    http::{openapi::types, problem::Problem},
+    http::{
+        problem::Problem,
+        schema::{schemas, types},
+    },
     job::{Millis, Topic},
     queue::Pop,
 };
@@ -15,15 +18,24 @@ pub const MAX_WAIT: Millis = Millis::new(60_000);
 /// Most jobs of one pop.
 pub const MAX_COUNT: u64 = 100;
 
+/// How long a pop waits.
+struct Wait;
+/// How many jobs a pop takes.
+pub struct PopCount;
+schemas! {
+    Wait => |_| types::duration(Millis::ZERO, MAX_WAIT);
+    PopCount => |_| json_schema!({ "type": "integer", "minimum": 1, "maximum": MAX_COUNT });
+}
+
 /// How to pop; in the query or in the body.
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PopOptions {
     /// How long to wait for the first job. Default: 0.
-    #[schemars(with = "Option<types::Wait>")]
+    #[schemars(with = "Option<Wait>")]
     pub wait: Option<Millis>,
     /// How many jobs at most. Default: 1.
-    #[schemars(with = "Option<types::PopCount>")]
+    #[schemars(with = "Option<PopCount>")]
     pub count: Option<u64>,
     /// Replaces the jobs' own TTR for this attempt.
     #[schemars(with = "Option<types::Ttr>")]

@@ -1,7 +1,7 @@
 //! A put.
 
 use axum::body::Bytes;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::value::RawValue;
 
@@ -9,8 +9,8 @@ use super::{body::body, ttr};
 use crate::{
     config::Limits,
     http::{
-        openapi::{rules, types},
         problem::Problem,
+        schema::{rules, schemas, types},
     },
     job::{Backoff, JobId, Millis, OnConflict, Schedule, Topic, TraceParent, UnixMillis},
     queue::Put,
@@ -56,6 +56,9 @@ pub struct PutJob<'a> {
 
 /// A number of attempts.
 pub struct Count(pub u32);
+schemas! {
+    Count => |_| json_schema!({ "type": "integer", "minimum": 0, "maximum": u32::MAX });
+}
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

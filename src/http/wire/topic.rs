@@ -5,7 +5,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::{put::Count, ttr};
 use crate::{
-    http::{openapi::types, problem::Problem},
+    http::{problem::Problem, schema::types},
     job::{Backoff, Millis, Topic, TopicDefaults},
 };
 

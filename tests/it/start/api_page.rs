@@ -154,7 +154,7 @@ fn the_api_page_has_every_code_with_its_status_and_no_other() {
     let in_page: Vec<_> = PAGE.lines().filter_map(row).collect();
     let of = |code: &Code| (code.status().as_u16(), code.name().to_owned(), code.when().to_owned());
     let in_source: Vec<_> = Code::ALL.iter().map(of).collect();
-    assert_eq!(in_page, in_source, "left: docs/api.md, right: src/http/code.rs");
+    assert_eq!(in_page, in_source, "left: docs/api.md, right: src/http/problem/code.rs");
 }
 
 #[test]

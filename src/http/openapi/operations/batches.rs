@@ -11,8 +11,7 @@ use super::{
 use crate::{
     access::Scope,
     http::{
-        Code,
-        problem::Written,
+        problem::{Code, Written},
         wire::{Finish, IdOnly, PutJob, Release, Touch, TransitionResponse},
     },
     store::MAX_BATCH,

@@ -8,10 +8,11 @@ use super::{Operation, Schemas, jobs::in_state};
 use crate::{
     access::Scope,
     http::{
-        Code, input,
-        openapi::types,
+        extract::input,
+        problem::Code,
+        schema::types,
         wire::{
-            Bury, Finish, MAX_COUNT, MAX_WAIT, PopOptions, PoppedJobs, Release, Touch,
+            Bury, Finish, MAX_COUNT, MAX_WAIT, PopCount, PopOptions, PoppedJobs, Release, Touch,
             TransitionResponse,
         },
     },
@@ -43,7 +44,7 @@ fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
             "The topic, or up to {} with commas (`a,b,c`): jobs of earlier topics come first.",
             input::MAX_TOPICS
         );
-        let count = schemas.request::<types::PopCount>();
+        let count = schemas.request::<PopCount>();
         let wait = types::duration_in_query(Millis::ZERO, MAX_WAIT).to_value();
         let ttr = types::duration_in_query(MIN_TTR, MAX_TTR).to_value();
         let wait_text = format!(

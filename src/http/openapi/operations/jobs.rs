@@ -7,7 +7,7 @@ use super::{Operation, Schemas, job};
 use crate::{
     access::Scope,
     http::{
-        Code,
+        problem::Code,
         wire::{JobResponse, PatchJob, PutJob, TransitionResponse},
     },
 };

@@ -9,8 +9,11 @@ mod topics;
 
 use serde_json::{Value, json};
 
-use super::{operation::Operation, schemas::Schemas, types};
-use crate::job::{JobId, MAX_DURATION, Millis, State, Topic};
+use super::{operation::Operation, schemas::Schemas};
+use crate::{
+    http::schema::types,
+    job::{JobId, MAX_DURATION, Millis, State, Topic},
+};
 
 /// All of them, in the order of their groups.
 pub fn all(schemas: &mut Schemas) -> Vec<Operation> {

@@ -7,9 +7,11 @@ use super::{Operation, Schemas};
 use crate::{
     access::Scope,
     http::{
-        Code,
-        health::{Fine, Ready},
-        store::AcceptedLoss,
+        problem::Code,
+        routes::{
+            health::{Fine, Ready},
+            store::AcceptedLoss,
+        },
     },
     metrics::text::{OPEN_METRICS, PROMETHEUS},
 };

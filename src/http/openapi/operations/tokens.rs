@@ -7,9 +7,11 @@ use super::{Operation, Schemas};
 use crate::{
     access::{SHOWN_ONCE, Scope, TokenName},
     http::{
-        Code,
-        access::Access,
-        tokens::{CreateToken, TokenResponse, TokensPage},
+        problem::Code,
+        routes::{
+            access::Access,
+            tokens::{CreateToken, TokenResponse, TokensPage},
+        },
     },
 };
 

@@ -7,8 +7,11 @@ use super::{Operation, Schemas, job, since_start, topic};
 use crate::{
     access::Scope,
     http::{
-        Code, overview,
-        topics::{MAX_DUE_STEPS, MAX_JOBS, MAX_KICK, MAX_TOPICS},
+        problem::Code,
+        routes::{
+            overview,
+            topics::{MAX_DUE_STEPS, MAX_JOBS, MAX_KICK, MAX_TOPICS},
+        },
         wire::{
             DueCounts, JobsPage, Kicked, PauseTopic, Paused, Purged, PutTopic, TopicResponse,
             TopicsPage,

@@ -1,0 +1,4 @@
+//! The client of a request: its connection, its address, and what its token allows.
+
+pub mod identity;
+pub mod peer;

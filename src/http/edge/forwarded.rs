@@ -1,0 +1,224 @@
+//! The client behind reverse proxies, as `server.trusted_proxies` tell of it.
+//!
+//! Each proxy appends the address that it was called from, so the last ones are those that trusted
+//! proxies wrote. What is before the first address that is not trusted, anyone may have written.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, header::FORWARDED},
+    middleware::Next,
+    response::Response,
+};
+use ipnet::IpNet;
+
+use crate::http::client::peer::Peer;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// `server.trusted_proxies`
+#[derive(Clone, Default)]
+pub struct TrustedProxies(Arc<[IpNet]>);
+
+/// The layer. It is before those that count and log requests by where they come from.
+pub async fn forwarded(
+    State(proxies): State<TrustedProxies>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let peer = request.extensions().get::<Peer>();
+    let behind = peer.and_then(|peer| {
+        let proxy = peer.address()?.ip();
+        proxies.trust(proxy).then(|| {
+            let headers = request.headers();
+            peer.behind(proxies.client(proxy, headers), is_https(headers))
+        })
+    });
+    behind.into_iter().for_each(|peer| drop(request.extensions_mut().insert(peer)));
+    next.run(request).await
+}
+
+impl TrustedProxies {
+    /// These networks.
+    pub fn new(networks: Vec<IpNet>) -> Self {
+        Self(networks.into())
+    }
+
+    /// Whether no proxy is trusted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn trust(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// The client of a request that `proxy` has sent. A proxy writes one of the headers, and may hand on
+    /// the other as its client sent it: if they disagree, neither is believed.
+    fn client(&self, proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let ways = [elements(headers, &FORWARDED), elements(headers, &X_FORWARDED_FOR)];
+        let [standard, common] = ways.map(|hops| (!hops.is_empty()).then_some(hops));
+        let standard = standard.map(|hops| self.walk(proxy, hops.iter().map(|hop| node_of(hop))));
+        let common = common.map(|hops| self.walk(proxy, hops.iter().map(|hop| address(hop))));
+        match (standard, common) {
+            (Some(one), Some(other)) if one != other => proxy,
+            (Some(one), _) | (None, Some(one)) => one,
+            (None, None) => proxy,
+        }
+    }
+
+    /// The last address that is no trusted proxy's; what cannot be read ends the way.
+    fn walk(&self, proxy: IpAddr, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> IpAddr {
+        let mut client = proxy;
+        for hop in hops.rev() {
+            match hop {
+                Some(address) => client = address,
+                None => return client,
+            }
+            if !self.trust(client) {
+                return client;
+            }
+        }
+        client
+    }
+}
+
+/// Whether the proxy says that its client spoke HTTPS; none if it does not say.
+fn is_https(headers: &HeaderMap) -> Option<bool> {
+    let standard = elements(headers, &FORWARDED).pop().and_then(|hop| parameter(&hop, "proto"));
+    let proto = standard.or_else(|| elements(headers, &X_FORWARDED_PROTO).pop())?;
+    match proto.to_ascii_lowercase().as_str() {
+        "https" => Some(true),
+        "http" => Some(false),
+        _ => None,
+    }
+}
+
+/// All elements of a header that is a list, over all of its lines. A line that is no text is one
+/// element that says nothing.
+fn elements(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
+    let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?"));
+    lines.flat_map(|line| split(line, ',')).collect()
+}
+
+/// The parts between separators that stand outside of quotes.
+fn split(text: &str, separator: char) -> Vec<String> {
+    let (mut parts, mut is_quoted, mut is_escaped) = (vec![String::new()], false, false);
+    for c in text.chars() {
+        if c == separator && !is_quoted {
+            parts.push(String::new());
+            continue;
+        }
+        if c == '"' && !is_escaped {
+            is_quoted = !is_quoted;
+        }
+        is_escaped = is_quoted && c == '\\' && !is_escaped;
+        parts.last_mut().expect("there is one").push(c);
+    }
+    parts.iter().map(|part| part.trim().to_owned()).collect()
+}
+
+/// The address in an element of `Forwarded`: `for=192.0.2.60;proto=http`, `for="[2001:db8::1]:4711"`.
+fn node_of(element: &str) -> Option<IpAddr> {
+    address(&parameter(element, "for")?)
+}
+
+/// A parameter of an element of `Forwarded`; none if it is there twice.
+fn parameter(element: &str, name: &str) -> Option<String> {
+    let mut found = split(element, ';').into_iter().filter_map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        key.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches('"').to_owned())
+    });
+    let first = found.next();
+    first.filter(|_| found.next().is_none())
+}
+
+/// An address, with a port or without.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let address = bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()));
+    address.map(|address: IpAddr| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(lines: &[(&'static str, &str)]) -> String {
+        let networks =
+            ["10.0.0.0/8", "2001:db8:ffff::/48"].map(|net| net.parse().expect("a network"));
+        let proxies = TrustedProxies::new(networks.to_vec());
+        let mut headers = HeaderMap::new();
+        for (name, line) in lines {
+            headers.append(*name, line.parse().expect("a header"));
+        }
+        proxies.client("10.0.0.1".parse().expect("an address"), &headers).to_string()
+    }
+
+    #[test]
+    fn the_last_address_that_is_not_trusted_is_the_clients() {
+        for (line, expected) in [
+            ("192.0.2.7", "192.0.2.7"),
+            ("192.0.2.7:4711", "192.0.2.7"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]:4711", "2001:db8::1"),
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("192.0.2.7, 10.2.3.4", "192.0.2.7"),
+            ("192.0.2.7, 2001:db8:ffff::2,10.2.3.4", "192.0.2.7"),
+            ("1.2.3.4, 192.0.2.7, 10.2.3.4", "192.0.2.7"), // the first one is the client's word
+            ("10.9.9.9, 10.2.3.4", "10.9.9.9"),
+            ("192.0.2.7, nonsense, 10.2.3.4", "10.2.3.4"),
+            ("192.0.2.7, unknown", "10.0.0.1"),
+            ("", "10.0.0.1"),
+        ] {
+            assert_eq!(client(&[("x-forwarded-for", line)]), expected, "{line}");
+        }
+        let lines = [("x-forwarded-for", "192.0.2.7"), ("x-forwarded-for", "10.2.3.4")];
+        assert_eq!(client(&lines), "192.0.2.7", "several lines are one list");
+        assert_eq!(client(&[]), "10.0.0.1");
+    }
+
+    #[test]
+    fn forwarded_is_read_as_its_standard_writes_it() {
+        for (line, expected) in [
+            ("for=192.0.2.7", "192.0.2.7"),
+            ("For=\"[2001:db8::1]:4711\"", "2001:db8::1"),
+            ("for=1.2.3.4, for=192.0.2.7;proto=http;by=203.0.113.43, for=10.2.3.4", "192.0.2.7"),
+            ("by=\"a,b;for=1.1.1.1\";for=192.0.2.7", "192.0.2.7"),
+            ("by=\"a\\\",for=1.1.1.1\";for=192.0.2.7", "192.0.2.7"),
+            ("for=192.0.2.7;for=1.2.3.4", "10.0.0.1"),
+            ("for=192.0.2.7, for=_hidden", "10.0.0.1"),
+            ("for=192.0.2.7, for=\"_gazonk\", for=10.2.3.4", "10.2.3.4"),
+            ("proto=https", "10.0.0.1"),
+        ] {
+            assert_eq!(client(&[("forwarded", line)]), expected, "{line}");
+        }
+        let both = |one, other| client(&[("forwarded", one), ("x-forwarded-for", other)]);
+        assert_eq!(both("for=192.0.2.7", "192.0.2.7"), "192.0.2.7");
+        assert_eq!(both("for=1.2.3.4", "192.0.2.7"), "10.0.0.1", "one is the client's word");
+    }
+
+    #[test]
+    fn the_scheme_is_what_the_last_proxy_says() {
+        for (name, line, expected) in [
+            ("x-forwarded-proto", "https", Some(true)),
+            ("x-forwarded-proto", "HTTP", Some(false)),
+            ("x-forwarded-proto", "http, https", Some(true)),
+            ("x-forwarded-proto", "gopher", None),
+            ("forwarded", "for=1.2.3.4;proto=http, for=10.2.3.4;proto=https", Some(true)),
+            ("forwarded", "for=1.2.3.4", None),
+        ] {
+            let headers = HeaderMap::from_iter([(
+                name.parse().expect("a name"),
+                line.parse().expect("a header"),
+            )]);
+            assert_eq!(is_https(&headers), expected, "{line}");
+        }
+    }
+}

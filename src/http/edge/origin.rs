@@ -1,0 +1,320 @@
+//! Which web pages may call a server that asks for no token.
+//!
+//! Every web page that is open in a browser can send requests to loopback. Browsers name the sender in
+//! `Origin`, and in `Sec-Fetch-Site` also for images and links, by which a page could call a GET that
+//! pops. Prefetching by speculation rules has neither: it says `Sec-Fetch-Site: none`, like an address that the user
+//! types. So what changes jobs must come from a script of the same origin, or from no browser.
+//! Over plain HTTP beyond loopback browsers send `Origin` alone.
+//!
+//! A name that its owner points to 127.0.0.1 (DNS rebinding) makes any page one of the same origin.
+//! Therefore the `Host` must be a name of this machine.
+
+use std::net::IpAddr;
+
+use axum::{
+    body::HttpBody,
+    extract::Request,
+    http::{
+        HeaderMap, HeaderName, HeaderValue, Method,
+        header::{AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION, ORIGIN, RETRY_AFTER},
+    },
+};
+use tower_http::cors::CorsLayer;
+
+use super::finalize::REQUEST_ID;
+use crate::{
+    access::Exposure,
+    http::problem::{Code, Problem},
+};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+/// Headers by which browsers announce a prefetch or a prerender.
+const PURPOSES: [HeaderName; 2] =
+    [HeaderName::from_static("sec-purpose"), HeaderName::from_static("purpose")];
+
+/// The rules of one server.
+pub struct Origins {
+    exposure: Exposure,
+    /// `server.hosts`
+    hosts: Vec<String>,
+    /// `server.cors_origins`
+    allowed: Vec<String>,
+}
+
+impl Origins {
+    /// `hosts` and `allowed` as the settings have them.
+    pub fn new(exposure: Exposure, hosts: &[String], allowed: &[String]) -> Self {
+        let hosts = hosts.iter().map(|host| bare(host)).collect();
+        Self { exposure, hosts, allowed: allowed.to_vec() }
+    }
+
+    /// What lets the pages of `server.cors_origins` call; none if there are none.
+    pub fn cors(&self) -> Option<CorsLayer> {
+        let origins = self.allowed.iter().filter_map(|origin| HeaderValue::from_str(origin).ok());
+        let origins: Vec<HeaderValue> = origins.collect();
+        let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+        let cors = CorsLayer::new()
+            .allow_origin(origins)
+            .allow_methods(methods)
+            .allow_headers([AUTHORIZATION, CONTENT_TYPE, REQUEST_ID])
+            .expose_headers([LOCATION, RETRY_AFTER, REQUEST_ID]);
+        (!self.allowed.is_empty()).then_some(cors)
+    }
+
+    /// Refuses a request to a name that the server does not have. `server.hosts` is enforced wherever
+    /// it is set; without it, only on loopback and while no token is needed.
+    ///
+    /// # Errors
+    /// 403 `forbidden_origin`.
+    pub fn check_host(&self, request: &Request, is_closed: bool) -> Result<(), Problem> {
+        let is_limited = !self.hosts.is_empty() || (!is_closed && self.exposure == Exposure::Local);
+        match is_limited && !hosts(request).all(|host| self.is_ours(host)) {
+            true => Err(forbidden("`Host` is no name of this server (server.hosts)")),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses what a foreign web page may have sent.
+    ///
+    /// # Errors
+    /// 403 `forbidden_origin`, 415 `unsupported_media_type`.
+    pub fn check(&self, request: &Request) -> Result<(), Problem> {
+        let headers = request.headers();
+        let is_same = |origin: &str| {
+            let host = origin.split_once("://").map(|(_, host)| host);
+            host.is_some_and(|host| hosts(request).any(|own| own.eq_ignore_ascii_case(host)))
+        };
+        let mut origins = texts(headers, &ORIGIN).peekable();
+        let has_origin = origins.peek().is_some();
+        let is_allowed = |origin: &str| self.allowed.iter().any(|allowed| allowed == origin);
+        if !origins.all(|origin| is_allowed(origin) || is_same(origin)) {
+            return Err(forbidden("web pages of this `Origin` may not call (server.cors_origins)"));
+        }
+        let reads = [Method::GET, Method::HEAD].contains(request.method());
+        let changes = !reads || request.uri().path().ends_with("/pop");
+        let is_own = |site: &str| site == "same-origin" || (site == "none" && !changes);
+        if !has_origin && !texts(headers, &SEC_FETCH_SITE).all(is_own) {
+            return Err(forbidden("web pages of other origins may not call (`Sec-Fetch-Site`)"));
+        }
+        if changes && !is_of_script(headers) {
+            return Err(forbidden(
+                "a browser may change jobs only by a script: this is a page that it opens, \
+                 prefetches or embeds (`Sec-Fetch-Mode`, `Sec-Fetch-Dest`, `Sec-Purpose`)",
+            ));
+        }
+        match request.body().is_end_stream() {
+            true => Ok(()),
+            false => media_type(headers, has_origin),
+        }
+    }
+
+    /// Whether a `Host` names this server.
+    fn is_ours(&self, host: &str) -> bool {
+        let name = bare(host);
+        name == "localhost"
+            || name.ends_with(".localhost")
+            || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+            || self.hosts.contains(&name)
+    }
+}
+
+/// Whether a script sent the request, or no browser: it is no navigation, prefetch, image or frame.
+fn is_of_script(headers: &HeaderMap) -> bool {
+    let is_fetch = |mode: &str| ["cors", "no-cors", "same-origin"].contains(&mode);
+    texts(headers, &SEC_FETCH_MODE).all(is_fetch)
+        && texts(headers, &SEC_FETCH_DEST).all(|dest| dest == "empty")
+        && !PURPOSES.iter().any(|name| headers.contains_key(name))
+}
+
+/// The names that a request is sent to: its `Host`, and over HTTP/2 its authority.
+fn hosts(request: &Request) -> impl Iterator<Item = &str> {
+    let named = request.uri().authority().map(|authority| authority.as_str());
+    named.into_iter().chain(texts(request.headers(), &HOST))
+}
+
+/// A body must be of a type that no page can send without asking first: browsers ask (CORS) before
+/// they send JSON. `curl -d` says that it sends a form; a page that does has an `Origin`.
+fn media_type(headers: &HeaderMap, has_origin: bool) -> Result<(), Problem> {
+    let mut types = texts(headers, &CONTENT_TYPE).map(|value| {
+        let essence = value.split(';').next().unwrap_or_default().trim();
+        essence.to_ascii_lowercase()
+    });
+    let (first, more) = (types.next(), types.next());
+    let fits = match (first.as_deref(), more) {
+        (Some("application/json"), None) => true,
+        (None | Some("application/x-www-form-urlencoded"), None) => !has_origin,
+        _ => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    let detail = "the body must be JSON and say so: `Content-Type: application/json`";
+    Err(Problem::new(Code::UnsupportedMediaType, detail))
+}
+
+/// All values of a header; one that is no text is none that we know.
+fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    headers.get_all(name).iter().map(|value| value.to_str().unwrap_or("?"))
+}
+
+/// The name or address of a host, without its port.
+fn bare(host: &str) -> String {
+    let name = match host.strip_prefix('[') {
+        Some(address) => address.split(']').next().unwrap_or_default(),
+        None if host.matches(':').count() > 1 => host,
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+fn forbidden(detail: &str) -> Problem {
+    Problem::new(Code::ForbiddenOrigin, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    fn check(exposure: Exposure, headers: &[(&str, &str)], body: &str) -> Result<(), u16> {
+        let hosts = ["queue.test".to_owned()];
+        check_of(exposure, &hosts, "/jobs", headers, body)
+    }
+
+    fn check_of(
+        exposure: Exposure,
+        hosts: &[String],
+        uri: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<(), u16> {
+        let origins = Origins::new(exposure, hosts, &["https://app.test".to_owned()]);
+        let mut request = Request::builder().uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = if body.is_empty() { Body::empty() } else { Body::from(body.to_owned()) };
+        let request = request.body(body).expect("a request");
+        let checked = origins.check_host(&request, false).and_then(|()| origins.check(&request));
+        checked.map_err(|problem| problem.code.status().as_u16())
+    }
+
+    #[test]
+    fn a_host_must_name_this_machine_while_others_cannot_reach_it() {
+        for host in [
+            "localhost",
+            "LOCALHOST:9277",
+            "a.localhost.:1",
+            "127.0.0.1:9277",
+            "127.9.9.9",
+            "[::1]:9277",
+            "queue.test:80",
+        ] {
+            assert_eq!(check(Exposure::Local, &[("host", host)], ""), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.test",
+            "localhost.evil.test:9277",
+            "evil-localhost",
+            "192.168.0.1",
+            "[::2]",
+            "",
+            "127.0.0.1.evil.test",
+        ] {
+            let header = [("host", host)];
+            assert_eq!(check(Exposure::Local, &header, ""), Err(403), "{host}");
+            assert_eq!(check(Exposure::Network, &header, ""), Err(403), "{host}: hosts are set");
+            let open = check_of(Exposure::Network, &[], "/jobs", &header, "");
+            assert_eq!(open, Ok(()), "{host}: none is set");
+            assert_eq!(check_of(Exposure::Local, &[], "/jobs", &header, ""), Err(403), "{host}");
+        }
+        let two = [("host", "localhost"), ("host", "evil.test")];
+        assert_eq!(check(Exposure::Local, &two, ""), Err(403));
+        assert_eq!(check(Exposure::Local, &[], ""), Ok(()), "no browser");
+    }
+
+    #[test]
+    fn a_foreign_web_page_may_not_call() {
+        let host = ("host", "localhost:9277");
+        for exposure in [Exposure::Local, Exposure::Network] {
+            for (name, value, expected) in [
+                ("origin", "http://localhost:9277", Ok(())),
+                ("origin", "https://app.test", Ok(())),
+                ("origin", "http://localhost:3000", Err(403)),
+                ("origin", "http://localhost", Err(403)),
+                ("origin", "https://evil.test", Err(403)),
+                ("origin", "https://app.test.evil.test", Err(403)),
+                ("origin", "null", Err(403)),
+                ("origin", "", Err(403)),
+                ("sec-fetch-site", "cross-site", Err(403)),
+                ("sec-fetch-site", "same-site", Err(403)),
+                ("sec-fetch-site", "same-origin", Ok(())),
+                ("sec-fetch-site", "none", Ok(())),
+            ] {
+                assert_eq!(check(exposure, &[host, (name, value)], ""), expected, "{value}");
+            }
+        }
+        let both = [host, ("origin", "https://app.test"), ("sec-fetch-site", "cross-site")];
+        assert_eq!(check(Exposure::Local, &both, ""), Ok(()));
+    }
+
+    #[test]
+    fn a_get_that_pops_comes_from_a_script_of_the_same_origin_or_from_no_browser() {
+        let host = ("host", "localhost:9277");
+        let pop = |headers: &[(&str, &str)]| {
+            let headers = [&[host], headers].concat();
+            [Exposure::Local, Exposure::Network].map(|exposure| {
+                let read = check_of(exposure, &[], "/topics/t", &headers, "");
+                (check_of(exposure, &[], "/v1/topics/t/pop", &headers, ""), read)
+            })
+        };
+        let own = ("sec-fetch-site", "same-origin");
+        let foreign = [("origin", "https://app.test"), ("sec-fetch-site", "cross-site")];
+        for headers in [
+            &[][..],
+            &[own],
+            &[own, ("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")],
+            &[("sec-fetch-mode", "cors")], // Node says so
+            &[foreign[0], foreign[1], ("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")],
+        ] {
+            assert_eq!(pop(headers), [(Ok(()), Ok(())); 2], "{headers:?}");
+        }
+        for headers in [
+            &[("sec-fetch-site", "none")][..], // typed, a bookmark, or speculation rules
+            &[("sec-purpose", "prefetch")],
+            &[own, ("sec-purpose", "prefetch;prerender")],
+            &[own, ("purpose", "prefetch")],
+            &[own, ("sec-fetch-mode", "navigate")],
+            &[own, ("sec-fetch-dest", "document")],
+            &[own, ("sec-fetch-dest", "iframe")],
+            &[own, ("sec-fetch-dest", "image")],
+            &[foreign[0], foreign[1], ("sec-fetch-mode", "navigate")],
+        ] {
+            assert_eq!(pop(headers), [(Err(403), Ok(())); 2], "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_must_be_of_a_type_that_pages_cannot_send_unasked() {
+        let host = ("host", "localhost:9277");
+        let origin = ("origin", "http://localhost:9277");
+        for (kind, without, with) in [
+            ("application/json", Ok(()), Ok(())),
+            ("Application/JSON; charset=utf-8", Ok(()), Ok(())),
+            ("application/x-www-form-urlencoded", Ok(()), Err(415)),
+            ("text/plain", Err(415), Err(415)),
+            ("text/plain; application/json", Err(415), Err(415)),
+            ("multipart/form-data; boundary=x", Err(415), Err(415)),
+        ] {
+            let kind = ("content-type", kind);
+            assert_eq!(check(Exposure::Local, &[host, kind], "{}"), without, "{kind:?}");
+            assert_eq!(check(Exposure::Local, &[host, origin, kind], "{}"), with, "{kind:?}");
+            assert_eq!(check(Exposure::Local, &[host, kind], ""), Ok(()), "without a body");
+        }
+        assert_eq!(check(Exposure::Local, &[host], "{}"), Ok(()));
+        assert_eq!(check(Exposure::Local, &[host, origin], "{}"), Err(415));
+    }
+}

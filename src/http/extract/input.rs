@@ -1,0 +1,121 @@
+//! From the bytes of a request to valid values; each refusal names its field.
+
+use std::convert::Infallible;
+
+use axum::{
+    extract::{FromRequestParts, Path},
+    http::{HeaderMap, request::Parts},
+};
+
+use super::query::Query;
+use crate::{
+    access::TokenName,
+    http::problem::Problem,
+    job::{JobId, Topic, TraceParent},
+};
+
+/// Most topics that one pop may name.
+pub const MAX_TOPICS: usize = 100;
+
+/// The one parameter of a path.
+async fn parameter<S: Send + Sync>(
+    parts: &mut Parts,
+    state: &S,
+    field: &str,
+) -> Result<String, Problem> {
+    let path = Path::<String>::from_request_parts(parts, state).await;
+    path.map(|Path(text)| text).map_err(|_| Problem::field(field, "must be UTF-8 text"))
+}
+
+/// A route that takes no parameters: one that is given is a mistake.
+pub struct NoQuery;
+
+impl<S: Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Query::new(&parts.uri).reject_unknown().map(|()| Self)
+    }
+}
+
+/// The job id of a path.
+pub struct PathId(pub JobId);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let id = parameter(parts, state, "id").await?.parse();
+        id.map(Self).map_err(|error: crate::job::NameError| Problem::field("id", error.to_string()))
+    }
+}
+
+/// The `traceparent` of a request; one that is none is passed over, as its specification demands.
+pub struct Traced(pub Option<TraceParent>);
+
+impl<S: Sync> FromRequestParts<S> for Traced {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(traceparent(&parts.headers)))
+    }
+}
+
+pub fn traceparent(headers: &HeaderMap) -> Option<TraceParent> {
+    let mut values = headers.get_all("traceparent").iter();
+    let (first, second) = (values.next(), values.next());
+    let text = first.filter(|_| second.is_none()).and_then(|value| value.to_str().ok());
+    text.and_then(|text| text.parse().ok())
+}
+
+/// The name of an access token in a path.
+pub struct PathToken(pub TokenName);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathToken {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let name = parameter(parts, state, "name").await?.parse();
+        name.map(Self)
+            .map_err(|error: crate::job::NameError| Problem::field("name", error.to_string()))
+    }
+}
+
+/// The topics of a path: one, or a list with commas.
+pub struct PathTopics(pub Vec<Topic>);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathTopics {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let text = parameter(parts, state, "topic").await?;
+        let topics: Vec<Topic> = text
+            .split(',')
+            .map(|topic| {
+                topic.parse().map_err(|error: crate::job::NameError| {
+                    Problem::field("topic", error.to_string())
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        if topics.len() > MAX_TOPICS {
+            let detail = format!("must be at most {MAX_TOPICS} topics, got {}", topics.len());
+            return Err(Problem::field("topic", detail));
+        }
+        Ok(Self(topics))
+    }
+}
+
+/// The topic of a path that takes no list.
+pub struct PathTopic(pub Topic);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathTopic {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let PathTopics(mut topics) = PathTopics::from_request_parts(parts, state).await?;
+        match (topics.pop(), topics.is_empty()) {
+            (Some(topic), true) => Ok(Self(topic)),
+            _ => Err(Problem::field("topic", "must be one topic, not a list")),
+        }
+    }
+}

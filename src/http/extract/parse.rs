@@ -1,0 +1,148 @@
+//! JSON of requests: from text to a type, and from what is wrong with it to a problem that names
+//! the place by its path from the request's beginning (`jobs[3].backoff.max`).
+
+use serde::{Deserialize, de::IgnoredAny};
+
+use crate::http::problem::{Code, Problem};
+
+/// Most characters of a refused value that a problem repeats.
+const SHOWN: usize = 300;
+
+/// Reads a JSON object. `within` is where in the request this text stands ("" or "jobs[3]").
+pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
+    // Taken as it is, a list would fill the fields in their order.
+    if !matches!(json.trim_ascii_start().first(), None | Some(b'{')) {
+        return match serde_json::from_slice::<IgnoredAny>(json) {
+            Ok(_) if within.is_empty() => Err(Problem::request("must be a JSON object")),
+            Ok(_) => Err(Problem::field(within, "must be a JSON object")),
+            Err(error) => Err(invalid_json(&error.to_string())),
+        };
+    }
+    // The path to the wrong place is looked for only when there is one.
+    serde_json::from_slice(json).map_err(|error| {
+        let deserializer = &mut serde_json::Deserializer::from_slice(json);
+        match serde_path_to_error::deserialize::<_, T>(deserializer) {
+            Err(located) => explain(&located, within),
+            // Complete, and followed by something else.
+            Ok(_) => invalid_json(&error.to_string()),
+        }
+    })
+}
+
+/// The same, where no body means all defaults.
+pub fn parse_or_default<'a, T>(json: &'a [u8]) -> Result<T, Problem>
+where
+    T: Deserialize<'a> + Default,
+{
+    if json.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { parse(json, "") }
+}
+
+/// Checks that the body of a route that takes none says nothing.
+pub fn nothing(json: &[u8]) -> Result<(), Problem> {
+    #[derive(Deserialize, Default)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+
+    let no_body = "is not known: this route takes no body, and its options stand in the query";
+    parse_or_default::<Nothing>(json).map(drop).map_err(|problem| match &problem.field {
+        Some(field) => Problem::field(field, no_body),
+        None => problem,
+    })
+}
+
+fn explain(error: &serde_path_to_error::Error<serde_json::Error>, within: &str) -> Problem {
+    let text = error.inner().to_string();
+    let (what, place) = text.rsplit_once(" at line ").unwrap_or((&text, ""));
+    let path = error.path().to_string();
+    // "?" stands for a name that was not read to its end.
+    let path = path.trim_end_matches('?').trim_matches('.');
+    let path = match (within, path) {
+        ("", path) => path.to_owned(),
+        (within, "") => within.to_owned(),
+        (within, path) => format!("{within}.{path}"),
+    };
+    // What no type can hold is no less JSON for it.
+    let holds = match what {
+        "number out of range" => Some("must be a number that a double can hold"),
+        "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
+            Some("must be text of whole characters: a surrogate without its other half is none")
+        }
+        _ => None,
+    };
+    match holds {
+        Some(holds) => problem(path, holds),
+        None if error.inner().is_data() => {
+            let (field, detail) = readable(what, path);
+            problem(field, &detail)
+        }
+        None if path.is_empty() => invalid_json(&text),
+        None => invalid_json(&format!("{what} in `{}` at line {place}", shortened(&path))),
+    }
+}
+
+fn problem(field: String, detail: &str) -> Problem {
+    match field.as_str() {
+        "" => Problem::request(detail),
+        field => Problem::field(shortened(field), detail),
+    }
+}
+
+/// What serde says of a field, in our words; also the field, which may lie within the one at
+/// `path`.
+fn readable(what: &str, path: String) -> (String, String) {
+    let within = |field: &str| match path.as_str() {
+        "" => field.to_owned(),
+        path => format!("{path}.{field}"),
+    };
+    let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
+    if what.starts_with("missing field") {
+        return (within(&quoted(what)), "is missing".to_owned());
+    }
+    if what.starts_with("duplicate field") {
+        let field = quoted(what);
+        let is_there = path == field || path.ends_with(&format!(".{field}"));
+        return (if is_there { path } else { within(&field) }, "is given twice".to_owned());
+    }
+    if what.starts_with("unknown field") {
+        let known = what.rsplit_once("`, ").map_or("", |(_, known)| known);
+        let known = what.find("`, expected ").map_or(known, |at| &what[at + 3..]);
+        return (path, format!("is not known: {known}"));
+    }
+    let expected = what.rsplit_once(", expected ");
+    let got = ["invalid type: ", "invalid value: ", "unknown variant "]
+        .into_iter()
+        .find_map(|prefix| what.strip_prefix(prefix));
+    if let (Some(got), Some((_, expected))) = (got, expected) {
+        let got = got.strip_suffix(&format!(", expected {expected}")).unwrap_or(got);
+        let (got, expected) = (in_json(got), in_json(expected));
+        return (path, format!("must be {expected}, got {}", shortened(got)));
+    }
+    (path, shortened(what))
+}
+
+/// The words of JSON for those of serde.
+fn in_json(serde: &str) -> &str {
+    match serde {
+        "map" => "an object",
+        "sequence" => "a list",
+        "a sequence" => "a list",
+        "u32" | "u64" => "a whole number from 0",
+        other => other,
+    }
+}
+
+/// The beginning of a long text.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn invalid_json(what: &str) -> Problem {
+    let detail = format!("the request must be JSON: {what}");
+    Problem::new(Code::InvalidJson, detail)
+}
+
+#[cfg(test)]
+mod tests;

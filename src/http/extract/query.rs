@@ -1,0 +1,94 @@
+//! The query of a URL: named parameters, each at most once, none unknown.
+
+use axum::http::Uri;
+
+use crate::{
+    http::problem::Problem,
+    job::{Millis, State, UnixMillis},
+    suggest,
+};
+
+pub struct Query {
+    pairs: Vec<(String, String)>,
+    /// The names that the route has asked for.
+    known: Vec<&'static str>,
+}
+
+impl Query {
+    pub fn new(uri: &Uri) -> Self {
+        let query = uri.query().unwrap_or_default().as_bytes();
+        let pairs = form_urlencoded::parse(query).into_owned().collect();
+        Self { pairs, known: Vec::new() }
+    }
+
+    /// Takes a parameter out.
+    fn take(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
+        self.known.push(name);
+        let mut found = None;
+        while let Some(at) = self.pairs.iter().position(|(key, _)| key == name) {
+            if found.replace(self.pairs.swap_remove(at).1).is_some() {
+                return Err(Problem::field(name, "must be given once"));
+            }
+        }
+        Ok(found)
+    }
+
+    pub fn duration(&mut self, name: &'static str) -> Result<Option<Millis>, Problem> {
+        let parse = |text: String| {
+            Millis::from_query(&text).map_err(|error| Problem::field(name, error.to_string()))
+        };
+        self.take(name)?.map(parse).transpose()
+    }
+
+    pub fn number(&mut self, name: &'static str) -> Result<Option<u64>, Problem> {
+        let parse = |text: String| {
+            let refused = |_| Problem::field(name, format!("must be a whole number, got {text:?}"));
+            text.parse().map_err(refused)
+        };
+        self.take(name)?.map(parse).transpose()
+    }
+
+    /// A time as requests have it: RFC 3339 or 13 digits of Unix milliseconds.
+    pub fn time(&mut self, name: &'static str) -> Result<Option<UnixMillis>, Problem> {
+        let parse = |text: String| {
+            UnixMillis::from_query(&text).map_err(|error| Problem::field(name, error.to_string()))
+        };
+        self.take(name)?.map(parse).transpose()
+    }
+
+    pub fn text(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
+        self.take(name)
+    }
+
+    /// A number from 1 to `max`.
+    pub fn limit(&mut self, default: u64, max: u64) -> Result<u64, Problem> {
+        match self.number("limit")?.unwrap_or(default) {
+            limit if (1..=max).contains(&limit) => Ok(limit),
+            limit => Err(Problem::field("limit", format!("must be from 1 to {max}, got {limit}"))),
+        }
+    }
+
+    pub fn state(&mut self) -> Result<Option<State>, Problem> {
+        let parse = |text: String| {
+            let state = State::ALL.into_iter().find(|state| state.name() == text);
+            let allowed = "must be delayed, ready, reserved or dead";
+            state.ok_or_else(|| Problem::field("state", format!("{allowed}, got {text:?}")))
+        };
+        self.take("state")?.map(parse).transpose()
+    }
+
+    pub fn reservation(&mut self) -> Result<Option<String>, Problem> {
+        self.take("reservation")
+    }
+
+    /// Refuses parameters that the route has not asked for by now.
+    pub fn reject_unknown(self) -> Result<(), Problem> {
+        let Some((given, _)) = self.pairs.first() else { return Ok(()) };
+        let allowed = match (suggest::nearest(given, self.known.iter().copied()), &self.known[..]) {
+            (Some(meant), _) => format!("did you mean `{meant}`?"),
+            (None, []) => "it takes none".to_owned(),
+            (None, known) => format!("it takes {}", known.join(", ")),
+        };
+        Err(Problem::field(given, format!("is not a parameter of this route; {allowed}")))
+    }
+}

@@ -1,0 +1,300 @@
+//! How much topics and the store may hold (`limits.topic_jobs`, `topic_bytes`, `store_jobs` and
+//! `store_bytes`).
+//!
+//! The store counts what is put to, once a second; while there is less than half of a limit, every
+//! ten seconds. What this server puts meanwhile is added. So one server lets nothing too much in,
+//! and may refuse for a second after jobs have gone; of several servers each adds at most what the
+//! others put between two counts.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    config::Limits,
+    http::problem::{Code, Problem},
+    job::Topic,
+    queue::Queue,
+    store::{StoreResult, Usage},
+};
+
+/// How long a count is good, and while there is less than half.
+const COUNT_AGAIN: Duration = Duration::from_secs(1);
+const COUNT_HALF_EMPTY_AGAIN: Duration = Duration::from_secs(10);
+/// How long the answer to a count is waited for before another one is asked for.
+const LOST: Duration = Duration::from_secs(10);
+/// So many topics are remembered; each of those beyond is counted for every put.
+const TOPICS: usize = 10_000;
+
+/// What there is room for.
+#[derive(Clone)]
+pub struct Capacity {
+    topics: Option<Arc<Bound<Topic>>>,
+    store: Option<Arc<Bound<()>>>,
+}
+
+/// What may be put. It counts as being put until it is dropped.
+pub struct Admitted {
+    _topic: Option<Place<Topic>>,
+    _store: Option<Place<()>>,
+}
+
+impl Capacity {
+    /// Within these limits; what has none costs nothing.
+    pub fn new(limits: &Limits) -> Self {
+        let Limits { topic_jobs, topic_bytes, store_jobs, store_bytes, .. } = *limits;
+        Self {
+            topics: Bound::new(topic_jobs, topic_bytes),
+            store: Bound::new(store_jobs, store_bytes),
+        }
+    }
+
+    /// Whether there is any limit.
+    pub fn is_limited(&self) -> bool {
+        self.topics.is_some() || self.store.is_some()
+    }
+
+    /// Lets in one job more, with a body of so many bytes.
+    ///
+    /// # Errors
+    /// 429 `topic_full`, 507 `store_full`.
+    pub async fn put(
+        &self,
+        topic: &Topic,
+        bytes: usize,
+        queue: &Queue,
+    ) -> Result<Admitted, Problem> {
+        self.admit(topic, Usage { jobs: 1, bytes: bytes as u64 }, queue).await
+    }
+
+    /// Lets in another body of a job.
+    ///
+    /// # Errors
+    /// 429 `topic_full`, 507 `store_full`.
+    pub async fn change(
+        &self,
+        topic: &Topic,
+        bytes: usize,
+        queue: &Queue,
+    ) -> Result<Admitted, Problem> {
+        self.admit(topic, Usage { jobs: 0, bytes: bytes as u64 }, queue).await
+    }
+
+    async fn admit(&self, topic: &Topic, more: Usage, queue: &Queue) -> Result<Admitted, Problem> {
+        let now = Instant::now();
+        let of_topic = match &self.topics {
+            None => None,
+            Some(topics) => {
+                let place = topics.take(topic, more, now, || queue.weigh(topic.clone())).await;
+                place.map_err(topic_full)?
+            }
+        };
+        let of_store = match &self.store {
+            None => None,
+            Some(store) => {
+                store.take(&(), more, now, || queue.usage()).await.map_err(store_full)?
+            }
+        };
+        Ok(Admitted { _topic: of_topic, _store: of_store })
+    }
+}
+
+fn topic_full(full: Full) -> Problem {
+    let (limit, what, key) = match full {
+        Full::Jobs(limit) => (limit, "jobs", "topic_jobs"),
+        Full::Bytes(limit) => (limit, "bytes of bodies", "topic_bytes"),
+    };
+    let detail = format!("the topic has no room: it may have {limit} {what} (limits.{key})");
+    Problem::new(Code::TopicFull, detail)
+}
+
+fn store_full(full: Full) -> Problem {
+    let (limit, what, key) = match full {
+        Full::Jobs(limit) => (limit, "have", "store_jobs"),
+        Full::Bytes(limit) => (limit, "take", "store_bytes"),
+    };
+    let unit = if key == "store_jobs" { "jobs" } else { "bytes" };
+    let detail = format!(
+        "the store has no room for more jobs: it may {what} {limit} {unit} (limits.{key}); \
+         finishing and deleting still work"
+    );
+    Problem::new(Code::StoreFull, detail)
+}
+
+/// Which limit is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Full {
+    Jobs(u64),
+    Bytes(u64),
+}
+
+/// Limits, and how much there is of each that they hold for.
+struct Bound<K> {
+    jobs: Option<u64>,
+    bytes: Option<u64>,
+    all: Mutex<All<K>>,
+}
+
+struct All<K> {
+    known: HashMap<K, Known>,
+    /// When it was last looked for what can be forgotten.
+    swept: Option<Instant>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// What the store has counted, and when it was asked for that.
+    counted: Option<(Usage, Instant)>,
+    /// A count that is not answered yet.
+    asking: Option<Instant>,
+    /// What was put since `counted` was asked for, and since `asking`.
+    since: Usage,
+    since_asking: Usage,
+    /// What is being put.
+    in_flight: Usage,
+}
+
+/// What is being put, of a key.
+struct Place<K: Eq + Hash> {
+    bound: Arc<Bound<K>>,
+    key: K,
+    what: Usage,
+}
+
+/// What to do before a decision.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    /// What is known will do.
+    No,
+    /// Count, since this time.
+    Count(Instant),
+    /// Count, and remember nothing: there is no room for that.
+    CountOnly,
+}
+
+impl<K: Eq + Hash + Clone> Bound<K> {
+    fn new(jobs: Option<u64>, bytes: Option<u64>) -> Option<Arc<Self>> {
+        let all = Mutex::new(All { known: HashMap::new(), swept: None });
+        (jobs.is_some() || bytes.is_some()).then(|| Arc::new(Self { jobs, bytes, all }))
+    }
+
+    async fn take<F: Future<Output = StoreResult<Usage>>>(
+        self: &Arc<Self>,
+        key: &K,
+        more: Usage,
+        now: Instant,
+        count: impl FnOnce() -> F,
+    ) -> Result<Option<Place<K>>, Full> {
+        let look = self.look(key, now);
+        if look != Look::No {
+            // A store that cannot count says so better to the put.
+            let counted = count().await.ok();
+            match look {
+                Look::Count(asked) => self.counted(key, asked, counted),
+                _ => return self.fits(counted.unwrap_or_default(), more).map(|()| None),
+            }
+        }
+        let mut all = self.lock();
+        let known = all.known.entry(key.clone()).or_default();
+        self.fits(known.all(), more)?;
+        known.in_flight = known.in_flight.plus(more);
+        Ok(Some(Place { bound: Arc::clone(self), key: key.clone(), what: more }))
+    }
+
+    fn look(&self, key: &K, now: Instant) -> Look {
+        let mut all = self.lock();
+        if !all.known.contains_key(key) && !all.has_room(now) {
+            return Look::CountOnly;
+        }
+        let known = all.known.entry(key.clone()).or_default();
+        let age = |at: Instant| now.saturating_duration_since(at);
+        let again =
+            if self.is_half_empty(known.all()) { COUNT_HALF_EMPTY_AGAIN } else { COUNT_AGAIN };
+        let is_good = known.counted.is_some_and(|(_, at)| age(at) < again);
+        let is_asked = known.counted.is_some() && known.asking.is_some_and(|at| age(at) < LOST);
+        if is_good || is_asked {
+            return Look::No;
+        }
+        (known.asking, known.since_asking) = (Some(now), Usage::default());
+        Look::Count(now)
+    }
+
+    /// Takes the answer of the store.
+    fn counted(&self, key: &K, asked: Instant, counted: Option<Usage>) {
+        let mut all = self.lock();
+        let known = all.known.entry(key.clone()).or_default();
+        if known.asking != Some(asked) && known.counted.is_some() {
+            return; // another one was asked for meanwhile
+        }
+        known.asking = None;
+        match (counted, known.counted) {
+            (Some(counted), _) => {
+                known.counted = Some((counted, asked));
+                known.since = known.since_asking;
+            }
+            (None, Some((old, _))) => known.counted = Some((old, asked)),
+            (None, None) => {}
+        }
+    }
+
+    fn fits(&self, there: Usage, more: Usage) -> Result<(), Full> {
+        let all = there.plus(more);
+        match (self.jobs, self.bytes) {
+            (Some(limit), _) if more.jobs > 0 && all.jobs > limit => Err(Full::Jobs(limit)),
+            (_, Some(limit)) if all.bytes > limit => Err(Full::Bytes(limit)),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_half_empty(&self, there: Usage) -> bool {
+        let is_below_half = |there: u64, limit: Option<u64>| limit.is_none_or(|l| there < l / 2);
+        is_below_half(there.jobs, self.jobs) && is_below_half(there.bytes, self.bytes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, All<K>> {
+        self.all.lock().expect("no thread panics while holding this lock")
+    }
+}
+
+impl<K> All<K> {
+    /// Whether there is room for one more, after what is old was forgotten.
+    fn has_room(&mut self, now: Instant) -> bool {
+        let is_recent = |at: Instant, than: Duration| now.saturating_duration_since(at) < than;
+        let was_swept = self.swept.is_some_and(|at| is_recent(at, COUNT_AGAIN));
+        if self.known.len() >= TOPICS && !was_swept {
+            self.swept = Some(now);
+            self.known.retain(|_, known| {
+                let last = known.asking.or(known.counted.map(|(_, at)| at));
+                known.in_flight != Usage::default()
+                    || last.is_some_and(|at| is_recent(at, COUNT_HALF_EMPTY_AGAIN))
+            });
+        }
+        self.known.len() < TOPICS
+    }
+}
+
+impl Known {
+    fn all(&self) -> Usage {
+        let counted = self.counted.map_or(Usage::default(), |(counted, _)| counted);
+        counted.plus(self.since).plus(self.in_flight)
+    }
+}
+
+impl<K: Eq + Hash> Drop for Place<K> {
+    fn drop(&mut self) {
+        let mut all = self.bound.all.lock().expect("no thread panics while holding this lock");
+        let Some(known) = all.known.get_mut(&self.key) else { return };
+        known.in_flight = known.in_flight.minus(self.what);
+        // Or it was refused; the next count tells.
+        known.since = known.since.plus(self.what);
+        known.since_asking = known.since_asking.plus(self.what);
+    }
+}
+
+#[cfg(test)]
+mod tests;

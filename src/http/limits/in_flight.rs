@@ -1,0 +1,114 @@
+//! How many requests are handled at once. One does not count while its body arrives or while it
+//! waits for jobs: slow clients and waiting consumers hold up no others.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use crate::http::problem::Problem;
+
+/// All requests that are handled.
+#[derive(Clone)]
+pub struct InFlight(Arc<Inner>);
+
+struct Inner {
+    limit: usize,
+    now: AtomicUsize,
+}
+
+/// One of them, an extension of its request.
+#[derive(Clone)]
+pub struct Place(Arc<PlaceInner>);
+
+struct PlaceInner {
+    all: InFlight,
+    counts: AtomicBool,
+}
+
+impl InFlight {
+    /// At most `limit` (`limits.requests_in_flight`).
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(Inner { limit, now: AtomicUsize::new(0) }))
+    }
+
+    fn place(&self) -> Result<Place, Problem> {
+        let place = PlaceInner { all: self.clone(), counts: AtomicBool::new(false) };
+        let place = Place(Arc::new(place));
+        place.enter().map(|()| place)
+    }
+}
+
+impl Place {
+    /// It counts, from now on.
+    ///
+    /// # Errors
+    /// 503 `overloaded`: there are too many.
+    pub fn enter(&self) -> Result<(), Problem> {
+        let Inner { limit, now } = &*self.0.all.0;
+        if now.fetch_add(1, Ordering::Relaxed) >= *limit {
+            now.fetch_sub(1, Ordering::Relaxed);
+            return Err(Problem::overloaded_by("limits.requests_in_flight"));
+        }
+        self.0.counts.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// It does not count for now.
+    pub fn leave(&self) {
+        self.0.leave();
+    }
+}
+
+impl PlaceInner {
+    fn leave(&self) {
+        if self.counts.swap(false, Ordering::Relaxed) {
+            self.all.0.now.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for PlaceInner {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// The layer: a request gets its place, or is refused.
+pub async fn limit(State(all): State<InFlight>, mut request: Request, next: Next) -> Response {
+    match all.place() {
+        Ok(place) => {
+            request.extensions_mut().insert(place.clone());
+            let response = next.run(request).await;
+            drop(place);
+            response
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_counts_while_it_is_taken_and_once() {
+        let all = InFlight::new(1);
+        let place = all.place().expect("there is room");
+        assert!(all.place().is_err());
+        place.leave();
+        place.leave();
+        let other = all.place().expect("there is room");
+        place.enter().expect_err("the other has it");
+        drop(other);
+        place.enter().expect("there is room");
+        drop(place);
+        assert_eq!(all.0.now.load(Ordering::Relaxed), 0);
+    }
+}

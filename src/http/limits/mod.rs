@@ -1,0 +1,10 @@
+//! Bounds on what requests, callers, topics and the store may have.
+
+pub mod capacity;
+pub mod held;
+pub mod held_body;
+pub mod in_flight;
+pub mod limit_by;
+pub mod memory;
+pub mod per_minute;
+pub mod quotas;

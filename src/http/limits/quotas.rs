@@ -1,0 +1,177 @@
+//! What each caller may have: waiting pops, and puts in a second.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    net::IpAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use tokio::time::Instant;
+
+use super::limit_by::{LimitBy, Taken, network};
+use crate::{
+    access::TokenName,
+    config::Limits,
+    http::{
+        client::identity::Identity,
+        problem::{Code, Problem},
+    },
+};
+
+/// Who is counted: a token, or without tokens where a client is. All that come by a Unix socket are
+/// one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Caller {
+    Token(TokenName),
+    Address(IpAddr),
+    Local,
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().map_or(Self::Local, Self::of))
+    }
+}
+
+impl Caller {
+    /// By its token, else by its address.
+    pub fn of(identity: &Identity) -> Self {
+        match (identity.name(), identity.address()) {
+            (Some(name), _) => Self::Token(name.clone()),
+            (None, Some(address)) => Self::Address(network(address.ip())),
+            (None, None) => Self::Local,
+        }
+    }
+}
+
+/// What all callers have.
+#[derive(Clone)]
+pub struct Quotas {
+    waiting: LimitBy<Caller>,
+    puts: Option<Arc<Rate>>,
+}
+
+impl Quotas {
+    /// As the settings have it.
+    pub fn new(limits: &Limits) -> Self {
+        let puts = limits.puts_per_second.map(|rate| Arc::new(Rate::new(rate)));
+        Self { waiting: LimitBy::new(limits.waiting_pops), puts }
+    }
+
+    /// A pop that waits.
+    ///
+    /// # Errors
+    /// 429 `too_many_requests`: its caller has as many as it may.
+    pub fn wait(&self, caller: Caller) -> Result<Taken<Caller>, Problem> {
+        let detail = "this caller has too many pops that wait (limits.waiting_pops)";
+        self.waiting.take(caller).ok_or_else(|| too_many(detail))
+    }
+
+    /// Puts of so many jobs.
+    ///
+    /// # Errors
+    /// 429 `too_many_requests`: its caller has put too many in the last second.
+    pub fn put(&self, caller: Caller, jobs: usize) -> Result<(), Problem> {
+        let detail = "this caller puts too many jobs a second (limits.puts_per_second)";
+        let fits = self.puts.as_ref().is_none_or(|rate| rate.take(caller, jobs, Instant::now()));
+        if fits { Ok(()) } else { Err(too_many(detail)) }
+    }
+}
+
+fn too_many(detail: &str) -> Problem {
+    Problem::new(Code::TooManyRequests, detail)
+}
+
+/// So many callers are counted each for itself. Those that have put nothing for a second are forgotten
+/// when there are more; what then comes beyond shares one rate.
+const CALLERS: usize = 10_000;
+/// How often those are looked for.
+const SWEEP: Duration = Duration::from_millis(100);
+
+/// Puts in a second, for each caller: a second's worth may come at once. A batch that is larger
+/// passes when nothing is owed, and is owed for as long as it takes.
+struct Rate {
+    a_second: f64,
+    left: Mutex<Left>,
+}
+
+/// What is left of a second's worth, and when it was.
+#[derive(Default)]
+struct Left {
+    of: HashMap<Caller, (f64, Instant)>,
+    of_others: Option<(f64, Instant)>,
+    swept: Option<Instant>,
+}
+
+impl Rate {
+    fn new(a_second: u32) -> Self {
+        Self { a_second: a_second.into(), left: Mutex::default() }
+    }
+
+    fn take(&self, caller: Caller, jobs: usize, now: Instant) -> bool {
+        let mut all = self.left.lock().expect("no thread panics while holding this lock");
+        let Left { of, of_others, swept } = &mut *all;
+        let left = |(left, at): (f64, Instant)| {
+            let more = now.saturating_duration_since(at).as_secs_f64() * self.a_second;
+            (left + more).min(self.a_second)
+        };
+        let was_swept = swept.is_some_and(|at| now.saturating_duration_since(at) < SWEEP);
+        if of.len() >= CALLERS && !was_swept && !of.contains_key(&caller) {
+            *swept = Some(now);
+            of.retain(|_, &mut seen| left(seen) < self.a_second);
+        }
+        let all_left = (self.a_second, now);
+        let mine = match of.len() < CALLERS || of.contains_key(&caller) {
+            true => of.entry(caller).or_insert(all_left),
+            false => of_others.get_or_insert(all_left),
+        };
+        let had = left(*mine);
+        let fits = had >= 1.0;
+        let rest =
+            if fits { had - f64::from(u32::try_from(jobs).unwrap_or(u32::MAX)) } else { had };
+        *mine = (rest, now);
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_beyond_those_that_are_counted_share_one_rate_until_there_is_room() {
+        let (rate, begin) = (Rate::new(10), Instant::now());
+        let caller = |n: u32| Caller::Address(n.to_be_bytes().into());
+        let most = u32::try_from(CALLERS).expect("a small number");
+        for n in 0..most {
+            assert!(rate.take(caller(n), 10, begin));
+        }
+        let beyond = (most..most + 100).filter(|&n| rate.take(caller(n), 1, begin)).count();
+        assert_eq!(beyond, 10, "of all together");
+        assert!(!rate.take(caller(0), 1, begin), "it has its own still");
+        assert_eq!(rate.left.lock().expect("the lock").of.len(), CALLERS);
+        let later = begin + Duration::from_secs(1);
+        assert!(rate.take(caller(most), 10, later));
+        assert_eq!(rate.left.lock().expect("the lock").of.len(), 1);
+    }
+
+    #[test]
+    fn a_second_has_so_many_puts_and_a_large_batch_takes_those_to_come() {
+        let (rate, begin) = (Rate::new(10), Instant::now());
+        let at = |millis| begin + Duration::from_millis(millis);
+        let put = |jobs, millis| rate.take(Caller::Local, jobs, at(millis));
+        assert!((0..10).all(|_| put(1, 0)), "a second's worth at once");
+        assert!(!put(1, 0));
+        assert!(!put(1, 99));
+        assert!(put(1, 100));
+        assert!(rate.take(Caller::Address([127, 0, 0, 1].into()), 1, at(100)), "another caller");
+        assert!(put(1_000, 10_000));
+        assert!(!put(1, 100_000 + 9_000));
+        assert!(put(1, 100_000 + 9_200));
+    }
+}

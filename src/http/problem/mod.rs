@@ -1,0 +1,280 @@
+//! Every refusal in one shape: RFC 9457 `application/problem+json`.
+//!
+//! A handler answers with a [`Problem`]; one layer (`edge/finalize.rs`) writes it down, with the id of
+//! the request. `code` is a stable word, part of the contract.
+
+mod challenge;
+mod code;
+
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    job::{JobId, Living, Refusal, State, Topic},
+    queue::QueueError,
+    store::{Applied, StoreError},
+};
+
+pub use self::{challenge::Challenge, code::Code};
+
+/// What went wrong, for the client.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    pub code: Code,
+    pub detail: String,
+    pub field: Option<String>,
+    /// The job that has the id already.
+    pub living: Option<Box<(State, Option<Topic>)>>,
+    pub applied: Applied,
+    /// The `WWW-Authenticate` of its answer.
+    pub challenge: Option<Challenge>,
+    /// What it comes from, for the log alone.
+    pub cause: Option<String>,
+}
+
+/// Why a request was refused or failed: RFC 9457.
+// `type` is "about:blank" (section 4.2.1): `title` is the status in words, and `code` says more.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct Written {
+    /// Always `about:blank`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The status in words.
+    title: &'static str,
+    /// The status of the answer.
+    status: u16,
+    /// A sentence for people.
+    detail: String,
+    /// A stable word for programs.
+    #[schemars(with = "Code")]
+    code: &'static str,
+    /// The path of the wrong field: `delay`, `backoff.max`, `jobs[3].delay`. Absent if the request as a whole is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// Of `job_exists`: the state of the job that has the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+    /// Of `job_exists`: the topic of the job that has the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topic: Option<Topic>,
+    /// `no`: nothing was changed. `unknown`: it may have been.
+    #[schemars(extend("enum" = ["no", "unknown"]))]
+    applied: &'static str,
+    /// As in `X-Request-Id`. Absent in the results of a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+    /// In the results of a batch: which job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<JobId>,
+}
+
+impl Problem {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            code,
+            detail: detail.into(),
+            field: None,
+            living: None,
+            applied: Applied::No,
+            challenge: None,
+            cause: None,
+        }
+    }
+
+    /// A field whose value is not allowed: `detail` completes "the field …".
+    pub fn field(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
+        let field = field.into();
+        let detail = format!("`{field}` {}", detail.as_ref());
+        let problem = Self::new(Code::InvalidField, detail);
+        Self { field: Some(field), ..problem }
+    }
+
+    /// Something is wrong with no field, but with the request: `detail` completes "the request …".
+    pub fn request(detail: impl AsRef<str>) -> Self {
+        let detail = format!("the request {}", detail.as_ref());
+        Self::new(Code::InvalidField, detail)
+    }
+
+    /// The same of a field within another.
+    pub fn within(self, outer: &str) -> Self {
+        let Some(field) = self.field else { return self };
+        let whole = format!("{outer}.{field}");
+        let detail = self.detail.replacen(&format!("`{field}`"), &format!("`{whole}`"), 1);
+        Self { field: Some(whole), detail, ..self }
+    }
+
+    pub fn body_too_large(detail: impl Into<String>) -> Self {
+        Self::new(Code::BodyTooLarge, detail)
+    }
+
+    pub fn shutting_down() -> Self {
+        let detail = "the server is shutting down: ask another one, or again in a moment";
+        Self::new(Code::ShuttingDown, detail)
+    }
+
+    pub fn internal() -> Self {
+        let detail = "the server failed; its log tells more under this request_id";
+        let problem = Self::new(Code::Internal, detail);
+        Self { applied: Applied::Unknown, ..problem }
+    }
+
+    /// How long a client should wait before it asks again, in seconds.
+    pub fn retry_after(&self) -> Option<&'static str> {
+        let retry = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
+        retry.contains(&self.code.status()).then_some("1")
+    }
+
+    /// The store has the job, and cannot read it.
+    fn damaged() -> Self {
+        let detail = "what the store has of this job is damaged: it can only be deleted; the list \
+                      of its topic's jobs tells the reason";
+        Self::new(Code::JobDamaged, detail)
+    }
+
+    /// As the answer to a request.
+    pub fn of_request(self, id: &str) -> Written {
+        Written { request_id: Some(id.to_owned()), ..self.write() }
+    }
+
+    /// As the result of one job of a batch.
+    pub fn of_job(self, id: Option<JobId>) -> Written {
+        Written { id, ..self.write() }
+    }
+
+    fn write(self) -> Written {
+        let (state, topic) = self.living.map(|living| *living).unzip();
+        Written {
+            kind: "about:blank",
+            title: self.code.status().canonical_reason().unwrap_or("Error"),
+            status: self.code.status().as_u16(),
+            detail: self.detail,
+            code: self.code.name(),
+            field: self.field,
+            state,
+            topic: topic.flatten(),
+            applied: match self.applied {
+                Applied::No => "no",
+                Applied::Unknown => "unknown",
+            },
+            request_id: None,
+            id: None,
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.code.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotFound => {
+                let detail =
+                    "no living job has this id: it was never put, or is finished or deleted";
+                Self::new(Code::JobNotFound, detail)
+            }
+            Refusal::Exists(living) => Self {
+                living: living
+                    .clone()
+                    .map(|Living { state, topic }| Box::new((state, Some(topic)))),
+                ..Self::new(Code::JobExists, exists(living.as_ref()))
+            },
+            Refusal::NotReserved => Self::new(
+                Code::ReservationLost,
+                "no consumer holds this job any more and no `reservation` is given, so there is \
+                 nothing to release; to have it tried now, kick it, and for another time, PATCH it",
+            ),
+            Refusal::ReservationLost => Self::new(
+                Code::ReservationLost,
+                "`reservation` does not hold this job, or not any more; the token of the latest \
+                 pop of this job does, until it is released",
+            ),
+            Refusal::NeverPopped => Self::new(
+                Code::NeverPopped,
+                "this job has not been popped yet, so it has no consumer; to be \
+                 rid of it, delete it",
+            ),
+            Refusal::Reserved => {
+                Self::new(Code::JobReserved, "a consumer holds this job; try again when it is back")
+            }
+            Refusal::Dead => Self::new(Code::JobDead, "this job is dead; kick it first"),
+            Refusal::DueTooFar => Self::field("due_at", "must be at most ten years ahead"),
+            Refusal::Damaged => Self::damaged(),
+            Refusal::ChangedDamaged => Self { applied: Applied::Unknown, ..Self::damaged() },
+            Refusal::NotReady => Self::internal(),
+        }
+    }
+}
+
+/// What a put is told whose id another job has.
+pub(super) fn exists(living: Option<&Living>) -> String {
+    let Some(Living { state, topic }) = living else {
+        return "a job has this `id` already".to_owned();
+    };
+    let way_out = match state {
+        State::Dead => {
+            "a dead job has its `id` until it is kicked, deleted or past its retention; a put to \
+             the same topic can keep or replace it (`on_conflict`)"
+        }
+        State::Reserved => {
+            "a consumer holds it; a put to the same topic can keep it (`on_conflict`)"
+        }
+        State::Delayed | State::Ready => {
+            "a put to the same topic can keep or replace it (`on_conflict`)"
+        }
+    };
+    let state = state.name();
+    format!("a {state} job of the topic {topic:?} has this `id` already; {way_out}")
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let applied = error.applied();
+        let unavailable = |detail: &str| Self::new(Code::StoreUnavailable, detail);
+        let problem = match (&error, applied) {
+            (StoreError::Unavailable { .. }, Applied::No) => {
+                unavailable("the store is out of reach; nothing was changed, so ask again")
+            }
+            (StoreError::Unavailable { .. }, Applied::Unknown) => unavailable(
+                "the store did not answer; this may or may not have been done, so look before \
+                 you ask again, or give an `id` of your own: then asking twice is harmless",
+            ),
+            (StoreError::Full { .. }, _) => Self::new(
+                Code::StoreFull,
+                "the store has no room for more jobs; finishing and deleting still work",
+            ),
+            (StoreError::Replaced { .. }, _) => Self::new(
+                Code::StoreReplaced,
+                "the store was emptied or replaced, and jobs are lost: an operator must restore it, or \
+                 accept the loss by `delay-queue doctor --accept-loss` or POST /store/accept-loss; a \
+                 server on files must then be restarted",
+            ),
+            (StoreError::Unreadable { .. }, _) => Self::internal(),
+            (StoreError::Damaged { .. }, _) => Self::damaged(),
+        };
+        Self { applied, cause: Some(error.to_string()), ..problem }
+    }
+}
+
+impl From<QueueError> for Problem {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::Refused(refusal) => refusal.into(),
+            QueueError::Store(error) => error.into(),
+            QueueError::ReservationRequired => Self::new(
+                Code::ReservationRequired,
+                "`reservation` is required by this server: send the token that the pop gave",
+            ),
+        }
+    }
+}

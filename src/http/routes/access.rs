@@ -1,0 +1,32 @@
+//! `GET /access`: what the caller may do, for clients that offer no more than that.
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    access::{Scopes, TokenName},
+    http::{app::App, client::identity::Identity, extract::input::NoQuery, wire::json::Json},
+    job::UnixMillis,
+};
+
+/// What a token may do; everything where requests need none.
+#[derive(Serialize, JsonSchema)]
+pub struct Access {
+    /// The name of the token; null if requests need none.
+    name: Option<TokenName>,
+    scopes: Scopes,
+    /// From when on the token is refused; null is never.
+    expires_at: Option<UnixMillis>,
+}
+
+pub async fn access(State(_): State<App>, identity: Identity, _: NoQuery) -> Json<Access> {
+    Json(match identity.token() {
+        Some(token) => Access {
+            name: Some(token.name.clone()),
+            scopes: token.scopes.clone(),
+            expires_at: token.expires_at,
+        },
+        None => Access { name: None, scopes: Scopes::all(), expires_at: None },
+    })
+}

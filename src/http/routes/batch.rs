@@ -1,0 +1,276 @@
+//! The routes of many jobs: each job has a result of its own, in the order of the request.
+
+use axum::{body::Bytes, extract::State, http::StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::jobs::placed_status;
+use crate::{
+    access::Scope,
+    config::Limits,
+    http::{
+        app::App,
+        client::identity::Identity,
+        edge::log::PartFailed,
+        extract::{
+            content::Content,
+            input::{NoQuery, Traced},
+            parse::parse,
+        },
+        limits::quotas::Caller,
+        problem::{Problem, Written},
+        wire::{self, ActionRequest, IdOnly, Place, TransitionResponse, json::Json},
+    },
+    job::{JobId, List, ReservationKey, Topic, Topics, TraceParent},
+    queue::{Put, QueueError},
+    store::{Applied, MAX_BATCH, StoreError},
+    traces,
+};
+
+/// The answer.
+#[derive(Serialize)]
+pub struct Results {
+    results: Vec<ResultOfOne>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResultOfOne {
+    Done(TransitionResponse),
+    Refused(Written),
+}
+
+type Answer = Result<(Option<PartFailed>, Json<Results>), Problem>;
+
+pub async fn put(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    caller: Caller,
+    Traced(traceparent): Traced,
+    Content(content): Content,
+) -> Answer {
+    identity.topics(Scope::Put)?;
+    let jobs = jobs(&content)?;
+    app.quotas.put(caller, jobs.len())?;
+    let puts = jobs.into_iter().enumerate().map(|(index, json)| {
+        let within = format!("jobs[{index}]");
+        let put = put_of(json, &within, &content, app.limits, traceparent)?;
+        identity.may(Scope::Put, &put.topic)?;
+        Ok(((put.id.clone(), put.topic.clone()), put))
+    });
+    let mut puts: Vec<Item<(Option<JobId>, Topic), Put>> = puts.collect();
+    let mut admitted = Vec::new();
+    for item in &mut puts {
+        let Ok(((_, topic), put)) = item else { continue };
+        match app.capacity.put(topic, put.body.len(), &app.queue).await {
+            Ok(places) => admitted.push(places),
+            Err(full) => *item = Err(full),
+        }
+    }
+    let call = async |puts| app.queue.put(puts).await;
+    answer(
+        &app,
+        puts,
+        call,
+        |(id, _)| id.clone(),
+        |(_, topic), problem| problem.seen_by(&identity, topic),
+        |(_, topic), (id, placed)| {
+            let status = placed_status(placed.how);
+            tracing::debug!(target: traces::TARGET, %id, %topic, "put");
+            TransitionResponse::placed(id, topic, placed).with_status(status)
+        },
+    )
+    .await
+}
+
+pub async fn finish(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
+    let topics = identity.topics(Scope::Pop)?;
+    let held = asked::<wire::Finish>(&app, &content, &topics, |held| &held.id)?;
+    let call = async |held| app.queue.finish(held).await;
+    answer(
+        &app,
+        held,
+        call,
+        |id| Some(id.clone()),
+        |_, problem| problem,
+        |id, _topic| TransitionResponse::finished(id).with_status(StatusCode::NO_CONTENT),
+    )
+    .await
+}
+
+pub async fn release(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
+    let topics = identity.topics(Scope::Pop)?;
+    let releases = asked::<wire::Release>(&app, &content, &topics, |release| &release.held.id)?;
+    let call = async |releases| app.queue.release(releases).await;
+    answer(
+        &app,
+        releases,
+        call,
+        |id| Some(id.clone()),
+        |_, problem| problem,
+        |id, moved| TransitionResponse::moved(id, &moved).with_status(StatusCode::OK),
+    )
+    .await
+}
+
+pub async fn touch(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
+    let topics = identity.topics(Scope::Pop)?;
+    let touches = asked::<wire::Touch>(&app, &content, &topics, |touch| &touch.held.id)?;
+    let call = async |touches| app.queue.touch(touches).await;
+    answer(
+        &app,
+        touches,
+        call,
+        |id| Some(id.clone()),
+        |_, problem| problem,
+        |id, until| TransitionResponse::held_until(id, until).with_status(StatusCode::OK),
+    )
+    .await
+}
+
+pub async fn delete(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Answer {
+    let topics = identity.topics(Scope::Manage)?;
+    let ids = asked::<IdOnly>(&app, &content, &topics, |job| &job.id)?;
+    let call = async |ids| app.queue.delete(ids).await;
+    answer(
+        &app,
+        ids,
+        call,
+        |id| Some(id.clone()),
+        |_, problem| problem,
+        |id, was| TransitionResponse::in_state(id, was).with_status(StatusCode::OK),
+    )
+    .await
+}
+
+/// One put of a batch.
+pub fn put_of(
+    json: &RawValue,
+    within: &str,
+    content: &Bytes,
+    limits: Limits,
+    traceparent: Option<TraceParent>,
+) -> Result<Put, Problem> {
+    let put = parse::<wire::PutJob>(json.get().as_bytes(), within)?;
+    put.valid(content, limits, traceparent).map_err(|problem| problem.within(within))
+}
+
+/// The texts of a batch's jobs.
+pub fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Batch<'a> {
+        #[serde(borrow)]
+        jobs: List<&'a RawValue, MAX_BATCH>,
+    }
+
+    let Batch { jobs: List(jobs) } = parse(content, "")?;
+    Ok(jobs)
+}
+
+/// One job of a batch: what is told of it (`T`) and what is asked (`J`), or why it is refused.
+pub type Item<T, J> = Result<(T, J), Problem>;
+
+/// Reads what a batch asks of each of its jobs; reservations are checked by the store's key.
+fn asked<W: ActionRequest>(
+    app: &App,
+    content: &Bytes,
+    topics: &Topics,
+    id: impl Fn(&W::Job) -> &JobId,
+) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
+    requests::<W>(content, (topics, &app.queue.reservation_key()), id)
+}
+
+pub fn requests<W: ActionRequest>(
+    content: &Bytes,
+    (topics, key): (&Topics, &ReservationKey),
+    id: impl Fn(&W::Job) -> &JobId,
+) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
+    let action = |(index, json): (usize, &RawValue)| {
+        let within = format!("jobs[{index}]");
+        let action: W = parse(json.get().as_bytes(), &within)?;
+        let job = action
+            .valid(Place::Batch(topics.clone()), key)
+            .map_err(|problem| problem.within(&within))?;
+        Ok((id(&job).clone(), job))
+    };
+    Ok(jobs(content)?.into_iter().enumerate().map(action).collect())
+}
+
+/// Has the valid jobs done, and puts the results together.
+async fn answer<T, J, O>(
+    app: &App,
+    items: Vec<Item<T, J>>,
+    call: impl AsyncFnOnce(Vec<J>) -> Vec<Result<O, QueueError>>,
+    id: impl Fn(&T) -> Option<JobId>,
+    seen: impl Fn(&T, Problem) -> Problem,
+    done: impl Fn(T, O) -> TransitionResponse,
+) -> Answer {
+    let _room = app.memory.room_for_results(items.len())?;
+    let mut jobs = Vec::with_capacity(items.len());
+    let tags: Vec<Result<T, Problem>> = items
+        .into_iter()
+        .map(|item| {
+            item.map(|(tag, job)| {
+                jobs.push(job);
+                tag
+            })
+        })
+        .collect();
+    let replies = call(jobs).await;
+    if let Some(error) = whole_batch_failed(&replies) {
+        return Err(error.into());
+    }
+    let mut failed: Option<PartFailed> = None;
+    let mut replies = replies.into_iter();
+    let results = tags.into_iter().map(|tag| match tag {
+        Err(problem) => ResultOfOne::Refused(problem.of_job(None)),
+        Ok(tag) => match replies.next().map(|reply| reply.map_err(Problem::from)) {
+            Some(Ok(reply)) => ResultOfOne::Done(done(tag, reply)),
+            refused => {
+                let problem = refused.and_then(Result::err).unwrap_or_else(Problem::internal);
+                let problem = seen(&tag, problem);
+                PartFailed::add(&mut failed, &problem);
+                ResultOfOne::Refused(problem.of_job(id(&tag)))
+            }
+        },
+    });
+    let results = results.collect();
+    Ok((failed, Json(Results { results })))
+}
+
+/// If the store did nothing at all, the request as a whole says so: a client that looks at the
+/// status alone must not take that for success.
+fn whole_batch_failed<O>(replies: &[Result<O, QueueError>]) -> Option<StoreError> {
+    let errors: Option<Vec<&StoreError>> = replies
+        .iter()
+        .map(|reply| match reply {
+            Err(QueueError::Store(error)) => Some(error),
+            _ => None,
+        })
+        .collect();
+    let errors = errors?;
+    let unknown = errors.iter().find(|error| error.applied() == Applied::Unknown);
+    unknown.or(errors.first()).map(|&error| error.clone())
+}

@@ -1,0 +1,206 @@
+//! The routes of one job.
+
+use axum::{
+    extract::{OriginalUri, State},
+    http::{HeaderName, StatusCode, Uri, header::LOCATION},
+    response::Response,
+};
+
+use crate::{
+    access::Scope,
+    http::{
+        app::App,
+        client::identity::Identity,
+        extract::{
+            content::Content,
+            input::{NoQuery, PathId, Traced},
+            parse::{parse, parse_or_default},
+            query::Query,
+        },
+        limits::quotas::Caller,
+        problem::Problem,
+        wire::{self, ActionRequest, IdOnly, JobResponse, Place, TransitionResponse, json::Json},
+    },
+    job::{self, ReservationKey, Topics},
+    queue::QueueError,
+    store::{PutOutcome, Target},
+    traces,
+};
+
+type Answer = Result<Json<TransitionResponse>, Problem>;
+
+pub async fn put(
+    State(app): State<App>,
+    identity: Identity,
+    OriginalUri(uri): OriginalUri,
+    _: NoQuery,
+    caller: Caller,
+    Traced(traceparent): Traced,
+    Content(content): Content,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<TransitionResponse>), Problem> {
+    let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits, traceparent)?;
+    let topic = put.topic.clone();
+    identity.may(Scope::Put, &topic)?;
+    app.quotas.put(caller, 1)?;
+    let _admitted = app.capacity.put(&topic, put.body.len(), &app.queue).await?;
+    let placed = one(app.queue.put(vec![put]).await);
+    let (id, placed) = placed.map_err(|problem| problem.seen_by(&identity, &topic))?;
+    tracing::debug!(target: traces::TARGET, %id, %topic, "put");
+    // Beside the route that was called: at the root, or under /v1.
+    let location = [(LOCATION, format!("{}/{id}", uri.path()))];
+    let status = placed_status(placed.how);
+    Ok((status, location, Json(TransitionResponse::placed(id, topic, placed))))
+}
+
+/// Created, or a job that lived before.
+pub fn placed_status(how: PutOutcome) -> StatusCode {
+    match how {
+        PutOutcome::Created => StatusCode::CREATED,
+        PutOutcome::Kept | PutOutcome::Replaced => StatusCode::OK,
+    }
+}
+
+pub async fn get(
+    State(app): State<App>,
+    identity: Identity,
+    PathId(id): PathId,
+    _: NoQuery,
+) -> Result<Response, Problem> {
+    let topics = identity.topics(Scope::Read)?;
+    app.memory.room().await?;
+    app.memory.answer(&JobResponse::from(read(&app, id, &topics).await?))
+}
+
+/// A job, if its caller may reach it.
+async fn read(app: &App, id: job::JobId, topics: &Topics) -> Result<job::Job, Problem> {
+    Ok(app.queue.get(Target { id, topics: topics.clone() }).await?)
+}
+
+pub async fn patch(
+    State(app): State<App>,
+    identity: Identity,
+    PathId(id): PathId,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<Json<JobResponse>, Problem> {
+    let topics = identity.topics(Scope::Manage)?;
+    let readable = identity.topics(Scope::Read).unwrap_or_else(|_| Topics::of(Vec::new()));
+    let mut patch = parse::<wire::PatchJob>(&content, "")?;
+    if patch.tells() {
+        patch = patch.beside(&read(&app, id.clone(), &topics).await?)?;
+    }
+    let change = patch.valid(&content, app.limits)?;
+    let mut _admitted = None;
+    if let (Some(body), true) = (&change.body, app.capacity.is_limited()) {
+        let topic = read(&app, id.clone(), &topics).await?.topic;
+        _admitted = Some(app.capacity.change(&topic, body.len(), &app.queue).await?);
+    }
+    let job = one(app.queue.reschedule(vec![(Target { id, topics }, change)]).await)?;
+    let may_read = readable.allows(&job.topic);
+    let response = JobResponse::from(job);
+    Ok(Json(if may_read { response } else { response.without_content() }))
+}
+
+pub async fn delete(
+    State(app): State<App>,
+    identity: Identity,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Answer {
+    let job = asked::<IdOnly>(&app, id.clone(), &uri, &content, identity.topics(Scope::Manage)?)?;
+    let was = one(app.queue.delete(vec![job]).await)?;
+    Ok(Json(TransitionResponse::in_state(id, was)))
+}
+
+pub async fn finish(
+    State(app): State<App>,
+    identity: Identity,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Result<StatusCode, Problem> {
+    let held = asked::<wire::Finish>(&app, id, &uri, &content, identity.topics(Scope::Pop)?)?;
+    one(app.queue.finish(vec![held]).await)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub async fn release(
+    State(app): State<App>,
+    identity: Identity,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Answer {
+    let release =
+        asked::<wire::Release>(&app, id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
+    let moved = one(app.queue.release(vec![release]).await)?;
+    Ok(Json(TransitionResponse::moved(id, &moved)))
+}
+
+pub async fn touch(
+    State(app): State<App>,
+    identity: Identity,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Answer {
+    let touch =
+        asked::<wire::Touch>(&app, id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
+    let until = one(app.queue.touch(vec![touch]).await)?;
+    Ok(Json(TransitionResponse::held_until(id, until)))
+}
+
+pub async fn bury(
+    State(app): State<App>,
+    identity: Identity,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Answer {
+    let bury = asked::<wire::Bury>(&app, id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
+    one(app.queue.bury(vec![bury]).await)?;
+    Ok(Json(TransitionResponse::in_state(id, job::State::Dead)))
+}
+
+pub async fn kick(
+    State(app): State<App>,
+    identity: Identity,
+    PathId(id): PathId,
+    uri: Uri,
+    Content(content): Content,
+) -> Answer {
+    let job = asked::<IdOnly>(&app, id.clone(), &uri, &content, identity.topics(Scope::Manage)?)?;
+    one(app.queue.kick(vec![job]).await)?;
+    Ok(Json(TransitionResponse::in_state(id, job::State::Ready)))
+}
+
+/// Reads what a request asks of the job in its path; reservations are checked by the store's key.
+fn asked<W: ActionRequest>(
+    app: &App,
+    id: job::JobId,
+    uri: &Uri,
+    content: &[u8],
+    topics: Topics,
+) -> Result<W::Job, Problem> {
+    action::<W>(id, uri, content, (topics, &app.queue.reservation_key()))
+}
+
+/// Reads what a request asks of the job in its path, by query and body.
+pub fn action<W: ActionRequest>(
+    id: job::JobId,
+    uri: &Uri,
+    content: &[u8],
+    (topics, key): (Topics, &ReservationKey),
+) -> Result<W::Job, Problem> {
+    let mut query = Query::new(uri);
+    let reservation = query.reservation()?;
+    query.reject_unknown()?;
+    parse_or_default::<W>(content)?.valid(Place::Path(id, reservation, topics), key)
+}
+
+/// The outcome of the only job.
+fn one<T>(replies: Vec<Result<T, QueueError>>) -> Result<T, Problem> {
+    let reply = replies.into_iter().next();
+    reply.ok_or_else(Problem::internal)?.map_err(Problem::from)
+}

@@ -1,0 +1,12 @@
+//! The handlers. Each extracts, makes one call to the queue, and maps its answer; nothing else.
+
+pub mod access;
+pub mod batch;
+pub mod health;
+pub mod jobs;
+pub mod metrics;
+pub mod overview;
+pub mod pop;
+pub mod store;
+pub mod tokens;
+pub mod topics;

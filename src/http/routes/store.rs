@@ -1,0 +1,33 @@
+//! The route by which an operator accepts a loss of jobs.
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::http::{
+    app::App,
+    client::identity::Identity,
+    edge::log::Did,
+    extract::{content::Content, input::NoQuery, parse::nothing},
+    problem::Problem,
+    wire::json::Json,
+};
+
+/// Answer to an accepted loss.
+#[derive(Serialize, JsonSchema)]
+pub struct AcceptedLoss {
+    /// How many buckets go on with what they have now; 0 if that was accepted already.
+    buckets: u64,
+}
+
+pub async fn accept_loss(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(Did, Json<AcceptedLoss>), Problem> {
+    identity.may_administer()?;
+    nothing(&content)?;
+    let buckets = app.queue.accept_loss().await?;
+    Ok((Did(format!("loss of jobs accepted in {buckets} buckets")), Json(AcceptedLoss { buckets })))
+}

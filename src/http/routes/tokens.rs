@@ -1,0 +1,148 @@
+//! The routes of access tokens, for those who have the scope `admin`.
+
+use axum::{extract::State, http::StatusCode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    access::{Scopes, ScopesError, Token, TokenError, TokenName, UnreadableToken},
+    http::{
+        app::App,
+        client::identity::Identity,
+        edge::log::Did,
+        extract::{
+            content::Content,
+            input::{NoQuery, PathToken},
+            parse::{nothing, parse},
+        },
+        problem::{Code, Problem},
+        wire::json::Json,
+    },
+    job::UnixMillis,
+    store::Applied,
+};
+
+/// A token to be made.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateToken {
+    /// What to call it; one token has a name.
+    #[schemars(with = "TokenName")]
+    name: Option<TokenName>,
+    #[schemars(with = "Scopes")]
+    scopes: Option<Scopes>,
+    /// From when on it is refused, a time to come. Default: never.
+    expires_at: Option<UnixMillis>,
+}
+
+/// An access token.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Token")]
+pub struct TokenResponse {
+    /// Its name.
+    name: TokenName,
+    /// Its text, for `Authorization`: shown only when it is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    /// What its maker must know, such as what the first token of a store changes for all clients; shown only
+    /// when it is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<&'static str>,
+    scopes: Scopes,
+    /// When it was made.
+    created_at: UnixMillis,
+    /// From when on it is refused; null is never.
+    expires_at: Option<UnixMillis>,
+    /// When it was used last, right to about a minute; null if never.
+    last_used_at: Option<UnixMillis>,
+}
+
+impl TokenResponse {
+    fn new(token: &Token, text: Option<String>) -> Self {
+        Self {
+            name: token.name.clone(),
+            token: text,
+            notice: None,
+            scopes: token.scopes.clone(),
+            created_at: token.created_at,
+            expires_at: token.expires_at,
+            last_used_at: token.last_used_at(),
+        }
+    }
+}
+
+/// All tokens.
+#[derive(Serialize, JsonSchema)]
+pub struct TokensPage {
+    /// By name.
+    tokens: Vec<TokenResponse>,
+    /// Those that this version cannot read: their holders are refused. Left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<UnreadableToken>,
+}
+
+pub async fn create(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(StatusCode, Did, Json<TokenResponse>), Problem> {
+    identity.may_administer()?;
+    let CreateToken { name, scopes, expires_at } = parse(&content, "")?;
+    let name = name.ok_or_else(|| Problem::field("name", "is missing"))?;
+    let scopes = scopes.unwrap_or_default();
+    let end = expires_at.map_or("never expires".to_owned(), |at| format!("expires at {at}"));
+    let did = Did(format!("token {name} created with {}; {end}", text(&scopes)));
+    let (secret, token, notice) = app.tokens.create(name, scopes, expires_at).await?;
+    let text = Some(secret.reveal().to_owned());
+    let response = TokenResponse { notice: Some(notice), ..TokenResponse::new(&token, text) };
+    Ok((StatusCode::CREATED, did, Json(response)))
+}
+
+fn text(scopes: &Scopes) -> String {
+    serde_json::to_string(scopes).unwrap_or_default()
+}
+
+pub async fn list(
+    State(app): State<App>,
+    identity: Identity,
+    _: NoQuery,
+) -> Result<(Did, Json<TokensPage>), Problem> {
+    identity.may_administer()?;
+    let (tokens, unreadable) = app.tokens.list().await?;
+    let shown = tokens.iter().map(|token| TokenResponse::new(token, None)).collect();
+    Ok((Did("tokens listed".to_owned()), Json(TokensPage { tokens: shown, unreadable })))
+}
+
+pub async fn revoke(
+    State(app): State<App>,
+    identity: Identity,
+    PathToken(name): PathToken,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(StatusCode, Did, ()), Problem> {
+    identity.may_administer()?;
+    nothing(&content)?;
+    let did = Did(format!("token {name} revoked"));
+    app.tokens.revoke(name).await?;
+    Ok((StatusCode::NO_CONTENT, did, ()))
+}
+
+impl From<TokenError> for Problem {
+    fn from(error: TokenError) -> Self {
+        let detail = error.to_string();
+        match error {
+            TokenError::Exists(_) => Self::new(Code::TokenExists, detail),
+            TokenError::NotFound(_) => Self::new(Code::TokenNotFound, detail),
+            TokenError::FirstNeedsAdmin => Self::new(Code::FirstTokenNeedsAdmin, detail),
+            TokenError::Scopes(ScopesError::None | ScopesError::AdminOfTopics) => {
+                Self::field("scopes", detail)
+            }
+            TokenError::Expired(_) => Self::field("expires_at", "must be a time to come"),
+            TokenError::NoRandomness => {
+                Self { cause: Some(detail), applied: Applied::No, ..Self::internal() }
+            }
+            TokenError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The routes of topics as a whole.
+
+use axum::{extract::State, http::Uri, response::Response};
+
+use crate::{
+    access::Scope,
+    http::{
+        app::App,
+        client::identity::Identity,
+        edge::log::Did,
+        extract::{
+            content::Content,
+            cursor::Cursor,
+            input::{NoQuery, PathTopic},
+            parse::{nothing, parse, parse_or_default},
+            query::Query,
+        },
+        problem::Problem,
+        wire::{
+            DueCounts, JobsPage, Kicked, PauseTopic, Paused, Purged, PutTopic, TopicResponse,
+            TopicsPage, json::Json,
+        },
+    },
+    job::{Bucket, Millis, State as JobState, Topic, TopicPattern, Topics},
+    queue::{Listed, Position},
+    store::{Applied, Clock, JobRange, Steps, TopicPage, TopicPeek},
+};
+
+/// Most topics, and most jobs, of one page.
+pub const MAX_TOPICS: u64 = 1000;
+pub const MAX_JOBS: u64 = 1000;
+/// Most steps of one count of due jobs, and how many, over what time, if the request does not say.
+pub const MAX_DUE_STEPS: u64 = 500;
+const DUE_STEPS: u64 = 60;
+const DUE_SPAN: Millis = Millis::new(3_600_000);
+/// Most jobs that one kick moves.
+pub const MAX_KICK: u64 = 1_000_000;
+
+pub async fn list(
+    State(app): State<App>,
+    identity: Identity,
+    uri: Uri,
+) -> Result<Json<TopicsPage>, Problem> {
+    let mut query = Query::new(&uri);
+    let prefix = query.text("prefix")?.unwrap_or_default();
+    let limit = query.limit(100, MAX_TOPICS)?;
+    let after = query.text("cursor")?.map(|text| {
+        text.parse::<Topic>().map_err(|_| Problem::field("cursor", "must be one that a page gave"))
+    });
+    let after = after.transpose()?;
+    query.reject_unknown()?;
+    if !prefix.is_empty() {
+        prefix.parse::<Topic>().map_err(|error| Problem::field("prefix", error.to_string()))?;
+    }
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let readable = identity.topics(Scope::Read)?;
+    let (topics, more) =
+        readable_topics(&app, TopicPage { prefix, after, limit }, &readable).await?;
+    let last = topics.last().map(|(topic, _)| topic.clone());
+    let cursor = last.filter(|_| more);
+    let topics = topics.into_iter().map(|(topic, peek)| {
+        let pause = app.queue.pause_of(&topic);
+        TopicResponse::in_list(topic, &peek, pause)
+    });
+    Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
+}
+
+/// A page of the topics that may be read. Each pattern is a page of its own: what may not be read
+/// shows neither as a gap nor in the cursor.
+async fn readable_topics(
+    app: &App,
+    page: TopicPage,
+    readable: &Topics,
+) -> Result<(Vec<(Topic, TopicPeek)>, bool), Problem> {
+    let Some(patterns) = readable.patterns() else { return Ok(app.queue.topics(page).await?) };
+    // Without those that another one covers, their topics follow each other as they do.
+    let is_covered = |one: &TopicPattern| {
+        let covers = |other: &TopicPattern| {
+            other != one && other.prefix().is_some_and(|prefix| one.as_str().starts_with(prefix))
+        };
+        patterns.iter().any(covers)
+    };
+    let (mut found, mut more) = (Vec::new(), false);
+    for pattern in patterns.iter().filter(|one| !is_covered(one)) {
+        let start = pattern.prefix().unwrap_or(pattern.as_str());
+        let prefix = match pattern.prefix() {
+            _ if start.starts_with(&page.prefix) => start,
+            Some(_) if page.prefix.starts_with(start) => &page.prefix,
+            _ => continue,
+        };
+        if found.len() == page.limit {
+            return Ok((found, true));
+        }
+        let limit = if pattern.prefix().is_some() { page.limit - found.len() } else { 1 };
+        let part = TopicPage { prefix: prefix.to_owned(), limit, ..page.clone() };
+        let (topics, rest) = app.queue.topics(part).await?;
+        more |= rest && pattern.prefix().is_some();
+        found.extend(topics.into_iter().filter(|(topic, _)| pattern.allows(topic)));
+    }
+    Ok((found, more))
+}
+
+pub async fn get(
+    State(app): State<App>,
+    identity: Identity,
+    PathTopic(topic): PathTopic,
+    uri: Uri,
+) -> Result<Json<TopicResponse>, Problem> {
+    identity.may(Scope::Read, &topic)?;
+    Query::new(&uri).reject_unknown()?;
+    shown(&app, topic).await
+}
+
+async fn shown(app: &App, topic: Topic) -> Result<Json<TopicResponse>, Problem> {
+    let peek = app.queue.topic(&topic).await?;
+    let (pause, defaults) = (app.queue.pause_of(&topic), app.queue.defaults(&topic));
+    let since_start = app.queue.since_start(&topic);
+    let shown = TopicResponse::in_list(topic, &peek, pause).counted(since_start);
+    Ok(Json(shown.with_defaults(defaults)))
+}
+
+pub async fn put(
+    State(app): State<App>,
+    identity: Identity,
+    PathTopic(topic): PathTopic,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(Did, Json<TopicResponse>), Problem> {
+    identity.may(Scope::Manage, &topic)?;
+    let defaults = parse::<PutTopic>(&content, "")?.valid(&topic, app.queue.is_paused(&topic))?;
+    let did = Did(serde_json::to_string(&defaults).unwrap_or_default());
+    app.queue.set_defaults(topic.clone(), defaults).await?;
+    // They are set, even if reading them back fails.
+    let unsure = |problem| Problem { applied: Applied::Unknown, ..problem };
+    Ok((did, shown(&app, topic).await.map_err(unsure)?))
+}
+
+/// Stops deliveries, for a time if the body says so.
+pub async fn pause(
+    State(app): State<App>,
+    identity: Identity,
+    PathTopic(topic): PathTopic,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(Did, Json<Paused>), Problem> {
+    identity.may(Scope::Manage, &topic)?;
+    let (did, paused_until) = match parse_or_default::<PauseTopic>(&content)?.valid()? {
+        Some(span) => {
+            let until = app.queue.pause_for(topic.clone(), span).await?;
+            (format!("paused until {until}"), Some(until))
+        }
+        None => {
+            app.queue.set_paused(topic.clone(), true).await?;
+            ("paused".to_owned(), None)
+        }
+    };
+    Ok((Did(did), Json(Paused { topic, paused: true, paused_until })))
+}
+
+pub async fn resume(
+    State(app): State<App>,
+    identity: Identity,
+    PathTopic(topic): PathTopic,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(Did, Json<Paused>), Problem> {
+    identity.may(Scope::Manage, &topic)?;
+    nothing(&content)?;
+    app.queue.set_paused(topic.clone(), false).await?;
+    Ok((Did("resumed".to_owned()), Json(Paused { topic, paused: false, paused_until: None })))
+}
+
+pub async fn jobs(
+    State(app): State<App>,
+    identity: Identity,
+    PathTopic(topic): PathTopic,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    identity.may(Scope::Read, &topic)?;
+    let (cursor, from, range) = jobs_range(&uri, &topic, |index| app.queue.bucket(index))?;
+    let _turn = app.memory.page().await?;
+    let Listed { jobs, damaged, next } = app.queue.list(&topic, cursor.state, from, &range).await?;
+    let jobs = jobs.into_iter().map(Into::into).collect();
+    let cursor = next.map(|position| cursor.text(&position));
+    app.memory.answer(&JobsPage { jobs, damaged, cursor })
+}
+
+/// Which jobs of a topic a query asks for: the list and its cursors, where it goes on, and how far.
+pub fn jobs_range<'a>(
+    uri: &Uri,
+    topic: &'a Topic,
+    bucket: impl Fn(usize) -> Option<Bucket>,
+) -> Result<(Cursor<'a>, Option<Position>, JobRange), Problem> {
+    let mut query = Query::new(uri);
+    let state = query.state()?.ok_or_else(|| {
+        Problem::field("state", "is missing: one of delayed, ready, reserved, dead")
+    })?;
+    let limit = query.limit(20, MAX_JOBS)?;
+    let (due_after, due_before) = (query.time("due_after")?, query.time("due_before")?);
+    let from = query.text("cursor")?;
+    query.reject_unknown()?;
+    let in_due_order = matches!(state, JobState::Delayed | JobState::Ready);
+    if let (Some(name), false) =
+        (due_after.map(|_| "due_after").or(due_before.map(|_| "due_before")), in_due_order)
+    {
+        let detail = "is for delayed and ready jobs: reserved and dead ones are in the order of their deadlines";
+        return Err(Problem::field(name, detail));
+    }
+    let cursor = Cursor { topic, state, due: (due_after, due_before) };
+    let from = from.map(|text| cursor.parse(&text, bucket)).transpose()?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let range = JobRange { from: due_after, before: due_before, after: None, limit };
+    Ok((cursor, from, range))
+}
+
+/// How many delayed jobs fall due in each step of time.
+pub async fn due(
+    State(app): State<App>,
+    identity: Identity,
+    PathTopic(topic): PathTopic,
+    uri: Uri,
+) -> Result<Json<DueCounts>, Problem> {
+    identity.may(Scope::Read, &topic)?;
+    let steps = due_steps(&uri)?;
+    let counts = app.queue.due_counts(&topic, steps).await?;
+    Ok(Json(DueCounts { from: steps.from, step: steps.step, counts }))
+}
+
+/// The steps that a query asks for.
+pub fn due_steps(uri: &Uri) -> Result<Steps, Problem> {
+    let mut query = Query::new(uri);
+    let (from, until) = (query.time("from")?, query.time("until")?);
+    let step = query.duration("step")?;
+    query.reject_unknown()?;
+    let from = from.unwrap_or_else(|| Clock::Own.now().floor);
+    let until = until.unwrap_or(from.after(DUE_SPAN));
+    if until <= from {
+        return Err(Problem::field("until", "must be later than `from`"));
+    }
+    let span = until.since(from).get();
+    let step = step.unwrap_or(Millis::new(span.div_ceil(DUE_STEPS)));
+    if step == Millis::ZERO {
+        return Err(Problem::field("step", "must be longer than 0"));
+    }
+    let count = span.div_ceil(step.get());
+    if count > MAX_DUE_STEPS {
+        let detail = format!(
+            "must divide the time from `from` to `until` into at most {MAX_DUE_STEPS} steps, got {count}"
+        );
+        return Err(Problem::field("step", detail));
+    }
+    Ok(Steps { from, step, count: usize::try_from(count).unwrap_or(usize::MAX) })
+}
+
+pub async fn purge(
+    State(app): State<App>,
+    identity: Identity,
+    PathTopic(topic): PathTopic,
+    uri: Uri,
+    Content(content): Content,
+) -> Result<(Did, Json<Purged>), Problem> {
+    identity.may(Scope::Manage, &topic)?;
+    let mut query = Query::new(&uri);
+    let state = query.state()?;
+    query.reject_unknown()?;
+    nothing(&content)?;
+    let purged = app.queue.purge(&topic, state).await?;
+    Ok((Did(format!("{purged} jobs purged")), Json(Purged { purged })))
+}
+
+pub async fn kick(
+    State(app): State<App>,
+    identity: Identity,
+    PathTopic(topic): PathTopic,
+    uri: Uri,
+    Content(content): Content,
+) -> Result<(Did, Json<Kicked>), Problem> {
+    identity.may(Scope::Manage, &topic)?;
+    let mut query = Query::new(&uri);
+    let limit = query.limit(1000, MAX_KICK)?;
+    query.reject_unknown()?;
+    nothing(&content)?;
+    let kicked = app.queue.kick_topic(&topic, limit).await?;
+    Ok((Did(format!("{kicked} jobs kicked")), Json(Kicked { kicked })))
+}

@@ -1,0 +1,236 @@
+//! The schemas of single values. A type that requests write in more ways than answers (a duration, a time) has a
+//! schema for each direction, which the generator tells by its contract.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use crate::{
+    access::{Scope, Scopes, TokenName},
+    http::problem::Code,
+    job::{
+        Backoff, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_FACTOR, MAX_NAME, MAX_PATTERNS, MAX_TTR,
+        MAX_VALUES, MIN_TTR, Millis, OnConflict, State, TaggedReservation, Topic, Topics,
+        TraceParent, UnixMillis,
+    },
+};
+
+/// A number and a unit, as often as one likes.
+const UNITS: &str = r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+";
+
+/// Any JSON value.
+pub struct Anything;
+/// How long a consumer has.
+pub struct Ttr;
+/// A time that is not 0.
+pub struct Span;
+/// What went wrong with a job.
+pub struct ErrorText;
+/// The state of a server and its store.
+pub struct Health;
+schemas! {
+    Anything => |_| json_schema!(true);
+    JobId => |_| name("._:-");
+    Topic => |_| name("._-");
+    TokenName => |_| name("._-");
+    State, "State" => |_| json_schema!({
+        "type": "string",
+        "enum": State::ALL.map(State::name),
+        "description": "`delayed`: waits for its due time. `ready`: may be popped. `reserved`: held by a consumer. \
+                        `dead`: its attempts are spent, or it was buried; kept until it is kicked, deleted or past \
+                        its retention.",
+    });
+    OnConflict, "OnConflict" => |_| json_schema!({
+        "type": "string",
+        "enum": ["reject", "keep", "replace"],
+        "description": "`reject`: 409 `job_exists`. `keep`: the existing job stays as it is. `replace`: the job gets the \
+                        new body and schedule.",
+    });
+    TaggedReservation => |_| json_schema!({ "type": "string", "pattern": "^[0-9a-f]{32}$" });
+    Millis => |generator| match generator.contract().is_serialize() {
+        true => json_schema!({ "type": "number", "minimum": 0 }),
+        false => duration(Millis::ZERO, MAX_DURATION),
+    };
+    Span => |_| span();
+    TraceParent => |_| trace_parent();
+    Ttr => |_| duration(MIN_TTR, MAX_TTR);
+    ErrorText => |_| json_schema!({ "type": "string", "maxLength": MAX_ERROR_BYTES });
+    Health => |_| json_schema!({ "type": "string", "enum": ["ok", "degraded", "unavailable"] });
+    Code, "Code" => |_| json_schema!({
+        "type": "string",
+        "enum": Code::ALL.iter().map(|code| code.name()).collect::<Vec<_>>(),
+    });
+    UnixMillis => |generator| match generator.contract().is_serialize() {
+        true => json_schema!({ "type": "string", "format": "date-time" }),
+        false => json_schema!({ "anyOf": [
+            { "type": "string", "format": "date-time" },
+            { "type": "integer", "minimum": 1_000_000_000_000_u64, "maximum": 9_999_999_999_999_u64 },
+        ] }),
+    };
+    Backoff => |generator| backoff(generator);
+    Topics => |_| json_schema!({
+        "type": "array", "minItems": 1, "maxItems": MAX_PATTERNS,
+        "items": {
+            "type": "string",
+            "pattern": format!(r"^([A-Za-z0-9._-]{{0,{}}}\*|[A-Za-z0-9._-]{{1,{MAX_NAME}}})$", MAX_NAME - 1),
+            "not": { "enum": [".", ".."] },
+        },
+    });
+    Scopes => |generator| scopes(generator);
+}
+
+/// A name of these characters, besides letters and digits.
+fn name(extra: &str) -> Schema {
+    json_schema!({
+        "type": "string",
+        "pattern": format!("^[A-Za-z0-9{extra}]{{1,{MAX_NAME}}}$"),
+        "not": { "enum": [".", ".."] },
+    })
+}
+
+/// Version 00, or a later one as far as 00 goes; neither id is zero.
+fn trace_parent() -> Schema {
+    let ids = "(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}";
+    let pattern = format!("^(00-{ids}|(?!00|ff)[0-9a-f]{{2}}-{ids}(-.*)?)$");
+    json_schema!({ "type": "string", "pattern": pattern, "format": "traceparent" })
+}
+
+/// A duration as requests have it in JSON.
+pub fn duration(min: Millis, max: Millis) -> Schema {
+    json_schema!({ "anyOf": [
+        { "type": "number", "minimum": whole_seconds(min), "maximum": whole_seconds(max) },
+        { "type": "string", "pattern": format!("^{UNITS}$"), "format": format_of(min, max) },
+    ] })
+}
+
+/// A duration that is not 0, as requests have it in JSON.
+fn span() -> Schema {
+    let mut schema = duration(Millis::new(1), MAX_DURATION);
+    if let Some(number) = schema.pointer_mut("/anyOf/0").and_then(Value::as_object_mut) {
+        number.remove("minimum");
+        number.insert("exclusiveMinimum".to_owned(), 0.into());
+    }
+    schema
+}
+
+/// A duration as queries have it.
+pub fn duration_in_query(min: Millis, max: Millis) -> Schema {
+    json_schema!({
+        "type": "string",
+        "pattern": format!(r"^([0-9]+(\.[0-9]+)?|{UNITS})$"),
+        "format": format_of(min, max),
+    })
+}
+
+/// A time as queries have it.
+pub fn time_in_query() -> Schema {
+    json_schema!({ "anyOf": [
+        { "type": "string", "format": "date-time" },
+        { "type": "string", "pattern": "^[0-9]{13}$" },
+    ] })
+}
+
+/// One topic, or several with commas, as the path of a pop has them.
+pub fn topics_of_path(most: usize) -> Schema {
+    let topic = format!("[A-Za-z0-9._-]{{1,{MAX_NAME}}}");
+    json_schema!({
+        "type": "string",
+        "pattern": format!("^{topic}(,{topic}){{0,{}}}$", most - 1),
+        "format": "topics",
+        "not": { "enum": [".", ".."] },
+    })
+}
+
+/// The name of a format that says what a pattern cannot: how long the durations may be.
+fn format_of(min: Millis, max: Millis) -> String {
+    format!("duration-from-{}-to-{}", min.as_seconds(), max.as_seconds())
+}
+
+/// The limits are whole seconds, and shorter so.
+fn whole_seconds(span: Millis) -> u64 {
+    span.get() / 1_000
+}
+
+fn backoff(generator: &mut SchemaGenerator) -> Schema {
+    let span = generator.subschema_for::<Millis>();
+    let initial = match generator.contract().is_deserialize() {
+        true => self::span(),
+        false => span.clone(),
+    };
+    let optional = |mut schema: Value| {
+        if generator.contract().is_deserialize() {
+            schema["type"] = json!(["number", "null"]);
+        }
+        schema
+    };
+    let required = match generator.contract().is_deserialize() {
+        true => json!(["initial", "max"]),
+        false => json!(["initial", "factor", "max", "jitter"]),
+    };
+    json_schema!({ "anyOf": [
+        { "type": "array", "items": span, "minItems": 1, "maxItems": MAX_VALUES },
+        {
+            "type": "object",
+            "properties": {
+                "initial": described(&initial, "The wait after the first attempt; at least 1 ms."),
+                "factor": optional(json!({
+                    "type": "number", "minimum": 1, "maximum": MAX_FACTOR, "default": 2,
+                    "description": "How much longer each wait is than the one before.",
+                })),
+                "max": described(&span, "No wait is longer."),
+                "jitter": optional(json!({
+                    "type": "number", "minimum": 0, "maximum": 1, "default": 0,
+                    "description": "Each wait is varied by up to this part of itself, up or down.",
+                })),
+            },
+            "required": required,
+            "additionalProperties": false,
+        },
+    ] })
+}
+
+fn described(schema: &Schema, text: &str) -> Schema {
+    let mut schema = schema.clone();
+    schema.insert("description".to_owned(), text.into());
+    schema
+}
+
+/// Each may be left out; a request may also have null for it.
+fn scopes(generator: &mut SchemaGenerator) -> Schema {
+    let is_request = generator.contract().is_deserialize();
+    let mut of = |scope: Scope| {
+        let mut topics = match scope {
+            Scope::Admin => {
+                json!({ "type": "array", "items": { "const": "*" }, "minItems": 1, "maxItems": MAX_PATTERNS })
+            }
+            _ => generator.subschema_for::<Topics>().to_value(),
+        };
+        topics["description"] = allows(scope).into();
+        if is_request {
+            topics["type"] = json!(["array", "null"]);
+        }
+        (scope.name().to_owned(), topics)
+    };
+    let properties: serde_json::Map<_, _> = Scope::ALL.into_iter().map(&mut of).collect();
+    let none = Scope::ALL.map(|scope| (scope.name(), json!({ "type": "null" })));
+    json_schema!({
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": false,
+        "not": { "properties": serde_json::Map::from_iter(none.map(|(name, null)| (name.to_owned(), null))) },
+        "description": "What a token may do: for each scope a list of topic patterns. `billing` is that topic, \
+                        `billing.*` all that begin with `billing.`, `*` all. At least one; `admin` takes `*` alone.",
+    })
+}
+
+/// What a scope allows.
+pub fn allows(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Put => "Put jobs.",
+        Scope::Pop => "Pop, finish, release, touch and bury jobs.",
+        Scope::Read => "Read jobs, topics and metrics.",
+        Scope::Manage => {
+            "Kick, delete and change jobs; pause, resume, purge and set the defaults of topics."
+        }
+        Scope::Admin => "Create, list and revoke tokens; on no topics, so its pattern is `*`.",
+    }
+}
