@@ -7,6 +7,7 @@ COPY Cargo.toml Cargo.lock ./
 # Cargo wants every target that the manifest names to be there.
 COPY benches benches
 COPY config config
+COPY crates crates
 COPY src src
 RUN cargo build --profile dist --features otlp --locked && mkdir /empty
 

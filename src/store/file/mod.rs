@@ -14,7 +14,6 @@ mod location;
 mod lock;
 mod machine;
 mod opening;
-mod pages;
 mod pending;
 mod pop;
 mod reads;
@@ -26,7 +25,6 @@ mod salvage;
 mod settings;
 mod tokens;
 mod vacuum;
-mod wal;
 mod writer;
 
 use std::{

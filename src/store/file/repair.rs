@@ -9,12 +9,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sqlite_salvage::{Log, Pages};
+
 use super::{
     Options, directory,
     lock::Lock,
-    pages::Pages,
-    salvage::{ROOTS, salvage},
-    wal::Log,
+    salvage::{PAGE, ROOTS, salvage},
 };
 use crate::store::OpenError;
 
@@ -46,7 +46,7 @@ pub fn check(dir: &Path) -> Result<(), OpenError> {
         });
     }
     let wal = dir.join("jobs.db-wal");
-    if let Some(log) = Log::read(&wal).map_err(|cause| engine(&wal, &cause))? {
+    if let Some(log) = Log::read(&wal, PAGE).map_err(|cause| engine(&wal, &cause))? {
         if let Some(damage) = log.damage() {
             let cause = format!("its log jobs.db-wal: {damage}");
             return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
@@ -69,7 +69,7 @@ fn check_tables(dir: &Path) -> Result<(), OpenError> {
     if !file.exists() || dir.join("jobs.db-journal").exists() {
         return Ok(());
     }
-    let mut pages = Pages::open(&file).map_err(|cause| engine(&file, &cause))?;
+    let mut pages = Pages::open(&file, PAGE).map_err(|cause| engine(&file, &cause))?;
     for (table, root) in ROOTS {
         // A table of jobs is read around its damaged pages.
         let is_read_around = ["pool", "attempts"].contains(&table);

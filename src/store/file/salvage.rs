@@ -15,10 +15,11 @@ use std::{
     path::Path,
 };
 
+use sqlite_salvage::{Cell, Cells, Field, Leaf, Pages, Range};
+
 use super::{
     index::Attempt,
     machine::{ErrorText, Write},
-    pages::{Cell, Field, Leaf, Pages, Range},
     records::{AttemptRow, Records, attempt, read_reservation_key},
 };
 use crate::{
@@ -30,6 +31,8 @@ use rows::{Found, attempt_row, pool_row};
 /// The first pages of the tables: a new file is always made in the same order.
 pub const ROOTS: [(&str, u32); 6] =
     [("layout", 3), ("pool", 4), ("attempts", 5), ("topics", 6), ("aside", 8), ("tokens", 9)];
+/// The bytes of a page; not read from a file, whose first page may be damaged.
+pub const PAGE: usize = 4096;
 /// Writes of one transaction, about.
 const BATCH: usize = 1000;
 /// When a job whose attempts are lost goes by itself: never (the end of the year 9999).
@@ -92,7 +95,7 @@ pub fn salvage(
         what: file.display().to_string(),
         cause: cause.to_string(),
     };
-    let pages = Pages::open(from).map_err(|cause| failed(from, &cause))?;
+    let pages = Pages::open(from, PAGE).map_err(|cause| failed(from, &cause))?;
     let mut reader = Reader { pages, found: Salvaged::default() };
     // Without the layout any number of buckets will do: it decides where jobs are in memory only.
     let buckets = asked.or_else(|| reader.buckets());
@@ -170,12 +173,12 @@ impl Reader {
 
     /// The rows of a leaf of `pool`.
     fn cells(&mut self, leaf: Leaf) -> Vec<Cell> {
-        let (cells, wrong) = self.pages.cells(leaf.page).unwrap_or_default();
-        match wrong {
-            Some(wrong) => self.found.damaged += wrong as u64,
+        let found = self.pages.cells(leaf.page);
+        match found.as_ref().and_then(|found| found.unreadable) {
+            Some(unreadable) => self.found.damaged += unreadable as u64,
             None => self.found.pages += 1,
         }
-        cells
+        found.map(|found| found.cells).unwrap_or_default()
     }
 
     /// All rows of a small table, and how many rows and pages of it cannot be read.
@@ -183,9 +186,12 @@ impl Reader {
         let found = self.pages.leaves(root(table));
         let (mut rows, mut lost) = (Vec::new(), found.gaps.len());
         for leaf in found.leaves {
-            let (cells, wrong) = self.pages.cells(leaf.page).unwrap_or_default();
+            let Some(Cells { cells, unreadable }) = self.pages.cells(leaf.page) else {
+                lost += 1;
+                continue;
+            };
             let has_old = cells.iter().any(|cell| cell.may_be_old);
-            lost += wrong.unwrap_or(1).max(usize::from(has_old));
+            lost += unreadable.unwrap_or(1).max(usize::from(has_old));
             rows.extend(cells.into_iter().filter(|cell| !cell.may_be_old));
         }
         (rows, lost as u64)
@@ -222,11 +228,11 @@ impl Reader {
         let found = self.pages.leaves(root("attempts"));
         let mut all = Attempts { rows: HashMap::new(), damaged: Vec::new(), gaps: found.gaps };
         for leaf in found.leaves {
-            let (cells, wrong) = self.pages.cells(leaf.page).unwrap_or_default();
-            if wrong != Some(0) {
+            let found = self.pages.cells(leaf.page);
+            if found.as_ref().and_then(|found| found.unreadable) != Some(0) {
                 all.gaps.push(leaf.range);
             }
-            for cell in cells {
+            for cell in found.into_iter().flat_map(|found| found.cells) {
                 match attempt_row(&cell) {
                     Some((row, checksum, _)) if cell.may_be_old => {
                         let is_row = row.checksum() == checksum;

@@ -11,14 +11,13 @@ use std::{
     os::unix::fs::FileExt,
 };
 
-use self::sound::{ASIDE, GONE, JOBS, PAGE, Sound};
-use super::{NEVER, Pages, ROOTS, Reader, Salvaged};
+use sqlite_salvage::{Log, Pages};
+
+use self::sound::{ASIDE, GONE, JOBS, Sound};
+use super::{NEVER, PAGE, ROOTS, Reader, Salvaged};
 use crate::{
     job::{State, UnixMillis},
-    store::file::{
-        machine::{ErrorText, Write},
-        wal::Log,
-    },
+    store::file::machine::{ErrorText, Write},
 };
 
 /// When all jobs are due, so that those without attempts may have been popped.
@@ -49,11 +48,11 @@ pub fn file_pages(data: &[u8]) {
         }
         let rest = rest.get(4..).unwrap_or_default();
         fs::write(&log, rest).expect("written");
-        if let Ok(Some(log)) = Log::read(&log) {
+        if let Ok(Some(log)) = Log::read(&log, PAGE) {
             let _ = (log.damage().map(|damage| damage.to_string()), log.torn(), log.pages());
         }
         let mut reader =
-            Reader { pages: Pages::open(&path).expect("opened"), found: Salvaged::default() };
+            Reader { pages: Pages::open(&path, PAGE).expect("opened"), found: Salvaged::default() };
         let _ = reader.buckets();
         let mut writes = Vec::new();
         let read = reader.read(NOW, |some| {

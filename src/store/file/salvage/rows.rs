@@ -1,11 +1,10 @@
 //! What a row has, confirmed by its checksum.
 
+use sqlite_salvage::{Cell, Field};
+
 use crate::{
     job::{Backoff, JobId, Millis, NewJob, OnConflict, Schedule, Topic, UnixMillis},
-    store::file::{
-        pages::{Cell, Field},
-        records::{AttemptRow, PoolRow, state, text_checksum},
-    },
+    store::file::records::{AttemptRow, PoolRow, state, text_checksum},
 };
 
 /// A job as it was put.

@@ -1,5 +1,7 @@
 //! What the store has beside jobs: settings of topics, and access tokens.
 
+use sqlite_salvage::Cell;
+
 use super::{
     Reader,
     rows::{maybe, number, text},
@@ -10,7 +12,6 @@ use crate::{
         TokenChange,
         file::{
             machine::Write,
-            pages::Cell,
             records::{pause_of, token_checksum, topic_checksum},
         },
     },

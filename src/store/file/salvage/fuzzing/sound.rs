@@ -5,6 +5,8 @@ use std::{
     fs,
 };
 
+use sqlite_salvage::{Cell, Leaf, Pages};
+
 use crate::{
     job::{Millis, NewJob, OnConflict, Pause, Schedule, State, Topic, UnixMillis},
     store::{
@@ -12,14 +14,12 @@ use crate::{
         file::{
             index::Attempt,
             machine::{ErrorText, Write},
-            pages::{Cell, Leaf, Pages},
             records::Records,
-            salvage::{root, rows::text},
+            salvage::{PAGE, root, rows::text},
         },
     },
 };
 
-pub const PAGE: usize = 4096;
 pub const JOBS: u64 = 300;
 /// Jobs behind those, of which the rows still stand in their page.
 const DELETED: u64 = 20;
@@ -68,11 +68,11 @@ impl Sound {
         records.empty_log().expect("carried over");
         drop(records);
         let bytes = fs::read(&path).expect("the file");
-        let mut pages = Pages::open(&path).expect("opened");
+        let mut pages = Pages::open(&path, PAGE).expect("opened");
         let mut leaves = |table| {
             let leaves = pages.leaves(root(table)).leaves;
             assert!(leaves.len() > 1, "{table} has one leaf");
-            let cells = |leaf: Leaf| (leaf, pages.cells(leaf.page).expect("its rows").0);
+            let cells = |leaf: Leaf| (leaf, pages.cells(leaf.page).expect("its rows").cells);
             leaves.into_iter().map(cells).collect::<Vec<(Leaf, Vec<Cell>)>>()
         };
         let by_page = |leaves: Vec<(Leaf, Vec<Cell>)>, number: fn(&Cell) -> u64| {

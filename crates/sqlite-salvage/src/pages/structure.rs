@@ -1,14 +1,16 @@
-//! Whether the pages of a table add up. Rows have checksums, but what says which rows there are has none:
-//! with a flipped bit in the count or in the places of a page, the engine leaves rows out or reads
-//! one twice, and says nothing. Costs one look at each page, of which a start reads the most anyway.
+//! Whether the pages of a table add up.
+//!
+//! An application can put checksums into its rows, but what says which rows there are has none: with
+//! a flipped bit in the count or in the places of a page, the engine leaves rows out or reads one
+//! twice, and reports nothing.
 
 use std::collections::HashSet;
 
-use super::{INTERIOR, LEAF, Leaf, Pages, half, interior, local_part, pointers, varint};
+use super::{INTERIOR, LEAF, Leaf, Pages, cell::varint, half, interior, local_part, pointers};
 
 impl Pages {
-    /// A page of the table whose tree begins at `root` that does not add up. What the engine itself
-    /// refuses to read is none of those.
+    /// Finds a page that does not add up in the table whose tree begins at `root`. Pages that the engine
+    /// itself refuses to read do not count: it reports those.
     pub fn unsound(&mut self, root: u32) -> Option<u32> {
         let mut open = vec![Leaf { page: root, range: (i64::MIN, i64::MAX) }];
         let mut seen = HashSet::from([root]);
@@ -32,7 +34,8 @@ impl Pages {
         None
     }
 
-    /// Whether the engine can read this page as the root of a table.
+    /// Whether the engine can read this page as the root of a table. A page that cannot be read at all
+    /// counts as one: the engine reports it.
     pub fn is_root(&self, number: u32) -> bool {
         self.page(number).is_none_or(|page| [INTERIOR, LEAF].contains(&page[0]))
     }
@@ -132,7 +135,7 @@ fn length(page: &[u8], at: usize) -> Option<usize> {
     let (whole, after) = varint(page, at)?;
     let (_, begin) = varint(page, after)?;
     let whole = usize::try_from(whole).ok().filter(|length| *length <= 1 << 30)?;
-    let local = local_part(whole);
+    let local = local_part(page.len(), whole);
     let end = begin + local + if local < whole { 4 } else { 0 };
     (end <= page.len()).then_some((end - at).max(4))
 }

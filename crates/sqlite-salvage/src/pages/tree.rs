@@ -4,44 +4,44 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    INTERIOR, PAGE, Pages, be, interior,
+    INTERIOR, Pages, be, interior,
     structure::{interior_adds_up, leaf_adds_up},
 };
 
-/// This page is never used: locks lie on its bytes.
-const LOCKS: u32 = 0x4000_0000 / 4096 + 1;
+/// The page with this byte is never used: locks lie on it.
+const LOCKS: usize = 0x4000_0000;
 /// Deeper than any tree of pages is.
 const DEEPEST: usize = 20;
 /// The bytes of an entry of the pointer map, and its kinds: from a root to a page of a tree.
 const ENTRY: usize = 5;
 const KINDS: std::ops::RangeInclusive<u8> = 1..=BRANCH;
 const BRANCH: u8 = 5;
-/// A page of the pointer map, and the pages that it describes.
-const MAPPED: u32 = (PAGE / ENTRY) as u32 + 1;
 
-/// Serial numbers from behind the first up to the second.
+/// Rowids from behind the first up to the second.
 pub type Range = (i64, i64);
 const ALL: Range = (i64::MIN, i64::MAX);
 
 /// A leaf of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaf {
+    /// Its number; the first page of a file is 1.
     pub page: u32,
-    /// The serial numbers that it may have.
+    /// The rowids that it may have.
     pub range: Range,
 }
 
 /// The leaves of a table.
 #[derive(Debug, Default)]
 pub struct Leaves {
+    /// Those that can be read, in the order of their rowids.
     pub leaves: Vec<Leaf>,
-    /// What pages may have had that cannot be read.
+    /// The rowids that unreadable pages may have had.
     pub gaps: Vec<Range>,
 }
 
 impl Pages {
-    /// The leaves of the table whose tree begins at this page. A page of which it cannot be known what it is
-    /// is among them: its rows say for themselves whether they are rows.
+    /// Finds the leaves of the table whose tree begins at page `root`. A page whose kind is unknown is
+    /// among them: the caller can tell by the rows whether they are its own.
     pub fn leaves(&mut self, root: u32) -> Leaves {
         let mut leaves = Leaves::default();
         let mut seen = HashSet::from([root]);
@@ -95,7 +95,7 @@ impl Pages {
         told
     }
 
-    pub fn children(&mut self, parent: u32) -> Vec<u32> {
+    pub(super) fn children(&mut self, parent: u32) -> Vec<u32> {
         if self.children.is_none() {
             self.children = Some(self.read_pointer_map());
         }
@@ -103,12 +103,17 @@ impl Pages {
         all.and_then(|all| all.get(&parent)).cloned().unwrap_or_default()
     }
 
+    /// A page of the pointer map and the pages that it describes.
+    fn mapped(&self) -> u32 {
+        u32::try_from(self.page_size / ENTRY).map_or(u32::MAX, |pages| pages + 1)
+    }
+
     /// Every page's parent, if it is a page of a tree that has one; turned round.
     fn read_pointer_map(&self) -> HashMap<u32, Vec<u32>> {
         let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
         let mut map = 2;
         while map <= self.count {
-            let page = self.page(map).unwrap_or_else(|| vec![0; PAGE]);
+            let page = self.page(map).unwrap_or_else(|| vec![0; self.page_size]);
             for (index, entry) in page.chunks_exact(ENTRY).enumerate() {
                 let child = u32::try_from(index).ok().and_then(|n| map.checked_add(n + 1));
                 let Some(child) = child.filter(|child| *child <= self.count) else { break };
@@ -116,8 +121,8 @@ impl Pages {
                     children.entry(be(&entry[1..])).or_default().push(child);
                 }
             }
-            let Some(next) = map.checked_add(MAPPED) else { break };
-            map = if next == LOCKS { next + 1 } else { next };
+            let Some(next) = map.checked_add(self.mapped()) else { break };
+            map = if next as usize == LOCKS / self.page_size + 1 { next + 1 } else { next };
         }
         children
     }
@@ -128,7 +133,7 @@ impl Pages {
         if page < 3 || page > self.count {
             return false;
         }
-        let map = (page - 2) / MAPPED * MAPPED + 2;
+        let map = (page - 2) / self.mapped() * self.mapped() + 2;
         let Some(map_page) = self.page(map) else { return true };
         let at = (page - map) as usize * ENTRY;
         match at.checked_sub(ENTRY).and_then(|at| map_page.get(at..at + ENTRY)) {

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use super::*;
 
+const PAGE: usize = 4096;
 const FRAME: usize = FRAME_HEADER + PAGE;
 
 /// A log of so many transactions that were not carried over; frames a transaction alike.
@@ -22,7 +23,7 @@ fn log(transactions: usize) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Log {
-    Log::parse(bytes).expect("read").expect("a log")
+    Log::parse(bytes, PAGE).expect("read").expect("a log")
 }
 
 #[test]
@@ -33,7 +34,7 @@ fn a_whole_log_is_not_damaged() {
         assert_eq!(log.damage(), None);
         assert_eq!(log.torn(), 0);
     }
-    assert!(Log::parse(&b"short"[..]).expect("read").is_none());
+    assert!(Log::parse(&b"short"[..], PAGE).expect("read").is_none());
 }
 
 #[test]
@@ -42,7 +43,7 @@ fn a_log_that_breaks_off_anywhere_is_torn_and_not_damaged() {
     // Every byte of the last frames, and some of those before.
     let every = whole.len() - 3 * FRAME..whole.len();
     for end in (0..whole.len()).step_by(397).chain(every.step_by(7)) {
-        if let Some(log) = Log::parse(&whole[..end]).expect("read") {
+        if let Some(log) = Log::parse(&whole[..end], PAGE).expect("read") {
             assert_eq!(log.damage(), None, "after {end} bytes");
         }
     }
@@ -130,7 +131,7 @@ proptest! {
             bytes[24..28].copy_from_slice(&sum.0.to_be_bytes());
             bytes[28..32].copy_from_slice(&sum.1.to_be_bytes());
         }
-        if let Some(log) = Log::parse(&bytes[..]).expect("read") {
+        if let Some(log) = Log::parse(&bytes[..], PAGE).expect("read") {
             let _ = (log.damage().map(|damage| damage.to_string()), log.torn(), log.pages());
         }
     }

@@ -7,6 +7,8 @@ use rusqlite::Connection;
 
 use super::*;
 
+const PAGE: usize = 4096;
+
 /// A file with one table of so many rows, at page 3.
 fn file(rows: i64, bytes: usize) -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -26,10 +28,10 @@ fn file(rows: i64, bytes: usize) -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 fn rows(path: &Path) -> (Vec<i64>, usize) {
-    let mut pages = Pages::open(path).expect("opened");
+    let mut pages = Pages::open(path, PAGE).expect("opened");
     let leaves = pages.leaves(3);
-    let cells = leaves.leaves.iter().filter_map(|leaf| pages.cells(leaf.page)).flat_map(|(c, _)| c);
-    let cells: Vec<Cell> = cells.collect();
+    let found = leaves.leaves.iter().filter_map(|leaf| pages.cells(leaf.page));
+    let cells: Vec<Cell> = found.flat_map(|found| found.cells).collect();
     for cell in &cells {
         if let Some([Field::Null, Field::Bytes(text), Field::Number(number)]) =
             cell.fields().as_deref()
@@ -46,14 +48,14 @@ fn every_row_is_found_whatever_its_length() {
     for (count, bytes) in [(0, 0), (1, 1), (500, 10), (500, 900), (60, 4_058), (30, 20_000)] {
         let (_dir, path) = file(count, bytes);
         assert_eq!(rows(&path), ((1..=count).collect(), 0), "{count} rows of {bytes} bytes");
-        let pages = Pages::open(&path).expect("opened");
+        let pages = Pages::open(&path, PAGE).expect("opened");
         for number in 1..=pages.count {
-            if let Some((cells, wrong)) = pages.cells(number).filter(|(cells, _)| {
-                !cells.is_empty() && pages.page(number).is_some_and(|page| page[0] == LEAF)
+            if let Some(Cells { cells, unreadable }) = pages.cells(number).filter(|found| {
+                !found.cells.is_empty() && pages.page(number).is_some_and(|page| page[0] == LEAF)
             }) {
                 assert!(
-                    number == 1 || wrong == Some(0),
-                    "page {number}: {wrong:?} {}",
+                    number == 1 || unreadable == Some(0),
+                    "page {number}: {unreadable:?} {}",
                     cells.len()
                 );
             }
@@ -72,14 +74,15 @@ fn a_row_whose_overflow_leads_round_in_a_circle_takes_no_more_than_its_file() {
     bytes[leaf + 8..leaf + 10].copy_from_slice(&1000_u16.to_be_bytes());
     // Half a gigabyte, number 1, and a page that is its own next one.
     bytes[leaf + cell..leaf + cell + 6].copy_from_slice(&[0x82, 0x80, 0x80, 0x80, 0x00, 1]);
-    let next = leaf + cell + 6 + local_part(1 << 29);
+    let next = leaf + cell + 6 + local_part(PAGE, 1 << 29);
     bytes[next..next + 4].copy_from_slice(&3_u32.to_be_bytes());
     bytes[2 * PAGE..2 * PAGE + 4].copy_from_slice(&3_u32.to_be_bytes());
     fs::write(&path, &bytes).expect("written");
-    let (cells, wrong) = Pages::open(&path).expect("opened").cells(2).expect("a leaf");
+    let Cells { cells, unreadable } =
+        Pages::open(&path, PAGE).expect("opened").cells(2).expect("a leaf");
     let longest = cells.iter().map(|cell| cell.payload.len()).max().unwrap_or_default();
     assert!(longest <= bytes.len(), "{longest} bytes");
-    assert_eq!((cells.len(), wrong), (0, Some(1)), "it is told as damaged");
+    assert_eq!((cells.len(), unreadable), (0, Some(1)), "it is told as damaged");
 }
 
 /// The rows of a file of 2,000 with a root that is an interior page, after each of these changes of some bytes.
@@ -137,13 +140,14 @@ fn a_pointer_map_that_is_damaged_costs_no_row() {
 #[test]
 fn a_leaf_that_tells_a_row_twice_in_place_of_another_does_not_add_up() {
     let (_dir, path) = file(500, 10);
-    let leaf = Pages::open(&path).expect("opened").leaves(3).leaves[2].page;
+    let leaf = Pages::open(&path, PAGE).expect("opened").leaves(3).leaves[2].page;
     let mut bytes = fs::read(&path).expect("the file");
     let pointers = (leaf as usize - 1) * PAGE + 8;
     bytes.copy_within(pointers + 2..pointers + 4, pointers);
     fs::write(&path, &bytes).expect("written");
-    let (cells, wrong) = Pages::open(&path).expect("opened").cells(leaf).expect("a leaf");
-    assert_eq!((cells[0].serial, wrong), (cells[1].serial, None));
+    let Cells { cells, unreadable } =
+        Pages::open(&path, PAGE).expect("opened").cells(leaf).expect("a leaf");
+    assert_eq!((cells[0].serial, unreadable), (cells[1].serial, None));
 }
 
 #[test]
@@ -158,8 +162,9 @@ fn rows_behind_the_count_of_a_leaf_are_taken_for_old_ones_whichever_way_it_is_da
         let mut bytes = sound.clone();
         bytes[ROOT + 4] = told;
         fs::write(&path, &bytes).expect("written");
-        let (cells, wrong) = Pages::open(&path).expect("opened").cells(3).expect("a leaf");
-        assert_eq!(wrong, Some(0));
+        let Cells { cells, unreadable } =
+            Pages::open(&path, PAGE).expect("opened").cells(3).expect("a leaf");
+        assert_eq!(unreadable, Some(0));
         let is_row = |cell: &&Cell| cell.fields().is_some_and(|fields| fields.len() == 3);
         let (old, now): (Vec<&Cell>, Vec<&Cell>) =
             cells.iter().filter(is_row).partition(|cell| cell.may_be_old);
@@ -181,10 +186,10 @@ fn a_leaf_that_is_damaged_is_a_gap_with_its_numbers() {
     let page = at / PAGE * PAGE;
     bytes[page..page + PAGE].fill(0xff);
     fs::write(&path, &bytes).expect("written");
-    let mut pages = Pages::open(&path).expect("opened");
+    let mut pages = Pages::open(&path, PAGE).expect("opened");
     let leaves = pages.leaves(3).leaves.into_iter();
     let gaps: Vec<Range> = leaves
-        .filter(|leaf| pages.cells(leaf.page).is_none_or(|(_, wrong)| wrong != Some(0)))
+        .filter(|leaf| pages.cells(leaf.page).is_none_or(|found| found.unreadable != Some(0)))
         .map(|leaf| leaf.range)
         .collect();
     assert!(matches!(gaps[..], [(low, high)] if low < 1000 && 1000 <= high && high - low < 50));
@@ -216,10 +221,10 @@ proptest! {
             }
         }
         fs::write(&path, &bytes).expect("written");
-        let mut pages = Pages::open(&path).expect("opened");
+        let mut pages = Pages::open(&path, PAGE).expect("opened");
         for root in 0..8 {
             for leaf in pages.leaves(root).leaves {
-                for cell in pages.cells(leaf.page).unwrap_or_default().0 {
+                for cell in pages.cells(leaf.page).into_iter().flat_map(|found| found.cells) {
                     let _ = cell.fields();
                 }
             }
@@ -233,10 +238,10 @@ proptest! {
         let mut bytes = [page.clone(), page.clone(), page].concat();
         bytes[2 * PAGE] = [INTERIOR, LEAF, 0][kind];
         fs::write(&path, bytes).expect("written");
-        let mut pages = Pages::open(&path).expect("opened");
+        let mut pages = Pages::open(&path, PAGE).expect("opened");
         let leaves = pages.leaves(3);
         for leaf in leaves.leaves {
-            for cell in pages.cells(leaf.page).unwrap_or_default().0 {
+            for cell in pages.cells(leaf.page).into_iter().flat_map(|found| found.cells) {
                 let _ = cell.fields();
             }
         }

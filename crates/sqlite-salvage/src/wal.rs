@@ -24,21 +24,20 @@ use std::{
     path::Path,
 };
 
+use crate::is_page_size;
+
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 /// The number at the beginning, without its last bit, which tells the order of bytes of checksums.
 const MAGIC: u32 = 0x377f_0682;
-/// What our files have, where the log's header does not tell.
-const PAGE: usize = 4096;
-
 type Sum = (u32, u32);
 
 /// One frame: a page as a transaction has left it.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame {
-    pub page: u32,
-    /// The last of its transaction: how many pages the database has then; else 0.
-    pub commit: u32,
+struct Frame {
+    page: u32,
+    /// Of the last frame of a transaction, how many pages the database has then; else 0.
+    commit: u32,
     /// Written into this log, not left from the one before.
     current: bool,
     /// Its checksum follows from the frame before it.
@@ -51,21 +50,22 @@ impl Frame {
     }
 }
 
-/// A log.
+/// A write-ahead log, read from its first to its last frame.
 #[derive(Debug)]
 pub struct Log {
-    pub page_size: usize,
+    page_size: usize,
     header_is_sound: bool,
     frames: Vec<Frame>,
 }
 
-/// What is wrong with a log in which more follows.
+/// Damage before the last commit of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage {
     /// The first byte of what is not as it was written.
     pub offset: u64,
-    /// How many frames are there from it on, and commits among them.
+    /// Frames from there up to the last commit.
     pub frames: usize,
+    /// Commits among those frames.
     pub commits: usize,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Where a page is.
+/// Where the latest version of a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// At this byte of the log.
@@ -90,16 +90,20 @@ pub enum Version {
 }
 
 impl Log {
-    /// Reads and checks all of it; none if there is no log, or nothing but zeros in it.
-    pub fn read(path: &Path) -> io::Result<Option<Self>> {
+    /// Reads and checks a log. None if there is none, or nothing but zeros in it.
+    ///
+    /// # Errors
+    /// The file cannot be opened or read.
+    pub fn read(path: &Path, page_size: usize) -> io::Result<Option<Self>> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        Self::parse(BufReader::with_capacity(1 << 20, file))
+        Self::parse(BufReader::with_capacity(1 << 20, file), page_size)
     }
 
-    fn parse(mut input: impl Read) -> io::Result<Option<Self>> {
+    /// `page_size` is for a log whose header does not tell.
+    fn parse(mut input: impl Read, page_size: usize) -> io::Result<Option<Self>> {
         let mut header = [0; HEADER];
         if !fill(&mut input, &mut header)? {
             return Ok(None);
@@ -110,8 +114,8 @@ impl Log {
         let stored = (word(24), word(28));
         let known = word(0) & !1 == MAGIC && computed == stored;
         let page_size = match word(8) as usize {
-            size @ 512..=65_536 if known && size.is_power_of_two() => size,
-            _ => PAGE,
+            size if known && is_page_size(size) => size,
+            _ => page_size,
         };
         let mut salts = known.then(|| (word(16), word(20)));
         let mut before = [stored, computed];
@@ -141,6 +145,11 @@ impl Log {
         Ok((!is_unused).then_some(Self { page_size, header_is_sound: known, frames }))
     }
 
+    /// The size of the pages, in bytes.
+    pub fn page_size(&self) -> usize {
+        self.page_size
+    }
+
     /// The first frame that the engine does not take in.
     fn first_wrong(&self) -> usize {
         if !self.header_is_sound {
@@ -157,7 +166,7 @@ impl Log {
         Some(wrong + place)
     }
 
-    /// What is wrong with it, if that is damage for certain.
+    /// Returns what is damaged for certain. None of a whole log and of one with a torn end.
     pub fn damage(&self) -> Option<Damage> {
         let (wrong, end) = (self.first_wrong(), self.end()?);
         self.last_certain()?;
@@ -167,7 +176,7 @@ impl Log {
         Some(Damage { offset, frames: lost.len(), commits })
     }
 
-    /// How many frames a crash has left of a commit that did not come to its end.
+    /// Counts the frames that a crash left of an unfinished commit.
     pub fn torn(&self) -> usize {
         let end = self.end().map_or(0, |end| end + 1);
         self.frames[end..].iter().take_while(|frame| frame.current).count()
@@ -187,8 +196,8 @@ impl Log {
         (HEADER + frame * (FRAME_HEADER + self.page_size)) as u64
     }
 
-    /// Where the pages are that the log has, and how many pages the database has with them. Damage
-    /// in the middle costs the page of that frame, unless a later frame has it again.
+    /// Returns where the pages are that the log has, and how many pages the database has with them.
+    /// A damaged frame costs its page, unless a later frame has that again.
     pub fn pages(&self) -> (HashMap<u32, Version>, Option<u32>) {
         let Some(end) = self.end() else { return (HashMap::new(), None) };
         let mut pages = HashMap::new();

@@ -1,0 +1,174 @@
+//! The pages of a database file, read without the engine.
+//!
+//! After the description of the format at <https://www.sqlite.org/fileformat2.html>. Pages have no
+//! checksums, so what leads from one page to another is compared with the pointer map, which names
+//! the parent of every page. Any bytes can be read without a panic.
+
+mod cell;
+mod structure;
+mod tree;
+
+use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, path::Path};
+
+use self::{cell::varint, structure::places};
+pub use self::{
+    cell::{Cell, Field},
+    tree::{Leaf, Leaves, Range},
+};
+use crate::{
+    is_page_size,
+    wal::{Log, Version},
+};
+
+/// The first byte of a page, for the two kinds that a table with a rowid has.
+const INTERIOR: u8 = 0x05;
+const LEAF: u8 = 0x0d;
+
+/// A database file with its write-ahead log, opened for reading.
+pub struct Pages {
+    file: File,
+    log: Option<File>,
+    logged: HashMap<u32, Version>,
+    page_size: usize,
+    count: u32,
+    /// By parent, from the pointer map; read when it is first needed.
+    children: Option<HashMap<u32, Vec<u32>>>,
+}
+
+/// The rows of a leaf.
+#[derive(Debug, Clone)]
+pub struct Cells {
+    /// The rows that could be read, in the order of the page.
+    pub cells: Vec<Cell>,
+    /// How many cells could not be read. None if the page does not add up, so that it may have had
+    /// more rows than are known.
+    pub unreadable: Option<usize>,
+}
+
+impl Pages {
+    /// Opens a database file and the log beside it (`<file>-wal`), if there is one.
+    ///
+    /// The caller names the page size, since the first page, which also has it, may be damaged.
+    ///
+    /// # Errors
+    /// A file cannot be opened or read, or SQLite has no pages of this size.
+    pub fn open(file: &Path, page_size: usize) -> io::Result<Self> {
+        if !is_page_size(page_size) {
+            let cause =
+                format!("a page must have a power of two from 512 to 65536 bytes, got {page_size}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, cause));
+        }
+        let mut wal = file.as_os_str().to_owned();
+        wal.push("-wal");
+        let (logged, count) = match Log::read(wal.as_ref(), page_size)? {
+            Some(log) if log.page_size() == page_size => log.pages(),
+            _ => (HashMap::new(), None),
+        };
+        let log = if logged.is_empty() { None } else { Some(File::open(&wal)?) };
+        let file = File::open(file)?;
+        let length = file.metadata()?.len() / page_size as u64;
+        let count = count.unwrap_or_else(|| u32::try_from(length).unwrap_or(u32::MAX));
+        Ok(Self { file, log, logged, page_size, count, children: None })
+    }
+
+    /// A page as the last whole transaction left it.
+    fn page(&self, number: u32) -> Option<Vec<u8>> {
+        let mut page = vec![0; self.page_size];
+        let size = self.page_size as u64;
+        let read = match (self.logged.get(&number), &self.log) {
+            (Some(Version::At(offset)), Some(log)) => log.read_exact_at(&mut page, *offset),
+            (Some(_), _) => return None,
+            (None, _) if number == 0 || number > self.count => return None,
+            (None, _) => self.file.read_exact_at(&mut page, u64::from(number - 1) * size),
+        };
+        read.ok().map(|()| page)
+    }
+
+    /// Reads the rows of a leaf. None if the page cannot be read.
+    pub fn cells(&self, leaf: u32) -> Option<Cells> {
+        let page = self.page(leaf)?;
+        let (places, sure, adds_up) = places(&page);
+        let mut cells = Vec::with_capacity(places.len());
+        let mut unreadable = 0;
+        for (index, place) in places.into_iter().enumerate() {
+            match self.cell(&page, place) {
+                Some(cell) => cells.push(Cell { may_be_old: index >= sure, ..cell }),
+                None => unreadable += usize::from(index < sure),
+            }
+        }
+        Some(Cells { cells, unreadable: (unreadable > 0 || adds_up).then_some(unreadable) })
+    }
+
+    fn cell(&self, page: &[u8], at: usize) -> Option<Cell> {
+        let (length, after_length) = varint(page, at)?;
+        let (serial, begin) = varint(page, after_length)?;
+        // No row is longer than its file: overflow pages that lead round in a circle would go on for as long as it says.
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|length| length / self.page_size < self.count as usize)?;
+        let local = local_part(page.len(), length);
+        let end = begin + local;
+        let mut payload = page.get(begin..end)?.to_vec();
+        if local == length {
+            return Some(Cell { serial, payload, is_cut: false, may_be_old: false });
+        }
+        let mut next = be(page.get(end..end + 4)?);
+        while payload.len() < length && next != 0 {
+            let Some(page) = self.page(next) else { break };
+            next = be(&page);
+            let part = (length - payload.len()).min(self.page_size - 4);
+            payload.extend_from_slice(&page[4..4 + part]);
+        }
+        let is_cut = payload.len() < length;
+        Some(Cell { serial, payload, is_cut, may_be_old: false })
+    }
+}
+
+/// The children of an interior page, each with the rowids that it may have.
+fn interior(page: &[u8], (mut low, high): Range) -> Option<Vec<Leaf>> {
+    let mut children = Vec::new();
+    for place in pointers(page, 12, half(page, 3))? {
+        let child = be(page.get(place..place + 4)?);
+        let (key, _) = varint(page, place + 4)?;
+        if key < low || key > high {
+            return None;
+        }
+        children.push(Leaf { page: child, range: (low, key) });
+        low = key;
+    }
+    children.push(Leaf { page: be(&page[8..]), range: (low, high) });
+    Some(children)
+}
+
+/// Where the first `count` cells of a page are.
+fn pointers(page: &[u8], header: usize, count: usize) -> Option<Vec<usize>> {
+    let places = page.get(header..header + 2 * count)?;
+    Some(places.chunks_exact(2).map(|place| half(place, 0)).collect())
+}
+
+/// How much of a row of this length lies in its leaf; the rest is in overflow pages.
+fn local_part(page_size: usize, length: usize) -> usize {
+    let most = page_size - 35;
+    let least = (page_size - 12) * 32 / 255 - 23;
+    if length <= most {
+        return length;
+    }
+    match least + (length - least) % (page_size - 4) {
+        part if part <= most => part,
+        _ => least,
+    }
+}
+
+fn half(bytes: &[u8], at: usize) -> usize {
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |two| u16::from_be_bytes(*two).into())
+}
+
+fn be(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().map_or(0, |word| u32::from_be_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests;
