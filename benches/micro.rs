@@ -12,11 +12,11 @@ use delay_queue::{
     job::{
         Bucket, Buckets, IdMaker, Millis, NewJob, Nonce, OnConflict, PoppedJob, Schedule, Topics,
     },
-    measured::{Coalescer, Record, record, record_rest},
+    queue::Coalescer,
     store::{
         Claim, Clock, Options, PopRequest, Store,
         file::FileStore,
-        redis::{RedisOptions, RedisStore},
+        redis::{Record, RedisOptions, RedisStore, record, record_rest},
     },
 };
 use futures::future::join_all;

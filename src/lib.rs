@@ -27,29 +27,3 @@ mod traces;
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-
-/// Inner parts that `benches` measures, or measures others with. No part of what this crate promises.
-#[doc(hidden)]
-pub mod measured {
-    use std::{io, time::Duration};
-
-    use crate::server::{ConnectionLimits, Connections, Times};
-    pub use crate::{
-        cli::bench::{Bench, Destination, Failure, Jobs, Peer, Wire, run_peer},
-        queue::Coalescer,
-        store::redis::{Record, record, record_rest},
-    };
-
-    /// Serves routes on the connections that the server's own are served on.
-    pub async fn serve(listener: tokio::net::TcpListener, routes: axum::Router) -> io::Result<()> {
-        let (header, write) = (Duration::from_secs(60), Duration::from_secs(30));
-        let limits = ConnectionLimits {
-            times: Times { header, idle: header, write },
-            head: 64 << 10,
-            most: usize::MAX,
-            most_per_address: usize::MAX,
-        };
-        let connections = Connections::new(limits, None);
-        connections.serve(listener.into(), routes).await
-    }
-}

@@ -1,6 +1,6 @@
 //! beanstalkd by its own protocol (its `doc/protocol.txt`), one job a command.
 
-use delay_queue::measured::{Destination, Failure, Jobs, Peer, Wire};
+use delay_queue_bench::{Destination, Failure, Jobs, Peer, Wire};
 
 /// A connection to beanstalkd.
 pub struct Beanstalkd {

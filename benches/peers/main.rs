@@ -3,11 +3,13 @@
 
 mod beanstalkd;
 mod noop;
+mod serve;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
-use delay_queue::measured::{Bench, Failure, run_peer};
+use delay_queue::job::Millis;
+use delay_queue_bench::{Failure, Finished, Ids, Load, Phase, run_peer};
 use mimalloc::MiMalloc;
 
 /// The same as that of `delay-queue`.
@@ -22,7 +24,30 @@ enum Peer {
         listen: String,
     },
     /// Measure the phases put and pop on beanstalkd, at --url beanstalkd://<host>:<port>
-    Beanstalkd(Bench),
+    Beanstalkd(Beanstalkd),
+}
+
+/// As the options of `delay-queue bench` of the same names.
+#[derive(clap::Args)]
+struct Beanstalkd {
+    #[arg(long, default_value = "beanstalkd://127.0.0.1:11300")]
+    url: String,
+    #[arg(long, value_delimiter = ',', default_value = "put,pop")]
+    phases: Vec<Phase>,
+    #[arg(long, default_value_t = 100_000)]
+    jobs: u64,
+    #[arg(long, value_enum, default_value_t = Ids::Own)]
+    ids: Ids,
+    #[arg(long, default_value = "1s")]
+    due_in: Millis,
+    #[arg(long, default_value_t = 32)]
+    connections: u16,
+    #[arg(long, default_value_t = 200)]
+    body: u32,
+    #[arg(long, default_value_t = 1)]
+    batch: u16,
+    #[arg(long)]
+    json: bool,
 }
 
 fn main() -> ExitCode {
@@ -39,16 +64,36 @@ fn main() -> ExitCode {
     }
 }
 
-fn beanstalkd(bench: Bench) -> Result<(), Failure> {
-    let url = bench.url.clone().unwrap_or_else(|| "beanstalkd://127.0.0.1:11300".to_owned());
-    if bench.due_in.subsec_nanos() != 0 {
-        let due_in = bench.due_in;
+fn beanstalkd(options: Beanstalkd) -> Result<(), Failure> {
+    let due_in = Duration::from(options.due_in);
+    if due_in.subsec_nanos() != 0 {
         return Err(format!(
             "--due-in must be whole seconds, as beanstalkd's delays are; got {due_in:?}"
         )
         .into());
     }
-    run_peer::<beanstalkd::Beanstalkd>(bench, "beanstalkd", &url)
+    let load = Load {
+        phases: options.phases,
+        jobs: options.jobs,
+        ids: options.ids,
+        due_in,
+        connections: options.connections.max(1),
+        body: options.body,
+        batch: options.batch.max(1),
+        topics: 1,
+        pending: 0,
+        // Of phases that only a delay-queue server is measured in.
+        flow_time: Duration::MAX,
+        rate: None,
+        late_jobs: 0,
+        window: Duration::ZERO,
+        consumers: 0,
+        count: 1,
+    };
+    let Finished { report, result } =
+        run_peer::<beanstalkd::Beanstalkd>(load, "beanstalkd", &options.url)?;
+    println!("{}", if options.json { report.json() } else { report.lines() });
+    result
 }
 
 #[cfg(test)]

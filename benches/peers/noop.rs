@@ -7,12 +7,12 @@ use axum::{
     http::StatusCode,
     routing::{delete, post},
 };
-use delay_queue::{
-    job::Millis,
-    measured::{self, Failure},
-};
+use delay_queue::job::Millis;
+use delay_queue_bench::Failure;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+use crate::serve::serve;
 
 #[derive(Deserialize)]
 struct Job<'a> {
@@ -36,7 +36,7 @@ pub fn run(listen: &str) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind(listen).await?;
-        Ok(measured::serve(listener, routes()).await?)
+        Ok(serve(listener, routes()).await?)
     })
 }
 

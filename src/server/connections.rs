@@ -51,11 +51,13 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// What connections may have.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
+    /// How long clients may take.
     pub times: Times,
     /// Most bytes of a head.
     pub head: usize,
-    /// Most that are open at once, and of one address.
+    /// Most that are open at once.
     pub most: usize,
+    /// Most that are open at once, of one address.
     pub most_per_address: usize,
 }
 
@@ -88,6 +90,7 @@ impl From<&Limits> for ConnectionLimits {
 /// All connections of one listener.
 #[derive(Clone)]
 pub struct Connections {
+    /// How long clients may take.
     pub times: Times,
     /// Most bytes of a head.
     pub head: usize,
@@ -114,6 +117,7 @@ struct Shared {
 }
 
 impl Connections {
+    /// Connections within limits, of plain HTTP without `tls`.
     pub fn new(limits: ConnectionLimits, tls: Option<Tls>) -> Self {
         Self {
             times: limits.times,

@@ -24,13 +24,10 @@ use tower::Layer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
 
 pub use self::{
-    descriptors::raise_limit,
-    listener::{Listener, Listeners, UnixSocket},
-};
-
-pub(crate) use self::{
     connections::{ConnectionLimits, Connections},
+    descriptors::raise_limit,
     link::Times,
+    listener::{Listener, Listeners, UnixSocket},
 };
 
 use self::tls::Tls;

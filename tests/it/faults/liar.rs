@@ -82,7 +82,7 @@ impl Liar {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let base = format!("http://{}", listener.local_addr().expect("an address"));
         let routes = Router::new().fallback(serve).with_state(Arc::clone(&proxy));
-        let task = tokio::spawn(delay_queue::measured::serve(listener, routes));
+        let task = tokio::spawn(crate::support::serve::serve(listener, routes));
         Self { base, proxy, task }
     }
 

@@ -25,7 +25,7 @@ async fn collector() -> (String, Arc<Mutex<Vec<ExportTraceServiceRequest>>>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}/v1/traces", listener.local_addr().expect("an address"));
     let routes = Router::new().route("/v1/traces", post(take));
-    tokio::spawn(delay_queue::measured::serve(listener, routes));
+    tokio::spawn(crate::support::serve::serve(listener, routes));
     (url, got)
 }
 

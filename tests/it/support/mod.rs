@@ -14,6 +14,8 @@ pub mod scan;
 pub mod scan_api;
 pub mod scan_file;
 pub mod sentinel;
+#[path = "../../../benches/peers/serve.rs"]
+pub mod serve;
 pub mod shared_cluster;
 pub mod shifted_clock;
 pub mod signal;

@@ -12,7 +12,6 @@ use super::{
     options::Phase,
     peer::{Peer, Server},
 };
-use crate::job::UnixMillis;
 
 /// Jobs are put before the first falls due: so long, and so many a second.
 const LEAD: Duration = Duration::from_secs(2);
@@ -20,23 +19,23 @@ const PUTS_PER_SECOND: u64 = 10_000;
 
 /// Measures, and puts what was measured into the report.
 pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
-    let (jobs, window) = (run.bench.late_jobs, run.bench.window);
+    let (jobs, window) = (run.load.late_jobs, run.load.window);
     let lead = LEAD + Duration::from_secs(jobs / PUTS_PER_SECOND);
     let first = whole_millis(now() + lead);
     let due = move |n: u64| first + whole_millis(window).saturating_mul(n) / jobs;
     let topic = slice::from_ref(&run.late_topic);
-    fill(run, to, (topic, jobs), move |n| UnixMillis::new(due(n))).await?;
+    fill(run, to, (topic, jobs), due).await?;
     if now().as_millis() > first.into() {
         return Err(format!("putting {jobs} jobs took longer than {} s", lead.as_secs()).into());
     }
 
     // The rate is that from the first due time on.
     let first = Duration::from_millis(first);
-    let arrivals = Arrivals::new(run.bench.count, (first, None));
+    let arrivals = Arrivals::new(run.load.count, (first, None));
     arrivals.put(jobs);
     arrivals.all_put();
     let mut parts = JoinSet::new();
-    for _ in 0..run.bench.consumers {
+    for _ in 0..run.load.consumers {
         let consumer = Server::connect(to).await?;
         parts.spawn_local(Rc::clone(&arrivals).consume(consumer, run.late_topic.clone()));
     }

@@ -12,13 +12,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Failure, Run,
     client::Destination,
-    consumers::IDLE_TIMEOUT,
+    consumers::{IDLE_TIMEOUT, now},
     jobs::Jobs,
     options::Phase,
     peer::{Peer, Server},
     report::{Figures, Tally},
 };
-use crate::{job::UnixMillis, store::Clock};
 
 /// How often a long phase says how far it is.
 const PROGRESS: Duration = Duration::from_secs(5);
@@ -107,7 +106,7 @@ impl Work {
 }
 
 /// One phase on one target: what was measured, and why it ended before it was done.
-pub async fn run<P: Peer + 'static>(
+pub async fn measure<P: Peer + 'static>(
     run: &Run,
     target: &mut Target,
     phase: Phase,
@@ -115,7 +114,7 @@ pub async fn run<P: Peer + 'static>(
     let tally = Rc::new(RefCell::new(Tally::new()));
     let mut done = Ok(());
     let mut peers = Vec::new();
-    while done.is_ok() && peers.len() < run.bench.connections.into() {
+    while done.is_ok() && peers.len() < run.load.connections.into() {
         done = P::connect(&target.to).await.map(|peer| peers.push(peer));
     }
     if done.is_ok() && phase == Phase::Pop {
@@ -137,11 +136,11 @@ async fn connections<P: Peer + 'static>(
     phase: Phase,
     (peers, tally): (Vec<P>, &Rc<RefCell<Tally>>),
 ) -> Result<(), Failure> {
-    let jobs = if phase == Phase::Put { run.bench.jobs } else { target.left };
+    let jobs = if phase == Phase::Put { run.load.jobs } else { target.left };
     let work = Rc::new(Work {
         phase,
         jobs: Rc::clone(&run.jobs),
-        batch: run.bench.batch.into(),
+        batch: run.load.batch.into(),
         left: Cell::new(jobs),
         done: CancellationToken::new(),
         last: Cell::new(Instant::now()),
@@ -184,10 +183,10 @@ pub async fn fill(
     run: &Run,
     to: &Destination,
     (topics, jobs): (&[String], u64),
-    due: impl Fn(u64) -> UnixMillis + Copy + 'static,
+    due: impl Fn(u64) -> u64 + Copy + 'static,
 ) -> Result<(), Failure> {
     let tally = Rc::new(RefCell::new(Tally::new()));
-    let batch = (FILL_BYTES / u64::from(run.bench.body)).clamp(1, FILL_BATCH);
+    let batch = (FILL_BYTES / u64::from(run.load.body)).clamp(1, FILL_BATCH);
     let mut parts = JoinSet::new();
     for filler in 0..FILLERS {
         let (made, tally, topics) = (Rc::clone(&run.jobs), Rc::clone(&tally), topics.to_vec());
@@ -208,7 +207,7 @@ pub async fn fill(
 }
 
 /// Due in a day and within another: scattered, as the due times of real jobs are.
-pub fn in_a_day() -> impl Fn(u64) -> UnixMillis + Copy + 'static {
-    let now = Clock::Own.now().ceil.get();
-    move |n| UnixMillis::new(now + DAY + n.wrapping_mul(7_919_777) % DAY)
+pub fn in_a_day() -> impl Fn(u64) -> u64 + Copy + 'static {
+    let now = u64::try_from(now().as_millis()).unwrap_or(u64::MAX - 2 * DAY);
+    move |n| now + DAY + n.wrapping_mul(7_919_777) % DAY
 }

@@ -2,8 +2,7 @@
 
 use std::{cell::Cell, fmt::Write, time::Duration};
 
-use super::{Failure, options::Bench};
-use crate::job::UnixMillis;
+use super::{Failure, options::Load};
 
 /// Own ids scatter as order numbers do: consecutive multiples of a number without a common factor
 /// with their range, so that none comes twice.
@@ -11,7 +10,8 @@ const ORDERS: u64 = 10_000_000_000;
 const SCATTER: u64 = 6_180_339_887;
 
 /// Where the ids of the jobs come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Ids {
     /// Each put names its own, order-<run>-<number>
@@ -24,7 +24,8 @@ pub enum Ids {
 #[derive(Clone, Copy)]
 pub enum Due {
     In(Duration),
-    At(UnixMillis),
+    /// Milliseconds since 1970.
+    At(u64),
 }
 
 /// Makes the jobs of a run.
@@ -42,13 +43,13 @@ pub struct Jobs {
 
 impl Jobs {
     /// `run` is the mark of this run.
-    pub fn new(bench: &Bench, run: u32) -> Self {
-        let body = format!("\"{}\"", "x".repeat(bench.body as usize - 2));
-        Self { ids: bench.ids, run, made: Cell::new(0), body, due_in: bench.due_in }
+    pub(crate) fn new(load: &Load, run: u32) -> Self {
+        let body = format!("\"{}\"", "x".repeat((load.body as usize).saturating_sub(2)));
+        Self { ids: load.ids, run, made: Cell::new(0), body, due_in: load.due_in }
     }
 
     /// Adds the next job to a request that is being written.
-    pub fn write(&self, text: &mut String, topic: &str, due: Due) -> Result<(), Failure> {
+    pub(crate) fn write(&self, text: &mut String, topic: &str, due: Due) -> Result<(), Failure> {
         write!(text, r#"{{"topic":"{topic}""#)?;
         if self.ids == Ids::Own {
             let order = u128::from(self.made.get()) * u128::from(SCATTER) % u128::from(ORDERS);
@@ -58,7 +59,7 @@ impl Jobs {
         match due {
             Due::In(Duration::ZERO) => {}
             Due::In(delay) => write!(text, r#","delay":{}"#, delay.as_secs_f64())?,
-            Due::At(time) => write!(text, r#","due_at":{}"#, time.get())?,
+            Due::At(time) => write!(text, r#","due_at":{}"#, time)?,
         }
         Ok(write!(text, r#","body":{}}}"#, self.body)?)
     }

@@ -84,27 +84,25 @@ impl Producers {
 /// Measures, and puts what was measured into the report. What was put is drained before the end,
 /// so that what is lost or comes twice is seen.
 pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
-    let half = (run.bench.connections / 2).max(1);
+    let half = (run.load.connections / 2).max(1);
     let mut servers = Vec::new();
     for _ in 0..half {
         servers.push((Server::connect(to).await?, Server::connect(to).await?));
     }
-    let (due_in, flow_time) = (run.bench.due_in, run.bench.flow_time);
+    let (due_in, flow_time) = (run.load.due_in, run.load.flow_time);
     let (began, start) = (now(), Instant::now());
     let end = began + flow_time;
-    let arrivals = Arrivals::new(run.bench.batch, (began + due_in + SETTLING, Some(end)));
+    let arrivals = Arrivals::new(run.load.batch, (began + due_in + SETTLING, Some(end)));
     let producers = Rc::new(Producers {
         jobs: Rc::clone(&run.jobs),
-        batch: run.bench.batch.into(),
+        batch: run.load.batch.into(),
         first_due: start + due_in,
         until: start + flow_time,
         active: Cell::new(half),
         arrivals: Rc::clone(&arrivals),
     });
-    let between_puts = run
-        .bench
-        .rate
-        .map(|rate| Duration::from_secs_f64(f64::from(run.bench.batch) / rate as f64));
+    let between_puts =
+        run.load.rate.map(|rate| Duration::from_secs_f64(f64::from(run.load.batch) / rate as f64));
     let mut parts = JoinSet::new();
     for (n, ((producer, consumer), topic)) in
         (0..).zip(servers.into_iter().zip(run.topics.iter().cycle()))

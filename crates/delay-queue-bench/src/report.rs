@@ -6,19 +6,17 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::{
-    Failure,
     consumers::now,
     jobs::Ids,
-    options::{Bench, Phase},
+    options::{Load, Phase},
 };
-use crate::job::UnixMillis;
 
 /// In microseconds; what took longer counts as this.
 const HOUR: u64 = 3_600_000_000;
 /// The name of the server under test.
 pub const SERVER: &str = "delay-queue";
 
-/// All figures of a run.
+/// The figures of a run, of each phase as far as it came.
 #[derive(Serialize)]
 pub struct Report {
     url: String,
@@ -31,9 +29,10 @@ pub struct Report {
     pending: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<u64>,
-    pub figures: Vec<Figures>,
+    pub(crate) figures: Vec<Figures>,
+    /// Why it ended early.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 /// One phase on one peer.
@@ -102,9 +101,9 @@ impl Tally {
         self.micros.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// A job that came at `now`, since 1970.
-    pub fn late(&mut self, now: Duration, due: UnixMillis) {
-        let due = Duration::from_millis(due.get());
+    /// A job that came at `now`, since 1970, and was due at `due`, in milliseconds.
+    pub fn late(&mut self, now: Duration, due: u64) {
+        let due = Duration::from_millis(due);
         self.early += u64::from(now < due);
         self.add(1, now.saturating_sub(due));
     }
@@ -161,8 +160,8 @@ impl Figures {
 }
 
 impl Report {
-    pub fn new(bench: &Bench, url: &str) -> Self {
-        let Bench { ids, due_in, connections, body, batch, topics, pending, rate, .. } = *bench;
+    pub(crate) fn new(load: &Load, url: &str) -> Self {
+        let Load { ids, due_in, connections, body, batch, topics, pending, rate, .. } = *load;
         Self {
             url: url.to_owned(),
             ids,
@@ -178,12 +177,13 @@ impl Report {
         }
     }
 
-    /// As one JSON object, or as a line a phase.
-    pub fn text(&mut self, error: Option<&Failure>, json: bool) -> String {
-        if json {
-            self.error = error.map(ToString::to_string);
-            return serde_json::to_string(self).expect("numbers and texts");
-        }
+    /// Returns it as one JSON object.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and texts")
+    }
+
+    /// Returns it as one line about the run, one a phase, and one about the generator's own cost.
+    pub fn lines(&self) -> String {
         let Self { ids, connections, body_bytes, batch, topics, pending, .. } = self;
         let mut text = format!(
             "{connections} connections, {body_bytes}-byte bodies, {ids:?} ids, {batch} a request, \

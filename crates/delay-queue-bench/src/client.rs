@@ -1,22 +1,19 @@
 //! A connection that sends one HTTP/1.1 request at a time, and costs little.
 
-use std::{io, net::SocketAddr, rc::Rc, time::Duration};
+use std::{io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
-use rustls::pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{ClientConfig, pki_types::ServerName},
+};
 
 use super::Failure;
-use crate::cli::remote::Remote;
-
-fn explained(cause: io::Error) -> io::Error {
-    io::Error::new(cause.kind(), Remote::explained(&cause))
-}
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest wait for an answer: a minute's pop and some more.
@@ -27,22 +24,47 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 #[error("no answer within {} s", ANSWER_TIMEOUT.as_secs())]
 pub struct NoAnswer;
 
+/// A delay-queue server to measure.
+pub struct Site {
+    /// As the report names it.
+    pub url: String,
+    /// `<host>:<port>`, also for the header `Host`.
+    pub host: String,
+    /// More header lines for each request, each with its line end.
+    pub headers: String,
+    /// None over plain HTTP.
+    pub tls: Option<Tls>,
+}
+
+/// TLS with a server.
+#[derive(Clone)]
+pub struct Tls {
+    /// Which certificates to accept.
+    pub config: Arc<ClientConfig>,
+    /// The name that the certificate must have.
+    pub name: ServerName<'static>,
+    /// Says why a handshake failed.
+    pub explain: fn(&io::Error) -> String,
+}
+
 /// Where connections go.
 #[derive(Clone)]
 pub struct Destination {
     address: SocketAddr,
     /// The lines that each HTTP request has.
     headers: Rc<str>,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<Tls>,
 }
 
 impl Destination {
-    /// A server of HTTP or HTTPS, at one of its addresses.
-    pub fn new(remote: &Remote, address: SocketAddr) -> Self {
-        let headers = format!("Host: {}\r\n{}", remote.server, remote.authorization());
-        let tls = remote.tls.as_ref();
-        let tls = tls.map(|(config, name)| (TlsConnector::from(config.clone()), name.clone()));
-        Self { address, headers: headers.into(), tls }
+    /// Finds a server by the first address of its host.
+    ///
+    /// # Errors
+    /// The host has no address.
+    pub(crate) async fn of(site: Site) -> Result<Self, Failure> {
+        let address = resolve(&site.url, &site.host).await?;
+        let headers = format!("Host: {}\r\n{}", site.host, site.headers);
+        Ok(Self { address, headers: headers.into(), tls: site.tls })
     }
 
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {
@@ -50,18 +72,29 @@ impl Destination {
         stream.set_nodelay(true)?;
         Ok(match &self.tls {
             None => Box::new(stream),
-            Some((tls, name)) => {
-                Box::new(tls.connect(name.clone(), stream).await.map_err(explained)?)
+            Some(Tls { config, name, explain }) => {
+                let connector = TlsConnector::from(Arc::clone(config));
+                let explained = |cause: io::Error| io::Error::new(cause.kind(), explain(&cause));
+                Box::new(connector.connect(name.clone(), stream).await.map_err(explained)?)
             }
         })
     }
 }
 
 impl From<SocketAddr> for Destination {
-    /// Something that speaks another protocol.
+    /// A program that speaks another protocol.
     fn from(address: SocketAddr) -> Self {
         Self { address, headers: "".into(), tls: None }
     }
+}
+
+/// Finds the first address of the host and port of a URL.
+pub(crate) async fn resolve(url: &str, host: &str) -> Result<SocketAddr, Failure> {
+    let none = |cause: &dyn std::fmt::Display| {
+        format!("{url:?} is no address that can be reached: {cause}")
+    };
+    let mut found = tokio::net::lookup_host(host).await.map_err(|cause| none(&cause))?;
+    Ok(found.next().ok_or_else(|| none(&"the name has none"))?)
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin {}
@@ -75,7 +108,10 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Connects, within a time.
+    /// Connects.
+    ///
+    /// # Errors
+    /// The other end refuses, or does not answer within three seconds.
     pub async fn connect(to: &Destination) -> Result<Self, Failure> {
         let address = to.address;
         let stream = timeout(CONNECT_TIMEOUT, to.connect()).await;
@@ -85,14 +121,20 @@ impl Wire {
         Ok(Self { stream, read: BytesMut::with_capacity(16 << 10) })
     }
 
-    /// Sends, and forgets what was read before.
+    /// Sends, and drops what was read before.
+    ///
+    /// # Errors
+    /// The connection broke.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.read.clear();
         self.stream.write_all(bytes).await?;
         Ok(self.stream.flush().await?)
     }
 
-    /// Reads some more.
+    /// Reads what has arrived, at least one byte.
+    ///
+    /// # Errors
+    /// The connection broke or was closed, or nothing came for 90 seconds.
     pub async fn more(&mut self) -> Result<(), Failure> {
         match timeout(ANSWER_TIMEOUT, self.stream.read_buf(&mut self.read)).await {
             Err(_) => Err(NoAnswer.into()),

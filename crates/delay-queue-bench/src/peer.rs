@@ -1,28 +1,41 @@
-//! What is loaded, as one connection to it: a delay-queue server here, other programs in `benches/peers`.
+//! What is loaded, as one connection to it: a delay-queue server, or what a caller implements.
 
-use serde::Deserialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, de};
 
 use super::{
     Failure,
     client::{Client, Destination, NoAnswer},
     jobs::{self, Due, Jobs},
 };
-use crate::job::UnixMillis;
 
 /// One connection to something that keeps jobs.
 #[expect(async_fn_in_trait, reason = "one thread runs all of a bench: no future need be Send")]
 pub trait Peer: Sized {
     /// Connects.
+    ///
+    /// # Errors
+    /// Nothing answers there.
     async fn connect(to: &Destination) -> Result<Self, Failure>;
 
     /// Puts so many jobs, due after [`Jobs::due_in`].
+    ///
+    /// # Errors
+    /// The connection broke, or the program refuses a job.
     async fn put(&mut self, topic: &str, jobs: &Jobs, count: u64) -> Result<(), Failure>;
 
     /// Pops up to `count` jobs, waiting up to `wait` seconds for the first, and finishes them;
     /// answers how many there were.
+    ///
+    /// # Errors
+    /// The connection broke, or the program refuses.
     async fn pop_and_finish(&mut self, topic: &str, count: u64, wait: u64) -> Result<u64, Failure>;
 
     /// Removes every job of some topics.
+    ///
+    /// # Errors
+    /// The connection broke, or the program refuses.
     async fn purge(&mut self, topics: &[&str]) -> Result<(), Failure>;
 }
 
@@ -43,15 +56,19 @@ struct Popped {
 pub struct PoppedJob {
     id: String,
     reservation: String,
-    due_at: UnixMillis,
+    /// When it fell due, in milliseconds since 1970.
+    #[serde(deserialize_with = "unix_millis")]
+    pub due_at: u64,
+}
+
+/// Reads a time in RFC 3339.
+fn unix_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let text = Cow::<str>::deserialize(deserializer)?;
+    let time = text.parse::<jiff::Timestamp>().map_err(de::Error::custom)?;
+    u64::try_from(time.as_millisecond()).map_err(de::Error::custom)
 }
 
 impl PoppedJob {
-    /// When it fell due.
-    pub fn due_at(&self) -> UnixMillis {
-        self.due_at
-    }
-
     /// What tells it from the others of its run.
     pub fn number(&self) -> Result<u64, Failure> {
         jobs::number(&self.id)
@@ -59,12 +76,12 @@ impl PoppedJob {
 }
 
 impl Server {
-    /// Puts jobs that are due at the given times, in one request.
+    /// Puts jobs that are due at the given times, in milliseconds since 1970, in one request.
     pub async fn put_at(
         &mut self,
         topic: &str,
         jobs: &Jobs,
-        due: impl Iterator<Item = UnixMillis>,
+        due: impl Iterator<Item = u64>,
     ) -> Result<(), Failure> {
         self.text.clear();
         for due in due {

@@ -1,0 +1,19 @@
+//! Other routes than the server's, on the connections that the server's own are served on.
+
+use std::{io, time::Duration};
+
+use axum::Router;
+use delay_queue::server::{ConnectionLimits, Connections, Times};
+use tokio::net::TcpListener;
+
+/// Serves routes until the listener fails.
+pub async fn serve(listener: TcpListener, routes: Router) -> io::Result<()> {
+    let (header, write) = (Duration::from_secs(60), Duration::from_secs(30));
+    let limits = ConnectionLimits {
+        times: Times { header, idle: header, write },
+        head: 64 << 10,
+        most: usize::MAX,
+        most_per_address: usize::MAX,
+    };
+    Connections::new(limits, None).serve(listener.into(), routes).await
+}
