@@ -26,4 +26,5 @@ mod tls_error;
 mod traces;
 
 #[cfg(any(test, fuzzing))]
+#[path = "../fuzz/inside/mod.rs"]
 pub mod fuzzing;

@@ -9,6 +9,7 @@ mod dashboard;
 mod edge;
 mod extract;
 #[cfg(any(test, fuzzing))]
+#[path = "../../fuzz/inside/requests.rs"]
 pub mod fuzzing;
 mod limits;
 mod openapi;

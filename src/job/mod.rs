@@ -6,8 +6,6 @@
 mod backoff;
 mod bucket;
 mod duration;
-#[cfg(any(test, fuzzing))]
-pub mod fuzzing;
 mod id;
 mod list;
 pub(crate) mod name;

@@ -5,6 +5,7 @@
 
 mod export;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../fuzz/inside/export_lines.rs"]
 mod fuzzing;
 mod import;
 mod job_line;

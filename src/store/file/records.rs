@@ -6,6 +6,7 @@
 
 mod attempts;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../fuzz/inside/file_records.rs"]
 mod fuzzing;
 mod load;
 mod read;

@@ -5,6 +5,7 @@
 //! is counted.
 
 #[cfg(any(test, fuzzing))]
+#[path = "../../../fuzz/inside/file_pages.rs"]
 pub mod fuzzing;
 mod rows;
 mod settings;

@@ -21,6 +21,7 @@
 //! job is handed out or shown.
 
 #[cfg(any(test, fuzzing))]
+#[path = "../../../fuzz/inside/redis_records.rs"]
 mod fuzzing;
 
 use std::str::FromStr;

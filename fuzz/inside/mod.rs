@@ -1,7 +1,10 @@
 //! What `fuzz/` runs: each target takes any bytes and panics where a promise is broken.
 //!
-//! Built for a fuzzer and for tests alone. A test replays the corpus that is kept, so that a fault
-//! that was found once is looked for without a fuzzer as well.
+//! Built into the server's library for a fuzzer and for tests alone: what targets call is private, so
+//! each file is a module of the part that it tests. A test replays the corpus that is kept, so that a
+//! fault that was found once is looked for without a fuzzer as well.
+
+mod values;
 
 use std::str::FromStr;
 
@@ -9,10 +12,10 @@ use arbitrary::{Error, Result, Unstructured};
 
 use crate::job::{Backoff, Job, MAX_DURATION, Millis, Reservation, State, UnixMillis};
 
+pub use self::values::{backoff, durations};
 pub use crate::{
     cli::export_lines,
     http::fuzzing::{cursors, http_batch, http_put, http_requests},
-    job::fuzzing::{backoff, durations},
     store::{
         file::{file_pages, file_records},
         redis::redis_records,

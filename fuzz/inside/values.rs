@@ -2,7 +2,7 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Backoff, JobId, MAX_DURATION, Millis, UnixMillis};
+use crate::job::{Backoff, JobId, MAX_DURATION, Millis, UnixMillis};
 
 /// The JSON of a value, read again.
 fn again<T: Serialize + DeserializeOwned>(value: &T) -> T {
