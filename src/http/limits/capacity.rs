@@ -7,7 +7,6 @@
 //! others put between two counts.
 
 use std::{
-    collections::HashMap,
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -15,6 +14,7 @@ use std::{
 
 use tokio::time::Instant;
 
+use super::keyed::Keyed;
 use crate::{
     config::Limits,
     http::problem::{Code, Problem},
@@ -137,13 +137,7 @@ enum Full {
 struct Bound<K> {
     jobs: Option<u64>,
     bytes: Option<u64>,
-    all: Mutex<All<K>>,
-}
-
-struct All<K> {
-    known: HashMap<K, Known>,
-    /// When it was last looked for what can be forgotten.
-    swept: Option<Instant>,
+    known: Mutex<Keyed<K, Known>>,
 }
 
 #[derive(Default)]
@@ -179,8 +173,8 @@ enum Look {
 
 impl<K: Eq + Hash + Clone> Bound<K> {
     fn new(jobs: Option<u64>, bytes: Option<u64>) -> Option<Arc<Self>> {
-        let all = Mutex::new(All { known: HashMap::new(), swept: None });
-        (jobs.is_some() || bytes.is_some()).then(|| Arc::new(Self { jobs, bytes, all }))
+        let known = Mutex::new(Keyed::new(TOPICS, COUNT_AGAIN));
+        (jobs.is_some() || bytes.is_some()).then(|| Arc::new(Self { jobs, bytes, known }))
     }
 
     async fn take<F: Future<Output = StoreResult<Usage>>>(
@@ -200,7 +194,7 @@ impl<K: Eq + Hash + Clone> Bound<K> {
             }
         }
         let mut all = self.lock();
-        let known = all.known.entry(key.clone()).or_default();
+        let known = all.again(key);
         self.fits(known.all(), more)?;
         known.in_flight = known.in_flight.plus(more);
         Ok(Some(Place { bound: Arc::clone(self), key: key.clone(), what: more }))
@@ -208,11 +202,15 @@ impl<K: Eq + Hash + Clone> Bound<K> {
 
     fn look(&self, key: &K, now: Instant) -> Look {
         let mut all = self.lock();
-        if !all.known.contains_key(key) && !all.has_room(now) {
-            return Look::CountOnly;
-        }
-        let known = all.known.entry(key.clone()).or_default();
         let age = |at: Instant| now.saturating_duration_since(at);
+        let is_needed = |known: &Known| {
+            let last = known.asking.or(known.counted.map(|(_, at)| at));
+            known.in_flight != Usage::default()
+                || last.is_some_and(|at| age(at) < COUNT_HALF_EMPTY_AGAIN)
+        };
+        let Some(known) = all.entry(key, now.into_std(), is_needed, Known::default) else {
+            return Look::CountOnly;
+        };
         let again =
             if self.is_half_empty(known.all()) { COUNT_HALF_EMPTY_AGAIN } else { COUNT_AGAIN };
         let is_good = known.counted.is_some_and(|(_, at)| age(at) < again);
@@ -227,7 +225,7 @@ impl<K: Eq + Hash + Clone> Bound<K> {
     /// Takes the answer of the store.
     fn counted(&self, key: &K, asked: Instant, counted: Option<Usage>) {
         let mut all = self.lock();
-        let known = all.known.entry(key.clone()).or_default();
+        let known = all.again(key);
         if known.asking != Some(asked) && known.counted.is_some() {
             return; // another one was asked for meanwhile
         }
@@ -256,25 +254,8 @@ impl<K: Eq + Hash + Clone> Bound<K> {
         is_below_half(there.jobs, self.jobs) && is_below_half(there.bytes, self.bytes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, All<K>> {
-        self.all.lock().expect("no thread panics while holding this lock")
-    }
-}
-
-impl<K> All<K> {
-    /// Whether there is room for one more, after what is old was forgotten.
-    fn has_room(&mut self, now: Instant) -> bool {
-        let is_recent = |at: Instant, than: Duration| now.saturating_duration_since(at) < than;
-        let was_swept = self.swept.is_some_and(|at| is_recent(at, COUNT_AGAIN));
-        if self.known.len() >= TOPICS && !was_swept {
-            self.swept = Some(now);
-            self.known.retain(|_, known| {
-                let last = known.asking.or(known.counted.map(|(_, at)| at));
-                known.in_flight != Usage::default()
-                    || last.is_some_and(|at| is_recent(at, COUNT_HALF_EMPTY_AGAIN))
-            });
-        }
-        self.known.len() < TOPICS
+    fn lock(&self) -> MutexGuard<'_, Keyed<K, Known>> {
+        self.known.lock().expect("no thread panics while holding this lock")
     }
 }
 
@@ -287,8 +268,8 @@ impl Known {
 
 impl<K: Eq + Hash> Drop for Place<K> {
     fn drop(&mut self) {
-        let mut all = self.bound.all.lock().expect("no thread panics while holding this lock");
-        let Some(known) = all.known.get_mut(&self.key) else { return };
+        let mut all = self.bound.known.lock().expect("no thread panics while holding this lock");
+        let Some(known) = all.get_mut(&self.key) else { return };
         known.in_flight = known.in_flight.minus(self.what);
         // Or it was refused; the next count tells.
         known.since = known.since.plus(self.what);

@@ -4,6 +4,7 @@ pub mod capacity;
 pub mod held;
 pub mod held_body;
 pub mod in_flight;
+mod keyed;
 pub mod limit_by;
 pub mod memory;
 pub mod per_minute;

@@ -2,11 +2,12 @@
 //! tokens is told to wait, and one that has none does not fill the log.
 
 use std::{
-    collections::HashMap,
     net::IpAddr,
     sync::Mutex,
     time::{Duration, Instant},
 };
+
+use super::keyed::Keyed;
 
 /// So many of one address in a minute are not too many.
 const MOST: u32 = 100;
@@ -18,8 +19,7 @@ const ADDRESSES: usize = 10_000;
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// How many came from each address, and since when.
-#[derive(Default)]
-pub struct PerMinute(Mutex<Counts>);
+pub struct PerMinute(Mutex<Keyed<IpAddr, (u32, Instant)>>);
 
 /// How many came from an address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,11 +42,10 @@ impl Count {
     }
 }
 
-#[derive(Default)]
-struct Counts {
-    of: HashMap<IpAddr, (u32, Instant)>,
-    /// When it was last looked for those that are over.
-    swept: Option<Instant>,
+impl Default for PerMinute {
+    fn default() -> Self {
+        Self(Mutex::new(Keyed::new(ADDRESSES, SWEEP)))
+    }
 }
 
 impl PerMinute {
@@ -54,19 +53,9 @@ impl PerMinute {
     /// address.
     pub fn count(&self, address: IpAddr, now: Instant) -> Count {
         let mut counts = self.0.lock().expect("no thread panics while holding this lock");
-        let Counts { of: counts, swept } = &mut *counts;
-        let age = |since: Instant| now.saturating_duration_since(since);
-        let is_recent = |since: Instant| age(since) < MINUTE;
-        if counts.len() >= ADDRESSES && !counts.contains_key(&address) {
-            if swept.is_none_or(|at| age(at) >= SWEEP) {
-                *swept = Some(now);
-                counts.retain(|_, (_, since)| is_recent(*since));
-            }
-            if counts.len() >= ADDRESSES {
-                return Count::default();
-            }
-        }
-        let (count, since) = counts.entry(address).or_insert((0, now));
+        let is_recent = |since: Instant| now.saturating_duration_since(since) < MINUTE;
+        let entry = counts.entry(&address, now, |(_, since)| is_recent(*since), || (0, now));
+        let Some((count, since)) = entry else { return Count::default() };
         let mut left_out = 0;
         if !is_recent(*since) {
             left_out = count.saturating_sub(MOST + 1);
@@ -106,8 +95,8 @@ mod tests {
         for n in 0..count + 5 {
             assert!(!refused.count(address(n), begin).is_too_many());
         }
-        assert_eq!(refused.0.lock().expect("the lock").of.len(), ADDRESSES);
+        assert_eq!(refused.0.lock().expect("the lock").len(), ADDRESSES);
         assert_eq!(refused.count(address(count), begin + MINUTE).number, 1);
-        assert_eq!(refused.0.lock().expect("the lock").of.len(), 1);
+        assert_eq!(refused.0.lock().expect("the lock").len(), 1);
     }
 }

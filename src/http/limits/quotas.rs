@@ -1,7 +1,6 @@
 //! What each caller may have: waiting pops, and puts in a second.
 
 use std::{
-    collections::HashMap,
     convert::Infallible,
     net::IpAddr,
     sync::{Arc, Mutex},
@@ -11,7 +10,10 @@ use std::{
 use axum::{extract::FromRequestParts, http::request::Parts};
 use tokio::time::Instant;
 
-use super::limit_by::{LimitBy, Taken, network};
+use super::{
+    keyed::Keyed,
+    limit_by::{LimitBy, Taken, network},
+};
 use crate::{
     access::TokenName,
     config::Limits,
@@ -78,7 +80,7 @@ impl Quotas {
     /// 429 `too_many_requests`: its caller has put too many in the last second.
     pub fn put(&self, caller: Caller, jobs: usize) -> Result<(), Problem> {
         let detail = "this caller puts too many jobs a second (limits.puts_per_second)";
-        let fits = self.puts.as_ref().is_none_or(|rate| rate.take(caller, jobs, Instant::now()));
+        let fits = self.puts.as_ref().is_none_or(|rate| rate.take(&caller, jobs, Instant::now()));
         if fits { Ok(()) } else { Err(too_many(detail)) }
     }
 }
@@ -101,35 +103,28 @@ struct Rate {
 }
 
 /// What is left of a second's worth, and when it was.
-#[derive(Default)]
 struct Left {
-    of: HashMap<Caller, (f64, Instant)>,
+    of: Keyed<Caller, (f64, Instant)>,
     of_others: Option<(f64, Instant)>,
-    swept: Option<Instant>,
 }
 
 impl Rate {
     fn new(a_second: u32) -> Self {
-        Self { a_second: a_second.into(), left: Mutex::default() }
+        let left = Left { of: Keyed::new(CALLERS, SWEEP), of_others: None };
+        Self { a_second: a_second.into(), left: Mutex::new(left) }
     }
 
-    fn take(&self, caller: Caller, jobs: usize, now: Instant) -> bool {
+    fn take(&self, caller: &Caller, jobs: usize, now: Instant) -> bool {
         let mut all = self.left.lock().expect("no thread panics while holding this lock");
-        let Left { of, of_others, swept } = &mut *all;
+        let Left { of, of_others } = &mut *all;
         let left = |(left, at): (f64, Instant)| {
             let more = now.saturating_duration_since(at).as_secs_f64() * self.a_second;
             (left + more).min(self.a_second)
         };
-        let was_swept = swept.is_some_and(|at| now.saturating_duration_since(at) < SWEEP);
-        if of.len() >= CALLERS && !was_swept && !of.contains_key(&caller) {
-            *swept = Some(now);
-            of.retain(|_, &mut seen| left(seen) < self.a_second);
-        }
         let all_left = (self.a_second, now);
-        let mine = match of.len() < CALLERS || of.contains_key(&caller) {
-            true => of.entry(caller).or_insert(all_left),
-            false => of_others.get_or_insert(all_left),
-        };
+        let is_needed = |seen: &(f64, Instant)| left(*seen) < self.a_second;
+        let own = of.entry(caller, now.into_std(), is_needed, || all_left);
+        let mine = own.unwrap_or_else(|| of_others.get_or_insert(all_left));
         let had = left(*mine);
         let fits = had >= 1.0;
         let rest =
@@ -149,14 +144,14 @@ mod tests {
         let caller = |n: u32| Caller::Address(n.to_be_bytes().into());
         let most = u32::try_from(CALLERS).expect("a small number");
         for n in 0..most {
-            assert!(rate.take(caller(n), 10, begin));
+            assert!(rate.take(&caller(n), 10, begin));
         }
-        let beyond = (most..most + 100).filter(|&n| rate.take(caller(n), 1, begin)).count();
+        let beyond = (most..most + 100).filter(|&n| rate.take(&caller(n), 1, begin)).count();
         assert_eq!(beyond, 10, "of all together");
-        assert!(!rate.take(caller(0), 1, begin), "it has its own still");
+        assert!(!rate.take(&caller(0), 1, begin), "it has its own still");
         assert_eq!(rate.left.lock().expect("the lock").of.len(), CALLERS);
         let later = begin + Duration::from_secs(1);
-        assert!(rate.take(caller(most), 10, later));
+        assert!(rate.take(&caller(most), 10, later));
         assert_eq!(rate.left.lock().expect("the lock").of.len(), 1);
     }
 
@@ -164,12 +159,12 @@ mod tests {
     fn a_second_has_so_many_puts_and_a_large_batch_takes_those_to_come() {
         let (rate, begin) = (Rate::new(10), Instant::now());
         let at = |millis| begin + Duration::from_millis(millis);
-        let put = |jobs, millis| rate.take(Caller::Local, jobs, at(millis));
+        let put = |jobs, millis| rate.take(&Caller::Local, jobs, at(millis));
         assert!((0..10).all(|_| put(1, 0)), "a second's worth at once");
         assert!(!put(1, 0));
         assert!(!put(1, 99));
         assert!(put(1, 100));
-        assert!(rate.take(Caller::Address([127, 0, 0, 1].into()), 1, at(100)), "another caller");
+        assert!(rate.take(&Caller::Address([127, 0, 0, 1].into()), 1, at(100)), "another caller");
         assert!(put(1_000, 10_000));
         assert!(!put(1, 100_000 + 9_000));
         assert!(put(1, 100_000 + 9_200));

@@ -92,8 +92,8 @@ async fn no_more_topics_are_remembered_than_fit_and_the_others_are_limited_too()
         let full = bound.take(&topic, ONE, now, || ready(Ok(ONE))).await;
         assert_eq!(full.err(), Some(Full::Jobs(1)), "{topic}");
     }
-    assert_eq!(bound.lock().known.len(), TOPICS);
+    assert_eq!(bound.lock().len(), TOPICS);
     let now = now + COUNT_HALF_EMPTY_AGAIN;
     bound.take(&most, ONE, now, || ready(Ok(Usage::default()))).await.expect("there is room");
-    assert_eq!(bound.lock().known.len(), 1);
+    assert_eq!(bound.lock().len(), 1);
 }

@@ -1,0 +1,85 @@
+//! What is known of each of many keys: callers, addresses, topics.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    time::{Duration, Instant},
+};
+
+/// A map with a bounded number of entries. When it is full, it forgets what may be forgotten before it
+/// refuses a new key.
+pub struct Keyed<K, V> {
+    entries: HashMap<K, V>,
+    most: usize,
+    /// The least time between two sweeps: each looks at all entries.
+    sweep_every: Duration,
+    swept: Option<Instant>,
+}
+
+impl<K: Eq + Hash + Clone, V> Keyed<K, V> {
+    pub fn new(most: usize, sweep_every: Duration) -> Self {
+        Self { entries: HashMap::new(), most, sweep_every, swept: None }
+    }
+
+    /// Returns the entry of a key, made by `new` if there is none. None if there is no room for it, even
+    /// without those that `is_needed` does not keep.
+    pub fn entry(
+        &mut self,
+        key: &K,
+        now: Instant,
+        is_needed: impl Fn(&V) -> bool,
+        new: impl FnOnce() -> V,
+    ) -> Option<&mut V> {
+        if !self.entries.contains_key(key) && self.entries.len() >= self.most {
+            let age = |swept: Instant| now.saturating_duration_since(swept);
+            if self.swept.is_none_or(|swept| age(swept) >= self.sweep_every) {
+                self.swept = Some(now);
+                self.entries.retain(|_, value| is_needed(value));
+            }
+            if self.entries.len() >= self.most {
+                return None;
+            }
+        }
+        Some(self.entries.entry(key.clone()).or_insert_with(new))
+    }
+
+    /// Returns the entry of a key that had one a moment ago; if a sweep took it meanwhile, another one.
+    pub fn again(&mut self, key: &K) -> &mut V
+    where
+        V: Default,
+    {
+        self.entries.entry(key.clone()).or_default()
+    }
+}
+
+impl<K: Eq + Hash, V> Keyed<K, V> {
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.entries.get_mut(key)
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_map_sweeps_now_and_then_and_refuses_new_keys_alone() {
+        let begin = Instant::now();
+        let second = |n| begin + Duration::from_secs(n);
+        let mut map = Keyed::new(2, Duration::from_secs(10));
+        let mut put = |key: u8, at, needed: u8| {
+            map.entry(&key, at, |value| *value == needed, || key).copied()
+        };
+        assert_eq!((put(1, begin, 0), put(2, begin, 0)), (Some(1), Some(2)));
+        assert_eq!(put(3, begin, 1), Some(3), "2 was not needed");
+        assert_eq!(put(4, second(9), 0), None, "no sweep so soon");
+        assert_eq!(put(1, second(9), 0), Some(1), "a known key needs no room");
+        assert_eq!(put(4, second(10), 3), Some(4));
+        assert_eq!(map.len(), 2);
+    }
+}
