@@ -8,6 +8,7 @@ mod client;
 mod dashboard;
 mod edge;
 mod extract;
+mod file;
 #[cfg(any(test, fuzzing))]
 #[path = "../../fuzz/inside/requests.rs"]
 pub mod fuzzing;

@@ -3,48 +3,41 @@
 //! The page uses the public API alone, so it needs no rights of its own: its files are served
 //! without a token, and what it then asks for is checked like any other request.
 
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use axum::{
     Router,
     extract::Path,
-    http::{
-        HeaderMap, HeaderName, HeaderValue, StatusCode,
-        header::{
-            ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-            REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-        },
-    },
+    http::{HeaderMap, HeaderValue, StatusCode, header::ACCEPT},
     response::{IntoResponse, Response},
     routing::get,
 };
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::http::problem::{Code, Problem};
+use crate::http::{
+    file::{File, tag},
+    problem::{Code, Problem},
+};
 
-/// A file of the page.
-#[derive(Clone, Copy)]
-struct Asset {
-    name: &'static str,
-    kind: &'static str,
-    content: &'static [u8],
-}
-
-/// The assets with these names; the type follows from the end of the name.
-macro_rules! assets {
-    ($($name:literal),+ $(,)?) => {
-        [$(Asset {
-            name: $name,
+/// The asset with this name; the type follows from the end of the name.
+macro_rules! asset {
+    ($name:literal) => {
+        File {
             kind: kind($name.as_bytes()),
-            content: include_bytes!(concat!("assets/", $name)),
-        }),+]
+            content: Cow::Borrowed(include_bytes!(concat!("assets/", $name))),
+            policy: POLICY,
+        }
     };
 }
 
-const INDEX: Asset = assets!("index.html")[0];
-const NOT_FOUND: Asset = assets!("not_found.html")[0];
+/// The assets with these names, by name.
+macro_rules! assets {
+    ($($name:literal),+ $(,)?) => { [$(($name, asset!($name))),+] };
+}
 
-static ASSETS: &[Asset] = &assets![
+static INDEX: File = asset!("index.html");
+static NOT_FOUND: File = asset!("not_found.html");
+
+static ASSETS: &[(&str, File)] = &assets![
     "actions.js",
     "api.js",
     "body.js",
@@ -78,8 +71,6 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
                       img-src 'self' data:; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
-const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
-
 const fn kind(name: &[u8]) -> &'static str {
     match name {
         [.., b'h', b't', b'm', b'l'] => "text/html; charset=utf-8",
@@ -91,22 +82,22 @@ const fn kind(name: &[u8]) -> &'static str {
 }
 
 /// All assets change together, with the binary.
-static TAG: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let all = [&INDEX, &NOT_FOUND].into_iter().chain(ASSETS);
-    let hashes: Vec<u8> = all.flat_map(|asset| xxh3_64(asset.content).to_le_bytes()).collect();
-    HeaderValue::from_str(&format!("\"{:016x}\"", xxh3_64(&hashes))).expect("hexadecimal digits")
-});
+static TAG: LazyLock<HeaderValue> = LazyLock::new(|| tag(all()));
+
+fn all() -> impl Iterator<Item = &'static File> {
+    [&INDEX, &NOT_FOUND].into_iter().chain(ASSETS.iter().map(|(_, file)| file))
+}
 
 /// Its routes, which need no token.
 pub fn routes() -> Router {
     Router::new()
-        .route("/", get(async |headers: HeaderMap| INDEX.answer(&headers)))
+        .route("/", get(async |headers: HeaderMap| INDEX.answer(&headers, &TAG)))
         .route("/assets/{name}", get(asset))
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    match ASSETS.iter().find(|asset| asset.name == name) {
-        Some(asset) => asset.answer(&headers),
+    match ASSETS.iter().find(|(known, _)| *known == name) {
+        Some((_, file)) => file.answer(&headers, &TAG),
         None => not_found(&headers, "the dashboard has no such file"),
     }
 }
@@ -120,39 +111,13 @@ pub fn not_found(headers: &HeaderMap, detail: &str) -> Response {
     Problem::new(Code::RouteNotFound, detail).into_response()
 }
 
-impl Asset {
-    /// The asset, or that the client has it. Browsers ask each time, so that a new binary is seen
-    /// at once.
-    fn answer(&self, headers: &HeaderMap) -> Response {
-        if headers.get(IF_NONE_MATCH).is_some_and(|tag| tag == *TAG) {
-            return (StatusCode::NOT_MODIFIED, [(ETAG, TAG.clone())]).into_response();
-        }
-        let mut response = self.whole().into_response();
-        response.headers_mut().insert(ETAG, TAG.clone());
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        response
-    }
-
-    fn whole(&self) -> impl IntoResponse {
-        let headers = [
-            (CONTENT_TYPE, self.kind),
-            (CONTENT_SECURITY_POLICY, POLICY),
-            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (REFERRER_POLICY, "no-referrer"),
-            (OPENER_POLICY, "same-origin"),
-        ];
-        (headers, self.content)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_whole_page_stays_small() {
-        let size: usize =
-            [&INDEX, &NOT_FOUND].into_iter().chain(ASSETS).map(|asset| asset.content.len()).sum();
+        let size: usize = all().map(|file| file.content.len()).sum();
         assert!(size < 155_000, "{size} bytes");
     }
 
@@ -165,14 +130,14 @@ mod tests {
             .filter(|name| !name.ends_with(".html"))
             .collect();
         files.sort_by_key(|name| name.to_ascii_lowercase());
-        let mut served: Vec<&str> = ASSETS.iter().map(|asset| asset.name).collect();
+        let mut served: Vec<&str> = ASSETS.iter().map(|(name, _)| *name).collect();
         served.sort_by_key(|name| name.to_ascii_lowercase());
         assert_eq!(files, served);
     }
 
     #[test]
     fn the_page_is_painted_before_its_scripts_are_asked_for() {
-        let page = String::from_utf8_lossy(INDEX.content);
+        let page = String::from_utf8_lossy(&INDEX.content);
         let (head, body) = page.split_once("<body>").expect("a body");
         // What sets the theme is one of the first paint.
         assert_eq!(head.matches(".js\"").count(), 1, "{head}");

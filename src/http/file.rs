@@ -1,0 +1,59 @@
+//! A file for browsers, from inside the binary.
+
+use std::borrow::Cow;
+
+use axum::{
+    http::{
+        HeaderMap, HeaderName, HeaderValue, StatusCode,
+        header::{
+            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+            REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+        },
+    },
+    response::{IntoResponse, Response},
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+/// A file that changes with the binary alone.
+pub struct File {
+    /// Its `Content-Type`.
+    pub kind: &'static str,
+    pub content: Cow<'static, [u8]>,
+    /// What the page may load: its `Content-Security-Policy`.
+    pub policy: &'static str,
+}
+
+impl File {
+    /// Returns the file, or that the client has it. Browsers ask each time, so that a new binary is
+    /// seen at once.
+    pub fn answer(&'static self, headers: &HeaderMap, tag: &HeaderValue) -> Response {
+        if headers.get(IF_NONE_MATCH).is_some_and(|known| known == tag) {
+            return (StatusCode::NOT_MODIFIED, [(ETAG, tag.clone())]).into_response();
+        }
+        let mut response = self.whole();
+        response.headers_mut().insert(ETAG, tag.clone());
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        response
+    }
+
+    /// Returns the file, not to be kept.
+    pub fn whole(&'static self) -> Response {
+        let headers = [
+            (CONTENT_TYPE, self.kind),
+            (CONTENT_SECURITY_POLICY, self.policy),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            (OPENER_POLICY, "same-origin"),
+        ];
+        (headers, &*self.content).into_response()
+    }
+}
+
+/// Returns the `ETag` of files that change together.
+pub fn tag<'a>(files: impl IntoIterator<Item = &'a File>) -> HeaderValue {
+    let hashes = files.into_iter().flat_map(|file| xxh3_64(&file.content).to_le_bytes());
+    let hash = xxh3_64(&hashes.collect::<Vec<u8>>());
+    HeaderValue::from_str(&format!("\"{hash:016x}\"")).expect("hexadecimal digits")
+}
