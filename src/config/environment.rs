@@ -1,10 +1,13 @@
 //! Settings from the environment: `DELAY_QUEUE__<SECTION>__<KEY>`.
 
-use std::ffi::OsString;
+use std::{collections::BTreeMap, ffi::OsString};
 
 use config::{Value, ValueKind};
 
-use super::{SettingsError, renamed, sources::Given};
+use super::{SettingsError, renamed};
+
+/// The strongest value of each key that is given.
+pub type Given = BTreeMap<String, Value>;
 
 /// What every variable of ours begins with.
 const PREFIX: &str = "DELAY_QUEUE_";

@@ -1,18 +1,16 @@
 //! Where settings come from: default < file < environment < flags. Each value is tried by itself, so
 //! that all that are wrong are named at once.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{fs, path::Path};
 
 use config::{Config, ConfigError, File, FileFormat, Map, Source, Value, ValueKind};
 
 use super::{
-    DEFAULTS, Flags, Settings, SettingsError, environment,
+    DEFAULTS, Flags, Settings, SettingsError,
+    environment::{self, Given},
     explain::{self, Lines},
     renamed,
 };
-
-/// The strongest value of each key that is given.
-pub type Given = BTreeMap<String, Value>;
 
 /// Reads all sources. A value that cannot be used stays at its default and adds an error.
 pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, ConfigError> {

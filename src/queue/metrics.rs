@@ -10,23 +10,17 @@ use std::{cmp::Reverse, collections::HashSet, fmt, sync::Arc};
 use prometheus_client::{encoding::DescriptorEncoder, registry::Registry};
 
 use super::{
-    stats::{Stats, Tally},
+    context::Context,
+    stats::{OTHER, SHOWN_TOPICS, Stats, Tally},
     survey::{Survey, Surveys},
     timer_handle::TimerHandle,
     topic_settings::TopicSettingsCache,
-    transitions::Context,
 };
 use crate::{
     job::{Millis, State, Topic},
     metrics::{collect, counter, counters, gauge, gauges, one_gauge},
     store::{Store, TopicPeek},
 };
-
-/// How many topics metrics show one by one. A scrape takes about 2 kB for each with a name of 100
-/// letters, and is smaller than a megabyte with so many.
-pub const SHOWN_TOPICS: usize = 400;
-/// The rest.
-pub const OTHER: &str = "other";
 
 pub fn register(
     registry: &mut Registry,

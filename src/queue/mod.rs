@@ -5,6 +5,7 @@
 //! pops. Nothing here knows HTTP or a kind of store, or reads a clock to decide anything.
 
 mod coalescer;
+mod context;
 mod delivery;
 mod dispatcher;
 mod error;
@@ -35,6 +36,7 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
+    context::Context,
     delivery::Returner,
     dispatcher::Dispatcher,
     has_job_id::HasJobId,
@@ -49,7 +51,7 @@ use self::{
     timer::Timer,
     timer_handle::TimerHandle,
     topic_settings::{Refresher, TopicSettingsCache},
-    transitions::{Context, Transitions},
+    transitions::Transitions,
     unanswered::Unanswered,
     waiters::Waiters,
 };

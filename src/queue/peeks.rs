@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::timeout;
 
-use super::{coalescer::Coalescer, dispatcher::divide, transitions::Context};
+use super::{coalescer::Coalescer, context::Context, dispatcher::divide};
 use crate::{
     job::{Bucket, Topic},
     store::{StoreError, StoreResult, StoreResults},

@@ -5,18 +5,13 @@
 
 use std::sync::Arc;
 
-use tokio_util::task::TaskTracker;
-
 use super::{
     coalescer::Coalescer,
+    context::Context,
     delivery::{PendingDelivery, Returner},
     dispatcher::{Dispatcher, divide},
     has_job_id::HasJobId,
-    lateness::Lateness,
-    stats::Stats,
-    timer_handle::TimerHandle,
     unanswered::Unanswered,
-    waiters::Waiters,
 };
 use crate::{
     job::{
@@ -49,17 +44,6 @@ pub struct Transitions {
     pub kick: Dispatcher<Target, Reply<Topic>>,
     pub delete: Dispatcher<Target, Reply<State>>,
     pub reschedule: Dispatcher<(Target, Change), Reply<Job>>,
-}
-
-/// What transitions work on, and who is told of what they did.
-#[derive(Clone)]
-pub struct Context {
-    pub store: Arc<dyn Store>,
-    pub timer: Arc<TimerHandle>,
-    pub waiters: Arc<Waiters>,
-    pub calls: TaskTracker,
-    pub stats: Arc<Stats>,
-    pub lateness: Arc<Lateness>,
 }
 
 /// What transitions do when the store has answered, one job of a bucket after another.

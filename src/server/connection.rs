@@ -6,24 +6,17 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::response::Response;
 use hyper::{Request, body::Incoming};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    time::sleep,
-};
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
 use super::{
-    connections::Connections,
+    connections::{Connections, LAST_WORDS},
     http1, http2,
     link::{Link, Phase},
     tls,
     wire::Wire,
 };
-
-/// When the server stops, how long a connection stays open that has no request in flight: a
-/// request that its client sends meanwhile is answered.
-pub const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it is closed, by either side.
 pub async fn serve<S>(all: &Connections, link: Arc<Link>, service: S)
@@ -71,8 +64,3 @@ async fn stopped_for(all: &Connections, span: Duration) {
     all.stop.cancelled().await;
     sleep(span).await;
 }
-
-/// What HTTP is spoken on.
-pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<W: AsyncRead + AsyncWrite + Unpin + Send> Transport for W {}

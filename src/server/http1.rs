@@ -31,10 +31,10 @@ use tokio::{
 use tower::{Service, ServiceExt};
 
 use super::{
-    connection::{LAST_WORDS, Transport},
-    connections::Connections,
+    connections::{Connections, LAST_WORDS},
     link::{Answering, End, Link, Phase},
     stream::Stream,
+    wire::Transport,
 };
 use crate::http::{Farewell, Peer};
 

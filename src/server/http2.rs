@@ -28,9 +28,9 @@ use tokio::time::{Instant, sleep_until};
 use tower::{Service, ServiceExt};
 
 use super::{
-    connection::{LAST_WORDS, Transport},
-    connections::Connections,
+    connections::{Connections, LAST_WORDS},
     link::{InFlight, Link},
+    wire::Transport,
 };
 use crate::http::{Farewell, Peer};
 

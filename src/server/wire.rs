@@ -16,6 +16,11 @@ use tokio::{
 
 use super::socket::Socket;
 
+/// What HTTP is spoken on.
+pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<W: AsyncRead + AsyncWrite + Unpin + Send> Transport for W {}
+
 /// Reads and writes a socket, and gives a client up that takes nothing.
 pub struct Wire {
     socket: Arc<Socket>,

@@ -8,13 +8,14 @@ use std::{
     cell::{Cell, RefCell},
     collections::HashSet,
     rc::Rc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Failure,
+    clock::now,
     options::Phase,
     peer::{PoppedJob, Server},
     report::{Counts, Figures, SERVER, Tally},
@@ -170,12 +171,6 @@ impl Arrivals {
         );
         figures
     }
-}
-
-/// The time of this machine, since 1970.
-#[expect(clippy::disallowed_methods, reason = "lateness is what a client sees")]
-pub fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use tokio::{
 use super::{
     Failure, Run,
     client::Destination,
-    consumers::{Arrivals, now},
+    clock::now,
+    consumers::Arrivals,
     jobs::Jobs,
     load::watch,
     options::{Phase, SETTLING},

@@ -2,23 +2,15 @@
 
 use std::{cell::Cell, fmt::Write, time::Duration};
 
-use super::{Failure, options::Load};
+use super::{
+    Failure,
+    options::{Ids, Load},
+};
 
 /// Own ids scatter as order numbers do: consecutive multiples of a number without a common factor
 /// with their range, so that none comes twice.
 const ORDERS: u64 = 10_000_000_000;
 const SCATTER: u64 = 6_180_339_887;
-
-/// Where the ids of the jobs come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
-pub enum Ids {
-    /// Each put names its own, order-<run>-<number>
-    Own,
-    /// Puts name none: the server makes them
-    Made,
-}
 
 /// When a job is due.
 #[derive(Clone, Copy)]

@@ -7,7 +7,8 @@ use tokio::task::JoinSet;
 use super::{
     Failure, Run,
     client::Destination,
-    consumers::{Arrivals, now},
+    clock::now,
+    consumers::Arrivals,
     load::{fill, watch},
     options::Phase,
     peer::{Peer, Server},

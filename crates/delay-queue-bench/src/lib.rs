@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod clock;
 mod consumers;
 mod flow;
 mod jobs;
@@ -21,8 +22,8 @@ use self::{
 };
 pub use self::{
     client::{Destination, Site, Tls, Wire},
-    jobs::{Ids, Jobs},
-    options::{Load, Phase},
+    jobs::Jobs,
+    options::{Ids, Load, Phase},
     peer::Peer,
     report::Report,
 };

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Failure, Run,
     client::Destination,
-    consumers::{IDLE_TIMEOUT, now},
+    clock::now,
+    consumers::IDLE_TIMEOUT,
     jobs::Jobs,
     options::Phase,
     peer::{Peer, Server},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Failure, jobs::Ids};
+use super::Failure;
 
 /// A flow is measured from so long after its first due time.
 pub const SETTLING: Duration = Duration::from_secs(1);
@@ -42,6 +42,17 @@ pub struct Load {
     pub consumers: u16,
     /// How many jobs a waiting consumer takes at once, from 1 to 100.
     pub count: u16,
+}
+
+/// Where the ids of the jobs come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum Ids {
+    /// Each put names its own, order-<run>-<number>
+    Own,
+    /// Puts name none: the server makes them
+    Made,
 }
 
 /// A part of a run.

@@ -6,9 +6,8 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::{
-    consumers::now,
-    jobs::Ids,
-    options::{Load, Phase},
+    clock::now,
+    options::{Ids, Load, Phase},
 };
 
 /// In microseconds; what took longer counts as this.

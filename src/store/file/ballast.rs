@@ -14,7 +14,6 @@ use std::{
 
 use super::{directory, room};
 
-pub const NAME: &str = "ballast";
 /// More than the log grows to between two checkpoints, and than one batch of frees.
 const BYTES: u64 = 8 << 20;
 /// Room for so much beyond it, or puts would fill the disk again at once.
@@ -145,7 +144,7 @@ impl Ballast {
     }
 
     fn file(&self) -> PathBuf {
-        self.dir.join(NAME)
+        self.dir.join(room::BALLAST)
     }
 
     fn unfinished(&self) -> PathBuf {

@@ -11,7 +11,10 @@ use std::{
     path::Path,
 };
 
-use super::{ballast, directory};
+use super::directory;
+
+/// The file that is deleted when the disk is full (`ballast.rs`).
+pub const BALLAST: &str = "ballast";
 
 /// More than the largest piece of work that frees room writes at once on a full disk.
 pub const LOG_BYTES: u64 = 8 << 20;
@@ -38,7 +41,7 @@ pub fn is_lacking(error: &io::Error) -> bool {
 /// Makes the ballast of a store that is not open its log, in place of one in which there is nothing:
 /// no room is given up in between. Does nothing without a ballast.
 pub fn ballast_to_log(dir: &Path) -> io::Result<()> {
-    let ballast = dir.join(ballast::NAME);
+    let ballast = dir.join(BALLAST);
     let file = match File::options().write(true).open(&ballast) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file?,

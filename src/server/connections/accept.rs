@@ -1,0 +1,164 @@
+//! Accepting connections.
+//!
+//! The loop is our own and small: it ends every connection in order when the server is to stop, and
+//! closes idle ones when descriptors run out, so that a full server still answers.
+
+use std::{
+    convert::Infallible,
+    io,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use axum::response::Response;
+use hyper::{Request, body::Incoming};
+use tokio::time::{Instant, sleep};
+use tower::Service;
+
+use super::{Connections, Place};
+use crate::{
+    http::network,
+    server::{
+        connection::serve,
+        descriptors,
+        link::{Link, Phase},
+        listener::Listener,
+        socket::Socket,
+    },
+};
+
+/// The pause after an accept that failed, unless a connection ends before.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// A shortage is over when nothing was short for so long.
+const OVER: Duration = Duration::from_secs(10);
+
+impl Connections {
+    /// Accepts and serves until `stop`, then what has connected by then; completes when all
+    /// connections have ended.
+    pub async fn serve<S>(&self, listener: Listener, service: S) -> io::Result<()>
+    where
+        S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send,
+    {
+        tokio::select! {
+            served = self.accept_all(listener, service) => served,
+            never = self.sweep() => match never {},
+        }
+    }
+
+    async fn accept_all<S>(&self, listener: Listener, service: S) -> io::Result<()>
+    where
+        S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send,
+    {
+        let mut shortage = Shortage::default();
+        while !self.stop.is_cancelled() {
+            let accepted = tokio::select! {
+                accepted = self.accept(&listener) => accepted,
+                () = self.stop.cancelled() => break,
+            };
+            self.start(accepted, &service, &mut shortage).await;
+        }
+        // The runtime may not know yet of all that have connected: the socket does.
+        loop {
+            let accepted = match self.is_full() {
+                true => Err(descriptors::too_many()),
+                false => listener.accept_now(),
+            };
+            if matches!(&accepted, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                break;
+            }
+            self.start(accepted, &service, &mut shortage).await;
+        }
+        drop(listener);
+        self.ended().await;
+        Ok(())
+    }
+
+    async fn accept(&self, listener: &Listener) -> io::Result<Socket> {
+        match self.is_full() {
+            true => Err(descriptors::too_many()),
+            false => listener.accept().await,
+        }
+    }
+
+    /// Serves a connection, or makes room for the next if this one could not be accepted.
+    async fn start<S>(&self, accepted: io::Result<Socket>, service: &S, shortage: &mut Shortage)
+    where
+        S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send,
+    {
+        match accepted {
+            Ok(socket) => {
+                let address = socket.address().map(|address| network(address.ip()));
+                let taken = address.map(|address| self.by_address.take(address));
+                if let (Some(address), Some(None)) = (address, &taken) {
+                    tracing::warn!(
+                        %address,
+                        "closed a connection: its address has as many as it may \
+                         (limits.connections_per_address)"
+                    );
+                    return;
+                }
+                self.shared.crowded.store(false, Ordering::Relaxed);
+                shortage.ease();
+                let phase = if self.tls.is_some() { Phase::Greeting } else { Phase::Waiting };
+                let link = Arc::new(Link::new(socket, phase));
+                let place = self.lock().insert(Arc::clone(&link));
+                self.shared.began.notify_one();
+                let (all, service) = (self.clone(), service.clone());
+                self.open.spawn(async move {
+                    let (_place, _taken) = (Place { all: &all, place }, taken);
+                    serve(&all, link, service).await;
+                });
+            }
+            Err(error) if descriptors::is_shortage(&error) => {
+                self.shared.crowded.store(true, Ordering::Relaxed);
+                let closed = self.close_idle();
+                shortage.note(&error, closed, self.count());
+                tokio::select! {
+                    () = self.shared.ended.notified() => {}
+                    () = sleep(ACCEPT_PAUSE) => {}
+                }
+            }
+            // This one is gone again; the next may be fine.
+            Err(error) => tracing::debug!(%error, "failed to accept a connection"),
+        }
+    }
+}
+
+/// A time in which connections could not be accepted: told once when it begins, once when it is
+/// over.
+#[derive(Default)]
+struct Shortage {
+    last: Option<Instant>,
+    refused: u64,
+    closed: usize,
+}
+
+impl Shortage {
+    fn note(&mut self, error: &io::Error, closed: usize, open: usize) {
+        if self.last.is_none() {
+            let limit = descriptors::limit();
+            tracing::warn!(
+                %error, open, limit,
+                "no room for another connection; the ones that are idle for longest are closed \
+                 (limits.connections, or a higher limit of open files, gives room: ulimit -n, or \
+                 LimitNOFILE of systemd)"
+            );
+        }
+        self.last = Some(Instant::now());
+        self.refused += 1;
+        self.closed += closed;
+    }
+
+    fn ease(&mut self) {
+        if self.last.is_some_and(|last| last.elapsed() >= OVER) {
+            let Self { refused, closed, .. } = std::mem::take(self);
+            tracing::info!(times = refused, closed, "there is room for connections again");
+        }
+    }
+}
