@@ -86,13 +86,19 @@ pub async fn patch(
     let topics = identity.topics(Scope::Manage)?;
     let readable = identity.topics(Scope::Read).unwrap_or_else(|_| Topics::of(Vec::new()));
     let mut patch = parse::<wire::PatchJob>(&content, "")?;
+    let mut known = None;
     if patch.tells() {
-        patch = patch.beside(&read(&app, id.clone(), &topics).await?)?;
+        let job = read(&app, id.clone(), &topics).await?;
+        patch = patch.beside(&job)?;
+        known = Some(job.topic);
     }
     let change = patch.valid(&content, app.limits)?;
     let mut _admitted = None;
     if let (Some(body), true) = (&change.body, app.capacity.is_limited()) {
-        let topic = read(&app, id.clone(), &topics).await?.topic;
+        let topic = match known {
+            Some(topic) => topic,
+            None => read(&app, id.clone(), &topics).await?.topic,
+        };
         _admitted = Some(app.capacity.change(&topic, body.len(), &app.queue).await?);
     }
     let job = one(app.queue.reschedule(vec![(Target { id, topics }, change)]).await)?;
