@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
-use super::{lateness::Lateness, stats::Stats, timer_handle::TimerHandle, waiters::Waiters};
+use super::{
+    delivery::waiters::Waiters,
+    figures::{lateness::Lateness, stats::Stats},
+    timer::handle::TimerHandle,
+};
 use crate::store::Store;
 
 /// What transitions work on, and who is told of what they did.

@@ -1,33 +1,20 @@
 //! The service: what clients may ask for, over any store.
 //!
-//! A transition finds the bucket of each job (`dispatcher`), joins what else goes to the same server of
-//! the store (`coalescer`), and tells what follows from it (`transitions`) to the timer and to waiting
+//! A transition finds the bucket of each job and joins what else goes to the same server of the store
+//! (`batching`), and tells what follows from it (`transitions`) to the timer and to waiting
 //! pops. Nothing here knows HTTP or a kind of store, or reads a clock to decide anything.
 
-mod coalescer;
+mod batching;
 mod context;
 mod delivery;
-mod dispatcher;
 mod error;
-mod has_job_id;
-mod hint_listener;
-mod last_errors;
-mod lateness;
-mod metrics;
-mod peeks;
+mod figures;
 mod pop;
 mod put;
-mod readiness;
-mod stats;
-mod sticky;
-mod survey;
 mod timer;
-mod timer_handle;
 mod topic_settings;
 mod topics;
 mod transitions;
-mod unanswered;
-mod waiters;
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,24 +23,18 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
+    batching::{dispatcher::Dispatcher, has_job_id::HasJobId, sticky::StickyBucket},
     context::Context,
-    delivery::Returner,
-    dispatcher::Dispatcher,
-    has_job_id::HasJobId,
-    hint_listener::HintListener,
-    last_errors::LastErrors,
-    lateness::Lateness,
-    peeks::Peeks,
-    readiness::Checks,
-    stats::Stats,
-    sticky::StickyBucket,
-    survey::Surveys,
-    timer::Timer,
-    timer_handle::TimerHandle,
+    delivery::{
+        peeks::Peeks, pending_delivery::Returner, unanswered::Unanswered, waiters::Waiters,
+    },
+    figures::{
+        last_errors::LastErrors, lateness::Lateness, metrics, readiness::Checks, stats::Stats,
+        survey::Surveys,
+    },
+    timer::{Timer, handle::TimerHandle, hint_listener::HintListener},
     topic_settings::{Refresher, TopicSettingsCache},
     transitions::Transitions,
-    unanswered::Unanswered,
-    waiters::Waiters,
 };
 use crate::{
     job::{
@@ -65,16 +46,15 @@ use crate::{
     },
 };
 
-pub use coalescer::Coalescer;
-pub use delivery::PendingDelivery;
+pub use batching::coalescer::Coalescer;
+pub use delivery::pending_delivery::PendingDelivery;
 pub use error::QueueError;
-pub use last_errors::LastError;
-pub use lateness::LateMinute;
+pub use figures::{
+    last_errors::LastError, lateness::LateMinute, readiness::Readiness, stats::Counters,
+    survey::Survey,
+};
 pub use pop::Pop;
 pub use put::Put;
-pub use readiness::Readiness;
-pub use stats::Counters;
-pub use survey::Survey;
 pub use topics::{Listed, Position};
 
 /// How long after it was given up a call may still be carried out: by a server that stood still, or

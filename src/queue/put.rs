@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Queue, QueueError, sticky::Part};
+use super::{Queue, QueueError, batching::sticky::Part};
 use crate::{
     job::{
         Backoff, Bucket, Defaults, JobId, NewJob, OnConflict, Refusal, Schedule, Topic,

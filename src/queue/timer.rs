@@ -9,6 +9,8 @@
 //! bucket but its own.
 
 mod deadlines;
+pub mod handle;
+pub mod hint_listener;
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -17,8 +19,11 @@ use futures_timer::Delay;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::deadlines::{Deadlines, SKIPPED_POLLS, jitter};
-use super::{dispatcher::divide, stats::Stats, timer_handle::TimerHandle, waiters::Waiters};
+use self::{
+    deadlines::{Deadlines, SKIPPED_POLLS, jitter},
+    handle::TimerHandle,
+};
+use super::{batching::dispatcher::divide, delivery::waiters::Waiters, figures::stats::Stats};
 use crate::{
     job::{Bucket, Topic},
     store::{Hint, Peek, PromoteCounts, Promoted, SharedStore, Store, StoreError, StoreResults},

@@ -10,7 +10,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Queue, waiters::Waiters};
+use super::{Queue, delivery::waiters::Waiters};
 use crate::{
     job::{Millis, Pause, Schedule, SettingsNews, Topic, TopicDefaults, TopicSettings, UnixMillis},
     store::{Hint, Store, StoreError, StoreResult},

@@ -6,12 +6,16 @@
 use std::sync::Arc;
 
 use super::{
-    coalescer::Coalescer,
+    batching::{
+        coalescer::Coalescer,
+        dispatcher::{Dispatcher, divide},
+        has_job_id::HasJobId,
+    },
     context::Context,
-    delivery::{PendingDelivery, Returner},
-    dispatcher::{Dispatcher, divide},
-    has_job_id::HasJobId,
-    unanswered::Unanswered,
+    delivery::{
+        pending_delivery::{PendingDelivery, Returner},
+        unanswered::Unanswered,
+    },
 };
 use crate::{
     job::{

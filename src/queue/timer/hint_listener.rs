@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{timer_handle::TimerHandle, topic_settings::TopicSettingsCache, waiters::Waiters};
+use crate::queue::{
+    delivery::waiters::Waiters, timer::handle::TimerHandle, topic_settings::TopicSettingsCache,
+};
 use crate::{
     job::Bucket,
     store::{Hint, Store, Subscription},

@@ -3,7 +3,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::{
     job::{Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State, Topics},
-    queue::{stats::Stats, timer_handle::TimerHandle, waiters::Waiters},
+    queue::{delivery::waiters::Waiters, figures::stats::Stats, timer::handle::TimerHandle},
     store::{Clock, Options, PopRequest, Store, Target, file::FileStore},
 };
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use tokio::{runtime::Handle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    dispatcher::Dispatcher,
-    unanswered::{FIRST_PAUSE, LONGEST_PAUSE},
+use crate::queue::{
+    batching::dispatcher::Dispatcher,
+    delivery::unanswered::{FIRST_PAUSE, LONGEST_PAUSE},
 };
 use crate::{
     job::{PoppedJob, Topic, Topics},
@@ -36,7 +36,7 @@ pub struct Returner {
 }
 
 impl PendingDelivery {
-    pub(super) fn new(jobs: Vec<PoppedJob>, returner: Arc<Returner>) -> Self {
+    pub(in crate::queue) fn new(jobs: Vec<PoppedJob>, returner: Arc<Returner>) -> Self {
         Self { jobs, returner: Some(returner) }
     }
 

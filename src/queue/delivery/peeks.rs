@@ -8,7 +8,9 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::timeout;
 
-use super::{coalescer::Coalescer, context::Context, dispatcher::divide};
+use crate::queue::{
+    batching::coalescer::Coalescer, batching::dispatcher::divide, context::Context,
+};
 use crate::{
     job::{Bucket, Topic},
     store::{StoreError, StoreResult, StoreResults},

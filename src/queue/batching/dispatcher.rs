@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::coalescer::Coalescer;
+use crate::queue::batching::coalescer::Coalescer;
 use crate::{
     job::{Bucket, Buckets},
     store::{Parts, Store, StoreError, StoreResults},

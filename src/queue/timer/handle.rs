@@ -10,8 +10,8 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use super::LATE_CALL;
 use crate::job::{Bucket, Buckets, UnixMillis};
+use crate::queue::LATE_CALL;
 
 /// Tells the timer of deadlines, and others how it is.
 pub struct TimerHandle {

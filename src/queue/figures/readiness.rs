@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Queue;
+use crate::queue::Queue;
 use crate::store::{Condition, StoreError, StoreResult};
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.

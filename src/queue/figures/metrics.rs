@@ -9,11 +9,11 @@ use std::{cmp::Reverse, collections::HashSet, fmt, sync::Arc};
 
 use prometheus_client::{encoding::DescriptorEncoder, registry::Registry};
 
-use super::{
+use crate::queue::{
     context::Context,
-    stats::{OTHER, SHOWN_TOPICS, Stats, Tally},
-    survey::{Survey, Surveys},
-    timer_handle::TimerHandle,
+    figures::stats::{OTHER, SHOWN_TOPICS, Stats, Tally},
+    figures::survey::{Survey, Surveys},
+    timer::handle::TimerHandle,
     topic_settings::TopicSettingsCache,
 };
 use crate::{

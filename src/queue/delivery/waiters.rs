@@ -23,7 +23,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::sticky::{JOBS_PER_BUCKET, buckets_filled};
+use crate::queue::batching::sticky::{JOBS_PER_BUCKET, buckets_filled};
 use crate::{
     job::{Bucket, Buckets, Topic},
     store::Hint,

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::Queue;
+use crate::queue::Queue;
 use crate::{
     job::{Bucket, Topic, UnixMillis},
     store::{Clock, Store, StoreError, StoreResult, TopicPage, TopicPeek},
