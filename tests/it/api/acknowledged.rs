@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use delay_queue::store::redis::{Ack, Secret};
 
+use crate::support::patience::patience;
 use crate::{
     api::server::{Server, pass},
     support::{
@@ -33,12 +34,12 @@ pub fn pair() -> (Redis, Redis) {
 }
 
 pub fn follows(replica: &Redis) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let info = || replica.command("INFO replication").expect("an answer");
-    while !info().contains("master_link_status:up") {
-        assert!(std::time::Instant::now() < end, "the replica does not follow: {}", info());
-        std::thread::sleep(std::time::Duration::from_millis(20)); // no event tells that it does
-    }
+    eventually_blocking!(
+        info().contains("master_link_status:up"),
+        "the replica does not follow: {}",
+        info()
+    );
 }
 
 async fn server(redis: &Redis, ack: Ack) -> Server {
@@ -85,7 +86,7 @@ async fn without_a_replica_one_batch_is_unknown_and_then_nothing_is_written() {
     replica.resume();
     follows(&replica);
     // The master hears of it a little later.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let end = std::time::Instant::now() + patience();
     loop {
         let second = server.post("/jobs", r#"{"topic":"t","id":"second"}"#).await;
         if second.status == 201 {
@@ -143,7 +144,7 @@ async fn a_master_that_becomes_a_replica_acknowledges_nothing_more() {
     let back = std::time::Instant::now();
     // Its replica follows it again, within a second or so.
     while server.post("/jobs", r#"{"topic":"t","id":"b"}"#).await.status != 201 {
-        assert!(back.elapsed() < std::time::Duration::from_secs(20), "it does not go on");
+        assert!(back.elapsed() < patience(), "it does not go on");
         crate::api::server::pass(std::time::Duration::from_millis(50)).await;
         server.delete("/jobs/b").await;
     }

@@ -10,6 +10,7 @@ use delay_queue::store::redis::Secret;
 use futures::future::join_all;
 use serde_json::json;
 
+use crate::support::patience::patience;
 use crate::{
     api::server::{Server, pass},
     support::{
@@ -156,7 +157,7 @@ async fn survives(home: &Home, attack: &Attack) {
         .collect();
     let begin = Instant::now();
     while !missing.is_empty() {
-        assert!(begin.elapsed() < Duration::from_secs(15), "{what}: {missing:?} do not come");
+        assert!(begin.elapsed() < patience(), "{what}: {missing:?} do not come");
         let answer = server.get("/topics/due,held/pop?count=100&wait=1s&ttr=1h").await;
         if answer.status == 200 {
             for job in answer.jobs() {

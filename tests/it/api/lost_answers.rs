@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use delay_queue::store::redis::{Ack, Secret};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
+use crate::support::patience::patience;
 use crate::{
     api::{
         acknowledged::{follows, pair},
@@ -50,7 +51,7 @@ async fn becomes(server: &Server, id: &str, state: &str, attempt: u64) {
         if job["state"] == state && job["attempt"] == attempt {
             return;
         }
-        assert!(begin.elapsed() < Duration::from_secs(30), "not {state}: {job}");
+        assert!(begin.elapsed() < patience(), "not {state}: {job}");
         pass(Duration::from_millis(20)).await; // no event tells of it
     }
 }
@@ -151,7 +152,7 @@ async fn jobs_of_an_unconfirmed_pop_are_given_back_and_delivered_later() {
     let mut popped = Vec::new();
     let begin = Instant::now();
     while popped.len() < 20 {
-        assert!(begin.elapsed() < Duration::from_secs(30), "{} of 20 came", popped.len());
+        assert!(begin.elapsed() < patience(), "{} of 20 came", popped.len());
         let answer = server.get("/topics/t/pop?count=100&wait=1s").await;
         if answer.status == 200 {
             popped.extend(answer.jobs()); // else the replica has not confirmed yet

@@ -9,6 +9,7 @@ use reqwest::{Method, header::ACCEPT};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::support::patience::patience;
 use crate::{
     api::server::{Server, pass, token},
     support::Redis,
@@ -37,7 +38,7 @@ async fn until(server: &Server, holds: impl Fn(&str) -> bool) -> String {
         if holds(&metrics) {
             return metrics;
         }
-        assert!(begin.elapsed() < Duration::from_secs(20), "{metrics}");
+        assert!(begin.elapsed() < patience(), "{metrics}");
         pass(Duration::from_millis(50)).await;
     }
 }

@@ -1,16 +1,10 @@
 //! A cluster of which one node, and what could take its place, is away.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeSet;
 
 use delay_queue::store::redis::Secret;
 
-use crate::{
-    api::server::{Server, pass},
-    support::cluster::Cluster,
-};
+use crate::{api::server::Server, support::cluster::Cluster};
 
 /// Ids of the jobs on a master.
 fn ids_on(cluster: &Cluster, node: usize) -> BTreeSet<String> {
@@ -37,15 +31,11 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
     let buckets = cluster.command(0, &["KEYS", "{*}:incarnation"]).texts().len();
     cluster.kill(3); // the first master's replica
     cluster.kill(0);
-    let killed = Instant::now();
     let away = async || match &server.get("/readyz").await.json()["buckets_unavailable"] {
         serde_json::Value::Array(away) => away.len(),
         _ => 0,
     };
-    while away().await < buckets {
-        assert!(killed.elapsed() < Duration::from_secs(10), "{}", server.get("/readyz").await.text);
-        pass(Duration::from_millis(20)).await; // no event tells that it was noticed
-    }
+    eventually!(away().await >= buckets, "{}", server.get("/readyz").await.text);
     assert_eq!(server.get("/readyz").await.ok(200)["status"], "degraded");
 
     let mut refused = 0;
@@ -89,18 +79,11 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
         cluster.resume(&[0, 3]);
     });
     let id = gone.iter().next().expect("some");
-    let back = Instant::now();
-    while server.get(&format!("/jobs/{id}")).await.status != 200 {
-        assert!(back.elapsed() < Duration::from_secs(15), "it does not come back");
-        pass(Duration::from_millis(50)).await;
-    }
+    eventually!(server.get(&format!("/jobs/{id}")).await.status == 200, "it does not come back");
     server.delete(&format!("/jobs/{id}")).await.ok(200);
     server.put(&format!(r#"{{"topic":"later","id":"{id}"}}"#)).await;
     let answer: serde_json::Value =
         waiting.await.expect("joined").expect("an answer").json().await.expect("JSON");
     assert_eq!(answer["jobs"][0]["id"], **id, "{answer}");
-    while away().await > 0 {
-        assert!(back.elapsed() < Duration::from_secs(15), "{}", server.get("/readyz").await.text);
-        pass(Duration::from_millis(50)).await;
-    }
+    eventually!(away().await == 0, "{}", server.get("/readyz").await.text);
 }

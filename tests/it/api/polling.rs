@@ -9,6 +9,7 @@ use delay_queue::{job::Millis, store::redis::Secret};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
+use crate::support::patience::patience;
 use crate::{
     api::server::{Server, pass},
     support::{
@@ -46,11 +47,11 @@ impl Commands {
 
     /// Waits until there are so many of these.
     async fn asked_for_ready(&self, count: usize) {
-        let end = Instant::now() + Duration::from_secs(20);
-        while self.asking_for_ready().len() < count {
-            assert!(Instant::now() < end, "{:?} and no more", self.asking_for_ready());
-            pass(Duration::from_millis(10)).await; // the thread above hears of it
-        }
+        eventually!(
+            self.asking_for_ready().len() >= count,
+            "{:?} and no more",
+            self.asking_for_ready()
+        );
     }
 }
 
@@ -78,7 +79,7 @@ async fn topics_without_waiting_consumers_are_not_polled_for() {
         if calls == 0 {
             break;
         }
-        assert!(begin.elapsed() < Duration::from_secs(20), "{calls} commands in 2 s for nothing");
+        assert!(begin.elapsed() < patience(), "{calls} commands in 2 s for nothing");
     }
     // The next pop finds the jobs that came meanwhile.
     other.put(r#"{"topic":"t7","id":"later"}"#).await;

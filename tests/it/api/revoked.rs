@@ -1,7 +1,5 @@
 //! Requests that were let in and act later: when their body is there, or when a job is that they wait for.
 
-use std::time::{Duration, Instant};
-
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::{
@@ -136,9 +134,5 @@ pub async fn a_waiting_pop_gets_no_job_when_its_token_was_revoked_or_has_expired
 
 /// Asks until it holds: there is no event to wait for.
 async fn until(holds: impl AsyncFn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds().await {
-        assert!(Instant::now() < end, "it does not come to hold");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(holds().await, "it does not come to hold");
 }

@@ -8,6 +8,7 @@ use std::{
 
 use serde_json::json;
 
+use crate::support::patience::patience;
 use crate::{
     api::server::{Server, pass, token},
     store::damage::INVARIANTS,
@@ -57,21 +58,18 @@ async fn a_right_that_is_missing_for_a_while_is_named_and_costs_no_job() {
             if ready.status == 503 && named(&ready.text) {
                 break;
             }
-            assert!(taken.elapsed() < Duration::from_secs(15), "{right}: {}", ready.text);
+            assert!(taken.elapsed() < patience(), "{right}: {}", ready.text);
             pass(Duration::from_millis(20)).await; // no event tells that it was noticed
         }
         server.get("/topics/due/pop").await.problem(503, "store_unavailable");
         redis.command(&format!("ACL SETUSER default +{right}")).expect("an answer");
-        let back = Instant::now();
-        while server.get("/readyz").await.status != 200 {
-            assert!(back.elapsed() < Duration::from_secs(15), "{right}: it does not come back");
-            pass(Duration::from_millis(20)).await;
-        }
+        eventually!(server.get("/readyz").await.status == 200, "{right}: it does not come back");
         assert_eq!(problems(&redis), Vec::<String>::new(), "{right}");
+        let back = Instant::now();
         let mut missing: BTreeSet<String> =
             [ids("due"), ids("held")].concat().into_iter().collect();
         while !missing.is_empty() {
-            assert!(back.elapsed() < Duration::from_secs(30), "{right}: {missing:?} do not come");
+            assert!(back.elapsed() < patience(), "{right}: {missing:?} do not come");
             for job in server.pop("due,held/pop?count=100&wait=1s&ttr=1h").await {
                 let id = job["id"].as_str().expect("an id");
                 assert!(missing.remove(id), "{right}: {id} came twice");

@@ -190,7 +190,7 @@ impl Server {
 
     /// Pops the one job that comes within ten seconds.
     pub async fn pop_one(&self, topic: &str) -> Value {
-        let mut jobs = self.pop(&format!("{topic}/pop?wait=10s")).await;
+        let mut jobs = self.pop(&format!("{topic}/pop?wait=30s")).await;
         assert_eq!(jobs.len(), 1, "no job of {topic:?} came");
         jobs.remove(0)
     }

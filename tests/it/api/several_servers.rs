@@ -10,6 +10,7 @@ use delay_queue::{job::Millis, store::redis::Secret};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::support::patience::scaled;
 use crate::{
     api::server::{Server, pass, token},
     support::{
@@ -79,7 +80,7 @@ async fn a_job_put_on_one_server_reaches_who_waits_on_another() {
         let put_at = Instant::now();
         assert_eq!(waiting.await.expect("joined")["id"], format!("job:{round}"));
         // timer.poll_interval is half a second.
-        assert!(put_at.elapsed() < Duration::from_secs(2), "{:?}", put_at.elapsed());
+        assert!(put_at.elapsed() < scaled(Duration::from_secs(8)), "{:?}", put_at.elapsed());
     }
 }
 
@@ -98,7 +99,10 @@ async fn a_new_time_holds_for_who_waits_on_another_server_too() {
     patch.ok(200);
     assert_eq!(waiting.await.expect("joined")["id"], "a");
     let after = moved_at.elapsed();
-    assert!(after >= Duration::from_millis(200) && after < Duration::from_secs(2), "{after:?}");
+    assert!(
+        after >= Duration::from_millis(200) && after < scaled(Duration::from_secs(8)),
+        "{after:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,11 +112,12 @@ async fn a_pause_holds_within_a_second_for_who_waits_on_another_server_already()
     let other = Arc::new(Server::on(redis).await);
     let waiting = tokio::spawn({
         let other = Arc::clone(&other);
-        async move { other.pop("t/pop?wait=3s").await }
+        async move { other.pop("t/pop?wait=5s").await }
     });
     other.until_pops_wait(1).await;
     one.post("/topics/t/pause", "").await.ok(200);
-    pass(Duration::from_secs(1)).await; // every server knows within a second
+    // Every server knows within a second, or more if the machine is busy.
+    eventually!(other.get("/topics/t").await.ok(200)["paused"] == true, "it does not hear of it");
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     assert!(waiting.await.expect("joined").is_empty());
     one.post("/topics/t/resume", "").await.ok(200);
@@ -132,12 +137,8 @@ async fn that_hardly_polls(redis: &Arc<Redis>) -> Arc<Server> {
 async fn hints_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_poll() {
     let redis = Arc::new(Redis::start());
     let (one, other) = (that_hardly_polls(&redis).await, that_hardly_polls(&redis).await);
-    let listening = Instant::now();
     let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
-    while !listeners().ends_with(":2\r\n") {
-        assert!(listening.elapsed() < Duration::from_secs(10), "{}", listeners());
-        pass(Duration::from_millis(20)).await; // no event tells that a server listens
-    }
+    eventually!(listeners().ends_with(":2\r\n"), "{}", listeners());
     for (round, delay) in ["0s", "300ms", "0s", "300ms"].into_iter().enumerate() {
         let waiting = tokio::spawn({
             let other = Arc::clone(&other);
@@ -149,11 +150,10 @@ async fn hints_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_poll() 
     }
 
     one.post("/topics/t/pause", "").await.ok(200);
-    let paused = Instant::now();
-    while other.get("/topics/t").await.ok(200)["paused"] != true {
-        assert!(paused.elapsed() < Duration::from_secs(10), "the other does not hear of it");
-        pass(Duration::from_millis(20)).await;
-    }
+    eventually!(
+        other.get("/topics/t").await.ok(200)["paused"] == true,
+        "the other does not hear of it"
+    );
 }
 
 /// Calls to Redis within three seconds without a request, and how many of them began a poll.

@@ -6,6 +6,7 @@ use delay_queue::{config::Settings, store::redis::Secret};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::support::patience::patience;
 use crate::{
     api::server::{Answer, Server, pass},
     support::{cluster::Cluster, resp::Reply},
@@ -39,7 +40,7 @@ async fn until_done(
         if answer.status.is_success() {
             return answer;
         }
-        assert!(began.elapsed() < Duration::from_secs(15), "{path}: {answer:?}");
+        assert!(began.elapsed() < patience(), "{path}: {answer:?}");
         pass(Duration::from_millis(50)).await; // no event tells that the new map was read
     }
 }

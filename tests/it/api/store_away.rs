@@ -1,9 +1,6 @@
 //! A Redis that goes away and comes back.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     api::server::{Server, pass},
@@ -37,11 +34,7 @@ async fn a_store_that_is_away_is_a_503_and_service_goes_on_by_itself_when_it_is_
     server.post("/batch/jobs", batch).await.problem(503, "store_unavailable");
 
     redis.resume();
-    let back = Instant::now();
-    while server.get("/readyz").await.status != 200 {
-        assert!(back.elapsed() < Duration::from_secs(10), "{:?}", server.get("/readyz").await);
-        pass(Duration::from_millis(20)).await;
-    }
+    eventually!(server.get("/readyz").await.status == 200, "{:?}", server.get("/readyz").await);
     assert_eq!(server.pop_one("t").await["id"], "before");
     for number in 1..5 {
         server.get(&format!("/jobs/away:{number}")).await.problem(404, "job_not_found");
@@ -79,11 +72,7 @@ async fn another_redis_in_the_place_of_the_first_is_noticed_even_with_the_same_l
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
     redis.command("SET {dq:0fb}:incarnation other").expect("an answer");
-    let changed = Instant::now();
-    while server.get("/readyz").await.ok(200)["status"] == "ok" {
-        assert!(changed.elapsed() < Duration::from_secs(10), "no server notices");
-        pass(Duration::from_millis(20)).await; // timers poll now and then
-    }
+    eventually!(server.get("/readyz").await.ok(200)["status"] != "ok", "no server notices");
     let said = server.get("/readyz").await.ok(200);
     assert_eq!(said["buckets_replaced"], serde_json::json!([0]), "{said}");
     assert!(said["buckets_unavailable"].is_null(), "its node is there: {said}");
@@ -103,11 +92,11 @@ async fn after_redis_comes_back_hints_wake_the_waiters_of_other_servers_again() 
         redis.kill();
         redis.resume();
         let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
-        let back = Instant::now();
-        while !listeners().ends_with(":2\r\n") || one.get("/readyz").await.status != 200 {
-            assert!(back.elapsed() < Duration::from_secs(10), "{}", listeners());
-            pass(Duration::from_millis(20)).await; // no event tells that a server listens
-        }
+        eventually!(
+            listeners().ends_with(":2\r\n") && one.get("/readyz").await.status == 200,
+            "{}",
+            listeners()
+        );
         let waiting = tokio::spawn({
             let other = Arc::clone(&other);
             async move { other.pop_one("t").await }

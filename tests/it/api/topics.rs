@@ -9,6 +9,7 @@ use std::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::support::patience::scaled;
 use crate::{
     api::server::{Server, pass, token},
     support::Redis,
@@ -302,7 +303,7 @@ pub async fn a_paused_topic_takes_jobs_and_hands_out_none(server: Server) {
     let resumed = Instant::now();
     server.post("/topics/t/resume", "").await.ok(200);
     assert!(!waiting.await.expect("joined").is_empty());
-    assert!(resumed.elapsed() < Duration::from_secs(2), "{:?}", resumed.elapsed());
+    assert!(resumed.elapsed() < scaled(Duration::from_secs(8)), "{:?}", resumed.elapsed());
 }
 
 pub async fn a_pause_for_a_time_ends_by_itself(server: Server) {
@@ -535,7 +536,12 @@ async fn what_is_set_for_a_topic_is_seen_by_all_servers_and_outlives_them() {
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     one.post("/topics/t/pause", "").await.ok(200);
     one.call(Method::PUT, "/topics/t", r#"{"ttr":"90s"}"#).await.ok(200);
-    pass(Duration::from_secs(1)).await; // every server knows within a second
+    // Every server knows within a second, or more if the machine is busy.
+    eventually!(other.get("/topics/t").await.ok(200)["paused"] == true, "it does not hear of it");
+    eventually!(
+        other.get("/topics/t").await.ok(200)["defaults"]["ttr"] == 90,
+        "it does not hear of it"
+    );
     assert!(other.pop("t/pop?wait=100ms").await.is_empty());
     other.put(r#"{"topic":"t","id":"b"}"#).await;
     assert_eq!(one.get("/jobs/b").await.ok(200)["ttr"], 90);

@@ -8,6 +8,7 @@ use std::{
 use delay_queue::store::redis::{Ack, Secret};
 use serde_json::json;
 
+use crate::support::patience::patience;
 use crate::{
     api::{
         acknowledged::{follows, pair},
@@ -24,7 +25,7 @@ async fn until(server: &Server, what: &str, wanted: impl Fn(&Answer) -> bool) ->
         if wanted(&answer) {
             return answer;
         }
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}: {answer:?}");
+        assert!(began.elapsed() < patience(), "{what}: {answer:?}");
         pass(Duration::from_millis(20)).await; // no event tells that the server has looked
     }
 }
@@ -142,7 +143,7 @@ async fn what_is_not_synced_any_more_is_refused_where_fsync_was_promised() {
             if answer.status != 201 {
                 break answer.problem(503, "store_unavailable");
             }
-            assert!(began.elapsed() < Duration::from_secs(15), "{wrong}: still acknowledged");
+            assert!(began.elapsed() < patience(), "{wrong}: still acknowledged");
             pass(Duration::from_millis(20)).await; // no event tells that the server has looked
         };
         assert!(has_waitaof || refused["applied"] == "no", "{refused}");

@@ -11,6 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 
+use crate::support::patience::patience;
 use crate::support::{
     free_port,
     process::{Process, program},
@@ -272,7 +273,7 @@ pub async fn until<T>(mut ask: impl AsyncFnMut() -> T, holds: impl Fn(&T) -> boo
 where
     T: std::fmt::Debug,
 {
-    let end = Instant::now() + Duration::from_secs(120);
+    let end = Instant::now() + patience();
     loop {
         let answer = ask().await;
         if holds(&answer) {

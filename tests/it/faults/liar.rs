@@ -22,6 +22,8 @@ use axum::{
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 
+use crate::faults::judge::{Objection, Rule};
+
 /// What it lies about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
@@ -65,6 +67,8 @@ struct Memory {
     early: HashSet<String>,
     /// A job of each path that pops, for the next consumer.
     twice: HashMap<String, Value>,
+    /// The ids of all jobs that a lie was about.
+    lied_about: HashSet<String>,
 }
 
 impl Liar {
@@ -89,6 +93,21 @@ impl Liar {
     /// How many lies it has told.
     pub fn told(&self) -> usize {
         self.proxy.told()
+    }
+
+    /// Whether an objection is one that a lie brings about: the pause that was forgotten, or a job that was lied about.
+    /// Which rules such a job breaks besides depends on what its consumers do.
+    pub fn explains(&self, objection: &Objection) -> bool {
+        if self.proxy.lie == Lie::ForgetsPauses {
+            return objection.rule == Rule::Paused;
+        }
+        // It begins with the id, or has it in a list.
+        let is_of = |id: &str| {
+            let rest = objection.what.strip_prefix(id);
+            rest.is_some_and(|rest| rest.starts_with(": "))
+                || objection.what.contains(&format!("{id:?}"))
+        };
+        self.proxy.memory().lied_about.iter().any(|id| is_of(id))
     }
 
     /// Tells the truth from now on, but for what it must go on hiding.
@@ -157,6 +176,11 @@ fn respond(status: StatusCode, headers: &HeaderMap, answer: &Value) -> Response 
 }
 
 impl Proxy {
+    /// Notes that it lies about this job.
+    fn note(&self, id: &str) {
+        self.memory().lied_about.insert(id.to_owned());
+    }
+
     /// Whether to lie this time: about each `nth` of what it could.
     fn lies(&self, lie: Lie, nth: u64) -> bool {
         if self.lie != lie || self.honest.load(Ordering::Relaxed) {

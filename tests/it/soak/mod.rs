@@ -10,6 +10,7 @@ mod stage;
 use std::time::{Duration, Instant};
 
 use crate::soak::options::Options;
+use crate::support::patience::scaled;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn all_promises_hold_in_a_minute_on_files_or_as_asked() {
@@ -24,7 +25,7 @@ async fn all_promises_hold_in_a_minute_on_redis() {
 
 /// Whether this comes to hold within ten seconds.
 async fn soon(mut holds: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + scaled(Duration::from_secs(10));
     while !holds() {
         if Instant::now() > end {
             return false;

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tempfile::TempDir;
@@ -184,10 +184,9 @@ impl Single {
         let began = ask(port, &["BGREWRITEAOF"]).expect("an answer");
         assert!(began.text().contains("started"), "{began:?}");
         let info = || ask(port, &["INFO", "persistence"]).expect("an answer");
-        let end = Instant::now() + Duration::from_secs(60);
-        while !info().text().contains("aof_rewrite_in_progress:0") {
-            assert!(Instant::now() < end, "the log is not written anew");
-            std::thread::sleep(Duration::from_millis(20)); // no event tells
-        }
+        eventually_blocking!(
+            info().text().contains("aof_rewrite_in_progress:0"),
+            "the log is not written anew"
+        );
     }
 }

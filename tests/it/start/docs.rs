@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+use crate::support::patience::patience;
 use crate::{
     start::{
         access::{smallest, use_all},
@@ -264,7 +265,7 @@ async fn the_page_of_metrics_has_each_with_its_type_and_labels_and_no_other() {
     server.post("/jobs", json!({"topic": "t", "delay": "1h"})).await.expect("put");
     server.post("/topics/t/pause", json!({})).await.expect("paused");
     let mut metrics = server.text("/metrics").await;
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + patience();
     while !metrics.contains("delay_queue_jobs{") {
         assert!(Instant::now() < end, "{metrics}");
         metrics = server.text("/metrics").await;

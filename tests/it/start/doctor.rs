@@ -7,6 +7,7 @@ use std::{
 
 use serde_json::json;
 
+use crate::support::patience::patience;
 use crate::{
     start::outputs::{Place, one_line, store, untouched},
     support::{Redis, free_port, process::Process, resp::ask, shared_cluster},
@@ -339,7 +340,7 @@ async fn an_emptied_store_is_taken_up_by_its_servers_once_the_loss_is_accepted()
             if said["code"] == code || said["status"] == code {
                 return;
             }
-            assert!(began.elapsed() < Duration::from_secs(20), "not {code}: {said}");
+            assert!(began.elapsed() < patience(), "not {code}: {said}");
             tokio::time::sleep(Duration::from_millis(20)).await; // servers look now and then
         }
     };

@@ -8,7 +8,6 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant},
 };
 
 use rcgen::{CertificateParams, date_time_ymd};
@@ -259,11 +258,7 @@ fn new_certificates_are_in_use_under_load_without_a_failed_request_and_bad_ones_
         })
         .collect();
     let wait_for_another = |before: &str| {
-        let end = Instant::now() + Duration::from_secs(20);
-        while shown(&server) == before {
-            assert!(Instant::now() < end, "it goes on with {before}");
-            thread::sleep(Duration::from_millis(50)); // no event tells that it is in use
-        }
+        eventually_blocking!(shown(&server) != before, "it goes on with {before}");
     };
     // In place, one file after the other, as certbot does.
     let (first, new) = (shown(&server), sign());

@@ -3,13 +3,13 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    thread,
     time::{Duration, Instant},
 };
 
 use delay_queue::access::SecretToken;
 use serde_json::json;
 
+use crate::support::patience::patience;
 use crate::{
     start::{
         connections::{Answer, ask, read_answer},
@@ -65,6 +65,22 @@ fn is_closed(mut stream: TcpStream) -> bool {
     matches!(stream.read(&mut [0]), Ok(0) | Err(_))
 }
 
+/// A pop that waits, as the one that makes so many of them. It is refused while another request is in flight.
+async fn waits(server: &Process, pop: &[u8], count: usize) -> TcpStream {
+    let end = Instant::now() + patience();
+    loop {
+        let stream = begin(server, pop);
+        stream.set_read_timeout(Some(Duration::from_millis(50))).expect("set");
+        while stream.peek(&mut [0]).is_err() {
+            if waiting_pops(&server.text("/metrics").await) >= count {
+                return stream;
+            }
+            assert!(Instant::now() < end, "it neither waits nor is refused");
+        }
+        assert!(Instant::now() < end, "it is always refused");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_in_flight_are_limited_but_not_by_slow_bodies_and_waiting_pops() {
     let (place, redis) = (Place::new(), Redis::start());
@@ -74,16 +90,18 @@ async fn requests_in_flight_are_limited_but_not_by_slow_bodies_and_waiting_pops(
     let half = &whole[..whole.len() - 5];
     let slow: Vec<_> = (0..3).map(|_| begin(&server, half)).collect();
     let pop = b"GET /topics/other/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let _waiting: Vec<_> = (0..3).map(|_| begin(&server, pop)).collect();
+    let mut waiting = Vec::new();
+    for count in 1..=3 {
+        waiting.push(waits(&server, pop, count).await);
+    }
     slow.iter().for_each(until_read);
-    until_pops_wait(&server.base, 3..).await;
     let mut status = 0;
     while status != 201 {
         status = ask(&address(&server), &put("t")).expect("an answer").status;
         assert!([201, 503].contains(&status), "{status}");
     }
     let _frozen = freeze(&redis);
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + patience();
     loop {
         // One of the two waits for the store, and the other is refused meanwhile.
         let mut held = begin(&server, &put("t"));
@@ -111,7 +129,7 @@ async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
     assert_eq!(ask(&address(&server), at_once).expect("an answer").status, 200);
     drop(one);
     until_pops_wait(&server.base, ..2).await;
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + patience();
     let _third = loop {
         let third = begin(&server, pop);
         third.set_read_timeout(Some(Duration::from_millis(50))).expect("set");
@@ -127,7 +145,7 @@ async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
     assert_eq!((batch.0, &batch.1["results"][39]["status"]), (200, &201.into()), "{}", batch.1);
     let answer = ask(&address(&server), &put("other")).expect("an answer");
     refused(&answer, 429, "too_many_requests");
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + patience();
     while ask(&address(&server), &put("other")).expect("an answer").status != 201 {
         assert!(Instant::now() < end, "it is still refused");
     }
@@ -166,7 +184,7 @@ async fn where_there_are_tokens_each_has_its_own_waiting_pops_and_puts() {
     // One of both waits, and the other is refused: which comes first is not known.
     let mut second = TcpStream::connect(&at).expect("connected");
     second.write_all(&request(&one, "GET", wait, "")).expect("sent");
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + patience();
     let answer = loop {
         let mut both = [&mut waiting, &mut second].into_iter();
         let answered = both.find(|stream| {
@@ -207,22 +225,20 @@ async fn a_topic_has_so_many_jobs() {
         let _ = server.post("/jobs/a/kick", json!({})).await;
         let gone = b"DELETE /jobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n";
         assert_eq!(ask(&address(&server), gone).expect("an answer").status, 200);
-        let end = Instant::now() + Duration::from_secs(20);
-        while ask(&address(&server), &put("t")).expect("an answer").status != 201 {
-            assert!(Instant::now() < end, "it is still full");
-            thread::sleep(Duration::from_millis(50)); // counted once a second
-        }
+        eventually_blocking!(
+            ask(&address(&server), &put("t")).expect("an answer").status == 201,
+            "it is still full"
+        );
         refused(&ask(&address(&server), &put("t")).expect("an answer"), 429, "topic_full");
     }
 }
 
 /// Asks until the answer has this status.
 fn wait_for(server: &Process, request: &[u8], status: u16) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while ask(&address(server), request).expect("an answer").status != status {
-        assert!(Instant::now() < end, "never {status}");
-        thread::sleep(Duration::from_millis(50)); // counted once a second
-    }
+    eventually_blocking!(
+        ask(&address(server), request).expect("an answer").status == status,
+        "never {status}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -298,7 +314,7 @@ async fn the_store_has_so_many_jobs_and_bytes_and_they_can_always_go() {
 async fn an_address_has_so_many_connections_and_idle_ones_make_room_for_others() {
     let place = Place::new();
     let server = with(&place, "[limits]\nconnections_per_address = 3\n").await;
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + patience();
     // The client that waited for the server to start has the third.
     let mut open: Vec<TcpStream> = (0..2).map(|_| begin(&server, b"")).collect();
     for stream in &mut open {
@@ -337,7 +353,7 @@ async fn a_connection_that_is_idle_or_sends_its_head_byte_by_byte_is_ended() {
     slow.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
     let begun = Instant::now();
     while slow.peek(&mut [0]).is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "it is still waited for");
+        assert!(begun.elapsed() < patience(), "it is still waited for");
         let _ = slow.write_all(b"x"); // the pause is that of the peek
     }
     let answer = read_answer(&mut slow).expect("an answer");

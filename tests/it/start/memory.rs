@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+use crate::support::patience::patience;
 use crate::{
     start::{
         connections::{ask, slow_reader},
@@ -168,7 +169,7 @@ async fn answers_that_their_clients_do_not_read_are_bounded_and_others_are_serve
     assert_eq!((&popped["id"], &popped["attempt"]), (&"popped".into(), &1.into()));
     // The one that does not read is answered again as soon as what it has left unread for longest is
     // closed for that.
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + patience();
     while server.get("/jobs/large").await.0 != 200 {
         assert!(Instant::now() < end, "slow readers hold all of it");
     }

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::patience::patience;
 use crate::support::{Redis, free_port, process::program};
 
 /// A folder to run in, with settings files.
@@ -170,7 +171,7 @@ impl Logged {
 
     /// Waits for its end; the exit code and the log.
     pub fn ended(mut self) -> (Option<i32>, String) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + patience();
         loop {
             let said = fs::read_to_string(&self.log).expect("text");
             if let Some(status) = self.child.try_wait().expect("the process is ours") {
@@ -193,7 +194,7 @@ impl Logged {
 
     /// Waits until the log is so; the log.
     pub fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + patience();
         loop {
             let said = fs::read_to_string(&self.log).expect("text");
             if is_so(&said) {

@@ -1,10 +1,6 @@
 //! Sentinels and Redis that all want passwords, and not the same one.
 
-use std::{
-    process::Child,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::process::Child;
 
 use serde_json::json;
 
@@ -47,7 +43,7 @@ impl Guarded {
         );
         let file = place.file("sentinel.conf", &text);
         let sentinel = redis_server().arg(file).arg("--sentinel").spawn();
-        let sentinel = sentinel.expect("redis-server is installed: ./tests/run does that");
+        let sentinel = sentinel.expect("redis-server is installed: ./tests/setup does that");
         let all = Self { redis: [master, replica], sentinel, port };
         wait("the replica does not follow", || {
             let info = as_one_who_may(all.redis[1].port(), OF_REDIS, &["INFO", "replication"]);
@@ -84,11 +80,7 @@ fn as_one_who_may(port: u16, password: &str, words: &[&str]) -> Option<Reply> {
 }
 
 fn wait(what: &str, done: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(40);
-    while !done() {
-        assert!(Instant::now() < end, "{what}");
-        sleep(Duration::from_millis(20)); // there is no event to wait for
-    }
+    eventually_blocking!(done(), "{what}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,10 +144,6 @@ async fn sentinels_and_redis_each_get_their_own_password() {
         begun.is_some_and(|reply| reply.text() == "OK")
     });
     wait("no failover", || guarded.master().is_some_and(|port| port != old));
-    let end = Instant::now() + Duration::from_secs(40);
-    while put("after").await != Some(201) {
-        assert!(Instant::now() < end, "the server does not find the new master");
-        tokio::time::sleep(Duration::from_millis(50)).await; // there is no event to wait for
-    }
+    eventually!(put("after").await == Some(201), "the server does not find the new master");
     assert_eq!(server.get("/jobs/before").await.1["state"], "ready");
 }

@@ -8,6 +8,7 @@ use std::{
 
 use serde_json::json;
 
+use crate::support::patience::scaled;
 use crate::{
     start::{
         output,
@@ -37,7 +38,7 @@ async fn a_signal_ends_the_server_in_order_and_at_once() {
         server.signal(signal);
         let code = tokio::task::block_in_place(|| server.wait());
         assert_eq!(code, Some(0), "{signal}");
-        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < scaled(Duration::from_secs(8)), "{:?}", begin.elapsed());
         let answer = waiting.await.expect("joined").expect("an answer");
         assert_eq!(answer.text().await.expect("text"), "{\"jobs\":[]}\n");
         let server = Process::start(dir.path(), &[]).await;
@@ -57,7 +58,7 @@ async fn a_client_that_sends_half_a_request_does_not_hold_up_the_end() {
     server.signal("-TERM");
     let code = tokio::task::block_in_place(|| server.wait());
     assert_eq!(code, Some(0));
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < scaled(Duration::from_secs(8)), "{:?}", begin.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

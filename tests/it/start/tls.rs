@@ -1,12 +1,7 @@
 //! TLS: to one Redis, to Sentinels and the master they name, to a cluster. Every certificate is made
 //! for its test.
 
-use std::{
-    net::TcpStream,
-    process::Child,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::{net::TcpStream, process::Child};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use serde_json::json;
@@ -101,13 +96,12 @@ impl Secure {
             .args(["--tls-auth-clients", asks_clients])
             .args(files.arguments(&text, authority))
             .spawn()
-            .expect("redis-server is installed: ./tests/run does that");
+            .expect("redis-server is installed: ./tests/setup does that");
         let redis = Self { child, url: format!("rediss://127.0.0.1:{port}") };
-        let end = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < end, "redis-server does not listen");
-            sleep(Duration::from_millis(10)); // no event tells that it is up
-        }
+        eventually_blocking!(
+            TcpStream::connect(("127.0.0.1", port)).is_ok(),
+            "redis-server does not listen"
+        );
         redis
     }
 }
@@ -204,11 +198,10 @@ async fn sentinels_and_the_master_that_they_name() {
     let url = format!("rediss+sentinel://127.0.0.1:{own}/main");
     let _sentinel = Secure { child: child.expect("redis-server is installed"), url: url.clone() };
     let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"];
-    let end = Instant::now() + Duration::from_secs(20);
-    while ask(plain, &question).is_none_or(|told| told.list().len() != 2) {
-        assert!(Instant::now() < end, "the Sentinel does not answer");
-        sleep(Duration::from_millis(10)); // no event tells that it is up
-    }
+    eventually_blocking!(
+        ask(plain, &question).is_some_and(|told| told.list().len() == 2),
+        "the Sentinel does not answer"
+    );
 
     let known = ca(&authority) + &files.settings();
     works(&place, &store(&url, &known)).await;
@@ -248,11 +241,7 @@ async fn the_nodes_of_a_cluster() {
         info.text().contains("cluster_state:ok")
             && info.text().contains(&format!("cluster_known_nodes:{NODES}"))
     };
-    let end = Instant::now() + Duration::from_secs(30);
-    while !nodes.iter().all(serves) {
-        assert!(Instant::now() < end, "the nodes do not meet");
-        sleep(Duration::from_millis(20)); // gossip tells no event
-    }
+    eventually_blocking!(nodes.iter().all(serves), "the nodes do not meet");
 
     let url = format!("rediss+cluster://127.0.0.1:{}", ports[0][0]);
     let known = ca(&authority) + &files.settings();

@@ -9,8 +9,6 @@ use std::{
     },
     path::Path,
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -36,11 +34,7 @@ fn start(place: &Place, store: &str, arguments: &[&str]) -> Server {
     let all = [&["--listen", SOCKET, "--store", store], arguments].concat();
     let mut command = program(place.path(), &all);
     let server = Server(command.stderr(Stdio::null()).spawn().expect("the program runs"));
-    let end = Instant::now() + Duration::from_secs(20);
-    while !is_alive(place) {
-        assert!(Instant::now() < end, "it does not serve");
-        thread::sleep(Duration::from_millis(5)); // no event tells that it serves
-    }
+    eventually_blocking!(is_alive(place), "it does not serve");
     server
 }
 

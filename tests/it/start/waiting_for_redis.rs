@@ -110,7 +110,7 @@ fn sentinels_that_come_later_or_know_no_master_yet_are_waited_for() {
     let text = format!("port {port}\nbind 127.0.0.1\ndir {}\n", place.path().display());
     let file = place.file("sentinel.conf", &text);
     let sentinel = redis_server().arg(file).arg("--sentinel").spawn();
-    let _sentinel = Ended(sentinel.expect("redis-server is installed: ./tests/run does that"));
+    let _sentinel = Ended(sentinel.expect("redis-server is installed: ./tests/setup does that"));
     server.wait_for("knows no such master");
     let monitor = ["SENTINEL", "MONITOR", "main", "127.0.0.1", &redis.port().to_string(), "1"];
     assert_eq!(ask(port, &monitor).expect("an answer").text(), "OK");

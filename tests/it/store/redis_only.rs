@@ -1,6 +1,7 @@
 //! What only the store on Redis has: scripts that are forgotten, damage from outside, two servers.
 
 use crate::store::bench::InOneBucket as _;
+use crate::support::patience::patience;
 use std::time::{Duration, Instant};
 
 use delay_queue::{
@@ -300,7 +301,7 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
             .await;
     let bucket = here.buckets().all().next().expect("a bucket");
     assert_eq!(there.leases().await.expect("leases").len(), 2, "those of the other do not count");
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + patience();
     for db in 0..2 {
         let ask = format!("PUBSUB SHARDNUMSUB {{dq:0fb}}:hints:{db}");
         while !redis.command(&ask).expect("an answer").ends_with(":2\r\n") {
@@ -395,11 +396,7 @@ async fn join(redis: &Redis) -> (RedisStore, Subscription) {
 
 /// Waits until `is_so` holds.
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !is_so().await {
-        assert!(Instant::now() < end, "{what}");
-        tokio::time::sleep(Duration::from_millis(20)).await; // no event tells of it
-    }
+    eventually!(is_so().await, "{what}");
 }
 
 #[tokio::test]

@@ -1,11 +1,7 @@
 //! A Redis Cluster of real processes: three masters with a third of the slots each, and three
 //! replicas. Nodes go by their number, masters first at the start.
 
-use std::{
-    collections::BTreeSet,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, thread::sleep, time::Duration};
 
 use crate::support::{
     Redis, free_port,
@@ -237,11 +233,7 @@ impl Cluster {
 
     fn wait(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         // Two node timeouts make an election; a busy machine takes longer.
-        let end = Instant::now() + Duration::from_secs(30);
-        while !done(self) {
-            assert!(Instant::now() < end, "{what}");
-            sleep(Duration::from_millis(20)); // gossip tells no event
-        }
+        eventually_blocking!(done(self), "{what}");
     }
 
     fn ok(&self, node: usize, words: &[&str]) {

@@ -7,11 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::support::patience::patience;
 
 /// Waits until so many pops look for jobs or wait for them, as the metrics of the server at `base` say.
 pub async fn until_pops_wait(base: &str, count: impl RangeBounds<usize> + Debug) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + patience();
     loop {
         let answer = reqwest::get(format!("{base}/metrics")).await.expect("an answer");
         let pops = waiting_pops(&answer.text().await.expect("text"));
@@ -31,7 +31,7 @@ pub fn waiting_pops(metrics: &str) -> usize {
 
 /// Waits until the process at the other end has read everything that was sent to it, as the kernel says.
 pub fn until_read(stream: &TcpStream) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + patience();
     let [own, peer] =
         [stream.local_addr(), stream.peer_addr()].map(|at| hex(at.expect("it is open")));
     // local_address, rem_address, st, tx_queue:rx_queue

@@ -1,6 +1,9 @@
 //! What tests start, and what they talk to it with: servers, Redis, Sentinel and Cluster as
 //! processes of their own, and what breaks them.
 
+#[macro_use]
+pub mod patience;
+
 pub mod cluster;
 #[macro_use]
 mod each_store;

@@ -10,6 +10,7 @@ use std::{
 use serde_json::Value;
 
 use crate::support::free_port;
+use crate::support::patience::patience;
 
 /// A running server.
 pub struct Process {
@@ -56,7 +57,7 @@ impl Process {
         let child = command.spawn().expect("the program runs");
         let base = format!("http://{address}");
         let mut process = Self { child: Some(child), base, client: reqwest::Client::new() };
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + patience();
         while process.try_get("/readyz").await.is_none_or(|status| status != 200) {
             let ended = process.child.as_mut().expect("it was started").try_wait();
             assert!(matches!(ended, Ok(None)), "the server ended: {ended:?}");

@@ -27,7 +27,7 @@ impl Redis {
     /// Starts one that is fit for a queue.
     ///
     /// # Panics
-    /// If there is no redis-server: `./tests/run` installs it.
+    /// If there is no redis-server: `./tests/setup` installs it.
     pub fn start() -> Self {
         Self::with(&["--appendonly", "yes"])
     }
@@ -77,7 +77,8 @@ impl Redis {
     /// Starts it again on the same port and files, and waits until it answers.
     pub fn resume(&mut self) {
         self.begin();
-        let end = Instant::now() + Duration::from_secs(20);
+        // benches/micro.rs has this file too, without the patience of tests.
+        let end = Instant::now() + Duration::from_secs(60);
         while !self.command("PING").is_some_and(|answer| answer.starts_with("+PONG")) {
             assert!(Instant::now() < end, "redis-server does not answer");
             std::thread::sleep(Duration::from_millis(10)); // no event tells that it is up
@@ -91,7 +92,7 @@ impl Redis {
         command.args(["--port", &self.port.to_string(), "--dir"]).arg(self.dir.path());
         command.envs(self.variables.iter().cloned());
         let child = command.args(&self.arguments).spawn();
-        self.child = Some(child.expect("redis-server is installed: ./tests/run does that"));
+        self.child = Some(child.expect("redis-server is installed: ./tests/setup does that"));
     }
 
     /// Sends an inline command; the raw beginning of its answer.

@@ -14,6 +14,7 @@ use rusqlite::{Connection, Row};
 use tempfile::TempDir;
 
 use super::scan::Scan;
+use crate::support::patience::patience;
 
 /// The file and its log.
 const FILES: [&str; 2] = ["jobs.db", "jobs.db-wal"];
@@ -73,7 +74,7 @@ fn add(row: &Row<'_>, now: i64, topics: &[&str], scan: &mut Scan) -> rusqlite::R
 
 /// A copy of which no part is older than another: nothing was written meanwhile.
 fn copy(dir: &Path) -> TempDir {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + patience();
     loop {
         let copy = tempfile::tempdir().expect("a temporary folder");
         let before = written(dir);

@@ -1,12 +1,6 @@
 //! A Redis master and its replica, watched by three real Sentinels.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    process::Child,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, fs, process::Child};
 
 use tempfile::TempDir;
 
@@ -135,11 +129,7 @@ impl Sentinel {
     fn wait(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         // A Sentinel tells an old master to follow after some ten seconds; on a busy machine it may
         // take a late turn of its own for a jump of the clock, and then does nothing for thirty.
-        let end = Instant::now() + Duration::from_secs(75);
-        while !done(self) {
-            assert!(Instant::now() < end, "{what}");
-            sleep(Duration::from_millis(20)); // there is no event to wait for that cannot be lost
-        }
+        eventually_blocking!(done(self), "{what}");
     }
 }
 
@@ -157,7 +147,7 @@ impl Watcher {
         fs::write(&file, text).expect("a file");
         // The program that every package of Redis has; redis-sentinel may be in another one.
         let child = redis_server().arg(file).arg("--sentinel").spawn();
-        let child = child.expect("redis-server is installed: ./tests/run does that");
+        let child = child.expect("redis-server is installed: ./tests/setup does that");
         Self { child, port, _dir: dir }
     }
 

@@ -1,11 +1,6 @@
 //! Processes that stand still: neither dead nor alive to a client that waits for their answer.
 
-use std::{
-    fs,
-    process::Command,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::{fs, process::Command};
 
 /// A process that was stopped. It goes on when this is dropped, however its test ends.
 pub struct Frozen(u32);
@@ -15,11 +10,7 @@ impl Frozen {
     pub fn freeze(pid: u32) -> Self {
         let frozen = Self(pid);
         assert!(frozen.send("-STOP"), "the process {pid} is not ours");
-        let end = Instant::now() + Duration::from_secs(5);
-        while !frozen.stands_still() {
-            assert!(Instant::now() < end, "the process {pid} does not stand still");
-            sleep(Duration::from_millis(1)); // the signal was sent, and is carried out at once
-        }
+        eventually_blocking!(frozen.stands_still(), "the process {pid} does not stand still");
         frozen
     }
 

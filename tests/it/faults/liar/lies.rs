@@ -24,11 +24,15 @@ impl Proxy {
             ["batch", "finish"] => {
                 let forget = |job: &mut Value| {
                     let forgets = self.lies(Lie::ForgetsFinishes, 20);
-                    forgets.then(|| json!({"id": job["id"]}))
+                    forgets.then(|| {
+                        self.note(job["id"].as_str().expect("an id"));
+                        json!({"id": job["id"]})
+                    })
                 };
                 return batch(asked, 204, forget);
             }
-            ["jobs", _, "finish"] if self.lies(Lie::ForgetsFinishes, 20) => {
+            ["jobs", id, "finish"] if self.lies(Lie::ForgetsFinishes, 20) => {
+                self.note(id);
                 return Passed::Not(StatusCode::NO_CONTENT, Value::Null);
             }
             ["topics", topic, "pause"] if self.lies(Lie::ForgetsPauses, 1) => {
@@ -46,6 +50,7 @@ impl Proxy {
         if self.lies(Lie::LosesJobs, 1000) {
             let made = || format!("46116860184273{}", 10_000 + self.told());
             let id = put["id"].as_str().map_or_else(made, str::to_owned);
+            self.note(&id);
             #[expect(clippy::disallowed_methods, reason = "it makes its answer up")]
             let due_at = Timestamp::now() + Duration::from_secs_f64(delay);
             let state = if delay > 0.0 { "delayed" } else { "ready" };
@@ -54,7 +59,9 @@ impl Proxy {
         }
         if delay >= EARLY && put["id"].is_string() && self.lies(Lie::Early, 1) {
             put["delay"] = json!(((delay - EARLY) * 1e3).round() / 1e3);
-            self.memory().early.insert(put["id"].as_str().expect("an id").to_owned());
+            let id = put["id"].as_str().expect("an id");
+            self.note(id);
+            self.memory().early.insert(id.to_owned());
         }
         None
     }
@@ -71,6 +78,7 @@ impl Proxy {
         let Some(Value::Array(jobs)) = answer.get_mut("jobs") else { return };
         for job in jobs.iter_mut() {
             if self.lies(Lie::MiscountsAttempts, 20) {
+                self.note(job["id"].as_str().expect("an id"));
                 job["attempt"] = json!(job["attempt"].as_u64().expect("a number") + 1);
             }
         }
@@ -81,6 +89,7 @@ impl Proxy {
         if let Some(job) = jobs.first().filter(|_| given.is_none()).cloned()
             && self.lies(Lie::TwoHolders, 10)
         {
+            self.note(job["id"].as_str().expect("an id"));
             self.memory().twice.insert(path.to_owned(), job);
         }
         jobs.extend(given);

@@ -1,0 +1,44 @@
+//! Waiting for what must come and of which no event tells.
+
+use std::{sync::OnceLock, time::Duration};
+
+/// Between two looks.
+pub const PAUSE: Duration = Duration::from_millis(10);
+
+/// How long a test waits for what must come: two minutes, times the factor in the environment variable `TEST_PATIENCE`,
+/// for machines that are slower or busier than most.
+pub fn patience() -> Duration {
+    scaled(Duration::from_secs(120))
+}
+
+/// A span that the machine's speed is part of, times the factor in `TEST_PATIENCE`.
+pub fn scaled(span: Duration) -> Duration {
+    static FACTOR: OnceLock<f64> = OnceLock::new();
+    let factor = FACTOR.get_or_init(|| {
+        let given = std::env::var("TEST_PATIENCE").unwrap_or_else(|_| "1".to_owned());
+        let factor = given.parse().ok().filter(|factor| (0.1..=1000.0).contains(factor));
+        factor.unwrap_or_else(|| panic!("TEST_PATIENCE is a factor such as 3, not {given:?}"))
+    });
+    span.mul_f64(*factor)
+}
+
+/// Looks until a condition holds, which may await something. What stands behind it is a message as in `assert!`.
+macro_rules! eventually {
+    ($holds:expr, $($message:tt)+) => {
+        eventually!(@ tokio::time::sleep($crate::support::patience::PAUSE).await, $holds, $($message)+)
+    };
+    (@ $pause:expr, $holds:expr, $($message:tt)+) => {{
+        let end = std::time::Instant::now() + $crate::support::patience::patience();
+        while !$holds {
+            assert!(std::time::Instant::now() < end, $($message)+);
+            $pause;
+        }
+    }};
+}
+
+/// The same in a test that is not asynchronous.
+macro_rules! eventually_blocking {
+    ($holds:expr, $($message:tt)+) => {
+        eventually!(@ std::thread::sleep($crate::support::patience::PAUSE), $holds, $($message)+)
+    };
+}
