@@ -10,7 +10,7 @@ import { client } from "./load.mjs";
 import { madeToken, start } from "./server.mjs";
 import { checkWithAxe, visit as visitWith } from "./visit.mjs";
 
-for (const store of ["file", "redis"]) {
+for (const store of (process.env.STORES ?? "file,redis").split(",")) {
   describe(`on ${store}`, () => {
     let server, browser;
     before(async () => {
