@@ -3,12 +3,14 @@
 
 FROM rust:1-bookworm AS build
 WORKDIR /src
-COPY Cargo.toml Cargo.lock ./
+COPY Cargo.toml Cargo.lock build.rs ./
 # Cargo wants every target that the manifest names to be there.
 COPY benches benches
 COPY config config
 COPY crates crates
 COPY src src
+# The server shows it at /docs.
+COPY docs/api.md docs/api.md
 RUN cargo build --profile dist --features otlp --locked && mkdir /empty
 
 FROM gcr.io/distroless/cc-debian12:nonroot

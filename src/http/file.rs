@@ -51,6 +51,30 @@ impl File {
     }
 }
 
+/// A file with a tag of its own.
+pub struct Tagged {
+    file: File,
+    tag: HeaderValue,
+}
+
+impl Tagged {
+    /// Styles and the theme's script are our own files; nothing else, and no other host.
+    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                          base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+    /// A file of documentation with this `Content-Type`.
+    pub fn new(kind: &'static str, content: impl Into<Cow<'static, [u8]>>) -> Self {
+        let file = File { kind, content: content.into(), policy: Self::POLICY };
+        let tag = tag([&file]);
+        Self { file, tag }
+    }
+
+    /// Returns the file, or that the client has it.
+    pub fn answer(&'static self, headers: &HeaderMap) -> Response {
+        self.file.answer(headers, &self.tag)
+    }
+}
+
 /// Returns the `ETag` of files that change together.
 pub fn tag<'a>(files: impl IntoIterator<Item = &'a File>) -> HeaderValue {
     let hashes = files.into_iter().flat_map(|file| xxh3_64(&file.content).to_le_bytes());

@@ -4,7 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 
-use super::peer::{ClientAddress, Peer};
+use super::{
+    need::Need,
+    peer::{ClientAddress, Peer},
+};
 use crate::{
     access::{Access, Scope, Token, TokenName},
     http::problem::{Challenge, Code, Problem, exists},
@@ -17,6 +20,8 @@ pub struct Identity {
     /// None where requests need no token: then everything is allowed.
     token: Option<Arc<Token>>,
     peer: Option<Peer>,
+    /// The scope that the route was declared with, if it needs one.
+    scope: Option<Scope>,
     /// Which tokens are in force; none on a route for every caller.
     access: Option<Arc<Access>>,
 }
@@ -39,14 +44,23 @@ impl Caller {
 }
 
 impl Identity {
-    /// The holder of this token, at the other end of this connection.
-    pub fn new(token: Option<Arc<Token>>, peer: Option<Peer>, access: Arc<Access>) -> Self {
-        Self { token, peer, access: Some(access) }
+    /// The holder of this token, at the other end of this connection, on a route with this need.
+    pub fn new(
+        token: Option<Arc<Token>>,
+        peer: Option<Peer>,
+        need: Need,
+        access: Arc<Access>,
+    ) -> Self {
+        let scope = match need {
+            Need::Scope(scope) => Some(scope),
+            Need::Nothing | Need::AnyToken => None,
+        };
+        Self { token, peer, scope, access: Some(access) }
     }
 
     /// A caller of a route for every caller.
     pub fn of_any(peer: Option<Peer>) -> Self {
-        Self { token: None, peer, access: None }
+        Self { token: None, peer, scope: None, access: None }
     }
 
     /// Its connection.
@@ -79,11 +93,24 @@ impl Identity {
         self.peer.as_ref().and_then(Peer::address)
     }
 
-    /// The topics that it may reach by this scope.
+    /// The scope that the route was declared with. A route without one must not ask for it.
+    fn scope(&self) -> Result<Scope, Problem> {
+        self.scope.ok_or_else(Problem::internal)
+    }
+
+    /// The topics that it may reach by the scope of the route.
     ///
     /// # Errors
     /// 403 `forbidden`: its token lacks the scope.
-    pub fn topics(&self, scope: Scope) -> Result<Topics, Problem> {
+    pub fn topics(&self) -> Result<Topics, Problem> {
+        self.topics_of(self.scope()?)
+    }
+
+    /// The topics that it may reach by this scope, which need not be the route's.
+    ///
+    /// # Errors
+    /// 403 `forbidden`: its token lacks the scope.
+    pub fn topics_of(&self, scope: Scope) -> Result<Topics, Problem> {
         match &self.token {
             None => Ok(Topics::ALL),
             Some(token) => token.scopes.of(scope).cloned().ok_or_else(|| {
@@ -92,37 +119,37 @@ impl Identity {
         }
     }
 
-    /// Checks that it may do this with a topic that it names itself.
+    /// Checks that it may use the route on a topic that it names itself.
     ///
     /// # Errors
     /// 403 `forbidden`: its token lacks the scope for this topic.
-    pub fn may(&self, scope: Scope, topic: &Topic) -> Result<(), Problem> {
-        let Some(token) = &self.token else { return Ok(()) };
-        match token.scopes.of(scope) {
-            Some(topics) if topics.allows(topic) => Ok(()),
-            _ => {
-                let name = &token.name;
-                let detail =
-                    format!("the token {name:?} lacks the scope `{scope}` for the topic {topic:?}");
-                Err(forbidden(scope, &detail))
-            }
-        }
+    pub fn may(&self, topic: &Topic) -> Result<(), Problem> {
+        let scope = self.scope()?;
+        let Some(token) = self.token.as_ref().filter(|_| !self.has(scope, topic)) else {
+            return Ok(());
+        };
+        let name = &token.name;
+        let detail =
+            format!("the token {name:?} lacks the scope `{scope}` for the topic {topic:?}");
+        Err(forbidden(scope, &detail))
     }
 
-    /// Checks that it may do this with all topics.
+    /// Checks that it may use the route on all topics.
     ///
     /// # Errors
     /// 403 `forbidden`: its token lacks the scope for some.
-    pub fn may_everywhere(&self, scope: Scope) -> Result<(), Problem> {
-        if self.topics(scope)? == Topics::ALL {
+    pub fn may_everywhere(&self) -> Result<(), Problem> {
+        let scope = self.scope()?;
+        if self.topics_of(scope)? == Topics::ALL {
             return Ok(());
         }
         Err(forbidden(scope, &format!("this needs the scope `{scope}` for all topics (\"*\")")))
     }
 
-    /// Refuses who has not the scope `admin`.
-    pub fn may_administer(&self) -> Result<(), Problem> {
-        self.topics(Scope::Admin).map(drop)
+    /// Whether it has this scope for this topic.
+    fn has(&self, scope: Scope, topic: &Topic) -> bool {
+        let Some(token) = &self.token else { return true };
+        token.scopes.of(scope).is_some_and(|topics| topics.allows(topic))
     }
 
     /// Whether any of its scopes has this topic.
@@ -136,7 +163,7 @@ impl Problem {
     /// that it exists, and no name of a topic that it may not read.
     pub fn seen_by(mut self, identity: &Identity, own: &Topic) -> Self {
         let Some((_, Some(topic))) = self.living.as_deref() else { return self };
-        if topic == own || identity.may(Scope::Read, topic).is_ok() {
+        if topic == own || identity.has(Scope::Read, topic) {
             return self;
         }
         let reaches = identity.reaches(topic);

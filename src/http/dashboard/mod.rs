@@ -3,6 +3,8 @@
 //! The page uses the public API alone, so it needs no rights of its own: its files are served
 //! without a token, and what it then asks for is checked like any other request.
 
+pub mod docs;
+
 use std::{borrow::Cow, sync::LazyLock};
 
 use axum::{
@@ -89,8 +91,8 @@ fn all() -> impl Iterator<Item = &'static File> {
 }
 
 /// Its routes, which need no token.
-pub fn routes() -> Router {
-    Router::new()
+pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    docs::style()
         .route("/", get(async |headers: HeaderMap| INDEX.answer(&headers, &TAG)))
         .route("/assets/{name}", get(asset))
 }

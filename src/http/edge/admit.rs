@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use axum::{
-    extract::{Request, State},
+    extract::{MatchedPath, Request, State},
     http::{Method, header::AUTHORIZATION},
     middleware::Next,
     response::{IntoResponse, Response},
@@ -15,6 +15,7 @@ use crate::{
     http::{
         client::{
             identity::{Caller, Identity},
+            need::{Need, Needs},
             peer::Peer,
         },
         limits::{held_body::hold, limit_by::network, memory::Memory, per_minute::PerMinute},
@@ -22,9 +23,6 @@ use crate::{
     },
     store::StoreError,
 };
-
-/// Routes for every caller: load balancers and orchestrators have no token, and call the server by its address.
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 
 /// What requests are checked by.
 pub struct Admission {
@@ -47,11 +45,13 @@ impl Admission {
 
 /// The layer.
 pub async fn admit(
-    State((admission, memory)): State<(Arc<Admission>, Memory)>,
+    State((admission, needs, memory)): State<(Arc<Admission>, Arc<Needs>, Memory)>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    match admission.identify(&request) {
+    let path = request.extensions().get::<MatchedPath>();
+    let need = needs.of(path.map(MatchedPath::as_str), request.method());
+    match admission.identify(&request, need) {
         Ok(identity) => {
             if let Some(caller) = request.extensions().get::<Caller>() {
                 caller.is(identity.clone());
@@ -65,21 +65,20 @@ pub async fn admit(
 }
 
 impl Admission {
-    fn identify(&self, request: &Request) -> Result<Identity, Problem> {
+    fn identify(&self, request: &Request, need: Need) -> Result<Identity, Problem> {
         let peer = request.extensions().get::<Peer>().cloned();
-        let path = request.uri().path();
-        if OPEN.contains(&path.strip_prefix("/v1").unwrap_or(path)) {
+        if need == Need::Nothing {
             return Ok(Identity::of_any(peer));
         }
         let is_closed = self.access.is_closed();
         self.origins.check_host(request, is_closed)?;
         if !is_closed {
             self.origins.check(request)?;
-            return Ok(Identity::new(None, peer, Arc::clone(&self.access)));
+            return Ok(Identity::new(None, peer, need, Arc::clone(&self.access)));
         }
         let authorization = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
         match self.access.authenticate(authorization) {
-            Ok(token) => Ok(Identity::new(token, peer, Arc::clone(&self.access))),
+            Ok(token) => Ok(Identity::new(token, peer, need, Arc::clone(&self.access))),
             Err(denied) => Err(self.refusal(denied, peer.as_ref())),
         }
     }

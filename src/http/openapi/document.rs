@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{operations, schemas::Schemas};
+use super::{operation::Operation, schemas::Schemas};
 use crate::{
     access::Scope,
     http::{schema::types, wire::MAX_DEPTH},
@@ -18,11 +18,10 @@ const TAGS: [(&str, &str); 6] = [
     ("Operations", "For monitors, programs and readers."),
 ];
 
-/// The description of the API.
-pub fn document() -> Value {
-    let mut schemas = Schemas::new();
+/// Describes these operations, whose schemas were asked of `schemas`.
+pub fn document(operations: Vec<Operation>, mut schemas: Schemas) -> Value {
     let (mut paths, mut responses) = (Map::new(), Map::new());
-    for operation in operations::all(&mut schemas) {
+    for operation in operations {
         let (method, path) = (operation.method.as_str().to_ascii_lowercase(), operation.path);
         let item = paths.entry(path).or_insert_with(|| json!({}));
         item[method] = operation.finish(&mut responses, &mut schemas);

@@ -1,19 +1,59 @@
-//! One route with one method, as OpenAPI has it.
+//! One route with one method: its handler, what it needs of a caller, and how OpenAPI describes it.
 
 use std::collections::BTreeMap;
 
-use axum::http::Method;
+use axum::{
+    handler::Handler,
+    http::Method,
+    routing::{self, MethodFilter, MethodRouter},
+};
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
-use crate::{access::Scope, http::problem::Code};
+use crate::{
+    access::Scope,
+    http::{
+        app::App,
+        client::need::Need,
+        problem::{Code, Written},
+    },
+};
 
 const JSON: &str = "application/json";
 
-/// One route with one method.
+/// Which listener serves a route, where operators have a listener of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listener {
+    /// The one for jobs and topics.
+    Queue,
+    /// The one for operators and their monitors.
+    Operations,
+    /// Both.
+    Both,
+    /// That for jobs and topics, before a caller is asked for anything: the description is the same on every server.
+    Description,
+    /// The same for a page, which is not under `/v1`.
+    Page,
+}
+
+/// A method and its handler.
+pub struct Handled(Method, MethodRouter<App>);
+
+/// Requests of this method go to this handler.
+pub fn on<H: Handler<T, App>, T: 'static>(method: Method, handler: H) -> Handled {
+    let filter = MethodFilter::try_from(method.clone()).expect("a method of HTTP");
+    Handled(method, routing::on(filter, handler))
+}
+
+/// One route with one method. The router, the check of scopes and the description follow from it.
 pub struct Operation {
     pub method: Method,
     pub path: &'static str,
+    pub handler: MethodRouter<App>,
+    pub listener: Listener,
+    pub need: Need,
+    /// A HEAD does not answer as its GET would: that would act.
+    pub refuses_head: bool,
     content: Map<String, Value>,
     parameters: Vec<Value>,
     answers: Vec<(u16, Value)>,
@@ -22,7 +62,8 @@ pub struct Operation {
 
 impl Operation {
     /// `name` is one for programs, `summary` one for people. Its answers are still missing.
-    pub fn new(method: Method, path: &'static str, name: &str, summary: &str) -> Self {
+    pub fn new(handled: Handled, path: &'static str, name: &str, summary: &str) -> Self {
+        let Handled(method, handler) = handled;
         let content = json!({ "operationId": name, "summary": summary });
         let Value::Object(content) = content else { unreachable!("an object") };
         let codes = vec![
@@ -34,7 +75,18 @@ impl Operation {
             Code::Internal,
             Code::ShuttingDown,
         ];
-        Self { method, path, content, parameters: Vec::new(), answers: Vec::new(), codes }
+        Self {
+            method,
+            path,
+            handler,
+            listener: Listener::Queue,
+            need: Need::AnyToken,
+            refuses_head: false,
+            content,
+            parameters: Vec::new(),
+            answers: Vec::new(),
+            codes,
+        }
     }
 
     /// What it does, in CommonMark.
@@ -49,9 +101,20 @@ impl Operation {
         self
     }
 
+    /// Which listener serves it, if it is not that of the queue.
+    pub fn served_on(self, listener: Listener) -> Self {
+        Self { listener, ..self }
+    }
+
+    /// HEAD is refused, and `Allow` does not name it.
+    pub fn without_head(self) -> Self {
+        Self { refuses_head: true, ..self }
+    }
+
     /// What a token needs for it.
     pub fn needs(self, scope: Scope) -> Self {
-        self.secured(&json!([scope.name()])).refuses(&[Code::Forbidden])
+        let secured = self.secured(&json!([scope.name()])).refuses(&[Code::Forbidden]);
+        Self { need: Need::Scope(scope), ..secured }
     }
 
     /// Whatever the token's scopes.
@@ -59,9 +122,9 @@ impl Operation {
         self.secured(&json!([]))
     }
 
-    /// How every request that needs a token may be refused.
+    /// How every request that needs a token may be refused. The empty alternative is for servers without tokens.
     fn secured(mut self, scopes: &Value) -> Self {
-        self.content.insert("security".to_owned(), json!([{ "token": scopes }]));
+        self.content.insert("security".to_owned(), json!([{ "token": scopes }, {}]));
         self.refuses(&[
             Code::Unauthenticated,
             Code::InvalidField,
@@ -74,7 +137,7 @@ impl Operation {
     /// It needs no token.
     pub fn open(mut self) -> Self {
         self.content.insert("security".to_owned(), json!([]));
-        self
+        Self { need: Need::Nothing, ..self }
     }
 
     /// A part of the path.
@@ -205,7 +268,7 @@ impl Operation {
 fn problems(codes: &[Code], schemas: &mut Schemas) -> Value {
     let lines = codes.iter().map(|code| format!("`{}`: {}", code.name(), code.when()));
     let lines: Vec<String> = lines.collect();
-    let mut schema = schemas.answer::<crate::http::problem::Written>();
+    let mut schema = schemas.answer::<Written>();
     let names: Vec<&str> = codes.iter().map(|code| code.name()).collect();
     schema["properties"] = json!({ "code": { "enum": names } });
     let mut extra = Vec::new();

@@ -6,7 +6,6 @@ use serde_json::value::RawValue;
 
 use super::jobs::placed_status;
 use crate::{
-    access::Scope,
     config::Limits,
     http::{
         app::App,
@@ -50,13 +49,13 @@ pub async fn put(
     Traced(traceparent): Traced,
     Content(content): Content,
 ) -> Answer {
-    identity.topics(Scope::Put)?;
+    identity.topics()?;
     let jobs = jobs(&content)?;
     app.quotas.put(caller, jobs.len())?;
     let puts = jobs.into_iter().enumerate().map(|(index, json)| {
         let within = format!("jobs[{index}]");
         let put = put_of(json, &within, &content, app.limits, traceparent)?;
-        identity.may(Scope::Put, &put.topic)?;
+        identity.may(&put.topic)?;
         Ok(((put.id.clone(), put.topic.clone()), put))
     });
     let mut puts: Vec<Item<(Option<JobId>, Topic), Put>> = puts.collect();
@@ -90,7 +89,7 @@ pub async fn finish(
     _: NoQuery,
     Content(content): Content,
 ) -> Answer {
-    let topics = identity.topics(Scope::Pop)?;
+    let topics = identity.topics()?;
     let held = asked::<wire::Finish>(&app, &content, &topics, |held| &held.id)?;
     let call = async |held| app.queue.finish(held).await;
     answer(
@@ -110,7 +109,7 @@ pub async fn release(
     _: NoQuery,
     Content(content): Content,
 ) -> Answer {
-    let topics = identity.topics(Scope::Pop)?;
+    let topics = identity.topics()?;
     let releases = asked::<wire::Release>(&app, &content, &topics, |release| &release.held.id)?;
     let call = async |releases| app.queue.release(releases).await;
     answer(
@@ -130,7 +129,7 @@ pub async fn touch(
     _: NoQuery,
     Content(content): Content,
 ) -> Answer {
-    let topics = identity.topics(Scope::Pop)?;
+    let topics = identity.topics()?;
     let touches = asked::<wire::Touch>(&app, &content, &topics, |touch| &touch.held.id)?;
     let call = async |touches| app.queue.touch(touches).await;
     answer(
@@ -150,7 +149,7 @@ pub async fn delete(
     _: NoQuery,
     Content(content): Content,
 ) -> Answer {
-    let topics = identity.topics(Scope::Manage)?;
+    let topics = identity.topics()?;
     let ids = asked::<IdOnly>(&app, &content, &topics, |job| &job.id)?;
     let call = async |ids| app.queue.delete(ids).await;
     answer(

@@ -40,7 +40,7 @@ pub async fn put(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<TransitionResponse>), Problem> {
     let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits, traceparent)?;
     let topic = put.topic.clone();
-    identity.may(Scope::Put, &topic)?;
+    identity.may(&topic)?;
     app.quotas.put(caller, 1)?;
     let _admitted = app.capacity.put(&topic, put.body.len(), &app.queue).await?;
     let placed = one(app.queue.put(vec![put]).await);
@@ -66,7 +66,7 @@ pub async fn get(
     PathId(id): PathId,
     _: NoQuery,
 ) -> Result<Response, Problem> {
-    let topics = identity.topics(Scope::Read)?;
+    let topics = identity.topics()?;
     app.memory.room().await?;
     app.memory.answer(&JobResponse::from(read(&app, id, &topics).await?))
 }
@@ -83,8 +83,8 @@ pub async fn patch(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<Json<JobResponse>, Problem> {
-    let topics = identity.topics(Scope::Manage)?;
-    let readable = identity.topics(Scope::Read).unwrap_or_else(|_| Topics::of(Vec::new()));
+    let topics = identity.topics()?;
+    let readable = identity.topics_of(Scope::Read).unwrap_or_else(|_| Topics::of(Vec::new()));
     let mut patch = parse::<wire::PatchJob>(&content, "")?;
     let mut known = None;
     if patch.tells() {
@@ -114,7 +114,7 @@ pub async fn delete(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let job = asked::<IdOnly>(&app, id.clone(), &uri, &content, identity.topics(Scope::Manage)?)?;
+    let job = asked::<IdOnly>(&app, id.clone(), &uri, &content, identity.topics()?)?;
     let was = one(app.queue.delete(vec![job]).await)?;
     Ok(Json(TransitionResponse::in_state(id, was)))
 }
@@ -126,7 +126,7 @@ pub async fn finish(
     uri: Uri,
     Content(content): Content,
 ) -> Result<StatusCode, Problem> {
-    let held = asked::<wire::Finish>(&app, id, &uri, &content, identity.topics(Scope::Pop)?)?;
+    let held = asked::<wire::Finish>(&app, id, &uri, &content, identity.topics()?)?;
     one(app.queue.finish(vec![held]).await)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -138,8 +138,7 @@ pub async fn release(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let release =
-        asked::<wire::Release>(&app, id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
+    let release = asked::<wire::Release>(&app, id.clone(), &uri, &content, identity.topics()?)?;
     let moved = one(app.queue.release(vec![release]).await)?;
     Ok(Json(TransitionResponse::moved(id, &moved)))
 }
@@ -151,8 +150,7 @@ pub async fn touch(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let touch =
-        asked::<wire::Touch>(&app, id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
+    let touch = asked::<wire::Touch>(&app, id.clone(), &uri, &content, identity.topics()?)?;
     let until = one(app.queue.touch(vec![touch]).await)?;
     Ok(Json(TransitionResponse::held_until(id, until)))
 }
@@ -164,7 +162,7 @@ pub async fn bury(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let bury = asked::<wire::Bury>(&app, id.clone(), &uri, &content, identity.topics(Scope::Pop)?)?;
+    let bury = asked::<wire::Bury>(&app, id.clone(), &uri, &content, identity.topics()?)?;
     one(app.queue.bury(vec![bury]).await)?;
     Ok(Json(TransitionResponse::in_state(id, job::State::Dead)))
 }
@@ -176,7 +174,7 @@ pub async fn kick(
     uri: Uri,
     Content(content): Content,
 ) -> Answer {
-    let job = asked::<IdOnly>(&app, id.clone(), &uri, &content, identity.topics(Scope::Manage)?)?;
+    let job = asked::<IdOnly>(&app, id.clone(), &uri, &content, identity.topics()?)?;
     one(app.queue.kick(vec![job]).await)?;
     Ok(Json(TransitionResponse::in_state(id, job::State::Ready)))
 }

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::health;
 use crate::{
-    access::Scope,
     http::{
         app::App,
         client::identity::Identity,
@@ -64,7 +63,7 @@ pub async fn overview(
     identity: Identity,
     _: NoQuery,
 ) -> Result<Json<Overview>, Problem> {
-    identity.may_everywhere(Scope::Read)?;
+    identity.may_everywhere()?;
     let survey = app.queue.survey().await?;
     let store = health::status(&app).await;
     let is_delivered = |topic: &Topic| !app.queue.is_paused(topic);

@@ -19,7 +19,6 @@ use axum::{
 use hyper::body::{Frame, SizeHint};
 
 use crate::{
-    access::Scope,
     http::{
         app::App,
         client::{identity::Identity, peer::Peer},
@@ -42,7 +41,7 @@ pub async fn pop(
     uri: Uri,
     Content(content): Content,
 ) -> Result<Response, Problem> {
-    topics.iter().try_for_each(|topic| identity.may(Scope::Pop, topic))?;
+    topics.iter().try_for_each(|topic| identity.may(topic))?;
     let pop = Pop { enough: app.memory.of_one_pop(), ..options(&uri, &content, topics)? };
     // Before it reserves; should there be no room afterwards, jobs are given back.
     app.memory.room().await?;

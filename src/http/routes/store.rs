@@ -26,7 +26,7 @@ pub async fn accept_loss(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<(Did, Json<AcceptedLoss>), Problem> {
-    identity.may_administer()?;
+    identity.topics()?;
     nothing(&content)?;
     let buckets = app.queue.accept_loss().await?;
     Ok((Did(format!("loss of jobs accepted in {buckets} buckets")), Json(AcceptedLoss { buckets })))

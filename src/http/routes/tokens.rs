@@ -87,7 +87,7 @@ pub async fn create(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<(StatusCode, Did, Json<TokenResponse>), Problem> {
-    identity.may_administer()?;
+    identity.topics()?;
     let CreateToken { name, scopes, expires_at } = parse(&content, "")?;
     let name = name.ok_or_else(|| Problem::field("name", "is missing"))?;
     let scopes = scopes.unwrap_or_default();
@@ -108,7 +108,7 @@ pub async fn list(
     identity: Identity,
     _: NoQuery,
 ) -> Result<(Did, Json<TokensPage>), Problem> {
-    identity.may_administer()?;
+    identity.topics()?;
     let (tokens, unreadable) = app.tokens.list().await?;
     let shown = tokens.iter().map(|token| TokenResponse::new(token, None)).collect();
     Ok((Did("tokens listed".to_owned()), Json(TokensPage { tokens: shown, unreadable })))
@@ -121,7 +121,7 @@ pub async fn revoke(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<(StatusCode, Did, ()), Problem> {
-    identity.may_administer()?;
+    identity.topics()?;
     nothing(&content)?;
     let did = Did(format!("token {name} revoked"));
     app.tokens.revoke(name).await?;

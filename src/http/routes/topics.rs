@@ -3,7 +3,6 @@
 use axum::{extract::State, http::Uri, response::Response};
 
 use crate::{
-    access::Scope,
     http::{
         app::App,
         client::identity::Identity,
@@ -53,7 +52,7 @@ pub async fn list(
         prefix.parse::<Topic>().map_err(|error| Problem::field("prefix", error.to_string()))?;
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let readable = identity.topics(Scope::Read)?;
+    let readable = identity.topics()?;
     let (topics, more) =
         readable_topics(&app, TopicPage { prefix, after, limit }, &readable).await?;
     let last = topics.last().map(|(topic, _)| topic.clone());
@@ -106,7 +105,7 @@ pub async fn get(
     PathTopic(topic): PathTopic,
     uri: Uri,
 ) -> Result<Json<TopicResponse>, Problem> {
-    identity.may(Scope::Read, &topic)?;
+    identity.may(&topic)?;
     Query::new(&uri).reject_unknown()?;
     shown(&app, topic).await
 }
@@ -126,7 +125,7 @@ pub async fn put(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<(Did, Json<TopicResponse>), Problem> {
-    identity.may(Scope::Manage, &topic)?;
+    identity.may(&topic)?;
     let defaults = parse::<PutTopic>(&content, "")?.valid(&topic, app.queue.is_paused(&topic))?;
     let did = Did(serde_json::to_string(&defaults).unwrap_or_default());
     app.queue.set_defaults(topic.clone(), defaults).await?;
@@ -143,7 +142,7 @@ pub async fn pause(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<(Did, Json<Paused>), Problem> {
-    identity.may(Scope::Manage, &topic)?;
+    identity.may(&topic)?;
     let (did, paused_until) = match parse_or_default::<PauseTopic>(&content)?.valid()? {
         Some(span) => {
             let until = app.queue.pause_for(topic.clone(), span).await?;
@@ -164,7 +163,7 @@ pub async fn resume(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<(Did, Json<Paused>), Problem> {
-    identity.may(Scope::Manage, &topic)?;
+    identity.may(&topic)?;
     nothing(&content)?;
     app.queue.set_paused(topic.clone(), false).await?;
     Ok((Did("resumed".to_owned()), Json(Paused { topic, paused: false, paused_until: None })))
@@ -176,7 +175,7 @@ pub async fn jobs(
     PathTopic(topic): PathTopic,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    identity.may(Scope::Read, &topic)?;
+    identity.may(&topic)?;
     let (cursor, from, range) = jobs_range(&uri, &topic, |index| app.queue.bucket(index))?;
     let _turn = app.memory.page().await?;
     let Listed { jobs, damaged, next } = app.queue.list(&topic, cursor.state, from, &range).await?;
@@ -220,7 +219,7 @@ pub async fn due(
     PathTopic(topic): PathTopic,
     uri: Uri,
 ) -> Result<Json<DueCounts>, Problem> {
-    identity.may(Scope::Read, &topic)?;
+    identity.may(&topic)?;
     let steps = due_steps(&uri)?;
     let counts = app.queue.due_counts(&topic, steps).await?;
     Ok(Json(DueCounts { from: steps.from, step: steps.step, counts }))
@@ -259,7 +258,7 @@ pub async fn purge(
     uri: Uri,
     Content(content): Content,
 ) -> Result<(Did, Json<Purged>), Problem> {
-    identity.may(Scope::Manage, &topic)?;
+    identity.may(&topic)?;
     let mut query = Query::new(&uri);
     let state = query.state()?;
     query.reject_unknown()?;
@@ -275,7 +274,7 @@ pub async fn kick(
     uri: Uri,
     Content(content): Content,
 ) -> Result<(Did, Json<Kicked>), Problem> {
-    identity.may(Scope::Manage, &topic)?;
+    identity.may(&topic)?;
     let mut query = Query::new(&uri);
     let limit = query.limit(1000, MAX_KICK)?;
     query.reject_unknown()?;

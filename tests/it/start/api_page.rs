@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::support::process::Process;
 
 pub const PAGE: &str = include_str!("../../../docs/api.md");
-pub const ROUTES: &str = include_str!("../../../src/http/mod.rs");
 const SETTINGS: &str = include_str!("../../../config/default.toml");
 
 /// Fields whose values differ from one run to the next.
@@ -115,33 +114,58 @@ async fn the_examples_of_the_api_page_answer_as_shown() {
     }
 }
 
-/// What the router serves, as `GET /jobs/{id}`.
-pub fn routes() -> BTreeSet<String> {
-    let mut routes = BTreeSet::new();
-    for route in ROUTES.split(".route(\"").skip(1) {
-        let (path, handlers) = route.split_once('"').expect("the end of a path");
-        let handlers = handlers.split(';').next().unwrap_or_default();
-        let handlers = handlers.split(".route(").next().unwrap_or_default();
-        let mut methods: Vec<&str> = ["get", "post", "put", "patch", "delete"].into();
-        methods.retain(|method| handlers.contains(&format!("{method}(")));
-        if handlers.contains("pop_route()") {
-            methods = vec!["get", "post"];
-        }
-        assert!(!methods.is_empty(), "{route}");
-        routes.extend(methods.iter().map(|method| format!("{} {path}", method.to_uppercase())));
-    }
-    assert!(routes.len() >= 33, "the routes of src/http/mod.rs are read");
-    routes
+/// The routes that the server declares, as `GET /jobs/{id}`.
+fn routes(description: &Value) -> BTreeSet<String> {
+    let paths = description["paths"].as_object().expect("paths");
+    let of_path = |(path, methods): (&String, &Value)| {
+        let methods = methods.as_object().expect("methods").keys();
+        methods.map(|method| format!("{} {path}", method.to_uppercase())).collect::<Vec<_>>()
+    };
+    paths.iter().flat_map(of_path).collect()
 }
 
-#[test]
-fn the_api_page_has_every_route_with_every_method_and_no_other() {
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_page_has_every_route_with_every_method_and_no_other() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let declared = routes(&server.get("/openapi.json").await.1);
+    assert!(declared.len() >= 33, "{declared:?}");
     let quoted = PAGE.split('`').filter(|part| !part.contains('\n'));
     let methods = ["GET ", "POST ", "PUT ", "PATCH ", "DELETE "];
     let is_call =
         |part: &&str| methods.iter().any(|method| part.starts_with(method)) && part.contains(" /");
     let in_page: BTreeSet<String> = quoted.filter(is_call).map(str::to_owned).collect();
-    assert_eq!(in_page, routes(), "left: docs/api.md, right: src/http/mod.rs");
+    assert_eq!(in_page, declared, "left: docs/api.md, right: src/http/api");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_shows_the_api_page_with_links_that_lead_somewhere() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    let page = reqwest::get(format!("{}/docs", server.base)).await.expect("an answer");
+    let page = page.text().await.expect("text");
+    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    for block in PAGE.split("```").skip(1).step_by(2) {
+        let (_, shown) = block.split_once('\n').expect("the kind of a block");
+        assert!(page.contains(&escaped(shown)) || page.contains(shown), "{shown}");
+    }
+    for heading in PAGE.lines().filter_map(|line| line.strip_prefix("## ")) {
+        let id = heading.to_lowercase().replace(' ', "-");
+        assert!(page.contains(&format!("<h2 id=\"{id}\">{heading}</h2>")), "{heading}");
+        assert!(page.contains(&format!("<a href=\"#{id}\">{heading}</a>")), "{heading}");
+    }
+    for link in page.split("<a ").skip(1) {
+        let target = link.split("href=\"").nth(1).and_then(|link| link.split('"').next());
+        let target = target.expect("the target of a link");
+        match target.strip_prefix('#') {
+            Some(id) => assert!(page.contains(&format!("id=\"{id}\"")), "{target}"),
+            None => assert!(
+                ["./", "docs", "openapi.json"].contains(&target) || target.starts_with("https://"),
+                "{target}"
+            ),
+        }
+    }
+    assert_eq!(page.matches("<script").count(), 1, "that of the theme");
 }
 
 #[test]

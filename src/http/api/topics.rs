@@ -3,14 +3,15 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::{Operation, Schemas, job, since_start, topic};
+use super::examples::{job, since_start, topic};
 use crate::{
     access::Scope,
     http::{
+        openapi::{Operation, Schemas, on},
         problem::Code,
         routes::{
             overview,
-            topics::{MAX_DUE_STEPS, MAX_JOBS, MAX_KICK, MAX_TOPICS},
+            topics::{self, MAX_DUE_STEPS, MAX_JOBS, MAX_KICK, MAX_TOPICS},
         },
         wire::{
             DueCounts, JobsPage, Kicked, PauseTopic, Paused, Purged, PutTopic, TopicResponse,
@@ -57,7 +58,7 @@ fn list(schemas: &mut Schemas) -> Operation {
         "not": { "enum": [".", ".."] },
     });
     let answer = json!({ "topics": [topic()], "cursor": null });
-    Operation::new(Method::GET, "/topics", "list_topics", "List topics")
+    Operation::new(on(Method::GET, topics::list), "/topics", "list_topics", "List topics")
         .text("Topics that have jobs, are paused or have defaults, by name. It lists what the token may read.")
         .needs(Scope::Read)
         .in_query("prefix", false, &prefix, "Only topics whose names begin with it.")
@@ -67,7 +68,7 @@ fn list(schemas: &mut Schemas) -> Operation {
 }
 
 fn get(schemas: &mut Schemas) -> Operation {
-    Operation::new(Method::GET, "/topics/{topic}", "get_topic", "Get a topic")
+    Operation::new(on(Method::GET, topics::get), "/topics/{topic}", "get_topic", "Get a topic")
         .text("Counts are exact. A topic without jobs has zeros; there is no 404.")
         .needs(Scope::Read)
         .with_topic(schemas)
@@ -76,7 +77,7 @@ fn get(schemas: &mut Schemas) -> Operation {
 
 fn put(schemas: &mut Schemas) -> Operation {
     let defaults = json!({ "ttr": "2m", "backoff": ["1m", "5m"], "dead_retention": "30d" });
-    Operation::new(Method::PUT, "/topics/{topic}", "set_defaults", "Set the defaults of a topic")
+    Operation::new(on(Method::PUT, topics::put), "/topics/{topic}", "set_defaults", "Set the defaults of a topic")
         .text(
             "Replaces the defaults for jobs that are put from now on. What is left out is unset, so `{}` removes all \
              of them. What `GET` shows can be sent back.",
@@ -89,7 +90,7 @@ fn put(schemas: &mut Schemas) -> Operation {
 
 fn jobs(schemas: &mut Schemas) -> Operation {
     let answer = json!({ "jobs": [job("delayed")], "cursor": null });
-    Operation::new(Method::GET, "/topics/{topic}/jobs", "list_jobs", "List the jobs of a topic")
+    Operation::new(on(Method::GET, topics::jobs), "/topics/{topic}/jobs", "list_jobs", "List the jobs of a topic")
         .text(
             "Pages through the jobs of one state. A page may have fewer than `limit`, even none, and still have a \
              `cursor`. Jobs that stay where they are are neither skipped nor repeated.",
@@ -112,27 +113,32 @@ fn due(schemas: &mut Schemas) -> Operation {
          The last one ends at `until` or later."
     );
     let answer = json!({ "from": "2030-01-31T12:00:00.000Z", "step": 1200, "counts": [0, 0, 0] });
-    Operation::new(Method::GET, "/topics/{topic}/due", "count_due", "Count the jobs to come")
-        .text("Counts the delayed jobs of a topic by the time at which they fall due.")
-        .needs(Scope::Read)
-        .with_topic(schemas)
-        .with_time("from", "When the first step begins. Default: now.")
-        .such_as("2030-01-31T12:00:00Z")
-        .with_time(
-            "until",
-            "When the last step ends, later than `from`. Default: an hour after `from`.",
-        )
-        .such_as("2030-01-31T13:00:00Z")
-        .with_duration("step", &step)
-        .such_as("20m")
-        .gives(200, "A number for each step.", &schemas.answer::<DueCounts>(), &answer)
+    Operation::new(
+        on(Method::GET, topics::due),
+        "/topics/{topic}/due",
+        "count_due",
+        "Count the jobs to come",
+    )
+    .text("Counts the delayed jobs of a topic by the time at which they fall due.")
+    .needs(Scope::Read)
+    .with_topic(schemas)
+    .with_time("from", "When the first step begins. Default: now.")
+    .such_as("2030-01-31T12:00:00Z")
+    .with_time(
+        "until",
+        "When the last step ends, later than `from`. Default: an hour after `from`.",
+    )
+    .such_as("2030-01-31T13:00:00Z")
+    .with_duration("step", &step)
+    .such_as("20m")
+    .gives(200, "A number for each step.", &schemas.answer::<DueCounts>(), &answer)
 }
 
 fn pause(schemas: &mut Schemas) -> Operation {
     let answer = json!({
         "topic": "callbacks", "paused": true, "paused_until": "2030-01-31T12:10:00.000Z",
     });
-    Operation::new(Method::POST, "/topics/{topic}/pause", "pause_topic", "Pause a topic")
+    Operation::new(on(Method::POST, topics::pause), "/topics/{topic}/pause", "pause_topic", "Pause a topic")
         .text(
             "A paused topic accepts jobs and delivers none, on every server, also after a restart. Consumers that \
              hold its jobs may finish them. A pause of a paused topic replaces the one before.",
@@ -145,17 +151,22 @@ fn pause(schemas: &mut Schemas) -> Operation {
 
 fn resume(schemas: &mut Schemas) -> Operation {
     let answer = json!({ "topic": "callbacks", "paused": false, "paused_until": null });
-    Operation::new(Method::POST, "/topics/{topic}/resume", "resume_topic", "Resume a topic")
-        .text("The topic delivers jobs again.")
-        .needs(Scope::Manage)
-        .with_topic(schemas)
-        .may_take_nothing()
-        .gives(200, "The topic is not paused.", &schemas.answer::<Paused>(), &answer)
+    Operation::new(
+        on(Method::POST, topics::resume),
+        "/topics/{topic}/resume",
+        "resume_topic",
+        "Resume a topic",
+    )
+    .text("The topic delivers jobs again.")
+    .needs(Scope::Manage)
+    .with_topic(schemas)
+    .may_take_nothing()
+    .gives(200, "The topic is not paused.", &schemas.answer::<Paused>(), &answer)
 }
 
 fn kick(schemas: &mut Schemas) -> Operation {
     let summary = "Kick the dead jobs of a topic";
-    Operation::new(Method::POST, "/topics/{topic}/kick", "kick_topic", summary)
+    Operation::new(on(Method::POST, topics::kick), "/topics/{topic}/kick", "kick_topic", summary)
         .text("Makes dead jobs ready with attempts from zero, those whose retention ends first before others.")
         .needs(Scope::Manage)
         .with_topic(schemas)
@@ -165,15 +176,18 @@ fn kick(schemas: &mut Schemas) -> Operation {
 }
 
 fn purge(schemas: &mut Schemas) -> Operation {
-    Operation::new(Method::DELETE, "/topics/{topic}/jobs", "purge_topic", "Purge a topic")
-        .text(
-            "Deletes the jobs of a topic in small steps, so that other calls are served meanwhile.",
-        )
-        .needs(Scope::Manage)
-        .with_topic(schemas)
-        .with_state(schemas, false, "Only jobs in this state. Default: all.")
-        .may_take_nothing()
-        .gives(200, "So many are gone.", &schemas.answer::<Purged>(), &json!({ "purged": 1 }))
+    Operation::new(
+        on(Method::DELETE, topics::purge),
+        "/topics/{topic}/jobs",
+        "purge_topic",
+        "Purge a topic",
+    )
+    .text("Deletes the jobs of a topic in small steps, so that other calls are served meanwhile.")
+    .needs(Scope::Manage)
+    .with_topic(schemas)
+    .with_state(schemas, false, "Only jobs in this state. Default: all.")
+    .may_take_nothing()
+    .gives(200, "So many are gone.", &schemas.answer::<Purged>(), &json!({ "purged": 1 }))
 }
 
 fn overview(schemas: &mut Schemas) -> Operation {
@@ -194,8 +208,13 @@ fn overview(schemas: &mut Schemas) -> Operation {
         "servers": 0,
         "version": env!("CARGO_PKG_VERSION"),
     });
-    Operation::new(Method::GET, "/overview", "get_overview", "See everything at once")
-        .text("What a dashboard or an operator needs first. A token needs `read` on all topics (`*`).")
-        .needs(Scope::Read)
-        .gives(200, "What there is.", &schemas.answer::<overview::Overview>(), &answer)
+    Operation::new(
+        on(Method::GET, overview::overview),
+        "/overview",
+        "get_overview",
+        "See everything at once",
+    )
+    .text("What a dashboard or an operator needs first. A token needs `read` on all topics (`*`).")
+    .needs(Scope::Read)
+    .gives(200, "What there is.", &schemas.answer::<overview::Overview>(), &answer)
 }

@@ -3,21 +3,22 @@
 use axum::http::Method;
 use serde_json::json;
 
-use super::{Operation, Schemas};
 use crate::{
     access::{SHOWN_ONCE, Scope, TokenName},
     http::{
+        openapi::{Listener, Operation, Schemas, on},
         problem::Code,
         routes::{
-            access::Access,
-            tokens::{CreateToken, TokenResponse, TokensPage},
+            access::{self, Access},
+            tokens::{self, CreateToken, TokenResponse, TokensPage},
         },
     },
 };
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let of_admins = [list(schemas), create(schemas), revoke(schemas)];
-    let of_admins = of_admins.map(|operation| operation.needs(Scope::Admin));
+    let of_admins =
+        of_admins.map(|operation| operation.needs(Scope::Admin).served_on(Listener::Operations));
     let all = [access(schemas)].into_iter().chain(of_admins);
     all.map(|operation| operation.tag("Tokens")).collect()
 }
@@ -26,10 +27,15 @@ fn access(schemas: &mut Schemas) -> Operation {
     let answer = json!({
         "name": "shop", "scopes": { "put": ["billing.*"], "pop": ["mail"] }, "expires_at": null,
     });
-    Operation::new(Method::GET, "/access", "get_access", "What the caller may do")
-        .text("Where requests need no token, `name` is null and every scope has `*`.")
-        .needs_any_token()
-        .gives(200, "What the token may do.", &schemas.answer::<Access>(), &answer)
+    Operation::new(
+        on(Method::GET, access::access),
+        "/access",
+        "get_access",
+        "What the caller may do",
+    )
+    .text("Where requests need no token, `name` is null and every scope has `*`.")
+    .needs_any_token()
+    .gives(200, "What the token may do.", &schemas.answer::<Access>(), &answer)
 }
 
 fn list(schemas: &mut Schemas) -> Operation {
@@ -37,7 +43,7 @@ fn list(schemas: &mut Schemas) -> Operation {
         "name": "shop", "scopes": { "put": ["billing.*"], "pop": ["mail"] },
         "created_at": "2030-01-31T12:00:00.000Z", "expires_at": null, "last_used_at": null,
     }] });
-    Operation::new(Method::GET, "/tokens", "list_tokens", "List the tokens")
+    Operation::new(on(Method::GET, tokens::list), "/tokens", "list_tokens", "List the tokens")
         .text("All tokens, without their texts.")
         .gives(200, "The tokens.", &schemas.answer::<TokensPage>(), &answer)
 }
@@ -55,7 +61,7 @@ fn create(schemas: &mut Schemas) -> Operation {
     });
     let made = "A token that was just made, with its text.";
     let new = schemas.complete::<TokenResponse>("NewToken", made);
-    Operation::new(Method::POST, "/tokens", "create_token", "Create a token")
+    Operation::new(on(Method::POST, tokens::create), "/tokens", "create_token", "Create a token")
         .text("From the first token on, every request needs one; so the first must have the scope `admin`. \
              The text of a token is shown only here.")
         .takes(&schemas.request::<CreateToken>(), &token)
@@ -65,10 +71,15 @@ fn create(schemas: &mut Schemas) -> Operation {
 
 fn revoke(schemas: &mut Schemas) -> Operation {
     let name = schemas.request::<TokenName>();
-    Operation::new(Method::DELETE, "/tokens/{name}", "revoke_token", "Revoke a token")
-        .text("Within a second every server refuses it.")
-        .in_path("name", &name, "The token's name.", "shop")
-        .may_take_nothing()
-        .done(204, "The token is revoked.")
-        .refuses(&[Code::TokenNotFound])
+    Operation::new(
+        on(Method::DELETE, tokens::revoke),
+        "/tokens/{name}",
+        "revoke_token",
+        "Revoke a token",
+    )
+    .text("Within a second every server refuses it.")
+    .in_path("name", &name, "The token's name.", "shop")
+    .may_take_nothing()
+    .done(204, "The token is revoked.")
+    .refuses(&[Code::TokenNotFound])
 }

@@ -3,79 +3,92 @@
 use axum::http::Method;
 use serde_json::json;
 
-use super::{Operation, Schemas};
 use crate::{
     access::Scope,
     http::{
+        dashboard::docs,
+        openapi::{Listener, Operation, Schemas, description, on},
         problem::Code,
         routes::{
-            health::{Fine, Ready},
-            store::AcceptedLoss,
+            health::{self, Fine, Ready},
+            metrics,
+            store::{self, AcceptedLoss},
         },
     },
     metrics::text::{OPEN_METRICS, PROMETHEUS},
 };
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
-    [healthz(schemas), readyz(schemas), accept_loss(schemas), metrics(), description(), page()]
+    [healthz(schemas), readyz(schemas), accept_loss(schemas), metrics(), described(), page()]
         .map(|operation| operation.tag("Operations"))
         .into()
 }
 
 fn healthz(schemas: &mut Schemas) -> Operation {
     let answer = json!({ "status": "ok" });
-    Operation::new(Method::GET, "/healthz", "healthz", "Does the process live?")
-        .text("Answers while the process runs.")
-        .open()
-        .gives(200, "It lives.", &schemas.answer::<Fine>(), &answer)
+    Operation::new(
+        on(Method::GET, health::healthz),
+        "/healthz",
+        "healthz",
+        "Does the process live?",
+    )
+    .text("Answers while the process runs.")
+    .open()
+    .served_on(Listener::Both)
+    .gives(200, "It lives.", &schemas.answer::<Fine>(), &answer)
 }
 
 fn readyz(schemas: &mut Schemas) -> Operation {
-    Operation::new(Method::GET, "/readyz", "readyz", "Can the server be used?")
+    Operation::new(on(Method::GET, health::readyz), "/readyz", "readyz", "Can the server be used?")
         .text(
             "Answers 200 while the store can be written and the timers move, also if only a part of the queue works: \
              then `status` is `degraded`, with reasons.",
         )
         .open()
+        .served_on(Listener::Operations)
         .gives(200, "It can be used.", &schemas.answer::<Ready>(), &json!({ "status": "ok" }))
         .refuses(&[Code::StoreUnavailable, Code::StoreReplaced, Code::JobDamaged, Code::StoreFull])
 }
 
 fn accept_loss(schemas: &mut Schemas) -> Operation {
     let path = "/store/accept-loss";
-    Operation::new(Method::POST, path, "accept_loss", "Accept that jobs are lost")
+    Operation::new(on(Method::POST, store::accept_loss), path, "accept_loss", "Accept that jobs are lost")
         .text(
             "While its Redis is emptied or replaced, every server refuses calls with `store_replaced`. After this \
              they go on with what Redis has now. Files need no such call: restart the server.",
         )
         .needs(Scope::Admin)
+        .served_on(Listener::Operations)
         .may_take_nothing()
         .gives(200, "It is accepted.", &schemas.answer::<AcceptedLoss>(), &json!({ "buckets": 0 }))
 }
 
 fn metrics() -> Operation {
     let text = json!({ "schema": { "type": "string" } });
-    Operation::new(Method::GET, "/metrics", "metrics", "Metrics for Prometheus")
+    Operation::new(on(Method::GET, metrics::metrics), "/metrics", "metrics", "Metrics for Prometheus")
         .text("In the text format of Prometheus, or in that of OpenMetrics if `Accept` asks for it. A token needs `read` on all topics (`*`).")
         .needs(Scope::Read)
+        .served_on(Listener::Operations)
         .gives_as(200, "The metrics.", PROMETHEUS, &text)
         .or_as(OPEN_METRICS, &text)
 }
 
-fn description() -> Operation {
-    let description = json!({ "schema": { "type": "object" } });
-    Operation::new(Method::GET, "/openapi.json", "openapi", "This description")
+fn described() -> Operation {
+    let content = json!({ "schema": { "type": "object" } });
+    Operation::new(on(Method::GET, description), "/openapi.json", "openapi", "This description")
         .text("The description of this API, as OpenAPI 3.1 has it.")
         .open()
-        .gives_as(200, "The description.", "application/json", &description)
+        .served_on(Listener::Description)
+        .gives_as(200, "The description.", "application/json", &content)
         .with_header("ETag", "Changes with the server's version.", "\"78029f1f746a1217\"")
 }
 
 fn page() -> Operation {
     let page = json!({ "schema": { "type": "string" } });
-    Operation::new(Method::GET, "/docs", "docs", "This description for people")
+    Operation::new(on(Method::GET, docs::page), "/docs", "docs", "This description for people")
         .text("A page for browsers. It is not under `/v1`.")
         .open()
+        .served_on(Listener::Page)
         .gives_as(200, "The page.", "text/html; charset=utf-8", &page)
         .with_header("ETag", "Changes with the server's version.", "\"78029f1f746a1217\"")
 }

@@ -3,11 +3,13 @@
 use axum::http::Method;
 use serde_json::json;
 
-use super::{Operation, Schemas, job};
+use super::examples::job;
 use crate::{
     access::Scope,
     http::{
+        openapi::{Operation, Schemas, on},
         problem::Code,
+        routes::jobs,
         wire::{JobResponse, PatchJob, PutJob, TransitionResponse},
     },
 };
@@ -28,7 +30,7 @@ fn put(schemas: &mut Schemas) -> Operation {
         "id": "call:1", "topic": "callbacks", "state": "delayed",
         "due_at": "2030-01-31T12:02:00.000Z",
     });
-    Operation::new(Method::POST, "/jobs", "put_job", "Put a job")
+    Operation::new(on(Method::POST, jobs::put), "/jobs", "put_job", "Put a job")
         .text(
             "Only `topic` is required. A put that ends with 503 and `\"applied\": \"unknown\"` can be sent again \
              without harm if it has an `id` of its own: the second one gets 409 `job_exists`, or 200 with \
@@ -56,7 +58,7 @@ pub fn in_state(schemas: &mut Schemas) -> serde_json::Value {
 }
 
 fn get(schemas: &mut Schemas) -> Operation {
-    Operation::new(Method::GET, "/jobs/{id}", "get_job", "Get a job")
+    Operation::new(on(Method::GET, jobs::get), "/jobs/{id}", "get_job", "Get a job")
         .text("The job with its body, its times, its attempts and its last error.")
         .needs(Scope::Read)
         .with_id(schemas)
@@ -65,7 +67,7 @@ fn get(schemas: &mut Schemas) -> Operation {
 }
 
 fn patch(schemas: &mut Schemas) -> Operation {
-    Operation::new(Method::PATCH, "/jobs/{id}", "change_job", "Change a job")
+    Operation::new(on(Method::PATCH, jobs::patch), "/jobs/{id}", "change_job", "Change a job")
         .text(
             "Changes a delayed or ready job. What `GET` shows can be sent back: fields that cannot be changed are \
              accepted if they are as the job has them. The reservation of a consumer whose TTR has expired is lost.",
@@ -85,7 +87,7 @@ fn patch(schemas: &mut Schemas) -> Operation {
 
 fn delete(schemas: &mut Schemas) -> Operation {
     let answer = json!({ "id": "call:1", "state": "delayed" });
-    Operation::new(Method::DELETE, "/jobs/{id}", "delete_job", "Delete a job")
+    Operation::new(on(Method::DELETE, jobs::delete), "/jobs/{id}", "delete_job", "Delete a job")
         .text("Deletes the job in any state.")
         .needs(Scope::Manage)
         .with_id(schemas)
@@ -96,7 +98,7 @@ fn delete(schemas: &mut Schemas) -> Operation {
 
 fn kick(schemas: &mut Schemas) -> Operation {
     let answer = json!({ "id": "call:1", "state": "ready" });
-    Operation::new(Method::POST, "/jobs/{id}/kick", "kick_job", "Kick a job")
+    Operation::new(on(Method::POST, jobs::kick), "/jobs/{id}/kick", "kick_job", "Kick a job")
         .text(
             "Makes a delayed or dead job ready now; the attempts of a dead one start from zero. A ready job stays \
              as it is.",

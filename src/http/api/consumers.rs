@@ -4,12 +4,14 @@ use axum::http::Method;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use super::{Operation, Schemas, jobs::in_state};
+use super::{examples::RESERVATION, jobs::in_state};
 use crate::{
     access::Scope,
     http::{
         extract::input,
+        openapi::{Handled, Operation, Schemas, on},
         problem::Code,
+        routes::{jobs, pop},
         schema::types,
         wire::{
             Bury, Finish, MAX_COUNT, MAX_WAIT, PopCount, PopOptions, PoppedJobs, Release, Touch,
@@ -18,8 +20,6 @@ use crate::{
     },
     job::{MAX_TTR, MIN_TTR, Millis},
 };
-
-const RESERVATION: &str = "5f0c9d1e2b3a4800d2c85fd14a0b9e36";
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let (with_get, with_post) = pops(schemas);
@@ -39,7 +39,7 @@ fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
         "reserved_until": "2030-01-31T12:03:30.000Z",
     }] });
     let topics = types::topics_of_path(input::MAX_TOPICS).to_value();
-    let mut pop = |method, name, summary| {
+    let mut popping = |handled, name, summary| {
         let about = format!(
             "The topic, or up to {} with commas (`a,b,c`): jobs of earlier topics come first.",
             input::MAX_TOPICS
@@ -52,7 +52,7 @@ fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
             MAX_WAIT.as_seconds()
         );
         let count_text = format!("How many jobs at most, from 1 to {MAX_COUNT}. Default: 1.");
-        Operation::new(method, "/topics/{topic}/pop", name, summary)
+        Operation::new(handled, "/topics/{topic}/pop", name, summary)
             .text(text)
             .needs(Scope::Pop)
             .in_path("topic", &topics, &about, "callbacks")
@@ -74,8 +74,8 @@ fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
             .refuses(&[Code::Overloaded])
     };
     let (with_get, with_post) = (
-        pop(Method::GET, "pop_jobs", "Pop jobs"),
-        pop(Method::POST, "pop_jobs_by_post", "Pop jobs by POST"),
+        popping(on(Method::GET, pop::pop), "pop_jobs", "Pop jobs").without_head(),
+        popping(on(Method::POST, pop::pop), "pop_jobs_by_post", "Pop jobs by POST"),
     );
     let body = schemas.request::<PopOptions>();
     (with_get, with_post.may_take(&body, &json!({ "wait": "1s", "count": 10 })))
@@ -84,13 +84,14 @@ fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
 /// What a consumer asks of a job that it holds.
 fn of_held<T: JsonSchema>(
     schemas: &mut Schemas,
+    handled: Handled,
     [path, name, summary]: [&'static str; 3],
     text: &str,
     more: Value,
 ) -> Operation {
     let mut example = more;
     example["reservation"] = RESERVATION.into();
-    Operation::new(Method::POST, path, name, summary)
+    Operation::new(handled, path, name, summary)
         .text(text)
         .needs(Scope::Pop)
         .with_id(schemas)
@@ -126,12 +127,8 @@ fn touch(schemas: &mut Schemas) -> Operation {
     let names = ["/jobs/{id}/touch", "touch_job", "Touch a job"];
     let text = "Holds the job for another TTR from now. A reservation that has expired is lost.";
     let answer = json!({ "id": "call:1", "reserved_until": "2030-01-31T12:05:00.000Z" });
-    of_held::<Touch>(schemas, names, text, json!({ "ttr": "5m" })).gives(
-        200,
-        "The job is held.",
-        &held(schemas),
-        &answer,
-    )
+    of_held::<Touch>(schemas, on(Method::POST, jobs::touch), names, text, json!({ "ttr": "5m" }))
+        .gives(200, "The job is held.", &held(schemas), &answer)
 }
 
 fn release(schemas: &mut Schemas) -> Operation {
@@ -140,7 +137,7 @@ fn release(schemas: &mut Schemas) -> Operation {
     let more = json!({ "error": "the shop does not answer" });
     let answer =
         json!({ "id": "call:1", "state": "delayed", "due_at": "2030-01-31T12:04:00.000Z" });
-    of_held::<Release>(schemas, names, text, more).gives(
+    of_held::<Release>(schemas, on(Method::POST, jobs::release), names, text, more).gives(
         200,
         "The job waits for its next attempt, or is dead.",
         &moved(schemas),
@@ -151,7 +148,14 @@ fn release(schemas: &mut Schemas) -> Operation {
 fn bury(schemas: &mut Schemas) -> Operation {
     let names = ["/jobs/{id}/bury", "bury_job", "Bury a job"];
     let text = "Makes the job dead without further attempts.";
-    of_held::<Bury>(schemas, names, text, json!({ "error": "no such shop" })).gives(
+    of_held::<Bury>(
+        schemas,
+        on(Method::POST, jobs::bury),
+        names,
+        text,
+        json!({ "error": "no such shop" }),
+    )
+    .gives(
         200,
         "The job is dead.",
         &in_state(schemas),
@@ -163,5 +167,6 @@ fn finish(schemas: &mut Schemas) -> Operation {
     let names = ["/jobs/{id}/finish", "finish_job", "Finish a job"];
     let text = "The work is done: the job is gone. A finish that is repeated after a lost answer gets 404 \
                 `job_not_found`: take it as done.";
-    of_held::<Finish>(schemas, names, text, json!({})).done(204, "The job is gone.")
+    of_held::<Finish>(schemas, on(Method::POST, jobs::finish), names, text, json!({}))
+        .done(204, "The job is gone.")
 }

@@ -2,13 +2,18 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use super::{operations, schemas::Schemas};
-use crate::suggest;
+use axum::{extract::MatchedPath, http::Method};
+
+use super::operations;
+use crate::{
+    http::problem::{Code, Problem},
+    suggest,
+};
 
 /// The paths of all routes, with `{name}` for their parameters, and the methods that each takes.
 static ROUTES: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
     let mut routes = BTreeMap::<_, String>::new();
-    for operation in operations::all(&mut Schemas::new()) {
+    for operation in operations::ALL.iter() {
         let methods = routes.entry(operation.path).or_default();
         let comma = if methods.is_empty() { "" } else { ", " };
         methods.push_str(&format!("{comma}{}", operation.method));
@@ -19,6 +24,13 @@ static ROUTES: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
 /// Returns the methods that a route takes, by the path that it was registered with.
 pub fn methods_of(path: &str) -> Option<&'static str> {
     ROUTES.get(path.strip_prefix("/v1").unwrap_or(path)).map(String::as_str)
+}
+
+/// Refuses a method that a route does not take, and names those that it takes.
+pub async fn wrong_method(method: Method, path: Option<MatchedPath>) -> Problem {
+    let takes = path.and_then(|path| methods_of(path.as_str()));
+    let takes = takes.map_or_else(String::new, |methods| format!("; it takes {methods}"));
+    Problem::new(Code::MethodNotAllowed, format!("this route does not take {method}{takes}"))
 }
 
 /// Describes what was asked for and what there is instead: the route that is probably meant, or how

@@ -4,20 +4,20 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    Operation, Schemas,
     consumers::{held, moved},
+    examples::RESERVATION,
     jobs::{in_state, placed},
 };
 use crate::{
     access::Scope,
     http::{
+        openapi::{Handled, Operation, Schemas, on},
         problem::{Code, Written},
+        routes::batch,
         wire::{Finish, IdOnly, PutJob, Release, Touch, TransitionResponse},
     },
     store::MAX_BATCH,
 };
-
-const RESERVATION: &str = "5f0c9d1e2b3a4800d2c85fd14a0b9e36";
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     [put(schemas), finish(schemas), release(schemas), touch(schemas), delete(schemas)]
@@ -26,8 +26,9 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
 }
 
 /// A request for many jobs; `done` is what becomes of one that succeeds.
-fn batch(
+fn of_many(
     schemas: &mut Schemas,
+    handled: Handled,
     [path, name, summary]: [&'static str; 3],
     scope: Scope,
     (body, job): (&Value, Value),
@@ -50,7 +51,7 @@ fn batch(
     });
     let results = schemas.part(&format!("{}Results", camel(name)), results);
     let example = json!({ "results": [result] });
-    Operation::new(Method::POST, path, name, summary)
+    Operation::new(handled, path, name, summary)
         .text(&text)
         .needs(scope)
         .takes(body, &json!({ "jobs": [job] }))
@@ -86,7 +87,8 @@ fn put(schemas: &mut Schemas) -> Operation {
         "id": "m1", "topic": "mail", "state": "ready", "due_at": "2030-01-31T12:00:00.000Z",
         "status": 201,
     });
-    batch(schemas, names, Scope::Put, (&body, job), (&done, result)).refuses(&[Code::StoreFull])
+    of_many(schemas, on(Method::POST, batch::put), names, Scope::Put, (&body, job), (&done, result))
+        .refuses(&[Code::StoreFull])
 }
 
 fn finish(schemas: &mut Schemas) -> Operation {
@@ -96,7 +98,14 @@ fn finish(schemas: &mut Schemas) -> Operation {
     let done = with_status(schemas, "FinishedResult", &one, &[204]);
     let job = json!({ "id": "call:1", "reservation": RESERVATION });
     let result = json!({ "id": "call:1", "status": 204 });
-    batch(schemas, names, Scope::Pop, (&body, job), (&done, result))
+    of_many(
+        schemas,
+        on(Method::POST, batch::finish),
+        names,
+        Scope::Pop,
+        (&body, job),
+        (&done, result),
+    )
 }
 
 fn release(schemas: &mut Schemas) -> Operation {
@@ -108,7 +117,14 @@ fn release(schemas: &mut Schemas) -> Operation {
     let result = json!({
         "id": "call:1", "state": "delayed", "due_at": "2030-01-31T12:05:00.000Z", "status": 200,
     });
-    batch(schemas, names, Scope::Pop, (&body, job), (&done, result))
+    of_many(
+        schemas,
+        on(Method::POST, batch::release),
+        names,
+        Scope::Pop,
+        (&body, job),
+        (&done, result),
+    )
 }
 
 fn touch(schemas: &mut Schemas) -> Operation {
@@ -119,7 +135,14 @@ fn touch(schemas: &mut Schemas) -> Operation {
     let job = json!({ "id": "call:1", "reservation": RESERVATION });
     let result =
         json!({ "id": "call:1", "reserved_until": "2030-01-31T12:05:00.000Z", "status": 200 });
-    batch(schemas, names, Scope::Pop, (&body, job), (&done, result))
+    of_many(
+        schemas,
+        on(Method::POST, batch::touch),
+        names,
+        Scope::Pop,
+        (&body, job),
+        (&done, result),
+    )
 }
 
 fn delete(schemas: &mut Schemas) -> Operation {
@@ -128,5 +151,12 @@ fn delete(schemas: &mut Schemas) -> Operation {
     let one = in_state(schemas);
     let done = with_status(schemas, "DeletedResult", &one, &[200]);
     let result = json!({ "id": "call:1", "state": "delayed", "status": 200 });
-    batch(schemas, names, Scope::Manage, (&body, json!({ "id": "call:1" })), (&done, result))
+    of_many(
+        schemas,
+        on(Method::POST, batch::delete),
+        names,
+        Scope::Manage,
+        (&body, json!({ "id": "call:1" })),
+        (&done, result),
+    )
 }

@@ -1,0 +1,111 @@
+//! Renders docs/api.md as the page that the server shows at `/docs`.
+
+use std::{env, error::Error, fs, path::Path};
+
+use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+
+const SOURCE: &str = "docs/api.md";
+const HEAD: &str = "src/http/dashboard/docs/head.html";
+
+/// A heading of the page.
+struct Heading {
+    level: HeadingLevel,
+    id: String,
+    /// Its markup.
+    text: String,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for file in [SOURCE, HEAD, "build.rs"] {
+        println!("cargo::rerun-if-changed={file}");
+    }
+    let (headings, content) = render(&fs::read_to_string(SOURCE)?);
+    let page = format!(
+        "{}{}<main id=\"main\" tabindex=\"-1\">\n{content}</main>\n</div>\n</body>\n</html>\n",
+        fs::read_to_string(HEAD)?,
+        contents(&headings),
+    );
+    fs::write(Path::new(&env::var("OUT_DIR")?).join("api.html"), page)?;
+    Ok(())
+}
+
+/// Returns the headings of a page in Markdown, and its markup.
+fn render(markdown: &str) -> (Vec<Heading>, String) {
+    let mut headings = Vec::new();
+    let mut events: Vec<Event<'_>> = Vec::new();
+    for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
+        match event {
+            Event::End(TagEnd::Heading(level)) => {
+                let start = events
+                    .iter()
+                    .rposition(|event| matches!(event, Event::Start(Tag::Heading { .. })));
+                let start = start.expect("a heading that begins");
+                let within = &events[start + 1..];
+                let id = slug(within);
+                let mut text = String::new();
+                html::push_html(&mut text, within.iter().cloned());
+                if let Event::Start(Tag::Heading { id: place, .. }) = &mut events[start] {
+                    *place = Some(id.clone().into());
+                }
+                headings.push(Heading { level, id, text });
+                events.push(event);
+            }
+            // A table that is wider than the screen scrolls by itself, also by keyboard.
+            Event::Start(Tag::Table(_)) => {
+                let label = headings.last().map_or("", |heading| heading.id.as_str());
+                let label = label.replace('-', " ");
+                let frame = format!(
+                    "<div class=\"wide\" role=\"region\" aria-label=\"Table: {label}\" tabindex=\"0\">"
+                );
+                events.extend([Event::Html(frame.into()), event]);
+            }
+            Event::End(TagEnd::Table) => events.extend([event, Event::Html("</div>\n".into())]),
+            // Markup in the page means itself.
+            Event::Html(text) | Event::InlineHtml(text) => events.push(Event::Text(text)),
+            event => events.push(event),
+        }
+    }
+    let mut content = String::new();
+    html::push_html(&mut content, without_files(events).into_iter());
+    (headings, content)
+}
+
+/// Leaves the text of links to other files of the project, which the server does not have.
+fn without_files(events: Vec<Event<'_>>) -> Vec<Event<'_>> {
+    let mut is_kept = true;
+    let keeps = |event: &Event<'_>| match event {
+        Event::Start(Tag::Link { dest_url, .. }) => {
+            is_kept = dest_url.starts_with('#') || dest_url.contains("://");
+            is_kept
+        }
+        Event::End(TagEnd::Link) => is_kept,
+        _ => true,
+    };
+    events.into_iter().filter(keeps).collect()
+}
+
+/// Returns the name by which links reach a heading: its words in lower case, with hyphens.
+fn slug(heading: &[Event<'_>]) -> String {
+    let text: Vec<&CowStr<'_>> = heading
+        .iter()
+        .filter_map(|event| match event {
+            Event::Text(text) | Event::Code(text) => Some(text),
+            _ => None,
+        })
+        .collect();
+    let words = text.iter().flat_map(|text| text.chars());
+    let words = words.filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    words.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The links beside the page.
+fn contents(headings: &[Heading]) -> String {
+    let linked = headings.iter().filter(|heading| heading.level == HeadingLevel::H2);
+    let links =
+        linked.map(|Heading { id, text, .. }| format!("<li><a href=\"#{id}\">{text}</a></li>\n"));
+    format!(
+        "<nav class=\"contents\" aria-label=\"Contents\">\n<p class=\"muted\">Version {}</p>\n<ul>\n{}</ul>\n</nav>\n",
+        env!("CARGO_PKG_VERSION"),
+        links.collect::<String>(),
+    )
+}

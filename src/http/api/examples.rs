@@ -1,0 +1,29 @@
+//! The values of the examples.
+
+use serde_json::{Value, json};
+
+/// The reservation of the examples.
+pub const RESERVATION: &str = "5f0c9d1e2b3a4800d2c85fd14a0b9e36";
+
+/// The job of the examples.
+pub fn job(state: &str) -> Value {
+    json!({
+        "id": "call:1", "topic": "callbacks", "state": state, "body": { "shop": 7 }, "attempt": 0,
+        "max_attempts": 4, "due_at": "2030-01-31T12:02:00.000Z",
+        "created_at": "2030-01-31T12:00:00.000Z", "ttr": 90, "backoff": [120, 600, 3600],
+        "reserved_until": null, "died_at": null, "error": null,
+    })
+}
+
+/// The topic of the examples, as lists have it.
+pub fn topic() -> Value {
+    json!({
+        "topic": "callbacks", "delayed": 1, "ready": 0, "reserved": 0, "dead": 0, "paused": false, "paused_until": null,
+        "next_due_at": "2030-01-31T12:02:00.000Z", "oldest_ready_age": null,
+    })
+}
+
+/// The counts of the examples.
+pub fn since_start() -> Value {
+    json!({ "put": 1, "popped": 0, "finished": 0, "expired": 0, "dead": 0, "gone": 0 })
+}

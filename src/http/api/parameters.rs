@@ -1,0 +1,56 @@
+//! Parameters that several routes take.
+
+use serde_json::{Value, json};
+
+use crate::{
+    http::{
+        openapi::{Operation, Schemas},
+        schema::types,
+    },
+    job::{JobId, MAX_DURATION, Millis, State, Topic},
+};
+
+impl Operation {
+    /// `{id}` in the path.
+    pub fn with_id(self, schemas: &mut Schemas) -> Self {
+        let schema = schemas.request::<JobId>();
+        self.in_path("id", &schema, "The job's id.", "call:1")
+    }
+
+    /// `{topic}` in the path.
+    pub fn with_topic(self, schemas: &mut Schemas) -> Self {
+        let schema = schemas.request::<Topic>();
+        self.in_path("topic", &schema, "The topic.", "callbacks")
+    }
+
+    /// How many of something.
+    pub fn with_limit(self, default: u64, most: u64, text: &str) -> Self {
+        let schema =
+            json!({ "type": "integer", "minimum": 1, "maximum": most, "default": default });
+        self.in_query("limit", false, &schema, text)
+    }
+
+    pub fn with_cursor(self, text: &str) -> Self {
+        self.in_query("cursor", false, &json!({ "type": "string" }), text)
+    }
+
+    pub fn with_state(self, schemas: &mut Schemas, required: bool, text: &str) -> Self {
+        let schema = schemas.request::<State>();
+        self.in_query("state", required, &schema, text)
+    }
+
+    pub fn with_time(self, name: &str, text: &str) -> Self {
+        self.in_query(name, false, &types::time_in_query().to_value(), text)
+    }
+
+    pub fn with_duration(self, name: &str, text: &str) -> Self {
+        let schema = types::duration_in_query(Millis::ZERO, MAX_DURATION);
+        self.in_query(name, false, &schema.to_value(), text)
+    }
+
+    /// A body that says nothing, as clients send it that always send one.
+    pub fn may_take_nothing(self) -> Self {
+        let nothing: Value = json!({ "type": "object", "additionalProperties": false });
+        self.may_take(&nothing, &json!({}))
+    }
+}

@@ -1,0 +1,62 @@
+//! The router's routes, out of their declarations.
+
+use std::sync::LazyLock;
+
+use axum::{
+    Extension, Router,
+    extract::MatchedPath,
+    http::{Method, header::ALLOW},
+    response::IntoResponse,
+};
+
+use super::{
+    no_route::{methods_of, wrong_method},
+    operations,
+};
+use crate::http::{
+    app::App,
+    client::need::Needs,
+    file::Tagged,
+    openapi::{Description, Listener, Schemas, document},
+};
+
+/// Made once: it changes with the binary alone.
+static DESCRIPTION: LazyLock<Tagged> = LazyLock::new(|| {
+    let mut schemas = Schemas::new();
+    let operations = operations::all(&mut schemas);
+    let text = serde_json::to_string(&document(operations, schemas)).unwrap_or_default();
+    Tagged::new("application/json", (text + "\n").into_bytes())
+});
+
+/// What each route needs of its caller.
+pub fn needs() -> Needs {
+    let mut needs = Needs::default();
+    for operation in operations::ALL.iter() {
+        needs.add(operation.path, operation.method.clone(), operation.need);
+    }
+    needs
+}
+
+/// The routes of a listener alone.
+pub fn routes(listener: Listener) -> Router<App> {
+    let all = operations::ALL.iter().filter(|operation| operation.listener == listener);
+    all.fold(Router::new(), |routes, operation| {
+        let handler = operation.handler.clone();
+        let handler = match operation.refuses_head {
+            true => handler.head(refused).fallback(refused),
+            false => handler,
+        };
+        routes.route(operation.path, handler)
+    })
+}
+
+/// The API's description for programs and for people.
+pub fn documentation() -> Router<App> {
+    let description = routes(Listener::Description).layer(Extension(Description(&DESCRIPTION)));
+    Router::new().nest("/v1", description.clone()).merge(description).merge(routes(Listener::Page))
+}
+
+async fn refused(method: Method, path: MatchedPath) -> impl IntoResponse {
+    let takes = methods_of(path.as_str()).unwrap_or_default();
+    ([(ALLOW, takes)], wrong_method(method, Some(path)).await)
+}

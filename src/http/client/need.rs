@@ -1,0 +1,64 @@
+//! What each route needs of its caller.
+
+use std::collections::HashMap;
+
+use axum::http::Method;
+
+use crate::access::Scope;
+
+/// What a caller must have for a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing: load balancers and orchestrators have no token, and call the server by its address.
+    Nothing,
+    /// A token, where the server asks for tokens.
+    AnyToken,
+    /// A token with this scope.
+    Scope(Scope),
+}
+
+/// The needs of all routes, by path and method.
+#[derive(Debug, Default)]
+pub struct Needs(HashMap<&'static str, Vec<(Method, Need)>>);
+
+impl Needs {
+    /// Adds a route.
+    pub fn add(&mut self, path: &'static str, method: Method, need: Need) {
+        self.0.entry(path).or_default().push((method, need));
+    }
+
+    /// Returns what a request needs, by the path that its route was registered with. One without a route needs a
+    /// token, so that strangers learn nothing of the routes.
+    pub fn of(&self, path: Option<&str>, method: &Method) -> Need {
+        let path = path.map(|path| path.strip_prefix("/v1").unwrap_or(path));
+        let Some(methods) = path.and_then(|path| self.0.get(path)) else { return Need::AnyToken };
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        let found = methods.iter().find(|(one, _)| one == method);
+        let is_open = methods.iter().all(|(_, need)| *need == Need::Nothing);
+        match found {
+            Some((_, need)) => *need,
+            None if is_open => Need::Nothing,
+            None => Need::AnyToken,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_has_its_need_under_both_paths_and_what_is_no_route_needs_a_token() {
+        let mut needs = Needs::default();
+        needs.add("/healthz", Method::GET, Need::Nothing);
+        needs.add("/jobs/{id}", Method::GET, Need::Scope(Scope::Read));
+        needs.add("/jobs/{id}", Method::DELETE, Need::Scope(Scope::Manage));
+        let of = |path, method| needs.of(path, &method);
+        assert_eq!(of(Some("/v1/jobs/{id}"), Method::HEAD), Need::Scope(Scope::Read));
+        assert_eq!(of(Some("/jobs/{id}"), Method::DELETE), Need::Scope(Scope::Manage));
+        assert_eq!(of(Some("/jobs/{id}"), Method::PUT), Need::AnyToken);
+        assert_eq!(of(Some("/v1/healthz"), Method::POST), Need::Nothing);
+        assert_eq!(of(Some("/v1/health"), Method::GET), Need::AnyToken);
+        assert_eq!(of(None, Method::GET), Need::AnyToken);
+    }
+}
