@@ -9,9 +9,7 @@ use std::{
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use delay_queue::{
-    job::{
-        Bucket, Buckets, IdMaker, Millis, NewJob, Nonce, OnConflict, PoppedJob, Schedule, Topics,
-    },
+    job::{Bucket, Buckets, IdMaker, NewJob, Nonce, PoppedJob, Topics},
     queue::Coalescer,
     store::{
         Claim, Clock, Options, PopRequest, Store,
@@ -30,18 +28,9 @@ mod redis;
 const BATCHES: [usize; 3] = [1, 10, 100];
 
 fn new_job(ids: &IdMaker) -> NewJob {
-    NewJob {
-        id: ids.next(Clock::Own.now().floor, 0, |_| true),
-        topic: "orders".parse().expect("a topic"),
-        body: format!("\"{}\"", "x".repeat(198)).into(),
-        schedule: Schedule::In(Millis::ZERO),
-        ttr: Millis::new(60_000),
-        max_attempts: 20,
-        backoff: None,
-        dead_retention: Millis::new(1_209_600_000),
-        traceparent: None,
-        on_conflict: OnConflict::Reject,
-    }
+    let body = format!("\"{}\"", "x".repeat(198));
+    let topic = "orders".parse().expect("a topic");
+    NewJob::new(ids.next(Clock::Own.now().floor, 0, |_| true), topic, body)
 }
 
 fn codec(criterion: &mut Criterion) {

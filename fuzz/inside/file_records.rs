@@ -5,27 +5,23 @@ use std::{cell::RefCell, collections::HashMap};
 use arbitrary::Unstructured;
 use rusqlite::{Connection, types::Value};
 
-use super::{Records, TABLES};
+use super::{PoolTable, Records, tables};
 use crate::{
     fuzzing,
-    job::{Job, NewJob, State, UnixMillis},
+    job::{Job, State, UnixMillis},
     store::file::{
-        index::{Arrival, Attempt, Rules},
+        index::{Arrival, Attempt},
         machine::{ErrorText, Write},
     },
 };
 
-const COLUMNS: [(&str, &str); 24] = [
+const COLUMNS: [(&str, &str); 20] = [
     ("pool", "serial"),
     ("pool", "id"),
     ("pool", "topic"),
     ("pool", "created_at"),
     ("pool", "due_at"),
-    ("pool", "ttr"),
-    ("pool", "max_attempts"),
-    ("pool", "backoff"),
-    ("pool", "dead_retention"),
-    ("pool", "traceparent"),
+    ("pool", "policy"),
     ("pool", "body_checksum"),
     ("pool", "checksum"),
     ("pool", "body"),
@@ -48,11 +44,12 @@ thread_local! {
 
 fn in_memory() -> Records {
     let connection = Connection::open_in_memory().expect("memory");
-    connection.execute_batch(TABLES).expect("the tables");
+    connection.execute_batch(&tables(PoolTable::Current)).expect("the tables");
     connection.set_prepared_statement_cache_capacity(64);
     let file = tempfile::tempfile().expect("a file");
     Records {
         connection,
+        pool: PoolTable::Current,
         in_transaction: false,
         aside: HashMap::new(),
         damaged: HashMap::new(),
@@ -127,12 +124,11 @@ fn load(records: &mut Records) -> Vec<Arrival> {
 
 /// What is read of a job is as it was put.
 fn check(records: &Records, arrival: &Arrival, job: &Job) {
-    let NewJob { id, topic, ttr, max_attempts, backoff, dead_retention, .. } = job.unpopped();
-    assert_eq!((&arrival.id, &arrival.topic), (&id, &topic));
-    assert_eq!(arrival.rules, Rules { ttr, max_attempts, backoff, dead_retention });
+    assert_eq!((&arrival.id, &arrival.topic), (&job.id, &job.topic));
+    assert_eq!(arrival.policy, job.policy);
     let record = records.read(arrival.serial).expect("its record");
     assert_eq!(record.body, job.body);
-    assert_eq!((record.created_at, record.traceparent), (job.created_at, job.traceparent));
+    assert_eq!((record.created_at, record.policy), (job.created_at, job.policy.clone()));
 }
 
 /// Puts another value into a field of a row, if the field can have it.

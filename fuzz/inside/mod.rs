@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use arbitrary::{Error, Result, Unstructured};
 
-use crate::job::{Backoff, Job, MAX_DURATION, Millis, Reservation, State, UnixMillis};
+use crate::job::{Backoff, Job, MAX_DURATION, Millis, Policy, Reservation, State, UnixMillis};
 
 pub use self::values::{backoff, durations};
 pub use crate::{
@@ -31,20 +31,29 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
     let (reserved, dead) = (state == State::Reserved, state == State::Dead);
     let attempt = input.int_in_range(u32::from(reserved || dead)..=u32::MAX)?;
     let popped = attempt > 0;
-    let own_ttr = span(input)?;
+    let policy = Policy {
+        ttr: span(input)?,
+        max_attempts: input.arbitrary()?,
+        backoff: if input.arbitrary()? { Some(any_backoff(input)?) } else { None },
+        dead_retention: span(input)?,
+        traceparent: match input.arbitrary::<(u128, u64, u8)>()? {
+            (0, ..) | (_, 0, _) => None,
+            (trace, span, flags) => {
+                // Its specification knows these flags.
+                format!("00-{trace:032x}-{span:016x}-{:02x}", flags & 3).parse().ok()
+            }
+        },
+    };
     Ok(Job {
         id: name(input)?,
         topic: name(input)?,
         body: body(input)?.into(),
         state,
         attempt,
-        max_attempts: input.arbitrary()?,
         due_at: time(input)?,
         created_at: time(input)?,
-        ttr: if reserved { span(input)? } else { own_ttr },
-        own_ttr,
-        backoff: if input.arbitrary()? { Some(any_backoff(input)?) } else { None },
-        dead_retention: span(input)?,
+        ttr: if reserved { span(input)? } else { policy.ttr },
+        policy,
         reservation: match popped && input.arbitrary()? {
             true => Some(Reservation::from_bits(input.arbitrary()?)),
             false => None,
@@ -54,13 +63,6 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
         error: match popped && input.arbitrary()? {
             true => Some(input.arbitrary::<String>()?).filter(|text| !text.is_empty()),
             false => None,
-        },
-        traceparent: match input.arbitrary::<(u128, u64, u8)>()? {
-            (0, ..) | (_, 0, _) => None,
-            (trace, span, flags) => {
-                // Its specification knows these flags.
-                format!("00-{trace:032x}-{span:016x}-{:02x}", flags & 3).parse().ok()
-            }
         },
     })
 }

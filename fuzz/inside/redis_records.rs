@@ -44,11 +44,7 @@ fn new_job(id: &JobId, record: &Record, schedule: Schedule) -> NewJob {
         topic: record.topic.clone(),
         body: record.body.clone(),
         schedule,
-        ttr: record.ttr,
-        max_attempts: record.max_attempts,
-        backoff: record.backoff.clone(),
-        dead_retention: record.dead_retention,
-        traceparent: record.traceparent,
+        policy: record.policy.clone(),
         on_conflict: OnConflict::Reject,
     }
 }
@@ -85,7 +81,7 @@ fn damaged(input: &mut Unstructured<'_>, id: &JobId, mut record: Vec<u8>, attemp
 fn sealed(id: &JobId, text: &str) {
     let (rules, body) = text.split_once('\n').unwrap_or((text, ""));
     let rules = format!("{}{rules}", sum(&[id.as_str(), " ", rules]));
-    let record = format!("3 000000000000000 {rules}\n{body}").into_bytes();
+    let record = format!("4 000000000000000 {rules}\n{body}").into_bytes();
     if let Ok(read) = Record::parse(id, record) {
         let new = new_job(id, &read, Schedule::At(read.created_at));
         let again = Record::parse(id, stored(&new, read.created_at));

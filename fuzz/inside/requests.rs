@@ -72,7 +72,7 @@ fn check_body(body: &Bytes, content: &Bytes) {
 fn check_put(put: &Put, content: &Bytes) {
     check_body(&put.body, content);
     check_schedule(put.schedule);
-    check_ttr(put.ttr);
+    check_ttr(put.policy.ttr);
 }
 
 /// The content of a put, and of a change.
@@ -86,7 +86,7 @@ pub fn http_put(data: &[u8]) {
     let _ = patch.tells();
     if let Some(change) = taken(patch.valid(&content, limits())) {
         change.schedule.into_iter().for_each(check_schedule);
-        check_ttr(change.ttr);
+        check_ttr(change.policy.ttr);
         change.body.iter().for_each(|body| check_body(body, &content));
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use sqlite_salvage::{Cell, Leaf, Pages};
 
 use crate::{
-    job::{Millis, NewJob, OnConflict, Pause, Schedule, State, Topic, UnixMillis},
+    job::{Millis, NewJob, Pause, Policy, Schedule, State, Topic, UnixMillis},
     store::{
         TokenChange,
         file::{
@@ -123,16 +123,18 @@ fn topic(number: u64) -> Topic {
 pub fn insert(serial: u64) -> Write {
     let due_at = UnixMillis::new(1_800_000_000_000 + serial);
     let job = NewJob {
-        id: format!("job:{serial}").parse().expect("an id"),
-        topic: topic(serial % NAMES),
-        body: body(serial).into(),
         schedule: Schedule::At(due_at),
-        ttr: Millis::new(60_000),
-        max_attempts: 20,
-        backoff: None,
-        dead_retention: Millis::new(1_000),
-        traceparent: None,
-        on_conflict: OnConflict::Reject,
+        policy: Policy {
+            ttr: Millis::new(60_000),
+            max_attempts: 20,
+            dead_retention: Millis::new(1_000),
+            ..Policy::STANDARD
+        },
+        ..NewJob::new(
+            format!("job:{serial}").parse().expect("an id"),
+            topic(serial % NAMES),
+            body(serial),
+        )
     };
     Write::Insert { serial, job, created_at: due_at, due_at }
 }

@@ -9,6 +9,7 @@ mod duration;
 mod id;
 mod list;
 pub(crate) mod name;
+mod policy;
 mod record;
 mod reservation;
 mod reservation_key;
@@ -25,9 +26,9 @@ pub use duration::{DurationError, MAX_DURATION, Millis};
 pub use id::{IdMaker, JobId};
 pub use list::List;
 pub use name::{MAX_LEN as MAX_NAME, NameError};
+pub use policy::{Policy, PolicyError, PolicyFields};
 pub use record::{
-    Change, Defaults, Job, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, NewJob, OnConflict, PoppedJob,
-    Schedule,
+    Change, Job, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, NewJob, OnConflict, PoppedJob, Schedule,
 };
 pub use reservation::{Nonce, Reservation};
 pub use reservation_key::{ReservationKey, TaggedReservation};
@@ -35,5 +36,5 @@ pub use state::{After, Due, Event, Living, Refusal, State, next};
 pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;
 pub use topic_pattern::{MAX_PATTERNS, PatternError, TopicPattern, Topics};
-pub use topic_settings::{Pause, SettingsNews, TopicChange, TopicDefaults, TopicSettings};
+pub use topic_settings::{Pause, SettingsNews, TopicChange, TopicSettings};
 pub use traceparent::{TraceParent, TraceParentError};

@@ -3,8 +3,13 @@
 use bytes::Bytes;
 
 use super::{
-    backoff::Backoff, duration::Millis, id::JobId, reservation::Reservation, state::State,
-    time::UnixMillis, topic::Topic, traceparent::TraceParent,
+    duration::Millis,
+    id::JobId,
+    policy::{Policy, PolicyFields},
+    reservation::Reservation,
+    state::State,
+    time::UnixMillis,
+    topic::Topic,
 };
 
 /// The shortest TTR.
@@ -36,17 +41,6 @@ pub enum OnConflict {
     Replace,
 }
 
-/// What applies to a job that does not say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Defaults {
-    /// How long a consumer has.
-    pub ttr: Millis,
-    /// How often a job is tried; 0 is no limit.
-    pub max_attempts: u32,
-    /// How long a dead job is kept.
-    pub dead_retention: Millis,
-}
-
 /// A job on its way into a store, with all defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {
@@ -58,16 +52,8 @@ pub struct NewJob {
     pub body: Bytes,
     /// When it falls due.
     pub schedule: Schedule,
-    /// How long a consumer has.
-    pub ttr: Millis,
-    /// Attempts before it is dead; 0 is no limit.
-    pub max_attempts: u32,
-    /// The wait before the next attempt; none is no wait.
-    pub backoff: Option<Backoff>,
-    /// How long it is kept when it is dead.
-    pub dead_retention: Millis,
-    /// Where its put stands in a trace; its consumers get it.
-    pub traceparent: Option<TraceParent>,
+    /// What else its put says.
+    pub policy: Policy,
     /// What happens when the id is alive already.
     pub on_conflict: OnConflict,
 }
@@ -79,25 +65,8 @@ pub struct Change {
     pub schedule: Option<Schedule>,
     /// Another body.
     pub body: Option<Bytes>,
-    /// Another TTR, from the next pop.
-    pub ttr: Option<Millis>,
-    /// Another limit.
-    pub max_attempts: Option<u32>,
-    /// Another backoff; within, `None` is no wait.
-    pub backoff: Option<Option<Backoff>>,
-}
-
-impl Change {
-    /// Another list takes along the limit that followed from the list before it, unless the change
-    /// says another. A limit that was chosen stays; one that was chosen to be the same as the
-    /// derived one cannot be told from it, and is taken along.
-    #[must_use]
-    pub fn with_attempts(self, backoff: Option<&Backoff>, max_attempts: u32) -> Self {
-        let derived = backoff.and_then(Backoff::attempts) == Some(max_attempts);
-        let new = self.backoff.iter().flatten().find_map(Backoff::attempts);
-        let max_attempts = self.max_attempts.or(new.filter(|_| derived));
-        Self { max_attempts, ..self }
-    }
+    /// Other fields of its policy; another TTR holds from the next pop on.
+    pub policy: PolicyFields,
 }
 
 /// A living job as `get` returns it.
@@ -113,20 +82,14 @@ pub struct Job {
     pub state: State,
     /// Pops so far.
     pub attempt: u32,
-    /// Attempts before it is dead; 0 is no limit.
-    pub max_attempts: u32,
     /// When it falls, or fell, due.
     pub due_at: UnixMillis,
     /// When it was put, by the store's clock.
     pub created_at: UnixMillis,
-    /// How long a consumer has; while reserved: the one who has it.
+    /// How long a consumer has; while reserved: the one that holds it.
     pub ttr: Millis,
-    /// How long the next consumer has.
-    pub own_ttr: Millis,
-    /// The wait before the next attempt.
-    pub backoff: Option<Backoff>,
-    /// How long it is kept when it is dead.
-    pub dead_retention: Millis,
+    /// As it was put, or changed since; its TTR is that of the next consumer.
+    pub policy: Policy,
     /// The last pop's, until its consumer releases or buries the job or a reschedule changes it; holds
     /// also after the TTR expired.
     pub reservation: Option<Reservation>,
@@ -136,8 +99,6 @@ pub struct Job {
     pub died_at: Option<UnixMillis>,
     /// What the last attempt left behind when it failed.
     pub error: Option<String>,
-    /// Where its put stands in a trace.
-    pub traceparent: Option<TraceParent>,
 }
 
 impl Job {
@@ -147,7 +108,7 @@ impl Job {
         match self.state {
             State::Delayed | State::Ready => self.due_at,
             State::Reserved => self.reserved_until.unwrap_or(self.due_at),
-            State::Dead => self.died_at.unwrap_or(self.due_at).after(self.dead_retention),
+            State::Dead => self.died_at.unwrap_or(self.due_at).after(self.policy.dead_retention),
         }
     }
 
@@ -158,11 +119,7 @@ impl Job {
             topic: self.topic.clone(),
             body: self.body.clone(),
             schedule: Schedule::At(self.due_at),
-            ttr: self.own_ttr,
-            max_attempts: self.max_attempts,
-            backoff: self.backoff.clone(),
-            dead_retention: self.dead_retention,
-            traceparent: self.traceparent,
+            policy: self.policy.clone(),
             on_conflict: OnConflict::Reject,
         }
     }
@@ -179,8 +136,6 @@ pub struct PoppedJob {
     pub body: Bytes,
     /// This attempt's number, from 1.
     pub attempt: u32,
-    /// Attempts before it is dead; 0 is no limit.
-    pub max_attempts: u32,
     /// When it fell due.
     pub due_at: UnixMillis,
     /// When it was put.
@@ -191,8 +146,22 @@ pub struct PoppedJob {
     pub reservation: Reservation,
     /// When the hold ends.
     pub reserved_until: UnixMillis,
-    /// Where its put stands in a trace.
-    pub traceparent: Option<TraceParent>,
+    /// As it was put, or changed since.
+    pub policy: Policy,
+}
+
+impl NewJob {
+    /// A job that is due at once, of the standard policy.
+    pub fn new(id: JobId, topic: Topic, body: impl Into<Bytes>) -> Self {
+        Self {
+            id,
+            topic,
+            body: body.into(),
+            schedule: Schedule::In(Millis::ZERO),
+            policy: Policy::STANDARD,
+            on_conflict: OnConflict::Reject,
+        }
+    }
 }
 
 impl PoppedJob {

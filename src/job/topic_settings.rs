@@ -2,23 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
-
-use super::{backoff::Backoff, duration::Millis, time::UnixMillis, topic::Topic};
-
-/// What applies to jobs of a topic that do not say; what is `None` is the server's default.
-/// Stored as JSON: names must stay stable.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct TopicDefaults {
-    /// How long a consumer has.
-    pub ttr: Option<Millis>,
-    /// Attempts before a job is dead; 0 is no limit.
-    pub max_attempts: Option<u32>,
-    /// The wait before the next attempt.
-    pub backoff: Option<Backoff>,
-    /// How long a dead job is kept.
-    pub dead_retention: Option<Millis>,
-}
+use super::{policy::PolicyFields, time::UnixMillis, topic::Topic};
 
 /// A topic hands out nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +38,7 @@ pub struct TopicSettings {
     /// Topics that hand out nothing.
     pub paused: HashMap<Topic, Pause>,
     /// Topics with defaults of their own.
-    pub defaults: HashMap<Topic, TopicDefaults>,
+    pub defaults: HashMap<Topic, PolicyFields>,
 }
 
 /// What has become of the settings of topics since a version of them.
@@ -79,7 +63,7 @@ pub struct TopicChange {
     /// It hands out nothing.
     pub pause: Option<Pause>,
     /// Its own defaults, if it has any.
-    pub defaults: Option<TopicDefaults>,
+    pub defaults: Option<PolicyFields>,
 }
 
 impl TopicSettings {

@@ -37,9 +37,7 @@ use self::{
     transitions::Transitions,
 };
 use crate::{
-    job::{
-        Change, Defaults, IdMaker, Job, JobId, Refusal, ReservationKey, State, Topic, UnixMillis,
-    },
+    job::{Change, IdMaker, Job, JobId, Policy, Refusal, ReservationKey, State, Topic, UnixMillis},
     store::{
         Bury, Claim, Clock, Release, Reply, Store, StoreError, StoreResult, Target, Touch,
         Transitioned,
@@ -65,7 +63,7 @@ const LATE_CALL: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct QueueSettings {
     /// What applies to jobs that do not say.
-    pub defaults: Defaults,
+    pub defaults: Policy,
     /// Whether finish, release, touch and bury demand a reservation.
     pub require_reservation: bool,
     /// The longest sleep of a timer.

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use super::{Queue, QueueError, batching::sticky::Part};
 use crate::{
     job::{
-        Backoff, Bucket, Defaults, JobId, NewJob, OnConflict, Refusal, Schedule, Topic,
-        TopicSettings, TraceParent,
+        Bucket, JobId, NewJob, OnConflict, PolicyFields, Refusal, Schedule, Topic, TopicSettings,
     },
     store::{Applied, Clock, Placed, StoreError},
 };
@@ -25,14 +24,8 @@ pub struct Put {
     pub body: bytes::Bytes,
     /// When it falls due.
     pub schedule: Schedule,
-    /// How long a consumer has.
-    pub ttr: Option<crate::job::Millis>,
-    /// Attempts before it is dead; 0 is no limit.
-    pub max_attempts: Option<u32>,
-    /// The wait before the next attempt.
-    pub backoff: Option<Backoff>,
-    /// Where it stands in a trace.
-    pub traceparent: Option<TraceParent>,
+    /// Its policy, as far as the client gives it.
+    pub policy: PolicyFields,
     /// What happens when the id is alive already.
     pub on_conflict: OnConflict,
 }
@@ -90,27 +83,15 @@ impl Queue {
 
     /// A put with all defaults filled in.
     fn fill_in(&self, put: Put, topics: &TopicSettings, part: Part) -> NewJob {
-        let Defaults { ttr, max_attempts, dead_retention } = self.settings.defaults;
-        let own = topics.defaults.get(&put.topic).cloned().unwrap_or_default();
-        let backoff = put.backoff.or(own.backoff);
+        let of_topic = topics.defaults.get(&put.topic);
         // A client that asks for a new id does not mean a job that has it by chance.
         let on_conflict = if put.id.is_some() { put.on_conflict } else { OnConflict::Reject };
-        // A list implies the number of attempts, unless the client gives one.
-        let by_backoff = backoff.as_ref().and_then(Backoff::attempts);
         NewJob {
             id: put.id.unwrap_or_else(|| self.new_id(|bucket| part.has(bucket))),
             topic: put.topic,
             body: put.body,
             schedule: put.schedule,
-            ttr: put.ttr.or(own.ttr).unwrap_or(ttr),
-            max_attempts: put
-                .max_attempts
-                .or(own.max_attempts)
-                .or(by_backoff)
-                .unwrap_or(max_attempts),
-            backoff,
-            dead_retention: own.dead_retention.unwrap_or(dead_retention),
-            traceparent: put.traceparent,
+            policy: put.policy.or_defaults(of_topic, &self.settings.defaults),
             on_conflict,
         }
     }

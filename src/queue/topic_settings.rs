@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Queue, delivery::waiters::Waiters};
 use crate::{
-    job::{Millis, Pause, Schedule, SettingsNews, Topic, TopicDefaults, TopicSettings, UnixMillis},
+    job::{Millis, Pause, PolicyFields, Schedule, SettingsNews, Topic, TopicSettings, UnixMillis},
     store::{Hint, Store, StoreError, StoreResult},
 };
 
@@ -139,8 +139,8 @@ impl Queue {
     ///
     /// # Errors
     /// The store's.
-    pub async fn set_defaults(&self, topic: Topic, defaults: TopicDefaults) -> StoreResult<()> {
-        let defaults = Some(defaults).filter(|defaults| *defaults != TopicDefaults::default());
+    pub async fn set_defaults(&self, topic: Topic, defaults: PolicyFields) -> StoreResult<()> {
+        let defaults = Some(defaults).filter(|defaults| *defaults != PolicyFields::default());
         self.set(|store| async move { store.set_defaults(topic, defaults).await }).await
     }
 
@@ -178,7 +178,7 @@ impl Queue {
     }
 
     /// The defaults for new jobs of a topic, as this server knows it.
-    pub fn defaults(&self, topic: &Topic) -> TopicDefaults {
+    pub fn defaults(&self, topic: &Topic) -> PolicyFields {
         self.topics.current().defaults.get(topic).cloned().unwrap_or_default()
     }
 }

@@ -35,7 +35,7 @@ use crate::{
     access::{self, Access, Exposure, Tokens},
     config::{Listen, ServerSettings, Settings, SettingsError},
     http::{Admission, App, Offer, Origins, TrustedProxies, router},
-    job::Defaults,
+    job::Policy,
     metrics,
     queue::{Queue, QueueSettings},
     store::{Clock, Measured, OpenError, Options, Store, StoreError},
@@ -200,10 +200,11 @@ pub(crate) async fn open_existing_store(settings: &Settings) -> Result<Arc<dyn S
 
 fn queue_settings(settings: &Settings) -> QueueSettings {
     QueueSettings {
-        defaults: Defaults {
+        defaults: Policy {
             ttr: settings.job_defaults.ttr,
             max_attempts: settings.job_defaults.max_attempts,
             dead_retention: settings.job_defaults.dead_retention,
+            ..Policy::STANDARD
         },
         require_reservation: settings.queue.require_reservation,
         poll_interval: settings.timer.poll_interval.into(),

@@ -6,7 +6,20 @@ use super::error::OpenError;
 
 /// The version of keys, tables and records that this program reads and writes. Raise it with
 /// every change of what is persisted.
-pub const SCHEMA: u32 = 4;
+pub const SCHEMA: u32 = 5;
+
+/// The older version whose stores this program opens: it rewrites the layout and nothing else, and
+/// reads the records of both.
+const UPGRADED: u32 = 4;
+
+/// What a store's layout says to a program that can work on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agreed {
+    /// How many buckets it has.
+    pub buckets: Buckets,
+    /// It is that of an older version, and must be rewritten before anything else is written.
+    pub is_older: bool,
+}
 
 /// The layout as it is written into a store. Persisted: the text must stay readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +35,7 @@ impl Layout {
         Self { schema: SCHEMA, hash: HASH_NAME.to_owned(), buckets: buckets.get() }
     }
 
-    /// The layout as text: `schema=4 hash=xxh3-64 buckets=16`.
+    /// The layout as text: `schema=5 hash=xxh3-64 buckets=16`.
     pub fn text(&self) -> String {
         format!("schema={} hash={} buckets={}", self.schema, self.hash, self.buckets)
     }
@@ -38,12 +51,12 @@ impl Layout {
         })
     }
 
-    /// The buckets of a store whose text is `found`, if this program can work on it and `asked`
+    /// What a store whose text is `found` says, if this program can work on it and `asked`
     /// (a number that was set) agrees.
     ///
     /// # Errors
     /// [`OpenError::Layout`] names the part that differs and says what to do.
-    pub fn agree(found: &str, asked: Option<Buckets>) -> Result<Buckets, OpenError> {
+    pub fn agree(found: &str, asked: Option<Buckets>) -> Result<Agreed, OpenError> {
         let differs = |what, found: String, asked: String, advice| {
             Err(OpenError::Layout { what, found, asked, advice })
         };
@@ -52,7 +65,8 @@ impl Layout {
             let advice = "Is it a store of delay-queue, and not of a newer version?";
             return differs("layout", format!("{found:?}"), asked, advice);
         };
-        if layout.schema != SCHEMA {
+        let is_older = layout.schema == UPGRADED;
+        if layout.schema != SCHEMA && !is_older {
             let advice = match layout.schema < SCHEMA {
                 true => {
                     "To move its jobs, stop the servers, write them into a file by `delay-queue export FILE` of the \
@@ -80,7 +94,7 @@ impl Layout {
                 asked.get().to_string(),
                 "Set store.buckets back (or leave it out, to take what the store has).",
             ),
-            _ => Ok(buckets),
+            _ => Ok(Agreed { buckets, is_older }),
         }
     }
 }
@@ -96,19 +110,23 @@ mod tests {
     #[test]
     fn the_text_is_pinned_and_read_back() {
         let text = Layout::new(buckets(16)).text();
-        assert_eq!(text, "schema=4 hash=xxh3-64 buckets=16");
-        assert_eq!(Layout::agree(&text, None).expect("its own text"), buckets(16));
-        assert_eq!(Layout::agree(&text, Some(buckets(16))).expect("the same"), buckets(16));
+        assert_eq!(text, "schema=5 hash=xxh3-64 buckets=16");
+        let agreed = |is_older| Agreed { buckets: buckets(16), is_older };
+        assert_eq!(Layout::agree(&text, None).expect("its own text"), agreed(false));
+        assert_eq!(Layout::agree(&text, Some(buckets(16))).expect("the same"), agreed(false));
+        let older = text.replace("schema=5", "schema=4");
+        assert_eq!(Layout::agree(&older, None).expect("it can be upgraded"), agreed(true));
     }
 
     #[test]
     fn every_difference_is_refused_by_name() {
         let cases = [
-            ("schema=4 hash=xxh3-64 buckets=8", "buckets = 8"),
+            ("schema=5 hash=xxh3-64 buckets=8", "buckets = 8"),
             ("schema=1 hash=xxh3-64 buckets=16", "schema = 1"),
-            ("schema=5 hash=xxh3-64 buckets=16", "schema = 5"),
-            ("schema=4 hash=crc32 buckets=16", "hash = crc32"),
-            ("schema=4 hash=xxh3-64 buckets=0", "buckets = 0"),
+            ("schema=6 hash=xxh3-64 buckets=16", "schema = 6"),
+            ("schema=3 hash=xxh3-64 buckets=16", "schema = 3"),
+            ("schema=5 hash=crc32 buckets=16", "hash = crc32"),
+            ("schema=5 hash=xxh3-64 buckets=0", "buckets = 0"),
             ("hello", "layout = \"hello\""),
         ];
         for (text, named) in cases {

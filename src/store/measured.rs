@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     job::{
-        Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, ReservationKey, Schedule,
-        SettingsNews, State, Topic, TopicDefaults, UnixMillis,
+        Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, PolicyFields, ReservationKey,
+        Schedule, SettingsNews, State, Topic, UnixMillis,
     },
     metrics::SECONDS,
     traces,
@@ -357,7 +357,7 @@ impl Store for Measured {
         self.one(Call::EndPause, self.store.end_pause(topic, until)).await
     }
 
-    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()> {
+    async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()> {
         self.one(Call::SetDefaults, self.store.set_defaults(topic, defaults)).await
     }
 

@@ -38,15 +38,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::job::{
-    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Refusal, ReservationKey, Schedule,
-    SettingsNews, State, Topic, TopicDefaults, UnixMillis,
+    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, PolicyFields, Refusal, ReservationKey,
+    Schedule, SettingsNews, State, Topic, UnixMillis,
 };
 
 pub use clock::{Clock, Now};
 pub use condition::{Condition, DiskRoom};
 pub use error::{Applied, OpenError, StoreError};
 pub use hint::{Hint, Subscription};
-pub use layout::Layout;
+pub use layout::{Agreed, Layout};
 pub use location::Location;
 pub use measured::Measured;
 pub use replies::{Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Transitioned};
@@ -236,7 +236,7 @@ pub trait Store: Send + Sync + 'static {
     async fn end_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis>;
 
     /// Sets, or takes away, what applies to new jobs of a topic that do not say.
-    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()>;
+    async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()>;
 
     /// Reads what has changed of the settings of topics since version `known`; none if nothing has.
     /// A store of several servers answers what has changed, unless that is too much or it does not

@@ -1,16 +1,13 @@
 //! A job as a line: all that a store has of it. Times are Unix milliseconds, spans milliseconds.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use crate::job::{
-    Backoff, Job, JobId, MAX_DURATION, Millis, Reservation, State, Topic, TraceParent, UnixMillis,
-};
+use crate::job::{Job, JobId, MAX_DURATION, Millis, Policy, Reservation, State, Topic, UnixMillis};
 
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct JobLine<'a> {
     id: JobId,
     topic: Topic,
@@ -21,13 +18,9 @@ pub struct JobLine<'a> {
     body: Cow<'a, str>,
     due_at: u64,
     created_at: u64,
-    /// The TTR of the next pop.
-    ttr_ms: u64,
-    max_attempts: u32,
-    /// As stores keep it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    backoff: Option<String>,
-    dead_retention_ms: u64,
+    /// Its TTR is that of the next pop.
+    #[serde(flatten)]
+    policy: Policy,
     #[serde(default, skip_serializing_if = "is_zero")]
     attempt: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,9 +34,9 @@ pub struct JobLine<'a> {
     died_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Where its put stands in a trace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    traceparent: Option<TraceParent>,
+    /// Fields that are not known: there must be none.
+    #[serde(flatten, skip_serializing)]
+    unknown: BTreeMap<String, IgnoredAny>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -61,10 +54,7 @@ impl<'a> JobLine<'a> {
             body: Cow::Borrowed(std::str::from_utf8(&job.body).map_err(|e| e.to_string())?),
             due_at: job.due_at.get(),
             created_at: job.created_at.get(),
-            ttr_ms: job.own_ttr.get(),
-            max_attempts: job.max_attempts,
-            backoff: job.backoff.as_ref().map(Backoff::to_string),
-            dead_retention_ms: job.dead_retention.get(),
+            policy: job.policy.clone(),
             attempt: job.attempt,
             // The tag that its holder has is of this store's key, which no other store has.
             reservation: job.reservation.map(|held| held.untagged().to_string()),
@@ -72,7 +62,7 @@ impl<'a> JobLine<'a> {
             reserved_ttr_ms: (job.state == State::Reserved).then(|| job.ttr.get()),
             died_at: job.died_at.map(UnixMillis::get),
             error: job.error.clone(),
-            traceparent: job.traceparent,
+            unknown: BTreeMap::new(),
         };
         line.check().map(|()| line)
     }
@@ -80,31 +70,29 @@ impl<'a> JobLine<'a> {
     /// The job of a line.
     pub fn job(self) -> Result<Job, String> {
         self.check()?;
-        let backoff = self.backoff.as_deref().map(str::parse::<Backoff>).transpose();
         let reservation = self.reservation.as_deref().map(str::parse::<Reservation>).transpose();
         Ok(Job {
-            backoff: backoff.map_err(|error| format!("`backoff` {error}"))?,
             reservation: reservation.map_err(|()| "`reservation` must be 16 hexadecimal digits")?,
             id: self.id,
             topic: self.topic,
             body: self.body.into_owned().into(),
             state: self.state,
             attempt: self.attempt,
-            max_attempts: self.max_attempts,
             due_at: UnixMillis::new(self.due_at),
             created_at: UnixMillis::new(self.created_at),
-            ttr: Millis::new(self.reserved_ttr_ms.unwrap_or(self.ttr_ms)),
-            own_ttr: Millis::new(self.ttr_ms),
-            dead_retention: Millis::new(self.dead_retention_ms),
+            ttr: self.reserved_ttr_ms.map_or(self.policy.ttr, Millis::new),
+            policy: self.policy,
             reserved_until: self.reserved_until.map(UnixMillis::new),
             died_at: self.died_at.map(UnixMillis::new),
             error: self.error,
-            traceparent: self.traceparent,
         })
     }
 
     /// What is true of every job in a store.
     fn check(&self) -> Result<(), String> {
+        if let Some(field) = self.unknown.keys().next() {
+            return Err(format!("unknown field `{field}`"));
+        }
         serde_json::from_str::<&RawValue>(&self.body)
             .map_err(|e| format!("`body` is no JSON: {e}"))?;
         let times = [
@@ -114,9 +102,9 @@ impl<'a> JobLine<'a> {
             ("died_at", self.died_at),
         ];
         let spans = [
-            ("ttr_ms", Some(self.ttr_ms)),
+            ("ttr_ms", Some(self.policy.ttr.get())),
             ("reserved_ttr_ms", self.reserved_ttr_ms),
-            ("dead_retention_ms", Some(self.dead_retention_ms)),
+            ("dead_retention_ms", Some(self.policy.dead_retention.get())),
         ];
         at_most(UnixMillis::LAST.get(), &times)?;
         at_most(MAX_DURATION.get(), &spans)?;

@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::job_line::JobLine;
-use crate::job::{Topic, TopicDefaults, UnixMillis};
+use crate::job::{PolicyFields, Topic, UnixMillis};
 
 /// What the head names, so that no other file is taken for an export.
 pub const FORMAT: &str = "delay-queue export";
@@ -60,7 +60,7 @@ pub struct TopicLine {
     /// When the pause ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<UnixMillis>,
-    pub defaults: Option<TopicDefaults>,
+    pub defaults: Option<PolicyFields>,
 }
 
 /// The last line.

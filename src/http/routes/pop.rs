@@ -59,7 +59,7 @@ pub async fn pop(
     let json = text(&app.memory, &mut delivery, &app.queue.reservation_key())?;
     for job in delivery.jobs() {
         tracing::debug!(target: traces::TARGET, id = %job.id, topic = %job.topic, "popped");
-        job.traceparent.into_iter().for_each(traces::follows);
+        job.policy.traceparent.into_iter().for_each(traces::follows);
     }
     let body = DeliveryBody { json: Some(json), delivery: Some(delivery), peer };
     let mut response = Response::new(Body::new(body));

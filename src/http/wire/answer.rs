@@ -5,12 +5,15 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::topic::Defaults;
+use super::{
+    policy::{ShownPolicy, WholePolicy},
+    topic::Defaults,
+};
 use crate::{
     http::schema::types,
     job::{
-        Backoff, Job, JobId, Millis, Pause, PoppedJob, ReservationKey, State, TaggedReservation,
-        Topic, TopicDefaults, TraceParent, UnixMillis,
+        Job, JobId, Millis, Pause, PolicyFields, PoppedJob, ReservationKey, State,
+        TaggedReservation, Topic, UnixMillis,
     },
     queue::Counters,
     store::{Counts, Damaged, Placed, TopicPeek, Transitioned},
@@ -95,25 +98,20 @@ pub struct JobResponse {
     body: Option<Text>,
     /// How many times it was popped. A kick of a dead job sets it to 0.
     attempt: u32,
-    /// How many pops before it is dead; 0 is no limit.
-    max_attempts: u32,
     /// When it is, or was, due; after a release or an expired TTR, when its next attempt is.
     due_at: UnixMillis,
     /// When it was put.
     created_at: UnixMillis,
     /// How long a consumer has, in seconds.
     ttr: Millis,
-    /// How long it waits before its next attempt, in seconds; null is no wait.
-    backoff: Option<Backoff>,
     /// The end of the TTR, while it is reserved.
     reserved_until: Option<UnixMillis>,
     /// When it became dead, while it is dead.
     died_at: Option<UnixMillis>,
     /// The text of the last release or bury; null if the token lacks the scope `read`.
     error: Option<String>,
-    /// The `traceparent` of the put, if it had one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    traceparent: Option<TraceParent>,
+    #[serde(flatten)]
+    policy: WholePolicy,
 }
 
 impl From<Job> for JobResponse {
@@ -124,15 +122,13 @@ impl From<Job> for JobResponse {
             state: job.state,
             body: Some(Text(job.body)),
             attempt: job.attempt,
-            max_attempts: job.max_attempts,
             due_at: job.due_at,
             created_at: job.created_at,
             ttr: job.ttr,
-            backoff: job.backoff,
             reserved_until: job.reserved_until,
             died_at: job.died_at,
             error: job.error,
-            traceparent: job.traceparent,
+            policy: job.policy.into(),
         }
     }
 }
@@ -169,7 +165,7 @@ pub struct TopicResponse {
     /// What applies to new jobs that do not say. Only in the answer for one topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Defaults>")]
-    defaults: Option<TopicDefaults>,
+    defaults: Option<PolicyFields>,
     /// What this server has counted since it started. Not in lists of topics.
     #[serde(skip_serializing_if = "Option::is_none")]
     since_start: Option<Counters>,
@@ -202,7 +198,7 @@ impl TopicResponse {
     }
 
     /// The same with what applies to new jobs that do not say.
-    pub fn with_defaults(self, defaults: TopicDefaults) -> Self {
+    pub fn with_defaults(self, defaults: PolicyFields) -> Self {
         Self { defaults: Some(defaults), ..self }
     }
 }
@@ -284,8 +280,6 @@ pub struct PoppedResponse<'a> {
     body: Text,
     /// Which attempt this is, from 1.
     attempt: u32,
-    /// How many pops before it is dead; 0 is no limit.
-    max_attempts: u32,
     /// When it was due.
     due_at: UnixMillis,
     /// When it was put.
@@ -296,9 +290,8 @@ pub struct PoppedResponse<'a> {
     reservation: TaggedReservation,
     /// When the reservation ends.
     reserved_until: UnixMillis,
-    /// The `traceparent` of the put, if it had one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    traceparent: Option<TraceParent>,
+    #[serde(flatten)]
+    policy: ShownPolicy,
 }
 
 impl<'a> PoppedResponse<'a> {
@@ -309,13 +302,12 @@ impl<'a> PoppedResponse<'a> {
             topic: &job.topic,
             body: Text(job.body.clone()),
             attempt: job.attempt,
-            max_attempts: job.max_attempts,
             due_at: job.due_at,
             created_at: job.created_at,
             ttr: job.ttr,
             reservation: key.tag(&job.id, job.reservation),
             reserved_until: job.reserved_until,
-            traceparent: job.traceparent,
+            policy: ShownPolicy::from(&job.policy),
         }
     }
 }

@@ -5,16 +5,12 @@ mod answer;
 mod body;
 pub mod json;
 mod patch;
+pub mod policy;
 mod pop;
 mod put;
 mod topic;
 
 use serde::{Deserialize, Deserializer};
-
-use crate::{
-    http::problem::Problem,
-    job::{MAX_TTR, MIN_TTR, Millis},
-};
 
 pub use self::{
     action::{ActionRequest, Bury, Finish, IdOnly, Place, Release, Touch},
@@ -32,14 +28,4 @@ pub use self::{
 /// For fields to which null is a value. To all others it means that they are absent.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
-}
-
-fn ttr(ttr: Option<Millis>) -> Result<Option<Millis>, Problem> {
-    match ttr {
-        Some(ttr) if !(MIN_TTR..=MAX_TTR).contains(&ttr) => {
-            let given = ttr.as_seconds();
-            Err(Problem::field("ttr", format!("must be from 1 second to 24 hours, got {given} s")))
-        }
-        ttr => Ok(ttr),
-    }
 }

@@ -5,46 +5,31 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    body::body,
-    given,
-    put::{Count, schedule},
-    ttr,
-};
+use super::{body::body, given, policy::with_policy, put::schedule};
 use crate::{
     config::Limits,
     http::{
         problem::Problem,
         schema::{rules, types},
     },
-    job::{Backoff, Change, Job, JobId, Millis, State, Topic, TraceParent, UnixMillis},
+    job::{Change, Job, JobId, Millis, State, Topic, TraceParent, UnixMillis},
 };
 
+with_policy! {
 /// A change of a job, and what a GET shows besides, so that its whole answer can be sent back: such a field must be
 /// as the job has it. At least one of `delay` or `due_at`, `body`, `ttr`, `max_attempts`, `backoff`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = rules::both_or_no_change()))]
 pub struct PatchJob<'a> {
-    // A body may be null, and no backoff is one, too.
     /// Another body; null is a body. As in a put.
     #[schemars(with = "types::Anything")]
     #[serde(default, borrow, deserialize_with = "given")]
     body: Option<&'a RawValue>,
-    /// Another backoff, as in a put; null removes it. A list adjusts a `max_attempts` that was derived from the old one.
-    #[schemars(with = "Option<Backoff>")]
-    #[serde(default, deserialize_with = "given")]
-    backoff: Option<Option<Backoff>>,
     /// How long from now until the job is due. Not together with `due_at`.
     delay: Option<Millis>,
     /// When the job is due, at most ten years ahead; a time in the past is now. Not together with `delay`.
     due_at: Option<UnixMillis>,
-    /// How long a consumer has, from the next pop on.
-    #[schemars(with = "Option<types::Ttr>")]
-    ttr: Option<Millis>,
-    /// How many pops before the job is dead; 0 is no limit.
-    max_attempts: Option<Count>,
-
     /// As the job has it.
     id: Option<JobId>,
     /// As the job has it.
@@ -63,6 +48,7 @@ pub struct PatchJob<'a> {
     error: Option<String>,
     /// As the job has it.
     traceparent: Option<TraceParent>,
+}
 }
 
 impl PatchJob<'_> {
@@ -94,7 +80,10 @@ impl PatchJob<'_> {
             ),
             ("died_at", self.died_at.is_some_and(|at| Some(at) != job.died_at)),
             ("error", self.error.is_some() && self.error != job.error),
-            ("traceparent", self.traceparent.is_some() && self.traceparent != job.traceparent),
+            (
+                "traceparent",
+                self.traceparent.is_some() && self.traceparent != job.policy.traceparent,
+            ),
         ];
         if let Some((field, _)) = differs.into_iter().find(|(_, differs)| *differs) {
             let detail = "cannot be changed, and is not what the job has now";
@@ -105,13 +94,12 @@ impl PatchJob<'_> {
         Ok(self)
     }
 
-    pub fn valid(self, content: &Bytes, limits: Limits) -> Result<Change, Problem> {
+    pub fn valid(mut self, content: &Bytes, limits: Limits) -> Result<Change, Problem> {
+        let policy = self.policy()?;
         let change = Change {
             schedule: schedule(self.delay, self.due_at)?,
             body: body(self.body, content, limits)?,
-            ttr: ttr(self.ttr)?,
-            max_attempts: self.max_attempts.map(|Count(count)| count),
-            backoff: self.backoff,
+            policy,
         };
         if change == Change::default() {
             let detail = "must change one of delay, due_at, body, ttr, max_attempts, backoff";

@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 
-use super::ttr;
+use super::policy::ttr;
 use crate::{
     http::{
         problem::Problem,

@@ -3,24 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{put::Count, ttr};
+use super::policy::with_policy;
 use crate::{
     http::{problem::Problem, schema::types},
-    job::{Backoff, Millis, Topic, TopicDefaults},
+    job::{Millis, PolicyFields, Topic},
 };
 
+with_policy! {
 /// Defaults for new jobs of a topic: on their own, or in all that a GET shows of it, so that the
 /// whole answer can be sent back.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutTopic {
-    /// How long a consumer has, from 1 s to 24 h. Default: 60 s.
-    #[schemars(with = "Option<types::Ttr>")]
-    ttr: Option<Millis>,
-    /// How many pops before a job is dead; 0 is no limit. Default: 20.
-    max_attempts: Option<Count>,
-    /// How long a job waits before its next attempt, as in a put. Default: none.
-    backoff: Option<Backoff>,
     /// How long a dead job is kept. Default: 14 days.
     dead_retention: Option<Millis>,
 
@@ -55,21 +49,17 @@ pub struct PutTopic {
     #[schemars(with = "Option<types::Anything>")]
     since_start: Option<IgnoredAny>,
 }
+}
 
+with_policy! {
 /// What applies to new jobs of a topic that do not say; what is null is the server's default.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Defaults {
-    /// How long a consumer has, from 1 s to 24 h. Default: 60 s.
-    #[schemars(with = "Option<types::Ttr>")]
-    ttr: Option<Millis>,
-    /// How many pops before a job is dead; 0 is no limit. Default: 20.
-    max_attempts: Option<Count>,
-    /// How long a job waits before its next attempt, as in a put. Default: none.
-    backoff: Option<Backoff>,
     /// How long a dead job is kept. Default: 14 days.
     dead_retention: Option<Millis>,
+}
 }
 
 /// A pause: for a time, or until the topic is resumed.
@@ -93,30 +83,30 @@ impl PauseTopic {
 }
 
 impl Defaults {
-    fn valid(self) -> Result<TopicDefaults, Problem> {
-        Ok(TopicDefaults {
-            ttr: ttr(self.ttr)?,
-            max_attempts: self.max_attempts.map(|Count(count)| count),
-            backoff: self.backoff,
-            dead_retention: self.dead_retention,
-        })
+    fn valid(mut self) -> Result<PolicyFields, Problem> {
+        Ok(default_policy(self.policy()?, self.dead_retention))
     }
+}
+
+/// Null is as good as absent.
+fn default_policy(policy: PolicyFields, dead_retention: Option<Millis>) -> PolicyFields {
+    let backoff = policy.backoff.filter(Option::is_some);
+    PolicyFields { backoff, dead_retention, ..policy }
 }
 
 impl PutTopic {
     /// Checks it for the topic of the path, which is paused or not.
-    pub fn valid(self, topic: &Topic, paused: bool) -> Result<TopicDefaults, Problem> {
+    pub fn valid(mut self, topic: &Topic, paused: bool) -> Result<PolicyFields, Problem> {
         let shows_a_topic = self.shows_a_topic();
-        if self.topic.is_some_and(|given| given != *topic) {
+        if self.topic.as_ref().is_some_and(|given| given != topic) {
             return Err(Problem::field("topic", format!("must be the one of the path, {topic:?}")));
         }
         if self.paused.is_some_and(|given| given != paused) {
             let detail = "cannot be changed here: pause and resume are routes of their own";
             return Err(Problem::field("paused", detail));
         }
-        let Self { ttr, max_attempts, backoff, dead_retention, .. } = self;
-        let own = Defaults { ttr, max_attempts, backoff, dead_retention }.valid()?;
-        let says_none = own == TopicDefaults::default();
+        let own = default_policy(self.policy()?, self.dead_retention);
+        let says_none = own == PolicyFields::default();
         match self.defaults {
             Some(_) if !says_none => {
                 let detail = "and its fields beside it exclude each other";

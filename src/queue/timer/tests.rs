@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    job::{Buckets, Millis, NewJob, OnConflict, Schedule, Topic, UnixMillis},
+    job::{Buckets, Millis, NewJob, Policy, Schedule, Topic, UnixMillis},
     store::{Clock, Options, Placed, Reply, file::FileStore},
 };
 
@@ -8,16 +8,9 @@ const DAY: Millis = Millis::new(86_400_000);
 
 fn job(id: &str, delay: Millis) -> NewJob {
     NewJob {
-        id: id.parse().expect("an id"),
-        topic: "t".parse().expect("a topic"),
-        body: "null".into(),
         schedule: Schedule::In(delay),
-        ttr: DAY,
-        max_attempts: 1,
-        backoff: None,
-        dead_retention: DAY,
-        traceparent: None,
-        on_conflict: OnConflict::Reject,
+        policy: Policy { ttr: DAY, max_attempts: 1, dead_retention: DAY, ..Policy::STANDARD },
+        ..NewJob::new(id.parse().expect("an id"), "t".parse().expect("a topic"), "null")
     }
 }
 

@@ -24,7 +24,7 @@ use self::{
     id::{IdRef, SmallId},
     journal::Journal,
 };
-use crate::job::{Backoff, JobId, Millis, Reservation, State, Topic, UnixMillis};
+use crate::job::{JobId, Millis, Policy, Reservation, State, Topic, UnixMillis};
 
 pub use self::size::Size;
 
@@ -39,7 +39,8 @@ pub struct Entry {
     pub serial: u64,
     /// Its place in the set of its state: the due time, or the deadline if reserved or dead.
     pub at: UnixMillis,
-    pub rules: Arc<Rules>,
+    /// The decisive part of its policy. Jobs of a topic mostly come with the same, and share it.
+    pub policy: Arc<Policy>,
     /// From the first pop on.
     pub attempt: Option<Box<Attempt>>,
     topic: u32,
@@ -65,15 +66,6 @@ impl Entry {
     }
 }
 
-/// What a put says of a job's attempts. Jobs of a topic mostly come with the same, and share it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
-    pub ttr: Millis,
-    pub max_attempts: u32,
-    pub backoff: Option<Backoff>,
-    pub dead_retention: Millis,
-}
-
 /// What pops have left on a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
@@ -97,7 +89,8 @@ pub struct Arrival {
     pub serial: u64,
     pub state: State,
     pub at: UnixMillis,
-    pub rules: Rules,
+    /// All of it, or the decisive part.
+    pub policy: Policy,
     pub attempt: Option<Attempt>,
     /// Of its body.
     pub size: Size,
@@ -131,8 +124,8 @@ struct TopicSets {
     sets: [BTreeSet<Place>; 4],
     /// The bodies of all of them.
     bytes: u64,
-    /// Those of the job that came last.
-    rules: Arc<Rules>,
+    /// That of the job that came last.
+    policy: Arc<Policy>,
 }
 
 #[derive(Debug, Default)]
@@ -215,12 +208,12 @@ impl Index {
 
     /// Adds a job that is in no set yet.
     pub fn add(&mut self, arrival: Arrival) -> Slot {
-        let (topic, rules) = self.shared(arrival.topic, arrival.rules);
+        let (topic, policy) = self.shared(arrival.topic, arrival.policy.decisive());
         let slot = self.entries.insert(Entry {
             id: IdRef::from(&arrival.id).into(),
             serial: arrival.serial,
             at: arrival.at,
-            rules,
+            policy,
             attempt: arrival.attempt.map(Box::new),
             topic,
             size: arrival.size,
@@ -272,22 +265,22 @@ impl Index {
         self.link(slot);
     }
 
-    /// The number of a topic, and the rules as a job of it shares them with the one before.
-    fn shared(&mut self, name: Topic, rules: Rules) -> (u32, Arc<Rules>) {
+    /// The number of a topic, and a policy as a job of it shares that with the one before.
+    fn shared(&mut self, name: Topic, policy: Policy) -> (u32, Arc<Policy>) {
         if let Some(&number) = self.by_name.get(&name) {
-            let last = &mut self.topics[number as usize].rules;
-            if **last != rules {
-                *last = Arc::new(rules);
+            let last = &mut self.topics[number as usize].policy;
+            if **last != policy {
+                *last = Arc::new(policy);
             }
             return (number, Arc::clone(last));
         }
-        let rules = Arc::new(rules);
+        let policy = Arc::new(policy);
         let sets = Default::default();
-        let topic = TopicSets { name: name.clone(), sets, bytes: 0, rules: Arc::clone(&rules) };
+        let topic = TopicSets { name: name.clone(), sets, bytes: 0, policy: Arc::clone(&policy) };
         let number = u32::try_from(self.topics.insert(topic));
         let number = number.expect("fewer topics than 2^32 fit into memory");
         self.by_name.insert(name, number);
-        (number, rules)
+        (number, policy)
     }
 
     fn link(&mut self, slot: Slot) {

@@ -19,7 +19,7 @@ use crate::{
     store::{Claim, Now, Placed, PutOutcome, Reply, TokenChange},
 };
 
-use super::index::{Arrival, Attempt, Entry, Index, Rules, Size, Slot};
+use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
 
 /// What a transition changes on disk; applied in order.
 #[derive(Debug, PartialEq)]
@@ -94,7 +94,6 @@ pub enum ErrorText {
 pub struct Taken {
     pub id: JobId,
     pub serial: u64,
-    pub max_attempts: u32,
     pub attempt: u32,
     pub due_at: UnixMillis,
     pub ttr: Millis,
@@ -176,12 +175,7 @@ impl Machine {
             serial,
             state,
             at: due_at,
-            rules: Rules {
-                ttr: job.ttr,
-                max_attempts: job.max_attempts,
-                backoff: job.backoff.clone(),
-                dead_retention: job.dead_retention,
-            },
+            policy: job.policy.clone(),
             attempt: None,
             size: Size::of(job.body.len()),
         });
@@ -225,7 +219,7 @@ impl Machine {
     ) -> Taken {
         let entry = self.index.entry_mut(slot);
         let state = next(Some(entry.state), Event::Pop).ok().flatten().expect("it was ready");
-        let ttr = ttr.unwrap_or(entry.rules.ttr);
+        let ttr = ttr.unwrap_or(entry.policy.ttr);
         let reserved_until = now.ceil.after(ttr);
         let earlier = entry.attempt.take();
         let attempt = Attempt {
@@ -239,7 +233,6 @@ impl Machine {
         let taken = Taken {
             id: entry.id(),
             serial: entry.serial,
-            max_attempts: entry.rules.max_attempts,
             attempt: attempt.number,
             due_at: entry.at,
             ttr,
@@ -290,7 +283,7 @@ impl Machine {
 
     fn die(&mut self, slot: Slot, died_at: UnixMillis) {
         self.attempt_mut(slot).died_at = died_at;
-        let kept = self.index.entry(slot).rules.dead_retention;
+        let kept = self.index.entry(slot).policy.dead_retention;
         self.index.place(slot, State::Dead, died_at.after(kept));
     }
 

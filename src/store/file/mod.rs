@@ -58,8 +58,8 @@ use super::{
     TopicPage, TopicPeek, Touch, Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Pause, ReservationKey, Schedule,
-    SettingsNews, State, Topic, TopicDefaults, UnixMillis,
+    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, Pause, PolicyFields, ReservationKey,
+    Schedule, SettingsNews, State, Topic, UnixMillis,
 };
 
 /// Most gets that the writer has before it at once.
@@ -343,7 +343,7 @@ impl Store for FileStore {
         self.end_of_pause(topic, until).await
     }
 
-    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()> {
+    async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()> {
         self.write_defaults(topic, defaults).await
     }
 

@@ -9,7 +9,7 @@ use super::{
     records::{ReadError, Record},
 };
 use crate::{
-    job::{Change, NewJob, TopicSettings},
+    job::{NewJob, PolicyFields, TopicSettings},
     store::{StoredToken, TokenChange},
 };
 
@@ -27,6 +27,7 @@ struct Changed {
     /// A new record; it is not in the file.
     new: Option<Record>,
     body: Option<Bytes>,
+    policy: Vec<PolicyFields>,
     error: Option<Option<String>>,
 }
 
@@ -39,8 +40,9 @@ impl Pending {
         read: impl FnOnce() -> Result<Record, ReadError>,
     ) -> Result<Record, ReadError> {
         let changed = self.after(writes, serial);
-        let Some(Changed { new, body, .. }) = changed else { return read() };
-        let record = new.clone().map_or_else(read, Ok)?;
+        let Some(Changed { new, body, policy, .. }) = changed else { return read() };
+        let mut record = new.clone().map_or_else(read, Ok)?;
+        policy.iter().for_each(|fields| record.policy.set(fields.clone()));
         Ok(Record { body: body.clone().unwrap_or(record.body), ..record })
     }
 
@@ -69,13 +71,14 @@ impl Pending {
         let Some(serial) = write.serial() else { return };
         match write {
             Write::Insert { job, created_at, .. } => {
-                let NewJob { body, traceparent, .. } = job;
-                let (body, created_at, traceparent) = (body.clone(), *created_at, *traceparent);
-                let new = Some(Record { body, created_at, traceparent });
+                let NewJob { body, policy, .. } = job.clone();
+                let new = Some(Record { body, created_at: *created_at, policy });
                 self.changed.insert(serial, Changed { new, ..Changed::default() });
             }
-            Write::Change { change: Change { body: Some(body), .. }, .. } => {
-                self.changed.entry(serial).or_default().body = Some(body.clone());
+            Write::Change { change, .. } => {
+                let changed = self.changed.entry(serial).or_default();
+                changed.policy.push(change.policy.clone());
+                changed.body = change.body.clone().or(changed.body.take());
             }
             Write::Attempt { error: ErrorText::Set(error), .. } => {
                 self.changed.entry(serial).or_default().error = Some(error.clone());

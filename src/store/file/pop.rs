@@ -54,13 +54,12 @@ impl Pop {
                         topic: want.topic.clone(),
                         body: record.body,
                         attempt: taken.attempt,
-                        max_attempts: taken.max_attempts,
                         due_at: taken.due_at,
                         created_at: record.created_at,
                         ttr: taken.ttr,
                         reservation: taken.reservation,
                         reserved_until: taken.reserved_until,
-                        traceparent: record.traceparent,
+                        policy: record.policy,
                     });
                 }
                 Err(ReadError::Engine(cause)) => return Err(StoreError::away(cause)),

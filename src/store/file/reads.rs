@@ -11,7 +11,7 @@ use super::{
     writer::{Writer, WriterState},
 };
 use crate::{
-    job::{Bucket, Change, Job, Refusal, State, Topic, UnixMillis},
+    job::{Bucket, Change, Job, Policy, Refusal, State, Topic, UnixMillis},
     store::{Damaged, JobPage, JobRange, Place, Reply, Steps, StoreError, StoreResult, Target},
 };
 
@@ -128,8 +128,8 @@ fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job
         None => writer.read_error(serial).map_err(refused)?,
         known => known,
     };
-    let Record { body, created_at, traceparent } = record;
-    Ok(Job { body, created_at, traceparent, error, ..job })
+    let Record { body, created_at, policy } = record;
+    Ok(Job { body, created_at, policy, error, ..job })
 }
 
 /// A job as the machine has it.
@@ -144,17 +144,13 @@ fn without_record(entry: &Entry, topic: &Topic) -> Job {
         body: Bytes::new(),
         state: entry.state,
         attempt: attempt.map_or(0, |a| a.number),
-        max_attempts: entry.rules.max_attempts,
         due_at: due_at_of(entry),
         created_at: UnixMillis::new(0),
-        ttr: reserved.map_or(entry.rules.ttr, |a| a.ttr),
-        own_ttr: entry.rules.ttr,
-        backoff: entry.rules.backoff.clone(),
-        dead_retention: entry.rules.dead_retention,
+        ttr: reserved.map_or(entry.policy.ttr, |a| a.ttr),
+        policy: Policy::clone(&entry.policy),
         reservation: attempt.and_then(|a| a.reservation),
         reserved_until: reserved.map(|_| entry.at),
         died_at: dead.map(|a| a.died_at),
         error: expired.then(|| EXPIRED.to_owned()),
-        traceparent: None,
     }
 }

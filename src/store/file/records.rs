@@ -9,6 +9,7 @@ mod attempts;
 #[path = "../../../fuzz/inside/file_records.rs"]
 mod fuzzing;
 mod load;
+mod pool_table;
 mod read;
 mod reservations;
 mod row;
@@ -26,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, config::DbConfig, ffi};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, config::DbConfig, ffi, params};
 
 use super::{
     directory,
@@ -34,37 +35,25 @@ use super::{
 };
 use crate::{
     job::{Buckets, ReservationKey},
-    store::{Layout, OpenError},
+    store::{Agreed, Layout, OpenError},
 };
 
 #[cfg(any(test, fuzzing))]
 pub use self::fuzzing::file_records;
-use self::read::Damage;
 pub use self::{
     load::attempt,
+    pool_table::policy_4,
     read::{ReadError, Record},
     reservations::read as read_reservation_key,
     row::{AttemptRow, PoolRow, pause_of, state, text_checksum, topic_checksum},
     tokens::token_checksum,
 };
+use self::{pool_table::PoolTable, read::Damage};
 
+/// The first table of a file; that of jobs is the next.
+const LAYOUT: &str = "CREATE TABLE layout (text TEXT NOT NULL) STRICT;";
+/// The tables behind that of jobs.
 const TABLES: &str = "
-    CREATE TABLE layout (text TEXT NOT NULL) STRICT;
-    CREATE TABLE pool (
-        serial INTEGER PRIMARY KEY, -- order of arrival
-        id TEXT NOT NULL,
-        topic TEXT NOT NULL,
-        created_at INTEGER NOT NULL,
-        due_at INTEGER NOT NULL,    -- times and spans in milliseconds
-        ttr INTEGER NOT NULL,
-        max_attempts INTEGER NOT NULL,
-        backoff TEXT,
-        dead_retention INTEGER NOT NULL,
-        traceparent TEXT,           -- of the put, if it had one
-        body_checksum INTEGER NOT NULL, -- CRC-32 of the body
-        checksum INTEGER NOT NULL,  -- of all before (row.rs)
-        body BLOB NOT NULL          -- JSON text; last, so that a start need not read it
-    ) STRICT;
     CREATE TABLE attempts (
         serial INTEGER PRIMARY KEY,
         state TEXT NOT NULL,
@@ -101,6 +90,8 @@ const PAGE: u64 = 4096;
 /// The open file.
 pub struct Records {
     connection: Connection,
+    /// Its table of jobs.
+    pool: PoolTable,
     in_transaction: bool,
     /// Damaged jobs, whose rows are not touched any more; whether they are gone.
     aside: HashMap<u64, bool>,
@@ -130,7 +121,7 @@ impl Records {
         // also tells better why there can be no file.
         let _ = directory::create_new(file);
         let connection = Connection::open(file).map_err(engine)?;
-        let buckets = match Self::prepare(&connection, asked).map_err(refused)? {
+        let (pool, buckets) = match Self::prepare(&connection, asked).map_err(refused)? {
             Err(OpenError::Layout { what: "layout", found, .. }) => {
                 let cause = format!("its layout is {found}");
                 return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
@@ -143,6 +134,7 @@ impl Records {
         })?;
         let records = Self {
             connection,
+            pool,
             file: opened,
             in_transaction: false,
             aside: HashMap::new(),
@@ -154,7 +146,7 @@ impl Records {
     fn prepare(
         connection: &Connection,
         asked: Option<Buckets>,
-    ) -> rusqlite::Result<Result<Buckets, OpenError>> {
+    ) -> rusqlite::Result<Result<(PoolTable, Buckets), OpenError>> {
         // This process has the file for itself, or does not open it: another one's transaction
         // would make every call here wait. No call waits for a lock, since none is ever held.
         connection.busy_timeout(Duration::ZERO)?;
@@ -181,18 +173,29 @@ impl Records {
         connection.pragma_update(None, "cell_size_check", true)?;
         let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";
         if connection.query_row(named, (), |row| row.get::<_, bool>(0))? {
-            schema::check(connection)?;
+            let pool = schema::check(connection)?;
             let text: Option<String> =
                 connection.query_row("SELECT text FROM layout", (), |row| row.get(0)).optional()?;
-            return Ok(Layout::agree(text.as_deref().unwrap_or_default(), asked));
+            let found = text.unwrap_or_default();
+            return match Layout::agree(&found, asked) {
+                Ok(Agreed { buckets, is_older }) => {
+                    if is_older {
+                        let sql = "UPDATE layout SET text = ?2 WHERE text = ?1";
+                        connection.execute(sql, [found, Layout::new(buckets).text()])?;
+                        tracing::info!("upgraded the store to this version's schema");
+                    }
+                    Ok(Ok((pool, buckets)))
+                }
+                Err(refused) => Ok(Err(refused)),
+            };
         }
         let buckets = asked.unwrap_or(Buckets::ONE);
         let transaction = connection.unchecked_transaction()?;
-        transaction.execute_batch(TABLES)?;
+        transaction.execute_batch(&tables(PoolTable::Current))?;
         transaction.execute("INSERT INTO layout VALUES (?)", [Layout::new(buckets).text()])?;
         reservations::write(&transaction, &ReservationKey::generate())?;
         transaction.commit()?;
-        Ok(Ok(buckets))
+        Ok(Ok((PoolTable::Current, buckets)))
     }
 
     /// Makes everything written since the last commit durable, or undoes it.
@@ -341,12 +344,11 @@ impl Records {
 
     /// Whether a row of this number can be written; nothing stays of it.
     pub fn try_insert(&mut self, serial: u64) -> rusqlite::Result<()> {
-        let tried = self.connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE;
-             INSERT INTO pool VALUES ({serial}, '', '', 0, 0, 0, 0, NULL, 0, NULL, 0, 0, x'');"
-        ));
+        let begun = self.connection.execute_batch("BEGIN IMMEDIATE");
+        let row = params![serial.cast_signed(), "", "", 0, 0, "", 0, 0, b""];
+        let tried = begun.and_then(|()| self.connection.execute(self.pool.insert(), row));
         self.roll_back();
-        tried
+        tried.map(drop)
     }
 
     /// Undoes everything written since the last commit.
@@ -359,6 +361,11 @@ impl Records {
             tracing::error!(%error, "failed to roll back");
         }
     }
+}
+
+/// All tables of a file with this table of jobs, in the order in which they are made.
+fn tables(pool: PoolTable) -> String {
+    format!("{LAYOUT}{}{TABLES}", pool.create())
 }
 
 fn log_of(file: &Path) -> PathBuf {

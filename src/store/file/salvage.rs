@@ -199,7 +199,7 @@ impl Reader {
     }
 
     fn buckets(&mut self) -> Option<Buckets> {
-        self.layout(|text| crate::store::Layout::agree(text, None).ok())
+        self.layout(|text| Some(crate::store::Layout::agree(text, None).ok()?.buckets))
     }
 
     fn reservation_key(&mut self) -> Option<ReservationKey> {
@@ -278,7 +278,7 @@ impl Reader {
     ) {
         let serial = cell.serial.cast_unsigned();
         let Found { job, created_at, due_at, .. } = found;
-        let ttr = job.ttr;
+        let ttr = job.policy.ttr;
         writes.push(Write::Insert { serial, job, created_at, due_at });
         let own = attempts.rows.get(&cell.serial).cloned().or_else(|| {
             // Perhaps it is only the number of its row that is damaged.

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     job::{
-        Millis, Pause, Schedule, SettingsNews, Topic, TopicChange, TopicDefaults, TopicSettings,
+        Millis, Pause, PolicyFields, Schedule, SettingsNews, Topic, TopicChange, TopicSettings,
         UnixMillis,
     },
     store::{StoreError, StoreResult},
@@ -107,7 +107,7 @@ impl FileStore {
     pub async fn write_defaults(
         &self,
         topic: Topic,
-        defaults: Option<TopicDefaults>,
+        defaults: Option<PolicyFields>,
     ) -> StoreResult<()> {
         let text = defaults.map(|defaults| serde_json::to_string(&defaults));
         let text = text.transpose().map_err(StoreError::away)?;

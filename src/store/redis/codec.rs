@@ -1,15 +1,16 @@
 //! Records: what is kept of a job, and how arguments are written.
 //!
-//! A pool record is `3 <created at><check> <rules>`, a line feed, and the body if it has at most
+//! A pool record is `4 <created at><check> <rules>`, a line feed, and the body if it has at most
 //! [`INLINE`] bytes; a longer body is in a hash of its own, so that scripts can read what they
 //! decide by without it. The time has at least 11 hexadecimal digits, which is enough until the year
 //! 2527; the check, 4 more, is that of the time alone, which the script writes.
 //!
-//! The rules are `<sum><CRC-32 of the body> <length of the body> <TTR>,<max attempts>,<retention
-//! when dead></traceparent>,<backoff> <topic>`, where the sum is that of the job's id, a blank, and
-//! what follows the sum; a job without a traceparent has not the slash either. So a record that is damaged, or under another id, is noticed: a damaged AOF
-//! loads without a word. What a job has like most jobs (see [`STANDARD_TTR`] and its neighbours) is
-//! left out: records are what a store's memory goes to.
+//! The rules are `<sum><CRC-32 of the body> <length of the body> <policy> <topic>`, where the sum is
+//! that of the job's id, a blank, and what follows the sum. So a record that is damaged, or under
+//! another id, is noticed: a damaged AOF loads without an error. The policy is the text of
+//! [`Policy`](crate::job::Policy), which leaves out what a job has like most jobs: records are what a
+//! store's memory goes to. Records of version 3, which schema 4 wrote, have another form of it; both
+//! are read, and a job's next change writes the new one.
 //!
 //! An attempt record is `<check> <attempt> <reservation or -> <due at> <died at> <TTR> <rules>`, a
 //! line feed, and the last error as `<its CRC-32> <text>`, or nothing. Its check is a weighted sum
@@ -24,15 +25,10 @@
 #[path = "../../../fuzz/inside/redis_records.rs"]
 mod fuzzing;
 
-use std::str::FromStr;
-
 use sha1_smol::Sha1;
 
 use crate::{
-    job::{
-        Backoff, Job, JobId, Millis, NewJob, Reservation, Schedule, State, Topic, TraceParent,
-        UnixMillis,
-    },
+    job::{Job, JobId, Millis, NewJob, Policy, Reservation, Schedule, State, Topic, UnixMillis},
     store::StoreError,
 };
 use bytes::Bytes;
@@ -42,12 +38,6 @@ pub use fuzzing::redis_records;
 
 /// The longest body that is kept in its record. Mirrored in `prelude.lua`.
 pub const INLINE: usize = 4096;
-
-/// The rules that records leave out. Mirrored in `records.lua` and `pop.lua`. They happen to be the
-/// defaults of the settings, and must stay what they are when those change.
-const STANDARD_TTR: Millis = Millis::new(60_000);
-const STANDARD_MAX_ATTEMPTS: u32 = 20;
-const STANDARD_RETENTION: Millis = Millis::new(14 * 86_400_000);
 
 /// How many characters of a checksum are kept.
 const SUM: usize = 8;
@@ -67,7 +57,7 @@ pub fn record_rest(job: &NewJob) -> Vec<u8> {
 
 /// The whole pool record of a job that was put at this time.
 pub fn record(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
-    let mut record = format!("3 {} ", time_text(created_at)).into_bytes();
+    let mut record = format!("4 {} ", time_text(created_at)).into_bytes();
     record.extend(record_rest(job));
     record
 }
@@ -78,25 +68,9 @@ pub fn long_body(body: &Bytes) -> Option<&Bytes> {
 }
 
 fn rules(job: &NewJob) -> String {
-    let NewJob { id, topic, body, ttr, max_attempts, .. } = job;
-    let (crc, length) = (checksum(body), body.len());
-    let ttr = unless(*ttr == STANDARD_TTR, ttr.get());
-    let max = unless(*max_attempts == STANDARD_MAX_ATTEMPTS, max_attempts);
-    let retention = unless(job.dead_retention == STANDARD_RETENTION, job.dead_retention.get());
-    let trace = job.traceparent.map_or_else(String::new, |parent| format!("/{parent}"));
-    let backoff = job.backoff.as_ref().map_or_else(String::new, Backoff::to_string);
-    let rest = format!("{crc} {length} {ttr},{max},{retention}{trace},{backoff} {topic}");
+    let NewJob { id, topic, body, policy, .. } = job;
+    let rest = format!("{} {} {policy} {topic}", checksum(body), body.len());
     format!("{}{rest}", sum(&[id.as_str(), " ", &rest]))
-}
-
-/// The text of a value, or nothing.
-fn unless(left_out: bool, value: impl ToString) -> String {
-    if left_out { String::new() } else { value.to_string() }
-}
-
-/// A value, or what stands for its being left out.
-fn parse_or<T: FromStr>(text: &str, standard: T) -> Option<T> {
-    if text.is_empty() { Some(standard) } else { text.parse().ok() }
 }
 
 /// A time with its check.
@@ -149,11 +123,6 @@ pub fn with_sound_error(attempt: &str) -> &str {
     }
 }
 
-/// A backoff as records have it.
-pub fn backoff_text(backoff: Option<&Backoff>) -> String {
-    backoff.map_or_else(|| "-".to_owned(), Backoff::to_string)
-}
-
 /// A schedule as scripts take it; `believed`: what is believed of the clock by which a given time is judged.
 pub fn schedule_text(schedule: Schedule, believed: &str) -> String {
     match schedule {
@@ -171,12 +140,8 @@ pub fn reservation_text(reservation: Option<Reservation>) -> String {
 #[derive(Debug)]
 pub struct Record {
     pub(super) created_at: UnixMillis,
-    pub(super) ttr: Millis,
-    pub(super) max_attempts: u32,
-    pub(super) dead_retention: Millis,
-    pub(super) backoff: Option<Backoff>,
+    pub(super) policy: Policy,
     pub(super) topic: Topic,
-    pub(super) traceparent: Option<TraceParent>,
     pub(super) body: Bytes,
 }
 
@@ -192,7 +157,8 @@ impl Record {
         let header = std::str::from_utf8(&text[..end]).map_err(|_| bad())?;
         let damaged = |what| StoreError::damaged(format!("pool record whose {what} is damaged"));
         let mut fields = header.splitn(3, ' ');
-        let (Some("3"), Some(time), Some(rules)) = (fields.next(), fields.next(), fields.next())
+        let (Some("3" | "4"), Some(time), Some(rules)) =
+            (fields.next(), fields.next(), fields.next())
         else {
             return Err(bad());
         };
@@ -206,18 +172,9 @@ impl Record {
         if rules.length != body.len() || rules.crc != checksum(body) {
             return Err(damaged("body"));
         }
-        let Rules { ttr, max_attempts, dead_retention, backoff, traceparent, topic, .. } = rules;
+        let Rules { policy, topic, .. } = rules;
         let body = Bytes::from(text).slice(end + 1..);
-        Ok(Self {
-            created_at,
-            ttr,
-            max_attempts,
-            dead_retention,
-            backoff,
-            traceparent,
-            topic,
-            body,
-        })
+        Ok(Self { created_at, policy, topic, body })
     }
 }
 
@@ -225,11 +182,7 @@ impl Record {
 struct Rules {
     crc: String,
     length: usize,
-    ttr: Millis,
-    max_attempts: u32,
-    dead_retention: Millis,
-    backoff: Option<Backoff>,
-    traceparent: Option<TraceParent>,
+    policy: Policy,
     topic: Topic,
 }
 
@@ -238,24 +191,11 @@ impl Rules {
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.get(SUM..)?.split(' ');
         let (crc, length) = (fields.next()?, fields.next()?);
-        let (varying, topic) = (fields.next()?, fields.next()?);
-        let mut varying = varying.splitn(4, ',');
-        let (ttr, max, retention) = (varying.next()?, varying.next()?, varying.next()?);
-        let (retention, trace) = match retention.split_once('/') {
-            None => (retention, None),
-            Some((retention, trace)) => (retention, Some(trace)),
-        };
+        let (policy, topic) = (fields.next()?, fields.next()?);
         Some(Self {
             crc: crc.to_owned(),
             length: length.parse().ok()?,
-            ttr: Millis::new(parse_or(ttr, STANDARD_TTR.get())?),
-            max_attempts: parse_or(max, STANDARD_MAX_ATTEMPTS)?,
-            dead_retention: Millis::new(parse_or(retention, STANDARD_RETENTION.get())?),
-            backoff: match varying.next()? {
-                "" => None,
-                text => Some(text.parse().ok()?),
-            },
-            traceparent: trace.map(str::parse).transpose().ok()?,
+            policy: policy.parse().ok()?,
             topic: topic.parse().ok()?,
         })
         .filter(|_| fields.next().is_none())
@@ -333,7 +273,7 @@ impl Attempt {
             reservation: job.reservation,
             due_at: job.due_at,
             died_at: job.died_at.unwrap_or(UnixMillis::new(0)),
-            ttr: if job.state == State::Reserved { job.ttr } else { job.own_ttr },
+            ttr: if job.state == State::Reserved { job.ttr } else { job.policy.ttr },
             error: job.error.clone(),
         })
     }

@@ -178,7 +178,7 @@ impl Examined {
     /// The number of buckets by the layout; of a new store, by the number of masters.
     fn agree(&mut self, masters: usize) -> Buckets {
         let buckets = match &self.layout {
-            Some(text) => Layout::agree(text, None),
+            Some(text) => Layout::agree(text, None).map(|agreed| agreed.buckets),
             None => Ok(default_buckets(masters)),
         };
         let buckets = buckets.unwrap_or_else(|error| {

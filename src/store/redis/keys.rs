@@ -27,7 +27,7 @@
 //! | `<tag>:reserved:<t>` | sorted set | id → end of the TTR | – |
 //! | `<tag>:dead:<t>` | sorted set | id → end of its retention | – |
 //!
-//! `<tag>:hints:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see `prelude.lua`.
+//! `<tag>:hints-5:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see `prelude.lua`.
 //!
 //! A job is in `pool` and in exactly one of the four sorted sets of its topic. `bucket` may name
 //! a set too early (the timer then looks in vain and corrects it), never too late.
@@ -58,6 +58,8 @@ pub struct Keys {
     pub topics: String,
     /// The channel.
     pub hints: String,
+    /// The channel of hints of schema 4.
+    pub older_hints: String,
     /// The cluster slot of all of them.
     pub slot: u16,
 }
@@ -81,7 +83,8 @@ impl Keys {
             absent: key("absent"),
             confirm: key("confirm"),
             topics: key("topics"),
-            hints: format!("{tag}:hints:{db}"),
+            hints: format!("{tag}:hints-5:{db}"),
+            older_hints: format!("{tag}:hints:{db}"),
             slot: slot(tag),
         }
     }
@@ -262,7 +265,7 @@ mod tests {
         assert_eq!(keys[15].bucket, PINNED[1]);
         let topic = "orders".parse().expect("a topic");
         assert_eq!(keys[3].topic(State::Ready, &topic), PINNED[2]);
-        assert_eq!(keys[0].hints, "{dq:0fb}:hints:3");
+        assert_eq!(keys[0].hints, "{dq:0fb}:hints-5:3");
         assert_eq!(layout("dq"), "dq:layout");
         assert_eq!(servers("dq"), "{dq:topics}:servers");
         assert!(is_incarnation("dq", &keys[0].incarnation) && !is_incarnation("dq", &keys[0].pool));

@@ -55,8 +55,8 @@ use super::{
     TopicPeek, Touch, Transitioned, Usage, steady::ClockWatch,
 };
 use crate::job::{
-    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, OnConflict, Pause, ReservationKey,
-    Schedule, SettingsNews, State, Topic, TopicDefaults, Topics, UnixMillis,
+    Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, OnConflict, Pause, PolicyFields,
+    ReservationKey, Schedule, SettingsNews, State, Topic, Topics, UnixMillis,
 };
 
 #[cfg(any(test, fuzzing))]
@@ -354,7 +354,7 @@ impl Store for RedisStore {
         self.end_of_pause(&topic, until).await
     }
 
-    async fn set_defaults(&self, topic: Topic, defaults: Option<TopicDefaults>) -> StoreResult<()> {
+    async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()> {
         self.write_defaults(&topic, defaults).await
     }
 

@@ -145,13 +145,12 @@ impl Values {
             topic: record.topic,
             body: record.body,
             attempt,
-            max_attempts: record.max_attempts,
             due_at,
             created_at: record.created_at,
             ttr,
             reservation,
             reserved_until: now.after(ttr),
-            traceparent: record.traceparent,
+            policy: record.policy,
         }))
     }
 
@@ -247,26 +246,24 @@ impl Values {
         let score = self.millis()?;
         let held_or_dead = matches!(state, State::Reserved | State::Dead);
         let due_at = attempt.as_ref().filter(|_| held_or_dead).map_or(score, |a| a.due_at);
-        let ttr =
-            attempt.as_ref().filter(|_| state == State::Reserved).map_or(record.ttr, |a| a.ttr);
+        let ttr = attempt
+            .as_ref()
+            .filter(|_| state == State::Reserved)
+            .map_or(record.policy.ttr, |a| a.ttr);
         Ok(Some(Job {
             id,
             topic: record.topic,
             body: record.body,
             state,
             attempt: attempt.as_ref().map_or(0, |a| a.attempt),
-            max_attempts: record.max_attempts,
             due_at,
             created_at: record.created_at,
             ttr,
-            own_ttr: record.ttr,
-            backoff: record.backoff,
-            dead_retention: record.dead_retention,
+            policy: record.policy,
             reservation: attempt.as_ref().and_then(|a| a.reservation),
             reserved_until: (state == State::Reserved).then_some(score),
             died_at: attempt.as_ref().filter(|_| state == State::Dead).map(|a| a.died_at),
             error: attempt.and_then(|a| a.error),
-            traceparent: record.traceparent,
         }))
     }
 }

@@ -4,8 +4,7 @@ use redis::Cmd;
 
 use super::{
     RedisStore,
-    codec::{backoff_text, checksum, schedule_text},
-    scripts::millis_text,
+    codec::{checksum, schedule_text},
 };
 use crate::{
     job::{Bucket, Change, Job, JobId},
@@ -62,9 +61,7 @@ fn fitting(jobs: &[(Target, Change)]) -> &[(Target, Change)] {
 fn argue(cmd: &mut Cmd, id: &JobId, change: &Change, believed: &str) {
     let body = change.body.as_deref().unwrap_or_default();
     let sum = change.body.as_ref().map_or_else(String::new, |body| checksum(body));
-    let max = change.max_attempts.map_or_else(String::new, |max| max.to_string());
-    let backoff = change.backoff.as_ref().map_or_else(String::new, |b| backoff_text(b.as_ref()));
     let schedule = change.schedule.map(|schedule| schedule_text(schedule, believed));
     cmd.arg(id.as_str()).arg(schedule.unwrap_or_default());
-    cmd.arg(sum).arg(body).arg(millis_text(change.ttr)).arg(max).arg(backoff);
+    cmd.arg(sum).arg(body).arg(change.policy.text());
 }

@@ -129,7 +129,7 @@ impl Scripts {
             bury: guardable(include_str!("scripts/bury.lua"), 3),
             kick: guardable(include_str!("scripts/kick.lua"), 1),
             delete: guardable(include_str!("scripts/delete.lua"), 1),
-            reschedule: guardable(include_str!("scripts/reschedule.lua"), 7),
+            reschedule: guardable(include_str!("scripts/reschedule.lua"), 5),
             promote: other(include_str!("scripts/promote.lua")),
             get: guardable(include_str!("scripts/get.lua"), 1).unconfirmed(),
             kick_dead: write(include_str!("scripts/kick_dead.lua")),

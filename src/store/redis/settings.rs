@@ -11,7 +11,7 @@ use redis::{Pipeline, Value};
 use super::{RedisStore, StoreError, keys, reply::Values, scripts};
 use crate::{
     job::{
-        Millis, Pause, Schedule, SettingsNews, Topic, TopicChange, TopicDefaults, TopicSettings,
+        Millis, Pause, PolicyFields, Schedule, SettingsNews, Topic, TopicChange, TopicSettings,
         UnixMillis,
     },
     store::{Now, StoreResult},
@@ -193,7 +193,7 @@ impl RedisStore {
     pub async fn write_defaults(
         &self,
         topic: &Topic,
-        defaults: Option<TopicDefaults>,
+        defaults: Option<PolicyFields>,
     ) -> StoreResult<()> {
         let text = defaults.map(|defaults| serde_json::to_string(&defaults));
         let text = text.transpose().map_err(StoreError::away)?;
@@ -236,7 +236,7 @@ fn change(entry: &str) -> Option<(u64, Topic)> {
 }
 
 /// Defaults as they are kept; what cannot be read is left aside.
-fn read(topic: &Topic, text: &str) -> Option<TopicDefaults> {
+fn read(topic: &Topic, text: &str) -> Option<PolicyFields> {
     match serde_json::from_str(text) {
         Ok(own) => Some(own),
         Err(error) => {

@@ -137,7 +137,7 @@ async fn that_hardly_polls(redis: &Arc<Redis>) -> Arc<Server> {
 async fn hints_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_poll() {
     let redis = Arc::new(Redis::start());
     let (one, other) = (that_hardly_polls(&redis).await, that_hardly_polls(&redis).await);
-    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
+    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
     eventually!(listeners().ends_with(":2\r\n"), "{}", listeners());
     for (round, delay) in ["0s", "300ms", "0s", "300ms"].into_iter().enumerate() {
         let waiting = tokio::spawn({

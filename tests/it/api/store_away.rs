@@ -91,7 +91,8 @@ async fn after_redis_comes_back_hints_wake_the_waiters_of_other_servers_again() 
     for round in 0..2 {
         redis.kill();
         redis.resume();
-        let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
+        let listeners =
+            || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
         eventually!(
             listeners().ends_with(":2\r\n") && one.get("/readyz").await.status == 200,
             "{}",
@@ -116,7 +117,7 @@ async fn ready_jobs_without_a_consumer_here_are_published_to_other_servers() {
         settings.timer.poll_interval = delay_queue::job::Millis::new(60_000);
     };
     let (one, other) = (Server::with(with).await, Arc::new(Server::with(with).await));
-    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints:0").expect("an answer");
+    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
     while !listeners().ends_with(":2\r\n") {
         pass(Duration::from_millis(20)).await; // no event tells that a server listens
     }

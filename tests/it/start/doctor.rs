@@ -53,7 +53,7 @@ async fn a_fit_redis_without_a_store_and_with_one() {
     );
     place.well(
         &settings,
-        &["layout      schema=4", "jobs        1 delayed, 0 ready", "servers     0"],
+        &["layout      schema=5", "jobs        1 delayed, 0 ready", "servers     0"],
     );
     assert_eq!(dump(&redis), before);
 
@@ -94,7 +94,7 @@ async fn a_cluster_with_every_master_and_how_buckets_spread() {
     assert_eq!(keys(), 0);
     filled(&place, &settings).await;
     let before = keys();
-    check(&["layout      schema=4", "jobs        1 delayed"]);
+    check(&["layout      schema=5", "jobs        1 delayed"]);
     assert_eq!(keys(), before);
 }
 
@@ -143,9 +143,9 @@ async fn a_redis_with_something_to_mend() {
     let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
     assert!(String::from_utf8_lossy(&said.stdout).contains("in 0 buckets"), "{said:?}");
 
-    let newer = "schema=5 hash=xxh3-64 buckets=16";
+    let newer = "schema=6 hash=xxh3-64 buckets=16";
     drop(ask(redis.port(), &["SET", "dq:layout", newer]));
-    place.ill(&settings, &["schema = 5", "newer"]);
+    place.ill(&settings, &["schema = 6", "newer"]);
     drop(ask(redis.port(), &["SET", "dq:layout", "nonsense"]));
     place.ill(&settings, &["failed to open the store"]);
     drop(ask(redis.port(), &["DEL", "dq:layout"]));

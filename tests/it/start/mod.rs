@@ -29,6 +29,7 @@ mod tokens;
 #[cfg(feature = "otlp")]
 mod traces;
 mod unix_socket;
+mod upgrading;
 mod waiting_for_redis;
 
 /// Runs the program to its end; it waits for no store.

@@ -58,17 +58,17 @@ async fn a_store_of_a_newer_schema() {
     server.wait();
     let file = rusqlite::Connection::open(dir.path().join("data/jobs.db")).expect("opened");
     let changed = file.execute(
-        "UPDATE layout SET text = 'schema=5' || substr(text, 9) WHERE text LIKE 'schema=4 %'",
+        "UPDATE layout SET text = 'schema=6' || substr(text, 9) WHERE text LIKE 'schema=5 %'",
         (),
     );
     assert_eq!(changed.expect("updated"), 1);
     drop(file);
-    refused(dir.path(), &[], &["schema = 5", "newer"]);
+    refused(dir.path(), &[], &["schema = 6", "newer"]);
 
     let redis = Redis::start();
     Process::start(dir.path(), &["--store", &redis.url()]).await.kill();
-    redis.command("SET dq:layout \"schema=5 hash=xxh3-64 buckets=16\"").expect("an answer");
-    refused(dir.path(), &["--store", &redis.url()], &["schema = 5", "newer"]);
+    redis.command("SET dq:layout \"schema=6 hash=xxh3-64 buckets=16\"").expect("an answer");
+    refused(dir.path(), &["--store", &redis.url()], &["schema = 6", "newer"]);
 }
 
 #[test]

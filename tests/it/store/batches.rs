@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 
 use delay_queue::{
     job::{
-        Bucket, Change, JobId, Living, Millis, NewJob, OnConflict, PoppedJob, Refusal, Schedule,
-        State, Topic, Topics,
+        Bucket, Change, JobId, Living, Millis, NewJob, OnConflict, PolicyFields, PoppedJob,
+        Refusal, Schedule, State, Topic, Topics,
     },
     store::{Bury, Claim, Counts, PopRequest, Popped, PutOutcome, Release},
 };
 
 use crate::store::bench::{
-    Bench, HOUR, InOneBucket as _, MINUTE, SECOND, delayed, id, job, nonce, target,
+    Bench, HOUR, InOneBucket as _, MINUTE, SECOND, TRACEPARENT, changing, delayed, id, job, nonce,
+    target, with,
 };
 
 /// The first `count` ids of one bucket.
@@ -46,12 +47,11 @@ async fn popped_in_every_state(bench: &Bench) -> Vec<(Claim, State)> {
     for (name, state) in names.iter().zip(State::ALL.into_iter().cycle()) {
         let topic = if held.len() < 4 { "t" } else { "u" };
         let waits = (state == State::Delayed).then(|| "list:3600000".parse().expect("a backoff"));
-        let job = NewJob {
-            ttr: if state == State::Reserved { HOUR } else { SECOND },
-            max_attempts: if state == State::Dead { 1 } else { 0 },
-            backoff: waits,
-            ..job(name, topic)
-        };
+        let job = with(job(name, topic), |policy| {
+            policy.ttr = if state == State::Reserved { HOUR } else { SECOND };
+            policy.max_attempts = if state == State::Dead { 1 } else { 0 };
+            policy.backoff = waits;
+        });
         bench.put(job).await.expect("put");
         let popped = bench.pop_one(topic).await;
         held.push((
@@ -275,25 +275,25 @@ fn exists<T>(state: State, topic: &str) -> Result<T, Refusal> {
 }
 
 pub async fn a_get_shows_everything_that_was_put(bench: Bench) {
-    let new = NewJob {
-        max_attempts: 7,
-        backoff: Some("list:1000,2000".parse().expect("a backoff")),
-        ..delayed("a", "t", SECOND)
-    };
+    let new = with(delayed("a", "t", SECOND), |policy| {
+        policy.max_attempts = 7;
+        policy.backoff = Some("list:1000,2000".parse().expect("a backoff"));
+        policy.traceparent = Some(TRACEPARENT.parse().expect("a traceparent"));
+    });
     bench.put(new.clone()).await.expect("put");
     let put_at = bench.now();
     let look = bench.get(&new.id).await.expect("it lives");
     assert_eq!((look.id, look.topic, look.body), (new.id.clone(), new.topic, new.body));
-    assert_eq!((look.state, look.attempt, look.max_attempts), (State::Delayed, 0, 7));
+    assert_eq!((look.state, look.attempt), (State::Delayed, 0));
     assert_eq!((look.created_at, look.due_at), (put_at, put_at.after(SECOND)));
-    assert_eq!((look.ttr, look.backoff), (MINUTE, new.backoff));
+    assert_eq!((look.ttr, &look.policy), (MINUTE, &new.policy));
     assert_eq!((look.reserved_until, look.died_at, look.error), (None, None, None));
 
     bench.advance(SECOND);
     bench.promote().await;
     let popped = bench.pop_one("t").await;
     assert_eq!((popped.created_at, popped.due_at), (put_at, put_at.after(SECOND)));
-    assert_eq!((popped.max_attempts, popped.ttr), (7, MINUTE));
+    assert_eq!((&popped.policy, popped.ttr), (&new.policy, MINUTE));
     let look = bench.get(&new.id).await.expect("it lives");
     assert_eq!((look.state, look.attempt), (State::Reserved, 1));
     assert_eq!(look.due_at, put_at.after(SECOND), "the due time is the one it was popped for");
@@ -344,26 +344,32 @@ pub async fn a_reschedule_changes_what_it_names_and_nothing_else(bench: Bench) {
 
     let change = Change {
         schedule: Some(Schedule::In(Millis::ZERO)),
-        ttr: Some(SECOND),
-        max_attempts: Some(2),
-        backoff: Some(Some("list:5000".parse().expect("a backoff"))),
+        policy: PolicyFields {
+            ttr: Some(SECOND),
+            max_attempts: Some(2),
+            backoff: Some(Some("list:5000".parse().expect("a backoff"))),
+            ..PolicyFields::default()
+        },
         body: None,
     };
     let moved = bench.reschedule(&id("a"), change.clone()).await.expect("reschedule");
     assert_eq!((moved.state, moved.due_at), (State::Ready, bench.now()));
     expected.state = State::Ready;
     expected.due_at = bench.now();
-    (expected.ttr, expected.own_ttr) = (SECOND, SECOND);
-    (expected.max_attempts, expected.backoff) = (2, change.backoff.flatten());
+    (expected.ttr, expected.policy.ttr) = (SECOND, SECOND);
+    (expected.policy.max_attempts, expected.policy.backoff) = (2, change.policy.backoff.flatten());
     assert_eq!(bench.get(&id("a")).await.as_ref(), Some(&expected));
-    let none = Change { backoff: Some(None), ..Change::default() };
+    let none = changing(|policy| policy.backoff = Some(None));
     let moved = bench.reschedule(&id("a"), none).await.expect("reschedule");
-    expected.backoff = None;
-    assert_eq!((&moved, moved.max_attempts), (&expected, 2), "only the backoff is gone");
+    expected.policy.backoff = None;
+    assert_eq!((&moved, moved.policy.max_attempts), (&expected, 2), "only the backoff is gone");
     let bench = bench.reopen().await;
     assert_eq!(bench.get(&id("a")).await.as_ref(), Some(&expected));
     let popped = bench.pop_one("t").await;
-    assert_eq!((popped.ttr, popped.max_attempts, &popped.body[..]), (SECOND, 2, &b"[2]"[..]));
+    assert_eq!(
+        (popped.ttr, popped.policy.max_attempts, &popped.body[..]),
+        (SECOND, 2, &b"[2]"[..])
+    );
 }
 
 pub async fn another_backoff_list_takes_along_the_attempts_that_followed_from_the_one_before(
@@ -383,18 +389,18 @@ pub async fn another_backoff_list_takes_along_the_attempts_that_followed_from_th
     for (number, (before, attempts, after, chosen, follow)) in cases.into_iter().enumerate() {
         let name = format!("job:{number}");
         let new = delayed(&name, "t", HOUR);
-        let new = NewJob { backoff: Some(backoff(before)), max_attempts: attempts, ..new };
+        let new = with(new, |policy| {
+            (policy.backoff, policy.max_attempts) = (Some(backoff(before)), attempts);
+        });
         bench.put(new).await.expect("put");
-        let change = Change {
-            backoff: Some(Some(backoff(after))),
-            max_attempts: chosen,
-            ..Change::default()
-        };
+        let change = changing(|policy| {
+            (policy.backoff, policy.max_attempts) = (Some(Some(backoff(after))), chosen);
+        });
         let moved = bench.reschedule(&id(&name), change).await.expect("reschedule");
-        assert_eq!(moved.max_attempts, follow, "{before} {attempts} {after}");
-        assert_eq!(moved.backoff, Some(backoff(after)));
+        assert_eq!(moved.policy.max_attempts, follow, "{before} {attempts} {after}");
+        assert_eq!(moved.policy.backoff, Some(backoff(after)));
     }
     let bench = bench.reopen().await;
     let kept = bench.get(&id("job:0")).await.expect("it lives");
-    assert_eq!((kept.max_attempts, kept.backoff), (2, Some(backoff("list:1"))));
+    assert_eq!((kept.policy.max_attempts, kept.policy.backoff), (2, Some(backoff("list:1"))));
 }

@@ -10,8 +10,8 @@ use std::{
 
 use delay_queue::{
     job::{
-        Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, PoppedJob, Refusal,
-        Reservation, Schedule, State, Topic, Topics, UnixMillis,
+        Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, Policy,
+        PolicyFields, PoppedJob, Refusal, Reservation, Schedule, State, Topic, Topics, UnixMillis,
     },
     store::{
         Bury, Claim, Clock, JobRange, Next, Options, Peek, Placed, PopRequest, Popped, Promoted,
@@ -407,13 +407,23 @@ pub fn job(name: &str, topic: &str) -> NewJob {
         topic: topic.parse().expect("a topic"),
         body: format!("{{\"job\": \"{name}\"}}").into(),
         schedule: Schedule::In(Millis::ZERO),
-        ttr: MINUTE,
-        max_attempts: 20,
-        backoff: None,
-        dead_retention: RETENTION,
-        traceparent: None,
+        policy: Policy { ttr: MINUTE, dead_retention: RETENTION, ..Policy::STANDARD },
         on_conflict: OnConflict::Reject,
     }
+}
+
+/// A job of another policy.
+pub fn with(job: NewJob, set: impl FnOnce(&mut Policy)) -> NewJob {
+    let mut policy = job.policy.clone();
+    set(&mut policy);
+    NewJob { policy, ..job }
+}
+
+/// A change of some fields of a policy.
+pub fn changing(set: impl FnOnce(&mut PolicyFields)) -> Change {
+    let mut change = Change::default();
+    set(&mut change.policy);
+    change
 }
 
 pub fn delayed(name: &str, topic: &str, delay: Millis) -> NewJob {

@@ -1,7 +1,8 @@
 //! The calls that `alike.rs` makes, and what is in them.
 
 use delay_queue::job::{
-    Backoff, Change, Job, Millis, NewJob, OnConflict, Reservation, Schedule, State, UnixMillis,
+    Backoff, Change, Job, Millis, NewJob, OnConflict, Policy, PolicyFields, Reservation, Schedule,
+    State, UnixMillis,
 };
 use proptest::prelude::*;
 
@@ -148,12 +149,14 @@ pub fn new_job(call: &Call) -> NewJob {
     let conflicts = [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace];
     NewJob {
         schedule: Schedule::In(Millis::new(*delay)),
-        ttr: Millis::new(32 * STEP),
-        max_attempts: *max_attempts,
-        backoff: self::backoff(*backoff),
+        policy: Policy {
+            ttr: Millis::new(32 * STEP),
+            max_attempts: *max_attempts,
+            backoff: self::backoff(*backoff),
+            dead_retention: Millis::new(100 * STEP),
+            traceparent: (*max_attempts % 2 == 1).then(|| TRACEPARENT.parse().expect("valid")),
+        },
         on_conflict: conflicts[usize::from(*on_conflict)],
-        dead_retention: Millis::new(100 * STEP),
-        traceparent: (*max_attempts % 2 == 1).then(|| TRACEPARENT.parse().expect("valid")),
         ..job(&format!("job:{name}"), &format!("t{topic}"))
     }
 }
@@ -168,7 +171,8 @@ pub fn stored(call: &Call, now: UnixMillis) -> Job {
     // Due at times that no other call makes.
     let attempt = attempt.max(job.attempt);
     let reservation = (attempt > 0).then_some(Reservation::from_bits(1));
-    Job { attempt, reservation, backoff: None, ..job }
+    let policy = Policy { backoff: None, ..job.policy };
+    Job { attempt, reservation, policy, ..job }
 }
 
 pub fn change(call: &Call) -> Change {
@@ -177,9 +181,12 @@ pub fn change(call: &Call) -> Change {
     };
     Change {
         schedule: delay.map(|delay| Schedule::In(Millis::new(delay))),
-        ttr: ttr.map(Millis::new),
-        max_attempts: *max_attempts,
-        backoff: backoff.map(self::backoff),
+        policy: PolicyFields {
+            ttr: ttr.map(Millis::new),
+            max_attempts: *max_attempts,
+            backoff: backoff.map(self::backoff),
+            ..PolicyFields::default()
+        },
         ..Change::default()
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use delay_queue::{
-    job::{Change, JobId, Millis, NewJob, Reservation, Schedule, State, Topic},
+    job::{Change, JobId, Millis, Reservation, Schedule, State, Topic},
     store::{JobRange, PutOutcome, TopicPage},
 };
 use tokio::task::JoinSet;
 
-use crate::store::bench::{Bench, SECOND, delayed, id, job, promote_in};
+use crate::store::bench::{Bench, SECOND, delayed, id, job, promote_in, with};
 
 pub async fn many_poppers_and_one_job_have_one_winner(bench: Bench) {
     for round in 0..20 {
@@ -82,7 +82,7 @@ async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
     match rand::random_range(0..20) {
         0..6 => {
             let delay = Millis::new(rand::random_range(0..3_000));
-            let new = NewJob { max_attempts: 2, ..delayed(&name, &topic, delay) };
+            let new = with(delayed(&name, &topic, delay), |policy| policy.max_attempts = 2);
             drop(bench.put(new).await);
         }
         6..11 => {

@@ -9,7 +9,9 @@ use delay_queue::{
 use sha1_smol::Sha1;
 
 use crate::{
-    store::bench::{Bench, HOUR, Home, MINUTE, RETENTION, SECOND, delayed, id, job, nonce, target},
+    store::bench::{
+        Bench, HOUR, Home, MINUTE, RETENTION, SECOND, delayed, id, job, nonce, target, with,
+    },
     support::resp::{Connection, Reply},
 };
 
@@ -109,7 +111,7 @@ impl Case {
         let mut reservations = Vec::new();
         for name in names {
             self.bench
-                .put(NewJob { backoff: backoff.clone(), ..job(name, "t") })
+                .put(with(job(name, "t"), |policy| policy.backoff.clone_from(&backoff)))
                 .await
                 .expect("put");
             let popped = self.bench.pop_one("t").await;

@@ -7,12 +7,12 @@ use std::{
 };
 
 use delay_queue::{
-    job::{Change, JobId, NewJob, Refusal, State, Topics},
+    job::{JobId, NewJob, Refusal, State, Topics},
     store::{JobRange, StoreError, Target, TopicPage},
 };
 
 use crate::store::bench::{
-    Bench, Home, InOneBucket as _, MINUTE, SECOND, delayed, id, job, target,
+    Bench, Home, InOneBucket as _, MINUTE, SECOND, changing, delayed, id, job, target,
 };
 
 const PAGE: usize = 4096;
@@ -133,11 +133,11 @@ async fn a_change_of_a_damaged_job_is_refused_and_the_others_of_its_batch_are_do
     bench.put(large("broken", "t", "MARK")).await.expect("put");
     bench.put(delayed("sound", "t", MINUTE)).await.expect("put");
     let bench = damage(bench, |bytes| cut_chain(bytes, "MARK")).await;
-    let change = Change { max_attempts: Some(7), ..Change::default() };
+    let change = changing(|policy| policy.max_attempts = Some(7));
     let both = vec![(target(&id("broken")), change.clone()), (target(&id("sound")), change)];
     let replies = bench.store.reschedule_in(bench.bucket(&id("sound")), both).await.expect("done");
     assert_eq!(replies[0], Err(Refusal::Damaged));
-    assert_eq!(replies[1].as_ref().expect("changed").max_attempts, 7);
+    assert_eq!(replies[1].as_ref().expect("changed").policy.max_attempts, 7);
     let shown = bench.store.get(bench.bucket(&id("broken")), target(&id("broken"))).await;
     assert!(matches!(shown, Err(StoreError::Damaged { .. })), "{shown:?}");
     // To those who may not reach it there is none, damaged or not.
@@ -145,7 +145,7 @@ async fn a_change_of_a_damaged_job_is_refused_and_the_others_of_its_batch_are_do
     let foreign = Target { id: id("broken"), topics: Topics::of(patterns) };
     let hidden = bench.store.get(bench.bucket(&foreign.id), foreign.clone()).await;
     assert_eq!(hidden.expect("nothing"), None);
-    let change = Change { max_attempts: Some(9), ..Change::default() };
+    let change = changing(|policy| policy.max_attempts = Some(9));
     let refused = vec![(foreign.clone(), change)];
     let refused = bench.store.reschedule_in(bench.bucket(&foreign.id), refused).await;
     assert_eq!(refused.expect("done"), [Err(Refusal::NotFound)]);

@@ -19,6 +19,7 @@ use rusqlite::Connection;
 
 use crate::store::bench::{
     Bench, HOUR, Home, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job, nonce, target,
+    with,
 };
 
 fn database(bench: &Bench) -> PathBuf {
@@ -33,7 +34,7 @@ async fn everything_is_the_same_after_it_is_opened_again() {
     let bench = Bench::file().await;
     bench.put(delayed("delayed", "t", MINUTE)).await.expect("put");
     bench.put(delayed("due", "t", SECOND)).await.expect("put");
-    bench.put(NewJob { max_attempts: 1, ..job("dead", "dead") }).await.expect("put");
+    bench.put(with(job("dead", "dead"), |policy| policy.max_attempts = 1)).await.expect("put");
     bench.put(job("held", "held")).await.expect("put");
     let dead = bench.pop_one("dead").await;
     bench.bury(&dead.id, Some(dead.reservation)).await.expect("bury");
@@ -56,7 +57,7 @@ async fn everything_is_the_same_after_it_is_opened_again() {
 #[tokio::test]
 async fn a_reservation_lasts_no_longer_than_its_ttr_after_a_start_with_an_earlier_clock() {
     let bench = Bench::file().await;
-    bench.put(NewJob { ttr: SECOND, ..job("held", "t") }).await.expect("put");
+    bench.put(with(job("held", "t"), |policy| policy.ttr = SECOND)).await.expect("put");
     bench.pop_one("t").await;
     let earlier = UnixMillis::new(START.get() - MINUTE.get());
     let bench = bench.reopen_by(Clock::set_at(earlier)).await;
@@ -82,8 +83,8 @@ async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
     }
     // One that is far from the others tells nothing of how many there are.
     let bench = bench.edited(|file| {
-        let moved = "INSERT INTO pool SELECT (1 << 62), id, topic, created_at, due_at, ttr,
-             max_attempts, backoff, dead_retention, traceparent, body_checksum, checksum, body
+        let moved = "INSERT INTO pool SELECT (1 << 62), id, topic, created_at, due_at,
+             policy, body_checksum, checksum, body
              FROM pool WHERE serial = 1";
         file.execute(moved, ()).expect("a strange row");
     });

@@ -21,9 +21,7 @@ pub struct Model {
 #[derive(Debug, Clone)]
 struct Living {
     job: Job,
-    own_ttr: Millis,
     token: Option<u64>,
-    retention: Millis,
 }
 
 impl Living {
@@ -32,22 +30,24 @@ impl Living {
         match self.job.state {
             State::Delayed | State::Ready => self.job.due_at,
             State::Reserved => self.job.reserved_until.expect("reserved until some time"),
-            State::Dead => self.job.died_at.expect("died at some time").after(self.retention),
+            State::Dead => {
+                self.job.died_at.expect("died at some time").after(self.job.policy.dead_retention)
+            }
         }
     }
 
     /// Tokens are each store's own: shown is only whether there is one.
     fn shown(&self) -> Job {
         let reservation = self.token.map(|_| Reservation::NONE);
-        Job { reservation, own_ttr: self.own_ttr, ..self.job.clone() }
+        Job { reservation, ..self.job.clone() }
     }
 
     fn is_spent(&self) -> bool {
-        self.job.max_attempts > 0 && self.job.attempt >= self.job.max_attempts
+        self.job.policy.max_attempts > 0 && self.job.attempt >= self.job.policy.max_attempts
     }
 
     fn backoff(&self) -> Millis {
-        match &self.job.backoff {
+        match &self.job.policy.backoff {
             None => Millis::ZERO,
             Some(Backoff::List(values)) => {
                 let nth = values.get(self.job.attempt as usize - 1);
@@ -65,7 +65,7 @@ impl Living {
     fn settle(&mut self, state: State, due_at: UnixMillis) {
         self.job.state = state;
         self.job.due_at = due_at;
-        self.job.ttr = self.own_ttr;
+        self.job.ttr = self.job.policy.ttr;
         self.job.reserved_until = None;
         self.job.died_at = None;
     }
@@ -123,21 +123,16 @@ impl Model {
             body: new.body,
             state,
             attempt: 0,
-            max_attempts: new.max_attempts,
             due_at,
             created_at: self.now,
-            ttr: new.ttr,
-            own_ttr: new.ttr,
-            backoff: new.backoff,
-            dead_retention: new.dead_retention,
+            ttr: new.policy.ttr,
+            policy: new.policy,
             reservation: None,
             reserved_until: None,
             died_at: None,
             error: None,
-            traceparent: new.traceparent,
         };
-        let (own_ttr, retention) = (new.ttr, new.dead_retention);
-        self.jobs.insert(new.id, Living { job, own_ttr, token: None, retention });
+        self.jobs.insert(new.id, Living { job, token: None });
         Ok(Placed { how, state, due_at })
     }
 
@@ -146,9 +141,8 @@ impl Model {
         if self.jobs.contains_key(&job.id) {
             return Err(Refusal::Exists(None));
         }
-        let (own_ttr, retention) = (job.own_ttr, job.dead_retention);
         let token = job.reservation.map(|_| u64::MAX);
-        self.jobs.insert(job.id.clone(), Living { job, own_ttr, token, retention });
+        self.jobs.insert(job.id.clone(), Living { job, token });
         Ok(())
     }
 
@@ -162,7 +156,7 @@ impl Model {
         let job = &mut living.job;
         job.attempt += 1;
         job.state = State::Reserved;
-        job.ttr = ttr.unwrap_or(living.own_ttr);
+        job.ttr = ttr.unwrap_or(job.policy.ttr);
         let reserved_until = now.after(job.ttr);
         job.reserved_until = Some(reserved_until);
         let popped = PoppedJob {
@@ -170,13 +164,12 @@ impl Model {
             topic: job.topic.clone(),
             body: job.body.clone(),
             attempt: job.attempt,
-            max_attempts: job.max_attempts,
             due_at: job.due_at,
             created_at: job.created_at,
             ttr: job.ttr,
             reservation: Reservation::NONE,
             reserved_until,
-            traceparent: job.traceparent,
+            policy: job.policy.clone(),
         };
         Some((popped, token))
     }
@@ -296,15 +289,16 @@ impl Model {
             State::Delayed | State::Ready => {}
         }
         living.job.body = change.body.unwrap_or_else(|| living.job.body.clone());
-        living.own_ttr = change.ttr.unwrap_or(living.own_ttr);
+        let policy = &mut living.job.policy;
+        policy.ttr = change.policy.ttr.unwrap_or(policy.ttr);
         if let (Some(Backoff::List(old)), Some(Some(Backoff::List(new)))) =
-            (&living.job.backoff, &change.backoff)
-            && living.job.max_attempts as usize == old.len() + 1
+            (&policy.backoff, &change.policy.backoff)
+            && policy.max_attempts as usize == old.len() + 1
         {
-            living.job.max_attempts = u32::try_from(new.len() + 1).expect("a short list");
+            policy.max_attempts = u32::try_from(new.len() + 1).expect("a short list");
         }
-        living.job.max_attempts = change.max_attempts.unwrap_or(living.job.max_attempts);
-        living.job.backoff = change.backoff.unwrap_or(living.job.backoff.take());
+        policy.max_attempts = change.policy.max_attempts.unwrap_or(policy.max_attempts);
+        policy.backoff = change.policy.backoff.unwrap_or(policy.backoff.take());
         // Without another time it stays where it is.
         let (state, due_at) = match due_at {
             None => (living.job.state, living.job.due_at),

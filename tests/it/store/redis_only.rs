@@ -17,7 +17,7 @@ use delay_queue::{
 };
 
 use crate::{
-    store::bench::{Bench, HOUR, Home, MINUTE, delayed, id, job, nonce, target},
+    store::bench::{Bench, HOUR, Home, MINUTE, changing, delayed, id, job, nonce, target, with},
     support::Redis,
 };
 
@@ -104,7 +104,7 @@ async fn a_full_redis_lets_a_topic_be_resumed_and_refuses_a_pause_as_full() {
 #[tokio::test]
 async fn a_broken_attempt_record_costs_the_count_and_not_the_job() {
     let bench = Bench::redis().await;
-    bench.put(NewJob { max_attempts: 2, ..job("a", "t") }).await.expect("put");
+    bench.put(with(job("a", "t"), |policy| policy.max_attempts = 2)).await.expect("put");
     bench.pop_one("t").await;
     let attempts = key(&bench, "a", "attempts");
     command(&bench, &format!("HSET {attempts} a nonsense"));
@@ -280,7 +280,7 @@ async fn a_lost_layout_is_not_taken_for_a_new_store() {
     };
     let error = open("dq").await.err().expect("refused").to_string();
     assert!(error.contains("dq:layout") && error.contains("lost"), "{error}");
-    command(&bench, "SET dq:layout \"schema=4 hash=xxh3-64 buckets=16\"");
+    command(&bench, "SET dq:layout \"schema=5 hash=xxh3-64 buckets=16\"");
     open("dq").await.expect("it is there again");
     open("d").await.expect("another prefix");
 }
@@ -303,7 +303,7 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
     assert_eq!(there.leases().await.expect("leases").len(), 2, "those of the other do not count");
     let end = Instant::now() + patience();
     for db in 0..2 {
-        let ask = format!("PUBSUB SHARDNUMSUB {{dq:0fb}}:hints:{db}");
+        let ask = format!("PUBSUB SHARDNUMSUB {{dq:0fb}}:hints-5:{db}");
         while !redis.command(&ask).expect("an answer").ends_with(":2\r\n") {
             assert!(Instant::now() < end, "they do not listen");
             tokio::time::sleep(Duration::from_millis(10)).await; // no event tells that they do
@@ -369,11 +369,11 @@ async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
     let records = || ["long", "broken"].map(|name| command(&bench, &format!("HGET {pool} {name}")));
     let before = records();
 
-    let change = Change { ttr: Some(HOUR), ..Change::default() };
+    let change = changing(|policy| policy.ttr = Some(HOUR));
     let jobs =
         ["long", "broken", "sound", "absent"].map(|name| (target(&id(name)), change.clone()));
     let replies = bench.store.reschedule_in(bench.bucket(&id("long")), jobs.into()).await;
-    let ttrs = replies.expect("done").into_iter().map(|reply| reply.map(|job| job.own_ttr));
+    let ttrs = replies.expect("done").into_iter().map(|reply| reply.map(|job| job.policy.ttr));
     let damaged = Err(Refusal::Damaged);
     assert_eq!(
         ttrs.collect::<Vec<_>>(),

@@ -18,7 +18,7 @@ use futures::FutureExt as _;
 
 use crate::{
     store::{
-        bench::{Bench, Home, InOneBucket as _, SECOND, id, job},
+        bench::{Bench, Home, InOneBucket as _, SECOND, changing, id, job, with},
         calls::{Call, Hold, STEP},
         damage::INVARIANTS,
         equivalence::Side,
@@ -44,7 +44,7 @@ fn cases() -> Vec<(Vec<Step>, Act)> {
         |on_conflict| Step::Puts(vec![NewJob { on_conflict, body: "1".into(), ..put(0, "t0", 5) }]);
     let two = Step::Puts(vec![
         NewJob { body: long('a'), ..put(0, "t0", 0) },
-        NewJob { max_attempts: 1, ..put(1, "t1", 3) },
+        with(put(1, "t1", 3), |policy| policy.max_attempts = 1),
     ]);
     let create =
         || TokenChange::Create { name: "alice".to_owned(), text: "{}".to_owned(), is_admin: true };
@@ -54,8 +54,7 @@ fn cases() -> Vec<(Vec<Step>, Act)> {
     let change = delay_queue::job::Change {
         schedule: Some(Schedule::In(Millis::new(9 * STEP))),
         body: Some(long('b')),
-        ttr: Some(Millis::new(40 * STEP)),
-        ..Default::default()
+        ..changing(|policy| policy.ttr = Some(Millis::new(40 * STEP)))
     };
     let dead = || vec![one(), pop(0), bury()];
     let step = Act::Step;

@@ -8,7 +8,7 @@ use delay_queue::{
 };
 
 use crate::store::bench::{
-    Bench, HOUR, InOneBucket as _, LOST, MINUTE, SECOND, delayed, id, job, nonce,
+    Bench, HOUR, InOneBucket as _, LOST, MINUTE, SECOND, changing, delayed, id, job, nonce, with,
 };
 
 pub async fn going_by_id_alone_needs_a_job_that_was_popped(bench: Bench) {
@@ -92,11 +92,12 @@ pub async fn a_change_ends_the_hold_of_a_consumer_whose_ttr_expired(bench: Bench
     let changes = [
         Change { body: Some("2".into()), ..Change::default() },
         Change { schedule: Some(Schedule::In(HOUR)), ..Change::default() },
-        Change { max_attempts: Some(7), ..Change::default() },
+        changing(|policy| policy.max_attempts = Some(7)),
     ];
     for backoff in [None, Some("list:5000".parse().expect("a backoff"))] {
         for change in changes.clone() {
-            bench.put(NewJob { backoff: backoff.clone(), ..job("a", "t") }).await.expect("put");
+            let new = with(job("a", "t"), |policy| policy.backoff.clone_from(&backoff));
+            bench.put(new).await.expect("put");
             let popped = bench.pop_one("t").await;
             let (a, hold) = (popped.id, Some(popped.reservation));
             assert_eq!(bench.reschedule(&a, change.clone()).await, Err(Refusal::Reserved));
@@ -140,12 +141,13 @@ pub async fn what_is_given_back_was_never_popped(bench: Bench) {
 }
 
 pub async fn a_lapsed_job_that_dies_by_a_release_keeps_its_due_time(bench: Bench) {
-    let new = NewJob { backoff: Some("list:5000".parse().expect("a backoff")), ..job("a", "t") };
+    let backoff = "list:5000".parse().expect("a backoff");
+    let new = with(job("a", "t"), |policy| policy.backoff = Some(backoff));
     bench.put(new).await.expect("put");
     let popped = bench.pop_one("t").await;
     bench.advance(MINUTE);
     bench.promote().await;
-    let due_at = bench.restored_with(&popped.id, |job| job.max_attempts = 1).await.due_at;
+    let due_at = bench.restored_with(&popped.id, |job| job.policy.max_attempts = 1).await.due_at;
     assert_eq!(due_at, popped.reserved_until.after(Millis::new(5000)));
     let moved = bench.release(&popped.id, Some(popped.reservation), None).await.expect("released");
     assert_eq!((moved.state, moved.due_at, moved.died), (State::Dead, due_at, true));

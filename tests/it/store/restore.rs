@@ -3,14 +3,14 @@
 use std::sync::LazyLock;
 
 use delay_queue::{
-    job::{Job, Millis, NewJob, Refusal, Reservation, Schedule, State, UnixMillis},
+    job::{Job, Millis, NewJob, Policy, Refusal, Reservation, Schedule, State, UnixMillis},
     store::{Counts, JobRange, TopicPage},
 };
 use proptest::{prelude::*, test_runner::Config};
 use tokio::runtime::Runtime;
 
 use crate::store::bench::{
-    Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, TRACEPARENT, delayed, id, job, one,
+    Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, TRACEPARENT, delayed, id, job, one, with,
 };
 
 const TOKEN: &str = "0123456789abcdef";
@@ -29,18 +29,20 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
         body: format!("{{ \"job\":\n\"{name}\" }}").into(),
         state,
         attempt: u32::from(popped),
-        max_attempts: 3,
         due_at: if state == State::Delayed { now.after(HOUR) } else { now },
         created_at: now,
         ttr: MINUTE,
-        own_ttr: MINUTE,
-        backoff: Some("list:1000,7200000".parse().expect("a backoff")),
-        dead_retention: RETENTION,
+        policy: Policy {
+            ttr: MINUTE,
+            max_attempts: 3,
+            backoff: Some("list:1000,7200000".parse().expect("a backoff")),
+            dead_retention: RETENTION,
+            traceparent: Some(TRACEPARENT.parse().expect("a traceparent")),
+        },
         reservation: popped.then(|| TOKEN.parse().expect("a reservation")),
         reserved_until: (state == State::Reserved).then(|| now.after(MINUTE)),
         died_at: (state == State::Dead).then_some(now),
         error: (state == State::Dead).then(|| "it broke".to_owned()),
-        traceparent: Some(TRACEPARENT.parse().expect("a traceparent")),
     }
 }
 
@@ -96,7 +98,10 @@ async fn every_past(bench: &Bench) {
     for name in ["bury", "spent", "lapsed", "waits", "given-back"] {
         let max_attempts = if name == "spent" { 1 } else { 20 };
         let backoff = backoff.clone().filter(|_| name == "waits");
-        bench.put(NewJob { max_attempts, backoff, ..job(name, "t") }).await.expect("put");
+        let new = with(job(name, "t"), |policy| {
+            (policy.max_attempts, policy.backoff) = (max_attempts, backoff);
+        });
+        bench.put(new).await.expect("put");
     }
     for popped in bench.pop("t", 5).await {
         let hold = Some(popped.reservation);
@@ -112,7 +117,7 @@ async fn every_past(bench: &Bench) {
     }
     bench.advance(MINUTE);
     bench.promote().await;
-    let held = NewJob { dead_retention: HOUR, ..job("held", "other") };
+    let held = with(job("held", "other"), |policy| policy.dead_retention = HOUR);
     bench.put(held).await.expect("put");
     assert_eq!(bench.pop_with("other", 1, Some(HOUR)).await.len(), 1);
     bench.put(job("ready", "t")).await.expect("put");
@@ -278,10 +283,11 @@ async fn live(bench: &Bench, pasts: &[Past]) {
         let put = bench.put(NewJob {
             body: past.body.clone().into(),
             schedule: Schedule::In(Millis::new(past.delay)),
-            max_attempts: past.max_attempts,
-            backoff: past.backoff.map(|text| text.parse().expect("a backoff")),
-            dead_retention: Millis::new(past.retention),
-            ..new
+            ..with(new, |policy| {
+                policy.max_attempts = past.max_attempts;
+                policy.backoff = past.backoff.map(|text| text.parse().expect("a backoff"));
+                policy.dead_retention = Millis::new(past.retention);
+            })
         });
         put.await.expect("a free id");
         for &(act, wait) in &past.attempts {

@@ -7,7 +7,7 @@ use delay_queue::{
 
 use crate::store::bench::{
     Bench, HOUR, InOneBucket as _, MINUTE, RETENTION, SECOND, START, delayed, id, job, nonce,
-    promote_in,
+    promote_in, with,
 };
 
 pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
@@ -71,7 +71,7 @@ pub async fn an_expired_ttr_waits_its_backoff_counted_from_the_deadline(bench: B
     for (number, text) in BACKOFFS.iter().enumerate() {
         let backoff: Backoff = text.parse().expect("a backoff");
         let (name, topic) = (format!("job:{number}"), format!("t{number}"));
-        let new = NewJob { backoff: Some(backoff.clone()), ..job(&name, &topic) };
+        let new = with(job(&name, &topic), |policy| policy.backoff = Some(backoff.clone()));
         bench.put(new).await.expect("put");
         for attempt in 1..=5 {
             let popped = bench.pop_one(&topic).await;
@@ -95,7 +95,7 @@ pub async fn a_release_without_a_delay_waits_the_backoff(bench: Bench) {
     for (number, text) in BACKOFFS.iter().enumerate() {
         let backoff: Backoff = text.parse().expect("a backoff");
         let (name, topic) = (format!("job:{number}"), format!("t{number}"));
-        let new = NewJob { backoff: Some(backoff.clone()), ..job(&name, &topic) };
+        let new = with(job(&name, &topic), |policy| policy.backoff = Some(backoff.clone()));
         bench.put(new).await.expect("put");
         for attempt in 1..=5 {
             let popped = bench.pop_one(&topic).await;
@@ -112,8 +112,8 @@ pub async fn a_release_without_a_delay_waits_the_backoff(bench: Bench) {
 }
 
 pub async fn attempts_are_counted_and_spent(bench: Bench) {
-    bench.put(NewJob { max_attempts: 3, ..job("a", "t") }).await.expect("put");
-    bench.put(NewJob { max_attempts: 0, ..job("b", "endless") }).await.expect("put");
+    bench.put(with(job("a", "t"), |policy| policy.max_attempts = 3)).await.expect("put");
+    bench.put(with(job("b", "endless"), |policy| policy.max_attempts = 0)).await.expect("put");
     for attempt in 1..=3 {
         assert_eq!(bench.pop_one("t").await.attempt, attempt);
         assert_eq!(bench.pop_one("endless").await.attempt, attempt);

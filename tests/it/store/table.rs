@@ -54,9 +54,9 @@ async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
     let lapses_later = state == State::Reserved && event == Event::Promote(After::Later);
     let waits = state == State::Delayed || lapses_later;
     let mut new = job("job", TOPIC);
-    new.backoff = waits.then(|| "list:3600000".parse().expect("a backoff"));
+    new.policy.backoff = waits.then(|| "list:3600000".parse().expect("a backoff"));
     if state == State::Dead || (spent && state == State::Reserved) {
-        new.max_attempts = 1;
+        new.policy.max_attempts = 1;
     }
     bench.put(new).await.expect("put");
     let popped = bench.pop_one(TOPIC).await;
@@ -66,7 +66,7 @@ async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
     }
     if spent && matches!(state, State::Delayed | State::Ready) {
         // A change would end the hold; a restore keeps it.
-        bench.restored_with(&popped.id, |job| job.max_attempts = 1).await;
+        bench.restored_with(&popped.id, |job| job.policy.max_attempts = 1).await;
     }
     popped.reservation
 }

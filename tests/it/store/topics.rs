@@ -2,13 +2,15 @@
 
 use delay_queue::{
     job::{
-        JobId, Millis, NewJob, Pause, Schedule, SettingsNews, State, Topic, TopicChange,
-        TopicDefaults, TopicSettings,
+        JobId, Millis, NewJob, Pause, PolicyFields, Schedule, SettingsNews, State, Topic,
+        TopicChange, TopicSettings,
     },
     store::{Counts, JobPage, JobRange, Place, Steps, TopicPage},
 };
 
-use crate::store::bench::{Bench, HOUR, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job};
+use crate::store::bench::{
+    Bench, HOUR, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job, with,
+};
 
 fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")
@@ -303,7 +305,7 @@ pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
     let first = changes_since(&bench, TopicSettings::default()).await;
     assert!(first.paused.is_empty() && first.defaults.is_empty());
     assert_eq!(bench.store.settings(first.version).await.expect("settings"), None);
-    let own = TopicDefaults { max_attempts: Some(3), ..TopicDefaults::default() };
+    let own = PolicyFields { max_attempts: Some(3), ..PolicyFields::default() };
     bench.store.set_paused(topic("t"), true).await.expect("pause");
     bench.store.set_defaults(topic("t"), Some(own.clone())).await.expect("set");
     bench.store.set_paused(topic("u"), true).await.expect("pause");
@@ -366,7 +368,7 @@ async fn changes_since(bench: &Bench, mut known: TopicSettings) -> TopicSettings
 }
 
 pub async fn a_change_of_settings_tells_the_topics_that_have_changed_and_no_others(bench: Bench) {
-    let own = |attempts| TopicDefaults { max_attempts: Some(attempts), ..TopicDefaults::default() };
+    let own = |attempts| PolicyFields { max_attempts: Some(attempts), ..PolicyFields::default() };
     for number in 0..600 {
         let topic = topic(&format!("t{number}"));
         bench.store.set_defaults(topic, Some(own(number))).await.expect("set");
@@ -405,7 +407,9 @@ pub async fn a_change_of_settings_tells_the_topics_that_have_changed_and_no_othe
 
 pub async fn each_job_is_kept_dead_as_long_as_it_was_put_with(bench: Bench) {
     for (name, retention) in [("short", SECOND), ("long", HOUR)] {
-        let new = NewJob { dead_retention: retention, max_attempts: 1, ..job(name, "t") };
+        let new = with(job(name, "t"), |policy| {
+            (policy.dead_retention, policy.max_attempts) = (retention, 1);
+        });
         bench.put(new).await.expect("put");
     }
     bench.pop("t", 2).await;

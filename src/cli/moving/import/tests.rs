@@ -1,5 +1,5 @@
 use super::*;
-use crate::job::{Millis, State, UnixMillis};
+use crate::job::{Millis, Policy, State, UnixMillis};
 
 #[test]
 fn an_id_that_stands_there_twice_is_found_with_both_lines() {
@@ -23,18 +23,14 @@ fn job(n: u64) -> Job {
         body: "null".into(),
         state: State::Ready,
         attempt: 0,
-        max_attempts: 1,
         due_at: time,
         created_at: time,
         ttr: span,
-        own_ttr: span,
-        backoff: None,
-        dead_retention: span,
+        policy: Policy { ttr: span, ..Policy::STANDARD },
         reservation: None,
         reserved_until: None,
         died_at: None,
         error: None,
-        traceparent: None,
     }
 }
 

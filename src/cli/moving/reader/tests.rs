@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     cli::moving::job_line::JobLine,
-    job::{Millis, Reservation, State, UnixMillis},
+    job::{Millis, Policy, Reservation, State, UnixMillis},
 };
 
 fn time() -> impl Strategy<Value = UnixMillis> {
@@ -36,18 +36,20 @@ fn job() -> impl Strategy<Value = Job> {
             body: texts.2.into(),
             state,
             attempt,
-            max_attempts: past.0,
             due_at: t.0,
             created_at: t.1,
             ttr: if reserved { s.0 } else { s.1 },
-            own_ttr: s.1,
-            backoff: texts.3.map(|text| text.parse().expect("a backoff")),
-            dead_retention: s.2,
+            policy: Policy {
+                ttr: s.1,
+                max_attempts: past.0,
+                backoff: texts.3.map(|text| text.parse().expect("a backoff")),
+                dead_retention: s.2,
+                traceparent: (past.2 % 2 == 1).then(|| TRACEPARENT.parse().expect("valid")),
+            },
             reservation: (attempt > 0).then(|| Reservation::from_bits(past.2).untagged()),
             reserved_until: reserved.then_some(t.2),
             died_at: dead.then_some(t.3),
             error: past.3,
-            traceparent: (past.2 % 2 == 1).then(|| TRACEPARENT.parse().expect("valid")),
         })
     })
 }
@@ -125,6 +127,10 @@ proptest! {
 fn the_format_is_pinned_since_files_of_it_are_kept() {
     let text = String::from_utf8(written(&[pinned()], 1)).expect("text");
     assert_eq!(text, PINNED);
+    assert_eq!(
+        read(OLDER.as_bytes()).expect("an older file"),
+        read(&text.into_bytes()).expect("it")
+    );
 }
 
 fn pinned() -> Job {
@@ -134,26 +140,34 @@ fn pinned() -> Job {
         body: "{\"order\":\n4711}".into(),
         state: State::Reserved,
         attempt: 2,
-        max_attempts: 20,
         due_at: UnixMillis::new(1_763_690_060_000),
         created_at: UnixMillis::new(1_763_690_000_000),
         ttr: Millis::new(90_000),
-        own_ttr: Millis::new(60_000),
-        backoff: Some("list:120000,600000".parse().expect("a backoff")),
-        dead_retention: Millis::new(1_209_600_000),
+        policy: Policy {
+            backoff: Some("list:120000,600000".parse().expect("a backoff")),
+            traceparent: Some(TRACEPARENT.parse().expect("a traceparent")),
+            ..Policy::STANDARD
+        },
         reservation: Some("5f0c9d1e2b3a4000".parse().expect("a reservation")),
         reserved_until: Some(UnixMillis::new(1_763_690_150_003)),
         died_at: None,
         error: Some("ttr expired".to_owned()),
-        traceparent: Some(TRACEPARENT.parse().expect("a traceparent")),
     }
 }
 
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-const PINNED: &str = r#"{"head":{"format":"delay-queue export","version":1,"store":"file:/data","buckets":1}}
+/// As the line of a job had its fields before.
+const OLDER: &str = r#"{"head":{"format":"delay-queue export","version":1,"store":"file:/data","buckets":1}}
 {"job":{"id":"close:4711","topic":"orders","state":"reserved","body":"{\"order\":\n4711}","due_at":1763690060000,"created_at":1763690000000,"ttr_ms":60000,"max_attempts":20,"backoff":"list:120000,600000","dead_retention_ms":1209600000,"attempt":2,"reservation":"5f0c9d1e2b3a4000","reserved_until":1763690150003,"reserved_ttr_ms":90000,"error":"ttr expired","traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
 {"section":{"bucket":0,"jobs":1,"crc32":"9a84c970"}}
 {"topic":{"topic":"t","paused":true,"defaults":null}}
 {"total":{"jobs":1,"topics":1,"crc32":"d4e98a24"}}
+"#;
+
+const PINNED: &str = r#"{"head":{"format":"delay-queue export","version":1,"store":"file:/data","buckets":1}}
+{"job":{"id":"close:4711","topic":"orders","state":"reserved","body":"{\"order\":\n4711}","due_at":1763690060000,"created_at":1763690000000,"ttr_ms":60000,"max_attempts":20,"backoff":"list:120000,600000","dead_retention_ms":1209600000,"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","attempt":2,"reservation":"5f0c9d1e2b3a4000","reserved_until":1763690150003,"reserved_ttr_ms":90000,"error":"ttr expired"}}
+{"section":{"bucket":0,"jobs":1,"crc32":"4e8ca7d8"}}
+{"topic":{"topic":"t","paused":true,"defaults":null}}
+{"total":{"jobs":1,"topics":1,"crc32":"ff4640fa"}}
 "#;

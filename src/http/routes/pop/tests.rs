@@ -4,7 +4,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::{
-    job::{Defaults, Millis, OnConflict, Schedule},
+    job::{Millis, OnConflict, Policy, PolicyFields, Schedule},
     queue::{Pop, Put, Queue, QueueSettings},
     store::{Clock, Options, file::FileStore},
 };
@@ -15,7 +15,7 @@ async fn queue(dir: &std::path::Path) -> Queue {
     let options = Options::new(None, Clock::Own);
     let store = Arc::new(FileStore::open(dir, options).expect("a new store"));
     let settings = QueueSettings {
-        defaults: Defaults { ttr: HOUR, max_attempts: 1, dead_retention: HOUR },
+        defaults: Policy { ttr: HOUR, max_attempts: 1, ..Policy::STANDARD },
         require_reservation: false,
         poll_interval: Duration::from_secs(1),
     };
@@ -51,10 +51,7 @@ async fn an_answer_is_written_only_to_a_client_that_is_there_and_else_its_jobs_g
         topic: "t".parse().expect("a topic"),
         body: Bytes::from("null"),
         schedule: Schedule::In(Millis::ZERO),
-        ttr: None,
-        max_attempts: None,
-        backoff: None,
-        traceparent: None,
+        policy: PolicyFields::default(),
         on_conflict: OnConflict::Reject,
     };
     queue.put(vec![put]).await.pop().expect("a reply").expect("put");

@@ -5,7 +5,7 @@ use std::{
 
 use super::*;
 use crate::{
-    job::{Millis, Reservation, UnixMillis},
+    job::{Millis, Policy, Reservation, UnixMillis},
     queue::Coalescer,
     store::StoreError,
 };
@@ -16,13 +16,12 @@ fn popped() -> PoppedJob {
         topic: "t".parse().expect("a topic"),
         body: "null".into(),
         attempt: 1,
-        max_attempts: 1,
         due_at: UnixMillis::new(0),
         created_at: UnixMillis::new(0),
         ttr: Millis::new(60_000),
         reservation: Reservation::from_bits(1),
         reserved_until: UnixMillis::new(60_000),
-        traceparent: None,
+        policy: Policy::STANDARD,
     }
 }
 

@@ -2,7 +2,7 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::{
-    job::{Buckets, JobId, Millis, NewJob, OnConflict, Schedule, State, Topics},
+    job::{Buckets, JobId, Millis, NewJob, Policy, Schedule, State, Topics},
     queue::{delivery::waiters::Waiters, figures::stats::Stats, timer::handle::TimerHandle},
     store::{Clock, Options, PopRequest, Store, Target, file::FileStore},
 };
@@ -15,16 +15,9 @@ fn topic() -> Topic {
 
 fn job(id: &str) -> NewJob {
     NewJob {
-        id: id.parse().expect("an id"),
-        topic: topic(),
-        body: "null".into(),
         schedule: Schedule::In(Millis::ZERO),
-        ttr: HOUR,
-        max_attempts: 1,
-        backoff: None,
-        dead_retention: HOUR,
-        traceparent: None,
-        on_conflict: OnConflict::Reject,
+        policy: Policy { ttr: HOUR, max_attempts: 1, dead_retention: HOUR, ..Policy::STANDARD },
+        ..NewJob::new(id.parse().expect("an id"), topic(), "null")
     }
 }
 

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Index, Rules, Size, Slot, TopicSets};
-use crate::job::{State, UnixMillis};
+use super::{Attempt, Index, Size, Slot, TopicSets};
+use crate::job::{Policy, State, UnixMillis};
 
 #[derive(Debug, Default)]
 pub struct Journal {
@@ -30,7 +30,7 @@ enum Step {
 struct Before {
     at: UnixMillis,
     state: State,
-    rules: Arc<Rules>,
+    policy: Arc<Policy>,
     attempt: Option<Box<Attempt>>,
     size: Size,
 }
@@ -58,7 +58,7 @@ impl Index {
         let before = Before {
             at: entry.at,
             state: entry.state,
-            rules: Arc::clone(&entry.rules),
+            policy: Arc::clone(&entry.policy),
             attempt: entry.attempt.clone(),
             size: entry.size,
         };
@@ -89,8 +89,8 @@ impl Index {
                 Some(Step::Changed(slot, before)) => {
                     self.unlink(slot);
                     let entry = &mut self.entries[slot as usize];
-                    let Before { at, state, rules, attempt, size } = before;
-                    (entry.at, entry.state, entry.rules) = (at, state, rules);
+                    let Before { at, state, policy, attempt, size } = before;
+                    (entry.at, entry.state, entry.policy) = (at, state, policy);
                     (entry.attempt, entry.size) = (attempt, size);
                     self.link(slot);
                 }

@@ -80,12 +80,12 @@ impl Machine {
 }
 
 pub fn backoff_delay(entry: &Entry, attempt: u32) -> Millis {
-    let backoff = entry.rules.backoff.as_ref();
+    let backoff = entry.policy.backoff.as_ref();
     backoff.map_or(Millis::ZERO, |backoff| backoff.delay(&entry.id(), attempt))
 }
 
 pub fn after(entry: &Entry, attempt: u32, due: Due) -> After {
-    let most = entry.rules.max_attempts;
+    let most = entry.policy.max_attempts;
     let spent = most > 0 && attempt >= most;
     match (spent, due) {
         (true, _) => After::Spent,

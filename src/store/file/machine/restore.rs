@@ -5,7 +5,7 @@ use crate::{
     job::{Event, Job, State, UnixMillis, next},
     store::{
         Reply,
-        file::index::{Arrival, Attempt, Rules, Size},
+        file::index::{Arrival, Attempt, Size},
     },
 };
 
@@ -20,12 +20,7 @@ impl Machine {
             serial,
             state,
             at,
-            rules: Rules {
-                ttr: job.own_ttr,
-                max_attempts: job.max_attempts,
-                backoff: job.backoff.clone(),
-                dead_retention: job.dead_retention,
-            },
+            policy: job.policy.clone(),
             attempt: attempt.clone(),
             size: Size::of(job.body.len()),
         });
@@ -48,7 +43,7 @@ fn attempt(job: &Job) -> Option<Attempt> {
         reservation: job.reservation,
         due_at: job.due_at,
         died_at: job.died_at.unwrap_or(UnixMillis::new(0)),
-        ttr: if job.state == State::Reserved { job.ttr } else { job.own_ttr },
+        ttr: if job.state == State::Reserved { job.ttr } else { job.policy.ttr },
         expired: false,
     })
 }

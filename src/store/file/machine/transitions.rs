@@ -7,10 +7,10 @@ use super::{
     promote::{after, backoff_delay},
 };
 use crate::{
-    job::{Change, Due, Event, Refusal, Schedule, State, Topic, UnixMillis, next},
+    job::{Change, Due, Event, Policy, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{
         Bury, Claim, Now, Release, Reply, Target, Touch, Transitioned,
-        file::index::{Rules, Size, Slot},
+        file::index::{Size, Slot},
     },
 };
 
@@ -141,15 +141,11 @@ impl Machine {
         }
         self.schedule(slot, state, due_at, writes);
         let entry = self.index.entry_mut(slot);
-        let change = change.with_attempts(entry.rules.backoff.as_ref(), entry.rules.max_attempts);
-        let rules = Rules {
-            ttr: change.ttr.unwrap_or(entry.rules.ttr),
-            max_attempts: change.max_attempts.unwrap_or(entry.rules.max_attempts),
-            backoff: change.backoff.clone().unwrap_or_else(|| entry.rules.backoff.clone()),
-            dead_retention: entry.rules.dead_retention,
-        };
-        if rules != *entry.rules {
-            entry.rules = Arc::new(rules);
+        let mut policy = Policy::clone(&entry.policy);
+        policy.set(change.policy.clone());
+        let policy = policy.decisive();
+        if policy != *entry.policy {
+            entry.policy = Arc::new(policy);
         }
         let serial = entry.serial;
         if let Some(body) = &change.body {

@@ -12,8 +12,8 @@ use super::{
     row::{AttemptRow, PoolRow},
 };
 use crate::{
-    job::{Backoff, Millis, Reservation, State, Topic, UnixMillis},
-    store::file::index::{Arrival, Attempt, Rules, Size},
+    job::{Millis, Reservation, State, Topic, UnixMillis},
+    store::file::index::{Arrival, Attempt, Size},
 };
 
 /// When a damaged job that is kept as dead goes by itself: never (the end of the year 9999).
@@ -149,7 +149,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
     }
 
     fn rows_behind(&mut self, from: i64) -> rusqlite::Result<()> {
-        let columns = PoolRow::COLUMNS;
+        let columns = self.records.pool.columns();
         // The length of a body stands in the head of its row: the engine does not read it for that.
         let sql =
             format!("SELECT {columns}, length(body) FROM pool WHERE serial > ? ORDER BY serial");
@@ -223,20 +223,13 @@ fn arrival(row: &PoolRow<'_>, size: Size, last_topic: &mut Option<Topic>) -> Opt
     if last_topic.as_ref().is_none_or(|topic| topic.as_str() != row.topic) {
         *last_topic = Some(row.topic.parse().ok()?);
     }
-    let span = |millis: i64| u64::try_from(millis).ok().map(Millis::new);
-    let rules = Rules {
-        ttr: span(row.ttr)?,
-        max_attempts: u32::try_from(row.max_attempts).ok()?,
-        backoff: row.backoff.map(str::parse::<Backoff>).transpose().ok()?,
-        dead_retention: span(row.dead_retention)?,
-    };
     Some(Arrival {
         id: row.id.parse().ok()?,
         topic: last_topic.clone()?,
         serial: row.serial.cast_unsigned(),
         state: State::Delayed,
         at: time(row.due_at)?,
-        rules,
+        policy: row.policy.parse().ok()?,
         attempt: None,
         size,
     })
@@ -270,7 +263,7 @@ fn dead(arrival: Arrival) -> Arrival {
         reservation: None,
         due_at: arrival.at,
         died_at: UnixMillis::new(0),
-        ttr: arrival.rules.ttr,
+        ttr: arrival.policy.ttr,
         expired: false,
     };
     let attempt = Some(arrival.attempt.unwrap_or(attempt));

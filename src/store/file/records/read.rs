@@ -10,14 +10,14 @@ use super::{
     Records, damage,
     row::{PoolRow, pause_of, text_checksum, topic_checksum},
 };
-use crate::job::{Pause, Topic, TopicDefaults, TopicSettings, TraceParent, UnixMillis};
+use crate::job::{Pause, Policy, PolicyFields, Topic, TopicSettings, UnixMillis};
 
 /// What only the disk knows of a job.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub body: Bytes,
     pub created_at: UnixMillis,
-    pub traceparent: Option<TraceParent>,
+    pub policy: Policy,
 }
 
 /// Why a record has no content.
@@ -53,8 +53,6 @@ impl Damage {
 /// So many pages tell whether the disk can be read.
 const SAMPLE: u64 = 64;
 
-const READ_ROW: &str = "SELECT serial, id, topic, created_at, due_at, ttr, max_attempts, backoff,
-     dead_retention, traceparent, body_checksum, checksum, body FROM pool WHERE serial = ?";
 const READ_ERROR: &str = "SELECT error, error_checksum FROM attempts WHERE serial = ?";
 
 impl Records {
@@ -108,7 +106,7 @@ impl Records {
     }
 
     fn read_row(&self, serial: u64) -> rusqlite::Result<Record> {
-        let mut statement = self.connection.prepare_cached(READ_ROW)?;
+        let mut statement = self.connection.prepare_cached(&self.pool.select())?;
         statement.query_row([serial], |row: &Row<'_>| {
             let (pool, checksum) = PoolRow::of(row)?;
             let body = row.get_ref(PoolRow::BEHIND)?.as_blob()?;
@@ -119,9 +117,8 @@ impl Records {
                 return Err(damage("its body is damaged"));
             }
             let created_at = UnixMillis::new(row.get(3)?);
-            let traceparent = pool.traceparent.map(str::parse).transpose();
-            let traceparent = traceparent.map_err(|_| damage("its traceparent is none"))?;
-            Ok(Record { body: Bytes::copy_from_slice(body), created_at, traceparent })
+            let policy = pool.policy.parse().map_err(|_| damage("its policy is none"))?;
+            Ok(Record { body: Bytes::copy_from_slice(body), created_at, policy })
         })
     }
 
@@ -184,7 +181,7 @@ impl Records {
 }
 
 /// The settings of one topic.
-type Own = (Topic, Option<Pause>, Option<TopicDefaults>);
+type Own = (Topic, Option<Pause>, Option<PolicyFields>);
 
 impl Extend<Own> for TopicSettings {
     fn extend<I: IntoIterator<Item = Own>>(&mut self, topics: I) {
@@ -220,7 +217,7 @@ mod tests {
             assert!(matches!(records.read(serial), Err(ReadError::Damaged(_))), "there is none");
             assert!(matches!(records.read_error(serial), Ok(None)));
         }
-        for sql in [READ_ROW, READ_ERROR] {
+        for sql in [records.pool.select().as_str(), READ_ERROR] {
             let statement = records.connection.prepare_cached(sql).expect("known");
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
         }

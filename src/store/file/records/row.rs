@@ -5,9 +5,10 @@
 //! in order (64 bits each, little-endian), then its texts, each with its length before it.
 //! Persisted: another form of it needs another schema version.
 
-use rusqlite::{Row, types::ValueRef};
+use rusqlite::Row;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::pool_table::parts_4;
 use crate::job::{Pause, State};
 
 /// A row of `pool` without its body.
@@ -18,11 +19,8 @@ pub struct PoolRow<'a> {
     pub topic: &'a str,
     pub created_at: i64,
     pub due_at: i64,
-    pub ttr: i64,
-    pub max_attempts: i64,
-    pub backoff: Option<&'a str>,
-    pub dead_retention: i64,
-    pub traceparent: Option<&'a str>,
+    /// The text of a policy, in the form of the row's schema.
+    pub policy: &'a str,
     /// CRC-32 of the body.
     pub body_checksum: i64,
 }
@@ -41,52 +39,39 @@ pub struct AttemptRow {
 }
 
 impl<'a> PoolRow<'a> {
-    /// The columns as [`COLUMNS`](Self::COLUMNS) names them, and the checksum.
+    /// The columns as [`PoolTable::columns`](super::pool_table::PoolTable::columns) names them, and the
+    /// checksum.
     pub fn of(row: &'a Row<'_>) -> rusqlite::Result<(Self, i64)> {
         let number = |column| row.get::<_, i64>(column);
         let text = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
-        let maybe_text = |column| match row.get_ref(column)? {
-            ValueRef::Null => Ok::<_, rusqlite::Error>(None),
-            value => Ok(Some(value.as_str()?)),
-        };
         let row = Self {
             serial: number(0)?,
             id: text(1)?,
             topic: text(2)?,
             created_at: number(3)?,
             due_at: number(4)?,
-            ttr: number(5)?,
-            max_attempts: number(6)?,
-            backoff: maybe_text(7)?,
-            dead_retention: number(8)?,
-            traceparent: maybe_text(9)?,
-            body_checksum: number(10)?,
+            policy: text(5)?,
+            body_checksum: number(6)?,
         };
-        Ok((row, number(11)?))
+        Ok((row, number(7)?))
     }
 
-    /// The number of the column that a query names behind [`COLUMNS`](Self::COLUMNS).
-    pub const BEHIND: usize = 12;
-
-    /// In the order of the table.
-    pub const COLUMNS: &'static str = "serial, id, topic, created_at, due_at, ttr, \
-         max_attempts, backoff, dead_retention, traceparent, body_checksum, checksum";
+    /// The number of the column that a query names behind them.
+    pub const BEHIND: usize = 8;
 
     /// The checksum that the row must have; `buffer` is only kept from one to the next.
     pub fn checksum(&self, buffer: &mut Vec<u8>) -> i64 {
-        let numbers = [
-            self.serial,
-            self.created_at,
-            self.due_at,
-            self.ttr,
-            self.max_attempts,
-            self.dead_retention,
-            self.body_checksum,
-        ];
+        let (numbers, texts) = match parts_4(self.policy) {
+            Some((numbers, texts)) => (Some(numbers), texts),
+            None => (None, [Some(self.policy), None]),
+        };
+        let times = [self.serial, self.created_at, self.due_at];
+        let numbers = times.into_iter().chain(numbers.into_iter().flatten());
         buffer.clear();
-        numbers.iter().for_each(|number| buffer.extend_from_slice(&number.to_le_bytes()));
-        let texts = [Some(self.id), Some(self.topic), self.backoff, self.traceparent];
-        for text in texts.into_iter().flatten() {
+        for number in numbers.chain([self.body_checksum]) {
+            buffer.extend_from_slice(&number.to_le_bytes());
+        }
+        for text in [Some(self.id), Some(self.topic)].into_iter().chain(texts).flatten() {
             buffer.extend_from_slice(&(text.len() as u64).to_le_bytes());
             buffer.extend_from_slice(text.as_bytes());
         }

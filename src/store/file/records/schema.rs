@@ -4,21 +4,25 @@
 
 use rusqlite::Connection;
 
-use super::{TABLES, damage};
+use super::{damage, pool_table::PoolTable, tables};
 
 /// Kind, name, table, first page, and definition.
 type Definition = (String, String, String, i64, String);
 
-/// Fails as damaged unless the file has the tables that one has that is made now in the same way.
-pub fn check(connection: &Connection) -> rusqlite::Result<()> {
+/// Answers which table of jobs the file has. Fails as damaged unless the file has the tables that one
+/// has that is made now in the same way.
+pub fn check(connection: &Connection) -> rusqlite::Result<PoolTable> {
     let vacuum: i64 = connection.query_row("PRAGMA auto_vacuum", (), |row| row.get(0))?;
-    let made = Connection::open_in_memory()?;
-    made.pragma_update(None, "auto_vacuum", vacuum)?;
-    made.execute_batch(TABLES)?;
-    match definitions(connection)? == definitions(&made)? {
-        true => Ok(()),
-        false => Err(damage("its tables are not those that were made")),
+    let found = definitions(connection)?;
+    for pool in PoolTable::ALL {
+        let made = Connection::open_in_memory()?;
+        made.pragma_update(None, "auto_vacuum", vacuum)?;
+        made.execute_batch(&tables(pool))?;
+        if definitions(&made)? == found {
+            return Ok(pool);
+        }
     }
+    Err(damage("its tables are not those that were made"))
 }
 
 fn definitions(connection: &Connection) -> rusqlite::Result<Vec<Definition>> {

@@ -8,7 +8,7 @@ use super::{
     row::{AttemptRow, PoolRow, pause_number, text_checksum, topic_checksum},
 };
 use crate::{
-    job::{Backoff, Change, Millis, NewJob, Pause, State, Topic, UnixMillis},
+    job::{Change, NewJob, Pause, Policy, State, Topic, UnixMillis},
     store::file::{
         index::Attempt,
         machine::{ErrorText, Write},
@@ -125,8 +125,8 @@ impl Records {
 
     /// The inserts that these writes begin with, by one statement; answers how many they are.
     fn insert_all(&self, writes: &[Write]) -> Result<usize, (usize, rusqlite::Error)> {
-        let sql = "INSERT INTO pool VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        let mut statement = self.connection.prepare_cached(sql).map_err(|cause| (0, cause))?;
+        let insert_row = self.connection.prepare_cached(self.pool.insert());
+        let mut statement = insert_row.map_err(|cause| (0, cause))?;
         let mut buffer = Vec::with_capacity(256);
         for (index, write) in writes.iter().enumerate() {
             let Write::Insert { serial, job, created_at, due_at } = write else { return Ok(index) };
@@ -139,7 +139,7 @@ impl Records {
     /// Changes a record, if what is there is sound: a new checksum over a flipped field would make
     /// it look right.
     fn update(&self, serial: u64, due_at: Option<UnixMillis>, change: &Change) -> Done {
-        let select = format!("SELECT {} FROM pool WHERE serial = ?", PoolRow::COLUMNS);
+        let select = format!("SELECT {} FROM pool WHERE serial = ?", self.pool.columns());
         let mut select = self.connection.prepare_cached(&select)?;
         let mut rows = select.query([serial])?;
         let old = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -148,25 +148,21 @@ impl Records {
         if old.checksum(&mut buffer) != checksum {
             return Err(damage("a row is not what was written"));
         }
-        let backoff = change.backoff.as_ref().map(|new| new.as_ref().map(Backoff::to_string));
-        let body = change.body.as_deref();
+        let mut policy: Policy = old.policy.parse().map_err(|_| damage("a policy is none"))?;
+        policy.set(change.policy.clone());
+        let (policy, body) = (policy.to_string(), change.body.as_deref());
         let row = PoolRow {
             due_at: due_at.map_or(old.due_at, |due_at| signed(due_at.get())),
-            ttr: change.ttr.map_or(old.ttr, |ttr| signed(Millis::get(ttr))),
-            max_attempts: change.max_attempts.map_or(old.max_attempts, i64::from),
-            backoff: backoff.as_ref().map_or(old.backoff, Option::as_deref),
+            policy: &policy,
             body_checksum: body.map_or(old.body_checksum, |body| i64::from(crc32fast::hash(body))),
             ..old
         };
         self.run_one(
-            "UPDATE pool SET due_at = ?2, ttr = ?3, max_attempts = ?4, backoff = ?5,
-             body_checksum = ?6, checksum = ?7, body = coalesce(?8, body) WHERE serial = ?1",
+            self.pool.update(),
             params![
                 row.serial,
                 row.due_at,
-                row.ttr,
-                row.max_attempts,
-                row.backoff,
+                row.policy,
                 row.body_checksum,
                 row.checksum(&mut buffer),
                 body,
@@ -274,19 +270,14 @@ fn insert(
     job: &NewJob,
     (created_at, due_at): (UnixMillis, UnixMillis),
 ) -> Done {
-    let backoff = job.backoff.as_ref().map(Backoff::to_string);
-    let traceparent = job.traceparent.map(|parent| parent.to_string());
+    let policy = job.policy.to_string();
     let row = PoolRow {
         serial: signed(serial),
         id: job.id.as_str(),
         topic: job.topic.as_str(),
         created_at: signed(created_at.get()),
         due_at: signed(due_at.get()),
-        ttr: signed(job.ttr.get()),
-        max_attempts: i64::from(job.max_attempts),
-        backoff: backoff.as_deref(),
-        dead_retention: signed(job.dead_retention.get()),
-        traceparent: traceparent.as_deref(),
+        policy: &policy,
         body_checksum: i64::from(crc32fast::hash(&job.body)),
     };
     let inserted = statement.execute(params![
@@ -295,11 +286,7 @@ fn insert(
         row.topic,
         row.created_at,
         row.due_at,
-        row.ttr,
-        row.max_attempts,
-        row.backoff,
-        row.dead_retention,
-        row.traceparent,
+        row.policy,
         row.body_checksum,
         row.checksum(buffer),
         &job.body[..],

@@ -1,10 +1,12 @@
 //! What a row has, confirmed by its checksum.
 
+use std::borrow::Cow;
+
 use sqlite_salvage::{Cell, Field};
 
 use crate::{
-    job::{Backoff, JobId, Millis, NewJob, OnConflict, Schedule, Topic, UnixMillis},
-    store::file::records::{AttemptRow, PoolRow, state, text_checksum},
+    job::{JobId, NewJob, OnConflict, Schedule, Topic, UnixMillis},
+    store::file::records::{AttemptRow, PoolRow, policy_4, state, text_checksum},
 };
 
 /// A job as it was put.
@@ -43,22 +45,25 @@ fn millis(number: i64) -> Option<u64> {
 /// A job by its row in `pool`.
 pub fn pool_row(cell: &Cell) -> Option<Found> {
     let fields = cell.fields()?;
-    let [_, id, topic, created_at, due_at, ttr, most, backoff, kept, trace, body_sum, sum, body] =
-        fields.as_slice()
-    else {
-        return None;
+    let ([_, id, topic, created_at, due_at], rest) = fields.split_first_chunk()?;
+    let (policy, rest) = match rest {
+        [policy, rest @ ..] if rest.len() == 3 => (Cow::Borrowed(text(policy)?), rest),
+        // A file that schema 4 made.
+        [ttr, most, backoff, kept, trace, rest @ ..] => {
+            let backoff = maybe(backoff, || text(backoff))?;
+            let trace = maybe(trace, || text(trace))?;
+            (policy_4((number(ttr)?, number(most)?, backoff), number(kept)?, trace), rest)
+        }
+        _ => return None,
     };
+    let [body_sum, sum, body] = rest else { return None };
     let row = PoolRow {
         serial: cell.serial,
         id: text(id)?,
         topic: text(topic)?,
         created_at: number(created_at)?,
         due_at: number(due_at)?,
-        ttr: number(ttr)?,
-        max_attempts: number(most)?,
-        backoff: maybe(backoff, || text(backoff))?,
-        dead_retention: number(kept)?,
-        traceparent: maybe(trace, || text(trace))?,
+        policy: &policy,
         body_checksum: number(body_sum)?,
     };
     let Field::Bytes(body) = body else { return None };
@@ -74,11 +79,7 @@ pub fn pool_row(cell: &Cell) -> Option<Found> {
         topic,
         body: bytes::Bytes::copy_from_slice(body),
         schedule: Schedule::At(due_at),
-        ttr: Millis::new(millis(row.ttr)?),
-        max_attempts: u32::try_from(row.max_attempts).ok()?,
-        backoff: row.backoff.map(str::parse::<Backoff>).transpose().ok()?,
-        dead_retention: Millis::new(millis(row.dead_retention)?),
-        traceparent: row.traceparent.map(str::parse).transpose().ok()?,
+        policy: row.policy.parse().ok()?,
         on_conflict: OnConflict::Reject,
     };
     let created_at = UnixMillis::new(millis(row.created_at)?);

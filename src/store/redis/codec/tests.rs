@@ -1,21 +1,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::job::OnConflict;
 
-fn new_job(body: Vec<u8>, ttr: u64, max_attempts: u32, backoff: Option<Backoff>) -> NewJob {
-    NewJob {
-        id: "a".parse().expect("an id"),
-        topic: "t".parse().expect("a topic"),
-        body: body.into(),
-        schedule: Schedule::In(Millis::ZERO),
-        ttr: Millis::new(ttr),
-        max_attempts,
-        backoff,
-        dead_retention: Millis::ZERO,
-        traceparent: None,
-        on_conflict: OnConflict::Reject,
-    }
+fn new_job(body: Vec<u8>, policy: Policy) -> NewJob {
+    let id = "a".parse().expect("an id");
+    NewJob { policy, ..NewJob::new(id, "t".parse().expect("a topic"), body) }
+}
+
+fn policy(text: &str) -> Policy {
+    text.parse().expect("a policy")
 }
 
 fn stored(job: &NewJob) -> Vec<u8> {
@@ -37,26 +30,42 @@ fn attempt() -> Attempt {
 
 #[test]
 fn records_are_pinned_since_stored_jobs_are_read_by_them() {
-    let job = new_job(b"{}".to_vec(), 60_000, 20, None);
+    let job = new_job(b"{}".to_vec(), Policy::STANDARD);
     assert_eq!(String::from_utf8_lossy(&stored(&job)), PINNED[0]);
     assert_eq!(attempt().text(&job), PINNED[1]);
-    let mut job = new_job(b"{}".to_vec(), 5000, 3, Some("list:0,120000".parse().expect("one")));
+    let job = new_job(b"{}".to_vec(), policy("t=5000;m=3;d=0;b=list:0,120000"));
     assert_eq!(String::from_utf8_lossy(&stored(&job)), PINNED[2]);
-    (job.ttr, job.max_attempts, job.backoff) = (STANDARD_TTR, STANDARD_MAX_ATTEMPTS, None);
-    job.dead_retention = STANDARD_RETENTION;
-    assert_eq!(String::from_utf8_lossy(&stored(&job)), PINNED[3]);
 }
 
-const PINNED: [&str; 4] = [
-    "3 19aa41dae80b532 0fbba40da3a6bf43 2 ,,0, t\n{}",
-    "1594367304 2 123456789abcdef0 1763690000000 0 60000 0fbba40da3a6bf43 2 ,,0, t\ndfc12e95 no answer",
-    "3 19aa41dae80b532 9615c658a3a6bf43 2 5000,3,0,list:0,120000 t\n{}",
-    "3 19aa41dae80b532 98267a3ba3a6bf43 2 ,,, t\n{}",
+const PINNED: [&str; 3] = [
+    "4 19aa41dae80b532 99c52597a3a6bf43 2  t\n{}",
+    "1594367304 2 123456789abcdef0 1763690000000 0 60000 99c52597a3a6bf43 2  t\ndfc12e95 no answer",
+    "4 19aa41dae80b532 ef4df4f7a3a6bf43 2 t=5000;m=3;d=0;b=list:0,120000 t\n{}",
 ];
 
 #[test]
+fn records_of_schema_4_are_read() {
+    let id = "a".parse().expect("an id");
+    let cases = [
+        ("3 19aa41dae80b532 0fbba40da3a6bf43 2 ,,0, t\n{}", "d=0"),
+        (
+            "3 19aa41dae80b532 9615c658a3a6bf43 2 5000,3,0,list:0,120000 t\n{}",
+            "t=5000;m=3;d=0;b=list:0,120000",
+        ),
+        ("3 19aa41dae80b532 98267a3ba3a6bf43 2 ,,, t\n{}", ""),
+    ];
+    for (record, expected) in cases {
+        let read = Record::parse(&id, record.into()).expect("a record of schema 4");
+        assert_eq!(read.policy, policy(expected), "{record}");
+    }
+    let attempt_4 = "1594367304 2 123456789abcdef0 1763690000000 0 60000 0fbba40da3a6bf43 2 ,,0, t\ndfc12e95 no answer";
+    let read = Attempt::parse(&id, attempt_4).expect("sound").expect("popped");
+    assert_eq!((read.attempt, read.error.as_deref()), (2, Some("no answer")));
+}
+
+#[test]
 fn a_time_of_any_century_survives_its_record() {
-    let job = new_job(b"{}".to_vec(), 5000, 3, None);
+    let job = new_job(b"{}".to_vec(), policy("t=5000;m=3"));
     for millis in [0, 1_763_690_000_000, (1 << 44) - 1, 1 << 44, 253_402_300_799_999] {
         let created_at = UnixMillis::new(millis);
         let read = Record::parse(&job.id, record(&job, created_at)).expect("its own record");
@@ -66,7 +75,7 @@ fn a_time_of_any_century_survives_its_record() {
 
 #[test]
 fn an_error_text_that_was_cut_or_has_lost_its_blank_is_noticed() {
-    let job = new_job(b"{}".to_vec(), 5000, 3, None);
+    let job = new_job(b"{}".to_vec(), policy("t=5000;m=3"));
     let whole = Attempt { error: Some("timeout".to_owned()), ..attempt() }.text(&job);
     assert!(Attempt::parse(&job.id, &whole).is_ok());
     let begin = whole.find('\n').expect("a line feed") + 1;
@@ -78,7 +87,7 @@ fn an_error_text_that_was_cut_or_has_lost_its_blank_is_noticed() {
 
 #[test]
 fn a_changed_character_of_a_record_is_noticed_wherever_it_is() {
-    let job = new_job(b"{}".to_vec(), 60_000, 20, Some("list:0,120000".parse().expect("one")));
+    let job = new_job(b"{}".to_vec(), policy("b=list:0,120000"));
     let whole = stored(&job);
     assert!(Record::parse(&job.id, whole.clone()).is_ok());
     assert!(Record::parse(&"b".parse().expect("an id"), whole.clone()).is_err());
@@ -107,19 +116,18 @@ proptest! {
     #[test]
     fn a_record_survives_its_text(body in proptest::collection::vec(any::<u8>(), 1..300), ttr in prop_oneof![Just(60_000), 0..u64::MAX / 2], max in prop_oneof![Just(20), any::<u32>()], list: bool, long: bool) {
         let backoff = list.then(|| "list:0,120000".parse().expect("a backoff"));
+        let policy = Policy { ttr: Millis::new(ttr), max_attempts: max, backoff, ..Policy::STANDARD };
         let body = if long { [body, vec![b'1'; INLINE]].concat() } else { body };
-        let job = new_job(body, ttr, max, backoff);
+        let job = new_job(body, policy);
         let record = Record::parse(&job.id, stored(&job)).expect("its own text");
         prop_assert_eq!(record.body, job.body);
         prop_assert_eq!(record.topic, job.topic);
-        prop_assert_eq!(record.ttr, job.ttr);
-        prop_assert_eq!(record.max_attempts, job.max_attempts);
-        prop_assert_eq!(record.backoff, job.backoff);
+        prop_assert_eq!(record.policy, job.policy);
     }
 
     #[test]
     fn a_flipped_bit_of_the_body_is_noticed(body in proptest::collection::vec(any::<u8>(), 1..300), at: prop::sample::Index, bit in 0..8_u8) {
-        let job = new_job(body.clone(), 1000, 1, None);
+        let job = new_job(body.clone(), policy("t=1000;m=1"));
         let mut text = stored(&job);
         let start = text.len() - body.len();
         text[start + at.index(body.len())] ^= 1 << bit;

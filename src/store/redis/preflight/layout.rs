@@ -1,5 +1,7 @@
 //! The layout of the store: written on one server, compared at every start.
 
+use std::collections::HashMap;
+
 use redis::aio::MultiplexedConnection;
 
 use super::Preflight;
@@ -23,6 +25,13 @@ pub fn default_buckets(masters: usize) -> Buckets {
         _ => Buckets::TWO_HUNDRED_FIFTY_SIX,
     }
 }
+
+/// Replaces the layout, if it is the one that was read. A full Redis refuses a script that begins with
+/// a write which needs room: this one begins with another.
+const UPGRADE: &str = "redis.call('HDEL', KEYS[2], '')
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2])
+return 1";
 
 impl Preflight {
     /// The layout that is written on this server, if any.
@@ -58,6 +67,38 @@ impl Preflight {
         Ok(all)
     }
 
+    /// Rewrites the layout of an older version; another server may have done it.
+    async fn upgrade(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+        found: &str,
+        buckets: Buckets,
+    ) -> Result<(), OpenError> {
+        let mut upgrade = redis::cmd("EVAL");
+        let name = keys::layout(&self.prefix);
+        upgrade.arg(UPGRADE).arg(2).arg(name).arg(keys::absent_by_layout(&self.prefix));
+        upgrade.arg(found).arg(Layout::new(buckets).text());
+        let is_upgraded: bool = self.ask(host, connection, &upgrade).await?;
+        if is_upgraded {
+            tracing::info!("upgraded the store to this version's schema");
+        }
+        Ok(())
+    }
+
+    /// Whether any client is subscribed to one of these sharded channels of this server.
+    pub async fn are_subscribed(
+        &self,
+        host: &Host,
+        connection: &mut MultiplexedConnection,
+        channels: &[&str],
+    ) -> Result<bool, OpenError> {
+        let mut count = redis::cmd("PUBSUB");
+        count.arg("SHARDNUMSUB").arg(channels);
+        let counts: HashMap<String, u64> = self.ask(host, connection, &count).await?;
+        Ok(counts.values().any(|&subscribers| subscribers > 0))
+    }
+
     /// Compares the layout, and takes the key of reservations; writes both into a new store. Only a new one is written to: a full Redis
     /// must not be refused for a write it does not need.
     pub async fn agree(
@@ -67,8 +108,10 @@ impl Preflight {
         buckets: Buckets,
     ) -> Result<(), OpenError> {
         let found = self.layout(host, connection).await?;
-        if let Some(found) = &found {
-            Layout::agree(found, Some(buckets))?;
+        if let Some(found) = &found
+            && Layout::agree(found, Some(buckets))?.is_older
+        {
+            self.upgrade(host, connection, found, buckets).await?;
         }
         self.agree_on_reservations(host, connection).await?;
         if found.is_none() {

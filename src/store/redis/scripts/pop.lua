@@ -1,7 +1,7 @@
 -- ready -> reserved, for up to `count` jobs of each want.
 -- ARGV  2 nonce (13 hex digits), then per want: topic, count, TTR in ms ('' is each job's own)
 -- Reply now (rounded up), then per want: how many are left ready, {id, record, attempt, due, TTR, …}
---       e.g. {1763690060000, 0, {'7', '3 019aa424e480b532 …', 1, 1763690060000, 60000}}
+--       e.g. {1763690060000, 0, {'7', '4 019aa424e480b532 …', 1, 1763690060000, 60000}}
 -- The n-th job of the reply has the nonce and 2047 + n in three hex digits as its reservation, and is
 -- reserved until now + TTR. A record that cannot be read goes out too: the store, which checks
 -- all of it anyway, sets the job aside.
@@ -10,16 +10,21 @@ local nonce, high, middle, given, drained
 local away, stuck, was_stuck
 -- So many bytes of bodies the call has given so far, of all its buckets.
 local bytes = 0
-local HEADER = '^3 %x+ ()' .. RULES .. '()'
+local HEADER = '^[34] %x+ ()' .. RULES .. '()'
 local LONGEST_TTR = 86400000
 -- The number of the first reservation of a call (Reservation::TAGGED), and of the one behind the last.
 local FIRST, END = 2048, 4096
--- That of records that leave it out (see records.lua).
+-- That of policies that leave it out (see records.lua).
 local STANDARD_TTR = 60000
+
+-- The TTR of a policy, also of one in the form of schema 4.
+local function own_ttr(policy)
+  return tonumber(string.match(policy, '^(%d+),') or string.match(';' .. policy, ';t=(%d+)')) or STANDARD_TTR
+end
 
 -- The record with its body, the job's rules and its own TTR; nil if the job does not belong here.
 local function read(id, record, topic)
-  local first, length, own, named, last = string.match(record, HEADER)
+  local first, length, policy, named, last = string.match(record, HEADER)
   local rules = first and string.sub(record, first, last - 2)
   if named ~= topic then
     local sound = rules and tools().parse_rules(id, rules)
@@ -39,7 +44,7 @@ local function read(id, record, topic)
       stuck, was_stuck = true, true
     end
   end
-  own = own == '' and STANDARD_TTR or tonumber(own)
+  local own = policy == '' and STANDARD_TTR or own_ttr(policy)
   return record, rules, own < LONGEST_TTR and own or LONGEST_TTR
 end
 

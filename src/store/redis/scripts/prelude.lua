@@ -42,8 +42,8 @@ local STATE_CODE = { delayed = 1, ready = 2, reserved = 3, dead = 4 }
 local TEN_YEARS = 315576000000
 -- A longer body is in BODIES. Mirrored in codec.rs.
 local INLINE = 4096
--- Rules in a record: captures the length of the body, the TTR ('' is the standard one), the topic. See records.lua.
-local RULES = '%x+ (%d+) (%d*),%S+ (%S+)\n'
+-- Rules in a record: captures the length of the body, the policy, the topic. See records.lua.
+local RULES = '%x+ (%d+) (%S*) (%S+)\n'
 -- So many bytes of bodies make a call long enough.
 local ENOUGH = 524288
 

@@ -6,7 +6,7 @@
 --       {1 kept | 2 replaced, state, due time}; or {refusal, state and topic of the living job}
 --       e.g. {3527380120001, -7, {1, 3, 1763690060000}, {-2, 4, 'orders'}}
 local reply, created, ids
-local version_and_time = string.format('3 %07x%04x%04x ', math.floor(NOW / 65536), NOW % 65536, NOW % 65521)
+local version_and_time = string.format('4 %07x%04x%04x ', math.floor(NOW / 65536), NOW % 65536, NOW % 65521)
 
 -- `created`: by topic, jobs whose record is written, on their way into its sets, together.
 -- Where a topic has delayed jobs already, the bucket names their set, and its own name is known.

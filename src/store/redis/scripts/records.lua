@@ -3,7 +3,7 @@
 local STATES = { 'reserved', 'ready', 'delayed', 'dead' }
 -- Errors as attempt records have them, each with its checksum.
 local TTR_EXPIRED, DAMAGED = '79de0e4f ttr expired', 'ce00c1e2 its record is damaged'
--- The rules that most jobs have: a record leaves them out. Mirrored in codec.rs.
+-- What a policy without a field means. Mirrored in job/policy.rs.
 local STANDARD = { ttr = 60000, max = 20, retention = 1209600000, backoff = '-' }
 
 local function checksum(text)
@@ -12,12 +12,12 @@ end
 
 -- What a pool record says of a job beside its body, as one text; nil if it has not that form.
 local function rules_text(record)
-  return string.match(record, '^3 %x+ ([^\n]+)\n')
+  return string.match(record, '^[34] %x+ ([^\n]+)\n')
 end
 
 -- How long the body of a pool record is; nil if it does not tell.
 local function body_length(record)
-  return number(string.match(record, '^3 %x+ %x+ (%d+) '))
+  return number(string.match(record, '^[34] %x+ %x+ (%d+) '))
 end
 
 -- A pool record with its body, wherever that is. If it is nowhere, the reader misses it.
@@ -27,36 +27,66 @@ local function whole(id, record)
   return record
 end
 
-local function or_standard(name, text)
-  if text == '' then return STANDARD[name] end
-  return name == 'backoff' and text or number(text)
+-- A policy in the form of schema 4, in today's.
+local function policy_of_schema_4(text)
+  local ttr, max, retention, trace, backoff = string.match(text, '^(%d*),(%d*),(%d*)/?([%x-]*),(%S*)$')
+  if not ttr then return nil end
+  local fields = {}
+  for _, field in ipairs({ 't=' .. ttr, 'm=' .. max, 'd=' .. retention, 'p=' .. trace, 'b=' .. backoff }) do
+    if #field > 2 then fields[#fields + 1] = field end
+  end
+  return table.concat(fields, ';')
+end
+
+-- The value of a field of a policy (job/policy/text.rs), or else the standard one.
+local function policy_number(policy, name, standard)
+  local value = string.match(policy, ';' .. name .. '=([^;]*)')
+  if not value then return standard end
+  return number(value)
+end
+
+-- What scripts act on of a policy; nil if they cannot read it. They copy the rest unseen.
+local function parse_policy(text)
+  if text == '' then return STANDARD end
+  if string.find(text, '^[%d,]') then text = policy_of_schema_4(text) end
+  if not text then return nil end
+  local policy = ';' .. text
+  local parsed = {
+    ttr = policy_number(policy, 't', STANDARD.ttr), max = policy_number(policy, 'm', STANDARD.max),
+    retention = policy_number(policy, 'd', STANDARD.retention),
+    backoff = string.match(policy, ';b=([^;]*)') or STANDARD.backoff
+  }
+  return parsed.ttr and parsed.max and parsed.retention and parsed
+end
+
+-- A policy with these fields (PolicyFields::text), of which an empty one takes that field away.
+local function change_policy(text, fields)
+  if string.find(text, '^[%d,]') then text = policy_of_schema_4(text) end
+  local left = text == '' and '' or ';' .. text
+  for name, value in string.gmatch(fields, '(%w+)=([^;]*)') do
+    left = string.gsub(left, ';' .. name .. '=[^;]*', '')
+    if value ~= '' then left = left .. ';' .. name .. '=' .. value end
+  end
+  return string.sub(left, 2)
 end
 
 -- That text taken apart; nil if it is damaged.
 local function parse_rules(id, text)
   local sum, rest = string.match(text or '', '^(%x%x%x%x%x%x%x%x)(.+)$')
   if not sum or checksum(id .. ' ' .. rest) ~= sum then return nil end
-  local crc, length, ttr, max, retention, trace, backoff, topic =
-    string.match(rest, '^(%x+) (%d+) (%d*),(%d*),(%d*)(/?[%x-]*),(%S*) (%S+)$')
-  if not crc then return nil end
-  local rules = {
-    crc = crc, length = number(length), ttr = or_standard('ttr', ttr), max = or_standard('max', max),
-    retention = or_standard('retention', retention), backoff = or_standard('backoff', backoff),
-    trace = trace, topic = topic, text = text
+  local crc, length, policy, topic = string.match(rest, '^(%x+) (%d+) (%S*) (%S+)$')
+  local parsed = crc and parse_policy(policy)
+  length = number(length)
+  if not (parsed and length) then return nil end
+  return {
+    crc = crc, length = length, ttr = parsed.ttr, max = parsed.max, retention = parsed.retention,
+    backoff = parsed.backoff, policy = policy, topic = topic, text = text
   }
-  return rules.length and rules.ttr and rules.max and rules.retention and rules or nil
-end
-
-local function unless_standard(name, value)
-  if value == STANDARD[name] then return '' end
-  return name == 'backoff' and value or string.format('%d', value)
 end
 
 -- Rules as a text: the inverse of parse_rules.
 local function format_rules(id, rules)
-  local rest = string.format('%s %d %s,%s,%s%s,%s %s', rules.crc, rules.length, unless_standard('ttr', rules.ttr),
-    unless_standard('max', rules.max), unless_standard('retention', rules.retention), rules.trace,
-    unless_standard('backoff', rules.backoff), rules.topic)
+  local rest = string.format('%s %d %s %s', rules.crc, rules.length, rules.policy, rules.topic)
   return checksum(id .. ' ' .. rest) .. rest
 end
 
@@ -64,7 +94,7 @@ end
 local function rules_aside(id, topic)
   local rules = {
     crc = '00000000', length = 0, ttr = STANDARD.ttr, max = 1, retention = STANDARD.retention,
-    trace = '', backoff = STANDARD.backoff, topic = topic
+    backoff = STANDARD.backoff, policy = 'm=1', topic = topic
   }
   rules.text = format_rules(id, rules)
   return rules

@@ -1,14 +1,10 @@
 -- delayed, ready -> delayed, ready: another time or other contents; ends the hold of a consumer whose TTR expired.
--- ARGV  per job: id, schedule (see due_time), then '' for what stays or: checksum, body, TTR in ms,
---       max attempts, backoff ('-' for none)
+-- ARGV  per job: id, schedule (see due_time), then '' for what stays or: checksum, body, fields of its
+--       policy (PolicyFields::text)
 -- Reply per job: {record, attempt record (''), state, due time}; or refusal. Fewer than there are
 --       jobs once their bodies are enough: the rest is as it was, and to be sent again.
 local reply, bytes = {}, 0
-local RECORD = '^(3 %x+) [^\n]+\n(.*)$'
-
-local function or_else(given, old)
-  return given ~= '' and given or old
-end
+local RECORD = '^[34] (%x+) [^\n]+\n(.*)$'
 
 -- The attempts that follow from a list: one more than it has values.
 local function list_attempts(backoff)
@@ -18,25 +14,26 @@ end
 
 -- The record, the long body (nil if it has none) and the rules that the job is to have; nil if the body
 -- that it keeps has another length, or is nowhere: it is damaged, or on another node.
-local function changed(id, record, rules, new_crc, new_body, new_ttr, new_max, new_backoff)
-  local head, body = string.match(record, RECORD)
+local function changed(id, record, rules, new_crc, new_body, fields)
+  local created, body = string.match(record, RECORD)
   if new_crc ~= '' then
     body = new_body
   else
     if rules.length > INLINE then body = redis.call('HGET', BODIES, id) or '' end
     if #body ~= rules.length then return nil end
   end
-  -- Another list takes along the limit that followed from the list before it.
-  if new_max == '' and rules.max == list_attempts(rules.backoff) then
-    new_max = list_attempts(new_backoff) or ''
+  -- Another list takes along the limit that followed from the list before it: the same as Policy::set.
+  local backoff = string.match(';' .. fields, ';b=([^;]*)')
+  local implied = backoff and list_attempts(backoff)
+  if implied and not string.find(';' .. fields, ';m=') and rules.max == list_attempts(rules.backoff) then
+    fields = fields .. ';m=' .. string.format('%d', implied)
   end
   local text = format_rules(id, {
-    crc = or_else(new_crc, rules.crc), length = #body, ttr = tonumber(or_else(new_ttr, rules.ttr)),
-    max = tonumber(or_else(new_max, rules.max)), retention = rules.retention,
-    trace = rules.trace, backoff = or_else(new_backoff, rules.backoff), topic = rules.topic
+    crc = new_crc ~= '' and new_crc or rules.crc, length = #body, policy = change_policy(rules.policy, fields),
+    topic = rules.topic
   })
   local long = #body > INLINE
-  return head .. ' ' .. text .. '\n' .. (long and '' or body), long and body, text
+  return '4 ' .. created .. ' ' .. text .. '\n' .. (long and '' or body), long and body, text
 end
 
 local function reschedule(id, text, schedule, new_crc, ...)
@@ -73,8 +70,8 @@ local function reschedule(id, text, schedule, new_crc, ...)
   return { record, a and attempt_text(a) or '', STATE_CODE[became], due }
 end
 
-each_job(7, function(id, text, i)
-  reply[#reply + 1] = reschedule(id, text, unpack(ARGV, i + 1, i + 6))
+each_job(5, function(id, text, i)
+  reply[#reply + 1] = reschedule(id, text, unpack(ARGV, i + 1, i + 4))
   return bytes > ENOUGH and 'stop'
 end)
 return reply

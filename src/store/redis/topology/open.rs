@@ -88,9 +88,13 @@ impl Nodes {
 async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, OpenError> {
     let (mut opening, unreachable) = Opening::connect(options, store.buckets).await?;
     let found = opening.find_layout(unreachable).await?;
-    let is_new = found.is_none();
+    let (is_new, mut is_older) = (found.is_none(), false);
     let buckets = match &found {
-        Some(found) => Layout::agree(found, store.buckets)?,
+        Some(found) => {
+            let agreed = Layout::agree(found, store.buckets)?;
+            is_older = agreed.is_older;
+            agreed.buckets
+        }
         None if !store.create => {
             let key = keys::layout(&options.prefix);
             let (_, (host, _)) = &opening.servers[0];
@@ -111,6 +115,9 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
     opening.probe(&keys, map.as_ref()).await?;
     if is_new {
         opening.make_incarnations(&keys, map.as_ref()).await?;
+    }
+    if is_older {
+        opening.refuse_beside_older_servers(&keys, map.as_ref()).await?;
     }
     let incarnations = Incarnations::new(buckets);
     opening.read_incarnations(&keys, map.as_ref(), (&incarnations, buckets)).await?;
@@ -264,6 +271,26 @@ impl<'a> Opening<'a> {
         for (_, (host, connection)) in &mut self.servers {
             let own = keys.iter().find(|keys| has(map, host, keys)).unwrap_or(&keys[0]);
             self.preflight.probe(host, connection, &own.incarnation).await?;
+        }
+        Ok(())
+    }
+
+    /// A server of the version before would take the records of this one for damaged. It listens to
+    /// hints, unless its user may not.
+    async fn refuse_beside_older_servers(
+        &mut self,
+        keys: &[Keys],
+        map: Option<&Map>,
+    ) -> Result<(), OpenError> {
+        for (_, (host, connection)) in &mut self.servers {
+            let own = keys.iter().filter(|keys| has(map, host, keys));
+            let channels: Vec<&str> = own.map(|keys| keys.older_hints.as_str()).collect();
+            if self.preflight.are_subscribed(host, connection, &channels).await? {
+                return Err(OpenError::Unfit(format!(
+                    "servers of an older version use the store on {host}: stop all of them before \
+                     the first one of this version starts"
+                )));
+            }
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ pub use self::{
     world::{World, go},
 };
 use crate::store::{
-    bench::job,
+    bench::{changing, job, with},
     calls::{Call, Hold, STEP},
 };
 
@@ -40,9 +40,9 @@ pub enum Step {
 pub fn put(name: u8, topic: &str, delay: u64) -> NewJob {
     NewJob {
         schedule: Schedule::In(Millis::new(delay * STEP)),
-        ttr: Millis::new(32 * STEP),
-        dead_retention: Millis::new(200 * STEP),
-        ..job(&format!("job:{name}"), topic)
+        ..with(job(&format!("job:{name}"), topic), |policy| {
+            (policy.ttr, policy.dead_retention) = (Millis::new(32 * STEP), Millis::new(200 * STEP));
+        })
     }
 }
 
@@ -52,7 +52,7 @@ pub fn long(letter: char) -> bytes::Bytes {
 }
 
 fn once(name: u8) -> NewJob {
-    NewJob { max_attempts: 1, ..put(name, "t0", 0) }
+    with(put(name, "t0", 0), |policy| policy.max_attempts = 1)
 }
 
 pub fn pop(topic: u8) -> Step {
@@ -67,8 +67,8 @@ pub fn pass(steps: u64) -> Step {
 pub fn steps() -> Vec<Step> {
     let keep = NewJob { on_conflict: OnConflict::Keep, ..put(1, "t0", 0) };
     let replace = NewJob { on_conflict: OnConflict::Replace, ..put(2, "t0", 30) };
-    let waits =
-        |name| NewJob { backoff: Some("list:512".parse().expect("one")), ..put(name, "t0", 0) };
+    let backoff = |text: &str| Some(text.parse().expect("a backoff"));
+    let waits = |name| with(put(name, "t0", 0), |policy| policy.backoff = backoff("list:512"));
     let create = |name: &str| TokenChange::Create {
         name: name.to_owned(),
         text: format!("{{\"of\":\"{name}\"}}"),
@@ -76,10 +76,10 @@ pub fn steps() -> Vec<Step> {
     };
     let change = Change {
         schedule: Some(Schedule::In(Millis::new(50 * STEP))),
-        ttr: Some(Millis::new(20 * STEP)),
-        max_attempts: Some(3),
-        backoff: Some(Some("exp:128:2:4096:0".parse().expect("one"))),
-        body: None,
+        ..changing(|policy| {
+            (policy.ttr, policy.max_attempts) = (Some(Millis::new(20 * STEP)), Some(3));
+            policy.backoff = Some(backoff("exp:128:2:4096:0"));
+        })
     };
     let call = Step::Call;
     vec![

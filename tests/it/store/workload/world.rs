@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use delay_queue::{
     job::{
-        Job, Millis, Pause, Reservation, Schedule, SettingsNews, Topic, TopicDefaults,
+        Job, Millis, Pause, PolicyFields, Reservation, Schedule, SettingsNews, Topic,
         TopicSettings, UnixMillis,
     },
     store::{StoredToken, TokenChange, TokenChanged},
@@ -137,8 +137,8 @@ impl World {
     }
 }
 
-fn defaults(ttr: u64) -> TopicDefaults {
-    TopicDefaults { ttr: Some(Millis::new(ttr)), ..TopicDefaults::default() }
+fn defaults(ttr: u64) -> PolicyFields {
+    PolicyFields { ttr: Some(Millis::new(ttr)), ..PolicyFields::default() }
 }
 
 /// Does the step with this number on a store; its answer as the model would give it.

@@ -33,12 +33,7 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
             serial,
             state,
             at: UnixMillis::new(at),
-            rules: Rules {
-                ttr: Millis::new(at),
-                max_attempts: 1,
-                backoff: None,
-                dead_retention: Millis::new(1),
-            },
+            policy: Policy { ttr: Millis::new(at), ..Policy::STANDARD },
             attempt: None,
             size: Size::of(usize::from(what)),
         }),

@@ -1,0 +1,105 @@
+//! The policy of a job: what its put says besides id, topic, body and time.
+//!
+//! A new field of a job has its home here: its value, its default, its text in a store, and how a
+//! put, a change and the defaults of a topic set it. Stores keep the text whole ([`text`]).
+
+mod fields;
+mod text;
+
+use serde::{Deserialize, Serialize};
+
+use super::{backoff::Backoff, duration::Millis, traceparent::TraceParent};
+
+pub use self::{fields::PolicyFields, text::PolicyError};
+
+/// What a put says of a job besides id, topic, body and time.
+///
+/// As JSON it is a part of the lines of an export: names must stay stable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Policy {
+    /// How long a consumer has.
+    #[serde(rename = "ttr_ms", with = "millis")]
+    pub ttr: Millis,
+    /// Attempts before it is dead; 0 is no limit.
+    pub max_attempts: u32,
+    /// The wait before the next attempt; none is no wait.
+    #[serde(default, with = "backoff_text", skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+    /// How long it is kept when it is dead.
+    #[serde(rename = "dead_retention_ms", with = "millis")]
+    pub dead_retention: Millis,
+    /// Where its put stands in a trace; its consumers get it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<TraceParent>,
+}
+
+impl Policy {
+    /// The policy that stores leave out of a record. Persisted: it must stay what it is, also when the
+    /// defaults of the settings change, which happen to be the same. Mirrored in `records.lua`.
+    pub const STANDARD: Self = Self {
+        ttr: Millis::new(60_000),
+        max_attempts: 20,
+        backoff: None,
+        dead_retention: Millis::new(14 * 86_400_000),
+        traceparent: None,
+    };
+
+    /// The part that decides what happens to a job. The rest is only kept and shown.
+    #[must_use]
+    pub fn decisive(self) -> Self {
+        Self {
+            ttr: self.ttr,
+            max_attempts: self.max_attempts,
+            backoff: self.backoff,
+            dead_retention: self.dead_retention,
+            ..Self::STANDARD
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::STANDARD
+    }
+}
+
+/// A span in milliseconds; clients have seconds.
+mod millis {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::job::duration::Millis;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    pub fn serialize<S: Serializer>(span: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(span.get())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Millis, D::Error> {
+        u64::deserialize(deserializer).map(Millis::new)
+    }
+}
+
+/// A backoff as stores keep it; clients have lists and objects.
+mod backoff_text {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use crate::job::backoff::Backoff;
+
+    #[expect(clippy::ref_option, reason = "serde passes references")]
+    pub fn serialize<S: Serializer>(
+        backoff: &Option<Backoff>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        backoff.as_ref().map(Backoff::to_string).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Backoff>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        let parse = |text: String| {
+            text.parse().map_err(|error| D::Error::custom(format!("`backoff` {error}")))
+        };
+        text.map(parse).transpose()
+    }
+}

@@ -1,0 +1,64 @@
+//! Some fields of a policy: what a put, a change or the defaults of a topic give.
+
+use serde::{Deserialize, Serialize};
+
+use super::Policy;
+use crate::job::{backoff::Backoff, duration::Millis, traceparent::TraceParent};
+
+/// Fields of a policy; what is `None` is not given.
+///
+/// As the defaults of a topic it is stored as JSON: names must stay stable. A field without a default
+/// of its topic is skipped there.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PolicyFields {
+    /// How long a consumer has.
+    pub ttr: Option<Millis>,
+    /// Attempts before a job is dead; 0 is no limit.
+    pub max_attempts: Option<u32>,
+    /// The wait before the next attempt; within, `None` is no wait.
+    pub backoff: Option<Option<Backoff>>,
+    /// How long a dead job is kept.
+    pub dead_retention: Option<Millis>,
+    /// Where a put stands in a trace.
+    #[serde(skip)]
+    pub traceparent: Option<TraceParent>,
+}
+
+impl PolicyFields {
+    /// Fills in what is not given: first from the topic's defaults, then from the server's. A list
+    /// of waits implies the number of attempts, unless the put or the topic gives one.
+    pub fn or_defaults(self, topic: Option<&Self>, server: &Policy) -> Policy {
+        let of_topic = topic.cloned().unwrap_or_default();
+        let backoff = self.backoff.flatten().or(of_topic.backoff.flatten());
+        let implied = backoff.as_ref().and_then(Backoff::attempts);
+        let max_attempts = self.max_attempts.or(of_topic.max_attempts).or(implied);
+        Policy {
+            ttr: self.ttr.or(of_topic.ttr).unwrap_or(server.ttr),
+            max_attempts: max_attempts.unwrap_or(server.max_attempts),
+            backoff,
+            dead_retention: self
+                .dead_retention
+                .or(of_topic.dead_retention)
+                .unwrap_or(server.dead_retention),
+            traceparent: self.traceparent,
+        }
+    }
+}
+
+impl Policy {
+    /// Sets the given fields. Another list of waits takes along the limit that followed from the list
+    /// before it, unless a limit is given. A limit that was chosen stays; one that was chosen to be
+    /// the derived one cannot be told from it, and is taken along. The same as in `reschedule.lua`.
+    pub fn set(&mut self, fields: PolicyFields) {
+        let derived = self.backoff.as_ref().and_then(Backoff::attempts) == Some(self.max_attempts);
+        let implied = fields.backoff.iter().flatten().find_map(Backoff::attempts);
+        let max_attempts = fields.max_attempts.or(implied.filter(|_| derived));
+        self.ttr = fields.ttr.unwrap_or(self.ttr);
+        self.max_attempts = max_attempts.unwrap_or(self.max_attempts);
+        if let Some(backoff) = fields.backoff {
+            self.backoff = backoff;
+        }
+        self.dead_retention = fields.dead_retention.unwrap_or(self.dead_retention);
+        self.traceparent = fields.traceparent.or(self.traceparent);
+    }
+}

@@ -1,0 +1,128 @@
+//! The text of a policy, as stores keep it: `t=30000;b=list:0,120000`.
+//!
+//! Persisted: must stay readable. Each field that differs from [`Policy::STANDARD`] is
+//! `<name>=<value>`, fields are separated by `;`, and no value has a blank, a line feed or a `;`. So
+//! the standard policy is an empty text, and a script changes a field without knowing the others.
+//! Spans are in milliseconds.
+
+use std::{fmt, str::FromStr};
+
+use super::{Policy, PolicyFields};
+use crate::job::{backoff::Backoff, duration::Millis};
+
+// The names of the fields. A script reads those of the first four (`records.lua`).
+const TTR: &str = "t";
+const MAX_ATTEMPTS: &str = "m";
+const BACKOFF: &str = "b";
+const DEAD_RETENTION: &str = "d";
+const TRACEPARENT: &str = "p";
+
+/// The text is none of a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be the text of a policy")]
+pub struct PolicyError;
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ttr, max_attempts, backoff, dead_retention, traceparent } = self;
+        let standard = Self::STANDARD;
+        let mut text = Text { f, separator: "" };
+        text.field(TTR, Some(ttr.get()).filter(|_| *ttr != standard.ttr))?;
+        let max = Some(max_attempts).filter(|max| **max != standard.max_attempts);
+        text.field(MAX_ATTEMPTS, max)?;
+        let retention =
+            Some(dead_retention.get()).filter(|_| *dead_retention != standard.dead_retention);
+        text.field(DEAD_RETENTION, retention)?;
+        text.field(TRACEPARENT, traceparent.as_ref())?;
+        text.field(BACKOFF, backoff.as_ref())
+    }
+}
+
+struct Text<'a, 'f> {
+    f: &'a mut fmt::Formatter<'f>,
+    separator: &'static str,
+}
+
+impl Text<'_, '_> {
+    fn field(&mut self, name: &str, value: Option<impl fmt::Display>) -> fmt::Result {
+        let Some(value) = value else { return Ok(()) };
+        write!(self.f, "{}{name}={value}", self.separator)?;
+        self.separator = ";";
+        Ok(())
+    }
+}
+
+impl PolicyFields {
+    /// The given fields as a script takes them: like the text of a policy; an empty value takes the
+    /// field away.
+    pub fn text(&self) -> String {
+        let Self { ttr, max_attempts, backoff, dead_retention, traceparent } = self;
+        let backoff =
+            backoff.as_ref().map(|new| new.as_ref().map_or_else(String::new, Backoff::to_string));
+        let given = [
+            ttr.map(|ttr| format!("{TTR}={}", ttr.get())),
+            max_attempts.map(|max| format!("{MAX_ATTEMPTS}={max}")),
+            dead_retention.map(|retention| format!("{DEAD_RETENTION}={}", retention.get())),
+            traceparent.map(|parent| format!("{TRACEPARENT}={parent}")),
+            backoff.map(|text| format!("{BACKOFF}={text}")),
+        ];
+        given.into_iter().flatten().collect::<Vec<_>>().join(";")
+    }
+}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        if text.starts_with(|first: char| first == ',' || first.is_ascii_digit()) {
+            return schema_4(text).ok_or(PolicyError);
+        }
+        let mut policy = Self::STANDARD;
+        let fields = text.split(';').filter(|_| !text.is_empty());
+        fields.map(|field| policy.parse_field(field)).collect::<Option<()>>().ok_or(PolicyError)?;
+        Ok(policy)
+    }
+}
+
+impl Policy {
+    fn parse_field(&mut self, field: &str) -> Option<()> {
+        let (name, value) = field.split_once('=')?;
+        match name {
+            TTR => self.ttr = Millis::new(value.parse().ok()?),
+            MAX_ATTEMPTS => self.max_attempts = value.parse().ok()?,
+            DEAD_RETENTION => self.dead_retention = Millis::new(value.parse().ok()?),
+            TRACEPARENT => self.traceparent = Some(value.parse().ok()?),
+            BACKOFF => self.backoff = Some(value.parse::<Backoff>().ok()?),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// Takes apart the form of schema 4: `<TTR>,<max attempts>,<retention>[/<traceparent>],<backoff>`, where
+/// an empty part is the standard one. Jobs keep it until another policy is written for them.
+fn schema_4(text: &str) -> Option<Policy> {
+    let mut parts = text.splitn(4, ',');
+    let (ttr, max, retention) = (parts.next()?, parts.next()?, parts.next()?);
+    let backoff = parts.next()?;
+    let (retention, traceparent) = match retention.split_once('/') {
+        None => (retention, None),
+        Some((retention, traceparent)) => (retention, Some(traceparent)),
+    };
+    let standard = Policy::STANDARD;
+    Some(Policy {
+        ttr: Millis::new(parse_or(ttr, standard.ttr.get())?),
+        max_attempts: parse_or(max, standard.max_attempts)?,
+        backoff: Some(backoff).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
+        dead_retention: Millis::new(parse_or(retention, standard.dead_retention.get())?),
+        traceparent: traceparent.map(str::parse).transpose().ok()?,
+    })
+}
+
+/// A value, or what stands for its being left out.
+fn parse_or<T: FromStr>(text: &str, standard: T) -> Option<T> {
+    if text.is_empty() { Some(standard) } else { text.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! The table of jobs: its columns in files of this schema, and in files that schema 4 made.
+//!
+//! Schema 4 had a column for each field of a policy. A file that it made keeps its table: its rows are
+//! read as they are, and a row that is written now has its policy in the column `traceparent`, and 0 as
+//! its TTR, which no job of schema 4 has.
+
+use std::borrow::Cow;
+
+/// The statements that make the table, in a file of this schema and in one of schema 4.
+pub const CREATE: &str = "
+    CREATE TABLE pool (
+        serial INTEGER PRIMARY KEY, -- order of arrival
+        id TEXT NOT NULL,
+        topic TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        due_at INTEGER NOT NULL,    -- times in milliseconds
+        policy TEXT NOT NULL,       -- all else that its put says (job/policy/text.rs)
+        body_checksum INTEGER NOT NULL, -- CRC-32 of the body
+        checksum INTEGER NOT NULL,  -- of all before (row.rs)
+        body BLOB NOT NULL          -- JSON text; last, so that a start need not read it
+    ) STRICT;";
+const CREATE_4: &str = "
+    CREATE TABLE pool (
+        serial INTEGER PRIMARY KEY,
+        id TEXT NOT NULL,
+        topic TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        due_at INTEGER NOT NULL,
+        ttr INTEGER NOT NULL,
+        max_attempts INTEGER NOT NULL,
+        backoff TEXT,
+        dead_retention INTEGER NOT NULL,
+        traceparent TEXT,
+        body_checksum INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;";
+
+/// Which table of jobs a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolTable {
+    /// That of this schema.
+    Current,
+    /// That of schema 4.
+    Schema4,
+}
+
+impl PoolTable {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Current, Self::Schema4];
+
+    /// The statement that makes it.
+    pub fn create(self) -> &'static str {
+        match self {
+            Self::Current => CREATE,
+            Self::Schema4 => CREATE_4,
+        }
+    }
+
+    /// The columns of a [`PoolRow`](super::row::PoolRow) and its checksum, for a SELECT.
+    pub fn columns(self) -> &'static str {
+        match self {
+            Self::Current => {
+                "serial, id, topic, created_at, due_at, policy, body_checksum, checksum"
+            }
+            Self::Schema4 => {
+                "serial, id, topic, created_at, due_at,
+                 iif(ttr = 0, traceparent, ttr || ',' || max_attempts || ',' || dead_retention ||
+                     coalesce('/' || traceparent, '') || ',' || coalesce(backoff, '')),
+                 body_checksum, checksum"
+            }
+        }
+    }
+
+    /// Reads one row with its body by its serial number.
+    pub fn select(self) -> String {
+        format!("SELECT {}, body FROM pool WHERE serial = ?", self.columns())
+    }
+
+    /// Adds a row: takes its columns, its checksum and its body.
+    pub fn insert(self) -> &'static str {
+        match self {
+            Self::Current => "INSERT INTO pool VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            Self::Schema4 => {
+                "INSERT INTO pool VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, NULL, 0, ?6, ?7, ?8, ?9)"
+            }
+        }
+    }
+
+    /// Changes the row of a serial number: takes that, due time, policy, checksum of the body,
+    /// checksum, and a body or NULL for the one that is there.
+    pub fn update(self) -> &'static str {
+        match self {
+            Self::Current => {
+                "UPDATE pool SET due_at = ?2, policy = ?3, body_checksum = ?4, checksum = ?5,
+                 body = coalesce(?6, body) WHERE serial = ?1"
+            }
+            Self::Schema4 => {
+                "UPDATE pool SET due_at = ?2, traceparent = ?3, body_checksum = ?4, checksum = ?5,
+                 body = coalesce(?6, body), ttr = 0, max_attempts = 0, backoff = NULL,
+                 dead_retention = 0 WHERE serial = ?1"
+            }
+        }
+    }
+}
+
+/// The policy of a row of schema 4, as its [`columns`](PoolTable::columns) give it.
+pub fn policy_4<'a>(
+    (ttr, max_attempts, backoff): (i64, i64, Option<&str>),
+    dead_retention: i64,
+    traceparent: Option<&'a str>,
+) -> Cow<'a, str> {
+    if ttr == 0 {
+        return Cow::Borrowed(traceparent.unwrap_or_default());
+    }
+    let slash = if traceparent.is_some() { "/" } else { "" };
+    let (trace, backoff) = (traceparent.unwrap_or_default(), backoff.unwrap_or_default());
+    Cow::Owned(format!("{ttr},{max_attempts},{dead_retention}{slash}{trace},{backoff}"))
+}
+
+/// The numbers and texts of such a policy that the checksum of its row is of; none if this is the
+/// policy of a row that was written since.
+pub fn parts_4(policy: &str) -> Option<([i64; 3], [Option<&str>; 2])> {
+    if !policy.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+        return None;
+    }
+    let mut parts = policy.splitn(4, ',');
+    let mut next = || parts.next();
+    let (ttr, max_attempts, rest, backoff) = (next()?, next()?, next()?, next()?);
+    let (dead_retention, traceparent) = match rest.split_once('/') {
+        None => (rest, None),
+        Some((retention, traceparent)) => (retention, Some(traceparent)),
+    };
+    let numbers = [ttr.parse().ok()?, max_attempts.parse().ok()?, dead_retention.parse().ok()?];
+    Some((numbers, [Some(backoff).filter(|text| !text.is_empty()), traceparent]))
+}
