@@ -26,7 +26,9 @@ use self::{
 use super::{batching::dispatcher::divide, delivery::waiters::Waiters, figures::stats::Stats};
 use crate::{
     job::{Bucket, Topic},
-    store::{Hint, Peek, PromoteCounts, Promoted, SharedStore, Store, StoreError, StoreResults},
+    store::{
+        Hint, Peek, Promote, PromoteCounts, Promoted, SharedStore, Store, StoreError, StoreResults,
+    },
 };
 
 /// Most deadlines of one promote.
@@ -306,7 +308,11 @@ async fn call(
                 let peeks = store.peek(parts, *with_deadlines).await;
                 Answers::Peeks(topics.clone(), *with_deadlines, peeks)
             }
-            None => Answers::Promoted(store.promote(buckets.clone(), DEADLINES_PER_PROMOTE).await),
+            None => {
+                let promote = Promote { limit: DEADLINES_PER_PROMOTE };
+                let parts = buckets.iter().map(|&bucket| (bucket, promote)).collect();
+                Answers::Promoted(store.promote(parts).await)
+            }
         }
     };
     let answers = AssertUnwindSafe(made).catch_unwind().await.unwrap_or_else(|_| {

@@ -8,8 +8,8 @@ use super::{Counters, LastError, LateMinute, Queue};
 use crate::{
     job::{Bucket, Job, State, Topic},
     store::{
-        Applied, Clock, Damaged, JobRange, Place, Steps, StoreError, StoreResult, TopicPage,
-        TopicPeek, Usage,
+        Applied, Clock, Damaged, JobRange, KickDead, Place, Purge, Steps, StoreError, StoreResult,
+        TopicPage, TopicPeek, Usage, verb,
     },
 };
 
@@ -231,7 +231,8 @@ impl Queue {
         purged: &mut u64,
     ) -> StoreResult<()> {
         while left > 0 {
-            let step = self.store.purge(bucket, topic.clone(), state, JOBS_PER_STEP).await;
+            let purge = Purge { topic: topic.clone(), state, limit: JOBS_PER_STEP };
+            let step = self.store.call_in::<verb::Purge>(bucket, purge).await;
             let gone = step.map_err(|error| in_the_middle(error, *purged))?;
             *purged += gone;
             left = if gone == 0 { 0 } else { left.saturating_sub(gone) };
@@ -256,7 +257,8 @@ impl Queue {
                 if step == 0 {
                     break;
                 }
-                let call = self.store.kick_dead(bucket, topic.clone(), step).await;
+                let kick = KickDead { topic: topic.clone(), limit: step };
+                let call = self.store.call_in::<verb::KickDead>(bucket, kick).await;
                 let moved = call.map_err(|error| in_the_middle(error, kicked))?;
                 if moved > 0 {
                     self.waiters.ready(topic, bucket, moved);

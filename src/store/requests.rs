@@ -1,6 +1,6 @@
 //! What transitions are asked to do.
 
-use crate::job::{Change, JobId, Millis, Reservation, Topic, Topics};
+use crate::job::{Change, JobId, Millis, Reservation, State, Topic, Topics};
 
 /// What one consumer asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,4 +85,31 @@ pub struct Bury {
     pub held: Claim,
     /// Why it is buried.
     pub error: Option<String>,
+}
+
+/// How much a promote does in one bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promote {
+    /// The most deadlines. Buckets that are one step for the store share the number.
+    pub limit: usize,
+}
+
+/// Jobs to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purge {
+    /// Their topic.
+    pub topic: Topic,
+    /// Their state.
+    pub state: State,
+    /// The most jobs.
+    pub limit: usize,
+}
+
+/// Dead jobs to be kicked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KickDead {
+    /// Their topic.
+    pub topic: Topic,
+    /// The most jobs.
+    pub limit: usize,
 }

@@ -1,6 +1,24 @@
 //! Access tokens in a store, which keeps them without knowing what they say.
 
+use async_trait::async_trait;
+
+use super::StoreResult;
 use crate::job::UnixMillis;
+
+/// The part of a store that keeps access tokens.
+#[async_trait]
+pub trait TokenStore: Send + Sync {
+    /// Reads the access tokens, unless they are still those of version `known`.
+    async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>>;
+
+    /// Makes or revokes an access token. Once it is done its version is another one, also if the caller
+    /// has gone, or hears that the outcome is unknown.
+    async fn change_token(&self, change: TokenChange) -> StoreResult<TokenChanged>;
+
+    /// Notes when access tokens were used last, by their names: at most [`MAX_BATCH`](super::MAX_BATCH) in one call. A name
+    /// without a token is passed over. No new version.
+    async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()>;
+}
 
 /// A token as a store has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use crate::{
     config::Settings,
     job::{Bucket, Buckets, Job, JobId, Refusal, Schedule, SettingsNews, TopicSettings},
     server::open_store,
-    store::Store,
+    store::{Store, verb},
 };
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
@@ -205,7 +205,7 @@ async fn restore(
     jobs: Vec<Job>,
     taken: &mut Taken,
 ) -> StoreResult<()> {
-    for reply in store.restore(bucket, jobs).await? {
+    for reply in store.call_in::<verb::Restore>(bucket, jobs).await? {
         match reply {
             Ok(()) => taken.created += 1,
             Err(Refusal::Exists(_)) => taken.there += 1,

@@ -14,7 +14,7 @@ fn job(id: &str, delay: Millis) -> NewJob {
     }
 }
 
-async fn put(store: &Arc<FileStore>, name: &str, delay: Millis) -> UnixMillis {
+async fn put(store: &dyn Store, name: &str, delay: Millis) -> UnixMillis {
     let parts = vec![(Bucket::FIRST, vec![job(name, delay)])];
     let mut outcomes = store.put(parts).await;
     let reply: Reply<Placed> = outcomes.remove(0).expect("put").remove(0);
@@ -25,22 +25,23 @@ async fn put(store: &Arc<FileStore>, name: &str, delay: Millis) -> UnixMillis {
 async fn a_nearer_deadline_is_met_however_often_other_servers_poll() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let options = Options::new(Some(Buckets::ONE), Clock::Own);
-    let store = Arc::new(FileStore::open(dir.path(), options).expect("a new store"));
+    let store = FileStore::open(dir.path(), options).expect("a new store");
+    let store: Arc<dyn Store> = Arc::new(store);
     let handle = Arc::new(TimerHandle::new(Buckets::ONE));
     let timer = Timer {
-        store: Arc::clone(&store) as Arc<dyn Store>,
+        store: Arc::clone(&store),
         handle: Arc::clone(&handle),
         waiters: Arc::new(Waiters::new(Buckets::ONE, Box::new(|_| {}))),
         stats: Arc::default(),
         poll_interval: Duration::from_secs(1),
     };
-    put(&store, "far", DAY).await;
+    put(&*store, "far", DAY).await;
     let stop = CancellationToken::new();
     let running = tokio::spawn(timer.run(stop.clone()));
     while !handle.knows_a_deadline(Bucket::FIRST) {
         tokio::task::yield_now().await;
     }
-    handle.wake_by(Bucket::FIRST, put(&store, "near", Millis::new(1_500)).await);
+    handle.wake_by(Bucket::FIRST, put(&*store, "near", Millis::new(1_500)).await);
     // Other servers poll all the time, so this timer polls after seven seconds at the earliest.
     let begin = Instant::now();
     let topic: Topic = "t".parse().expect("a topic");

@@ -3,7 +3,7 @@
 use std::{error::Error, fs, path::Path};
 
 use super::{FileStore, directory, repair, repair::Repaired, room};
-use crate::store::{Counts, OpenError, Options, Report, Store, TopicPage};
+use crate::store::{Counts, JobReads, OpenError, Options, Report, Store, TopicPage};
 
 /// Most topics of a bucket that are counted.
 const TOPICS: usize = 100_000;

@@ -15,8 +15,20 @@ use crate::{
 /// the commit that others wait for. The caller sees that there is more, and asks again.
 const ENOUGH: usize = 4 << 20;
 
+/// Pops all or nothing: what cannot be read for the engine's sake is not reserved either.
+pub fn pop(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    (nonce, wants): (Nonce, Vec<PopRequest>),
+) -> StoreResult<Vec<Popped>> {
+    writer.all_or_nothing(|writer| {
+        let mut pop = Pop::new(writer.now(), nonce);
+        wants.into_iter().map(|want| pop.take(writer, bucket, &want)).collect()
+    })
+}
+
 /// One call, with the reservations and bytes that all of its wants share.
-pub struct Pop {
+struct Pop {
     now: Now,
     nonce: Nonce,
     /// Reservations given.
@@ -25,12 +37,12 @@ pub struct Pop {
 }
 
 impl Pop {
-    pub fn new(now: Now, nonce: Nonce) -> Self {
+    fn new(now: Now, nonce: Nonce) -> Self {
         Self { now, nonce, given: 0, bytes: 0 }
     }
 
     /// What one want gets in a bucket. A job that cannot be read is set aside as dead.
-    pub fn take(
+    fn take(
         &mut self,
         writer: &mut WriterState,
         bucket: Bucket,

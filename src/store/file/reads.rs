@@ -1,22 +1,141 @@
 //! Jobs with what only the disk knows of them. One that cannot be read is refused or told with the
 //! reason, and the others go on.
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::Semaphore;
+use futures::future::join_all;
 
 use super::{
+    FileStore,
     index::Entry,
-    machine::{EXPIRED, due_at_of},
+    machine::{EXPIRED, Machine, due_at_of},
     records::{ReadError, Record},
-    writer::{Writer, WriterState},
+    writer::WriterState,
 };
 use crate::{
     job::{Bucket, Change, Job, Policy, Refusal, State, Topic, UnixMillis},
-    store::{Damaged, JobPage, JobRange, Place, Reply, Steps, StoreError, StoreResult, Target},
+    store::{
+        ClaimPage, Damaged, JobPage, JobRange, JobReads, Parts, Peek, Place, Reply, Steps,
+        StoreError, StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage,
+    },
 };
 
-/// Reads before it changes: a job that cannot be read is refused, and the others go on.
+/// Jobs that one call counts by their due time: a millisecond or so.
+const COUNTED_PER_CALL: usize = 20_000;
+
+#[async_trait]
+impl JobReads for FileStore {
+    async fn held(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        cursor: Option<String>,
+    ) -> StoreResult<ClaimPage> {
+        self.writer
+            .call(move |writer| {
+                Ok(writer.machines[bucket.index()].held_page(&topic, cursor.as_deref()))
+            })
+            .await
+    }
+
+    async fn peek(&self, parts: Parts<Vec<Topic>>, _deadlines: bool) -> StoreResults<Peek> {
+        let work = |(bucket, topics): (Bucket, Vec<Topic>)| {
+            self.writer
+                .read(move |writer| Ok(writer.machines[bucket.index()].peek(writer.now(), &topics)))
+        };
+        join_all(parts.into_iter().map(work)).await
+    }
+
+    async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>> {
+        let _turn = self.gets.acquire().await;
+        self.writer.read(move |writer| read_job(writer, bucket, &target)).await
+    }
+
+    async fn topics(
+        &self,
+        bucket: Bucket,
+        page: TopicPage,
+    ) -> StoreResult<Vec<(Topic, TopicPeek)>> {
+        self.writer
+            .read(move |writer| Ok(writer.machines[bucket.index()].topics(writer.now(), &page)))
+            .await
+    }
+
+    async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek> {
+        self.writer
+            .read(move |writer| Ok(writer.machines[bucket.index()].topic(writer.now(), &topic)))
+            .await
+    }
+
+    async fn weigh(&self, topic: Topic) -> StoreResult<Usage> {
+        self.writer
+            .read(move |writer| {
+                let each = writer.machines.iter().map(|machine| machine.weigh(&topic));
+                Ok(each.fold(Usage::default(), Usage::plus))
+            })
+            .await
+    }
+
+    async fn usage(&self) -> StoreResult<Usage> {
+        self.writer
+            .read(|writer| {
+                let jobs = writer.machines.iter().map(Machine::jobs).sum();
+                let bytes = writer.records.bytes().map_err(StoreError::away)?;
+                Ok(Usage { jobs, bytes })
+            })
+            .await
+    }
+
+    async fn due_counts(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        steps: Steps,
+    ) -> StoreResult<Vec<u64>> {
+        // A set of the index does not know ranks, so its members are counted one by one: a part in each
+        // call, and of all counts one part in each batch, so that other work waits for one part at most.
+        let (mut counts, mut after) = (vec![0; steps.count], None);
+        loop {
+            let _turn = self.counts.acquire().await;
+            let topic = topic.clone();
+            let part = self.writer.read(move |state| {
+                let machine = &state.machines[bucket.index()];
+                let limit = COUNTED_PER_CALL;
+                let next = machine.count_due(&topic, &steps, after, limit, &mut counts);
+                Ok((counts, next))
+            });
+            (counts, after) = part.await?;
+            if after.is_none() {
+                return Ok(counts);
+            }
+        }
+    }
+
+    async fn list(
+        &self,
+        bucket: Bucket,
+        topic: Topic,
+        state: State,
+        range: JobRange,
+    ) -> StoreResult<JobPage> {
+        self.writer.read(move |writer| list(writer, bucket, (&topic, state), &range)).await
+    }
+}
+
+/// Reschedules all or nothing.
 pub fn reschedule(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    jobs: Vec<(Target, Change)>,
+) -> StoreResult<Vec<Reply<Job>>> {
+    writer.all_or_nothing(|writer| {
+        let each = jobs.into_iter();
+        each.map(|(job, change)| reschedule_one(writer, bucket, &job, change)).collect()
+    })
+}
+
+/// Reads before it changes: a job that cannot be read is refused, and the others go on.
+fn reschedule_one(
     writer: &mut WriterState,
     bucket: Bucket,
     target: &Target,
@@ -86,35 +205,6 @@ pub fn list(
         }
     }
     Ok(page)
-}
-
-/// Jobs that one call counts by their due time: a millisecond or so.
-const COUNTED_PER_CALL: usize = 20_000;
-
-/// Delayed jobs by the step in which they fall due. A set of the index does not know ranks, so its
-/// members are counted one by one: a part in each call, and of all counts one part in each batch, so
-/// that other work waits for one part at most.
-pub async fn count_due(
-    (writer, turns): (&Writer, &Semaphore),
-    bucket: Bucket,
-    topic: &Topic,
-    steps: Steps,
-) -> StoreResult<Vec<u64>> {
-    let (mut counts, mut after) = (vec![0; steps.count], None);
-    loop {
-        let _turn = turns.acquire().await;
-        let topic = topic.clone();
-        let part = writer.read(move |state| {
-            let machine = &state.machines[bucket.index()];
-            let limit = COUNTED_PER_CALL;
-            let next = machine.count_due(&topic, &steps, after, limit, &mut counts);
-            Ok((counts, next))
-        });
-        (counts, after) = part.await?;
-        if after.is_none() {
-            return Ok(counts);
-        }
-    }
 }
 
 /// Adds what only the disk knows.

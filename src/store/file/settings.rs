@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use async_trait::async_trait;
+
 use super::{
     FileStore, health::Need, machine::Write, pending::settings_after, writer::WriterState,
 };
@@ -10,7 +12,7 @@ use crate::{
         Millis, Pause, PolicyFields, Schedule, SettingsNews, Topic, TopicChange, TopicSettings,
         UnixMillis,
     },
-    store::{StoreError, StoreResult},
+    store::{StoreError, StoreResult, TopicSettingsStore},
 };
 
 /// Changes that are remembered: a reader that missed more reads everything.
@@ -62,22 +64,14 @@ impl WriterState {
     }
 }
 
-impl FileStore {
-    /// See [`Store::set_paused`](crate::store::Store::set_paused).
-    pub async fn write_pause(&self, topic: Topic, pause: Option<Pause>) -> StoreResult<()> {
+#[async_trait]
+impl TopicSettingsStore for FileStore {
+    async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
+        let pause = paused.then_some(Pause::OPEN);
         self.set(topic.clone(), Write::Pause { topic, pause }).await
     }
 
-    async fn set(&self, topic: Topic, change: Write) -> StoreResult<()> {
-        let write = move |writer: &mut WriterState| {
-            writer.change_settings(&topic, change);
-            Ok(())
-        };
-        self.writer.call_with(Need::Growing, write).await
-    }
-
-    /// See [`Store::pause_until`](crate::store::Store::pause_until).
-    pub async fn begin_pause(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis> {
+    async fn pause_until(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis> {
         let pause = move |writer: &mut WriterState| {
             let until = writer.now().end(end);
             let pause = Some(Pause { until: Some(until) });
@@ -87,8 +81,7 @@ impl FileStore {
         self.writer.call_with(Need::Growing, pause).await
     }
 
-    /// See [`Store::end_pause`](crate::store::Store::end_pause).
-    pub async fn end_of_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis> {
+    async fn end_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis> {
         let end = move |writer: &mut WriterState| {
             let left = until.since(writer.believed_now().floor);
             let pause = Pause { until: Some(until) };
@@ -103,19 +96,13 @@ impl FileStore {
         self.writer.call(end).await
     }
 
-    /// See [`Store::set_defaults`](crate::store::Store::set_defaults).
-    pub async fn write_defaults(
-        &self,
-        topic: Topic,
-        defaults: Option<PolicyFields>,
-    ) -> StoreResult<()> {
+    async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()> {
         let text = defaults.map(|defaults| serde_json::to_string(&defaults));
         let text = text.transpose().map_err(StoreError::away)?;
         self.set(topic.clone(), Write::Defaults { topic, text }).await
     }
 
-    /// See [`Store::settings`](crate::store::Store::settings).
-    pub async fn read_settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
+    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
         let read = move |writer: &mut WriterState| {
             let version = writer.settings_log.version;
             if version == known {
@@ -135,5 +122,15 @@ impl FileStore {
             Ok(Some(SettingsNews::Changed { version, topics }))
         };
         self.writer.read(read).await
+    }
+}
+
+impl FileStore {
+    async fn set(&self, topic: Topic, change: Write) -> StoreResult<()> {
+        let write = move |writer: &mut WriterState| {
+            writer.change_settings(&topic, change);
+            Ok(())
+        };
+        self.writer.call_with(Need::Growing, write).await
     }
 }

@@ -2,17 +2,17 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
+use async_trait::async_trait;
+
 use super::{FileStore, health::Need, machine::Write, pending::tokens_after, writer::WriterState};
 use crate::{
     job::UnixMillis,
-    store::{StoreError, StoreResult, StoredTokens, TokenChange, TokenChanged},
+    store::{StoreError, StoreResult, StoredTokens, TokenChange, TokenChanged, TokenStore},
 };
 
-impl FileStore {
-    pub(super) async fn read_tokens(
-        &self,
-        known: Option<u64>,
-    ) -> StoreResult<Option<StoredTokens>> {
+#[async_trait]
+impl TokenStore for FileStore {
+    async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
         let current = Arc::clone(&self.tokens_version);
         // Without the writer: while it waits for a slow disk, tokens stay known.
         if known == Some(current.load(Ordering::SeqCst)) {
@@ -26,7 +26,7 @@ impl FileStore {
         self.writer.read(read).await.map(Some)
     }
 
-    pub(super) async fn change_one_token(&self, change: TokenChange) -> StoreResult<TokenChanged> {
+    async fn change_token(&self, change: TokenChange) -> StoreResult<TokenChanged> {
         let version = Arc::clone(&self.tokens_version);
         let need = match change {
             TokenChange::Create { .. } => Need::Growing,
@@ -56,7 +56,7 @@ impl FileStore {
         self.writer.call_with(need, change_one).await
     }
 
-    pub(super) async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
+    async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
         let note = move |writer: &mut WriterState| {
             writer.writes.push(Write::TokenUses(uses));
             Ok(())

@@ -23,7 +23,7 @@ impl RedisStore {
         fill: impl Fn(&mut Cmd) + Send + Sync,
     ) -> Result<Values, StoreError> {
         let confirmed = transition.is_confirmed();
-        let fill = |cmd: &mut Cmd, _: &()| fill(cmd);
+        let fill = |cmd: &mut Cmd, _, _: &()| fill(cmd);
         only(self.call(transition, confirmed, &[(bucket, ())], &fill).await?)
     }
 
@@ -34,7 +34,7 @@ impl RedisStore {
         &self,
         transition: &Transition,
         parts: &[(Bucket, T)],
-        fill: impl Fn(&mut Cmd, &T) + Send + Sync,
+        fill: impl Fn(&mut Cmd, Bucket, &T) + Send + Sync,
         read: impl Fn(&mut Values, &T) -> StoreResult<O>,
     ) -> StoreResults<O> {
         let confirmed = transition.is_confirmed();
@@ -50,17 +50,17 @@ impl RedisStore {
     }
 
     /// The same for jobs that not every caller may reach.
-    pub async fn each_guarded<T: HasJobs + Sync, O>(
+    pub async fn each_guarded<J: Guarded + Sync, O>(
         &self,
         script: &Guardable,
-        parts: &[(Bucket, T)],
-        fill: impl Fn(&mut Cmd, &T) + Send + Sync,
-        read: impl Fn(&mut Values, &T) -> StoreResult<O>,
+        parts: &[(Bucket, Vec<J>)],
+        fill: impl Fn(&mut Cmd, Bucket, &Vec<J>) + Send + Sync,
+        read: impl Fn(&mut Values, &Vec<J>) -> StoreResult<O>,
     ) -> StoreResults<O> {
-        let transition = script.of(parts.iter().flat_map(|(_, part)| part.jobs()));
-        let fill_all = |cmd: &mut Cmd, part: &T| {
-            script.fill(transition, cmd, part.jobs());
-            fill(cmd, part);
+        let transition = script.of(parts.iter().flat_map(|(_, jobs)| jobs));
+        let fill_all = |cmd: &mut Cmd, bucket, jobs: &Vec<J>| {
+            script.fill(transition, cmd, jobs);
+            fill(cmd, bucket, jobs);
         };
         self.each(transition, parts, fill_all, read).await
     }
@@ -71,7 +71,7 @@ impl RedisStore {
         transition: &Transition,
         is_confirmed: bool,
         parts: &[(Bucket, T)],
-        fill: &(impl Fn(&mut Cmd, &T) + Send + Sync),
+        fill: &(impl Fn(&mut Cmd, Bucket, &T) + Send + Sync),
     ) -> StoreResult<StoreResults<Values>> {
         let is_sound = |&index: &usize| self.incarnations.refusal(parts[index].0).is_none();
         let sound: Vec<usize> = (0..parts.len()).filter(is_sound).collect();
@@ -91,13 +91,16 @@ impl RedisStore {
         is_confirmed: bool,
         parts: &[(Bucket, T)],
         sound: &[usize],
-        fill: &(impl Fn(&mut Cmd, &T) + Send + Sync),
+        fill: &(impl Fn(&mut Cmd, Bucket, &T) + Send + Sync),
     ) -> StoreResult<StoreResults<Values>> {
         let buckets = sound.iter().map(|&index| &self.keys[parts[index].0.index()]);
         let Some(first) = buckets.clone().next() else { return Ok(Vec::new()) };
         let now = self.now();
         let make = |as_text| {
-            let add = |cmd: &mut Cmd, index: usize| fill(cmd, &parts[sound[index]].1);
+            let add = |cmd: &mut Cmd, index: usize| {
+                let (bucket, part) = &parts[sound[index]];
+                fill(cmd, *bucket, part);
+            };
             transition.call(buckets.clone(), &now, as_text, add)
         };
         let confirm = is_confirmed.then_some(first.confirm.as_str());
@@ -112,29 +115,6 @@ impl RedisStore {
     /// The time as scripts take it: empty for the clock of Redis.
     fn now(&self) -> String {
         self.clock.given().map_or_else(String::new, |time| time.get().to_string())
-    }
-}
-
-/// A part of a call.
-pub trait HasJobs {
-    type Job: Guarded;
-
-    fn jobs(&self) -> &[Self::Job];
-}
-
-impl<J: Guarded> HasJobs for Vec<J> {
-    type Job = J;
-
-    fn jobs(&self) -> &[J] {
-        self
-    }
-}
-
-impl<J: Guarded> HasJobs for (String, Vec<J>) {
-    type Job = J;
-
-    fn jobs(&self) -> &[J] {
-        &self.1
     }
 }
 

@@ -134,14 +134,8 @@ impl RedisStore {
         }
     }
 
-    /// See [`Store::accept_loss`](crate::store::Store::accept_loss).
-    pub(super) async fn accept_every_loss(&self) -> StoreResult<u64> {
-        let all: Vec<Bucket> = self.buckets.all().collect();
-        self.accept_loss_of(&all).await
-    }
-
     /// Gives these buckets new incarnations, unless theirs are accepted already; replies how many.
-    async fn accept_loss_of(&self, buckets: &[Bucket]) -> StoreResult<u64> {
+    pub(super) async fn accept_loss_of(&self, buckets: &[Bucket]) -> StoreResult<u64> {
         self.share_reservation_key().await?;
         let (new, mut changed) = (incarnation::new(), 0);
         for _ in 0..TRIES {

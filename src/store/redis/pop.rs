@@ -3,22 +3,25 @@
 use futures::future::join_all;
 use redis::Cmd;
 
-use super::{RedisStore, all_held, calls::only, read_topics, reply::Values, scripts::millis_text};
+use super::{
+    RedisStore,
+    calls::only,
+    reply::Values,
+    scripts::{held, millis_text},
+    transitions::{buried, each_job, each_reply, topic},
+};
 use crate::{
-    job::{Bucket, Nonce, Topic, Topics},
+    job::{Nonce, Topic, Topics},
     store::{
-        Applied, Bury, Claim, PopRequest, Popped, Reply, Store, StoreError, StoreResult,
-        StoreResults,
+        Applied, Bury, Claim, Parts, PopRequest, Popped, Reply, StoreError, StoreResult,
+        StoreResults, Transitioned,
     },
 };
 
 impl RedisStore {
     /// A job whose record is damaged is set aside as dead, and the others are the consumer's.
-    pub async fn pop_parts(
-        &self,
-        parts: &[(Bucket, (Nonce, Vec<PopRequest>))],
-    ) -> StoreResults<Vec<Popped>> {
-        let fill = |cmd: &mut Cmd, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
+    pub async fn pop(&self, parts: Parts<(Nonce, Vec<PopRequest>)>) -> StoreResults<Vec<Popped>> {
+        let fill = |cmd: &mut Cmd, _, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
             cmd.arg(nonce.to_string());
             for want in wants {
                 cmd.arg(want.topic.as_str()).arg(want.count).arg(millis_text(want.ttr));
@@ -27,7 +30,7 @@ impl RedisStore {
         let read = |reply: &mut Values, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
             read(reply, *nonce, wants)
         };
-        let outcomes = self.each(&self.scripts.pop, parts, fill, read).await;
+        let outcomes = self.each(&self.scripts.pop, &parts, fill, read).await;
         let mut damaged = Vec::new();
         let outcomes = parts.iter().zip(outcomes).map(|(&(bucket, _), outcome)| {
             let (popped, unreadable) = outcome?;
@@ -42,31 +45,21 @@ impl RedisStore {
         outcomes
     }
 
+    async fn bury(&self, damaged: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>> {
+        let (fill, read) = (each_job(buried), each_reply(Values::moved));
+        self.each_guarded(&self.scripts.bury, &damaged, fill, read).await
+    }
+
     /// Gives back what a pop has reserved.
-    pub async fn unpop_parts(
-        &self,
-        parts: &[(Bucket, Vec<Claim>)],
-    ) -> StoreResults<Vec<Reply<Topic>>> {
+    pub async fn unpop(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
         let script = &self.scripts.unpop;
-        let outcomes = self
-            .each(
-                script,
-                parts,
-                |cmd, jobs| all_held(cmd, jobs),
-                |reply, jobs| read_topics(reply, jobs),
-            )
-            .await;
+        let (fill, read) = (each_job(held), each_reply(topic));
+        let outcomes = self.each(script, &parts, &fill, &read).await;
         let settled = parts.iter().zip(outcomes).map(async |(part, outcome)| match outcome {
             // Nothing was written, perhaps because nothing confirms what was written before.
             Err(StoreError::Unavailable { applied: Applied::No, .. }) => {
-                let part = std::slice::from_ref(part);
-                let mut reply = only(
-                    self.call(script, false, part, &|cmd: &mut Cmd, jobs: &Vec<Claim>| {
-                        all_held(cmd, jobs)
-                    })
-                    .await?,
-                )?;
-                read_topics(&mut reply, &part[0].1)
+                let unconfirmed = self.call(script, false, std::slice::from_ref(part), &fill);
+                read(&mut only(unconfirmed.await?)?, &part.1)
             }
             outcome => outcome,
         });

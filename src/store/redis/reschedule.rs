@@ -1,5 +1,6 @@
 //! Other times and contents: a call of its own file, as its script may leave a part undone.
 
+use futures::future::join_all;
 use redis::Cmd;
 
 use super::{
@@ -8,15 +9,23 @@ use super::{
 };
 use crate::{
     job::{Bucket, Change, Job, JobId},
-    store::{Applied, Reply, StoreError, StoreResult, Target},
+    store::{Applied, Parts, Reply, StoreError, StoreResult, StoreResults, Target},
 };
 
 /// So many bytes of bodies are enough for one call. Mirrored in `prelude.lua`.
 const ENOUGH: usize = 512 << 10;
 
 impl RedisStore {
+    pub(super) async fn reschedule(
+        &self,
+        parts: Parts<Vec<(Target, Change)>>,
+    ) -> StoreResults<Vec<Reply<Job>>> {
+        let each = |(bucket, jobs)| self.reschedule_in(bucket, jobs);
+        join_all(parts.into_iter().map(each)).await
+    }
+
     /// The script stops after so many bytes of bodies: the rest is sent again until all are done.
-    pub async fn reschedule_part(
+    async fn reschedule_in(
         &self,
         bucket: Bucket,
         jobs: Vec<(Target, Change)>,

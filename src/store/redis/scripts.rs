@@ -5,7 +5,7 @@ use redis::{Cmd, Script};
 use super::{codec::reservation_text, keys::Keys};
 use crate::{
     job::{Millis, TopicPattern},
-    store::{Claim, Guarded, Target},
+    store::{Claim, Guarded},
 };
 
 /// What sets a word about a topic: no transition of a job, so without the prelude.
@@ -218,13 +218,6 @@ impl Transition {
 /// The arguments of one [`Claim`].
 pub fn held(cmd: &mut Cmd, held: &Claim) {
     cmd.arg(held.id.as_str()).arg(reservation_text(held.reservation));
-}
-
-/// The arguments of [`Target`]s.
-pub fn targets(cmd: &mut Cmd, jobs: &[Target]) {
-    for job in jobs {
-        cmd.arg(job.id.as_str());
-    }
 }
 
 /// A span in milliseconds; empty if there is none.

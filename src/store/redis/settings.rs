@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use async_trait::async_trait;
 use redis::{Pipeline, Value};
 
 use super::{RedisStore, StoreError, keys, reply::Values, scripts};
@@ -14,7 +15,7 @@ use crate::{
         Millis, Pause, PolicyFields, Schedule, SettingsNews, Topic, TopicChange, TopicSettings,
         UnixMillis,
     },
-    store::{Now, StoreResult},
+    store::{Now, StoreResult, TopicSettingsStore},
 };
 
 /// Changes that the log keeps: a server that missed more reads everything.
@@ -22,9 +23,33 @@ const LOGGED: usize = 10_000;
 /// Entries of a log, or of a hash, that one command reads.
 const PAGE: usize = 500;
 
-impl RedisStore {
-    /// See [`Store::settings`](crate::store::Store::settings).
-    pub async fn read_settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
+#[async_trait]
+impl TopicSettingsStore for RedisStore {
+    async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
+        self.set_pause(&topic, paused.then_some(Pause::OPEN), None).await
+    }
+
+    async fn pause_until(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis> {
+        let until = self.time_of_settings().await?.end(end);
+        self.set_pause(&topic, Some(Pause { until: Some(until) }), None).await?;
+        Ok(until)
+    }
+
+    async fn end_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis> {
+        let left = until.since(self.believed_now(self.time_of_settings().await?).floor);
+        if left == Millis::ZERO {
+            self.set_pause(&topic, None, Some(Pause { until: Some(until) })).await?;
+        }
+        Ok(left)
+    }
+
+    async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()> {
+        let text = defaults.map(|defaults| serde_json::to_string(&defaults));
+        let text = text.transpose().map_err(StoreError::away)?;
+        self.set(keys::defaults(&self.prefix), &topic, text, None).await
+    }
+
+    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
         let key = keys::version(&self.prefix);
         let version = self.nodes.command(keys::slot(&key), redis::cmd("GET").arg(&key)).await?;
         let version: Option<u64> =
@@ -42,7 +67,9 @@ impl RedisStore {
             None => Ok(Some(SettingsNews::All(self.all_settings(version).await?))),
         }
     }
+}
 
+impl RedisStore {
     /// The topics that have changed after version `known`, up to `version` at least, and the version
     /// of the last change. None if the log does not tell: it must begin with what is known. Else it
     /// was cut since, or a failover has lost changes that this server knows.
@@ -140,22 +167,6 @@ impl RedisStore {
         }
     }
 
-    /// See [`Store::pause_until`](crate::store::Store::pause_until).
-    pub async fn begin_pause(&self, topic: &Topic, end: Schedule) -> StoreResult<UnixMillis> {
-        let until = self.time_of_settings().await?.end(end);
-        self.set_pause(topic, Some(Pause { until: Some(until) }), None).await?;
-        Ok(until)
-    }
-
-    /// See [`Store::end_pause`](crate::store::Store::end_pause).
-    pub async fn end_of_pause(&self, topic: &Topic, until: UnixMillis) -> StoreResult<Millis> {
-        let left = until.since(self.believed_now(self.time_of_settings().await?).floor);
-        if left == Millis::ZERO {
-            self.set_pause(topic, None, Some(Pause { until: Some(until) })).await?;
-        }
-        Ok(left)
-    }
-
     /// The same time, or an earlier one if the clock of a bucket has jumped ahead: which buckets are on the server of
     /// the settings is not known, so all of them are asked.
     fn believed_now(&self, now: Now) -> Now {
@@ -178,7 +189,7 @@ impl RedisStore {
     }
 
     /// Pauses or resumes a topic, with `only` if its pause is that one.
-    pub async fn set_pause(
+    async fn set_pause(
         &self,
         topic: &Topic,
         pause: Option<Pause>,
@@ -187,17 +198,6 @@ impl RedisStore {
         let text = |pause: Pause| pause.number().to_string();
         let key = keys::paused(&self.prefix);
         self.set(key, topic, pause.map(text), only.map(text)).await
-    }
-
-    /// See [`Store::set_defaults`](crate::store::Store::set_defaults).
-    pub async fn write_defaults(
-        &self,
-        topic: &Topic,
-        defaults: Option<PolicyFields>,
-    ) -> StoreResult<()> {
-        let text = defaults.map(|defaults| serde_json::to_string(&defaults));
-        let text = text.transpose().map_err(StoreError::away)?;
-        self.set(keys::defaults(&self.prefix), topic, text, None).await
     }
 
     /// Changes a topic's settings, its version, and the log; with `only` if the value is that one.

@@ -2,28 +2,22 @@
 
 use std::time::Instant;
 
-use futures::future::{join_all, try_join};
+use futures::future::try_join;
 use redis::{Cmd, Pipeline, Value};
 
 use super::{RedisStore, reply::Values};
 use crate::{
     job::{Bucket, Topic, UnixMillis},
     store::{
-        Next, Peek, PromoteCounts, Promoted, StoreError, StoreResult, StoreResults,
+        Next, Parts, Peek, Promote, PromoteCounts, Promoted, StoreError, StoreResult, StoreResults,
         steady::Believed,
     },
 };
 
 impl RedisStore {
-    pub(super) async fn promote_due(
-        &self,
-        buckets: Vec<Bucket>,
-        limit: usize,
-    ) -> StoreResults<Promoted> {
-        let believed = |bucket| (bucket, self.believed(bucket));
-        let parts: Vec<(Bucket, String)> = buckets.into_iter().map(believed).collect();
-        let fill = |cmd: &mut Cmd, believed: &String| {
-            cmd.arg(limit).arg(believed);
+    pub(super) async fn promote(&self, parts: Parts<Promote>) -> StoreResults<Promoted> {
+        let fill = |cmd: &mut Cmd, bucket, promote: &Promote| {
+            cmd.arg(promote.limit).arg(self.believed(bucket));
         };
         let asked = Instant::now();
         let replies =
@@ -36,25 +30,10 @@ impl RedisStore {
         read.collect()
     }
 
-    pub(super) async fn peek_at(
-        &self,
-        parts: &[(Bucket, Vec<Topic>)],
-        deadlines: bool,
-    ) -> StoreResults<Peek> {
-        let at_once = if self.nodes.is_one() { parts.len().max(1) } else { 1 };
-        let peeks = parts.chunks(at_once).map(async |parts| {
-            match self.peek_together(parts, deadlines).await {
-                Ok(peeks) => peeks,
-                Err(error) => parts.iter().map(|_| Err(error.clone())).collect::<Vec<_>>(),
-            }
-        });
-        join_all(peeks).await.into_iter().flatten().collect()
-    }
-
     /// Peeks at buckets whose keys may go in one command. An idle store has no deadlines: one command
     /// finds that out, instead of one per bucket. Fails as a whole only if the server does: a key of a wrong type
     /// concerns its own bucket or topic.
-    async fn peek_together(
+    pub(super) async fn peek_together(
         &self,
         parts: &[(Bucket, Vec<Topic>)],
         deadlines: bool,

@@ -3,20 +3,23 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use redis::Value;
 
 use super::{RedisStore, keys, reply::Values, scripts};
 use crate::{
     job::UnixMillis,
-    store::{StoreError, StoreResult, StoredToken, StoredTokens, TokenChange, TokenChanged},
+    store::{
+        StoreError, StoreResult, StoredToken, StoredTokens, TokenChange, TokenChanged, TokenStore,
+    },
 };
 
 /// Fields that one command reads.
 const PAGE: usize = 500;
 
-impl RedisStore {
-    /// See [`Store::tokens`](crate::store::Store::tokens).
-    pub async fn read_tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
+#[async_trait]
+impl TokenStore for RedisStore {
+    async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
         let key = keys::tokens(&self.prefix);
         let version = self
             .nodes
@@ -59,8 +62,7 @@ impl RedisStore {
         Ok(Some(StoredTokens { version, tokens: tokens.collect() }))
     }
 
-    /// See [`Store::change_token`](crate::store::Store::change_token).
-    pub async fn set_token(&self, change: TokenChange) -> StoreResult<TokenChanged> {
+    async fn change_token(&self, change: TokenChange) -> StoreResult<TokenChanged> {
         self.incarnations.check()?;
         let key = keys::tokens(&self.prefix);
         let (verb, name, value) = match change {
@@ -84,8 +86,7 @@ impl RedisStore {
         }
     }
 
-    /// See [`Store::note_token_uses`](crate::store::Store::note_token_uses).
-    pub async fn note_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
+    async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()> {
         let key = keys::tokens(&self.prefix);
         let eval = |_| {
             let mut eval = redis::cmd("EVAL");

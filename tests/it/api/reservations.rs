@@ -7,7 +7,7 @@ use std::{
 
 use delay_queue::{
     job::{Reservation, State},
-    store::{Clock, Options, Store as _, file::FileStore, redis::Secret},
+    store::{Clock, Options, Store, file::FileStore, redis::Secret, verb},
 };
 use reqwest::Method;
 
@@ -109,7 +109,9 @@ async fn a_job_that_an_older_version_reserved_is_finished_without_a_tag() {
     let mut job = stored_at(Clock::Own.now().floor, "old", "t", State::Reserved);
     job.reservation = job.reservation.map(Reservation::untagged);
     let bucket = store.buckets().of(&job.id);
-    store.restore(bucket, vec![job.clone()]).await.expect("written").remove(0).expect("restored");
+    let restore: &dyn Store = &store;
+    let restored = restore.call_in::<verb::Restore>(bucket, vec![job.clone()]).await;
+    restored.expect("written").remove(0).expect("restored");
     store.close().await;
     drop(store);
     // Such a version has left no key.

@@ -20,7 +20,7 @@ use std::{
 
 use delay_queue::{
     job::{Nonce, UnixMillis},
-    store::Store,
+    store::{Store, TopicSettingsStore},
 };
 use tempfile::TempDir;
 

@@ -11,8 +11,8 @@ use delay_queue::{
 };
 
 use crate::store::bench::{
-    Bench, HOUR, InOneBucket as _, MINUTE, SECOND, TRACEPARENT, changing, delayed, id, job, nonce,
-    target, with,
+    Bench, HOUR, MINUTE, SECOND, TRACEPARENT, changing, delayed, id, job, nonce, promote_together,
+    target, verb, with,
 };
 
 /// The first `count` ids of one bucket.
@@ -27,16 +27,17 @@ pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_other
     let bucket = bench.bucket(&id("0"));
     bench.put(job(&names[1], "t")).await.expect("put");
     let jobs = names.iter().map(|name| job(name, "t")).collect();
-    let replies = bench.store.put_in(bucket, jobs).await.expect("put");
+    let replies = bench.store.call_in::<verb::Put>(bucket, jobs).await.expect("put");
     let refused: Vec<bool> =
         replies.iter().map(|reply| matches!(reply, Err(Refusal::Exists(_)))).collect();
     assert_eq!(refused, [false, true, false, false]);
     assert_eq!(bench.pop("t", 10).await.len(), 4);
 
     let held = |name: &String| Claim { id: id(name), reservation: None, topics: Topics::ALL };
-    let finished = bench.store.finish_in(bucket, names.iter().map(held).collect()).await;
+    let finished =
+        bench.store.call_in::<verb::Finish>(bucket, names.iter().map(held).collect()).await;
     assert!(finished.expect("finish").iter().all(Result::is_ok));
-    let again = bench.store.finish_in(bucket, names.iter().map(held).collect()).await;
+    let again = bench.store.call_in::<verb::Finish>(bucket, names.iter().map(held).collect()).await;
     assert!(again.expect("finish").iter().all(|reply| *reply == Err(Refusal::NotFound)));
 }
 
@@ -80,23 +81,28 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
         };
         let are_done: Vec<bool> = match verb {
             "finish" => {
-                let replies = store.finish_in(bucket, held().collect()).await.expect(verb);
+                let replies =
+                    store.call_in::<verb::Finish>(bucket, held().collect()).await.expect(verb);
                 replies.iter().map(Result::is_ok).collect()
             }
             "release" => {
                 let release = |held| Release { held, delay: Some(HOUR), error: None };
-                let replies = store.release_in(bucket, held().map(release).collect()).await;
+                let replies =
+                    store.call_in::<verb::Release>(bucket, held().map(release).collect()).await;
                 let states = replies.expect(verb).into_iter().map(|r| r.map(|moved| moved.state));
                 states.zip(&all).map(|(now, (_, before))| now.ok() == becomes(*before)).collect()
             }
             "bury" => {
                 let bury = |held| Bury { held, error: None };
-                let replies = store.bury_in(bucket, held().map(bury).collect()).await.expect(verb);
+                let replies = store
+                    .call_in::<verb::Bury>(bucket, held().map(bury).collect())
+                    .await
+                    .expect(verb);
                 replies.iter().map(Result::is_ok).collect()
             }
             _ => {
                 let ids = held().map(|held| target(&held.id)).collect();
-                let replies = store.delete_in(bucket, ids).await.expect(verb);
+                let replies = store.call_in::<verb::Delete>(bucket, ids).await.expect(verb);
                 replies.into_iter().zip(&all).map(|(was, (_, before))| was == Ok(*before)).collect()
             }
         };
@@ -147,8 +153,8 @@ pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
         held.push((*bucket, jobs.iter().map(hold).collect::<Vec<Claim>>()));
     }
     bench.advance(HOUR); // their TTRs are over
-    let buckets = asked.iter().map(|(bucket, _)| *bucket).collect();
-    let promoted = bench.store.promote(buckets, 20).await.into_iter();
+    let buckets = asked.iter().map(|(bucket, _)| *bucket);
+    let promoted = promote_together(&*bench.store, buckets, 20).await.into_iter();
     let expired: u64 = promoted.map(|p| p.expect("promoted").total().expired).sum();
     assert!((20..=60).contains(&expired), "{expired} of 60");
     for outcome in bench.store.finish(held).await {
@@ -160,21 +166,22 @@ pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
 pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     let bucket = bench.bucket(&id("a"));
     let twice = vec![job("a", "t"), job("a", "t")];
-    let replies = bench.store.put_in(bucket, twice).await.expect("put");
+    let replies = bench.store.call_in::<verb::Put>(bucket, twice).await.expect("put");
     assert_eq!(replies[0].clone().map(|placed| placed.how), Ok(PutOutcome::Created));
     assert_eq!(replies[1], exists(State::Ready, "t"));
     let replace = || NewJob { on_conflict: OnConflict::Replace, ..job("a", "t") };
-    let replies = bench.store.put_in(bucket, vec![replace(), replace()]).await.expect("put");
+    let replies =
+        bench.store.call_in::<verb::Put>(bucket, vec![replace(), replace()]).await.expect("put");
     assert!(
         replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(PutOutcome::Replaced))
     );
     assert_eq!(bench.pop("t", 9).await.len(), 1);
     let both = vec![Claim { id: id("a"), reservation: None, topics: Topics::ALL }; 2];
-    let replies = bench.store.finish_in(bucket, both).await.expect("finish");
+    let replies = bench.store.call_in::<verb::Finish>(bucket, both).await.expect("finish");
     assert_eq!(replies, [Ok("t".parse().expect("a topic")), Err(Refusal::NotFound)]);
     bench.put(job("a", "t")).await.expect("put");
     let twice = vec![target(&id("a")); 2];
-    let replies = bench.store.delete_in(bucket, twice).await.expect("delete");
+    let replies = bench.store.call_in::<verb::Delete>(bucket, twice).await.expect("delete");
     assert_eq!(replies, [Ok(State::Ready), Err(Refusal::NotFound)]);
 }
 
@@ -264,7 +271,8 @@ pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
         delay: None,
         error: None,
     }];
-    let replies = bench.store.release_in(bench.bucket(&id("a")), batch).await.expect("release");
+    let replies =
+        bench.store.call_in::<verb::Release>(bench.bucket(&id("a")), batch).await.expect("release");
     assert_eq!(replies, [Err(Refusal::NotReserved)]);
 }
 
@@ -321,7 +329,11 @@ pub async fn several_wants_in_one_call_get_different_jobs(bench: Bench) {
     let want =
         |topic: &str, count| PopRequest { topic: topic.parse().expect("topic"), count, ttr: None };
     let wants = vec![want("t", 3), want("u", 1), want("t", 3), want("none", 1)];
-    let popped = bench.store.pop_in(bench.bucket(&id("0")), (nonce(), wants)).await.expect("pop");
+    let popped = bench
+        .store
+        .call_in::<verb::Pop>(bench.bucket(&id("0")), (nonce(), wants))
+        .await
+        .expect("pop");
     let counts: Vec<usize> = popped.iter().map(|Popped { jobs, .. }| jobs.len()).collect();
     let left: Vec<u64> = popped.iter().map(|Popped { left, .. }| *left).collect();
     assert_eq!((counts, left), (vec![3, 1, 1, 0], vec![1, 1, 0, 0]));

@@ -14,12 +14,15 @@ use delay_queue::{
         PolicyFields, PoppedJob, Refusal, Reservation, Schedule, State, Topic, Topics, UnixMillis,
     },
     store::{
-        Bury, Claim, Clock, JobRange, Next, Options, Peek, Placed, PopRequest, Popped, Promoted,
-        Release, Reply, Store, StoreResult, Target, Touch, Transitioned,
+        Bury, Claim, Clock, JobRange, Next, Options, Peek, Placed, PopRequest, Popped, Promote,
+        Promoted, Release, Reply, Store, StoreResult, StoreResults, Target, Touch, Transitioned,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
 };
+
+/// Each transition by its name, for calls on one bucket.
+pub use delay_queue::store::verb;
 
 use crate::support::{
     Redis,
@@ -35,37 +38,9 @@ pub const MINUTE: Millis = Millis::new(60_000);
 pub const HOUR: Millis = Millis::new(3_600_000);
 pub const RETENTION: Millis = Millis::new(14 * 24 * 3_600_000);
 
-/// The transitions on one bucket.
-macro_rules! in_one_bucket {
-    ($($name:ident: $transition:ident($part:ty) -> $reply:ty;)+) => {
-        pub trait InOneBucket {
-            $(async fn $name(&self, bucket: Bucket, part: $part) -> StoreResult<$reply>;)+
-            async fn peek_in(&self, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek>;
-        }
-
-        impl<S: Store + ?Sized> InOneBucket for S {
-            $(async fn $name(&self, bucket: Bucket, part: $part) -> StoreResult<$reply> {
-                one(self.$transition(vec![(bucket, part)]).await)
-            })+
-
-            async fn peek_in(&self, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek> {
-                one(self.peek(vec![(bucket, topics)], true).await)
-            }
-        }
-    };
-}
-
-in_one_bucket! {
-    put_in: put(Vec<NewJob>) -> Vec<Reply<Placed>>;
-    pop_in: pop((Nonce, Vec<PopRequest>)) -> Vec<Popped>;
-    unpop_in: unpop(Vec<Claim>) -> Vec<Reply<Topic>>;
-    finish_in: finish(Vec<Claim>) -> Vec<Reply<Topic>>;
-    release_in: release(Vec<Release>) -> Vec<Reply<Transitioned>>;
-    touch_in: touch(Vec<Touch>) -> Vec<Reply<UnixMillis>>;
-    bury_in: bury(Vec<Bury>) -> Vec<Reply<Transitioned>>;
-    kick_in: kick(Vec<Target>) -> Vec<Reply<Topic>>;
-    delete_in: delete(Vec<Target>) -> Vec<Reply<State>>;
-    reschedule_in: reschedule(Vec<(Target, Change)>) -> Vec<Reply<Job>>;
+/// A look at one bucket, for its deadline too.
+pub async fn peek_in(store: &dyn Store, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek> {
+    one(store.peek(vec![(bucket, topics)], true).await)
 }
 
 /// A job, for a caller that may reach every topic.
@@ -74,7 +49,17 @@ pub fn target(id: &JobId) -> Target {
 }
 
 pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> StoreResult<Promoted> {
-    one(store.promote(vec![bucket], limit).await)
+    store.call_in::<verb::Promote>(bucket, Promote { limit }).await
+}
+
+/// One promote of some buckets, which share the limit.
+pub async fn promote_together(
+    store: &dyn Store,
+    buckets: impl IntoIterator<Item = Bucket>,
+    limit: usize,
+) -> StoreResults<Promoted> {
+    let parts = buckets.into_iter().map(|bucket| (bucket, Promote { limit }));
+    store.promote(parts.collect()).await
 }
 
 #[derive(Clone)]
@@ -197,12 +182,12 @@ impl Bench {
 
     pub async fn put(&self, job: NewJob) -> Reply<Placed> {
         let bucket = self.bucket(&job.id);
-        one(self.store.put_in(bucket, vec![job]).await.expect("put"))
+        one(self.store.call_in::<verb::Put>(bucket, vec![job]).await.expect("put"))
     }
 
     pub async fn restore(&self, job: Job) -> Reply<()> {
         let bucket = self.bucket(&job.id);
-        one(self.store.restore(bucket, vec![job]).await.expect("restore"))
+        one(self.store.call_in::<verb::Restore>(bucket, vec![job]).await.expect("restore"))
     }
 
     /// Pops from every bucket until `count` are there.
@@ -217,7 +202,8 @@ impl Bench {
             if left > 0 {
                 let wants =
                     vec![PopRequest { topic: topic.parse().expect("topic"), count: left, ttr }];
-                let popped = self.store.pop_in(bucket, (nonce(), wants)).await.expect("pop");
+                let popped =
+                    self.store.call_in::<verb::Pop>(bucket, (nonce(), wants)).await.expect("pop");
                 jobs.extend(popped.into_iter().flat_map(|Popped { jobs, .. }| jobs));
             }
         }
@@ -247,7 +233,8 @@ impl Bench {
 
     pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
         let held = Claim { id: id.clone(), reservation, topics: Topics::ALL };
-        one(self.store.finish_in(self.bucket(id), vec![held]).await.expect("finish")).map(drop)
+        one(self.store.call_in::<verb::Finish>(self.bucket(id), vec![held]).await.expect("finish"))
+            .map(drop)
     }
 
     pub async fn release(
@@ -258,7 +245,11 @@ impl Bench {
     ) -> Reply<Transitioned> {
         let held = Claim { id: id.clone(), reservation, topics: Topics::ALL };
         let release = Release { held, delay, error: Some("released".to_owned()) };
-        one(self.store.release_in(self.bucket(id), vec![release]).await.expect("release"))
+        one(self
+            .store
+            .call_in::<verb::Release>(self.bucket(id), vec![release])
+            .await
+            .expect("release"))
     }
 
     pub async fn touch(
@@ -268,31 +259,48 @@ impl Bench {
         ttr: Option<Millis>,
     ) -> Reply<UnixMillis> {
         let touch = Touch { held: Claim { id: id.clone(), reservation, topics: Topics::ALL }, ttr };
-        one(self.store.touch_in(self.bucket(id), vec![touch]).await.expect("touch"))
+        one(self.store.call_in::<verb::Touch>(self.bucket(id), vec![touch]).await.expect("touch"))
     }
 
     pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
         let held = Claim { id: id.clone(), reservation, topics: Topics::ALL };
         let bury = Bury { held, error: Some("buried".to_owned()) };
-        one(self.store.bury_in(self.bucket(id), vec![bury]).await.expect("bury")).map(drop)
+        one(self.store.call_in::<verb::Bury>(self.bucket(id), vec![bury]).await.expect("bury"))
+            .map(drop)
     }
 
     pub async fn unpop(&self, id: &JobId, reservation: Reservation) -> Reply<Topic> {
         let held = Claim { id: id.clone(), reservation: Some(reservation), topics: Topics::ALL };
-        one(self.store.unpop_in(self.bucket(id), vec![held]).await.expect("give back"))
+        one(self
+            .store
+            .call_in::<verb::Unpop>(self.bucket(id), vec![held])
+            .await
+            .expect("give back"))
     }
 
     pub async fn kick(&self, id: &JobId) -> Reply<Topic> {
-        one(self.store.kick_in(self.bucket(id), vec![target(id)]).await.expect("kick"))
+        one(self
+            .store
+            .call_in::<verb::Kick>(self.bucket(id), vec![target(id)])
+            .await
+            .expect("kick"))
     }
 
     pub async fn delete(&self, id: &JobId) -> Reply<State> {
-        one(self.store.delete_in(self.bucket(id), vec![target(id)]).await.expect("delete"))
+        one(self
+            .store
+            .call_in::<verb::Delete>(self.bucket(id), vec![target(id)])
+            .await
+            .expect("delete"))
     }
 
     pub async fn reschedule(&self, id: &JobId, change: Change) -> Reply<Job> {
         let jobs = vec![(target(id), change)];
-        one(self.store.reschedule_in(self.bucket(id), jobs).await.expect("reschedule"))
+        one(self
+            .store
+            .call_in::<verb::Reschedule>(self.bucket(id), jobs)
+            .await
+            .expect("reschedule"))
     }
 
     pub async fn get(&self, id: &JobId) -> Option<Job> {
@@ -362,7 +370,7 @@ impl Bench {
         let topic: Topic = topic.parse().expect("topic");
         let mut sum = 0;
         for bucket in self.store.buckets().all() {
-            sum += self.store.peek_in(bucket, vec![topic.clone()]).await.expect("look").ready[0];
+            sum += peek_in(&*self.store, bucket, vec![topic.clone()]).await.expect("look").ready[0];
         }
         sum
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use delay_queue::{
     job::{Change, JobId, Millis, Reservation, Schedule, State, Topic},
-    store::{JobRange, PutOutcome, TopicPage},
+    store::{JobRange, Purge, PutOutcome, TopicPage, verb},
 };
 use tokio::task::JoinSet;
 
@@ -114,7 +114,11 @@ async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
             let topic: Topic = topic.parse().expect("a topic");
             let state = State::ALL[rand::random_range(0..4)];
             let bucket = bench.bucket(&id(&name));
-            bench.store.purge(bucket, topic, state, 3).await.expect("purge");
+            bench
+                .store
+                .call_in::<verb::Purge>(bucket, Purge { topic, state, limit: 3 })
+                .await
+                .expect("purge");
         }
         _ => {
             bench.advance(Millis::new(rand::random_range(0..200)));

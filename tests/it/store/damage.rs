@@ -1,10 +1,10 @@
 //! Damaged records on Redis: whatever field of whichever record is broken, every transition leaves
 //! each job in one place, and other jobs have what they would have had.
 
-use crate::store::bench::InOneBucket as _;
+use crate::store::bench::verb;
 use delay_queue::{
     job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topics},
-    store::{Bury, Claim, JobRange, PopRequest, Release, Touch},
+    store::{Bury, Claim, JobRange, KickDead, PopRequest, Purge, Release, Touch},
 };
 use sha1_smol::Sha1;
 
@@ -149,18 +149,18 @@ impl Case {
         match act {
             Act::Pop => {
                 let want = PopRequest { topic: topic(), count: 9, ttr: None };
-                drop(store.pop_in(bucket, (nonce(), vec![want])).await.expect(what));
+                drop(store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect(what));
             }
-            Act::Finish => drop(store.finish_in(bucket, held()).await.expect(what)),
+            Act::Finish => drop(store.call_in::<verb::Finish>(bucket, held()).await.expect(what)),
             Act::FinishById => {
                 let held = held().into_iter().map(|held| Claim { reservation: None, ..held });
-                drop(store.finish_in(bucket, held.collect()).await.expect(what));
+                drop(store.call_in::<verb::Finish>(bucket, held.collect()).await.expect(what));
             }
             Act::Release => {
                 let release = |held| Release { held, delay: None, error: Some("e".to_owned()) };
                 drop(
                     store
-                        .release_in(bucket, held().into_iter().map(release).collect())
+                        .call_in::<verb::Release>(bucket, held().into_iter().map(release).collect())
                         .await
                         .expect(what),
                 );
@@ -169,7 +169,7 @@ impl Case {
                 let touch = |held| Touch { held, ttr: None };
                 drop(
                     store
-                        .touch_in(bucket, held().into_iter().map(touch).collect())
+                        .call_in::<verb::Touch>(bucket, held().into_iter().map(touch).collect())
                         .await
                         .expect(what),
                 );
@@ -178,34 +178,48 @@ impl Case {
                 let bury = |held| Bury { held, error: None };
                 drop(
                     store
-                        .bury_in(bucket, held().into_iter().map(bury).collect())
+                        .call_in::<verb::Bury>(bucket, held().into_iter().map(bury).collect())
                         .await
                         .expect(what),
                 );
             }
-            Act::Unpop => drop(store.unpop_in(bucket, held()).await.expect(what)),
-            Act::Kick => {
-                drop(store.kick_in(bucket, ids.iter().map(target).collect()).await.expect(what))
-            }
-            Act::KickDead => drop(store.kick_dead(bucket, topic(), 9).await.expect(what)),
-            Act::Delete => {
-                drop(store.delete_in(bucket, ids.iter().map(target).collect()).await.expect(what))
-            }
+            Act::Unpop => drop(store.call_in::<verb::Unpop>(bucket, held()).await.expect(what)),
+            Act::Kick => drop(
+                store
+                    .call_in::<verb::Kick>(bucket, ids.iter().map(target).collect())
+                    .await
+                    .expect(what),
+            ),
+            Act::KickDead => drop(
+                store
+                    .call_in::<verb::KickDead>(bucket, KickDead { topic: topic(), limit: 9 })
+                    .await
+                    .expect(what),
+            ),
+            Act::Delete => drop(
+                store
+                    .call_in::<verb::Delete>(bucket, ids.iter().map(target).collect())
+                    .await
+                    .expect(what),
+            ),
             Act::Purge => {
                 for state in State::ALL {
-                    store.purge(bucket, topic(), state, 9).await.expect(what);
+                    store
+                        .call_in::<verb::Purge>(bucket, Purge { topic: topic(), state, limit: 9 })
+                        .await
+                        .expect(what);
                 }
             }
             Act::Reschedule => {
                 let change = Change { schedule: Some(Schedule::In(HOUR)), ..Change::default() };
                 let jobs = ids.into_iter().map(|id| (target(&id), change.clone())).collect();
-                drop(store.reschedule_in(bucket, jobs).await.expect(what));
+                drop(store.call_in::<verb::Reschedule>(bucket, jobs).await.expect(what));
             }
             Act::Replace | Act::Keep => {
                 let on_conflict =
                     if act == Act::Keep { OnConflict::Keep } else { OnConflict::Replace };
                 let jobs = names.iter().map(|name| NewJob { on_conflict, ..job(name, "t") });
-                drop(store.put_in(bucket, jobs.collect()).await.expect(what));
+                drop(store.call_in::<verb::Put>(bucket, jobs.collect()).await.expect(what));
             }
             Act::Promote => {
                 for span in [MINUTE, HOUR, RETENTION] {

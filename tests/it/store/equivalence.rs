@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use delay_queue::{
     job::{Job, JobId, Millis, Reservation, State, Topic, UnixMillis},
-    store::{Counts, PromoteCounts, Promoted, TopicPage},
+    store::{Counts, KickDead, PromoteCounts, Promoted, Purge, TopicPage, verb},
 };
 use proptest::{prelude::*, test_runner::Config};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
@@ -104,12 +104,18 @@ impl Side {
             Call::Purge { topic, state, limit } => {
                 let topic = format!("t{topic}").parse().expect("a topic");
                 let bucket = bench.bucket(&id("any"));
-                let purged = bench.store.purge(bucket, topic, State::ALL[*state], *limit);
+                let purged = bench.store.call_in::<verb::Purge>(
+                    bucket,
+                    Purge { topic, state: State::ALL[*state], limit: *limit },
+                );
                 format!("{:?}", purged.await.expect("purge"))
             }
             Call::KickDead { topic, limit } => {
                 let topic = format!("t{topic}").parse().expect("a topic");
-                let kicked = bench.store.kick_dead(bench.bucket(&id("any")), topic, *limit);
+                let kicked = bench.store.call_in::<verb::KickDead>(
+                    bench.bucket(&id("any")),
+                    KickDead { topic, limit: *limit },
+                );
                 format!("{:?}", kicked.await.expect("kick"))
             }
             Call::Restore { .. } => format!("{:?}", bench.restore(stored(call, bench.now())).await),

@@ -11,9 +11,7 @@ use delay_queue::{
     store::{JobRange, StoreError, Target, TopicPage},
 };
 
-use crate::store::bench::{
-    Bench, Home, InOneBucket as _, MINUTE, SECOND, changing, delayed, id, job, target,
-};
+use crate::store::bench::{Bench, Home, MINUTE, SECOND, changing, delayed, id, job, target, verb};
 
 const PAGE: usize = 4096;
 
@@ -135,7 +133,11 @@ async fn a_change_of_a_damaged_job_is_refused_and_the_others_of_its_batch_are_do
     let bench = damage(bench, |bytes| cut_chain(bytes, "MARK")).await;
     let change = changing(|policy| policy.max_attempts = Some(7));
     let both = vec![(target(&id("broken")), change.clone()), (target(&id("sound")), change)];
-    let replies = bench.store.reschedule_in(bench.bucket(&id("sound")), both).await.expect("done");
+    let replies = bench
+        .store
+        .call_in::<verb::Reschedule>(bench.bucket(&id("sound")), both)
+        .await
+        .expect("done");
     assert_eq!(replies[0], Err(Refusal::Damaged));
     assert_eq!(replies[1].as_ref().expect("changed").policy.max_attempts, 7);
     let shown = bench.store.get(bench.bucket(&id("broken")), target(&id("broken"))).await;
@@ -147,7 +149,7 @@ async fn a_change_of_a_damaged_job_is_refused_and_the_others_of_its_batch_are_do
     assert_eq!(hidden.expect("nothing"), None);
     let change = changing(|policy| policy.max_attempts = Some(9));
     let refused = vec![(foreign.clone(), change)];
-    let refused = bench.store.reschedule_in(bench.bucket(&foreign.id), refused).await;
+    let refused = bench.store.call_in::<verb::Reschedule>(bench.bucket(&foreign.id), refused).await;
     assert_eq!(refused.expect("done"), [Err(Refusal::NotFound)]);
 }
 
@@ -240,7 +242,7 @@ async fn a_job_that_cannot_be_deleted_keeps_none_of_its_batch() {
     let bench = damage(bench, |bytes| lose_chain(bytes, "broken")).await;
     let deleted = bench
         .store
-        .delete_in(bucket, ids.iter().map(target).collect())
+        .call_in::<verb::Delete>(bucket, ids.iter().map(target).collect())
         .await
         .expect("the batch is done");
     assert!(deleted.iter().all(|reply| *reply == Ok(State::Ready)), "{deleted:?}");

@@ -18,8 +18,7 @@ use futures::future::join_all;
 use rusqlite::Connection;
 
 use crate::store::bench::{
-    Bench, HOUR, Home, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job, nonce, target,
-    with,
+    Bench, HOUR, Home, MINUTE, SECOND, START, delayed, id, job, nonce, target, verb, with,
 };
 
 fn database(bench: &Bench) -> PathBuf {
@@ -78,7 +77,7 @@ async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
         jobs += new.len();
         while !new.is_empty() {
             let batch = new.split_off(new.len().saturating_sub(1_000));
-            bench.store.put_in(bucket, batch).await.expect("put");
+            bench.store.call_in::<verb::Put>(bucket, batch).await.expect("put");
         }
     }
     // One that is far from the others tells nothing of how many there are.
@@ -166,7 +165,8 @@ async fn a_batch_that_fails_is_undone_as_a_whole_and_service_goes_on() {
     let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
     let bucket = bench.bucket(&id("b"));
     let batch = vec![job("b", "t"), job("poison", "t"), job("c", "t")];
-    let failed = bench.store.put_in(bucket, batch).await.expect_err("the batch fails");
+    let failed =
+        bench.store.call_in::<verb::Put>(bucket, batch).await.expect_err("the batch fails");
     assert_eq!(failed.applied(), Applied::No);
     for name in ["b", "poison", "c"] {
         assert_eq!(bench.get(&id(name)).await, None, "{name}");
@@ -195,14 +195,15 @@ async fn work_that_was_sent_is_done_before_the_directory_is_free() {
         let store = Arc::clone(&bench.store);
         let bucket = bench.bucket(&id("a"));
         puts.push(tokio::spawn(async move {
-            store.put_in(bucket, vec![job(&format!("job:{number}"), "t")]).await
+            store.call_in::<verb::Put>(bucket, vec![job(&format!("job:{number}"), "t")]).await
         }));
     }
     for put in puts {
         put.await.expect("joined").expect("put").remove(0).expect("placed");
     }
     bench.store.close().await;
-    let error = bench.store.put_in(bench.bucket(&id("a")), vec![job("late", "t")]).await;
+    let error =
+        bench.store.call_in::<verb::Put>(bench.bucket(&id("a")), vec![job("late", "t")]).await;
     assert!(matches!(error, Err(StoreError::Unavailable { .. })), "{error:?}");
     let Home::Dir(dir) = &home else { unreachable!("a file store lives in a directory") };
     let options = Options::new(None, Clock::Own);
@@ -249,9 +250,9 @@ async fn a_put_that_cannot_be_written_fails_no_other_call_of_its_batch() {
             topics: Topics::ALL,
         };
         let (_, put, finished) = tokio::join!(
-            bench.store.put_in(bucket, first),
-            bench.store.put_in(bucket, vec![job("poison", "t")]),
-            bench.store.finish_in(bucket, vec![held]),
+            bench.store.call_in::<verb::Put>(bucket, first),
+            bench.store.call_in::<verb::Put>(bucket, vec![job("poison", "t")]),
+            bench.store.call_in::<verb::Finish>(bucket, vec![held]),
         );
         assert_eq!(put.expect_err("it fails").applied(), Applied::No);
         assert!(finished.expect("finish")[0].is_ok());
@@ -274,8 +275,12 @@ async fn a_pop_of_large_bodies_takes_a_part_and_the_rest_comes_by_the_next() {
     let mut ids = Vec::new();
     while ids.len() < 100 {
         let want = PopRequest { topic: "t".parse().expect("a topic"), count: 100, ttr: None };
-        let popped =
-            bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop").remove(0);
+        let popped = bench
+            .store
+            .call_in::<verb::Pop>(bucket, (nonce(), vec![want]))
+            .await
+            .expect("pop")
+            .remove(0);
         let bytes: usize = popped.jobs.iter().map(|job| job.body.len()).sum();
         assert!((1..8 << 20).contains(&bytes), "{bytes} bytes in one answer");
         ids.extend(popped.jobs.into_iter().map(|job| job.id.to_string()));
@@ -293,7 +298,15 @@ async fn a_put_waits_for_a_part_of_one_count_of_delayed_jobs_however_many_are_as
     let bucket = bench.bucket(&id("a"));
     for part in 0..JOBS / 1000 {
         let jobs = (0..1000).map(|n| delayed(&format!("job:{part}:{n}"), "t", HOUR)).collect();
-        assert!(bench.store.put_in(bucket, jobs).await.expect("put").iter().all(Result::is_ok));
+        assert!(
+            bench
+                .store
+                .call_in::<verb::Put>(bucket, jobs)
+                .await
+                .expect("put")
+                .iter()
+                .all(Result::is_ok)
+        );
     }
     let steps = Steps { from: START, step: HOUR, count: 3 };
     let count = || bench.store.due_counts(bucket, "t".parse().expect("a topic"), steps);
@@ -301,7 +314,10 @@ async fn a_put_waits_for_a_part_of_one_count_of_delayed_jobs_however_many_are_as
     let mut put = async || {
         number += 1;
         let begun = Instant::now();
-        let put = bench.store.put_in(bucket, vec![job(&format!("put:{number}"), "u")]).await;
+        let put = bench
+            .store
+            .call_in::<verb::Put>(bucket, vec![job(&format!("put:{number}"), "u")])
+            .await;
         assert!(put.expect("put")[0].is_ok());
         begun.elapsed()
     };

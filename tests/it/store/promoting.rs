@@ -6,7 +6,7 @@ use delay_queue::{
 };
 
 use crate::store::bench::{
-    Bench, InOneBucket as _, MINUTE, SECOND, delayed, id, job, nonce, promote_in,
+    Bench, MINUTE, SECOND, delayed, id, job, nonce, promote_in, promote_together, verb,
 };
 
 /// A store on Redis in which this many jobs of `mass` lapse in each bucket, and one of `other` falls due in the last.
@@ -25,10 +25,11 @@ async fn mass_of_expired(jobs: usize) -> Bench {
     }
     for (bucket, part) in parts {
         for batch in part.chunks(250) {
-            bench.store.put_in(bucket, batch.to_vec()).await.expect("put");
+            bench.store.call_in::<verb::Put>(bucket, batch.to_vec()).await.expect("put");
             let want =
                 PopRequest { topic: "mass".parse().expect("a topic"), count: 250, ttr: None };
-            let popped = bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop");
+            let popped =
+                bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect("pop");
             assert_eq!(popped[0].jobs.len(), batch.len());
         }
     }
@@ -46,7 +47,7 @@ async fn a_mass_of_expired_ttrs_leaves_room_for_what_else_is_due() {
     for jobs in [300, 600] {
         let bench = mass_of_expired(jobs).await;
         let buckets: Vec<Bucket> = bench.store.buckets().all().collect();
-        let mut promoted = bench.store.promote(buckets.clone(), 500).await;
+        let mut promoted = promote_together(&*bench.store, buckets.clone(), 500).await;
         let first = promoted.remove(0).expect("promoted").total();
         assert!((1..=125).contains(&first.expired), "at most half of its budget: {first:?}");
         let last = promoted.pop().expect("one").expect("promoted");
@@ -55,7 +56,7 @@ async fn a_mass_of_expired_ttrs_leaves_room_for_what_else_is_due() {
         // In the bucket itself the delayed job comes first too; and nothing is left in the end.
         let mut expired = 0;
         for _ in 0..100 * buckets.len() {
-            let promoted = bench.store.promote(buckets.clone(), 500).await;
+            let promoted = promote_together(&*bench.store, buckets.clone(), 500).await;
             let all = promoted.into_iter().map(|part| part.expect("promoted").total());
             let moved: u64 = all.map(|moves| moves.expired).sum();
             if moved == 0 {
@@ -75,7 +76,7 @@ async fn a_mass_of_due_jobs_of_one_topic_leaves_room_for_those_of_another() {
     let bench = Bench::one_bucket_redis().await;
     for batch in (0..1_000).collect::<Vec<_>>().chunks(250) {
         let jobs = batch.iter().map(|n| delayed(&format!("mass-{n}"), "mass", SECOND)).collect();
-        bench.store.put_in(Bucket::FIRST, jobs).await.expect("put");
+        bench.store.call_in::<verb::Put>(Bucket::FIRST, jobs).await.expect("put");
     }
     bench.put(delayed("other", "other", MINUTE)).await.expect("put");
     bench.advance(MINUTE);

@@ -1,6 +1,6 @@
 //! What only the store on Redis has: scripts that are forgotten, damage from outside, two servers.
 
-use crate::store::bench::InOneBucket as _;
+use crate::store::bench::{promote_together, verb};
 use crate::support::patience::patience;
 use std::time::{Duration, Instant};
 
@@ -183,7 +183,7 @@ async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
     assert_eq!(command(&bench, &format!("RENAME {pool} elsewhere")), "+OK\r\n");
     let bucket = bench.bucket(&id("a"));
     let want = PopRequest { topic: "t".parse().expect("a topic"), count: 1, ttr: None };
-    let popped = bench.store.pop_in(bucket, (nonce(), vec![want])).await;
+    let popped = bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await;
     let error = popped.expect_err("refused");
     assert_eq!(error.applied(), Applied::No, "{error}");
     assert_eq!(command(&bench, &format!("RENAME elsewhere {pool}")), "+OK\r\n");
@@ -204,7 +204,7 @@ async fn a_long_body_that_is_nowhere_holds_up_no_other_topic_of_a_call() {
         |topic: &str| PopRequest { topic: topic.parse().expect("a topic"), count: 9, ttr: None };
     let pop = async || {
         let wants = ["t", "u", "v"].map(want).to_vec();
-        bench.store.pop_in(bucket, (nonce(), wants)).await
+        bench.store.call_in::<verb::Pop>(bucket, (nonce(), wants)).await
     };
     let popped = pop().await.expect("the others go on");
     let found: Vec<_> = popped.iter().map(|popped| (popped.jobs.len(), popped.left)).collect();
@@ -239,7 +239,7 @@ async fn a_bucket_that_cannot_be_written_leaves_the_others_of_its_call_alone() {
     command(&bench, &format!("DEL {ready}"));
     let bucket = pool.replace(":pool", ":bucket");
     command(&bench, &format!("SET {bucket} text"));
-    let promoted = bench.store.promote(bench.store.buckets().all().collect(), 100).await;
+    let promoted = promote_together(&*bench.store, bench.store.buckets().all(), 100).await;
     let failed: Vec<usize> = (0..16).filter(|&index| promoted[index].is_err()).collect();
     assert_eq!(failed, [broken.index()]);
 }
@@ -372,7 +372,8 @@ async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
     let change = changing(|policy| policy.ttr = Some(HOUR));
     let jobs =
         ["long", "broken", "sound", "absent"].map(|name| (target(&id(name)), change.clone()));
-    let replies = bench.store.reschedule_in(bench.bucket(&id("long")), jobs.into()).await;
+    let replies =
+        bench.store.call_in::<verb::Reschedule>(bench.bucket(&id("long")), jobs.into()).await;
     let ttrs = replies.expect("done").into_iter().map(|reply| reply.map(|job| job.policy.ttr));
     let damaged = Err(Refusal::Damaged);
     assert_eq!(

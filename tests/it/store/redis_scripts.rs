@@ -18,7 +18,7 @@ use futures::FutureExt as _;
 
 use crate::{
     store::{
-        bench::{Bench, Home, InOneBucket as _, SECOND, changing, id, job, with},
+        bench::{Bench, Home, SECOND, changing, id, job, peek_in, verb, with},
         calls::{Call, Hold, STEP},
         damage::INVARIANTS,
         equivalence::Side,
@@ -277,11 +277,11 @@ async fn limited(side: &mut Side, number: u64, step: &Step) {
         Step::Call(Call::Finish { .. }) => {
             let reservation = Some(side.given[0].1);
             let claim = Claim { id: id("job:0"), reservation, topics };
-            drop(store.finish_in(bucket, vec![claim]).await.expect("finish"));
+            drop(store.call_in::<verb::Finish>(bucket, vec![claim]).await.expect("finish"));
         }
         Step::Call(Call::Delete { .. }) => {
             let target = Target { id: id("job:0"), topics };
-            drop(store.delete_in(bucket, vec![target]).await.expect("delete"));
+            drop(store.call_in::<verb::Delete>(bucket, vec![target]).await.expect("delete"));
         }
         other => unreachable!("no limited {other:?}"),
     }
@@ -416,7 +416,7 @@ async fn only_reads(redis: &mut Watched) -> Vec<String> {
     let (store, bucket, topic) =
         (&bench.store, bench.bucket(&id("a")), || "t".parse().expect("one"));
     store.held(bucket, topic(), None).await.expect("holders");
-    store.peek_in(bucket, vec![topic()]).await.expect("a look");
+    peek_in(&**store, bucket, vec![topic()]).await.expect("a look");
     assert!(bench.get(&id("a")).await.is_some());
     store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() }).await.expect("topics");
     store.topic(bucket, topic()).await.expect("a topic");

@@ -8,7 +8,7 @@ use delay_queue::{
 };
 
 use crate::store::bench::{
-    Bench, HOUR, InOneBucket as _, LOST, MINUTE, SECOND, changing, delayed, id, job, nonce, with,
+    Bench, HOUR, LOST, MINUTE, SECOND, changing, delayed, id, job, nonce, verb, with,
 };
 
 pub async fn going_by_id_alone_needs_a_job_that_was_popped(bench: Bench) {
@@ -167,13 +167,14 @@ pub async fn every_reserved_job_is_told_with_its_holder_in_bounded_steps(bench: 
     for (bucket, jobs) in buckets.all().zip(jobs) {
         let count = jobs.len();
         for batch in jobs.chunks(1_000) {
-            bench.store.put_in(bucket, batch.to_vec()).await.expect("put");
+            bench.store.call_in::<verb::Put>(bucket, batch.to_vec()).await.expect("put");
         }
         let mut reserved = BTreeMap::new();
         while reserved.len() < count - 1 {
             let left = u16::try_from((count - 1 - reserved.len()).min(100)).expect("at most 100");
             let want = PopRequest { topic: "t".parse().expect("topic"), count: left, ttr: None };
-            let popped = bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop");
+            let popped =
+                bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect("pop");
             reserved.extend(
                 popped
                     .into_iter()

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use delay_queue::{
     job::{Job, Millis, NewJob, Policy, Refusal, Reservation, Schedule, State, UnixMillis},
-    store::{Counts, JobRange, TopicPage},
+    store::{Counts, JobRange, TopicPage, verb},
 };
 use proptest::{prelude::*, test_runner::Config};
 use tokio::runtime::Runtime;
@@ -202,7 +202,8 @@ pub async fn a_living_id_is_not_restored_and_the_others_are(bench: Bench) {
     bench.put(job(&names[1], "t")).await.expect("put");
     let living = bench.get(&id(&names[1])).await;
     let batch = [0, 1, 2, 0].map(|n| stored(&bench, &names[n], "t", State::Delayed));
-    let replies = bench.store.restore(bucket, batch.to_vec()).await.expect("restored");
+    let replies =
+        bench.store.call_in::<verb::Restore>(bucket, batch.to_vec()).await.expect("restored");
     assert_eq!(replies, [Ok(()), Err(Refusal::Exists(None)), Ok(()), Err(Refusal::Exists(None))]);
     assert_eq!(bench.get(&id(&names[1])).await, living);
     assert_eq!(all(&bench).await.len(), 3);
@@ -229,7 +230,7 @@ async fn jobs_of_one_due_time_keep_their_order_in_a_file() {
             JobRange { limit: 9, ..JobRange::default() },
         )
         .await;
-    to.store.restore(bucket, page.expect("a page").jobs).await.expect("restored");
+    to.store.call_in::<verb::Restore>(bucket, page.expect("a page").jobs).await.expect("restored");
     let to = to.reopen().await;
     let popped: Vec<String> = to.pop("t", 4).await.iter().map(|job| job.id.to_string()).collect();
     assert_eq!(popped, names);
@@ -243,7 +244,7 @@ async fn a_full_redis_restores_nothing() {
     };
     redis.command("CONFIG SET maxmemory 1").expect("an answer");
     let job = stored(&bench, "a", "t", State::Dead);
-    let refused = bench.store.restore(bench.bucket(&job.id), vec![job]).await;
+    let refused = bench.store.call_in::<verb::Restore>(bench.bucket(&job.id), vec![job]).await;
     assert!(refused.is_err_and(|error| error.to_string().contains("full")));
     redis.command("CONFIG SET maxmemory 0").expect("an answer");
     assert_eq!(all(&bench).await, []);

@@ -6,8 +6,8 @@ use delay_queue::{
 };
 
 use crate::store::bench::{
-    Bench, HOUR, InOneBucket as _, MINUTE, RETENTION, SECOND, START, delayed, id, job, nonce,
-    promote_in, with,
+    Bench, HOUR, MINUTE, RETENTION, SECOND, START, delayed, id, job, nonce, peek_in, promote_in,
+    verb, with,
 };
 
 pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
@@ -181,7 +181,7 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     let name = id("a");
     let bucket = bench.bucket(&name);
     let next = async || {
-        bench.store.peek_in(bucket, vec![]).await.expect("look").next.map(|next| next.wait)
+        peek_in(&*bench.store, bucket, vec![]).await.expect("look").next.map(|next| next.wait)
     };
     assert_eq!(next().await, None);
     bench.put(delayed("a", "t", HOUR)).await.expect("put");
@@ -227,8 +227,8 @@ pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
         (&names[3..6], [60, 80, 100], 50),
         (&names[6..], [40, 10, 20], 10),
     ] {
-        bench.store.put_in(bucket, batch(names, seconds)).await.expect("put");
-        let next = bench.store.peek_in(bucket, vec![]).await.expect("look").next;
+        bench.store.call_in::<verb::Put>(bucket, batch(names, seconds)).await.expect("put");
+        let next = peek_in(&*bench.store, bucket, vec![]).await.expect("look").next;
         let wait = next.map(|next| next.wait);
         assert_eq!(wait, Some(std::time::Duration::from_secs(earliest)), "{seconds:?}");
     }
@@ -266,8 +266,12 @@ pub async fn no_time_is_shorter_than_asked_by_a_part_of_a_millisecond(bench: Ben
         bench.put(now.clone()).await.expect("put");
         let before = micros();
         let want = PopRequest { topic: now.topic, count: 1, ttr: Some(span) };
-        let popped =
-            bench.store.pop_in(bucket, (nonce(), vec![want])).await.expect("pop").remove(0);
+        let popped = bench
+            .store
+            .call_in::<verb::Pop>(bucket, (nonce(), vec![want]))
+            .await
+            .expect("pop")
+            .remove(0);
         let popped = &popped.jobs[0];
         within(before, popped.reserved_until, "pop");
         let before = micros();
@@ -291,7 +295,7 @@ pub async fn promoting_goes_in_bounded_steps(bench: Bench) {
         .take(25)
         .map(|n| delayed(&n.to_string(), if n % 2 == 0 { "even" } else { "odd" }, SECOND))
         .collect();
-    bench.store.put_in(bucket, jobs).await.expect("put");
+    bench.store.call_in::<verb::Put>(bucket, jobs).await.expect("put");
     bench.advance(SECOND);
     let mut steps = Vec::new();
     loop {

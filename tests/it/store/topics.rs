@@ -5,11 +5,11 @@ use delay_queue::{
         JobId, Millis, NewJob, Pause, PolicyFields, Schedule, SettingsNews, State, Topic,
         TopicChange, TopicSettings,
     },
-    store::{Counts, JobPage, JobRange, Place, Steps, TopicPage},
+    store::{Counts, JobPage, JobRange, KickDead, Place, Purge, Steps, TopicPage},
 };
 
 use crate::store::bench::{
-    Bench, HOUR, InOneBucket as _, MINUTE, SECOND, START, delayed, id, job, with,
+    Bench, HOUR, MINUTE, SECOND, START, delayed, id, job, peek_in, verb, with,
 };
 
 fn topic(name: &str) -> Topic {
@@ -54,7 +54,10 @@ pub async fn a_topic_appears_with_its_first_job_and_goes_with_its_last(bench: Be
                 bench.promote().await;
             }
             3 => {
-                let purged = bench.store.purge(bench.bucket(&name), topic("t"), State::Reserved, 9);
+                let purged = bench.store.call_in::<verb::Purge>(
+                    bench.bucket(&name),
+                    Purge { topic: topic("t"), state: State::Reserved, limit: 9 },
+                );
                 assert_eq!(purged.await.expect("purge"), 1);
             }
             4 => {
@@ -263,8 +266,14 @@ pub async fn a_purge_takes_one_state_in_bounded_steps(bench: Bench) {
     }
     let mut steps = Vec::new();
     loop {
-        let purged =
-            bench.store.purge(bucket, topic("t"), State::Delayed, 10).await.expect("purge");
+        let purged = bench
+            .store
+            .call_in::<verb::Purge>(
+                bucket,
+                Purge { topic: topic("t"), state: State::Delayed, limit: 10 },
+            )
+            .await
+            .expect("purge");
         steps.push(purged);
         if purged == 0 {
             break;
@@ -272,7 +281,7 @@ pub async fn a_purge_takes_one_state_in_bounded_steps(bench: Bench) {
     }
     assert_eq!(steps, [10, 10, 5, 0]);
     assert_eq!(counts(&bench, "t").await, Counts { ready: 5, ..Counts::default() });
-    let look = bench.store.peek_in(bucket, vec![]).await.expect("look");
+    let look = peek_in(&*bench.store, bucket, vec![]).await.expect("look");
     assert_eq!(look.next, None, "no deadline is left behind");
     bench.put(delayed("0", "t", MINUTE)).await.expect("the id is free");
 }
@@ -290,15 +299,33 @@ pub async fn kicking_the_dead_takes_those_that_died_first(bench: Bench) {
         bench.bury(&popped.id, Some(popped.reservation)).await.expect("bury");
         dead.push(popped.id);
     }
-    let kicked = bench.store.kick_dead(bucket, topic("t"), 3).await.expect("kick");
+    let kicked = bench
+        .store
+        .call_in::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 3 })
+        .await
+        .expect("kick");
     assert_eq!(kicked, 3);
     for (number, name) in dead.iter().enumerate() {
         let state = if number < 3 { State::Ready } else { State::Dead };
         assert_eq!(bench.state(name).await, Some(state), "{number}");
     }
     assert!(bench.pop("t", 5).await.iter().all(|job| job.attempt == 1));
-    assert_eq!(bench.store.kick_dead(bucket, topic("t"), 9).await.expect("kick"), 2);
-    assert_eq!(bench.store.kick_dead(bucket, topic("t"), 9).await.expect("kick"), 0);
+    assert_eq!(
+        bench
+            .store
+            .call_in::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 9 })
+            .await
+            .expect("kick"),
+        2
+    );
+    assert_eq!(
+        bench
+            .store
+            .call_in::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 9 })
+            .await
+            .expect("kick"),
+        0
+    );
 }
 
 pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {

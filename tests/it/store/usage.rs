@@ -2,7 +2,7 @@
 
 use delay_queue::{
     job::{Change, NewJob, OnConflict, State, Topic},
-    store::JobRange,
+    store::{JobRange, Purge, verb},
 };
 
 use crate::store::bench::{Bench, HOUR, delayed, id, job};
@@ -69,7 +69,14 @@ pub async fn a_topic_weighs_what_the_bodies_of_its_jobs_do(bench: Bench) {
     assert_eq!(weigh(&bench).await, (2, 2 * LONG));
     bench.delete(&id("c")).await.expect("deleted");
     for bucket in bench.store.buckets().all() {
-        bench.store.purge(bucket, topic("t"), State::Ready, 9).await.expect("purged");
+        bench
+            .store
+            .call_in::<verb::Purge>(
+                bucket,
+                Purge { topic: topic("t"), state: State::Ready, limit: 9 },
+            )
+            .await
+            .expect("purged");
     }
     assert_eq!(weigh(&bench).await, (0, 0));
 

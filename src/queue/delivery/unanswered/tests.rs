@@ -31,7 +31,8 @@ impl Bench {
     async fn with_jobs(ids: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let options = Options::new(Some(Buckets::ONE), Clock::Own);
-        let store = Arc::new(FileStore::open(dir.path(), options).expect("a new store"));
+        let store = FileStore::open(dir.path(), options).expect("a new store");
+        let store: Arc<dyn Store> = Arc::new(store);
         let jobs = ids.iter().map(|id| job(id)).collect();
         assert!(store.put(vec![(Bucket::FIRST, jobs)]).await[0].is_ok());
         let context = Context {

@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Machine {
-    pub fn unpop(&mut self, held: &Claim, writes: &mut Vec<Write>) -> Reply<Topic> {
-        let slot = self.held(held)?;
+    pub fn unpop(&mut self, _: Now, held: Claim, writes: &mut Vec<Write>) -> Reply<Topic> {
+        let slot = self.held(&held)?;
         let entry = self.index.entry(slot);
         next(Some(entry.state), Event::Unpop)?;
         let due_at = due_at_of(entry);
@@ -33,8 +33,8 @@ impl Machine {
         Ok(self.index.topic(slot).clone())
     }
 
-    pub fn finish(&mut self, held: &Claim, writes: &mut Vec<Write>) -> Reply<Topic> {
-        let slot = self.held(held)?;
+    pub fn finish(&mut self, _: Now, held: Claim, writes: &mut Vec<Write>) -> Reply<Topic> {
+        let slot = self.held(&held)?;
         next(Some(self.index.entry(slot).state), Event::Finish)?;
         let topic = self.index.topic(slot).clone();
         self.end(slot, writes);
@@ -71,7 +71,7 @@ impl Machine {
         Ok(self.moved(slot, was))
     }
 
-    pub fn touch(&mut self, now: Now, touch: &Touch, writes: &mut Vec<Write>) -> Reply<UnixMillis> {
+    pub fn touch(&mut self, now: Now, touch: Touch, writes: &mut Vec<Write>) -> Reply<UnixMillis> {
         let slot = self.held(&touch.held)?;
         let entry = self.index.entry(slot);
         next(Some(entry.state), Event::Touch)?;
@@ -99,7 +99,7 @@ impl Machine {
         Ok(self.moved(slot, was))
     }
 
-    pub fn kick(&mut self, now: Now, job: &Target, writes: &mut Vec<Write>) -> Reply<Topic> {
+    pub fn kick(&mut self, now: Now, job: Target, writes: &mut Vec<Write>) -> Reply<Topic> {
         let slot = self.reach(&job.id, &job.topics)?;
         let was = self.index.entry(slot).state;
         next(Some(was), Event::Kick)?;
@@ -112,7 +112,7 @@ impl Machine {
         Ok(self.index.topic(slot).clone())
     }
 
-    pub fn delete(&mut self, job: &Target, writes: &mut Vec<Write>) -> Reply<State> {
+    pub fn delete(&mut self, _: Now, job: Target, writes: &mut Vec<Write>) -> Reply<State> {
         let slot = self.reach(&job.id, &job.topics)?;
         let state = self.index.entry(slot).state;
         next(Some(state), Event::Delete)?;

@@ -12,7 +12,7 @@ use delay_queue::{
 
 use super::{Found, Step};
 use crate::store::{
-    bench::{InOneBucket as _, id},
+    bench::{id, verb},
     calls::Call,
     equivalence::{Reference, Side},
 };
@@ -154,7 +154,9 @@ pub async fn go(side: &mut Side, number: u64, step: &Step) -> String {
     let topic = |name: &&str| name.parse::<Topic>().expect("a topic");
     match step {
         Step::Call(_) => unreachable!("done above"),
-        Step::Puts(jobs) => format!("{:?}", store.put_in(bucket, jobs.clone()).await.expect("put")),
+        Step::Puts(jobs) => {
+            format!("{:?}", store.call_in::<verb::Put>(bucket, jobs.clone()).await.expect("put"))
+        }
         Step::Change(name, change) => {
             let id = id(&format!("job:{name}"));
             let changed = side.bench.reschedule(&id, change.clone()).await;

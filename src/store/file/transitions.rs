@@ -1,0 +1,170 @@
+//! Each transition as work for the writer: what it needs of the disk, and what does it.
+//!
+//! What goes to several buckets is as many pieces of work; the writer commits together what has
+//! arrived together.
+
+use futures::future::{BoxFuture, join_all};
+
+use super::{
+    FileStore,
+    health::Need,
+    machine::{Machine, Write},
+    pop::pop,
+    reads::reschedule,
+    writer::WriterState,
+};
+use crate::{
+    job::{Bucket, Change, Job, NewJob},
+    store::{
+        Call, Command, JobTransitions, KickDead, Now, Outcome, Part, Parts, Placed, Promote,
+        Promoted, Purge, Reply, StoreResult, StoreResults, Target, Transition,
+    },
+};
+
+impl JobTransitions for FileStore {
+    fn apply(&self, command: Command) -> BoxFuture<'_, Outcome> {
+        match command {
+            Command::Put(call) => self.work(call, Need::Room, put),
+            Command::Restore(call) => self.work(call, Need::Room, restore),
+            Command::Pop(call) => self.work(call, Need::Growing, pop),
+            Command::Unpop(call) => self.each(call, Need::Writing, Machine::unpop),
+            Command::Finish(call) => self.each(call, Need::Writing, Machine::finish),
+            Command::Release(call) => self.each(call, Need::Writing, Machine::release),
+            Command::Touch(call) => self.each(call, Need::Growing, Machine::touch),
+            Command::Bury(call) => self.each(call, Need::Writing, Machine::bury),
+            Command::Kick(call) => self.each(call, Need::Writing, Machine::kick),
+            Command::Delete(call) => self.each(call, Need::Writing, Machine::delete),
+            Command::Reschedule(call) => self.work_of(call, need_of_changes, reschedule),
+            Command::Promote(call) => call.by(|parts| self.promote(parts)),
+            Command::Purge(call) => self.work(call, Need::Writing, purge),
+            Command::KickDead(call) => self.work(call, Need::Writing, kick_dead),
+        }
+    }
+}
+
+impl FileStore {
+    /// Has `each` do one job of a batch after the other.
+    fn each<'a, J: Send + 'static, O: Send + 'static, T>(
+        &'a self,
+        call: Call<T>,
+        need: Need,
+        each: impl Fn(&mut Machine, Now, J, &mut Vec<Write>) -> Reply<O> + Copy + Send + 'static,
+    ) -> BoxFuture<'a, Outcome>
+    where
+        Vec<J>: Part,
+        T: Transition<Part = Vec<J>, Reply = Vec<Reply<O>>>,
+    {
+        self.work(call, need, move |writer, bucket, jobs: Vec<J>| {
+            let now = writer.now();
+            let machine = &mut writer.machines[bucket.index()];
+            let writes = &mut writer.writes;
+            Ok(jobs.into_iter().map(|job| each(machine, now, job, writes)).collect())
+        })
+    }
+
+    /// Has `work` do the part of each bucket.
+    fn work<'a, T: Transition>(
+        &'a self,
+        call: Call<T>,
+        need: Need,
+        work: impl Fn(&mut WriterState, Bucket, T::Part) -> StoreResult<T::Reply>
+        + Copy
+        + Send
+        + 'static,
+    ) -> BoxFuture<'a, Outcome> {
+        self.work_of(call, move |_| need, work)
+    }
+
+    /// The same where the need depends on the part.
+    fn work_of<'a, T: Transition>(
+        &'a self,
+        call: Call<T>,
+        need: impl Fn(&T::Part) -> Need + Send + 'a,
+        work: impl Fn(&mut WriterState, Bucket, T::Part) -> StoreResult<T::Reply>
+        + Copy
+        + Send
+        + 'static,
+    ) -> BoxFuture<'a, Outcome> {
+        call.by(|parts| async move {
+            let each = |(bucket, part): (Bucket, T::Part)| {
+                let need = need(&part);
+                self.writer.call_with(need, move |writer| work(writer, bucket, part))
+            };
+            join_all(parts.into_iter().map(each)).await
+        })
+    }
+
+    /// One piece of work for all buckets, which share the limit.
+    async fn promote(&self, parts: Parts<Promote>) -> StoreResults<Promoted> {
+        let count = parts.len();
+        let promote = move |writer: &mut WriterState| {
+            let (now, mut done) = (writer.believed_now(), 0);
+            let each = parts.into_iter().map(|(bucket, Promote { limit })| {
+                let before = limit.saturating_sub(done);
+                let mut left = before;
+                let machine = &mut writer.machines[bucket.index()];
+                let promoted = machine.promote(now, &mut left, &mut writer.writes);
+                done += before - left;
+                promoted
+            });
+            Ok(each.collect::<Vec<_>>())
+        };
+        match self.writer.call(promote).await {
+            Ok(promoted) => promoted.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error); count],
+        }
+    }
+}
+
+fn put(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    jobs: Vec<NewJob>,
+) -> StoreResult<Vec<Reply<Placed>>> {
+    let now = writer.now();
+    let mut replies = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let serial = writer.next_serial();
+        let machine = &mut writer.machines[bucket.index()];
+        replies.push(machine.put(now, serial, job, &mut writer.writes));
+    }
+    Ok(replies)
+}
+
+fn restore(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    jobs: Vec<Job>,
+) -> StoreResult<Vec<Reply<()>>> {
+    let mut replies = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let serial = writer.next_serial();
+        let machine = &mut writer.machines[bucket.index()];
+        replies.push(machine.restore(serial, job, &mut writer.writes));
+    }
+    Ok(replies)
+}
+
+fn need_of_changes(jobs: &Vec<(Target, Change)>) -> Need {
+    let grows = jobs.iter().any(|(_, change)| change.body.is_some());
+    if grows { Need::Room } else { Need::Growing }
+}
+
+fn purge(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    Purge { topic, state, limit }: Purge,
+) -> StoreResult<u64> {
+    let machine = &mut writer.machines[bucket.index()];
+    Ok(machine.purge(&topic, state, limit, &mut writer.writes))
+}
+
+fn kick_dead(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    KickDead { topic, limit }: KickDead,
+) -> StoreResult<u64> {
+    let now = writer.now();
+    let machine = &mut writer.machines[bucket.index()];
+    Ok(machine.kick_dead(now, &topic, limit, &mut writer.writes))
+}

@@ -1,0 +1,181 @@
+//! Each transition as the call of its script: what it is given, and how its reply is read.
+
+use futures::future::BoxFuture;
+use redis::Cmd;
+
+use super::{
+    RedisStore,
+    codec::{self, Attempt, error_text, long_body, schedule_text},
+    reply::Values,
+    scripts::{Guardable, Transition as Script, held, millis_text},
+};
+use crate::{
+    job::{Bucket, Job, NewJob, OnConflict, Topic, UnixMillis},
+    store::{
+        Bury, Call, Command, Guarded, JobTransitions, KickDead, Outcome, Purge, Release, Reply,
+        StoreError, StoreResult, Target, Touch, Transition,
+    },
+};
+
+impl JobTransitions for RedisStore {
+    fn apply(&self, command: Command) -> BoxFuture<'_, Outcome> {
+        let scripts = &self.scripts;
+        match command {
+            Command::Put(call) => {
+                let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<_>| puts(cmd, self, bucket, jobs);
+                self.make(call, &scripts.put, fill, each_reply(Values::placed))
+            }
+            Command::Restore(call) => {
+                self.make(call, &scripts.restore, each_job(restored), each_reply(done))
+            }
+            Command::Pop(call) => call.by(|parts| self.pop(parts)),
+            Command::Unpop(call) => call.by(|parts| self.unpop(parts)),
+            Command::Finish(call) => {
+                self.make_guarded(call, &scripts.finish, each_job(held), each_reply(topic))
+            }
+            Command::Release(call) => self.make_guarded(
+                call,
+                &scripts.release,
+                each_job(released),
+                each_reply(Values::moved),
+            ),
+            Command::Touch(call) => {
+                let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<_>| touches(cmd, self, bucket, jobs);
+                self.make_guarded(call, &scripts.touch, fill, each_reply(until))
+            }
+            Command::Bury(call) => {
+                self.make_guarded(call, &scripts.bury, each_job(buried), each_reply(Values::moved))
+            }
+            Command::Kick(call) => {
+                self.make_guarded(call, &scripts.kick, each_job(target), each_reply(topic))
+            }
+            Command::Delete(call) => self.make_guarded(
+                call,
+                &scripts.delete,
+                each_job(target),
+                each_reply(Values::deleted),
+            ),
+            Command::Reschedule(call) => call.by(|parts| self.reschedule(parts)),
+            Command::Promote(call) => call.by(|parts| self.promote(parts)),
+            Command::Purge(call) => {
+                let fill = |cmd: &mut Cmd, _, purge: &Purge| {
+                    cmd.arg(purge.topic.as_str()).arg(purge.state.name()).arg(purge.limit);
+                };
+                self.make(call, &scripts.purge, fill, |reply, _| reply.number())
+            }
+            Command::KickDead(call) => {
+                let fill = |cmd: &mut Cmd, _, kick: &KickDead| {
+                    cmd.arg(kick.topic.as_str()).arg(kick.limit);
+                };
+                self.make(call, &scripts.kick_dead, fill, |reply, _| reply.number())
+            }
+        }
+    }
+}
+
+impl RedisStore {
+    /// Makes a call by a script: `fill` adds the arguments of a bucket, `read` takes its reply apart.
+    fn make<'a, T: Transition>(
+        &'a self,
+        call: Call<T>,
+        script: &'a Script,
+        fill: impl Fn(&mut Cmd, Bucket, &T::Part) + Send + Sync + 'a,
+        read: impl Fn(&mut Values, &T::Part) -> StoreResult<T::Reply> + Send + 'a,
+    ) -> BoxFuture<'a, Outcome> {
+        call.by(|parts| async move { self.each(script, &parts, fill, read).await })
+    }
+
+    /// The same for jobs that not every caller may reach.
+    fn make_guarded<'a, J: Guarded + Send + Sync + 'static, T: Transition<Part = Vec<J>>>(
+        &'a self,
+        call: Call<T>,
+        script: &'a Guardable,
+        fill: impl Fn(&mut Cmd, Bucket, &Vec<J>) + Send + Sync + 'a,
+        read: impl Fn(&mut Values, &Vec<J>) -> StoreResult<T::Reply> + Send + 'a,
+    ) -> BoxFuture<'a, Outcome> {
+        call.by(|parts| async move { self.each_guarded(script, &parts, fill, read).await })
+    }
+}
+
+/// The arguments of a batch: those of one job after another.
+pub fn each_job<J>(
+    fill: impl Fn(&mut Cmd, &J) + Send + Sync,
+) -> impl Fn(&mut Cmd, Bucket, &Vec<J>) + Send + Sync {
+    move |cmd, _, jobs| jobs.iter().for_each(|job| fill(cmd, job))
+}
+
+/// The replies of a batch, one for each of its jobs.
+pub fn each_reply<J, O>(
+    read: impl Fn(&mut Values) -> StoreResult<Reply<O>> + Send,
+) -> impl Fn(&mut Values, &Vec<J>) -> StoreResult<Vec<Reply<O>>> + Send {
+    move |reply, jobs| jobs.iter().map(|_| read(reply)).collect()
+}
+
+fn puts(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[NewJob]) {
+    let believed = store.believed(bucket);
+    let all_new = jobs.iter().all(|job| job.on_conflict == OnConflict::Reject);
+    cmd.arg(if all_new { "new" } else { "" });
+    for job in jobs {
+        let long = long_body(&job.body);
+        let on_conflict = match (job.on_conflict, long) {
+            (OnConflict::Reject, None) => "reject",
+            (OnConflict::Reject, Some(_)) => "reject+",
+            (OnConflict::Keep, None) => "keep",
+            (OnConflict::Keep, Some(_)) => "keep+",
+            (OnConflict::Replace, None) => "replace",
+            (OnConflict::Replace, Some(_)) => "replace+",
+        };
+        cmd.arg(job.id.as_str()).arg(job.topic.as_str());
+        cmd.arg(schedule_text(job.schedule, &believed));
+        cmd.arg(codec::record_rest(job)).arg(on_conflict);
+        if let Some(body) = long {
+            cmd.arg(&body[..]);
+        }
+    }
+}
+
+/// A job as another store had it, written as this one would have left it.
+fn restored(cmd: &mut Cmd, job: &Job) {
+    cmd.arg(job.id.as_str()).arg(job.topic.as_str()).arg(job.state.name());
+    let put = job.unpopped();
+    cmd.arg(job.at().get()).arg(codec::record(&put, job.created_at));
+    cmd.arg(long_body(&put.body).map_or(&[][..], |body| body));
+    cmd.arg(Attempt::of(job).map_or_else(String::new, |attempt| attempt.text(&put)));
+}
+
+fn released(cmd: &mut Cmd, job: &Release) {
+    held(cmd, &job.held);
+    cmd.arg(millis_text(job.delay)).arg(error_text(job.error.as_deref()));
+}
+
+fn touches(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[Touch]) {
+    let believed = store.believed(bucket);
+    for job in jobs {
+        held(cmd, &job.held);
+        cmd.arg(millis_text(job.ttr)).arg(&believed);
+    }
+}
+
+pub fn buried(cmd: &mut Cmd, job: &Bury) {
+    held(cmd, &job.held);
+    cmd.arg(error_text(job.error.as_deref()));
+}
+
+pub fn target(cmd: &mut Cmd, job: &Target) {
+    cmd.arg(job.id.as_str());
+}
+
+pub fn topic(reply: &mut Values) -> StoreResult<Reply<Topic>> {
+    match reply.reply_text()? {
+        Ok(text) => text.parse().map(Ok).map_err(StoreError::unreadable),
+        Err(refusal) => Ok(Err(refusal)),
+    }
+}
+
+fn until(reply: &mut Values) -> StoreResult<Reply<UnixMillis>> {
+    Ok(reply.reply_number()?.map(UnixMillis::new))
+}
+
+fn done(reply: &mut Values) -> StoreResult<Reply<()>> {
+    Ok(reply.reply_number()?.map(drop))
+}
