@@ -23,7 +23,7 @@ use crate::{
     },
     store::{
         Applied, Bury, Claim, Clock, Parts, Placed, PopRequest, Popped, PutOutcome, Release, Reply,
-        Store, StoreError, StoreResult, StoreResults, Target, Touch, Transitioned,
+        StoreError, StoreResult, StoreResults, Target, Touch, Transition, Transitioned, verb,
     },
 };
 
@@ -50,8 +50,12 @@ pub struct Transitions {
     pub reschedule: Dispatcher<(Target, Change), Reply<Job>>,
 }
 
-/// What transitions do when the store has answered, one job of a bucket after another.
-type After<O> = fn(&Context, Bucket, &[Reply<O>]);
+/// What a transition does when the store has answered: for the jobs of one bucket, with what was
+/// kept of each of them.
+type After<K, O> = fn(&Context, Bucket, &[K], &[Reply<O>]);
+
+/// Nothing of a job is needed once the store has answered.
+fn nothing<I>(_: &I) {}
 
 impl Context {
     /// A job has moved: a consumer that waits may pop it, or the timer must know.
@@ -64,33 +68,38 @@ impl Context {
         }
     }
 
-    /// A dispatcher: `call` makes one call to the store, `after` follows for each bucket.
-    fn dispatcher<I, O, F>(
+    /// The dispatcher of a transition. `kept` is what `after` needs to know of a job; it follows for
+    /// each bucket that has answered.
+    fn dispatcher<T, I, O, K>(
         &self,
         weight: fn(&I) -> usize,
-        call: impl Fn(Arc<dyn Store>, Parts<Vec<I>>) -> F + Clone + Send + Sync + 'static,
-        after: After<O>,
+        kept: fn(&I) -> K,
+        after: After<K, O>,
     ) -> Dispatcher<I, Reply<O>>
     where
+        T: Transition<Part = Vec<I>, Reply = Vec<Reply<O>>>,
         I: HasJobId + Send + 'static,
         O: Send + 'static,
-        F: Future<Output = StoreResults<Vec<Reply<O>>>> + Send + 'static,
+        K: Send + 'static,
     {
         let bucket_of = |job: &I, buckets: Buckets| buckets.of(job.id());
         Dispatcher::new(&self.store, bucket_of, || {
-            let (context, call) = (self.clone(), call.clone());
+            let context = self.clone();
             let limit = self.store.batch_limit();
             Coalescer::weighing(weight, limit, &self.calls, move |jobs: Vec<I>| {
-                let (context, call) = (context.clone(), call.clone());
+                let context = context.clone();
                 async move {
                     let all = context.store.buckets();
                     let (parts, order) = divide(jobs, |job| all.of(job.id()));
-                    let asked: Vec<(Bucket, usize)> =
-                        parts.iter().map(|(bucket, jobs)| (*bucket, jobs.len())).collect();
-                    let outcomes = call(Arc::clone(&context.store), parts).await;
-                    let each = asked.into_iter().zip(outcomes).map(|((bucket, count), outcome)| {
-                        let replies = outcome.inspect(|replies| after(&context, bucket, replies));
-                        context.of_each(replies, count)
+                    let keep = |(bucket, jobs): &(Bucket, Vec<I>)| {
+                        (*bucket, jobs.iter().map(kept).collect::<Vec<K>>())
+                    };
+                    let asked: Vec<(Bucket, Vec<K>)> = parts.iter().map(keep).collect();
+                    let outcomes = context.store.call::<T>(parts).await;
+                    let each = asked.into_iter().zip(outcomes).map(|((bucket, kept), outcome)| {
+                        let count = kept.len();
+                        let after = |replies: &Vec<_>| after(&context, bucket, &kept, replies);
+                        context.of_each(outcome.inspect(after), count)
                     });
                     order.restore(each.collect())
                 }
@@ -114,11 +123,10 @@ impl Context {
 
     /// Returns jobs that could not be delivered, for others to pop.
     pub fn unpop(&self) -> Dispatcher<Claim, Reply<Topic>> {
-        let call = |store: Arc<dyn Store>, parts| async move { store.unpop(parts).await };
-        self.dispatcher(
+        self.dispatcher::<verb::Unpop, _, _, _>(
             |_| 1,
-            call,
-            |context, bucket, replies| {
+            nothing,
+            |context, bucket, _, replies| {
                 context.stats.count(replies.iter().flatten(), |since| since.returned += 1);
                 for topic in replies.iter().flatten() {
                     context.waiters.ready(topic, bucket, 1);
@@ -133,64 +141,63 @@ impl Context {
         unanswered: &Arc<[Arc<Unanswered>]>,
     ) -> Transitions {
         Transitions {
-            put: self.put(),
+            put: self.dispatcher::<verb::Put, _, _, _>(
+                weight_of_put,
+                |job| job.topic.clone(),
+                Self::placed,
+            ),
             pop: self.pop(returner, unanswered),
-            finish: self.dispatcher(
+            finish: self.dispatcher::<verb::Finish, _, _, _>(
                 |_| 1,
-                |store: Arc<dyn Store>, parts| async move { store.finish(parts).await },
-                |context, _, replies| {
+                nothing,
+                |context, _, _, replies| {
                     context.stats.count(replies.iter().flatten(), |since| since.finished += 1)
                 },
             ),
             // To write a job's attempt anew takes Redis as long as to put two.
-            release: self.dispatcher(
-                |_| 2,
-                |store: Arc<dyn Store>, parts| async move { store.release(parts).await },
-                |context, bucket, replies| {
-                    let released = replies.iter().flatten().map(|job| &job.topic);
-                    context.stats.count(released, |since| since.released += 1);
-                    context.count_dead(replies);
-                    for job in replies.iter().flatten() {
-                        context.moved(bucket, &job.topic, job.state, job.due_at);
-                    }
-                },
-            ),
-            touch: self.dispatcher(
+            release: self.dispatcher::<verb::Release, _, _, _>(|_| 2, nothing, Self::released),
+            touch: self.dispatcher::<verb::Touch, _, _, _>(
                 |_| 1,
-                |store: Arc<dyn Store>, parts| async move { store.touch(parts).await },
-                |context, bucket, replies| {
+                nothing,
+                |context, bucket, _, replies| {
                     replies.iter().flatten().for_each(|&at| context.timer.wake_by(bucket, at));
                 },
             ),
-            bury: self.dispatcher(
+            bury: self.dispatcher::<verb::Bury, _, _, _>(
                 |_| 2,
-                |store: Arc<dyn Store>, parts| async move { store.bury(parts).await },
-                |context, _, replies| context.count_dead(replies),
+                nothing,
+                |context, _, _, replies| context.count_dead(replies),
             ),
-            kick: self.dispatcher(
+            kick: self.dispatcher::<verb::Kick, _, _, _>(
                 |_| 1,
-                |store: Arc<dyn Store>, parts| async move { store.kick(parts).await },
-                |context, bucket, replies| {
+                nothing,
+                |context, bucket, _, replies| {
                     for topic in replies.iter().flatten() {
                         context.waiters.ready(topic, bucket, 1);
                     }
                 },
             ),
-            delete: self.dispatcher(
-                |_| 1,
-                |store: Arc<dyn Store>, parts| async move { store.delete(parts).await },
-                |_, _, _| {},
-            ),
-            reschedule: self.dispatcher(
+            delete: self.dispatcher::<verb::Delete, _, _, _>(|_| 1, nothing, |_, _, _, _| {}),
+            reschedule: self.dispatcher::<verb::Reschedule, _, _, _>(
                 |(_, change)| 1 + change.body.as_ref().map_or(0, |body| body.len()) / PART,
-                |store: Arc<dyn Store>, parts| async move { store.reschedule(parts).await },
+                nothing,
                 Self::rescheduled,
             ),
         }
     }
 
+    /// Jobs of one bucket have been released.
+    fn released(&self, bucket: Bucket, _: &[()], replies: &[Reply<Transitioned>]) {
+        let topics = replies.iter().flatten().map(|job| &job.topic);
+        self.stats.count(topics, |since| since.released += 1);
+        self.count_dead(replies);
+        for job in replies.iter().flatten() {
+            self.moved(bucket, &job.topic, job.state, job.due_at);
+        }
+    }
+
     /// Jobs of one bucket have another time, or other contents.
-    fn rescheduled(&self, bucket: Bucket, replies: &[Reply<Job>]) {
+    fn rescheduled(&self, bucket: Bucket, _: &[()], replies: &[Reply<Job>]) {
         for reply in replies {
             match reply {
                 Ok(job) => self.moved(bucket, &job.topic, job.state, job.due_at),
@@ -204,36 +211,6 @@ impl Context {
     fn count_dead(&self, replies: &[Reply<Transitioned>]) {
         let died = replies.iter().flatten().filter(|moved| moved.died);
         self.stats.count(died.map(|moved| &moved.topic), |since| since.dead += 1);
-    }
-
-    fn put(&self) -> Dispatcher<NewJob, Reply<Placed>> {
-        // To replace a job takes Redis as long as to put three.
-        let weight = |job: &NewJob| match job.on_conflict {
-            OnConflict::Replace => 3 + job.body.len() / PART,
-            OnConflict::Reject | OnConflict::Keep => 1 + job.body.len() / PART,
-        };
-        let bucket_of = |job: &NewJob, buckets: Buckets| buckets.of(&job.id);
-        Dispatcher::new(&self.store, bucket_of, || {
-            let context = self.clone();
-            let limit = self.store.batch_limit();
-            Coalescer::weighing(weight, limit, &self.calls, move |jobs| {
-                context.clone().put_jobs(jobs)
-            })
-        })
-    }
-
-    async fn put_jobs(self, jobs: Vec<NewJob>) -> StoreResults<Reply<Placed>> {
-        let all = self.store.buckets();
-        let (parts, order) = divide(jobs, |job| all.of(&job.id));
-        let topics = |jobs: &[NewJob]| jobs.iter().map(|job| job.topic.clone()).collect();
-        let asked: Vec<(Bucket, Vec<Topic>)> =
-            parts.iter().map(|(bucket, jobs)| (*bucket, topics(jobs))).collect();
-        let outcomes = self.store.put(parts).await;
-        let each = asked.into_iter().zip(outcomes).map(|((bucket, topics), outcome)| {
-            let outcome = outcome.inspect(|replies| self.placed(bucket, &topics, replies));
-            self.of_each(outcome, topics.len())
-        });
-        order.restore(each.collect())
     }
 
     /// Jobs of one bucket have been put.
@@ -327,6 +304,14 @@ impl Context {
             self.waiters.left(&same[0].want.topic, bucket, marks[index], popped.left);
             index += same.len();
         }
+    }
+}
+
+/// To replace a job takes Redis as long as to put three.
+fn weight_of_put(job: &NewJob) -> usize {
+    match job.on_conflict {
+        OnConflict::Replace => 3 + job.body.len() / PART,
+        OnConflict::Reject | OnConflict::Keep => 1 + job.body.len() / PART,
     }
 }
 
