@@ -89,7 +89,7 @@ impl Part for KickDead {
     }
 }
 
-impl<'s> dyn Store + 's {
+impl dyn Store + '_ {
     /// Makes one call of a transition; what became of each part, in the order of the parts.
     pub async fn call<T: Transition>(&self, parts: Parts<T::Part>) -> StoreResults<T::Reply> {
         let count = parts.len();
@@ -200,7 +200,7 @@ macro_rules! transitions {
             }
         )+
 
-        impl<'s> dyn Store + 's {
+        impl dyn Store + '_ {
             $(
                 $(#[$doc])*
                 pub async fn $function(&self, parts: Parts<$part>) -> StoreResults<$reply> {

@@ -34,7 +34,9 @@ impl JobTransitions for FileStore {
             Command::Bury(call) => self.each(call, Need::Writing, Machine::bury),
             Command::Kick(call) => self.each(call, Need::Writing, Machine::kick),
             Command::Delete(call) => self.each(call, Need::Writing, Machine::delete),
-            Command::Reschedule(call) => self.work_of(call, need_of_changes, reschedule),
+            Command::Reschedule(call) => {
+                self.work_of(call, |jobs| need_of_changes(jobs), reschedule)
+            }
             Command::Promote(call) => call.by(|parts| self.promote(parts)),
             Command::Purge(call) => self.work(call, Need::Writing, purge),
             Command::KickDead(call) => self.work(call, Need::Writing, kick_dead),
@@ -44,12 +46,12 @@ impl JobTransitions for FileStore {
 
 impl FileStore {
     /// Has `each` do one job of a batch after the other.
-    fn each<'a, J: Send + 'static, O: Send + 'static, T>(
-        &'a self,
+    fn each<J: Send + 'static, O: Send + 'static, T>(
+        &self,
         call: Call<T>,
         need: Need,
         each: impl Fn(&mut Machine, Now, J, &mut Vec<Write>) -> Reply<O> + Copy + Send + 'static,
-    ) -> BoxFuture<'a, Outcome>
+    ) -> BoxFuture<'_, Outcome>
     where
         Vec<J>: Part,
         T: Transition<Part = Vec<J>, Reply = Vec<Reply<O>>>,
@@ -63,15 +65,15 @@ impl FileStore {
     }
 
     /// Has `work` do the part of each bucket.
-    fn work<'a, T: Transition>(
-        &'a self,
+    fn work<T: Transition>(
+        &self,
         call: Call<T>,
         need: Need,
         work: impl Fn(&mut WriterState, Bucket, T::Part) -> StoreResult<T::Reply>
         + Copy
         + Send
         + 'static,
-    ) -> BoxFuture<'a, Outcome> {
+    ) -> BoxFuture<'_, Outcome> {
         self.work_of(call, move |_| need, work)
     }
 
@@ -145,7 +147,7 @@ fn restore(
     Ok(replies)
 }
 
-fn need_of_changes(jobs: &Vec<(Target, Change)>) -> Need {
+fn need_of_changes(jobs: &[(Target, Change)]) -> Need {
     let grows = jobs.iter().any(|(_, change)| change.body.is_some());
     if grows { Need::Room } else { Need::Growing }
 }
