@@ -41,8 +41,12 @@ pub use self::{
         admit::Admission, farewell::Farewell, forwarded::TrustedProxies, log::AUDIT,
         origin::Origins,
     },
-    limits::limit_by::{LimitBy, network},
+    limits::{
+        hold::Hold,
+        limit_by::{LimitBy, network},
+    },
     problem::Code,
+    routes::pop::Delivery,
 };
 
 /// What a listener offers.

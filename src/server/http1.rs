@@ -3,26 +3,13 @@
 //! Hyper reads requests and writes answers. What it leaves out is here: an answer to what is no
 //! request, an end that no answer is lost by, and the end of all connections when the server stops.
 
-use std::{
-    convert::Infallible,
-    io::ErrorKind,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, io::ErrorKind, sync::Arc, time::Duration};
 
 use axum::{
-    body::{Body, Bytes},
     http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING},
     response::Response,
 };
-use hyper::{
-    Request,
-    body::{Frame, Incoming, SizeHint},
-    server::conn::http1,
-    service::service_fn,
-};
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::AsyncWriteExt,
@@ -31,6 +18,7 @@ use tokio::{
 use tower::{Service, ServiceExt};
 
 use super::{
+    answer::AnswerBody,
     connections::{Connections, LAST_WORDS},
     link::{Answering, End, Link, Phase},
     stream::Stream,
@@ -65,13 +53,13 @@ pub async fn serve<W, S>(
         let is_last = request.headers().contains_key(TRANSFER_ENCODING);
         request.extensions_mut().insert(peer.clone());
         let answer = service.clone().oneshot(request);
-        let answering = Answering(Arc::clone(&link));
+        let (peer, answering) = (peer.clone(), Answering(Arc::clone(&link)));
         async move {
             let mut response = answer.await?;
             if is_last || all.wants_connections_closed() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| AnswerBody { body, _answering: answering }))
+            Ok::<_, Infallible>(AnswerBody::http1(response, peer, answering))
         }
     });
     let mut stream = Stream { wire, link: Arc::clone(&link) };
@@ -176,31 +164,5 @@ async fn throw_away(link: &Link) {
         if more.is_ok() {
             return;
         }
-    }
-}
-
-/// The body of an answer. It tells when hyper has taken all of it.
-struct AnswerBody {
-    body: Body,
-    _answering: Answering,
-}
-
-impl hyper::body::Body for AnswerBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

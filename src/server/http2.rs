@@ -4,22 +4,12 @@
 //! connection ends when it is idle, when its client takes no answers or calls off what it asks, and
 //! in order when the server stops.
 
-use std::{
-    convert::Infallible,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
-use axum::{
-    body::{Body, Bytes},
-    http::header::CONNECTION,
-    response::Response,
-};
+use axum::{http::header::CONNECTION, response::Response};
 use hyper::{
     Request,
-    body::{Body as _, Frame, Incoming, SizeHint},
+    body::{Body as _, Incoming},
     server::conn::http2,
     service::service_fn,
 };
@@ -28,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use tower::{Service, ServiceExt};
 
 use super::{
+    answer::AnswerBody,
     connections::{Connections, LAST_WORDS},
     link::{InFlight, Link},
     wire::Transport,
@@ -56,7 +47,7 @@ where
         let in_flight = InFlight::new(&link);
         request.extensions_mut().insert(peer.clone());
         let answer = service.clone().oneshot(request);
-        let abort = abort.clone();
+        let (abort, peer) = (abort.clone(), peer.clone());
         async move {
             let mut response = tokio::select! {
                 answer = answer => answer?,
@@ -65,9 +56,7 @@ where
             response.headers_mut().remove(CONNECTION); // it has no such thing
             let bytes = response.body().size_hint().lower();
             in_flight.answered(bytes, write_timeout);
-            Ok::<_, Infallible>(
-                response.map(|body| AnswerBody { body, in_flight: Some(in_flight) }),
-            )
+            Ok::<_, Infallible>(AnswerBody::http2(response, peer, in_flight))
         }
     });
     let connection = http2::Builder::new(TokioExecutor::new())
@@ -115,52 +104,5 @@ async fn idle_for(link: &Link, span: Duration) {
             return;
         }
         sleep_until(since + span).await;
-    }
-}
-
-/// The body of an answer. The request is in flight until the last bytes of it are written.
-struct AnswerBody {
-    body: Body,
-    in_flight: Option<InFlight>,
-}
-
-/// The last bytes of an answer; hyper drops them when they are written, or will never be.
-struct Last {
-    bytes: Bytes,
-    _in_flight: InFlight,
-}
-
-impl AsRef<[u8]> for Last {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl hyper::body::Body for AnswerBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let is_last = self.body.is_end_stream();
-        Poll::Ready(frame.map(|frame| {
-            frame.map(|frame| {
-                frame.map_data(|bytes| match self.in_flight.take_if(|_| is_last) {
-                    Some(in_flight) => Bytes::from_owner(Last { bytes, _in_flight: in_flight }),
-                    None => bytes,
-                })
-            })
-        }))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -1,5 +1,6 @@
 //! Assembles the parts and serves: store, queue, routes, connections.
 
+mod answer;
 mod connection;
 mod connections;
 mod descriptors;

@@ -18,7 +18,7 @@ use crate::{
             need::{Need, Needs},
             peer::Peer,
         },
-        limits::{held_body::hold, limit_by::network, memory::Memory, per_minute::PerMinute},
+        limits::{hold::hold, limit_by::network, memory::Memory, per_minute::PerMinute},
         problem::{Challenge, Code, Problem},
     },
     store::StoreError,

@@ -2,7 +2,7 @@
 
 pub mod capacity;
 pub mod held;
-pub mod held_body;
+pub mod hold;
 pub mod in_flight;
 mod keyed;
 pub mod limit_by;

@@ -1,10 +1,6 @@
 //! The route that hands jobs out.
 
-use std::{
-    io::{self, ErrorKind},
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::sync::{Arc, Mutex};
 
 use axum::{
     Extension,
@@ -16,12 +12,11 @@ use axum::{
     },
     response::Response,
 };
-use hyper::body::{Frame, SizeHint};
 
 use crate::{
     http::{
         app::App,
-        client::{identity::Identity, peer::Peer},
+        client::identity::Identity,
         extract::{content::Content, input::PathTopics, parse::parse_or_default, query::Query},
         limits::{held::Counted, in_flight::Place, memory::Memory, quotas::Caller},
         problem::Problem,
@@ -35,7 +30,6 @@ use crate::{
 pub async fn pop(
     State(app): State<App>,
     (identity, caller): (Identity, Caller),
-    Extension(peer): Extension<Peer>,
     place: Option<Extension<Place>>,
     PathTopics(topics): PathTopics,
     uri: Uri,
@@ -61,9 +55,9 @@ pub async fn pop(
         tracing::debug!(target: traces::TARGET, id = %job.id, topic = %job.topic, "popped");
         job.policy.traceparent.into_iter().for_each(traces::follows);
     }
-    let body = DeliveryBody { json: Some(json), delivery: Some(delivery), peer };
-    let mut response = Response::new(Body::new(body));
+    let mut response = Response::new(Body::from(json));
     response.extensions_mut().insert(Counted);
+    response.extensions_mut().insert(Delivery::new(delivery));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -101,41 +95,20 @@ pub fn options(uri: &Uri, content: &[u8], topics: Vec<Topic>) -> Result<Pop, Pro
     parse_or_default::<PopOptions>(content)?.or(in_query)?.valid(topics)
 }
 
-/// An answer that carries reserved jobs. They are the client's when the connection takes the
-/// text; if the client is gone by then, they are given back.
-struct DeliveryBody {
-    json: Option<Bytes>,
-    delivery: Option<PendingDelivery>,
-    peer: Peer,
-}
+/// The jobs that an answer carries, in its extensions. They are the client's when the first bytes of
+/// the answer are taken for writing; if it is dropped before, they are given back.
+#[derive(Clone)]
+pub struct Delivery(Arc<Mutex<Option<PendingDelivery>>>);
 
-impl hyper::body::Body for DeliveryBody {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if let Some(delivery) = self.delivery.take() {
-            if self.peer.is_gone() {
-                // Not a byte of it may go out: the jobs go to another consumer.
-                self.json = None;
-                return Poll::Ready(Some(Err(ErrorKind::ConnectionAborted.into())));
-            }
-            delivery.keep();
-        }
-        Poll::Ready(self.json.take().map(|json| Ok(Frame::data(json))))
+impl Delivery {
+    /// Jobs that go back when the last clone of this is dropped.
+    pub fn new(pending: PendingDelivery) -> Self {
+        Self(Arc::new(Mutex::new(Some(pending))))
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.json.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.json.as_ref().map_or(0, |json| json.len() as u64))
+    /// The jobs are the client's now.
+    pub fn keep(&self) {
+        let pending = self.0.lock().expect("no thread panics while holding this lock").take();
+        pending.map(PendingDelivery::keep);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,16 +1,9 @@
-//! The body of an answer, whose bytes count until they are written.
+//! An answer counts until it is written.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
+use std::sync::Arc;
 
-use axum::{
-    body::{Body, Bytes},
-    response::{IntoResponse, Response},
-};
-use hyper::body::{Body as _, Frame, SizeHint};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Body as _;
 
 use super::{
     held::{Answer, Counted},
@@ -24,8 +17,8 @@ const SMALL: usize = 2 << 10;
 /// The answers of one caller may have this part of the memory.
 const SHARE: usize = 2;
 
-/// One answer, until the last of its bytes is written or will never be.
-struct Hold {
+/// One answer, until the last of its bytes is written or will never be. In its extensions.
+pub struct Hold {
     memory: Memory,
     key: usize,
     _share: Share,
@@ -59,51 +52,12 @@ pub fn hold(
             return Problem::overloaded().into_response();
         }
     };
-    response.map(|body| Body::new(HeldBody { body, held: Arc::new(held) }))
+    response.extensions_mut().insert(Arc::new(held));
+    response
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         self.memory.held().remove(self.key);
-    }
-}
-
-/// The body of an answer; its bytes count until they are dropped.
-struct HeldBody {
-    body: Body,
-    held: Arc<Hold>,
-}
-
-struct HeldBytes {
-    bytes: Bytes,
-    _held: Arc<Hold>,
-}
-
-impl AsRef<[u8]> for HeldBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl hyper::body::Body for HeldBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let held = || Arc::clone(&self.held);
-        let hold = |bytes| Bytes::from_owner(HeldBytes { bytes, _held: held() });
-        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(hold))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -5,7 +5,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::{
     job::{Millis, OnConflict, Policy, PolicyFields, Schedule},
-    queue::{Pop, Put, Queue, QueueSettings},
+    queue::{PendingDelivery, Pop, Put, Queue, QueueSettings},
     store::{Clock, Options, file::FileStore},
 };
 
@@ -28,22 +28,25 @@ async fn popped(queue: &Queue) -> PendingDelivery {
     queue.pop(Pop { topics, count: 1, ttr: None, wait, enough: usize::MAX }).await.expect("popped")
 }
 
-/// The answer to a pop, and the client's end of its connection.
-async fn answer(delivery: PendingDelivery) -> (DeliveryBody, TcpStream) {
+/// The body of an answer to a pop, and the client's end of its connection.
+async fn answer(delivery: PendingDelivery) -> (AnswerBody, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let client = TcpStream::connect(address).await.expect("connected");
     let (server, _) = listener.accept().await.expect("accepted");
     let peer = Peer::new(Arc::new(server), None, false);
-    (DeliveryBody { json: Some(Bytes::from("{}")), delivery: Some(delivery), peer }, client)
+    let mut response = Response::new(Body::from("{}"));
+    response.extensions_mut().insert(Delivery::new(delivery));
+    (AnswerBody::new(response, peer, None, None).into_body(), client)
 }
 
-async fn written(body: &mut DeliveryBody) -> Option<Result<Frame<Bytes>, io::Error>> {
-    poll_fn(|context| hyper::body::Body::poll_frame(Pin::new(&mut *body), context)).await
+async fn written(body: &mut AnswerBody) -> Option<Result<AnswerBytes, axum::Error>> {
+    let frame = poll_fn(|context| hyper::body::Body::poll_frame(Pin::new(&mut *body), context));
+    frame.await.map(|frame| frame.map(|frame| frame.into_data().ok().expect("bytes")))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_is_written_only_to_a_client_that_is_there_and_else_its_jobs_go_back() {
+async fn jobs_are_the_clients_when_the_first_byte_of_their_answer_is_taken_and_else_they_go_back() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let queue = queue(dir.path()).await;
     let put = Put {
@@ -59,12 +62,25 @@ async fn an_answer_is_written_only_to_a_client_that_is_there_and_else_its_jobs_g
     let (mut gone, client) = answer(popped(&queue).await).await;
     drop(client);
     assert!(written(&mut gone).await.expect("a frame").is_err(), "not a byte goes out");
-    assert!(written(&mut gone).await.is_none());
+    drop(gone);
     let delivery = popped(&queue).await;
     assert_eq!(delivery.jobs()[0].attempt, 1, "as if the first pop had not been");
 
+    let (mut reset, _client) = answer(delivery).await;
+    let mut bytes = written(&mut reset).await.expect("a frame").expect("bytes");
+    bytes.advance(0);
+    drop((reset, bytes));
+    let delivery = popped(&queue).await;
+    assert_eq!(delivery.jobs()[0].attempt, 1, "no byte of the answer was taken");
+
     let (mut there, _client) = answer(delivery).await;
-    assert!(written(&mut there).await.expect("a frame").is_ok());
-    drop(there);
+    let mut bytes = written(&mut there).await.expect("a frame").expect("bytes");
+    bytes.advance(1);
+    assert_eq!(bytes.chunk(), b"}");
+    drop((there, bytes));
+    let topics = vec!["t".parse().expect("a topic")];
+    let wait = Duration::from_millis(200); // nothing tells that nothing comes back
+    let again = Pop { topics, count: 1, ttr: None, wait, enough: usize::MAX };
+    assert_eq!(queue.pop(again).await.expect("popped").jobs(), []);
     queue.stop().await;
 }

@@ -1,0 +1,159 @@
+//! Pops over HTTP/2 whose client resets the stream or cuts the connection before a byte of the answer
+//! was taken for writing: another consumer has their jobs at once, with the first attempt.
+
+use std::{
+    io::Write,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use super::{
+    http2::{END_HEADERS, END_STREAM, Tls, frame, get, http2, next_frame},
+    https::{Curl, https},
+    outputs::{Logged, Place, text},
+    tls::Authority,
+};
+use crate::support::{events::waiting_pops, patience::patience};
+
+/// Kinds of frames.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const PING: u8 = 6;
+
+/// As initial window of each stream.
+fn window(bytes: u32) -> Vec<u8> {
+    [&[0, 4][..], &bytes.to_be_bytes()].concat()
+}
+
+struct Stage {
+    place: Place,
+    authority: Authority,
+    server: Logged,
+    curl: Curl,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let place = Place::new();
+        let authority = Authority::new(&place, "ours");
+        let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
+        let curl = Curl::new(&server, &authority);
+        Self { place, authority, server, curl }
+    }
+
+    fn client(&self, settings: &[u8]) -> Tls {
+        http2(&self.server, &self.authority, settings)
+    }
+
+    /// Puts a job that no other attempt would follow for an hour.
+    fn put(&self, topic: &str, body: &str) {
+        let job = json!({"topic": topic, "ttr": "1h", "max_attempts": 1, "body": body});
+        let file = self.place.file("put.json", &job.to_string());
+        let (status, answer) = self.curl.get("/jobs", &["-d", &format!("@{file}")]);
+        assert_eq!(status, "2 201", "{answer}");
+    }
+
+    /// Another consumer has the job, as if no one had had it before: nothing else brings it for an hour.
+    #[track_caller]
+    fn is_back(&self, topic: &str) {
+        let (status, popped) = self.curl.get(&format!("/topics/{topic}/pop?wait=5s"), &[]);
+        let attempt = &popped["jobs"][0]["attempt"];
+        assert_eq!((status.as_str(), attempt), ("2 200", &json!(1)), "{popped}");
+    }
+}
+
+fn open(client: &mut Tls, stream: u32, path: &str) {
+    client.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &get(path))).expect("sent");
+}
+
+fn reset(client: &mut Tls, stream: u32) {
+    const CANCEL: u32 = 8;
+    client.write_all(&frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())).expect("sent");
+}
+
+/// Reads until a frame of this kind comes for a stream; its payload.
+#[track_caller]
+fn read_to(client: &mut Tls, kind: u8, stream: u32) -> Vec<u8> {
+    loop {
+        let (read, of, payload) = next_frame(client).expect("a frame");
+        if (read, of) == (kind, stream) {
+            return payload;
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_is_reset_while_its_pop_waits_gets_no_job() {
+    let stage = Stage::new();
+    let mut client = stage.client(&[]);
+    open(&mut client, 1, "/topics/t/pop?wait=60s");
+    let waiting = || waiting_pops(&text(&stage.curl.run("/metrics", &[]).stdout));
+    let end = Instant::now() + patience();
+    while waiting() == 0 {
+        assert!(Instant::now() < end, "it does not wait");
+    }
+    reset(&mut client, 1);
+    // Frames are read in order: with the answer to this one, the reset is known.
+    client.write_all(&frame(PING, 0, 0, &[7; 8])).expect("sent");
+    read_to(&mut client, PING, 0);
+    stage.put("t", "");
+    stage.is_back("t");
+    assert_eq!(waiting(), 0);
+}
+
+#[test]
+fn a_job_whose_answer_has_no_window_is_given_back_when_its_stream_is_reset() {
+    let stage = Stage::new();
+    let mut client = stage.client(&window(0));
+    for stream in [1, 3, 5] {
+        stage.put("t", "");
+        open(&mut client, stream, "/topics/t/pop?wait=60s");
+        read_to(&mut client, HEADERS, stream);
+        reset(&mut client, stream);
+        stage.is_back("t");
+    }
+}
+
+#[test]
+fn a_job_whose_answer_has_no_window_is_given_back_when_its_connection_is_cut() {
+    let stage = Stage::new();
+    for lingers in [true, false] {
+        stage.put("t", "");
+        let mut client = stage.client(&window(0));
+        open(&mut client, 1, "/topics/t/pop?wait=60s");
+        read_to(&mut client, HEADERS, 1);
+        if !lingers {
+            // The system resets the connection then.
+            let socket = socket2::SockRef::from(&client.sock);
+            socket.set_linger(Some(Duration::ZERO)).expect("set");
+        }
+        drop(client);
+        stage.is_back("t");
+    }
+}
+
+#[test]
+fn an_answer_behind_one_that_fills_the_window_of_the_connection_is_given_back_when_it_is_reset() {
+    const CONNECTION_WINDOW: usize = 65_535;
+    let stage = Stage::new();
+    let mut client = stage.client(&window(1 << 20));
+    stage.put("large", &"x".repeat(2 * CONNECTION_WINDOW));
+    open(&mut client, 1, "/topics/large/pop");
+    let mut read = 0;
+    while read < CONNECTION_WINDOW {
+        read += read_to(&mut client, DATA, 1).len();
+    }
+    stage.put("t", "");
+    open(&mut client, 3, "/topics/t/pop");
+    read_to(&mut client, HEADERS, 3);
+    reset(&mut client, 3);
+    stage.is_back("t");
+    // Of the other one it has bytes: that job may be known to it.
+    reset(&mut client, 1);
+    thread::sleep(Duration::from_millis(200)); // nothing tells that nothing comes back
+    let (_, popped) = stage.curl.get("/topics/large/pop", &[]);
+    assert_eq!(popped["jobs"], json!([]));
+}
