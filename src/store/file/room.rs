@@ -20,6 +20,9 @@ pub const BALLAST: &str = "ballast";
 pub const LOG_BYTES: u64 = 8 << 20;
 /// Pages that what grows leaves free in a file on a full disk: deleting may need one.
 pub const SPARE_PAGES: u64 = 64;
+/// Free pages that stay in a file on a full disk for what grows, beyond the spare ones: pops go on when
+/// deletes have made room, although another process takes what is given back to the disk.
+pub const GROWTH_PAGES: u64 = 256;
 /// Most jobs of one call on a full disk: each may change two pages, and all of them must fit into the log.
 pub const JOBS_PER_CALL: usize = 250;
 

@@ -6,7 +6,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{records::Records, room::SPARE_PAGES};
+use super::{
+    records::Records,
+    room::{GROWTH_PAGES, SPARE_PAGES},
+};
 
 /// How long a step should take. What a page costs depends on how many are free (the engine looks
 /// for each in its list of them), so the number of pages follows from the step before.
@@ -55,7 +58,7 @@ impl Vacuum {
     }
 
     /// Takes one step, outside of any transaction; `busy` if there is other work. On a `full` disk
-    /// nothing is kept for the jobs that come next, and a little for deleting.
+    /// nothing is kept for the jobs that come next, and a little for deletes and pops.
     pub fn step(&mut self, records: &Records, busy: bool, full: bool) {
         let began = Instant::now();
         let more = self.unpop(records, full);
@@ -76,7 +79,10 @@ impl Vacuum {
 
     /// Answers whether there is more.
     fn unpop(&self, records: &Records, full: bool) -> rusqlite::Result<bool> {
-        let spare = |all: u64| if full { SPARE_PAGES } else { SPARE.max(all / SPARE_PART) };
+        let spare = |all: u64| match full {
+            true => SPARE_PAGES + GROWTH_PAGES,
+            false => SPARE.max(all / SPARE_PART),
+        };
         let (free, all) = records.pages()?;
         let mut left = free;
         if free > spare(all) {

@@ -153,6 +153,33 @@ async fn what_frees_room_goes_on_while_another_process_takes_all_that_is_given_u
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pops_go_on_when_deletes_have_made_room_in_the_file_and_the_disk_gives_none() {
+    let disk = Disk::new();
+    let server = disk.server().await;
+    put_all(&server, "a", 1000).await;
+    put_all(&server, "b", 1000).await;
+    disk.set(Field::FullError, ENOSPC);
+    disk.set(Field::CapacityKib, 20 * MIB);
+    fill(&server).await;
+    disk.set(Field::CapacityKib, NOTHING);
+    for from in (0..1000).step_by(100) {
+        all_are(200, &server, "/batch/delete", &ids("a", from..from + 100)).await;
+    }
+    // What is free is given back to the disk after a second without deletes, and is gone then.
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let text = "e".repeat(TEXT);
+    for _ in 0..10 {
+        let held = popped(&server, "b", 100).await;
+        assert_eq!(held.len(), 100);
+        let release = |job: &Value| json!({"id": job["id"], "reservation": job["reservation"], "error": text, "delay": 3600});
+        all_are(200, &server, "/batch/release", &held.iter().map(release).collect::<Vec<_>>())
+            .await;
+    }
+    assert_eq!(popped(&server, "fill", 100).await.len(), 100);
+    assert_eq!(post(&server, "/jobs", json!({"topic": "t"})).await.0, 507);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_starts_on_a_disk_that_was_filled_while_it_was_down() {
     let disk = Disk::new();
     let server = disk.server().await;
