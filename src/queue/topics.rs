@@ -245,7 +245,7 @@ impl Queue {
     ///
     /// # Errors
     /// The store's; then a part may be ready.
-    pub async fn kick_topic(&self, topic: &Topic, limit: u64) -> StoreResult<u64> {
+    pub async fn kick_dead(&self, topic: &Topic, limit: u64) -> StoreResult<u64> {
         let mut kicked = 0;
         let mut buckets: Vec<Bucket> = self.store.buckets().all().collect();
         // A step from each bucket in turn, so that a small limit takes the oldest of all of them.

@@ -279,6 +279,6 @@ pub async fn kick(
     let limit = query.limit(1000, MAX_KICK)?;
     query.reject_unknown()?;
     nothing(&content)?;
-    let kicked = app.queue.kick_topic(&topic, limit).await?;
+    let kicked = app.queue.kick_dead(&topic, limit).await?;
     Ok((Did(format!("{kicked} jobs kicked")), Json(Kicked { kicked })))
 }

@@ -150,7 +150,7 @@ impl JobReads for RedisStore {
         let fill = |cmd: &mut Cmd| {
             cmd.arg(topic.as_str()).arg(steps.from.get()).arg(steps.step.get()).arg(steps.count);
         };
-        let mut reply = self.run(&self.scripts.due, bucket, fill).await?;
+        let mut reply = self.run(&self.scripts.due_counts, bucket, fill).await?;
         (0..steps.count).map(|_| reply.number()).collect()
     }
 
@@ -169,7 +169,7 @@ impl JobReads for RedisStore {
 
     async fn usage(&self) -> StoreResult<Usage> {
         let read = |reply: &mut Values, _: &()| reply.number();
-        let counts = self.each(&self.scripts.count, &self.every_bucket(), |_, _, _| {}, read).await;
+        let counts = self.each(&self.scripts.usage, &self.every_bucket(), |_, _, _| {}, read).await;
         let jobs = counts.into_iter().sum::<StoreResult<u64>>()?;
         let mut bytes = 0;
         for master in self.nodes.all() {

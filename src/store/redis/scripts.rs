@@ -15,7 +15,7 @@ pub const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
 pub const CHANGE_TOKEN: &str = include_str!("scripts/change_token.lua");
 
 /// What notes when they were used: the same.
-pub const NOTE_USES: &str = include_str!("scripts/note_uses.lua");
+pub const NOTE_TOKEN_USES: &str = include_str!("scripts/note_token_uses.lua");
 
 /// What renews a server's lease: the same.
 pub const RENEW_LEASE: &str = include_str!("scripts/renew_lease.lua");
@@ -72,9 +72,9 @@ pub struct Scripts {
     pub purge: Transition,
     pub list: Transition,
     pub topic: Transition,
-    pub due: Transition,
+    pub due_counts: Transition,
     pub weigh: Transition,
-    pub count: Transition,
+    pub usage: Transition,
     pub topics: Transition,
     pub mend: Transition,
     pub mend_sets: Transition,
@@ -122,7 +122,7 @@ impl Scripts {
             restore: write(include_str!("scripts/restore.lua")),
             pop: often(include_str!("scripts/pop.lua")),
             unpop: write(include_str!("scripts/unpop.lua")),
-            held: other(include_str!("scripts/claims.lua")),
+            held: other(include_str!("scripts/held.lua")),
             finish: often_guardable(include_str!("scripts/finish.lua"), 2),
             release: guardable(include_str!("scripts/release.lua"), 4),
             touch: guardable(include_str!("scripts/touch.lua"), 4),
@@ -136,9 +136,9 @@ impl Scripts {
             purge: write(include_str!("scripts/purge.lua")),
             list: other(include_str!("scripts/list.lua")),
             topic: other(&format!("{PEEK}\n{}", include_str!("scripts/topic.lua"))),
-            due: other(include_str!("scripts/due.lua")),
+            due_counts: other(include_str!("scripts/due_counts.lua")),
             weigh: other(include_str!("scripts/weigh.lua")),
-            count: other(include_str!("scripts/count.lua")),
+            usage: other(include_str!("scripts/usage.lua")),
             topics: other(&format!("{PEEK}\n{}", include_str!("scripts/topics.lua"))),
             mend: write(include_str!("scripts/mend.lua")),
             mend_sets: write(include_str!("scripts/mend_sets.lua")),

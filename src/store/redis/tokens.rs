@@ -90,7 +90,7 @@ impl TokenStore for RedisStore {
         let key = keys::tokens(&self.prefix);
         let eval = |_| {
             let mut eval = redis::cmd("EVAL");
-            eval.arg(scripts::NOTE_USES).arg(1).arg(&key);
+            eval.arg(scripts::NOTE_TOKEN_USES).arg(1).arg(&key);
             for (name, at) in &uses {
                 eval.arg(name).arg(at.get());
             }
