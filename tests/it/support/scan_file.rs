@@ -27,7 +27,7 @@ pub fn scan_file(dir: &Path, topics: &[&str]) -> Scan {
     let now = Timestamp::now().as_millisecond();
     let mut scan = Scan::new();
     // A job that is set aside is dead, and gone if it was deleted all the same.
-    let sql = "SELECT id, topic, CAST(body AS TEXT), pool.due_at, max_attempts,
+    let sql = "SELECT id, topic, CAST(body AS TEXT), pool.due_at, policy,
                       attempts.state, at, number, aside.gone
                FROM pool LEFT JOIN attempts USING (serial) LEFT JOIN aside USING (serial)";
     let mut statement = file.prepare(sql).expect("the tables are as expected");
@@ -47,7 +47,9 @@ pub fn scan_file(dir: &Path, topics: &[&str]) -> Scan {
 
 fn add(row: &Row<'_>, now: i64, topics: &[&str], scan: &mut Scan) -> rusqlite::Result<()> {
     let (id, topic): (String, String) = (row.get(0)?, row.get(1)?);
-    let (due_at, most): (i64, i64) = (row.get(3)?, row.get(4)?);
+    let (due_at, policy): (i64, String) = (row.get(3)?, row.get(4)?);
+    let most = policy.split(';').find_map(|field| field.strip_prefix("m="));
+    let most: i64 = most.map_or(20, |most| most.parse().expect("a number"));
     let popped: Option<String> = row.get(5)?;
     let (at, number) = (row.get::<_, Option<i64>>(6)?, row.get::<_, Option<i64>>(7)?);
     let gone: Option<bool> = row.get(8)?;
