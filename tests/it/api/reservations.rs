@@ -142,6 +142,27 @@ async fn a_job_that_an_older_version_reserved_is_finished_without_a_tag() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_reservations_that_is_no_text_any_more_prevents_no_start() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let open = || {
+        Server::with(|settings| {
+            settings.store.url = Secret(format!("file:{}", dir.path().display()));
+        })
+    };
+    open().await.stop().await;
+    let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
+    // "reservations=" and a byte that no text has.
+    let damage = "UPDATE layout SET text = CAST(x'7265736572766174696f6e733d80' AS TEXT)
+                  WHERE text LIKE 'reservations=%'";
+    assert_eq!(file.execute(damage, ()), Ok(1));
+    drop(file);
+    let server = open().await;
+    server.put(r#"{"topic":"t","id":"a"}"#).await;
+    let finish = format!("/jobs/a/finish?reservation={}", token(&server.pop_one("t").await));
+    assert_eq!(server.post(&finish, "").await.status, 204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn servers_on_one_redis_take_each_others_reservations() {
     let redis = Arc::new(Redis::start());
     // At the same time: one of them makes the key.

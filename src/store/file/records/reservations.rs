@@ -25,11 +25,14 @@ impl Records {
     /// key is damaged.
     pub fn reservation_key(&self) -> rusqlite::Result<ReservationKey> {
         let mut texts = self.connection.prepare("SELECT text FROM layout")?;
-        for text in texts.query_map((), |row| row.get::<_, String>(0))? {
-            if let Some(key) = read(&text?) {
+        let mut rows = texts.query(())?;
+        while let Some(row) = rows.next()? {
+            // A damaged one may be no text any more.
+            if let Some(key) = row.get_ref(0)?.as_str().ok().and_then(read) {
                 return Ok(key);
             }
         }
+        drop(rows);
         let key = ReservationKey::generate();
         if let Err(error) = self.keep_reservation_key(&key) {
             // A full disk must not prevent a start. The next one makes another key then.
