@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 /// The statements that make the table, in a file of this schema and in one of schema 4.
-pub const CREATE: &str = "
+const CREATE: &str = "
     CREATE TABLE pool (
         serial INTEGER PRIMARY KEY, -- order of arrival
         id TEXT NOT NULL,
@@ -36,6 +36,18 @@ const CREATE_4: &str = "
         body BLOB NOT NULL
     ) STRICT;";
 
+macro_rules! columns {
+    (current) => {
+        "serial, id, topic, created_at, due_at, policy, body_checksum, checksum"
+    };
+    (schema_4) => {
+        "serial, id, topic, created_at, due_at,
+         iif(ttr = 0, traceparent, ttr || ',' || max_attempts || ',' || dead_retention ||
+             coalesce('/' || traceparent, '') || ',' || coalesce(backoff, '')),
+         body_checksum, checksum"
+    };
+}
+
 /// Which table of jobs a file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolTable {
@@ -60,21 +72,22 @@ impl PoolTable {
     /// The columns of a [`PoolRow`](super::row::PoolRow) and its checksum, for a SELECT.
     pub fn columns(self) -> &'static str {
         match self {
-            Self::Current => {
-                "serial, id, topic, created_at, due_at, policy, body_checksum, checksum"
-            }
-            Self::Schema4 => {
-                "serial, id, topic, created_at, due_at,
-                 iif(ttr = 0, traceparent, ttr || ',' || max_attempts || ',' || dead_retention ||
-                     coalesce('/' || traceparent, '') || ',' || coalesce(backoff, '')),
-                 body_checksum, checksum"
-            }
+            Self::Current => columns!(current),
+            Self::Schema4 => columns!(schema_4),
         }
     }
 
-    /// Reads one row with its body by its serial number.
-    pub fn select(self) -> String {
-        format!("SELECT {}, body FROM pool WHERE serial = ?", self.columns())
+    /// Reads one row with its body by its serial number. Not put together for each read: every pop
+    /// makes one.
+    pub fn select(self) -> &'static str {
+        match self {
+            Self::Current => {
+                concat!("SELECT ", columns!(current), ", body FROM pool WHERE serial = ?")
+            }
+            Self::Schema4 => {
+                concat!("SELECT ", columns!(schema_4), ", body FROM pool WHERE serial = ?")
+            }
+        }
     }
 
     /// Adds a row: takes its columns, its checksum and its body.

@@ -106,7 +106,7 @@ impl Records {
     }
 
     fn read_row(&self, serial: u64) -> rusqlite::Result<Record> {
-        let mut statement = self.connection.prepare_cached(&self.pool.select())?;
+        let mut statement = self.connection.prepare_cached(self.pool.select())?;
         statement.query_row([serial], |row: &Row<'_>| {
             let (pool, checksum) = PoolRow::of(row)?;
             let body = row.get_ref(PoolRow::BEHIND)?.as_blob()?;
@@ -217,7 +217,7 @@ mod tests {
             assert!(matches!(records.read(serial), Err(ReadError::Damaged(_))), "there is none");
             assert!(matches!(records.read_error(serial), Ok(None)));
         }
-        for sql in [records.pool.select().as_str(), READ_ERROR] {
+        for sql in [records.pool.select(), READ_ERROR] {
             let statement = records.connection.prepare_cached(sql).expect("known");
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
         }
