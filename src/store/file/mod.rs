@@ -22,6 +22,7 @@ mod repair;
 mod room;
 mod salvage;
 mod settings;
+mod settings_log;
 mod tokens;
 mod transitions;
 mod vacuum;

@@ -1,6 +1,6 @@
-//! Pauses and defaults of topics, and which of them have changed.
+//! Pauses and defaults of topics.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 
@@ -14,39 +14,6 @@ use crate::{
     },
     store::{StoreError, StoreResult, TopicSettingsStore},
 };
-
-/// Changes that are remembered: a reader that missed more reads everything.
-const LOGGED: usize = 10_000;
-
-/// The topics whose settings were changed last. No other process changes any: it need not be on disk.
-pub struct SettingsLog {
-    /// From 1, so that what is on disk is read at first.
-    version: u64,
-    changes: VecDeque<Topic>,
-}
-
-impl SettingsLog {
-    pub fn new() -> Self {
-        Self { version: 1, changes: VecDeque::new() }
-    }
-
-    /// To be called with the change, not after its commit: its outcome may be unknown. A reader of the
-    /// new version finds what the file then has.
-    fn note(&mut self, topic: &Topic) {
-        self.version += 1;
-        if self.changes.len() == LOGGED {
-            self.changes.pop_front();
-        }
-        self.changes.push_back(topic.clone());
-    }
-
-    /// The topics that have changed since a version; none if that is too long ago.
-    fn since(&self, known: u64) -> Option<BTreeSet<Topic>> {
-        let missed = usize::try_from(self.version.checked_sub(known)?).ok()?;
-        let from = self.changes.len().checked_sub(missed)?;
-        Some(self.changes.range(from..).cloned().collect())
-    }
-}
 
 impl WriterState {
     /// Topic settings after the work so far: those of these topics, or of all.
@@ -104,7 +71,7 @@ impl TopicSettingsStore for FileStore {
 
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
         let read = move |writer: &mut WriterState| {
-            let version = writer.settings_log.version;
+            let version = writer.settings_log.version();
             if version == known {
                 return Ok(None);
             }

@@ -30,7 +30,7 @@ use super::{
     machine::{Machine, Write},
     pending::Pending,
     records::{ReadError, Record, Records},
-    settings::SettingsLog,
+    settings_log::SettingsLog,
     vacuum::Vacuum,
 };
 

@@ -25,9 +25,9 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    connection::{Connection, Failure},
+    connection::Connection,
     dialer::CONNECT_TIMEOUT,
-    error::Remedy,
+    error::{Failure, Remedy},
 };
 use crate::store::{Applied, StoreError};
 

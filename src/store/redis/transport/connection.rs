@@ -18,7 +18,7 @@ use redis::{Cmd, Pipeline, RedisError, Value, aio::MultiplexedConnection};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::error::{self, Fault, Remedy};
+use super::error::{self, Failure, Fault, Remedy};
 use crate::store::{Applied, OpenError, StoreError, redis::Host};
 
 /// Answers that may time out in a row before the connection is given up.
@@ -184,19 +184,6 @@ impl Connection {
             self.give_up(number, "the connection was lost");
         }
         Failure { remedy: fault.remedy, error: error::store_error(fault, error) }
-    }
-}
-
-/// Why a command has no answer.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    pub remedy: Remedy,
-    pub error: StoreError,
-}
-
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
-        failure.error
     }
 }
 

@@ -2,7 +2,6 @@
 
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 
-use super::connection::Failure;
 use crate::{
     store::{Applied, StoreError},
     tls_error,
@@ -34,6 +33,19 @@ pub enum Remedy {
     AskRights,
     /// Nothing: this should never be answered to our commands.
     None,
+}
+
+/// Why a command has no answer.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub remedy: Remedy,
+    pub error: StoreError,
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
 }
 
 /// How Redis 7.0 and 7.1 begin to say that a script lacks a right.

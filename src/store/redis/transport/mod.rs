@@ -9,7 +9,8 @@ pub mod node;
 
 pub use self::{
     confirmation::{Confirmation, Write},
-    connection::{Connect, Connected, Connection, Failure},
+    connection::{Connect, Connected, Connection},
     dialer::{CONNECT_TIMEOUT, Dialer},
+    error::Failure,
     node::Node,
 };

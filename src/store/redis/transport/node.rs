@@ -6,7 +6,8 @@ use redis::{Cmd, Pipeline, Value};
 
 use super::{
     confirmation::{Confirmation, Confirmed, Write},
-    connection::{Connect, Connected, Connection, Failure},
+    connection::{Connect, Connected, Connection},
+    error::Failure,
 };
 
 /// A server.
