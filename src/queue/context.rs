@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use super::{
-    delivery::waiters::Waiters,
     figures::{lateness::Lateness, stats::Stats},
     timer::handle::TimerHandle,
+    waiters::Waiters,
 };
 use crate::store::Store;
 

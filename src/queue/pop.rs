@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{PendingDelivery, Queue, transitions::PopFrom};
+use super::{delivery::pending_delivery::PendingDelivery, service::Queue, transitions::PopFrom};
 use crate::{
     job::{Bucket, Millis, Topic},
     store::{Applied, PopRequest, StoreError},

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Queue, QueueError, batching::sticky::Part};
+use super::{batching::sticky::Part, error::QueueError, service::Queue};
 use crate::{
     job::{
         Bucket, JobId, NewJob, OnConflict, PolicyFields, Refusal, Schedule, Topic, TopicSettings,

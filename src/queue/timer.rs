@@ -23,7 +23,7 @@ use self::{
     deadlines::{Deadlines, SKIPPED_POLLS, jitter},
     handle::TimerHandle,
 };
-use super::{batching::dispatcher::divide, delivery::waiters::Waiters, figures::stats::Stats};
+use super::{batching::dispatcher::divide, figures::stats::Stats, waiters::Waiters};
 use crate::{
     job::{Bucket, Topic},
     store::{

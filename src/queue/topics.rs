@@ -1,10 +1,13 @@
 //! What concerns a topic as a whole, over all buckets.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::future::try_join_all;
 
-use super::{Counters, LastError, LateMinute, Queue};
+use super::{
+    figures::{last_errors::LastError, lateness::LateMinute, stats::Counters, survey::Survey},
+    service::Queue,
+};
 use crate::{
     job::{Bucket, Job, State, Topic},
     store::{
@@ -126,6 +129,19 @@ impl Queue {
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
         Ok(sums)
+    }
+
+    /// What there is, as of at most a minute ago; usually a second, longer the longer it takes to read.
+    ///
+    /// # Errors
+    /// The store's, if no bucket can be read.
+    pub async fn survey(&self) -> StoreResult<Arc<Survey>> {
+        self.surveys.fresh(&self.store, &self.calls).await
+    }
+
+    /// Has a survey made if one is due, and waits for it, but only a moment.
+    pub async fn refresh_survey(&self) {
+        self.surveys.refresh(&self.store, &self.calls).await;
     }
 
     /// What this server has done with jobs of a topic since it started.

@@ -3,4 +3,3 @@
 pub mod peeks;
 pub mod pending_delivery;
 pub mod unanswered;
-pub mod waiters;

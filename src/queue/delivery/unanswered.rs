@@ -13,7 +13,7 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::queue::{LATE_CALL, context::Context};
+use crate::queue::{batching::LATE_CALL, context::Context};
 use crate::{
     job::{Bucket, Nonce, Reservation, Topic},
     store::{Claim, StoreResult},

@@ -1,8 +1,7 @@
-//! What the API, metrics and health tell of the queue.
+//! The figures that the API, metrics and health tell, as they are gathered.
 
 pub mod last_errors;
 pub mod lateness;
-pub mod metrics;
-pub mod readiness;
 pub mod stats;
+pub mod store_checks;
 pub mod survey;

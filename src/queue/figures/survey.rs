@@ -10,8 +10,8 @@ use std::{
 };
 
 use tokio::{task::JoinHandle, time::timeout};
+use tokio_util::task::TaskTracker;
 
-use crate::queue::Queue;
 use crate::{
     job::{Bucket, Topic, UnixMillis},
     store::{Clock, Store, StoreError, StoreResult, TopicPage, TopicPeek},
@@ -72,6 +72,55 @@ impl Surveys {
         latest.map(|taken| taken.survey)
     }
 
+    /// The latest one that is no older than a minute, or a new one; has the next made if it is due.
+    ///
+    /// # Errors
+    /// The store's, if no bucket can be read.
+    pub async fn fresh(
+        self: &Arc<Self>,
+        store: &Arc<dyn Store>,
+        calls: &TaskTracker,
+    ) -> StoreResult<Arc<Survey>> {
+        let latest = self.lock().clone().filter(|taken| taken.at.elapsed() < STALE);
+        let Some(taken) = latest else { return self.make(&**store).await };
+        if taken.is_due() && !self.is_being_made() {
+            self.begin(store, calls);
+        }
+        Ok(taken.survey)
+    }
+
+    /// Has a survey made if one is due, and waits for it, but only a moment: it may take seconds, and
+    /// then it is for the next who asks.
+    pub async fn refresh(self: &Arc<Self>, store: &Arc<dyn Store>, calls: &TaskTracker) {
+        if !self.lock().as_ref().is_none_or(Taken::is_due) {
+            return;
+        }
+        // While a store does not answer, no more than one is under way.
+        if self.is_being_made() {
+            let _ = timeout(MOMENT, self.making.lock()).await;
+        } else {
+            let _ = timeout(MOMENT, self.begin(store, calls)).await;
+        }
+    }
+
+    fn begin(self: &Arc<Self>, store: &Arc<dyn Store>, calls: &TaskTracker) -> JoinHandle<()> {
+        let (store, surveys) = (Arc::clone(store), Arc::clone(self));
+        calls.spawn(async move { drop(surveys.make(&*store).await) })
+    }
+
+    /// Makes a survey, unless another task has made one meanwhile.
+    async fn make(&self, store: &dyn Store) -> StoreResult<Arc<Survey>> {
+        let asked = Instant::now();
+        let _making = self.making.lock().await;
+        let latest = self.lock().clone();
+        if let Some(taken) = latest.filter(|taken| taken.at > asked || taken.at.elapsed() < FRESH) {
+            return Ok(taken.survey);
+        }
+        let survey = Arc::new(take(store).await?);
+        *self.lock() = Some(Taken { survey: Arc::clone(&survey), at: Instant::now() });
+        Ok(survey)
+    }
+
     fn is_being_made(&self) -> bool {
         self.making.try_lock().is_err()
     }
@@ -79,53 +128,6 @@ impl Surveys {
     fn lock(&self) -> MutexGuard<'_, Option<Taken>> {
         self.latest.lock().expect("no thread panics while holding this lock")
     }
-}
-
-impl Queue {
-    /// What there is, as of at most a minute ago; usually a second, longer the longer it takes to read.
-    ///
-    /// # Errors
-    /// The store's, if no bucket can be read.
-    pub async fn survey(&self) -> StoreResult<Arc<Survey>> {
-        let latest = self.surveys.lock().clone().filter(|taken| taken.at.elapsed() < STALE);
-        let Some(taken) = latest else { return survey_now(&self.store, &self.surveys).await };
-        if taken.is_due() && !self.surveys.is_being_made() {
-            self.begin_survey();
-        }
-        Ok(taken.survey)
-    }
-
-    /// Has a survey made if one is due, and waits for it, but only a moment: it may take seconds, and
-    /// then it is for the next who asks.
-    pub async fn refresh_survey(&self) {
-        if !self.surveys.lock().as_ref().is_none_or(Taken::is_due) {
-            return;
-        }
-        // While a store does not answer, no more than one is under way.
-        if self.surveys.is_being_made() {
-            let _ = timeout(MOMENT, self.surveys.making.lock()).await;
-        } else {
-            let _ = timeout(MOMENT, self.begin_survey()).await;
-        }
-    }
-
-    fn begin_survey(&self) -> JoinHandle<()> {
-        let (store, surveys) = (Arc::clone(&self.store), Arc::clone(&self.surveys));
-        self.calls.spawn(async move { drop(survey_now(&store, &surveys).await) })
-    }
-}
-
-/// Makes a survey, unless another task has made one meanwhile.
-async fn survey_now(store: &Arc<dyn Store>, surveys: &Surveys) -> StoreResult<Arc<Survey>> {
-    let asked = Instant::now();
-    let _making = surveys.making.lock().await;
-    let latest = surveys.lock().clone();
-    if let Some(taken) = latest.filter(|taken| taken.at > asked || taken.at.elapsed() < FRESH) {
-        return Ok(taken.survey);
-    }
-    let survey = Arc::new(take(store.as_ref()).await?);
-    *surveys.lock() = Some(Taken { survey: Arc::clone(&survey), at: Instant::now() });
-    Ok(survey)
 }
 
 async fn take(store: &dyn Store) -> StoreResult<Survey> {

@@ -11,7 +11,7 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 use crate::job::{Bucket, Buckets, UnixMillis};
-use crate::queue::LATE_CALL;
+use crate::queue::batching::LATE_CALL;
 
 /// Tells the timer of deadlines, and others how it is.
 pub struct TimerHandle {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::queue::{
-    delivery::waiters::Waiters, timer::handle::TimerHandle, topic_settings::TopicSettingsCache,
+    settings_cache::TopicSettingsCache, timer::handle::TimerHandle, waiters::Waiters,
 };
 use crate::{
     job::Bucket,

@@ -3,7 +3,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::{
     job::{Buckets, JobId, Millis, NewJob, Policy, Schedule, State, Topics},
-    queue::{delivery::waiters::Waiters, figures::stats::Stats, timer::handle::TimerHandle},
+    queue::{figures::stats::Stats, timer::handle::TimerHandle, waiters::Waiters},
     store::{Clock, Options, PopRequest, Store, Target, file::FileStore},
 };
 

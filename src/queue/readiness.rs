@@ -1,16 +1,12 @@
 //! Can this server do its work?
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::queue::Queue;
+use super::service::Queue;
 use crate::store::{Condition, StoreError, StoreResult};
 
 /// A timer that has not gone through for this long (beyond its sleep) does not move.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
-
-/// The last look at the store: when it began, and what was seen. Held while there is one.
-#[derive(Default)]
-pub struct Checks(tokio::sync::Mutex<Option<(Instant, StoreResult<()>)>>);
 
 /// What works.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,7 +31,7 @@ impl Queue {
     /// # Errors
     /// The store's own, or which timer stands still.
     pub async fn check(&self) -> StoreResult<Readiness> {
-        self.check_store().await?;
+        self.checks.check(&*self.store).await?;
         let limit = self.settings.poll_interval + STUCK_AFTER;
         if let Some(bucket) = self.timer.stuck(limit) {
             return Err(StoreError::away(format!("the timer of bucket {bucket} is stuck")));
@@ -55,22 +51,6 @@ impl Queue {
             clock_jumped: clock_jumps.unsteady,
             jobs_unreadable: unreadable > 0,
         })
-    }
-
-    /// One look at the store at a time: however many ask, it has little to do with it. Who waits for
-    /// a look that began after it asked has its answer too.
-    async fn check_store(&self) -> StoreResult<()> {
-        let asked = Instant::now();
-        let mut last = self.checks.0.lock().await;
-        match &*last {
-            Some((began, checked)) if *began > asked => checked.clone(),
-            _ => {
-                let began = Instant::now();
-                let checked = self.store.check().await;
-                *last = Some((began, checked.clone()));
-                checked
-            }
-        }
     }
 
     /// Numbers of buckets that are out of reach, by the last calls of their timers.

@@ -1,6 +1,6 @@
 //! What a monitor should watch of the queue and its store.
 //!
-//! Two kinds of families have a topic. Counters are this server's own (`stats.rs`). Gauges come from
+//! Two kinds of families have a topic. Counters are this server's own (`figures/stats.rs`). Gauges come from
 //! a survey of the store, so that each server tells the same: they show [`SHOWN_TOPICS`], those with
 //! the most jobs, and the rest together. In both, the rest is called [`OTHER`]; a topic of that name
 //! is always a part of it.
@@ -13,8 +13,8 @@ use crate::queue::{
     context::Context,
     figures::stats::{OTHER, SHOWN_TOPICS, Stats, Tally},
     figures::survey::{Survey, Surveys},
+    settings_cache::TopicSettingsCache,
     timer::handle::TimerHandle,
-    topic_settings::TopicSettingsCache,
 };
 use crate::{
     job::{Millis, State, Topic},

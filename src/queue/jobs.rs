@@ -1,0 +1,110 @@
+//! One transition of each of some jobs, for all transitions but put and pop.
+
+use super::{
+    batching::{dispatcher::Dispatcher, has_job_id::HasJobId},
+    error::QueueError,
+    service::Queue,
+};
+use crate::{
+    job::{Change, Job, JobId, Refusal, State, Topic, UnixMillis},
+    store::{Bury, Claim, Clock, Release, Reply, StoreError, Target, Touch, Transitioned},
+};
+
+impl Queue {
+    /// Finishes jobs; answers their topics. Like all of these: each job has its own outcome, in the
+    /// order given.
+    pub async fn finish(&self, jobs: Vec<Claim>) -> Vec<Result<Topic, QueueError>> {
+        self.each(jobs, &self.transitions.finish).await
+    }
+
+    /// Releases jobs.
+    pub async fn release(&self, jobs: Vec<Release>) -> Vec<Result<Transitioned, QueueError>> {
+        let errors = errors(&jobs, |job| (&job.held.id, job.error.as_deref()));
+        let done = self.each(jobs, &self.transitions.release).await;
+        self.note_errors(errors, &done);
+        done
+    }
+
+    /// Extends reservations; answers when they end.
+    pub async fn touch(&self, jobs: Vec<Touch>) -> Vec<Result<UnixMillis, QueueError>> {
+        self.each(jobs, &self.transitions.touch).await
+    }
+
+    /// Buries jobs.
+    pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<Transitioned, QueueError>> {
+        let errors = errors(&jobs, |job| (&job.held.id, job.error.as_deref()));
+        let done = self.each(jobs, &self.transitions.bury).await;
+        self.note_errors(errors, &done);
+        done
+    }
+
+    /// Notes the errors of jobs that moved.
+    fn note_errors(
+        &self,
+        errors: Vec<(usize, JobId, String)>,
+        done: &[Result<Transitioned, QueueError>],
+    ) {
+        for (index, id, error) in errors {
+            if let Some(Ok(moved)) = done.get(index) {
+                let at = Clock::Own.now().floor;
+                self.last_errors.note(at, &moved.topic, id, moved.state, &error);
+            }
+        }
+    }
+
+    /// Kicks jobs; answers their topics.
+    pub async fn kick(&self, jobs: Vec<Target>) -> Vec<Result<Topic, QueueError>> {
+        self.each(jobs, &self.transitions.kick).await
+    }
+
+    /// Deletes jobs; answers the states they were in.
+    pub async fn delete(&self, jobs: Vec<Target>) -> Vec<Result<State, QueueError>> {
+        self.each(jobs, &self.transitions.delete).await
+    }
+
+    /// Reschedules jobs; answers them as they are then.
+    pub async fn reschedule(&self, jobs: Vec<(Target, Change)>) -> Vec<Result<Job, QueueError>> {
+        self.each(jobs, &self.transitions.reschedule).await
+    }
+
+    /// Reads a job that its caller may reach.
+    ///
+    /// # Errors
+    /// `NotFound`, or the store's.
+    pub async fn get(&self, target: Target) -> Result<Job, QueueError> {
+        let bucket = self.store.buckets().of(&target.id);
+        let job = self.store.get(bucket, target).await?;
+        job.ok_or(QueueError::Refused(Refusal::NotFound))
+    }
+
+    /// Has each job done that may be; the others lack a reservation.
+    pub(super) async fn each<I, O>(
+        &self,
+        jobs: Vec<I>,
+        dispatcher: &Dispatcher<I, Reply<O>>,
+    ) -> Vec<Result<O, QueueError>>
+    where
+        I: HasJobId + Send + 'static,
+        O: Send + 'static,
+    {
+        let lacks = |job: &I| self.settings.require_reservation && job.lacks_reservation();
+        let refused: Vec<bool> = jobs.iter().map(lacks).collect();
+        let jobs = jobs.into_iter().zip(&refused).filter(|(_, refused)| !**refused);
+        let mut outcomes = dispatcher.submit(jobs.map(|(job, _)| job).collect()).await.into_iter();
+        let reply = |refused: bool| {
+            if refused {
+                return Err(QueueError::ReservationRequired);
+            }
+            let missing = || Err(StoreError::unreadable("fewer replies than jobs"));
+            let outcome = outcomes.next().unwrap_or_else(missing);
+            outcome.map_err(QueueError::Store)?.map_err(QueueError::Refused)
+        };
+        refused.into_iter().map(reply).collect()
+    }
+}
+
+/// The errors among these jobs: the index of each, its id, and the text.
+fn errors<J>(jobs: &[J], of: fn(&J) -> (&JobId, Option<&str>)) -> Vec<(usize, JobId, String)> {
+    let each = jobs.iter().map(of).enumerate();
+    each.filter_map(|(index, (id, text))| Some((index, id.clone(), text?.to_owned()))).collect()
+}

@@ -1,0 +1,181 @@
+//! The queue: its parts, how they start, and how they stop.
+
+use std::{sync::Arc, time::Duration};
+
+use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    batching::sticky::StickyBucket,
+    context::Context,
+    delivery::{peeks::Peeks, pending_delivery::Returner, unanswered::Unanswered},
+    figures::{
+        last_errors::LastErrors, lateness::Lateness, stats::Stats, store_checks::StoreChecks,
+        survey::Surveys,
+    },
+    metrics,
+    settings_cache::{Refresher, TopicSettingsCache},
+    timer::{Timer, handle::TimerHandle, hint_listener::HintListener},
+    transitions::Transitions,
+    waiters::Waiters,
+};
+use crate::{
+    job::{IdMaker, Policy, ReservationKey},
+    store::{Store, StoreResult},
+};
+
+/// How the queue behaves.
+#[derive(Debug, Clone)]
+pub struct QueueSettings {
+    /// What applies to jobs that do not say.
+    pub defaults: Policy,
+    /// Whether finish, release, touch and bury demand a reservation.
+    pub require_reservation: bool,
+    /// The longest sleep of a timer.
+    pub poll_interval: Duration,
+}
+
+/// The queue.
+pub struct Queue {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) settings: QueueSettings,
+    pub(super) ids: IdMaker,
+    /// Which buckets take jobs without an id.
+    pub(super) sticky: StickyBucket,
+    pub(super) transitions: Transitions,
+    /// By bucket.
+    pub(super) unanswered: Arc<[Arc<Unanswered>]>,
+    pub(super) timer: Arc<TimerHandle>,
+    pub(super) waiters: Arc<Waiters>,
+    pub(super) peeks: Peeks,
+    pub(super) topics: Arc<TopicSettingsCache>,
+    pub(super) stats: Arc<Stats>,
+    pub(super) lateness: Arc<Lateness>,
+    pub(super) last_errors: LastErrors,
+    pub(super) surveys: Arc<Surveys>,
+    pub(super) checks: StoreChecks,
+    /// Waiting pops are answered empty from now on.
+    pub(super) no_waiting: CancellationToken,
+    /// Timers end, and what could not be given back yet is tried once more.
+    stopping: CancellationToken,
+    timers: TaskTracker,
+    /// Calls to the store, and jobs on their way back.
+    pub(super) calls: TaskTracker,
+}
+
+impl Queue {
+    /// Starts the queue and its timers on the current runtime. Its metrics, and its store's, are in
+    /// `registry` from then on.
+    ///
+    /// # Errors
+    /// The store's: topic settings must be known before the first job is delivered.
+    pub async fn start(
+        store: Arc<dyn Store>,
+        settings: QueueSettings,
+        registry: &mut Registry,
+    ) -> StoreResult<Self> {
+        let topics = Arc::new(TopicSettingsCache::new(store.settings(0).await?));
+        let buckets = store.buckets();
+        let publisher = Arc::clone(&store);
+        let publish = Box::new(move |hint| publisher.publish(hint));
+        let waiters = Arc::new(Waiters::new(buckets, publish));
+        let context = Context {
+            store: Arc::clone(&store),
+            timer: Arc::new(TimerHandle::new(buckets)),
+            waiters: Arc::clone(&waiters),
+            calls: TaskTracker::new(),
+            stats: Arc::default(),
+            lateness: Arc::default(),
+        };
+        let surveys = Arc::default();
+        metrics::register(registry, &context, &surveys, &topics);
+        let stopping = CancellationToken::new();
+        let returner = Arc::new(Returner {
+            unpop: context.unpop(),
+            tasks: context.calls.clone(),
+            runtime: Handle::current(),
+            stop: stopping.clone(),
+        });
+        let unanswered = |bucket| Unanswered::new(bucket, context.clone(), stopping.clone());
+        let unanswered = buckets.all().map(unanswered).map(Arc::new).collect();
+        let Context { timer, calls, stats, lateness, .. } = context.clone();
+        let queue = Self {
+            transitions: context.transitions(&returner, &unanswered),
+            unanswered,
+            timer,
+            store,
+            settings,
+            ids: IdMaker::default(),
+            sticky: StickyBucket::default(),
+            waiters,
+            peeks: Peeks::new(&context),
+            topics,
+            stats,
+            lateness,
+            last_errors: LastErrors::default(),
+            surveys,
+            checks: StoreChecks::default(),
+            no_waiting: CancellationToken::new(),
+            stopping,
+            timers: TaskTracker::new(),
+            calls,
+        };
+        queue.start_timers().await;
+        Ok(queue)
+    }
+
+    async fn start_timers(&self) {
+        // First of all: from here on no export or import begins.
+        let heard = match self.store.shared() {
+            Some(shared) => shared.join().await,
+            None => None,
+        };
+        let timer = Timer {
+            store: Arc::clone(&self.store),
+            handle: Arc::clone(&self.timer),
+            waiters: Arc::clone(&self.waiters),
+            stats: Arc::clone(&self.stats),
+            poll_interval: self.settings.poll_interval,
+        };
+        self.timers.spawn(timer.run(self.stopping.clone()));
+        let follow = Refresher {
+            store: Arc::clone(&self.store),
+            topics: Arc::clone(&self.topics),
+            waiters: Arc::clone(&self.waiters),
+            pause: self.settings.poll_interval,
+        };
+        self.timers.spawn(follow.run(self.stopping.clone()));
+        if let Some(heard) = heard {
+            let listen = HintListener {
+                heard,
+                store: Arc::clone(&self.store),
+                timer: Arc::clone(&self.timer),
+                waiters: Arc::clone(&self.waiters),
+                topics: Arc::clone(&self.topics),
+            };
+            self.timers.spawn(listen.run(self.stopping.clone()));
+        }
+    }
+
+    /// Answers every waiting pop, and each one from now on, at once.
+    pub fn stop_waiting(&self) {
+        self.no_waiting.cancel();
+    }
+
+    /// Ends the timers, waits for calls and for what they give back, and closes the store.
+    pub async fn stop(&self) {
+        self.stop_waiting();
+        self.stopping.cancel();
+        self.timers.close();
+        self.timers.wait().await;
+        self.calls.close();
+        self.calls.wait().await;
+        self.store.close().await;
+    }
+
+    /// The key of the tags that clients get with their reservations.
+    pub fn reservation_key(&self) -> Arc<ReservationKey> {
+        self.store.reservation_key()
+    }
+}
