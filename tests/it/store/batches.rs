@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use delay_queue::{
     job::{
-        Bucket, Change, JobId, Living, Millis, NewJob, OnConflict, PolicyFields, PoppedJob,
+        Bucket, Change, JobId, Living, Millis, NewJob, OnConflict, Policy, PolicyFields, PoppedJob,
         Refusal, Schedule, State, Topic, Topics,
     },
     store::{Bury, Claim, Counts, PopRequest, Popped, PutOutcome, Release},
 };
 
 use crate::store::bench::{
-    Bench, HOUR, MINUTE, SECOND, TRACEPARENT, changing, delayed, id, job, nonce, promote_together,
-    target, verb, with,
+    Bench, HOUR, MINUTE, SECOND, changing, delayed, id, job, nonce, promote_together, target, verb,
+    whole_policy, with,
 };
 
 /// The first `count` ids of one bucket.
@@ -284,9 +284,7 @@ fn exists<T>(state: State, topic: &str) -> Result<T, Refusal> {
 
 pub async fn a_get_shows_everything_that_was_put(bench: Bench) {
     let new = with(delayed("a", "t", SECOND), |policy| {
-        policy.max_attempts = 7;
-        policy.backoff = Some("list:1000,2000".parse().expect("a backoff"));
-        policy.traceparent = Some(TRACEPARENT.parse().expect("a traceparent"));
+        *policy = Policy { ttr: MINUTE, max_attempts: 7, ..whole_policy() };
     });
     bench.put(new.clone()).await.expect("put");
     let put_at = bench.now();

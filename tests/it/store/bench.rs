@@ -402,7 +402,10 @@ pub fn nonce() -> Nonce {
     Nonce::new(NEXT.fetch_add(1, Ordering::Relaxed) << 12)
 }
 
-pub const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+/// A policy that has every field, each with another value than the standard one.
+pub fn whole_policy() -> Policy {
+    include_str!("../../../src/job/policy/whole.txt").parse().expect("a policy")
+}
 
 pub fn id(text: &str) -> JobId {
     text.parse().expect("an id")

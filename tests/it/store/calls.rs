@@ -7,7 +7,7 @@ use delay_queue::job::{
 use proptest::prelude::*;
 
 use crate::store::{
-    bench::{TRACEPARENT, job},
+    bench::{job, whole_policy},
     restore,
 };
 
@@ -154,7 +154,7 @@ pub fn new_job(call: &Call) -> NewJob {
             max_attempts: *max_attempts,
             backoff: self::backoff(*backoff),
             dead_retention: Millis::new(100 * STEP),
-            traceparent: (*max_attempts % 2 == 1).then(|| TRACEPARENT.parse().expect("valid")),
+            ..if *max_attempts % 2 == 1 { whole_policy() } else { Policy::STANDARD }
         },
         on_conflict: conflicts[usize::from(*on_conflict)],
         ..job(&format!("job:{name}"), &format!("t{topic}"))

@@ -10,7 +10,7 @@ use proptest::{prelude::*, test_runner::Config};
 use tokio::runtime::Runtime;
 
 use crate::store::bench::{
-    Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, TRACEPARENT, delayed, id, job, one, with,
+    Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, delayed, id, job, one, whole_policy, with,
 };
 
 const TOKEN: &str = "0123456789abcdef";
@@ -35,9 +35,8 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
         policy: Policy {
             ttr: MINUTE,
             max_attempts: 3,
-            backoff: Some("list:1000,7200000".parse().expect("a backoff")),
             dead_retention: RETENTION,
-            traceparent: Some(TRACEPARENT.parse().expect("a traceparent")),
+            ..whole_policy()
         },
         reservation: popped.then(|| TOKEN.parse().expect("a reservation")),
         reserved_until: (state == State::Reserved).then(|| now.after(MINUTE)),

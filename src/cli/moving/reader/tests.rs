@@ -44,7 +44,7 @@ fn job() -> impl Strategy<Value = Job> {
                 max_attempts: past.0,
                 backoff: texts.3.map(|text| text.parse().expect("a backoff")),
                 dead_retention: s.2,
-                traceparent: (past.2 % 2 == 1).then(|| TRACEPARENT.parse().expect("valid")),
+                ..if past.2 % 2 == 1 { whole() } else { Policy::STANDARD }
             },
             reservation: (attempt > 0).then(|| Reservation::from_bits(past.2).untagged()),
             reserved_until: reserved.then_some(t.2),
@@ -52,6 +52,11 @@ fn job() -> impl Strategy<Value = Job> {
             error: past.3,
         })
     })
+}
+
+/// A policy that has every field.
+fn whole() -> Policy {
+    include_str!("../../../job/policy/whole.txt").parse().expect("a policy")
 }
 
 /// A whole export of these jobs.
