@@ -10,7 +10,9 @@ use std::str::FromStr;
 
 use arbitrary::{Error, Result, Unstructured};
 
-use crate::job::{Backoff, Job, MAX_DURATION, Millis, Policy, Reservation, State, UnixMillis};
+use crate::job::{
+    Backoff, Headers, Job, MAX_DURATION, Millis, Policy, Reservation, State, Topic, UnixMillis,
+};
 
 pub use self::values::{backoff, durations};
 pub use crate::{
@@ -43,6 +45,7 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
                 format!("00-{trace:032x}-{span:016x}-{:02x}", flags & 3).parse().ok()
             }
         },
+        headers: if input.arbitrary()? { headers(input)? } else { Headers::NONE },
     };
     Ok(Job {
         id: name(input)?,
@@ -68,6 +71,11 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
 }
 
 /// An id or a topic.
+fn headers(input: &mut Unstructured<'_>) -> Result<Headers> {
+    let name: Topic = name(input)?;
+    Ok(Headers::new(vec![(name.to_string(), "a; b\t%".to_owned())]).unwrap_or_default())
+}
+
 pub(crate) fn name<T: FromStr>(input: &mut Unstructured<'_>) -> Result<T> {
     let length = input.int_in_range(1..=128)?.min(input.len());
     let letter = |byte: &u8| char::from(LETTERS[usize::from(byte % 64)]);

@@ -6,6 +6,7 @@
 mod backoff;
 mod bucket;
 mod duration;
+mod headers;
 mod id;
 mod list;
 pub(crate) mod name;
@@ -23,6 +24,9 @@ mod traceparent;
 pub use backoff::{Backoff, BackoffError, MAX_FACTOR, MAX_VALUES};
 pub use bucket::{Bucket, Buckets, BucketsError, HASH_NAME};
 pub use duration::{DurationError, MAX_DURATION, Millis};
+pub use headers::{
+    Headers, HeadersError, MAX_HEADER_BYTES, MAX_HEADERS, RESERVED_NAMES as RESERVED_HEADER_NAMES,
+};
 pub use id::{IdMaker, JobId};
 pub use list::List;
 pub use name::{MAX_LEN as MAX_NAME, NameError};

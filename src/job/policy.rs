@@ -8,7 +8,7 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
-use super::{backoff::Backoff, duration::Millis, traceparent::TraceParent};
+use super::{backoff::Backoff, duration::Millis, headers::Headers, traceparent::TraceParent};
 
 pub use self::{fields::PolicyFields, text::PolicyError};
 
@@ -31,6 +31,9 @@ pub struct Policy {
     /// Where its put stands in a trace; its consumers get it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
+    /// Text for its consumers.
+    #[serde(default, skip_serializing_if = "Headers::is_empty")]
+    pub headers: Headers,
 }
 
 impl Policy {
@@ -42,6 +45,7 @@ impl Policy {
         backoff: None,
         dead_retention: Millis::new(14 * 86_400_000),
         traceparent: None,
+        headers: Headers::NONE,
     };
 
     /// The part that decides what happens to a job. The rest is only kept and shown.

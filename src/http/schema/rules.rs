@@ -13,7 +13,7 @@ pub fn both_or_no_change() -> Value {
     let absent = json!({ "type": "null" });
     let nothing = json!({
         "properties": { "delay": absent, "due_at": absent, "ttr": absent, "max_attempts": absent },
-        "not": { "anyOf": [{ "required": ["body"] }, { "required": ["backoff"] }] },
+        "not": { "anyOf": [{ "required": ["body"] }, { "required": ["backoff"] }, { "required": ["headers"] }] },
     });
     json!({ "anyOf": [both("delay", "due_at"), nothing] })
 }

@@ -8,9 +8,9 @@ use crate::{
     access::{Scope, Scopes, TokenName},
     http::problem::Code,
     job::{
-        Backoff, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_FACTOR, MAX_NAME, MAX_PATTERNS, MAX_TTR,
-        MAX_VALUES, MIN_TTR, Millis, OnConflict, State, TaggedReservation, Topic, Topics,
-        TraceParent, UnixMillis,
+        Backoff, Headers, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_FACTOR, MAX_HEADERS, MAX_NAME,
+        MAX_PATTERNS, MAX_TTR, MAX_VALUES, MIN_TTR, Millis, OnConflict, State, TaggedReservation,
+        Topic, Topics, TraceParent, UnixMillis,
     },
 };
 
@@ -67,6 +67,12 @@ schemas! {
         ] }),
     };
     Backoff => |generator| backoff(generator);
+    Headers => |_| json_schema!({
+        "type": "object",
+        "maxProperties": MAX_HEADERS,
+        "propertyNames": { "pattern": r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
+        "additionalProperties": { "type": "string", "pattern": r"^[\t -~]*$" },
+    });
     Topics => |_| json_schema!({
         "type": "array", "minItems": 1, "maxItems": MAX_PATTERNS,
         "items": {

@@ -136,7 +136,7 @@ impl From<Job> for JobResponse {
 impl JobResponse {
     /// What a caller may see who changes jobs and does not read them.
     pub fn without_content(self) -> Self {
-        Self { body: None, error: None, ..self }
+        Self { body: None, error: None, policy: self.policy.without_content(), ..self }
     }
 }
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{body::body, given, policy::with_policy, put::schedule};
+use super::{body::body, given, policy::with_job_policy, put::schedule};
 use crate::{
     config::Limits,
     http::{
@@ -15,9 +15,10 @@ use crate::{
     job::{Change, Job, JobId, Millis, State, Topic, TraceParent, UnixMillis},
 };
 
-with_policy! {
+with_job_policy! {
 /// A change of a job, and what a GET shows besides, so that its whole answer can be sent back: such a field must be
-/// as the job has it. At least one of `delay` or `due_at`, `body`, `ttr`, `max_attempts`, `backoff`.
+/// as the job has it. At least one of `delay` or `due_at`, `body`, `ttr`, `max_attempts`, `backoff`,
+/// `headers`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = rules::both_or_no_change()))]
@@ -102,7 +103,8 @@ impl PatchJob<'_> {
             policy,
         };
         if change == Change::default() {
-            let detail = "must change one of delay, due_at, body, ttr, max_attempts, backoff";
+            let detail =
+                "must change one of delay, due_at, body, ttr, max_attempts, backoff, headers";
             return Err(Problem::request(detail));
         }
         Ok(change)

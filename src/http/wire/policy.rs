@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     http::{problem::Problem, schema::schemas},
-    job::{Backoff, MAX_TTR, MIN_TTR, Millis, Policy, TraceParent},
+    job::{Backoff, Headers, MAX_TTR, MIN_TTR, Millis, Policy, TraceParent},
 };
 
 /// Declares a request of some own fields and those of a policy that puts, changes of a job and the
@@ -15,6 +15,7 @@ macro_rules! with_policy {
         $(#[$meta:meta])* pub struct $name:ident $(<$life:lifetime>)? {
             $($(#[$of_field:meta])* $field:ident: $type:ty,)*
         }
+        $(of_jobs $headers:ident)?
     ) => {
         $(#[$meta])*
         pub struct $name $(<$life>)? {
@@ -42,6 +43,7 @@ macro_rules! with_policy {
                     ttr: $crate::http::wire::policy::ttr(self.ttr)?,
                     max_attempts: self.max_attempts.take().map(|count| count.0),
                     backoff: self.backoff.take(),
+                    $(headers: self.$headers.take().map(Option::unwrap_or_default),)?
                     ..Default::default()
                 })
             }
@@ -49,6 +51,31 @@ macro_rules! with_policy {
     };
 }
 pub(super) use with_policy;
+
+/// The same for puts and changes of a job, with the fields that no topic has a default for.
+macro_rules! with_job_policy {
+    (
+        $(#[$meta:meta])* pub struct $name:ident $(<$life:lifetime>)? {
+            $($(#[$of_field:meta])* $field:ident: $type:ty,)*
+        }
+    ) => {
+        $crate::http::wire::policy::with_policy! {
+            $(#[$meta])*
+            pub struct $name $(<$life>)? {
+                $($(#[$of_field])* $field: $type,)*
+                /// Text for the job's consumers, by name: at most 32 headers, 8 KiB together. Names are tokens of HTTP,
+                /// kept as written; two must not differ in case alone. Values are visible ASCII, spaces and tabs.
+                /// Reserved names: those of HTTP's own framing and credentials, `delay-queue-*` and `webhook-*`. In a
+                /// change they replace all headers of the job, and null removes them.
+                #[schemars(with = "Option<crate::job::Headers>")]
+                #[serde(default, deserialize_with = "super::given")]
+                headers: Option<Option<$crate::job::Headers>>,
+            }
+            of_jobs headers
+        }
+    };
+}
+pub(super) use with_job_policy;
 
 /// A TTR within its limits.
 pub fn ttr(ttr: Option<Millis>) -> Result<Option<Millis>, Problem> {
@@ -96,6 +123,10 @@ pub struct ShownPolicy {
     /// The `traceparent` of the put, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<TraceParent>,
+    /// The `headers` of the job, if it has any; left out if the token lacks the scope `read`.
+    #[serde(skip_serializing_if = "Headers::is_empty")]
+    #[schemars(with = "Option<Headers>")]
+    headers: Headers,
 }
 
 /// What a GET shows besides.
@@ -110,7 +141,19 @@ pub struct WholePolicy {
 
 impl From<&Policy> for ShownPolicy {
     fn from(policy: &Policy) -> Self {
-        Self { max_attempts: policy.max_attempts, traceparent: policy.traceparent }
+        Self {
+            max_attempts: policy.max_attempts,
+            traceparent: policy.traceparent,
+            headers: policy.headers.clone(),
+        }
+    }
+}
+
+impl WholePolicy {
+    /// Takes out what a caller may not see who changes jobs and does not read them.
+    pub fn without_content(mut self) -> Self {
+        self.shown.headers = Headers::NONE;
+        self
     }
 }
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{body::body, policy::with_policy};
+use super::{body::body, policy::with_job_policy};
 use crate::{
     config::Limits,
     http::{
@@ -16,7 +16,7 @@ use crate::{
     queue::Put,
 };
 
-with_policy! {
+with_job_policy! {
 /// A job to be put.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Policy;
-use crate::job::{backoff::Backoff, duration::Millis, traceparent::TraceParent};
+use crate::job::{backoff::Backoff, duration::Millis, headers::Headers, traceparent::TraceParent};
 
 /// Fields of a policy; what is `None` is not given.
 ///
@@ -22,6 +22,9 @@ pub struct PolicyFields {
     /// Where a put stands in a trace.
     #[serde(skip)]
     pub traceparent: Option<TraceParent>,
+    /// Text for consumers; empty headers remove those of the job.
+    #[serde(skip)]
+    pub headers: Option<Headers>,
 }
 
 impl PolicyFields {
@@ -41,6 +44,7 @@ impl PolicyFields {
                 .or(of_topic.dead_retention)
                 .unwrap_or(server.dead_retention),
             traceparent: self.traceparent,
+            headers: self.headers.unwrap_or_default(),
         }
     }
 }
@@ -60,5 +64,8 @@ impl Policy {
         }
         self.dead_retention = fields.dead_retention.unwrap_or(self.dead_retention);
         self.traceparent = fields.traceparent.or(self.traceparent);
+        if let Some(headers) = fields.headers {
+            self.headers = headers;
+        }
     }
 }

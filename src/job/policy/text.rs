@@ -16,6 +16,7 @@ const MAX_ATTEMPTS: &str = "m";
 const BACKOFF: &str = "b";
 const DEAD_RETENTION: &str = "d";
 const TRACEPARENT: &str = "p";
+const HEADERS: &str = "h";
 
 /// The text is none of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +25,7 @@ pub struct PolicyError;
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ttr, max_attempts, backoff, dead_retention, traceparent } = self;
+        let Self { ttr, max_attempts, backoff, dead_retention, traceparent, headers } = self;
         let standard = Self::STANDARD;
         let mut text = Text { f, separator: "" };
         text.field(TTR, Some(ttr.get()).filter(|_| *ttr != standard.ttr))?;
@@ -34,6 +35,7 @@ impl fmt::Display for Policy {
             Some(dead_retention.get()).filter(|_| *dead_retention != standard.dead_retention);
         text.field(DEAD_RETENTION, retention)?;
         text.field(TRACEPARENT, traceparent.as_ref())?;
+        text.field(HEADERS, Some(headers).filter(|headers| !headers.is_empty()))?;
         text.field(BACKOFF, backoff.as_ref())
     }
 }
@@ -56,7 +58,7 @@ impl PolicyFields {
     /// The given fields as a script takes them: like the text of a policy; an empty value takes the
     /// field away.
     pub fn text(&self) -> String {
-        let Self { ttr, max_attempts, backoff, dead_retention, traceparent } = self;
+        let Self { ttr, max_attempts, backoff, dead_retention, traceparent, headers } = self;
         let backoff =
             backoff.as_ref().map(|new| new.as_ref().map_or_else(String::new, Backoff::to_string));
         let given = [
@@ -64,6 +66,7 @@ impl PolicyFields {
             max_attempts.map(|max| format!("{MAX_ATTEMPTS}={max}")),
             dead_retention.map(|retention| format!("{DEAD_RETENTION}={}", retention.get())),
             traceparent.map(|parent| format!("{TRACEPARENT}={parent}")),
+            headers.as_ref().map(|headers| format!("{HEADERS}={headers}")),
             backoff.map(|text| format!("{BACKOFF}={text}")),
         ];
         given.into_iter().flatten().collect::<Vec<_>>().join(";")
@@ -92,6 +95,7 @@ impl Policy {
             MAX_ATTEMPTS => self.max_attempts = value.parse().ok()?,
             DEAD_RETENTION => self.dead_retention = Millis::new(value.parse().ok()?),
             TRACEPARENT => self.traceparent = Some(value.parse().ok()?),
+            HEADERS => self.headers = value.parse().ok()?,
             BACKOFF => self.backoff = Some(value.parse::<Backoff>().ok()?),
             _ => return None,
         }
@@ -116,6 +120,7 @@ fn schema_4(text: &str) -> Option<Policy> {
         backoff: Some(backoff).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
         dead_retention: Millis::new(parse_or(retention, standard.dead_retention.get())?),
         traceparent: traceparent.map(str::parse).transpose().ok()?,
+        ..standard
     })
 }
 

@@ -6,6 +6,7 @@ mod batches;
 mod broken_keys;
 mod damaged;
 mod dashboard;
+mod headers;
 mod lost_answers;
 mod matrix;
 mod metrics;
@@ -46,6 +47,9 @@ on_each_store! {
             a_living_id_is_refused_kept_or_replaced;
         traces:
             a_job_gives_its_consumers_the_traceparent_of_its_put;
+        headers:
+            headers_reach_every_consumer_and_change_by_patch,
+            bad_headers_are_refused_by_field;
         reservations:
             a_job_that_is_not_finished_in_time_comes_back_and_the_first_consumer_is_fenced,
             spent_attempts_end_in_dead,

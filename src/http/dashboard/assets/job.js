@@ -53,6 +53,7 @@ function rows(job) {
     ["TTR", seconds(job.ttr)],
     ["Backoff", backoff(job.backoff)],
     ...(job.traceparent ? [["Trace", job.traceparent]] : []),
+    ...Object.entries(job.headers ?? {}).map(([name, value]) => [`Header ${name}`, value]),
   ].flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]);
 }
 

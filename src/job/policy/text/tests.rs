@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::job::Headers;
 
 const TRACEPARENT_TEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -11,9 +12,19 @@ fn policy(text: &str) -> Policy {
 #[test]
 fn texts_are_pinned_since_stored_jobs_are_read_by_them() {
     assert_eq!(Policy::STANDARD.to_string(), "");
-    let text = format!("t=5000;m=3;d=0;p={TRACEPARENT_TEXT};b=list:0,120000");
+    let text = format!("t=5000;m=3;d=0;p={TRACEPARENT_TEXT};h=a=1&B=2+3;b=list:0,120000");
     assert_eq!(policy(&text).to_string(), text);
     assert_eq!(policy(&text).ttr, Millis::new(5000));
+}
+
+#[test]
+fn the_whole_policy_has_another_value_in_every_field() {
+    let text = include_str!("../whole.txt");
+    let Policy { ttr, max_attempts, backoff, dead_retention, traceparent, headers } = policy(text);
+    let standard = Policy::STANDARD;
+    assert!(ttr != standard.ttr && max_attempts != standard.max_attempts);
+    assert!(dead_retention != standard.dead_retention && backoff.is_some());
+    assert!(traceparent.is_some() && !headers.is_empty());
 }
 
 #[test]
@@ -26,7 +37,9 @@ fn texts_of_schema_4_are_read() {
 
 #[test]
 fn other_texts_are_refused() {
-    for text in ["x=1", "t", "t=", "t=a", ";", "t=1;", "b=list:", "p=00", ",", "1,2,3", "1,2,3,x"] {
+    for text in
+        ["x=1", "t", "t=", "t=a", ";", "t=1;", "b=list:", "p=00", "h=a", ",", "1,2,3", "1,2,3,x"]
+    {
         assert_eq!(text.parse::<Policy>(), Err(PolicyError), "{text:?}");
     }
 }
@@ -40,6 +53,7 @@ proptest! {
             backoff: backoff.map(|text| text.parse().expect("a backoff")),
             dead_retention: Millis::new(retention.into()),
             traceparent: traced.then(|| TRACEPARENT_TEXT.parse().expect("valid")),
+            headers: if traced { "a=1%3B2&b=".parse().expect("valid") } else { Headers::NONE },
         };
         let text = policy.to_string();
         prop_assert!(!text.contains([' ', '\n']), "{text}");
