@@ -30,6 +30,7 @@ pub use headers::{
 pub use id::{IdMaker, JobId};
 pub use list::List;
 pub use name::{MAX_LEN as MAX_NAME, NameError};
+pub(crate) use policy::PolicyOfSchema4;
 pub use policy::{Policy, PolicyError, PolicyFields};
 pub use record::{
     Change, Job, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, NewJob, OnConflict, PoppedJob, Schedule,

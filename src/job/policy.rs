@@ -4,12 +4,14 @@
 //! put, a change and the defaults of a topic set it. Stores keep the text whole ([`text`]).
 
 mod fields;
+mod schema_4;
 mod text;
 
 use serde::{Deserialize, Serialize};
 
 use super::{backoff::Backoff, duration::Millis, headers::Headers, traceparent::TraceParent};
 
+pub(crate) use self::schema_4::PolicyOfSchema4;
 pub use self::{fields::PolicyFields, text::PolicyError};
 
 /// What a put says of a job besides id, topic, body and time.

@@ -7,7 +7,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{Policy, PolicyFields};
+use super::{Policy, PolicyFields, schema_4::PolicyOfSchema4};
 use crate::job::{backoff::Backoff, duration::Millis};
 
 // The names of the fields. A script reads those of the first four (`records.lua`).
@@ -77,8 +77,8 @@ impl FromStr for Policy {
     type Err = PolicyError;
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
-        if text.starts_with(|first: char| first == ',' || first.is_ascii_digit()) {
-            return schema_4(text).ok_or(PolicyError);
+        if let Some(parts) = PolicyOfSchema4::split(text) {
+            return parts.policy().ok_or(PolicyError);
         }
         let mut policy = Self::STANDARD;
         let fields = text.split(';').filter(|_| !text.is_empty());
@@ -101,32 +101,6 @@ impl Policy {
         }
         Some(())
     }
-}
-
-/// Takes apart the form of schema 4: `<TTR>,<max attempts>,<retention>[/<traceparent>],<backoff>`, where
-/// an empty part is the standard one. Jobs keep it until another policy is written for them.
-fn schema_4(text: &str) -> Option<Policy> {
-    let mut parts = text.splitn(4, ',');
-    let (ttr, max, retention) = (parts.next()?, parts.next()?, parts.next()?);
-    let backoff = parts.next()?;
-    let (retention, traceparent) = match retention.split_once('/') {
-        None => (retention, None),
-        Some((retention, traceparent)) => (retention, Some(traceparent)),
-    };
-    let standard = Policy::STANDARD;
-    Some(Policy {
-        ttr: Millis::new(parse_or(ttr, standard.ttr.get())?),
-        max_attempts: parse_or(max, standard.max_attempts)?,
-        backoff: Some(backoff).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
-        dead_retention: Millis::new(parse_or(retention, standard.dead_retention.get())?),
-        traceparent: traceparent.map(str::parse).transpose().ok()?,
-        ..standard
-    })
-}
-
-/// A value, or what stands for its being left out.
-fn parse_or<T: FromStr>(text: &str, standard: T) -> Option<T> {
-    if text.is_empty() { Some(standard) } else { text.parse().ok() }
 }
 
 #[cfg(test)]

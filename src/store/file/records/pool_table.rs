@@ -130,20 +130,3 @@ pub fn policy_4<'a>(
     let (trace, backoff) = (traceparent.unwrap_or_default(), backoff.unwrap_or_default());
     Cow::Owned(format!("{ttr},{max_attempts},{dead_retention}{slash}{trace},{backoff}"))
 }
-
-/// The numbers and texts of such a policy that the checksum of its row is of; none if this is the
-/// policy of a row that was written since.
-pub fn parts_4(policy: &str) -> Option<([i64; 3], [Option<&str>; 2])> {
-    if !policy.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
-        return None;
-    }
-    let mut parts = policy.splitn(4, ',');
-    let mut next = || parts.next();
-    let (ttr, max_attempts, rest, backoff) = (next()?, next()?, next()?, next()?);
-    let (dead_retention, traceparent) = match rest.split_once('/') {
-        None => (rest, None),
-        Some((retention, traceparent)) => (retention, Some(traceparent)),
-    };
-    let numbers = [ttr.parse().ok()?, max_attempts.parse().ok()?, dead_retention.parse().ok()?];
-    Some((numbers, [Some(backoff).filter(|text| !text.is_empty()), traceparent]))
-}

@@ -8,8 +8,7 @@
 use rusqlite::Row;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::pool_table::parts_4;
-use crate::job::{Pause, State};
+use crate::job::{Pause, PolicyOfSchema4, State};
 
 /// A row of `pool` without its body.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,7 +60,7 @@ impl<'a> PoolRow<'a> {
 
     /// The checksum that the row must have; `buffer` is only kept from one to the next.
     pub fn checksum(&self, buffer: &mut Vec<u8>) -> i64 {
-        let (numbers, texts) = match parts_4(self.policy) {
+        let (numbers, texts) = match of_schema_4(self.policy) {
             Some((numbers, texts)) => (Some(numbers), texts),
             None => (None, [Some(self.policy), None]),
         };
@@ -77,6 +76,15 @@ impl<'a> PoolRow<'a> {
         }
         low_half(xxh3_64(buffer))
     }
+}
+
+/// The numbers and texts of a policy in the form of schema 4, of which the checksum of its row is; none
+/// if the row was written since.
+fn of_schema_4(policy: &str) -> Option<([i64; 3], [Option<&str>; 2])> {
+    let parts = PolicyOfSchema4::split(policy)?;
+    let number = |text: &str| text.parse().ok();
+    let numbers = [number(parts.ttr)?, number(parts.max_attempts)?, number(parts.dead_retention)?];
+    Some((numbers, [Some(parts.backoff).filter(|text| !text.is_empty()), parts.traceparent]))
 }
 
 impl AttemptRow {
