@@ -25,8 +25,8 @@ use crate::{
         },
     },
     job::{
-        Buckets, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, Millis, ReservationKey,
-        Schedule, State, Topic, Topics, UnixMillis,
+        Buckets, MAX_DURATION, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, Millis, ReservationKey, Schedule,
+        State, Topic, Topics, UnixMillis,
     },
     queue::{Position, Put},
     store::Place,
@@ -101,20 +101,19 @@ pub fn http_batch(data: &[u8]) {
             check_put(&put, &content);
         }
     }
-    items::<Finish>(&content, |finish| &finish.id);
-    items::<IdOnly>(&content, |target| &target.id);
-    for release in items::<Release>(&content, |release| &release.held.id) {
+    items::<Finish>(&content);
+    items::<IdOnly>(&content);
+    for release in items::<Release>(&content) {
         check_error(release.error.as_deref());
     }
-    for touch in items::<Touch>(&content, |touch| &touch.held.id) {
+    for touch in items::<Touch>(&content) {
         check_ttr(touch.ttr);
     }
 }
 
-fn items<W: ActionRequest>(content: &Bytes, id: impl Fn(&W::Job) -> &JobId) -> Vec<W::Job> {
-    let requests =
-        taken(batch::requests::<W>(content, (&Topics::ALL, &ReservationKey::from([0; 32])), id))
-            .unwrap_or_default();
+fn items<W: ActionRequest>(content: &Bytes) -> Vec<W::Job> {
+    let rights = (&Topics::ALL, &ReservationKey::from([0; 32]));
+    let requests = taken(batch::requests::<W>(content, rights)).unwrap_or_default();
     requests.into_iter().filter_map(|item| taken(item).map(|(_, job)| job)).collect()
 }
 

@@ -22,7 +22,7 @@ mod topics;
 mod transitions;
 mod waiters;
 
-pub use batching::coalescer::Coalescer;
+pub use batching::{coalescer::Coalescer, has_job_id::HasJobId};
 pub use delivery::pending_delivery::PendingDelivery;
 pub use error::QueueError;
 pub use figures::{last_errors::LastError, lateness::LateMinute, stats::Counters, survey::Survey};

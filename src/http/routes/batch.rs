@@ -1,5 +1,7 @@
 //! The routes of many jobs: each job has a result of its own, in the order of the request.
 
+use std::sync::Arc;
+
 use axum::{body::Bytes, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -21,7 +23,7 @@ use crate::{
         wire::{self, ActionRequest, IdOnly, Place, TransitionResponse, json::Json},
     },
     job::{JobId, List, ReservationKey, Topic, Topics, TraceParent},
-    queue::{Put, QueueError},
+    queue::{HasJobId, Put, Queue, QueueError},
     store::{Applied, MAX_BATCH, StoreError},
     traces,
 };
@@ -83,84 +85,51 @@ pub async fn put(
     .await
 }
 
-pub async fn finish(
-    State(app): State<App>,
-    identity: Identity,
-    _: NoQuery,
-    Content(content): Content,
-) -> Answer {
-    let topics = identity.topics()?;
-    let held = asked::<wire::Finish>(&app, &content, &topics, |held| &held.id)?;
-    let call = async |held| app.queue.finish(held).await;
-    answer(
-        &app,
-        held,
-        call,
-        |id| Some(id.clone()),
-        |_, problem| problem,
-        |id, _topic| TransitionResponse::finished(id).with_status(StatusCode::NO_CONTENT),
-    )
+/// A request for a transition of many jobs.
+type Asked = (State<App>, Identity, NoQuery, Content);
+
+pub async fn finish(asked: Asked) -> Answer {
+    let call = async |queue: Arc<Queue>, held| queue.finish(held).await;
+    each::<wire::Finish, _>(asked, call, |id, _topic| {
+        TransitionResponse::finished(id).with_status(StatusCode::NO_CONTENT)
+    })
     .await
 }
 
-pub async fn release(
-    State(app): State<App>,
-    identity: Identity,
-    _: NoQuery,
-    Content(content): Content,
-) -> Answer {
-    let topics = identity.topics()?;
-    let releases = asked::<wire::Release>(&app, &content, &topics, |release| &release.held.id)?;
-    let call = async |releases| app.queue.release(releases).await;
-    answer(
-        &app,
-        releases,
-        call,
-        |id| Some(id.clone()),
-        |_, problem| problem,
-        |id, moved| TransitionResponse::moved(id, &moved).with_status(StatusCode::OK),
-    )
+pub async fn release(asked: Asked) -> Answer {
+    let call = async |queue: Arc<Queue>, releases| queue.release(releases).await;
+    each::<wire::Release, _>(asked, call, |id, moved| {
+        TransitionResponse::moved(id, &moved).with_status(StatusCode::OK)
+    })
     .await
 }
 
-pub async fn touch(
-    State(app): State<App>,
-    identity: Identity,
-    _: NoQuery,
-    Content(content): Content,
-) -> Answer {
-    let topics = identity.topics()?;
-    let touches = asked::<wire::Touch>(&app, &content, &topics, |touch| &touch.held.id)?;
-    let call = async |touches| app.queue.touch(touches).await;
-    answer(
-        &app,
-        touches,
-        call,
-        |id| Some(id.clone()),
-        |_, problem| problem,
-        |id, until| TransitionResponse::held_until(id, until).with_status(StatusCode::OK),
-    )
+pub async fn touch(asked: Asked) -> Answer {
+    let call = async |queue: Arc<Queue>, touches| queue.touch(touches).await;
+    each::<wire::Touch, _>(asked, call, |id, until| {
+        TransitionResponse::held_until(id, until).with_status(StatusCode::OK)
+    })
     .await
 }
 
-pub async fn delete(
-    State(app): State<App>,
-    identity: Identity,
-    _: NoQuery,
-    Content(content): Content,
-) -> Answer {
-    let topics = identity.topics()?;
-    let ids = asked::<IdOnly>(&app, &content, &topics, |job| &job.id)?;
-    let call = async |ids| app.queue.delete(ids).await;
-    answer(
-        &app,
-        ids,
-        call,
-        |id| Some(id.clone()),
-        |_, problem| problem,
-        |id, was| TransitionResponse::in_state(id, was).with_status(StatusCode::OK),
-    )
+pub async fn delete(asked: Asked) -> Answer {
+    let call = async |queue: Arc<Queue>, ids| queue.delete(ids).await;
+    each::<IdOnly, _>(asked, call, |id, was| {
+        TransitionResponse::in_state(id, was).with_status(StatusCode::OK)
+    })
     .await
+}
+
+/// Has a transition of each job done; reservations are checked by the store's key.
+async fn each<W: ActionRequest, O>(
+    (State(app), identity, _, Content(content)): Asked,
+    call: impl AsyncFnOnce(Arc<Queue>, Vec<W::Job>) -> Vec<Result<O, QueueError>>,
+    done: impl Fn(JobId, O) -> TransitionResponse,
+) -> Answer {
+    let (topics, key) = (identity.topics()?, app.queue.reservation_key());
+    let jobs = requests::<W>(&content, (&topics, &key))?;
+    let call = async |jobs| call(Arc::clone(&app.queue), jobs).await;
+    answer(&app, jobs, call, |id| Some(id.clone()), |_, problem| problem, done).await
 }
 
 /// One put of a batch.
@@ -191,20 +160,10 @@ pub fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
 /// One job of a batch: what is told of it (`T`) and what is asked (`J`), or why it is refused.
 pub type Item<T, J> = Result<(T, J), Problem>;
 
-/// Reads what a batch asks of each of its jobs; reservations are checked by the store's key.
-fn asked<W: ActionRequest>(
-    app: &App,
-    content: &Bytes,
-    topics: &Topics,
-    id: impl Fn(&W::Job) -> &JobId,
-) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
-    requests::<W>(content, (topics, &app.queue.reservation_key()), id)
-}
-
+/// Reads what a batch asks of each of its jobs.
 pub fn requests<W: ActionRequest>(
     content: &Bytes,
     (topics, key): (&Topics, &ReservationKey),
-    id: impl Fn(&W::Job) -> &JobId,
 ) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
     let action = |(index, json): (usize, &RawValue)| {
         let within = format!("jobs[{index}]");
@@ -212,7 +171,7 @@ pub fn requests<W: ActionRequest>(
         let job = action
             .valid(Place::Batch(topics.clone()), key)
             .map_err(|problem| problem.within(&within))?;
-        Ok((id(&job).clone(), job))
+        Ok((job.id().clone(), job))
     };
     Ok(jobs(content)?.into_iter().enumerate().map(action).collect())
 }

@@ -107,87 +107,52 @@ pub async fn patch(
     Ok(Json(if may_read { response } else { response.without_content() }))
 }
 
-pub async fn delete(
-    State(app): State<App>,
-    identity: Identity,
-    PathId(id): PathId,
-    uri: Uri,
-    Content(content): Content,
-) -> Answer {
-    let job = asked::<IdOnly>(&app, id.clone(), &uri, &content, identity.topics()?)?;
+/// A request for a transition of the job in its path.
+type Asked = (State<App>, Identity, PathId, Uri, Content);
+
+pub async fn delete(asked: Asked) -> Answer {
+    let (app, id, job) = read_action::<IdOnly>(asked)?;
     let was = one(app.queue.delete(vec![job]).await)?;
     Ok(Json(TransitionResponse::in_state(id, was)))
 }
 
-pub async fn finish(
-    State(app): State<App>,
-    identity: Identity,
-    PathId(id): PathId,
-    uri: Uri,
-    Content(content): Content,
-) -> Result<StatusCode, Problem> {
-    let held = asked::<wire::Finish>(&app, id, &uri, &content, identity.topics()?)?;
+pub async fn finish(asked: Asked) -> Result<StatusCode, Problem> {
+    let (app, _, held) = read_action::<wire::Finish>(asked)?;
     one(app.queue.finish(vec![held]).await)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub async fn release(
-    State(app): State<App>,
-    identity: Identity,
-    PathId(id): PathId,
-    uri: Uri,
-    Content(content): Content,
-) -> Answer {
-    let release = asked::<wire::Release>(&app, id.clone(), &uri, &content, identity.topics()?)?;
+pub async fn release(asked: Asked) -> Answer {
+    let (app, id, release) = read_action::<wire::Release>(asked)?;
     let moved = one(app.queue.release(vec![release]).await)?;
     Ok(Json(TransitionResponse::moved(id, &moved)))
 }
 
-pub async fn touch(
-    State(app): State<App>,
-    identity: Identity,
-    PathId(id): PathId,
-    uri: Uri,
-    Content(content): Content,
-) -> Answer {
-    let touch = asked::<wire::Touch>(&app, id.clone(), &uri, &content, identity.topics()?)?;
+pub async fn touch(asked: Asked) -> Answer {
+    let (app, id, touch) = read_action::<wire::Touch>(asked)?;
     let until = one(app.queue.touch(vec![touch]).await)?;
     Ok(Json(TransitionResponse::held_until(id, until)))
 }
 
-pub async fn bury(
-    State(app): State<App>,
-    identity: Identity,
-    PathId(id): PathId,
-    uri: Uri,
-    Content(content): Content,
-) -> Answer {
-    let bury = asked::<wire::Bury>(&app, id.clone(), &uri, &content, identity.topics()?)?;
+pub async fn bury(asked: Asked) -> Answer {
+    let (app, id, bury) = read_action::<wire::Bury>(asked)?;
     one(app.queue.bury(vec![bury]).await)?;
     Ok(Json(TransitionResponse::in_state(id, job::State::Dead)))
 }
 
-pub async fn kick(
-    State(app): State<App>,
-    identity: Identity,
-    PathId(id): PathId,
-    uri: Uri,
-    Content(content): Content,
-) -> Answer {
-    let job = asked::<IdOnly>(&app, id.clone(), &uri, &content, identity.topics()?)?;
+pub async fn kick(asked: Asked) -> Answer {
+    let (app, id, job) = read_action::<IdOnly>(asked)?;
     one(app.queue.kick(vec![job]).await)?;
     Ok(Json(TransitionResponse::in_state(id, job::State::Ready)))
 }
 
-/// Reads what a request asks of the job in its path; reservations are checked by the store's key.
-fn asked<W: ActionRequest>(
-    app: &App,
-    id: job::JobId,
-    uri: &Uri,
-    content: &[u8],
-    topics: Topics,
-) -> Result<W::Job, Problem> {
-    action::<W>(id, uri, content, (topics, &app.queue.reservation_key()))
+/// Reads what a request asks of its job; reservations are checked by the store's key.
+fn read_action<W: ActionRequest>(
+    (State(app), identity, PathId(id), uri, Content(content)): Asked,
+) -> Result<(App, job::JobId, W::Job), Problem> {
+    let (topics, key) = (identity.topics()?, app.queue.reservation_key());
+    let job = action::<W>(id.clone(), &uri, &content, (topics, &key))?;
+    Ok((app, id, job))
 }
 
 /// Reads what a request asks of the job in its path, by query and body.

@@ -7,6 +7,7 @@ use super::policy::ttr;
 use crate::{
     http::{problem::Problem, schema::types},
     job::{JobId, MAX_ERROR_BYTES, Millis, ReservationKey, Topics},
+    queue::HasJobId,
     store::{self, Claim, Target},
 };
 
@@ -22,7 +23,7 @@ pub enum Place {
 /// What a consumer or operator may ask of one job; the same on its own and in a batch.
 pub trait ActionRequest: for<'de> Deserialize<'de> + Default {
     /// What the queue takes.
-    type Job;
+    type Job: HasJobId;
 
     /// Its reservation is checked by the store's key.
     fn valid(self, place: Place, key: &ReservationKey) -> Result<Self::Job, Problem>;

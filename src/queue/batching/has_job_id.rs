@@ -5,7 +5,9 @@ use crate::{
     store::{Bury, Claim, Release, Target, Touch},
 };
 
+/// A transition of one job.
 pub trait HasJobId {
+    /// The job's id.
     fn id(&self) -> &JobId;
 
     /// It needs a hold on the job, and goes by the id alone.
