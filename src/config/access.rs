@@ -5,7 +5,11 @@ use std::{fmt, net::IpAddr};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::{ServerSettings, SettingsError, refused, store::secret};
+use super::{
+    ServerSettings,
+    error::{SettingsError, refused},
+    store::secret,
+};
 use crate::access::SecretToken;
 
 /// A list of texts; also as one text with commas, for the environment.

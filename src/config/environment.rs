@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString};
 
 use config::{Value, ValueKind};
 
-use super::{SettingsError, renamed};
+use super::{error::SettingsError, renamed};
 
 /// The strongest value of each key that is given.
 pub type Given = BTreeMap<String, Value>;

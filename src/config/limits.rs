@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{SettingsError, between, refused};
+use super::error::{SettingsError, between, refused};
 use crate::job::Millis;
 
 /// `[limits]`

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{SettingsError, refused};
+use super::error::{SettingsError, refused};
 use crate::{
     job::{Buckets, Millis},
     store::{

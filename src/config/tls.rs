@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SettingsError, refused};
+use super::error::{SettingsError, refused};
 
 /// `[server.tls]`
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]

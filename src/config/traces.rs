@@ -3,7 +3,7 @@
 use axum::http::Uri;
 use serde::{Deserialize, Serialize};
 
-use super::{SettingsError, refused};
+use super::error::{SettingsError, refused};
 
 /// `[traces]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
