@@ -3,15 +3,16 @@
 
 mod contents;
 mod report;
+mod server;
 
-use std::{
-    mem,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+use std::mem;
+
+use redis::aio::MultiplexedConnection;
+
+use self::{
+    contents::{Contents, Findings},
+    server::{ask, clock_difference, servers_at_work},
 };
-
-use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection};
-
-use self::contents::{Contents, Findings};
 use super::{
     Host, Kind, RedisOptions,
     keys::{self, Keys},
@@ -25,18 +26,16 @@ use super::{
     transport::Dialer,
 };
 use crate::{
-    job::{Buckets, State},
-    store::{Counts, Layout, OpenError},
+    job::Buckets,
+    store::{Layout, OpenError},
 };
 
-/// Topics of a bucket that are counted.
-const TOPICS: usize = 1_000;
 /// A clock that is so far from this machine's is worth a word.
 const CLOCK_MILLIS: f64 = 1_000.0;
 /// Deadlines that have come so long ago should have been promoted.
 const OVERDUE_MILLIS: f64 = 5_000.0;
 
-pub use self::report::report;
+pub use self::{report::report, server::Server};
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -55,21 +54,6 @@ pub struct Examined {
     pub mended: Vec<String>,
     /// Should be known.
     pub advice: Vec<String>,
-}
-
-/// One master.
-#[derive(Debug, Default)]
-pub struct Server {
-    /// Where.
-    pub address: String,
-    /// What it is: version, persistence, memory, replicas.
-    pub facts: Vec<(&'static str, String)>,
-    /// The numbers of its buckets.
-    pub buckets: Vec<usize>,
-    /// Jobs in them.
-    pub counts: Counts,
-    /// How long ago the oldest deadline came that is not promoted yet, in ms.
-    pub overdue: f64,
 }
 
 /// How many buckets the masters of an evenly cut cluster have: the fewest and the most.
@@ -254,7 +238,7 @@ async fn inspect(
             Ok(incarnation) => without_incarnation += usize::from(incarnation.is_none()),
             Err(cause) => examined.problems.push(preflight.engine(host, &cause).to_string()),
         }
-        count(connection, keys, &mut server).await;
+        server.count(connection, keys).await;
     }
     if without_incarnation > 0 && examined.layout.is_some() {
         let problem = "buckets have no incarnation: they were emptied since the store was made. \
@@ -286,54 +270,6 @@ async fn contents(
         findings.join(contents.examine(of_bucket).await?);
     }
     Ok(findings)
-}
-
-/// How many servers hold a lease that has not ended.
-async fn servers_at_work(connection: &mut MultiplexedConnection, key: &str) -> u64 {
-    let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
-    let now = now.map_or(0.0, |(seconds, micros)| seconds * 1e3 + micros / 1e3);
-    let mut count = redis::cmd("ZCOUNT");
-    ask(connection, count.arg(key).arg(format!("({now}")).arg("+inf")).await.unwrap_or_default()
-}
-
-/// Adds a bucket's jobs and its oldest deadline.
-async fn count(connection: &mut MultiplexedConnection, keys: &Keys, server: &mut Server) {
-    let mut names = redis::cmd("ZRANGE");
-    names.arg(&keys.topics).arg(0).arg(TOPICS - 1);
-    let topics: Vec<String> = ask(connection, &names).await.unwrap_or_default();
-    for topic in topics.iter().filter_map(|topic| topic.parse().ok()) {
-        let mut counts = [0; 4];
-        for (count, state) in counts.iter_mut().zip(State::ALL) {
-            let key = keys.topic(state, &topic);
-            *count = ask(connection, redis::cmd("ZCARD").arg(key)).await.unwrap_or_default();
-        }
-        let [delayed, ready, reserved, dead] = counts;
-        server.counts = server.counts.plus(Counts { delayed, ready, reserved, dead });
-    }
-    let mut first = redis::cmd("ZRANGE");
-    first.arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
-    let first: Option<(String, f64)> = ask(connection, &first).await;
-    let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
-    // A score below zero is no time, and named as that.
-    let first = first.filter(|(_, at)| *at >= 0.0);
-    if let (Some((_, at)), Some((seconds, micros))) = (first, now) {
-        server.overdue = server.overdue.max(seconds * 1e3 + micros / 1e3 - at);
-    }
-}
-
-/// How far the server's clock is before this machine's, in ms.
-async fn clock_difference(connection: &mut MultiplexedConnection) -> Option<f64> {
-    let began = Instant::now();
-    let (seconds, micros): (f64, f64) = ask(connection, &redis::cmd("TIME")).await?;
-    let half_round_trip = began.elapsed().as_secs_f64() / 2.0;
-    #[expect(clippy::disallowed_methods, reason = "two clocks are compared, and nothing decided")]
-    let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64() - half_round_trip;
-    Some((seconds + micros / 1e6 - here) * 1e3)
-}
-
-/// None also for what this user may not ask.
-async fn ask<T: FromRedisValue>(connection: &mut MultiplexedConnection, cmd: &Cmd) -> Option<T> {
-    cmd.query_async::<Option<T>>(connection).await.ok().flatten()
 }
 
 #[cfg(test)]

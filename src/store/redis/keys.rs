@@ -16,7 +16,7 @@
 //! | `{<prefix>:topics}:changes` | sorted set | `<version> <t>` → version, for the last 10,000 changes | – |
 //! | `{<prefix>:topics}:servers` | sorted set | id of a server at work → end of its lease (`leases.rs`) | – |
 //! | `{<prefix>:tokens}:all` | hash | `=<name>` → an access token as JSON, `@<name>` → its last use, and their version | – |
-//! | `<tag>:confirm`, `{<prefix>:topics}:confirm`, `{<prefix>:tokens}:confirm` | hash | a field that comes and goes with each confirmation (`transport/confirmation.rs`) | – |
+//! | `<tag>:confirm`, `{<prefix>:topics}:confirm`, `{<prefix>:tokens}:confirm` | hash | a field that comes and goes with each confirmation (`transport/confirmed.rs`) | – |
 //! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
 //! | `<tag>:bodies` | hash | id → the body, if it is longer than 4,096 bytes | – |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |

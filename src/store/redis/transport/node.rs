@@ -5,7 +5,8 @@ use std::sync::Arc;
 use redis::{Cmd, Pipeline, Value};
 
 use super::{
-    confirmation::{Confirmation, Confirmed, Write},
+    confirmation::Confirmation,
+    confirmed::{Confirmed, Write},
     connection::{Connect, Connected, Connection},
     error::Failure,
 };

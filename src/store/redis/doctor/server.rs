@@ -1,0 +1,80 @@
+//! What one master tells of itself and its buckets.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection};
+
+use crate::{
+    job::State,
+    store::{Counts, redis::keys::Keys},
+};
+
+/// Topics of a bucket that are counted.
+const TOPICS: usize = 1_000;
+/// One master.
+#[derive(Debug, Default)]
+pub struct Server {
+    /// Where.
+    pub address: String,
+    /// What it is: version, persistence, memory, replicas.
+    pub facts: Vec<(&'static str, String)>,
+    /// The numbers of its buckets.
+    pub buckets: Vec<usize>,
+    /// Jobs in them.
+    pub counts: Counts,
+    /// How long ago the oldest deadline came that is not promoted yet, in ms.
+    pub overdue: f64,
+}
+
+impl Server {
+    /// Adds a bucket's jobs and its oldest deadline.
+    pub async fn count(&mut self, connection: &mut MultiplexedConnection, keys: &Keys) {
+        let mut names = redis::cmd("ZRANGE");
+        names.arg(&keys.topics).arg(0).arg(TOPICS - 1);
+        let topics: Vec<String> = ask(connection, &names).await.unwrap_or_default();
+        for topic in topics.iter().filter_map(|topic| topic.parse().ok()) {
+            let mut counts = [0; 4];
+            for (count, state) in counts.iter_mut().zip(State::ALL) {
+                let key = keys.topic(state, &topic);
+                *count = ask(connection, redis::cmd("ZCARD").arg(key)).await.unwrap_or_default();
+            }
+            let [delayed, ready, reserved, dead] = counts;
+            self.counts = self.counts.plus(Counts { delayed, ready, reserved, dead });
+        }
+        let mut first = redis::cmd("ZRANGE");
+        first.arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
+        let first: Option<(String, f64)> = ask(connection, &first).await;
+        let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
+        // A score below zero is no time, and named as that.
+        let first = first.filter(|(_, at)| *at >= 0.0);
+        if let (Some((_, at)), Some((seconds, micros))) = (first, now) {
+            self.overdue = self.overdue.max(seconds * 1e3 + micros / 1e3 - at);
+        }
+    }
+}
+
+/// How many servers hold a lease that has not ended.
+pub async fn servers_at_work(connection: &mut MultiplexedConnection, key: &str) -> u64 {
+    let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
+    let now = now.map_or(0.0, |(seconds, micros)| seconds * 1e3 + micros / 1e3);
+    let mut count = redis::cmd("ZCOUNT");
+    ask(connection, count.arg(key).arg(format!("({now}")).arg("+inf")).await.unwrap_or_default()
+}
+
+/// How far the server's clock is before this machine's, in ms.
+pub async fn clock_difference(connection: &mut MultiplexedConnection) -> Option<f64> {
+    let began = Instant::now();
+    let (seconds, micros): (f64, f64) = ask(connection, &redis::cmd("TIME")).await?;
+    let half_round_trip = began.elapsed().as_secs_f64() / 2.0;
+    #[expect(clippy::disallowed_methods, reason = "two clocks are compared, and nothing decided")]
+    let here = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64() - half_round_trip;
+    Some((seconds + micros / 1e6 - here) * 1e3)
+}
+
+/// Asks; none also for what this user may not ask.
+pub async fn ask<T: FromRedisValue>(
+    connection: &mut MultiplexedConnection,
+    cmd: &Cmd,
+) -> Option<T> {
+    cmd.query_async::<Option<T>>(connection).await.ok().flatten()
+}
