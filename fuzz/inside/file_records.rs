@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::HashMap};
 use arbitrary::Unstructured;
 use rusqlite::{Connection, types::Value};
 
-use super::{PoolTable, Records, tables};
+use super::{PoolTable, Records, schema::tables};
 use crate::{
     fuzzing,
     job::{Job, State, UnixMillis},

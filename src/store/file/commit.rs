@@ -17,7 +17,8 @@ use super::{
     machine::{Machine, Write},
     records::Records,
     room::SPARE_PAGES,
-    writer::{Deliver, Work, WriterState},
+    writer::{Deliver, Work},
+    writer_state::WriterState,
 };
 use crate::store::{Applied, StoreError, StoreResult};
 

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use super::{index::Arrival, machine::Machine, writer::WriterState};
+use super::{index::Arrival, machine::Machine, writer_state::WriterState};
 use crate::{job::Buckets, store::Now};
 
 /// Jobs that go from one thread to the other at once.

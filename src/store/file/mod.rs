@@ -27,6 +27,7 @@ mod tokens;
 mod transitions;
 mod vacuum;
 mod writer;
+mod writer_state;
 
 use std::{
     path::PathBuf,

@@ -10,11 +10,8 @@ use rusqlite::ErrorCode;
 use tokio::sync::Semaphore;
 
 use super::{
-    FileStore, directory,
-    lock::Lock,
-    records::Records,
-    repair, room,
-    writer::{Writer, WriterState},
+    FileStore, directory, lock::Lock, records::Records, repair, room, writer::Writer,
+    writer_state::WriterState,
 };
 use crate::store::{OpenError, Options, StoreError, StoreResult};
 

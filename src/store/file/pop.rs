@@ -4,7 +4,7 @@
 use super::{
     machine::{Taken, Write},
     records::ReadError,
-    writer::WriterState,
+    writer_state::WriterState,
 };
 use crate::{
     job::{Bucket, Nonce, PoppedJob, Topics},

@@ -10,7 +10,7 @@ use super::{
     index::Entry,
     machine::{EXPIRED, Machine, due_at_of},
     records::{ReadError, Record},
-    writer::WriterState,
+    writer_state::WriterState,
 };
 use crate::{
     job::{Bucket, Change, Job, Policy, Refusal, State, Topic, UnixMillis},

@@ -2,7 +2,7 @@
 //! on it may be taken by another process.
 //!
 //! The log keeps [`LOG_BYTES`] as long as the file is open: a commit that fits into it needs nothing
-//! of the disk. The file grows before the log does (`records.rs`).
+//! of the disk. The file grows before the log does (`commit.rs`).
 
 use std::{
     fs::{self, File},

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 
 use super::{
-    FileStore, health::Need, machine::Write, pending::settings_after, writer::WriterState,
+    FileStore, health::Need, machine::Write, pending::settings_after, writer_state::WriterState,
 };
 use crate::{
     job::{

@@ -4,7 +4,9 @@ use std::sync::{Arc, atomic::Ordering};
 
 use async_trait::async_trait;
 
-use super::{FileStore, health::Need, machine::Write, pending::tokens_after, writer::WriterState};
+use super::{
+    FileStore, health::Need, machine::Write, pending::tokens_after, writer_state::WriterState,
+};
 use crate::{
     job::UnixMillis,
     store::{StoreError, StoreResult, StoredTokens, TokenChange, TokenChanged, TokenStore},

@@ -11,7 +11,7 @@ use super::{
     machine::{Machine, Write},
     pop::pop,
     reads::reschedule,
-    writer::WriterState,
+    writer_state::WriterState,
 };
 use crate::{
     job::{Bucket, Change, Job, NewJob},

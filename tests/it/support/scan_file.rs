@@ -1,4 +1,4 @@
-//! The same of a file store, read out of its file. See `src/store/file/records.rs` for the tables.
+//! The same of a file store, read out of its file. See `src/store/file/records/schema.rs` for the tables.
 //!
 //! A server has its file for itself, so a copy is read, of a running server's too. What follows
 //! from a deadline is not written: the state of a job is what it must be by the clock.

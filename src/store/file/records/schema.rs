@@ -1,13 +1,53 @@
-//! Whether the tables of a file are those that were made. Their definitions and the pages where they
-//! begin have no checksum: with a flipped bit there, one table is read in place of another, which may
-//! have no rows, and jobs would be without their attempts.
+//! The tables of a file, and whether a file has those that were made.
+//!
+//! Their definitions and the pages where they begin have no checksum: with a flipped bit there, one
+//! table is read in place of another, which may have no rows, and jobs would be without their attempts.
 
 use rusqlite::Connection;
 
-use super::{damage, pool_table::PoolTable, tables};
+use super::{damage, pool_table::PoolTable};
+
+/// The first table of a file; that of jobs is the next.
+const LAYOUT: &str = "CREATE TABLE layout (text TEXT NOT NULL) STRICT;";
+/// The tables behind that of jobs.
+const TABLES: &str = "
+    CREATE TABLE attempts (
+        serial INTEGER PRIMARY KEY,
+        state TEXT NOT NULL,
+        at INTEGER NOT NULL,        -- due time; end of the TTR if reserved, of retention if dead
+        number INTEGER NOT NULL,
+        reservation INTEGER,
+        due_at INTEGER NOT NULL,
+        died_at INTEGER NOT NULL,
+        ttr INTEGER NOT NULL,       -- the one in force
+        checksum INTEGER NOT NULL,  -- of all before
+        error TEXT,
+        error_checksum INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE topics (
+        topic TEXT PRIMARY KEY,
+        paused INTEGER NOT NULL DEFAULT 0,  -- 1, or until when in Unix ms
+        defaults TEXT,              -- JSON
+        checksum INTEGER NOT NULL   -- of all before
+    ) STRICT;
+    CREATE TABLE aside (            -- damaged jobs, whose rows are not touched any more
+        serial INTEGER PRIMARY KEY,
+        gone INTEGER NOT NULL       -- finished or deleted all the same
+    ) STRICT;
+    CREATE TABLE tokens (           -- access tokens
+        name TEXT PRIMARY KEY,
+        text TEXT NOT NULL,         -- JSON
+        checksum INTEGER NOT NULL,  -- of all before
+        used_at INTEGER
+    ) STRICT;";
 
 /// Kind, name, table, first page, and definition.
 type Definition = (String, String, String, i64, String);
+
+/// All tables of a file with this table of jobs, in the order in which they are made.
+pub fn tables(pool: PoolTable) -> String {
+    format!("{LAYOUT}{}{TABLES}", pool.create())
+}
 
 /// Answers which table of jobs the file has. Fails as damaged unless the file has the tables that one
 /// has that is made now in the same way.

@@ -1,0 +1,40 @@
+//! Reading all of the file, to tell what is wrong with it.
+
+use super::Records;
+
+impl Records {
+    /// What is wrong with the file, after reading all of it; nothing if it is sound.
+    pub fn examine(&self) -> rusqlite::Result<Vec<String>> {
+        let mut statement = self.connection.prepare("PRAGMA quick_check(5)")?;
+        let lines: rusqlite::Result<Vec<String>> =
+            statement.query_map((), |row| row.get(0))?.collect();
+        let mut wrong = lines?;
+        wrong.retain(|line| line != "ok");
+        match self.damaged_bodies() {
+            Ok(0) => {}
+            Ok(bodies) => wrong.push(format!("{bodies} jobs have a damaged body")),
+            Err(cause) => wrong.push(format!("not all bodies can be read: {cause}")),
+        }
+        if !self.damaged.is_empty() {
+            wrong.push(format!("{} jobs are damaged; they are kept as dead", self.damaged.len()));
+        }
+        Ok(wrong)
+    }
+
+    fn damaged_bodies(&self) -> rusqlite::Result<u64> {
+        let mut bodies = self.connection.prepare("SELECT serial, body_checksum, body FROM pool")?;
+        let (mut rows, mut damaged) = (bodies.query(())?, 0);
+        while let Some(row) = rows.next()? {
+            let known = row.get::<_, i64>(0)?.cast_unsigned();
+            if self.aside.contains_key(&known) || self.damaged.contains_key(&known) {
+                continue;
+            }
+            let sound = row
+                .get_ref(2)?
+                .as_blob()
+                .is_ok_and(|body| row.get::<_, i64>(1) == Ok(i64::from(crc32fast::hash(body))));
+            damaged += u64::from(!sound);
+        }
+        Ok(damaged)
+    }
+}

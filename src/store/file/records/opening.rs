@@ -1,0 +1,135 @@
+//! Opening the file: a new one gets its tables, and one that is there must have those of its layout.
+
+use std::{
+    collections::HashMap, error::Error, fs::File, mem, os::unix::fs::FileExt, path::Path,
+    time::Duration,
+};
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row};
+
+use super::{Records, log_of, pool_table::PoolTable, reservations, schema};
+use crate::{
+    job::{Buckets, ReservationKey},
+    store::{
+        Agreed, Layout, OpenError,
+        file::{directory, room::LOG_BYTES},
+    },
+};
+
+impl Records {
+    /// Opens the file, makes the tables if it is new, and compares the layout.
+    pub fn open(file: &Path, asked: Option<Buckets>) -> Result<(Self, Buckets), OpenError> {
+        let engine = |cause: rusqlite::Error| OpenError::Engine {
+            what: file.display().to_string(),
+            cause: cause.to_string(),
+        };
+        let dir = file.parent().unwrap_or(file);
+        let refused = |cause: rusqlite::Error| match cause.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy) => OpenError::InUse { dir: dir.to_owned() },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                OpenError::Damaged { dir: dir.to_owned(), cause: format!("jobs.db: {cause}") }
+            }
+            _ => engine(cause),
+        };
+        // The engine leaves the rights to a new file to the umask, and gives its log the same ones. It
+        // also tells better why there can be no file.
+        let _ = directory::create_new(file);
+        let connection = Connection::open(file).map_err(engine)?;
+        let (pool, buckets) = match Self::prepare(&connection, asked).map_err(refused)? {
+            Err(OpenError::Layout { what: "layout", found, .. }) => {
+                let cause = format!("its layout is {found}");
+                return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
+            }
+            agreed => agreed?,
+        };
+        connection.set_prepared_statement_cache_capacity(32);
+        let opened = File::options().read(true).write(true).open(file).map_err(|cause| {
+            OpenError::Engine { what: file.display().to_string(), cause: cause.to_string() }
+        })?;
+        let records = Self {
+            connection,
+            pool,
+            file: opened,
+            in_transaction: false,
+            aside: HashMap::new(),
+            damaged: HashMap::new(),
+        };
+        Ok((records, buckets))
+    }
+
+    fn prepare(
+        connection: &Connection,
+        asked: Option<Buckets>,
+    ) -> rusqlite::Result<Result<(PoolTable, Buckets), OpenError>> {
+        // This process has the file for itself, or does not open it: another one's transaction
+        // would make every call here wait. No call waits for a lock, since none is ever held.
+        connection.busy_timeout(Duration::ZERO)?;
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        // Lets a new file shrink later. On one that is there it would commit a write at every start,
+        // which a full disk refuses.
+        let pages: u64 = connection.query_row("PRAGMA page_count", (), |row| row.get(0))?;
+        if pages == 0 {
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        }
+        let wal = |row: &Row<'_>| row.get::<_, String>(0);
+        let mode = connection.query_row("PRAGMA journal_mode = WAL", (), wal)?;
+        if mode != "wal" {
+            let cause = format!("SQLite can keep no write-ahead log there (only {mode:?})");
+            return Ok(Err(OpenError::Engine { what: "jobs.db".to_owned(), cause }));
+        }
+        // An acknowledged write is on disk: every commit syncs the log.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // A log that a large batch has made longer gives back what is beyond its reserve.
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+        // In KiB: with the engine's own 2 MiB, pops read what was just written from the system again.
+        connection.pragma_update(None, "cache_size", -16_384)?;
+        // More damaged pages are noticed when they are read.
+        connection.pragma_update(None, "cell_size_check", true)?;
+        let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";
+        if connection.query_row(named, (), |row| row.get::<_, bool>(0))? {
+            let pool = schema::check(connection)?;
+            let text: Option<String> =
+                connection.query_row("SELECT text FROM layout", (), |row| row.get(0)).optional()?;
+            let found = text.unwrap_or_default();
+            return match Layout::agree(&found, asked) {
+                Ok(Agreed { buckets, is_older }) => {
+                    if is_older {
+                        let sql = "UPDATE layout SET text = ?2 WHERE text = ?1";
+                        connection.execute(sql, [found, Layout::new(buckets).text()])?;
+                        tracing::info!("upgraded the store to this version's schema");
+                    }
+                    Ok(Ok((pool, buckets)))
+                }
+                Err(refused) => Ok(Err(refused)),
+            };
+        }
+        let buckets = asked.unwrap_or(Buckets::ONE);
+        let transaction = connection.unchecked_transaction()?;
+        transaction.execute_batch(&schema::tables(PoolTable::Current))?;
+        transaction.execute("INSERT INTO layout VALUES (?)", [Layout::new(buckets).text()])?;
+        reservations::write(&transaction, &ReservationKey::generate())?;
+        transaction.commit()?;
+        Ok(Ok((PoolTable::Current, buckets)))
+    }
+
+    /// Opens the file again, as it is, after writing its log once more: what the system has of the
+    /// log may not be on disk although it says so.
+    pub fn reopen(&mut self, file: &Path) -> Result<(), Box<dyn Error>> {
+        self.leave_log();
+        let log = File::options().read(true).write(true).open(log_of(file))?;
+        drop(mem::replace(&mut self.connection, Connection::open_in_memory()?));
+        (self.in_transaction, self.file) = (false, log.try_clone()?);
+        let (mut block, mut at) = (vec![0; 1 << 20], 0);
+        loop {
+            let read = log.read_at(&mut block, at)?;
+            if read == 0 {
+                break;
+            }
+            log.write_all_at(&block[..read], at)?;
+            at += read as u64;
+        }
+        log.sync_all()?;
+        *self = Self::open(file, None)?.0;
+        Ok(())
+    }
+}
