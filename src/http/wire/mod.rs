@@ -9,20 +9,19 @@ pub mod policy;
 mod pop;
 mod put;
 mod topic;
+mod topic_answer;
 
 use serde::{Deserialize, Deserializer};
 
 pub use self::{
     action::{ActionRequest, Bury, Finish, IdOnly, Place, Release, Touch},
-    answer::{
-        DueCounts, JobResponse, JobsPage, Kicked, Paused, PoppedJobs, PoppedResponse, Purged,
-        TopicResponse, TopicsPage, TransitionResponse,
-    },
+    answer::{JobResponse, JobsPage, PoppedJobs, PoppedResponse, TransitionResponse},
     body::MAX_DEPTH,
     patch::PatchJob,
     pop::{MAX_COUNT, MAX_WAIT, PopCount, PopOptions},
     put::PutJob,
     topic::{PauseTopic, PutTopic},
+    topic_answer::{DueCounts, Kicked, Paused, Purged, TopicResponse, TopicsPage},
 };
 
 /// For fields to which null is a value. To all others it means that they are absent.
