@@ -1,0 +1,54 @@
+use super::*;
+
+fn scopes(text: &str) -> Scopes {
+    serde_json::from_str(text).expect(text)
+}
+
+#[test]
+fn a_scope_reaches_its_own_topics_alone() {
+    let scopes = scopes(r#"{"put":["billing.*"],"pop":["mail","sms"],"read":null}"#);
+    let topic = |text: &str| text.parse::<Topic>().expect("a topic");
+    let allows = |scope, text| scopes.of(scope).is_some_and(|of| of.allows(&topic(text)));
+    assert!(allows(Scope::Put, "billing.x") && !allows(Scope::Put, "mail"));
+    assert!(allows(Scope::Pop, "sms") && !allows(Scope::Pop, "billing.x"));
+    assert!(!allows(Scope::Read, "mail") && !allows(Scope::Admin, "mail"));
+    assert!(scopes.reach(&topic("billing.x")) && scopes.reach(&topic("sms")));
+    assert!(!scopes.reach(&topic("billing")) && !Scopes::admin().reach(&topic("sms")));
+}
+
+#[test]
+fn a_scope_that_is_missing_is_no_other() {
+    for only in Scope::ALL {
+        let mut scopes = Scopes::default();
+        scopes.add(only, vec!["*".parse().expect("a pattern")]);
+        let given = Scope::ALL.into_iter().filter(|scope| scopes.of(*scope).is_some());
+        assert_eq!(given.collect::<Vec<_>>(), [only]);
+    }
+}
+
+#[test]
+fn scopes_that_make_no_sense_are_refused() {
+    for text in ["{}", r#"{"put":null}"#] {
+        assert_eq!(scopes(text).check(), Err(ScopesError::None), "{text}");
+    }
+    let refused = scopes(r#"{"admin":["a"]}"#).check();
+    assert_eq!(refused, Err(ScopesError::AdminOfTopics));
+    assert_eq!(scopes(r#"{"admin":["*"]}"#).check(), Ok(()));
+    for text in [r#"{"write":["*"]}"#, r#"{"put":[]}"#, r#"{"put":"*"}"#, r#"{"put":["a b"]}"#] {
+        serde_json::from_str::<Scopes>(text).expect_err(text);
+    }
+}
+
+#[test]
+fn patterns_add_up() {
+    let mut some = Scopes::default();
+    let patterns = |texts: &[&str]| -> Vec<TopicPattern> {
+        texts.iter().map(|text| text.parse().expect("a pattern")).collect()
+    };
+    some.add(Scope::Put, patterns(&["b", "a"]));
+    some.add(Scope::Put, patterns(&["c.*"]));
+    assert_eq!(some, scopes(r#"{"put":["a","b","c.*"]}"#));
+    some.add(Scope::Put, patterns(&["*"]));
+    some.add(Scope::Put, patterns(&["d"]));
+    assert_eq!(some, scopes(r#"{"put":["*"]}"#));
+}

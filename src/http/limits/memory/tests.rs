@@ -1,0 +1,52 @@
+use std::task::Poll;
+
+use super::*;
+
+#[test]
+fn bytes_count_until_the_last_part_of_them_is_dropped() {
+    let memory = Memory::new(1 << 20);
+    let mut share = memory.share();
+    share.grow(100_000).expect("there is room");
+    let whole = share.hold(vec![1; 100_000]);
+    let part = whole.slice(10..20);
+    drop(whole);
+    assert_eq!(memory.used(), 100_000);
+    drop(part);
+    assert_eq!(memory.used(), 0);
+}
+
+#[tokio::test]
+async fn so_many_pages_are_read_at_once_so_many_wait_and_others_are_refused() {
+    let memory = Memory::new(1 << 20);
+    let mut pages: Vec<_> =
+        (0..PAGES + WAITING_PAGES + 1).map(|_| Box::pin(memory.page())).collect();
+    let mut polled = Vec::new();
+    for page in &mut pages {
+        polled.push(futures::poll!(page));
+    }
+    let reads = polled.iter().filter(|page| matches!(page, Poll::Ready(Ok(_)))).count();
+    let refused = polled.iter().filter(|page| matches!(page, Poll::Ready(Err(_)))).count();
+    assert_eq!((reads, refused), (PAGES, 1));
+    polled.clear();
+    assert!(futures::poll!(&mut pages[PAGES]).is_ready(), "the next one's turn");
+    let mut share = memory.share();
+    share.grow(950_000).expect_err("an eighth is kept");
+    share.grow(memory.0.limit / 8 * 7).expect("there is room");
+    memory.page().await.expect_err("no room for what would be read");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_the_last_part_is_for_what_is_small() {
+    let memory = Memory::new(800_000);
+    let mut large = memory.share();
+    large.grow(700_001).expect_err("an eighth is kept");
+    assert_eq!(memory.used(), 0);
+    large.grow(700_000).expect("there is room");
+    memory.has_room().expect_err("it is all in use");
+    large.grow(1).expect_err("it is large");
+    let mut small = memory.share();
+    small.grow(SMALL).expect("there is room for it");
+    small.grow(1).expect_err("it is large now");
+    drop((large, small));
+    assert_eq!(memory.used(), 0);
+}
