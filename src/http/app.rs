@@ -1,6 +1,9 @@
 //! The state that handlers share.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    ops::Deref,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use axum::extract::FromRef;
 use prometheus_client::{metrics::info::Info, registry::Registry};
@@ -14,9 +17,12 @@ use super::{
 };
 use crate::{access::Tokens, config::Limits, queue::Queue};
 
-/// What handlers share.
+/// The state that handlers share. Each request has some clones of it.
 #[derive(Clone)]
-pub struct App {
+pub struct App(Arc<Shared>);
+
+/// The parts of the state.
+pub struct Shared {
     /// The service.
     pub queue: Arc<Queue>,
     /// How large things may be.
@@ -34,11 +40,11 @@ pub struct App {
     /// Which routes were asked for, and what they answered.
     pub(super) requests: Requests,
     /// Refused requests without a token, by the address that they come from.
-    pub(super) refused: Arc<PerMinute>,
+    pub(super) refused: PerMinute,
     /// What `/metrics` shows; parts register their families at the start.
-    pub metrics: Arc<Registry>,
+    pub metrics: Registry,
     /// The server is about to end: not ready any more.
-    pub draining: Arc<AtomicBool>,
+    pub draining: AtomicBool,
 }
 
 impl App {
@@ -54,19 +60,27 @@ impl App {
         let requests = Requests::default();
         requests.register(&mut metrics);
         register_build(&mut metrics);
-        Self {
+        Self(Arc::new(Shared {
             queue,
             tokens,
             limits,
             memory,
             requests,
-            refused: Arc::default(),
-            metrics: Arc::new(metrics),
+            refused: PerMinute::default(),
+            metrics,
             in_flight: InFlight::new(limits.requests_in_flight),
             quotas: Quotas::new(&limits),
             capacity: Capacity::new(&limits),
-            draining: Arc::default(),
-        }
+            draining: AtomicBool::default(),
+        }))
+    }
+}
+
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
     }
 }
 

@@ -98,7 +98,6 @@ pub async fn run(
     let queue = Queue::start(store, queue_settings(&settings), &mut registry).await?;
     let queue = Arc::new(queue);
     let app = App::new(Arc::clone(&queue), settings.limits, Arc::new(tokens), registry);
-    let draining = Arc::clone(&app.draining);
     let body_deadline = RequestBodyDeadlineLayer::new(settings.limits.body_timeout.into());
     let proxies = TrustedProxies::new(settings.server.trusted_networks()?);
     let serve = |listener: &Listener, limits: ConnectionLimits, offer: Offer| {
@@ -131,7 +130,7 @@ pub async fn run(
         () = &mut shutdown => {}
     }
     tracing::info!("shutting down");
-    draining.store(true, Ordering::SeqCst);
+    app.draining.store(true, Ordering::SeqCst);
     queue.stop_waiting();
     let all = [&connections, &admins];
     all.iter().for_each(|connections| connections.stop.cancel());

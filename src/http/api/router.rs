@@ -32,7 +32,8 @@ static DESCRIPTION: LazyLock<Tagged> = LazyLock::new(|| {
 pub fn needs() -> Needs {
     let mut needs = Needs::default();
     for operation in operations::ALL.iter() {
-        needs.add(operation.path, operation.method.clone(), operation.need);
+        let is_limited = operation.listener == Listener::Queue;
+        needs.add(operation.path, operation.method.clone(), operation.need, is_limited);
     }
     needs
 }

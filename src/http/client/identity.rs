@@ -1,6 +1,6 @@
 //! Who makes a request, and what that caller may do.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 
@@ -14,7 +14,7 @@ use crate::{
     job::{Topic, Topics},
 };
 
-/// The caller of a request; `admit` adds it to each one that it lets in.
+/// The caller of a request that was let in.
 #[derive(Clone, Default)]
 pub struct Identity {
     /// None where requests need no token: then everything is allowed.
@@ -24,23 +24,6 @@ pub struct Identity {
     scope: Option<Scope>,
     /// Which tokens are in force; none on a route for every caller.
     access: Option<Arc<Access>>,
-}
-
-/// The caller of a request, for the layers that see the request before `admit` knows who that is.
-#[derive(Clone, Default)]
-pub struct Caller(Arc<OnceLock<Identity>>);
-
-impl Caller {
-    /// This is who it is.
-    pub fn is(&self, identity: Identity) {
-        // A request is let in once.
-        let _ = self.0.set(identity);
-    }
-
-    /// The name of its token, once that is known.
-    pub fn name(&self) -> Option<&TokenName> {
-        self.0.get().and_then(Identity::name)
-    }
 }
 
 impl Identity {

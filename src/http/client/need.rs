@@ -17,29 +17,43 @@ pub enum Need {
     Scope(Scope),
 }
 
-/// The needs of all routes, by path and method.
+/// The needs of all routes, by path.
 #[derive(Debug, Default)]
-pub struct Needs(HashMap<&'static str, Vec<(Method, Need)>>);
+pub struct Needs(HashMap<&'static str, OfPath>);
+
+/// The needs of the routes of one path.
+#[derive(Debug, Default)]
+struct OfPath {
+    methods: Vec<(Method, Need)>,
+    /// Requests count in `limits.requests_in_flight`.
+    is_limited: bool,
+}
 
 impl Needs {
     /// Adds a route.
-    pub fn add(&mut self, path: &'static str, method: Method, need: Need) {
-        self.0.entry(path).or_default().push((method, need));
+    pub fn add(&mut self, path: &'static str, method: Method, need: Need, is_limited: bool) {
+        let routes = self.0.entry(path).or_default();
+        routes.methods.push((method, need));
+        routes.is_limited |= is_limited;
     }
 
     /// Returns what a request needs, by the path that its route was registered with. One without a route needs a
-    /// token, so that strangers learn nothing of the routes.
-    pub fn of(&self, path: Option<&str>, method: &Method) -> Need {
+    /// token, so that strangers learn nothing of the routes. Also returns whether the request counts in
+    /// `limits.requests_in_flight`.
+    pub fn of(&self, path: Option<&str>, method: &Method) -> (Need, bool) {
         let path = path.map(|path| path.strip_prefix("/v1").unwrap_or(path));
-        let Some(methods) = path.and_then(|path| self.0.get(path)) else { return Need::AnyToken };
+        let Some(OfPath { methods, is_limited }) = path.and_then(|path| self.0.get(path)) else {
+            return (Need::AnyToken, false);
+        };
         let method = if method == Method::HEAD { &Method::GET } else { method };
         let found = methods.iter().find(|(one, _)| one == method);
         let is_open = methods.iter().all(|(_, need)| *need == Need::Nothing);
-        match found {
+        let need = match found {
             Some((_, need)) => *need,
             None if is_open => Need::Nothing,
             None => Need::AnyToken,
-        }
+        };
+        (need, *is_limited)
     }
 }
 
@@ -50,10 +64,10 @@ mod tests {
     #[test]
     fn a_route_has_its_need_under_both_paths_and_what_is_no_route_needs_a_token() {
         let mut needs = Needs::default();
-        needs.add("/healthz", Method::GET, Need::Nothing);
-        needs.add("/jobs/{id}", Method::GET, Need::Scope(Scope::Read));
-        needs.add("/jobs/{id}", Method::DELETE, Need::Scope(Scope::Manage));
-        let of = |path, method| needs.of(path, &method);
+        needs.add("/healthz", Method::GET, Need::Nothing, false);
+        needs.add("/jobs/{id}", Method::GET, Need::Scope(Scope::Read), true);
+        needs.add("/jobs/{id}", Method::DELETE, Need::Scope(Scope::Manage), true);
+        let of = |path, method| needs.of(path, &method).0;
         assert_eq!(of(Some("/v1/jobs/{id}"), Method::HEAD), Need::Scope(Scope::Read));
         assert_eq!(of(Some("/jobs/{id}"), Method::DELETE), Need::Scope(Scope::Manage));
         assert_eq!(of(Some("/jobs/{id}"), Method::PUT), Need::AnyToken);

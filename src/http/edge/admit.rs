@@ -2,23 +2,14 @@
 
 use std::{sync::Arc, time::Instant};
 
-use axum::{
-    extract::{MatchedPath, Request, State},
-    http::{Method, header::AUTHORIZATION},
-    middleware::Next,
-    response::{IntoResponse, Response},
-};
+use axum::{extract::Request, http::header::AUTHORIZATION};
 
 use super::{forwarded::TrustedProxies, origin::Origins};
 use crate::{
     access::{Access, Denied},
     http::{
-        client::{
-            identity::{Caller, Identity},
-            need::{Need, Needs},
-            peer::Peer,
-        },
-        limits::{hold::hold, limit_by::network, memory::Memory, per_minute::PerMinute},
+        client::{identity::Identity, need::Need, peer::Peer},
+        limits::{limit_by::network, per_minute::PerMinute},
         problem::{Challenge, Code, Problem},
     },
     store::StoreError,
@@ -43,29 +34,12 @@ impl Admission {
     }
 }
 
-/// The layer.
-pub async fn admit(
-    State((admission, needs, memory)): State<(Arc<Admission>, Arc<Needs>, Memory)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let path = request.extensions().get::<MatchedPath>();
-    let need = needs.of(path.map(MatchedPath::as_str), request.method());
-    match admission.identify(&request, need) {
-        Ok(identity) => {
-            if let Some(caller) = request.extensions().get::<Caller>() {
-                caller.is(identity.clone());
-            }
-            request.extensions_mut().insert(identity.clone());
-            let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-            hold(&memory, &identity, is_read, next.run(request).await)
-        }
-        Err(problem) => problem.into_response(),
-    }
-}
-
 impl Admission {
-    fn identify(&self, request: &Request, need: Need) -> Result<Identity, Problem> {
+    /// Returns the caller of a request, if it may call a route with this need.
+    ///
+    /// # Errors
+    /// 401, 403, 429 or 503: why it may not.
+    pub fn identify(&self, request: &Request, need: Need) -> Result<Identity, Problem> {
         let peer = request.extensions().get::<Peer>().cloned();
         if need == Need::Nothing {
             return Ok(Identity::of_any(peer));

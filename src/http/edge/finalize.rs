@@ -1,4 +1,4 @@
-//! The outermost layer: what holds for every answer.
+//! What holds for every answer.
 //!
 //! Each gets an `X-Request-Id` (the caller's own, if it sent a sane one), and each problem becomes
 //! its JSON here, whichever layer it comes from. An error is logged here and nowhere before: this is
@@ -8,11 +8,9 @@
 //! breaks a log or a header, and they know neither the id within the problem's JSON nor the answers to
 //! requests that hyper rejects (`farewell`). Its `TraceLayer` logs a status, not the problem's cause.
 
-use std::sync::Arc;
-
 use axum::{
     body::Body,
-    extract::{Request, State},
+    extract::Request,
     http::{
         HeaderName, HeaderValue, StatusCode,
         header::{
@@ -20,56 +18,29 @@ use axum::{
             WWW_AUTHENTICATE,
         },
     },
-    middleware::Next,
-    response::{IntoResponse, Response},
+    response::Response,
 };
 
-use tracing::Instrument;
-
-use super::{log::Asked, requests::Requests};
-use crate::{
-    http::{
-        client::peer::Peer,
-        extract::input::traceparent,
-        limits::per_minute::PerMinute,
-        problem::{Code, Problem},
-        wire::json,
-    },
-    traces,
+use crate::http::{
+    problem::{Code, Problem},
+    wire::json,
 };
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-pub async fn finalize(
-    State((requests, refused)): State<(Requests, Arc<PerMinute>)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let begun = requests.begin(&request);
-    let id = request_id(&request);
-    let asked = Asked::new(&mut request, id.clone());
-    let scheme = request.extensions().get::<Peer>().map(Peer::scheme);
-    let span = traces::request(&request, &id, scheme, || traceparent(request.headers()));
-    let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|name| name != "identity");
-    let mut transfers = request.headers().get_all(TRANSFER_ENCODING).iter();
-    let mut response = if encoded {
+/// Returns why the encoding of a request's body is refused.
+pub fn unsupported(request: &Request) -> Option<Problem> {
+    let headers = request.headers();
+    if headers.get(CONTENT_ENCODING).is_some_and(|name| name != "identity") {
         let detail = "Content-Encoding is not supported: send the body as it is";
-        Problem::new(Code::UnsupportedEncoding, detail).into_response()
-    } else if !transfers.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
-        let detail = "the only Transfer-Encoding that is supported is chunked";
-        Problem::new(Code::UnsupportedTransferEncoding, detail).into_response()
-    } else {
-        next.run(request).instrument(span.clone()).await
-    };
-    traces::answered(&span, response.status());
-    let problem = response.extensions_mut().remove::<Problem>();
-    asked.answered(&response, problem.as_ref(), &refused);
-    if let Some(problem) = problem {
-        write(&mut response, problem, &id);
+        return Some(Problem::new(Code::UnsupportedEncoding, detail));
     }
-    response.headers_mut().insert(REQUEST_ID, id);
-    begun.answered(response.status());
-    response
+    let mut transfers = headers.get_all(TRANSFER_ENCODING).iter();
+    if transfers.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        return None;
+    }
+    let detail = "the only Transfer-Encoding that is supported is chunked";
+    Some(Problem::new(Code::UnsupportedTransferEncoding, detail))
 }
 
 /// Writes a problem down as the answer to the request of this id.
@@ -99,7 +70,8 @@ fn ends_connection(problem: &Problem) -> bool {
     unread.contains(&problem.code.status()) || problem.code == Code::Overloaded
 }
 
-fn request_id(request: &Request) -> HeaderValue {
+/// Returns the id of a request: its own if that breaks no log, else a new one.
+pub fn request_id(request: &Request) -> HeaderValue {
     let sane = |id: &&HeaderValue| {
         let byte = |b: &u8| b.is_ascii_alphanumeric() || b"._:-".contains(b);
         (1..=128).contains(&id.len()) && id.as_bytes().iter().all(byte)

@@ -9,10 +9,8 @@ use std::{
 };
 
 use axum::{
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderMap, HeaderName, header::FORWARDED},
-    middleware::Next,
-    response::Response,
 };
 use ipnet::IpNet;
 
@@ -25,33 +23,26 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 #[derive(Clone, Default)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 
-/// The layer. It is before those that count and log requests by where they come from.
-pub async fn forwarded(
-    State(proxies): State<TrustedProxies>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let peer = request.extensions().get::<Peer>();
-    let behind = peer.and_then(|peer| {
-        let proxy = peer.address()?.ip();
-        proxies.trust(proxy).then(|| {
-            let headers = request.headers();
-            peer.behind(proxies.client(proxy, headers), is_https(headers))
-        })
-    });
-    behind.into_iter().for_each(|peer| drop(request.extensions_mut().insert(peer)));
-    next.run(request).await
-}
-
 impl TrustedProxies {
     /// These networks.
     pub fn new(networks: Vec<IpNet>) -> Self {
         Self(networks.into())
     }
 
-    /// Whether no proxy is trusted.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Gives a request that a trusted proxy has sent the peer that the proxy names.
+    pub fn resolve(&self, request: &mut Request) {
+        if self.0.is_empty() {
+            return;
+        }
+        let behind = request.extensions().get::<Peer>().and_then(|peer| {
+            let proxy = peer.address()?.ip();
+            let headers = request.headers();
+            let client = || peer.behind(self.client(proxy, headers), is_https(headers));
+            self.trust(proxy).then(client)
+        });
+        if let Some(peer) = behind {
+            request.extensions_mut().insert(peer);
+        }
     }
 
     fn trust(&self, address: IpAddr) -> bool {

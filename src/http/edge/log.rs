@@ -1,7 +1,7 @@
 //! What the log has of requests: a line for each that failed, the audit (acts of operators, and what was
 //! refused for lack of rights), and at debug one for each. Never bodies; they are the jobs'.
 
-use std::{borrow::Cow, net::Ipv4Addr, time::Instant};
+use std::{borrow::Cow, net::Ipv4Addr, sync::OnceLock, time::Instant};
 
 use axum::{
     Extension,
@@ -14,7 +14,7 @@ use super::requests::CLIENT_GONE;
 use crate::{
     access::masked,
     http::{
-        client::{identity::Caller, peer::Peer},
+        client::{identity::Identity, peer::Peer},
         limits::{
             limit_by::network,
             per_minute::{Count, PerMinute},
@@ -34,7 +34,8 @@ pub struct Asked {
     uri: Uri,
     id: HeaderValue,
     peer: Option<Peer>,
-    caller: Caller,
+    /// Empty until the request is let in.
+    caller: OnceLock<Identity>,
     /// What it acts on, for the audit.
     act: Act,
     at: Instant,
@@ -80,20 +81,23 @@ impl IntoResponseParts for PartFailed {
 }
 
 impl Asked {
-    /// A request of this id, before any other layer has it.
-    pub fn new(request: &mut Request, id: HeaderValue) -> Self {
-        let caller = Caller::default();
-        request.extensions_mut().insert(caller.clone());
+    /// A request of this id, before it is let in.
+    pub fn new(request: &Request, id: HeaderValue) -> Self {
         Self {
             method: request.method().clone(),
             uri: request.uri().clone(),
             id,
             peer: request.extensions().get().cloned(),
-            caller,
+            caller: OnceLock::new(),
             act: Act::of(request.method(), request.uri().path()),
             at: Instant::now(),
             is_answered: false,
         }
+    }
+
+    /// Notes who the caller is. A request is let in once.
+    pub fn admitted(&self, caller: Identity) {
+        let _ = self.caller.set(caller);
     }
 
     /// Logs what has become of it. `refused` counts those that were refused and had no token.
@@ -132,7 +136,7 @@ impl Asked {
         match self.act {
             Act::Operation => true,
             // Without tokens these are what every client does.
-            Act::Managing => self.caller.name().is_some(),
+            Act::Managing => self.token().is_some(),
             Act::Other => false,
         }
     }
@@ -179,7 +183,7 @@ impl Asked {
     }
 
     fn token(&self) -> Option<&str> {
-        self.caller.name().map(|name| name.as_str())
+        self.caller.get().and_then(Identity::name).map(|name| name.as_str())
     }
 
     fn request_id(&self) -> &str {

@@ -8,3 +8,4 @@ pub mod forwarded;
 pub mod log;
 pub mod origin;
 pub mod requests;
+pub mod service;

@@ -6,12 +6,6 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use axum::{
-    extract::{Request, State},
-    middleware::Next,
-    response::{IntoResponse, Response},
-};
-
 use crate::http::problem::Problem;
 
 /// All requests that are handled.
@@ -38,7 +32,11 @@ impl InFlight {
         Self(Arc::new(Inner { limit, now: AtomicUsize::new(0) }))
     }
 
-    fn place(&self) -> Result<Place, Problem> {
+    /// Takes a place for a request.
+    ///
+    /// # Errors
+    /// 503 `overloaded`: there are too many.
+    pub fn place(&self) -> Result<Place, Problem> {
         let place = PlaceInner { all: self.clone(), counts: AtomicBool::new(false) };
         let place = Place(Arc::new(place));
         place.enter().map(|()| place)
@@ -77,19 +75,6 @@ impl PlaceInner {
 impl Drop for PlaceInner {
     fn drop(&mut self) {
         self.leave();
-    }
-}
-
-/// The layer: a request gets its place, or is refused.
-pub async fn limit(State(all): State<InFlight>, mut request: Request, next: Next) -> Response {
-    match all.place() {
-        Ok(place) => {
-            request.extensions_mut().insert(place.clone());
-            let response = next.run(request).await;
-            drop(place);
-            response
-        }
-        Err(problem) => problem.into_response(),
     }
 }
 

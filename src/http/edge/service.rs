@@ -1,0 +1,187 @@
+//! What happens to a request between its connection and its handler, in order.
+//!
+//! One service and not a layer for each step: every layer of a router costs a boxed service, its clone
+//! and a boxed future for each request.
+
+use std::{
+    convert::Infallible,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    extract::{MatchedPath, Request},
+    http::Method,
+    response::{IntoResponse, Response},
+};
+use futures::{FutureExt, future::BoxFuture};
+use tower::{Layer, Service, ServiceExt, service_fn};
+use tower_http::cors::CorsLayer;
+use tracing::Instrument;
+
+use super::{
+    admit::Admission,
+    finalize::{REQUEST_ID, request_id, unsupported, write},
+    forwarded::TrustedProxies,
+    log::Asked,
+};
+use crate::{
+    http::{
+        app::App,
+        client::{need::Needs, peer::Peer},
+        extract::input::traceparent,
+        limits::hold::hold,
+        problem::Problem,
+    },
+    traces,
+};
+
+/// The way of every request of a listener to its handler, and of every answer back.
+#[derive(Clone)]
+pub struct Edge {
+    app: App,
+    proxies: TrustedProxies,
+    /// None for what every caller may have: the dashboard's files and the description of the API.
+    guard: Option<Arc<Guard>>,
+}
+
+/// Who is let in.
+struct Guard {
+    admission: Admission,
+    needs: Needs,
+    /// None if pages of no other origin may call.
+    cors: Option<CorsLayer>,
+}
+
+impl Edge {
+    /// Lets every caller in.
+    pub fn open(app: App, proxies: TrustedProxies) -> Self {
+        Self { app, proxies, guard: None }
+    }
+
+    /// The same edge, which lets in whom `admission` admits to a route with these needs.
+    pub fn guarded(&self, admission: Admission, needs: Needs) -> Self {
+        let guard = Guard { cors: admission.origins.cors(), admission, needs };
+        Self { guard: Some(Arc::new(guard)), ..self.clone() }
+    }
+
+    /// Counts, names, logs and traces the request, and completes its answer.
+    async fn serve<S: Handler>(&self, mut request: Request, handler: S) -> Response {
+        self.proxies.resolve(&mut request);
+        let begun = self.app.requests.begin(&request);
+        let id = request_id(&request);
+        let asked = Asked::new(&request, id.clone());
+        let scheme = request.extensions().get::<Peer>().map(Peer::scheme);
+        let span = traces::request(&request, &id, scheme, || traceparent(request.headers()));
+        let mut response = if let Some(problem) = unsupported(&request) {
+            problem.into_response()
+        } else if span.is_disabled() {
+            self.share(request, handler, &asked).await
+        } else {
+            self.share(request, handler, &asked).instrument(span.clone()).await
+        };
+        traces::answered(&span, response.status());
+        let problem = response.extensions_mut().remove::<Problem>();
+        asked.answered(&response, problem.as_ref(), &self.app.refused);
+        if let Some(problem) = problem {
+            write(&mut response, problem, &id);
+        }
+        response.headers_mut().insert(REQUEST_ID, id);
+        begun.answered(response.status());
+        response
+    }
+
+    /// Answers a browser that asks whether a page of another origin may call: it asks without a token.
+    async fn share<S: Handler>(&self, request: Request, handler: S, asked: &Asked) -> Response {
+        let Some(guard) = &self.guard else { return call(handler, request).await };
+        let Some(cors) = &guard.cors else {
+            return self.admit(guard, request, handler, asked).await;
+        };
+        let admit = service_fn(move |request| {
+            self.admit(guard, request, handler.clone(), asked).map(Ok::<_, Infallible>)
+        });
+        let Ok(response) = cors.layer(admit).oneshot(request).await;
+        response
+    }
+
+    /// Calls the handler if its caller may, and if there is room for one more request.
+    async fn admit<S: Handler>(
+        &self,
+        guard: &Guard,
+        mut request: Request,
+        handler: S,
+        asked: &Asked,
+    ) -> Response {
+        let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+        let (need, is_limited) = guard.needs.of(path, request.method());
+        let identity = match guard.admission.identify(&request, need) {
+            Ok(identity) => identity,
+            Err(problem) => return problem.into_response(),
+        };
+        asked.admitted(identity.clone());
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let place = match is_limited.then(|| self.app.in_flight.place()).transpose() {
+            Ok(place) => place,
+            Err(problem) => return problem.into_response(),
+        };
+        let extensions = request.extensions_mut();
+        extensions.insert(identity.clone());
+        place.clone().map(|place| extensions.insert(place));
+        let response = call(handler, request).await;
+        drop(place);
+        hold(&self.app.memory, &identity, is_read, response)
+    }
+}
+
+/// Calls a handler. Its panic is in the log already, and becomes an answer.
+async fn call<S: Handler>(handler: S, request: Request) -> Response {
+    match AssertUnwindSafe(handler.oneshot(request)).catch_unwind().await {
+        Ok(Ok(response)) => response,
+        Err(_) => Problem::internal().into_response(),
+    }
+}
+
+/// A handler as the router has it.
+trait Handler:
+    Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<S> Handler for S where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + 'static
+{
+}
+
+/// A handler behind the edge.
+#[derive(Clone)]
+pub struct Edged<S> {
+    edge: Edge,
+    handler: S,
+}
+
+impl<S> Layer<S> for Edge {
+    type Service = Edged<S>;
+
+    fn layer(&self, handler: S) -> Edged<S> {
+        Edged { edge: self.clone(), handler }
+    }
+}
+
+impl<S: Handler> Service<Request> for Edged<S> {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let Self { edge, handler } = self.clone();
+        Box::pin(async move { Ok(edge.serve(request, handler).await) })
+    }
+}
