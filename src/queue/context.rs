@@ -1,4 +1,4 @@
-//! What the parts of the queue share.
+//! State that the parts of the queue share.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::store::Store;
 
-/// What transitions work on, and who is told of what they did.
+/// The store, and the parts that transitions notify of their effects.
 #[derive(Clone)]
 pub struct Context {
     pub store: Arc<dyn Store>,

@@ -1,19 +1,19 @@
-//! Why the queue did not do what it was asked.
+//! Errors of the queue.
 
 use thiserror::Error;
 
 use crate::{job::Refusal, store::StoreError};
 
-/// What a caller of the queue gets instead of an answer.
+/// Why an operation of the queue failed.
 #[derive(Debug, Clone, Error)]
 pub enum QueueError {
-    /// The job's state forbids it; nothing was changed.
+    /// The state of the job forbids the operation; nothing was changed.
     #[error("refused: {0:?}")]
     Refused(Refusal),
-    /// This server demands a reservation, and none was given; nothing was changed.
+    /// This server demands a reservation, but the request gave none; nothing was changed.
     #[error("failed to act by id alone: this server demands a reservation")]
     ReservationRequired,
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,4 +1,4 @@
-//! One transition of each of some jobs, for all transitions but put and pop.
+//! Transitions of given jobs, except put and pop. Each job has its own result, in the given order.
 
 use super::{
     batching::{dispatcher::Dispatcher, has_job_id::HasJobId},
@@ -11,8 +11,7 @@ use crate::{
 };
 
 impl Queue {
-    /// Finishes jobs; answers their topics. Like all of these: each job has its own outcome, in the
-    /// order given.
+    /// Finishes jobs and returns their topics.
     pub async fn finish(&self, jobs: Vec<Claim>) -> Vec<Result<Topic, QueueError>> {
         self.each(jobs, &self.transitions.finish).await
     }
@@ -25,7 +24,7 @@ impl Queue {
         done
     }
 
-    /// Extends reservations; answers when they end.
+    /// Extends reservations and returns when they end.
     pub async fn touch(&self, jobs: Vec<Touch>) -> Vec<Result<UnixMillis, QueueError>> {
         self.each(jobs, &self.transitions.touch).await
     }
@@ -38,7 +37,7 @@ impl Queue {
         done
     }
 
-    /// Notes the errors of jobs that moved.
+    /// Records the errors of jobs that changed their state.
     fn note_errors(
         &self,
         errors: Vec<(usize, JobId, String)>,
@@ -52,32 +51,32 @@ impl Queue {
         }
     }
 
-    /// Kicks jobs; answers their topics.
+    /// Kicks jobs and returns their topics.
     pub async fn kick(&self, jobs: Vec<Target>) -> Vec<Result<Topic, QueueError>> {
         self.each(jobs, &self.transitions.kick).await
     }
 
-    /// Deletes jobs; answers the states they were in.
+    /// Deletes jobs and returns the states they were in.
     pub async fn delete(&self, jobs: Vec<Target>) -> Vec<Result<State, QueueError>> {
         self.each(jobs, &self.transitions.delete).await
     }
 
-    /// Reschedules jobs; answers them as they are then.
+    /// Reschedules jobs and returns them with their changes.
     pub async fn reschedule(&self, jobs: Vec<(Target, Change)>) -> Vec<Result<Job, QueueError>> {
         self.each(jobs, &self.transitions.reschedule).await
     }
 
-    /// Reads a job that its caller may reach.
+    /// Returns a job that its caller may access.
     ///
     /// # Errors
-    /// `NotFound`, or the store's.
+    /// `NotFound`, or the error of the store.
     pub async fn get(&self, target: Target) -> Result<Job, QueueError> {
         let bucket = self.store.buckets().of(&target.id);
         let job = self.store.get(bucket, target).await?;
         job.ok_or(QueueError::Refused(Refusal::NotFound))
     }
 
-    /// Has each job done that may be; the others lack a reservation.
+    /// Submits the jobs, except those that lack a required reservation.
     pub(super) async fn each<I, O>(
         &self,
         jobs: Vec<I>,
@@ -103,7 +102,7 @@ impl Queue {
     }
 }
 
-/// The errors among these jobs: the index of each, its id, and the text.
+/// Returns the error texts among these jobs: index, id and text.
 fn errors<J>(jobs: &[J], of: fn(&J) -> (&JobId, Option<&str>)) -> Vec<(usize, JobId, String)> {
     let each = jobs.iter().map(of).enumerate();
     each.filter_map(|(index, (id, text))| Some((index, id.clone(), text?.to_owned()))).collect()

@@ -1,9 +1,9 @@
-//! What a monitor should watch of the queue and its store.
+//! Metrics of the queue and its store.
 //!
-//! Two kinds of families have a topic. Counters are this server's own (`figures/stats.rs`). Gauges come from
-//! a survey of the store, so that each server tells the same: they show [`SHOWN_TOPICS`], those with
-//! the most jobs, and the rest together. In both, the rest is called [`OTHER`]; a topic of that name
-//! is always a part of it.
+//! Two kinds of families have a topic. Counters are those of this server (`figures/stats.rs`).
+//! Gauges come from a survey of the store and are therefore the same on each server: they show the
+//! [`SHOWN_TOPICS`] topics with the most jobs, and the others as one. Both label the others
+//! [`OTHER`]; a topic of that name always counts among them.
 
 use std::{cmp::Reverse, collections::HashSet, fmt, sync::Arc};
 
@@ -85,7 +85,7 @@ fn of_timer(registry: &mut Registry, timer: &Arc<TimerHandle>) {
     counter(registry, "timer_errors", help, move || of.passes().1);
 }
 
-/// The name of a family, its help, and what it counts of a topic.
+/// Name and help text of a family, and its counter of a topic.
 type OfTopic = (&'static str, &'static str, fn(&Tally) -> u64);
 
 const OF_TOPIC: [OfTopic; 6] = [
@@ -158,9 +158,10 @@ fn seconds(span: Millis) -> f64 {
     span.get() as f64 / 1_000.0
 }
 
-/// The topics with the most jobs, in the order of their names, and the rest as one. To be steady, and
-/// the same on all servers, the order goes by the power of two of the number, and then by name. In the
-/// rest, ready jobs of paused topics have no age: they are not to be popped.
+/// Returns the topics with the most jobs, ordered by name, and the others as one. The choice is the
+/// same on all servers and changes rarely, because topics are ranked by the power of two of their
+/// job count, and then by name. Among the others, ready jobs of paused topics have no age, since
+/// they must not be popped.
 fn shown<'a>(survey: &'a Survey, paused: &HashSet<Topic>) -> Vec<(&'a str, TopicPeek)> {
     let (mut topics, rest): (Vec<_>, Vec<_>) =
         survey.topics.iter().partition(|(topic, _)| topic.as_str() != OTHER);

@@ -1,8 +1,9 @@
-//! The service: what clients may ask for, over any store.
+//! The queue: every operation of clients, on any store.
 //!
-//! A transition finds the bucket of each job and joins what else goes to the same server of the store
-//! (`batching`), and tells what follows from it (`transitions`) to the timer and to waiting
-//! pops. Nothing here knows HTTP or a kind of store, or reads a clock to decide anything.
+//! A transition finds the bucket of each job, joins other requests to the same server of the store
+//! (`batching`), and reports its effects to the timer and to waiting pops (`transitions`). This
+//! module knows neither HTTP nor a kind of store, and no decision depends on the clock of the
+//! server.
 
 mod batching;
 mod context;

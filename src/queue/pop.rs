@@ -1,9 +1,9 @@
 //! Popping, with and without waiting.
 //!
-//! A pop is served in the task that asked for it: it takes its places, looks, and sleeps until
-//! one of its topics is marked. Many that wake at once meet again in the coalescers and share
-//! one call. If the task is dropped, because its client hung up, its places pass their wake-up on
-//! and whatever was reserved for it is given back.
+//! The task of the request serves its pop: it registers with each topic, looks for jobs, and sleeps
+//! until one of its topics is marked. Many pops that wake at once meet again in the coalescers and
+//! share one call. If the task is dropped because its client disconnected, its registration passes
+//! the wake-up on, and the jobs reserved for it are given back.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,31 +15,32 @@ use crate::{
     store::{Applied, PopRequest, StoreError},
 };
 
-/// How often buckets are asked that have jobs and give fewer than are wanted, beside once each.
+/// Additional calls for one topic, after one per bucket, while buckets give fewer jobs than wanted.
 const EXTRA_CALLS: usize = 8;
 
-/// A pop as a client asks for it.
+/// The pop that a client requests.
 #[derive(Debug, Clone)]
 pub struct Pop {
-    /// Where from; earlier topics first.
+    /// Topics to pop from; earlier ones first.
     pub topics: Vec<Topic>,
-    /// At most so many jobs.
+    /// Maximal number of jobs.
     pub count: u16,
-    /// Another TTR than each job's own.
+    /// TTR that replaces the one of each job.
     pub ttr: Option<Millis>,
     /// How long to wait for the first job.
     pub wait: Duration,
-    /// So many bytes of bodies are enough: the jobs beyond are left to the next pop.
+    /// Size of bodies in bytes at which the pop ends; further jobs are left to the next pop.
     pub enough: usize,
 }
 
 impl Queue {
-    /// Reserves ready jobs, waiting for the first; none when the wait is over. A bucket that is
-    /// away does not end the wait: jobs come from the others, and from it when it is back.
+    /// Reserves ready jobs, and waits for the first. Returns no jobs when the wait ends. An
+    /// unavailable bucket does not end the wait: jobs come from the others, and from it when it is
+    /// back.
     ///
     /// # Errors
-    /// The store's, if there was nothing and not every bucket could be asked at the end, or a call
-    /// had no answer and may still have reserved something.
+    /// The error of the store, if no job was found and either a bucket was still unavailable at the
+    /// end, or a call without an answer may have reserved jobs.
     pub async fn pop(&self, pop: Pop) -> Result<PendingDelivery, StoreError> {
         let end = Instant::now() + pop.wait;
         let places = self.waiters.register(&pop.topics);
@@ -68,7 +69,7 @@ impl Queue {
         }
     }
 
-    /// What was away may be back by now, if there was a wait.
+    /// Tries once more after a wait, since an unavailable bucket may have come back.
     async fn last_try(
         &self,
         pop: &Pop,
@@ -86,7 +87,7 @@ impl Queue {
         error.map_or(Ok(PendingDelivery::default()), Err)
     }
 
-    /// The error of a call that may have reserved something, unless that is given back by now.
+    /// Returns the error of a call that may have reserved jobs which are not yet given back.
     fn unsure(&self, trouble: &Trouble) -> Option<StoreError> {
         let is_open = |(bucket, error): &(&Bucket, &StoreError)| {
             matches!(error, StoreError::Unreadable { .. })
@@ -95,11 +96,11 @@ impl Queue {
         trouble.unanswered.iter().find(is_open).map(|(_, error)| error.clone())
     }
 
-    /// Pops where there may be something, one server after another.
+    /// Pops from marked buckets, one server after another.
     async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<PendingDelivery> {
         let mut delivery = PendingDelivery::default();
         for topic in pop.topics.iter().filter(|topic| !self.topics.is_paused(topic)) {
-            // A call whose bodies have become too large leaves the rest to the next call.
+            // A call stops at its limit of body bytes and leaves further jobs to the next call.
             for _ in 0..EXTRA_CALLS + usize::from(self.store.buckets().get()) {
                 let got = u16::try_from(delivery.jobs().len()).unwrap_or(u16::MAX);
                 let rest = pop.count.saturating_sub(got);
@@ -112,7 +113,7 @@ impl Queue {
                     break;
                 }
                 let is_away = !self.pop_claimed(pop, topic, claims, &mut delivery, trouble).await;
-                // What is in hand must not wait for a server that does not answer.
+                // Jobs already reserved must not wait for a server that does not answer.
                 if is_away && !delivery.jobs().is_empty() {
                     return Some(delivery);
                 }
@@ -121,7 +122,7 @@ impl Queue {
         Some(delivery).filter(|delivery| !delivery.jobs().is_empty())
     }
 
-    /// Pops what was claimed; answers whether all of it could be asked for.
+    /// Pops the claimed jobs; returns whether every bucket answered.
     async fn pop_claimed(
         &self,
         pop: &Pop,
@@ -151,12 +152,12 @@ impl Queue {
     }
 }
 
-/// What went wrong for one pop so far.
+/// Errors of one pop so far.
 #[derive(Default)]
 struct Trouble {
-    /// Why a bucket could not be asked.
+    /// Latest error of an unavailable bucket.
     away: Option<StoreError>,
-    /// Where a call had no answer, and may have reserved something.
+    /// Buckets where a call without an answer may have reserved jobs.
     unanswered: BTreeMap<Bucket, StoreError>,
 }
 

@@ -1,4 +1,4 @@
-//! Putting: defaults, and ids for jobs that have none.
+//! Putting jobs, with defaults and generated ids.
 
 use std::collections::BTreeSet;
 
@@ -10,29 +10,29 @@ use crate::{
     store::{Applied, Clock, Placed, StoreError},
 };
 
-/// How often a server-made id is made again: it exists already, or its bucket is away.
+/// How often an id is generated anew because it exists already or its bucket is unavailable.
 const ID_ATTEMPTS: usize = 8;
 
-/// A put as a client asks for it; what is `None` takes a default.
+/// The put that a client requests; a field that is `None` takes its default.
 #[derive(Debug, Clone)]
 pub struct Put {
-    /// None asks for a server-made id.
+    /// `None` requests a generated id.
     pub id: Option<JobId>,
-    /// What consumers pop it from.
+    /// The topic from which consumers pop it.
     pub topic: Topic,
     /// JSON text.
     pub body: bytes::Bytes,
-    /// When it falls due.
+    /// When the job becomes due.
     pub schedule: Schedule,
-    /// Its policy, as far as the client gives it.
+    /// The fields of the policy that the client sets.
     pub policy: PolicyFields,
-    /// What happens when the id is alive already.
+    /// What to do when a job with this id exists.
     pub on_conflict: OnConflict,
 }
 
 impl Queue {
-    /// Puts jobs: each has its own outcome, in the order given. A job without an id of its own goes
-    /// to another bucket if one is away.
+    /// Puts jobs; each has its own result, in the given order. A job with a generated id goes to
+    /// another bucket if one is unavailable.
     pub async fn put(&self, puts: Vec<Put>) -> Vec<Result<(JobId, Placed), QueueError>> {
         let made: Vec<bool> = puts.iter().map(|put| put.id.is_none()).collect();
         let buckets = self.store.buckets();
@@ -81,10 +81,10 @@ impl Queue {
         ids.zip(replies).map(|(id, reply)| Ok((id, reply?))).collect()
     }
 
-    /// A put with all defaults filled in.
+    /// Fills in all defaults.
     fn fill_in(&self, put: Put, topics: &TopicSettings, part: Part) -> NewJob {
         let of_topic = topics.defaults.get(&put.topic);
-        // A client that asks for a new id does not mean a job that has it by chance.
+        // A generated id must not replace or return a job that has it by chance.
         let on_conflict = if put.id.is_some() { put.on_conflict } else { OnConflict::Reject };
         NewJob {
             id: put.id.unwrap_or_else(|| self.new_id(|bucket| part.has(bucket))),
@@ -96,14 +96,14 @@ impl Queue {
         }
     }
 
-    /// A new id of a bucket that `fits`. The clock gives it its order and decides nothing.
+    /// Generates an id of a bucket that `fits`. The clock only gives ids an order.
     fn new_id(&self, fits: impl Fn(Bucket) -> bool) -> JobId {
         let buckets = self.store.buckets();
         self.ids.next(Clock::Own.now().floor, rand::random(), |id| fits(buckets.of(id)))
     }
 }
 
-/// With another id, a put may go well that has surely changed nothing.
+/// Returns whether the put failed without a change, so that another id may succeed.
 fn is_worth_another_id(reply: &Result<Placed, QueueError>) -> bool {
     match reply {
         Err(QueueError::Refused(Refusal::Exists(_))) => true,

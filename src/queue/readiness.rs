@@ -1,21 +1,21 @@
-//! Can this server do its work?
+//! Readiness: whether this server can do its work.
 
 use std::time::Duration;
 
 use super::service::Queue;
 use crate::store::{Condition, StoreError, StoreResult};
 
-/// A timer that has not gone through for this long (beyond its sleep) does not move.
+/// A timer whose round takes this much longer than its sleep is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
-/// What works.
+/// The parts of the server that do not work.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Readiness {
-    /// Numbers of buckets that are out of reach: they refuse, the others go on.
+    /// Indexes of buckets that are unavailable and refuse requests; the others still work.
     pub away: Vec<usize>,
-    /// Numbers of buckets that have lost their jobs: they refuse too.
+    /// Indexes of buckets that have lost their jobs and refuse requests.
     pub replaced: Vec<usize>,
-    /// The store has no room: it refuses puts, and takes what frees room.
+    /// The store has no room: it refuses puts, but accepts requests that free room.
     pub store_full: bool,
     /// One of the store's servers refuses writes.
     pub writes_refused: bool,
@@ -26,10 +26,10 @@ pub struct Readiness {
 }
 
 impl Queue {
-    /// Is the store fit, and do the timers move? A part of the buckets may be away.
+    /// Checks the store and the timers. Some of the buckets may be unavailable.
     ///
     /// # Errors
-    /// The store's own, or which timer stands still.
+    /// The error of the store, or that a timer is stuck or no bucket is available.
     pub async fn check(&self) -> StoreResult<Readiness> {
         self.checks.check(&*self.store).await?;
         let limit = self.settings.poll_interval + STUCK_AFTER;
@@ -53,12 +53,12 @@ impl Queue {
         })
     }
 
-    /// Numbers of buckets that are out of reach, by the last calls of their timers.
+    /// Returns the indexes of unavailable buckets, by the last call of the timer to each.
     pub fn away(&self) -> Vec<usize> {
         self.timer.failing()
     }
 
-    /// How many buckets there are.
+    /// Returns the number of buckets.
     pub fn buckets(&self) -> usize {
         self.timer.buckets()
     }
@@ -66,12 +66,12 @@ impl Queue {
     /// See [`Store::accept_loss`](crate::store::Store::accept_loss).
     ///
     /// # Errors
-    /// The store's own.
+    /// Any error of the store.
     pub async fn accept_loss(&self) -> StoreResult<u64> {
         self.store.accept_loss().await
     }
 
-    /// What this process has noticed about the store.
+    /// Returns the problems of the store that this process has noticed.
     pub fn condition(&self) -> Condition {
         self.store.condition()
     }

@@ -25,26 +25,26 @@ use crate::{
     store::{Store, StoreResult},
 };
 
-/// How the queue behaves.
+/// Settings of the queue.
 #[derive(Debug, Clone)]
 pub struct QueueSettings {
-    /// What applies to jobs that do not say.
+    /// Policy of jobs whose put and topic set no other.
     pub defaults: Policy,
     /// Whether finish, release, touch and bury demand a reservation.
     pub require_reservation: bool,
-    /// The longest sleep of a timer.
+    /// Longest sleep of the timer.
     pub poll_interval: Duration,
 }
 
-/// The queue.
+/// The queue of one store.
 pub struct Queue {
     pub(super) store: Arc<dyn Store>,
     pub(super) settings: QueueSettings,
     pub(super) ids: IdMaker,
-    /// Which buckets take jobs without an id.
+    /// Chooses the buckets of jobs without an id.
     pub(super) sticky: StickyBucket,
     pub(super) transitions: Transitions,
-    /// By bucket.
+    /// Indexed by bucket.
     pub(super) unanswered: Arc<[Arc<Unanswered>]>,
     pub(super) timer: Arc<TimerHandle>,
     pub(super) waiters: Arc<Waiters>,
@@ -55,21 +55,21 @@ pub struct Queue {
     pub(super) last_errors: LastErrors,
     pub(super) surveys: Arc<Surveys>,
     pub(super) checks: StoreChecks,
-    /// Waiting pops are answered empty from now on.
+    /// When cancelled, waiting pops return without jobs.
     pub(super) no_waiting: CancellationToken,
-    /// Timers end, and what could not be given back yet is tried once more.
+    /// When cancelled, timers end, and undelivered jobs are given back in one last attempt.
     stopping: CancellationToken,
     timers: TaskTracker,
-    /// Calls to the store, and jobs on their way back.
+    /// Calls of the store, and the return of undelivered jobs.
     pub(super) calls: TaskTracker,
 }
 
 impl Queue {
-    /// Starts the queue and its timers on the current runtime. Its metrics, and its store's, are in
-    /// `registry` from then on.
+    /// Starts the queue and its timers on the current runtime, and registers the metrics of the
+    /// queue and its store in `registry`.
     ///
     /// # Errors
-    /// The store's: topic settings must be known before the first job is delivered.
+    /// The error of the store: topic settings must be known before the first job is delivered.
     pub async fn start(
         store: Arc<dyn Store>,
         settings: QueueSettings,
@@ -126,7 +126,7 @@ impl Queue {
     }
 
     async fn start_timers(&self) {
-        // First of all: from here on no export or import begins.
+        // Must come first: once the server has joined, no export or import begins.
         let heard = match self.store.shared() {
             Some(shared) => shared.join().await,
             None => None,
@@ -158,12 +158,13 @@ impl Queue {
         }
     }
 
-    /// Answers every waiting pop, and each one from now on, at once.
+    /// Ends all waiting pops, and from now on answers every pop at once.
     pub fn stop_waiting(&self) {
         self.no_waiting.cancel();
     }
 
-    /// Ends the timers, waits for calls and for what they give back, and closes the store.
+    /// Ends the timers, waits for calls and for the return of undelivered jobs, and closes the
+    /// store.
     pub async fn stop(&self) {
         self.stop_waiting();
         self.stopping.cancel();
@@ -174,7 +175,7 @@ impl Queue {
         self.store.close().await;
     }
 
-    /// The key of the tags that clients get with their reservations.
+    /// Returns the key of the tags that clients get with their reservations.
     pub fn reservation_key(&self) -> Arc<ReservationKey> {
         self.store.reservation_key()
     }

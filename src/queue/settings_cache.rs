@@ -1,7 +1,7 @@
-//! Topic settings, as this server knows it: pause, and defaults for new jobs.
+//! Cached topic settings: pauses, and defaults for new jobs.
 //!
-//! The store keeps it; each server asks, at least every `timer.poll_interval`, whether it has changed; one that
-//! is alone, every 8 times that.
+//! The store keeps the settings; each server asks for changes at least every `timer.poll_interval`,
+//! or every 8 times that while it is alone.
 
 use std::{
     sync::{Arc, RwLock, RwLockReadGuard},
@@ -16,10 +16,9 @@ use crate::{
     store::{Hint, Store, StoreResult},
 };
 
-/// The settings in force here.
 pub struct TopicSettingsCache {
     current: RwLock<TopicSettings>,
-    /// Held from reading to replacing: an older reading must not come after a newer one.
+    /// Held from reading to replacing, so that an older reading cannot replace a newer one.
     refreshing: tokio::sync::Mutex<()>,
 }
 
@@ -30,7 +29,7 @@ impl TopicSettingsCache {
         Self { current: RwLock::new(settings), refreshing: tokio::sync::Mutex::default() }
     }
 
-    /// What is set now; for a moment, as changes wait meanwhile.
+    /// Returns the current settings. Hold the guard only briefly: changes wait for it.
     pub fn current(&self) -> RwLockReadGuard<'_, TopicSettings> {
         self.current.read().expect(UNPOISONED)
     }
@@ -39,20 +38,20 @@ impl TopicSettingsCache {
         self.current().paused.contains_key(topic)
     }
 
-    /// The pause that ends first by itself, and when.
+    /// Returns the pause that ends next, and its end.
     fn next_end(&self) -> Option<(Topic, UnixMillis)> {
         let settings = self.current();
         let ends = settings.paused.iter().filter_map(|(topic, pause)| Some((topic, pause.until?)));
         ends.min_by_key(|(_, until)| *until).map(|(topic, until)| (topic.clone(), until))
     }
 
-    /// Reads what has changed, and tells who waits for a topic that is resumed.
+    /// Reads changes from the store, and wakes pops that wait for resumed topics.
     pub async fn refresh(&self, store: &dyn Store, waiters: &Waiters) -> StoreResult<()> {
         let _alone = self.refreshing.lock().await;
         let known = self.current().version;
         let Some(changes) = store.settings(known).await? else { return Ok(()) };
         let resumed = self.current.write().expect(UNPOISONED).take(changes);
-        // Waiting pops check every bucket: there may be jobs in any.
+        // Waiting pops check every bucket, since any may have jobs.
         for topic in &resumed {
             for bucket in store.buckets().all() {
                 waiters.mark(topic, bucket, u64::MAX);
@@ -62,11 +61,11 @@ impl TopicSettingsCache {
     }
 }
 
-/// How many times longer it is not asked for changes while no other server is heard of.
+/// Factor of the interval between readings while no other server is known.
 const WHEN_ALONE: u32 = 8;
 const UNPOISONED: &str = "no thread panics while holding this lock";
 
-/// What keeps the settings up to date.
+/// Task that keeps the settings up to date.
 pub struct Refresher {
     pub store: Arc<dyn Store>,
     pub topics: Arc<TopicSettingsCache>,
@@ -75,13 +74,14 @@ pub struct Refresher {
 }
 
 impl Refresher {
-    /// Runs until `stop`. After an error the old settings hold until the next poll.
+    /// Runs until `stop`. After an error the cached settings apply until the next reading.
     pub async fn run(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             if let Err(error) = self.topics.refresh(&*self.store, &self.waiters).await {
                 tracing::debug!(%error, "failed to read the settings of topics");
             }
-            // Alone, it made the changes itself; hints may be lost, so it does ask now and then.
+            // A server that is alone made all changes itself, but must ask now and then since hints
+            // may be lost.
             for _ in 0..WHEN_ALONE {
                 tokio::select! {
                     () = tokio::time::sleep(self.end_pauses().await) => {}
@@ -94,7 +94,7 @@ impl Refresher {
         }
     }
 
-    /// Ends the pauses whose time has come; answers how long to wait for the next one, at most.
+    /// Ends the pauses that are over; returns how long to wait at most before the next call.
     async fn end_pauses(&self) -> Duration {
         let mut ended = None;
         loop {

@@ -1,12 +1,12 @@
-//! One timer on every server, no election: promoting is one atomic transition, so a second timer
-//! finds nothing left to do.
+//! The timer that promotes due jobs. Each server has one, without an election: promoting is one
+//! atomic transition, so a second timer finds nothing left to do.
 //!
-//! The timer sleeps until the next deadline of any bucket, or until a transition here brings a nearer
-//! one. All that is due at one server of the store is one call. When no server has polled a bucket for
-//! `timer.poll_interval`, the timer polls it for the jobs of other servers, and publishes that it did:
-//! the poll of one server saves the others theirs, and if that server dies, another one polls. The
-//! timer cannot die: it logs an error, backs off and tries again, for ever, and an error delays no
-//! bucket but its own.
+//! The timer sleeps until the next deadline of any bucket, or until a transition of this server
+//! sets an earlier one. It promotes all due jobs on one server of the store in one call. When no
+//! server has polled a bucket for `timer.poll_interval`, the timer polls it for the jobs of other
+//! servers and publishes a hint, which saves the other servers that poll; if this server dies,
+//! another one polls. The timer never ends on an error: it logs it, backs off and tries again, and
+//! delays no bucket but the one that failed.
 
 mod deadlines;
 pub mod handle;
@@ -31,9 +31,9 @@ use crate::{
     },
 };
 
-/// Most deadlines of one promote.
+/// Most deadlines that one promote handles.
 const DEADLINES_PER_PROMOTE: usize = 500;
-/// The last part of a sleep.
+/// End of a sleep that is timed exactly.
 const EXACTLY: Duration = Duration::from_millis(10);
 
 pub struct Timer {
@@ -44,9 +44,10 @@ pub struct Timer {
     pub poll_interval: Duration,
 }
 
-/// Sleeps to the microsecond by a thread of its own, which costs two switches of threads. So of a long
-/// span that is only the end: this may end up to [`EXACTLY`] early. The runtime's own sleep is whole
-/// milliseconds long, and one more; it serves alone where the other one has no thread.
+/// Sleeps to the microsecond with `futures-timer`, whose own thread costs two thread switches. Of a
+/// long span only the end is timed that way, so this may return up to [`EXACTLY`] early. The sleep
+/// of the runtime is rounded up to whole milliseconds, plus one; it is used alone if the thread
+/// cannot be started.
 async fn sleep(span: Duration) {
     if span > 2 * EXACTLY {
         return tokio::time::sleep(span - EXACTLY).await;
@@ -57,30 +58,29 @@ async fn sleep(span: Duration) {
     }
 }
 
-/// What a call has brought, by bucket.
+/// Result of a call, by bucket.
 struct Done {
-    /// The bucket that stood for the server when the call began.
+    /// The bucket that represented the server when the call began.
     server: Bucket,
     buckets: Vec<Bucket>,
     answers: Answers,
 }
 
 enum Answers {
-    /// Which topics were looked for, whether deadlines were, and what was found.
+    /// The requested topics of each bucket, whether deadlines were requested, and the results.
     Peeks(Vec<Vec<Topic>>, bool, StoreResults<Peek>),
     Promoted(StoreResults<Promoted>),
 }
 
 impl Timer {
-    /// Runs until `stop`.
     pub async fn run(self, stop: CancellationToken) {
         let mut deadlines = Deadlines::new(self.store.buckets().get().into());
         let mut calls = FuturesUnordered::new();
         while !stop.is_cancelled() {
             self.handle.awake();
             for bucket in self.store.buckets().all() {
-                // What the store is going to answer may leave out what it is told of meanwhile: that
-                // stays with the handle until then.
+                // The answer of a running call may omit deadlines set meanwhile: the handle keeps
+                // those until the call has ended.
                 if !deadlines.known[bucket.index()].is_asked
                     && let Some(at) = self.handle.take_told(bucket)
                 {
@@ -101,8 +101,8 @@ impl Timer {
         }
     }
 
-    /// When to poll a bucket: one interval after the last poll of any server, and now and then without
-    /// regard to the other servers, since their hints may be lost.
+    /// Returns when to poll a bucket: one interval after the last poll of any server, but now and
+    /// then regardless of other servers, since their hints may be lost.
     fn next_poll(&self, bucket: Bucket, deadlines: &Deadlines) -> Instant {
         let known = &deadlines.known[bucket.index()];
         let Some(own) = known.last_poll else { return deadlines.began };
@@ -111,9 +111,9 @@ impl Timer {
         (last + self.poll_interval.mul_f64(deadlines.jitter)).min(at_latest)
     }
 
-    /// The calls to make now, to servers that no call is under way to. A bucket that is due for a poll
-    /// is polled first: a poll is cheaper than a promote that finds nothing, and shows what other
-    /// servers have made ready.
+    /// Returns the calls to make now, to servers without a running call. A bucket that is due for a
+    /// poll is polled before it is promoted: a poll is cheaper than a promote that finds nothing,
+    /// and finds the jobs that other servers have made ready.
     fn due(&self, deadlines: &mut Deadlines) -> Vec<impl Future<Output = Done> + use<>> {
         let now = Instant::now();
         let (mut polls, mut promotes) = (Vec::new(), Vec::new());
@@ -152,9 +152,9 @@ impl Timer {
         calls
     }
 
-    /// Whether a poll asks for deadlines too. They cost one command per bucket, and a server that is
-    /// alone has set all of them itself. Others may have set some before they left, and a call that
-    /// ended unknown may be carried out later; so both leave a doubt for a while.
+    /// Returns whether a poll requests deadlines too, at one command per bucket. A server that is
+    /// alone has set all deadlines itself, except those that another server set before it left, or
+    /// that a call of unknown result sets later; so both cause doubt for a while.
     fn wants_deadlines(&self, deadlines: &Deadlines, buckets: &[Bucket]) -> bool {
         if !self.store.shared().is_some_and(SharedStore::is_alone) {
             self.handle.doubt();
@@ -164,7 +164,7 @@ impl Timer {
         known.any(|known| known.wants_deadline(is_in_doubt))
     }
 
-    /// The topics to ask for, by bucket.
+    /// Returns the topics to peek at in each bucket.
     fn unknown(&self, deadlines: &mut Deadlines, buckets: &[Bucket]) -> Vec<Vec<Topic>> {
         let known = &mut deadlines.known;
         let unknown =
@@ -172,7 +172,8 @@ impl Timer {
         buckets.iter().map(unknown).collect()
     }
 
-    /// How long to sleep for what is next at servers that no call is under way to; tells the handle.
+    /// Returns how long to sleep until the next work at servers without a running call, and
+    /// publishes the known deadlines in the handle.
     fn sleep_before(&self, deadlines: &Deadlines) -> Duration {
         let mut end = Instant::now() + self.poll_interval;
         for bucket in self.store.buckets().all() {
@@ -182,7 +183,8 @@ impl Timer {
             }
             let next = known.next.map_or(end, |(_, when)| when);
             let work = next.min(self.next_poll(bucket, deadlines));
-            // Not in a hot loop after a failure: a store that is away is not asked before.
+            // The pause after a failure also holds for a due deadline: no hot loop while the store
+            // is unavailable.
             let work = known.retry.map_or(work, |(when, _)| when);
             if work < end && !deadlines.busy.contains(&self.store.representative(bucket)) {
                 end = work;
@@ -211,8 +213,8 @@ impl Timer {
                         Err(error) => self.failed(deadlines, bucket, &error),
                     }
                 }
-                // It stands for all buckets on the same server: a poll of some of them, or one that failed at
-                // some, spares the other servers nothing.
+                // The hint stands for all buckets of a server. After a poll of only some of them,
+                // or one that failed at some, the other servers must poll themselves.
                 if sound == self.buckets_of(server) {
                     self.store.publish(Hint::Polled(server));
                 }
@@ -228,7 +230,7 @@ impl Timer {
         }
     }
 
-    /// How many buckets are on the same server.
+    /// Returns the number of buckets on this server of the store.
     fn buckets_of(&self, server: Bucket) -> usize {
         let all = self.store.buckets().all();
         all.filter(|&bucket| self.store.representative(bucket) == server).count()
@@ -254,8 +256,9 @@ impl Timer {
         }
         let known = &mut deadlines.known[bucket.index()];
         if retry.is_some() && known.next.is_some_and(|(_, when)| when <= Instant::now()) {
-            // If it was a promote that failed, only a promote tells that the bucket is well again: else the two would
-            // take turns in a hot loop.
+            // The failed call may have been a promote, and only a promote shows that the bucket has
+            // recovered. Without the pause, failing promotes and polls would alternate in a hot
+            // loop.
             known.retry = retry;
         } else {
             self.handle.succeeded(bucket);
@@ -283,10 +286,10 @@ impl Timer {
 
     fn failed(&self, deadlines: &mut Deadlines, bucket: Bucket, error: &StoreError) {
         deadlines.failed(bucket);
-        // What does not answer now may carry out calls of before when it goes on.
+        // A store that does not answer now may execute earlier calls when it recovers.
         self.handle.doubt();
         let number = bucket.index();
-        // One line an outage, not one a try.
+        // Warns once per outage, not once per attempt.
         match self.handle.failed(bucket) {
             false => tracing::warn!(bucket = number, %error, "a timer failed and tries again"),
             true => tracing::debug!(bucket = number, %error, "a timer failed again"),
@@ -294,7 +297,7 @@ impl Timer {
     }
 }
 
-/// A poll for these topics and perhaps the deadlines, or a promote.
+/// Makes one call: a poll for `poll` (topics, whether with deadlines), or a promote.
 async fn call(
     store: Arc<dyn Store>,
     server: Bucket,

@@ -1,4 +1,4 @@
-//! What clients set for a topic: a pause, and defaults for new jobs.
+//! Settings of a topic: a pause, and defaults for new jobs.
 
 use std::sync::Arc;
 
@@ -9,35 +9,35 @@ use crate::{
 };
 
 impl Queue {
-    /// Pauses or resumes a topic: here at once, on other servers as soon as they hear of it, and
-    /// within eight times `timer.poll_interval` if they do not.
+    /// Pauses or resumes a topic: on this server at once, on others as soon as they receive the
+    /// hint, and within eight times `timer.poll_interval` if they do not.
     ///
     /// # Errors
-    /// The store's.
+    /// Any error of the store.
     pub async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
         self.set(|store| async move { store.set_paused(topic, paused).await }).await
     }
 
-    /// Pauses a topic for a time; answers when that ends. Any server of the store then ends it.
+    /// Pauses a topic for a time and returns when the pause ends. Any server of the store ends it.
     ///
     /// # Errors
-    /// The store's.
+    /// Any error of the store.
     pub async fn pause_for(&self, topic: Topic, span: Millis) -> StoreResult<UnixMillis> {
         self.set(|store| async move { store.pause_until(topic, Schedule::In(span)).await }).await
     }
 
-    /// Sets what applies to new jobs of a topic that do not say; nothing set takes it away.
+    /// Sets the defaults for new jobs of a topic; empty `defaults` remove them.
     ///
     /// # Errors
-    /// The store's.
+    /// Any error of the store.
     pub async fn set_defaults(&self, topic: Topic, defaults: PolicyFields) -> StoreResult<()> {
         let defaults = Some(defaults).filter(|defaults| *defaults != PolicyFields::default());
         self.set(|store| async move { store.set_defaults(topic, defaults).await }).await
     }
 
-    /// Makes a change and takes it up here, in a task of its own: a client that hangs up must not
-    /// leave it half done. If taking it up fails, the next poll of the settings does it, and the
-    /// caller is not told that the change is in force.
+    /// Makes a change and refreshes the cached settings, in a task of its own: a client that
+    /// disconnects must not leave the change half done. If the refresh fails, the caller gets an
+    /// error of unknown effect, and the next reading of the settings applies the change.
     async fn set<F, T>(&self, change: impl FnOnce(Arc<dyn Store>) -> F) -> StoreResult<T>
     where
         F: Future<Output = StoreResult<T>> + Send + 'static,
@@ -58,17 +58,17 @@ impl Queue {
         task.await.unwrap_or_else(|_| Err(StoreError::unknown("the change panicked")))
     }
 
-    /// Whether a topic hands out nothing, as this server knows it.
+    /// Returns whether this server considers the topic paused.
     pub fn is_paused(&self, topic: &Topic) -> bool {
         self.topics.is_paused(topic)
     }
 
-    /// The pause of a topic, as this server knows it.
+    /// Returns the pause of a topic from the cached settings.
     pub fn pause_of(&self, topic: &Topic) -> Option<Pause> {
         self.topics.current().paused.get(topic).copied()
     }
 
-    /// The defaults for new jobs of a topic, as this server knows it.
+    /// Returns the defaults for new jobs of a topic from the cached settings.
     pub fn defaults(&self, topic: &Topic) -> PolicyFields {
         self.topics.current().defaults.get(topic).cloned().unwrap_or_default()
     }

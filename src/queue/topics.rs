@@ -1,4 +1,4 @@
-//! What concerns a topic as a whole, over all buckets.
+//! Operations on a topic as a whole, over all buckets.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,48 +16,49 @@ use crate::{
     },
 };
 
-/// Jobs of one step of a purge or a kick: few enough that other calls are not held up.
+/// Jobs of one step of a purge or a kick: few enough that other calls are not delayed.
 const JOBS_PER_STEP: usize = 200;
 
-/// How often a purge looks whether jobs are left in a bucket: those that come all the time do not keep it going.
+/// How often a purge checks a bucket for remaining jobs; without this limit, new jobs could keep it
+/// running.
 const MOST_PASSES: usize = 10;
 
-/// A page of jobs ends when its bodies have so many bytes.
+/// Size of bodies in bytes at which a page of jobs ends.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// Where a list of jobs goes on: in this bucket, after this place.
+/// Position in a list of jobs, after which it continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     /// The bucket.
     pub bucket: Bucket,
-    /// None is its beginning.
+    /// The place in the bucket; `None` is its beginning.
     pub after: Option<Place>,
 }
 
 /// A page of jobs of one topic and state, over all buckets.
 #[derive(Debug, Default)]
 pub struct Listed {
-    /// The jobs that can be read.
+    /// The readable jobs.
     pub jobs: Vec<Job>,
-    /// Those that cannot.
+    /// The unreadable jobs.
     pub damaged: Vec<Damaged>,
-    /// Where the next page begins, if there may be one.
+    /// The start of the next page, if there may be one.
     pub next: Option<Position>,
 }
 
 impl Queue {
-    /// Topics that have jobs, are paused or have defaults, in the order of their names with the
-    /// counts of their jobs and their oldest; and whether there are more after them.
+    /// Returns the topics that have jobs, are paused or have defaults, by name, with the counts of
+    /// their jobs and their oldest job; and whether more topics follow.
     ///
     /// # Errors
-    /// The store's.
+    /// Any error of the store.
     pub async fn topics(&self, page: TopicPage) -> StoreResult<(Vec<(Topic, TopicPeek)>, bool)> {
         let buckets = self.store.buckets().all();
         let calls = buckets.map(|bucket| self.store.topics(bucket, page.clone()));
         let mut sums: BTreeMap<Topic, TopicPeek> = BTreeMap::new();
         let mut more = false;
-        // A name among the first of all is among the first of each bucket that has it: so the
-        // counts of those that are told of are whole.
+        // A topic on the page is among the first of each bucket that has it, so its counts are
+        // complete.
         for found in try_join_all(calls).await? {
             more |= found.len() == page.limit;
             for (topic, peek) in found {
@@ -72,7 +73,7 @@ impl Queue {
         Ok((sums.into_iter().take(page.limit).collect(), more))
     }
 
-    /// The first topics of a page that are paused or have defaults, and one more if there is one.
+    /// Returns enough topics with settings to fill a page and show that more follow.
     fn topics_with_settings(&self, page: &TopicPage) -> Vec<Topic> {
         let settings = self.topics.current();
         let all = settings.paused.keys().chain(settings.defaults.keys());
@@ -81,7 +82,7 @@ impl Queue {
                 && page.after.as_ref().is_none_or(|after| *topic > after)
         };
         let mut topics: Vec<&Topic> = all.filter(on_page).collect();
-        // A topic may be both paused and have defaults.
+        // A topic that is both paused and has defaults is listed twice.
         let most = page.limit.saturating_mul(2).saturating_add(2);
         if topics.len() > most {
             topics.select_nth_unstable(most);
@@ -90,10 +91,10 @@ impl Queue {
         topics.into_iter().cloned().collect()
     }
 
-    /// One topic.
+    /// Returns the counts and ages of one topic.
     ///
     /// # Errors
-    /// The store's.
+    /// Any error of the store.
     pub async fn topic(&self, topic: &Topic) -> StoreResult<TopicPeek> {
         let buckets = self.store.buckets().all();
         let calls = buckets.map(|bucket| self.store.topic(bucket, topic.clone()));
@@ -101,29 +102,29 @@ impl Queue {
         Ok(peeks.into_iter().fold(TopicPeek::default(), TopicPeek::plus))
     }
 
-    /// How many jobs a topic has, and about how many bytes their bodies have.
+    /// Returns the number of jobs of a topic and the approximate size of their bodies in bytes.
     ///
     /// # Errors
-    /// The store's.
+    /// Any error of the store.
     pub async fn weigh(&self, topic: Topic) -> StoreResult<Usage> {
         self.store.weigh(topic).await
     }
 
-    /// How many jobs the whole store has, and how many bytes it takes.
+    /// Returns the number of jobs in the store and its size in bytes.
     ///
     /// # Errors
-    /// The store's.
+    /// Any error of the store.
     pub async fn usage(&self) -> StoreResult<Usage> {
         self.store.usage().await
     }
 
-    /// Counts the delayed jobs of a topic that fall due in each of these steps.
+    /// Counts the delayed jobs of a topic that become due in each of these steps.
     ///
     /// # Errors
-    /// The store's.
+    /// Any error of the store.
     pub async fn due_counts(&self, topic: &Topic, steps: Steps) -> StoreResult<Vec<u64>> {
         let mut sums = vec![0; steps.count];
-        // One bucket after the other: a script with many steps holds up others for a millisecond.
+        // Buckets are read in turn: a script with many steps delays other calls by a millisecond.
         for bucket in self.store.buckets().all() {
             let counts = self.store.due_counts(bucket, topic.clone(), steps).await?;
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
@@ -131,49 +132,50 @@ impl Queue {
         Ok(sums)
     }
 
-    /// What there is, as of at most a minute ago; usually a second, longer the longer it takes to read.
+    /// Returns a survey that is at most a minute old; usually a second, but more if reading takes
+    /// long.
     ///
     /// # Errors
-    /// The store's, if no bucket can be read.
+    /// The error of the store, if no bucket can be read.
     pub async fn survey(&self) -> StoreResult<Arc<Survey>> {
         self.surveys.fresh(&self.store, &self.calls).await
     }
 
-    /// Has a survey made if one is due, and waits for it, but only a moment.
+    /// Makes a survey if one is due, and waits for it only briefly.
     pub async fn refresh_survey(&self) {
         self.surveys.refresh(&self.store, &self.calls).await;
     }
 
-    /// What this server has done with jobs of a topic since it started.
+    /// Returns the counters of a topic since this server started.
     pub fn since_start(&self, topic: &Topic) -> Counters {
         self.stats.of(topic)
     }
 
-    /// The same of all topics together.
+    /// Returns the counters of all topics together since this server started.
     pub fn since_start_of_all(&self) -> Counters {
         self.stats.sum()
     }
 
-    /// How late the jobs were that this server handed out in the last hour, by the minute.
+    /// Returns the lateness of the jobs that this server delivered in the last hour, by the minute.
     pub fn lateness(&self) -> Vec<LateMinute> {
         self.lateness.minutes(Clock::Own.now().floor)
     }
 
-    /// The last errors that consumers gave to this server.
+    /// Returns the last errors that consumers reported to this server.
     pub fn last_errors(&self) -> Vec<LastError> {
         self.last_errors.all()
     }
 
-    /// How many topics are paused.
+    /// Returns the number of paused topics.
     pub fn paused_topics(&self) -> usize {
         self.topics.current().paused.len()
     }
 
-    /// Jobs of one topic and state, those of a range, bucket by bucket; fewer than its limit if they are
-    /// large. Where it begins in the first bucket, `from` says.
+    /// Lists jobs of one topic and state within a range, bucket by bucket, beginning at `from`.
+    /// Returns fewer than the limit if the jobs are large.
     ///
     /// # Errors
-    /// The store's.
+    /// Any error of the store.
     pub async fn list(
         &self,
         topic: &Topic,
@@ -205,21 +207,21 @@ impl Queue {
         Ok(listed)
     }
 
-    /// The bucket of a position that a client gives.
+    /// Returns the bucket with an index that a client gave.
     pub fn bucket(&self, index: usize) -> Option<Bucket> {
         self.store.buckets().all().nth(index)
     }
 
-    /// Deletes all jobs of a topic, or those of one state; answers how many. Jobs that come
+    /// Deletes all jobs of a topic, or those of one state; returns how many. Jobs that arrive
     /// meanwhile may stay.
     ///
     /// # Errors
-    /// The store's; then a part may be gone.
+    /// The error of the store; some jobs may be deleted then.
     pub async fn purge(&self, topic: &Topic, state: Option<State>) -> StoreResult<u64> {
         let mut purged = 0;
         for bucket in self.store.buckets().all() {
-            // While one state is purged, a job may move from another into one that was purged
-            // before: a look that finds none, of all states at one moment, is the end.
+            // While one state is purged, a job may move from another into a state already purged.
+            // The purge ends when a count of all states at one moment finds none.
             for _ in 0..MOST_PASSES {
                 let there = self.store.topic(bucket, topic.clone()).await;
                 let counts = there.map_err(|error| in_the_middle(error, purged))?.counts;
@@ -237,7 +239,6 @@ impl Queue {
         Ok(purged)
     }
 
-    /// Deletes up to `left` jobs of one bucket and state, step by step, and adds them to `purged`.
     async fn purge_state(
         &self,
         bucket: Bucket,
@@ -257,14 +258,15 @@ impl Queue {
     }
 
     /// Makes up to `limit` dead jobs of a topic ready, in each bucket those that died first;
-    /// answers how many.
+    /// returns how many.
     ///
     /// # Errors
-    /// The store's; then a part may be ready.
+    /// The error of the store; some jobs may be ready then.
     pub async fn kick_dead(&self, topic: &Topic, limit: u64) -> StoreResult<u64> {
         let mut kicked = 0;
         let mut buckets: Vec<Bucket> = self.store.buckets().all().collect();
-        // A step from each bucket in turn, so that a small limit takes the oldest of all of them.
+        // One step from each bucket in turn, so that a small limit takes the oldest jobs of all of
+        // them.
         while !buckets.is_empty() && kicked < limit {
             let share = (limit - kicked).div_ceil(buckets.len() as u64).min(JOBS_PER_STEP as u64);
             let mut rest = Vec::new();
@@ -290,7 +292,7 @@ impl Queue {
     }
 }
 
-/// An error after some steps went well does not mean that nothing was changed.
+/// Converts an error after successful steps into one that does not deny changes.
 fn in_the_middle(error: StoreError, done: u64) -> StoreError {
     match error.applied() {
         Applied::No if done > 0 => StoreError::unknown(error),

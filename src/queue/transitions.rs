@@ -1,7 +1,7 @@
-//! Every transition of jobs: its dispatcher, and what it means to the timer and to waiting pops.
+//! Dispatchers of all transitions, and their effects on the timer and on waiting pops.
 //!
-//! Hints are given here, in the call itself and not by the task that asked for it: a client that
-//! hangs up after its put must not lose the wake-up for its ready job.
+//! The call itself reports these effects, not the task that requested the transition: a client that
+//! disconnects after its put must not lose the wake-up for its ready job.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// So many bytes of a body count as much as a job: a full batch of 1,000 has about 8 MiB.
+/// Bytes of a body that count as much as a job: a full batch of 1,000 has about 8 MiB.
 const PART: usize = 8 << 10;
 
 /// A pop from one bucket.
@@ -37,7 +37,6 @@ pub struct PopFrom {
     pub want: PopRequest,
 }
 
-/// The dispatcher of each transition.
 pub struct Transitions {
     pub put: Dispatcher<NewJob, Reply<Placed>>,
     pub pop: Dispatcher<PopFrom, PendingDelivery>,
@@ -50,26 +49,26 @@ pub struct Transitions {
     pub reschedule: Dispatcher<(Target, Change), Reply<Job>>,
 }
 
-/// What a transition does when the store has answered: for the jobs of one bucket, with what was
+/// Effect of a transition after the answer of the store: for the jobs of one bucket, with the data
 /// kept of each of them.
 type After<K, O> = fn(&Context, Bucket, &[K], &[Reply<O>]);
 
-/// Nothing of a job is needed once the store has answered.
+/// Keeps no data of a job.
 fn nothing<I>(_: &I) {}
 
 impl Context {
-    /// A job has moved: a consumer that waits may pop it, or the timer must know.
+    /// Wakes a consumer for a job that is now ready, or the timer for one that is delayed.
     fn moved(&self, bucket: Bucket, topic: &Topic, state: State, at: UnixMillis) {
         match state {
             State::Ready => self.waiters.ready(topic, bucket, 1),
             State::Delayed => self.timer.wake_by(bucket, at),
-            // A dead job's time is the one that it was due at; the end of its retention is far.
+            // The time of a dead job is its former due time; the end of its retention is far off.
             State::Reserved | State::Dead => {}
         }
     }
 
-    /// The dispatcher of a transition. `kept` is what `after` needs to know of a job; it follows for
-    /// each bucket that has answered.
+    /// Makes the dispatcher of a transition. `after` runs for each bucket that has answered, with
+    /// the data that `kept` took of each job.
     fn dispatcher<T, I, O, K>(
         &self,
         weight: fn(&I) -> usize,
@@ -107,7 +106,7 @@ impl Context {
         })
     }
 
-    /// What became of a part, for each of its jobs. One that may have been done has perhaps set
+    /// Returns the result of a part for each of its jobs. A part of unknown result may have set
     /// deadlines.
     fn of_each<O>(&self, outcome: StoreResult<Vec<O>>, count: usize) -> StoreResults<O> {
         match outcome {
@@ -121,7 +120,7 @@ impl Context {
         }
     }
 
-    /// Returns jobs that could not be delivered, for others to pop.
+    /// Makes the dispatcher that gives back undelivered jobs, for other consumers to pop.
     pub fn unpop(&self) -> Dispatcher<Claim, Reply<Topic>> {
         self.dispatcher::<verb::Unpop, _, _, _>(
             |_| 1,
@@ -154,7 +153,7 @@ impl Context {
                     context.stats.count(replies.iter().flatten(), |since| since.finished += 1)
                 },
             ),
-            // To write a job's attempt anew takes Redis as long as to put two.
+            // To rewrite a job's attempt takes Redis as long as two puts.
             release: self.dispatcher::<verb::Release, _, _, _>(|_| 2, nothing, Self::released),
             touch: self.dispatcher::<verb::Touch, _, _, _>(
                 |_| 1,
@@ -186,7 +185,6 @@ impl Context {
         }
     }
 
-    /// Jobs of one bucket have been released.
     fn released(&self, bucket: Bucket, _: &[()], replies: &[Reply<Transitioned>]) {
         let topics = replies.iter().flatten().map(|job| &job.topic);
         self.stats.count(topics, |since| since.released += 1);
@@ -196,12 +194,11 @@ impl Context {
         }
     }
 
-    /// Jobs of one bucket have another time, or other contents.
     fn rescheduled(&self, bucket: Bucket, _: &[()], replies: &[Reply<Job>]) {
         for reply in replies {
             match reply {
                 Ok(job) => self.moved(bucket, &job.topic, job.state, job.due_at),
-                // Its new time is not told.
+                // The answer lacks the new time.
                 Err(Refusal::ChangedDamaged) => self.timer.doubt(),
                 Err(_) => {}
             }
@@ -213,7 +210,6 @@ impl Context {
         self.stats.count(died.map(|moved| &moved.topic), |since| since.dead += 1);
     }
 
-    /// Jobs of one bucket have been put.
     fn placed(&self, bucket: Bucket, topics: &[Topic], replies: &[Reply<Placed>]) {
         let placed = |(topic, reply)| match reply {
             &Ok(Placed { how: PutOutcome::Created | PutOutcome::Replaced, state, due_at }) => {
@@ -283,7 +279,7 @@ impl Context {
                     if error.applied() == Applied::Unknown {
                         unanswered[bucket.index()].add(nonce, topics.clone().collect());
                     }
-                    // When the bucket is back, the timer looks for consumers without a mark.
+                    // When the bucket is back, the timer polls it for waiting pops without a mark.
                     topics.for_each(|topic| self.waiters.unmark(&topic, *bucket));
                     self.of_each(Err(error), pops.len())
                 }
@@ -292,7 +288,6 @@ impl Context {
         order.restore(each.collect())
     }
 
-    /// Jobs of one bucket have been popped.
     fn popped(&self, bucket: Bucket, pops: &[PopFrom], marks: &[u64], popped: &[Popped]) {
         let jobs = || popped.iter().flat_map(|popped| &popped.jobs);
         jobs().for_each(|job| self.timer.wake_by(bucket, job.reserved_until));
@@ -307,7 +302,7 @@ impl Context {
     }
 }
 
-/// To replace a job takes Redis as long as to put three.
+/// Weighs a put: to replace a job takes Redis as long as three puts.
 fn weight_of_put(job: &NewJob) -> usize {
     match job.on_conflict {
         OnConflict::Replace => 3 + job.body.len() / PART,
@@ -315,7 +310,7 @@ fn weight_of_put(job: &NewJob) -> usize {
     }
 }
 
-/// Pops that are one to the store.
+/// Returns whether the store can serve both pops as one.
 fn alike(a: &PopFrom, b: &PopFrom) -> bool {
     (&a.want.topic, a.want.ttr) == (&b.want.topic, b.want.ttr)
 }
@@ -325,7 +320,7 @@ fn together(same: &[PopFrom]) -> PopRequest {
     PopRequest { count: counts.fold(0, u16::saturating_add), ..same[0].want.clone() }
 }
 
-/// Gives each pop its part of what they got together.
+/// Divides the jobs of merged pops among them.
 fn share(
     pops: &[PopFrom],
     popped: Vec<Popped>,

@@ -1,12 +1,12 @@
-//! Which pops wait for jobs of a topic, and which buckets may have some.
+//! Waiting pops by topic, and marks of the buckets that may have jobs for them.
 //!
-//! Both are known to this process alone and are hints: a mark says how many jobs a bucket may have.
-//! A pop claims jobs of a mark before it takes them, so that other pops try other buckets; the number
-//! that the store then reports as left becomes the mark, unless the mark was set meanwhile. A lost hint
-//! costs time, never a job: the timer polls every bucket for the topics in here at least every
-//! `timer.poll_interval`. A topic is in here while a consumer waits for it and for a moment after the
-//! last one has left, so that consumers that poll in a loop find their marks; then it is dropped, and
-//! its next pop polls every bucket.
+//! Both exist only in this process, and a mark is only a hint: the number of jobs that a bucket
+//! probably has. A pop claims jobs from a mark before it takes them, so that other pops try other
+//! buckets; the number that the store then reports as left becomes the mark, unless a hint changed
+//! it meanwhile. A lost hint costs time, never a job: the timer polls every bucket for the topics
+//! kept here at least every `timer.poll_interval`. A topic is kept while a consumer waits for it
+//! and briefly after the last one has left, so that consumers that poll in a loop find their marks.
+//! Then it is dropped, and its next pop polls every bucket.
 
 use std::{
     collections::HashMap,
@@ -29,53 +29,52 @@ use crate::{
     store::Hint,
 };
 
-/// Ready lists, of all buckets together, that one poll asks for: they take Redis some 20 ms. If consumers wait for more,
-/// successive polls share them.
+/// Ready lists of all buckets together that one poll reads: they take Redis about 20 ms. If
+/// consumers wait for more, successive polls share them.
 const LISTS_OF_A_POLL: usize = 65_536;
-/// Topics that a poll asks for in each bucket, however many buckets there are.
+/// Least number of topics that a poll reads in each bucket, however many buckets there are.
 const LEAST_TOPICS: usize = 128;
-/// How long a topic is kept that no consumer waits for, and how many may be in here beside it.
+/// How long a topic without waiting consumers is kept; none is kept while there are more than
+/// [`MAX_KEPT`] topics.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 const MAX_KEPT: usize = 10_000;
 
 pub struct Waiters {
     buckets: Buckets,
-    /// Pops that have their places.
+    /// Number of registered pops.
     pops: AtomicUsize,
     topics: Mutex<HashMap<Topic, Entry>>,
-    /// Tells other servers.
     publish: Publish,
 }
 
 /// Publishes a hint to the other servers.
 pub type Publish = Box<dyn Fn(Hint) + Send + Sync>;
 
-/// A topic with waiting consumers, or one whose consumers left jobs a moment ago.
+/// A topic with waiting consumers, or one whose last consumer left recently.
 struct Entry {
-    /// By bucket.
+    /// Indexed by bucket.
     marks: Box<[Mark]>,
-    /// By bucket: it has jobs that became ready here, for consumers here, and no other server was
-    /// told of them.
+    /// Indexed by bucket: whether it has jobs that became ready through this server and were not
+    /// announced to others, since consumers here wait for them.
     unannounced: Box<[bool]>,
     last_mark: u64,
-    /// How many jobs were asked for, from a random number on: decides the bucket that claims begin with.
+    /// Jobs requested so far, plus a random start; determines the bucket that claims begin with.
     asked: u64,
     waiting: usize,
-    /// When the last waiting pop left.
     left_at: Instant,
     marked: Arc<Notify>,
 }
 
-/// What is known of one bucket.
+/// Hint about one bucket.
 #[derive(Clone, Copy, Default)]
 struct Mark {
-    /// How many jobs are ready there that no pop has claimed.
+    /// Ready jobs that no pop has claimed.
     count: u64,
-    /// The number of the hint that set it last.
+    /// Number of the hint that last changed this mark.
     number: u64,
 }
 
-/// One pop's places in the queues of its topics. Dropped with it, wherever that ends.
+/// Registration of one pop for its topics, until dropped.
 pub struct Registration<'a> {
     waiters: &'a Waiters,
     topics: Vec<(Topic, Arc<Notify>)>,
@@ -86,8 +85,8 @@ impl Waiters {
         Self { buckets, pops: AtomicUsize::new(0), topics: Mutex::default(), publish }
     }
 
-    /// Jobs have become ready through this server: marks, and tells the others if no consumer here
-    /// waits for all of them.
+    /// Marks jobs that became ready through this server, and tells other servers if fewer consumers
+    /// than jobs wait here.
     pub fn ready(&self, topic: &Topic, bucket: Bucket, count: u64) {
         let left = self.mark(topic, bucket, count);
         if left > 0 {
@@ -101,8 +100,8 @@ impl Waiters {
     }
 
     /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many waiting pops;
-    /// answers for how many no consumer does. Nothing is kept of a topic without consumers here:
-    /// its first pop polls every bucket.
+    /// returns the number of jobs without a waiting pop. Topics without consumers here are not
+    /// marked: their first pop polls every bucket.
     pub fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) -> u64 {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return count };
@@ -110,15 +109,15 @@ impl Waiters {
         count - entry.wake(count)
     }
 
-    /// A poll of `bucket` has found so many ready jobs of each of these topics.
+    /// Marks the jobs that a poll of `bucket` found: `ready` has their number for each topic.
     pub fn found(&self, bucket: Bucket, topics: &[Topic], ready: &[u64]) {
         for (topic, &ready) in topics.iter().zip(ready).filter(|(_, ready)| **ready > 0) {
             self.mark(topic, bucket, ready);
         }
     }
 
-    /// Claims up to `count` jobs of `topic`, beginning with the sticky bucket: in which buckets, and
-    /// how many. All of them in buckets that `server` says are together.
+    /// Claims up to `count` jobs of `topic`, beginning with the sticky bucket; returns the buckets
+    /// and the number for each. All of them are on one `server`.
     pub fn claim(
         &self,
         topic: &Topic,
@@ -147,7 +146,7 @@ impl Waiters {
         claims
     }
 
-    /// The numbers of the last marks of topics in a bucket; see [`left`](Self::left).
+    /// Returns the numbers of the last hints for topics in a bucket, for [`left`](Self::left).
     pub fn last_marks<'a>(&self, bucket: Bucket, of: impl Iterator<Item = &'a Topic>) -> Vec<u64> {
         let topics = self.lock();
         let number =
@@ -155,8 +154,8 @@ impl Waiters {
         of.map(number).collect()
     }
 
-    /// A pop has left so many jobs: the mark from now on, unless a hint came after that
-    /// number. Wakes as many waiting pops.
+    /// Sets the mark to the jobs that a pop has left, unless a hint came after number `since`; then
+    /// keeps the greater number. Wakes as many waiting pops.
     pub fn left(&self, topic: &Topic, bucket: Bucket, since: u64, count: u64) {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return };
@@ -171,15 +170,15 @@ impl Waiters {
         }
     }
 
-    /// Nothing is known of a bucket any more.
+    /// Clears the mark of a bucket.
     pub fn unmark(&self, topic: &Topic, bucket: Bucket) {
         let since = self.last_marks(bucket, std::iter::once(topic));
         since.into_iter().for_each(|since| self.left(topic, bucket, since, 0));
     }
 
-    /// Topics for which nothing is known of `bucket`, so that a poll is worth it. Of many, each
-    /// call goes on where the last one ended, at `cursor`. Drops topics that are not popped from
-    /// any more.
+    /// Returns topics without a mark in `bucket`, which a poll should look for. If there are too
+    /// many, each call continues at `cursor`. Drops topics that no consumer has popped from
+    /// recently.
     pub fn unknown_in(&self, bucket: Bucket, cursor: &mut usize) -> Vec<Topic> {
         let mut topics = self.lock();
         topics.retain(|_, entry| entry.waiting > 0 || entry.left_at.elapsed() < KEPT_FOR);
@@ -201,7 +200,7 @@ impl Waiters {
         (LISTS_OF_A_POLL / usize::from(self.buckets.get())).max(LEAST_TOPICS)
     }
 
-    /// Takes a place for every topic of one pop.
+    /// Registers one pop for each of its topics.
     pub fn register(&self, topics: &[Topic]) -> Registration<'_> {
         let mut entries = self.lock();
         let mut place = |topic: &Topic| {
@@ -213,7 +212,7 @@ impl Waiters {
         Registration { waiters: self, topics: topics.iter().map(&mut place).collect() }
     }
 
-    /// How many pops look for jobs or wait for them.
+    /// Returns the number of pops that look for jobs or wait for them.
     pub fn pops(&self) -> usize {
         self.pops.load(Ordering::Relaxed)
     }
@@ -222,8 +221,8 @@ impl Waiters {
         if !topics.contains_key(topic) {
             let marks = vec![Mark::default(); self.buckets.get().into()].into_boxed_slice();
             let unannounced = vec![false; usize::from(self.buckets.get())].into_boxed_slice();
-            // From any number on: were it always the same, a topic that is popped from now and then
-            // would always begin with the same bucket.
+            // Starts at a random number: otherwise a topic that is rarely popped from would always
+            // begin with the same bucket.
             let asked = u64::from(rand::random::<u16>()) * JOBS_PER_BUCKET;
             let (left_at, marked) = (Instant::now(), Arc::default());
             let entry =
@@ -245,7 +244,7 @@ impl Entry {
         *mark = Mark { count: mark.count.saturating_add(count), number: self.last_mark };
     }
 
-    /// Wakes as many waiting pops as there are jobs; answers how many those are.
+    /// Wakes at most one waiting pop per job; returns how many.
     fn wake(&self, jobs: u64) -> u64 {
         let woken = jobs.min(self.waiting as u64);
         (0..woken).for_each(|_| self.marked.notify_one());
@@ -262,8 +261,8 @@ impl Entry {
 }
 
 impl Registration<'_> {
-    /// Completes when one of the topics is marked after this call (not only after the first
-    /// poll): so call this first, then check for jobs, then wait.
+    /// Completes when one of the topics is marked after this call, not only after the first poll of
+    /// the future: call this first, then check for jobs, then wait.
     pub fn marked(&self) -> impl Future<Output = ()> + use<> {
         let enabled = |(_, marked): &(Topic, Arc<Notify>)| {
             let mut notified: std::pin::Pin<Box<OwnedNotified>> =
@@ -277,7 +276,7 @@ impl Registration<'_> {
 }
 
 impl Drop for Registration<'_> {
-    /// Passes on what this pop may have been woken for and did not take: to others here, or to
+    /// Passes on wake-ups that this pop may have received and not used: to other pops here, or to
     /// other servers if it was the last.
     fn drop(&mut self) {
         self.waiters.pops.fetch_sub(1, Ordering::Relaxed);

@@ -1,9 +1,10 @@
-//! What arrives while a call is under way goes into the next call, together.
+//! Merges requests that arrive while a call is running into the next call.
 //!
-//! One coalescer per server of the store and transition. The first caller starts a task that makes
-//! calls until no caller waits any more; so batches grow with the load by themselves, and a caller
-//! that goes away takes nothing with it: its part is done all the same. One call is under way, and
-//! where enough jobs have gathered a second one, so that the store need not wait between two calls.
+//! There is one coalescer for each server of the store and transition. The first caller starts a
+//! task that makes calls until no caller waits, so batches grow with the load. A caller that
+//! disconnects does not cancel its jobs: the task still submits them. Usually one call is running;
+//! when enough jobs have gathered, a second one follows at once, so that the store does not wait
+//! between two calls.
 
 use std::{
     collections::VecDeque,
@@ -24,43 +25,43 @@ use crate::{
     traces,
 };
 
-/// With so many jobs waiting, a second call is worth its own cost.
+/// Waiting jobs that justify a second concurrent call.
 const WORTH_A_CALL: usize = 16;
-/// Calls under way: one that is being done, and one that is next.
+/// Concurrent calls for batches that are not full: one that the store executes, and the next.
 const UNDER_WAY: usize = 2;
-/// Most calls under way: while the store does one, others are written and their answers read. More than
-/// [`UNDER_WAY`] are worth it only when they are full.
+/// Most concurrent calls: while the store executes one, others are written and their answers read.
+/// Calls beyond [`UNDER_WAY`] are worth their cost only when they are full.
 const MOST: usize = 4;
 
-/// Makes one call for a batch; answers what became of each job, in the batch's order.
+/// Makes one call for a batch and returns one result per job, in the order of the batch.
 type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, StoreResults<O>> + Send + Sync>;
 
-/// Gathers what concurrent callers submit into calls.
+/// Merges the jobs of concurrent callers into calls.
 pub struct Coalescer<I, O> {
     inner: Arc<Inner<I, O>>,
 }
 
 struct Inner<I, O> {
     call: Call<I, O>,
-    /// How many jobs one of `I` may concern.
+    /// Number of jobs that one `I` may concern.
     weight: fn(&I) -> usize,
-    /// Most of that in one call.
+    /// Maximal total weight of one call.
     limit: usize,
-    /// Where calls run, so that closing the queue can wait for them.
+    /// Tracks the tasks that make calls, so that closing the queue can wait for them.
     calls: TaskTracker,
     state: Mutex<State<I, O>>,
 }
 
 struct State<I, O> {
     waiting: VecDeque<Group<I, O>>,
-    /// Jobs in all of `waiting`.
+    /// Number of jobs in all groups of `waiting`.
     jobs: usize,
-    /// Tasks that are calling; each will look here again.
+    /// Number of tasks that are making calls. Each checks this state again before it ends.
     calling: usize,
 }
 
 impl<I, O> State<I, O> {
-    /// Whether a call should be made now, besides those under way, if a full one has `limit` jobs.
+    /// Returns whether another call should start now, if a full one has `limit` jobs.
     fn wants_call(&self, limit: usize) -> bool {
         match self.calling {
             0 => !self.waiting.is_empty(),
@@ -71,14 +72,14 @@ impl<I, O> State<I, O> {
     }
 }
 
-/// What one caller brought.
+/// The jobs that one caller submitted.
 struct Group<I, O> {
     jobs: Vec<I>,
     reply: oneshot::Sender<StoreResults<O>>,
     span: Span,
 }
 
-/// What goes in one call: the jobs of all groups, and for each group how many are its own.
+/// The jobs of one call, and for each group its number of jobs and its caller.
 struct Batch<I, O> {
     jobs: Vec<I>,
     groups: Groups<O>,
@@ -94,7 +95,7 @@ impl<I, O> Clone for Coalescer<I, O> {
 }
 
 impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
-    /// Calls are spawned on `calls`.
+    /// Makes a coalescer of calls with at most `MAX_BATCH` jobs; its tasks are spawned on `calls`.
     pub fn new<F>(calls: &TaskTracker, call: impl Fn(Vec<I>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = StoreResults<O>> + Send + 'static,
@@ -102,7 +103,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         Self::weighing(|_| 1, MAX_BATCH, calls, call)
     }
 
-    /// For calls of at most `limit` jobs, where one of `I` counts as many as `weight` tells.
+    /// Makes a coalescer of calls whose total `weight` is at most `limit`.
     pub fn weighing<F>(
         weight: fn(&I) -> usize,
         limit: usize,
@@ -117,8 +118,8 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         Self { inner: Arc::new(Inner { call, weight, limit, calls: calls.clone(), state }) }
     }
 
-    /// Has `jobs` done, perhaps with those of others, in as few calls as the limit allows. Answers
-    /// what became of each, in their order.
+    /// Submits `jobs`, possibly together with jobs of other callers, in as few calls as the limit
+    /// allows. Returns one result per job, in the order of `jobs`.
     pub async fn submit(&self, mut jobs: Vec<I>) -> StoreResults<O> {
         if jobs.len() == 1 {
             return self.submit_one(jobs).await;
@@ -134,7 +135,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         join_all(calls.collect::<Vec<_>>()).await.into_iter().flatten().collect()
     }
 
-    /// How many jobs go in each call.
+    /// Returns the number of jobs for each call.
     fn parts(&self, jobs: &[I]) -> Vec<usize> {
         let (mut parts, mut weight) = (vec![0], 0);
         for job in jobs {
@@ -149,7 +150,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         parts
     }
 
-    /// No more jobs than the limit: they are not divided.
+    /// Submits `jobs` as one group, which is not divided; its weight must not exceed the limit.
     fn submit_one(&self, jobs: Vec<I>) -> impl Future<Output = StoreResults<O>> + use<I, O> {
         let (reply, replied) = oneshot::channel();
         let (count, span) = (jobs.len(), traces::current());
@@ -178,7 +179,7 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
         while let Some(Batch { jobs, groups, span }) = self.next_batch() {
             let count = jobs.len();
             let call = AssertUnwindSafe((self.call)(jobs)).catch_unwind().instrument(span);
-            // The next call is on its way before the answers of the last one are given out.
+            // The next call starts before the answers of the last one are delivered.
             let (called, ()) = join(call, async { deliver(answered.take()) }).await;
             let panicked = || (0..count).map(|_| Err(StoreError::unknown("a call panicked")));
             let outcome = called.unwrap_or_else(|_| panicked().collect());
@@ -187,7 +188,7 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
         deliver(answered);
     }
 
-    /// Whole groups up to the size of a batch; none ends the task.
+    /// Takes whole groups up to the limit; `None` ends the task.
     fn next_batch(&self) -> Option<Batch<I, O>> {
         let mut state = self.lock();
         state.calling -= 1;
@@ -218,7 +219,7 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
     }
 }
 
-/// Gives a call's answers to the callers. If a receiver is gone, its answer is not needed.
+/// Delivers the results of a call to its callers. A dropped receiver no longer needs its results.
 fn deliver<O>(answered: Option<(StoreResults<O>, Groups<O>)>) {
     let Some((outcomes, groups)) = answered else { return };
     let missing = || Err(StoreError::unreadable("fewer replies than jobs"));

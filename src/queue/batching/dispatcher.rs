@@ -1,4 +1,4 @@
-//! One transition on all buckets: what goes to one server of the store goes together.
+//! Dispatches one transition to all buckets, with one coalescer per server of the store.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::{
     store::{Parts, Store, StoreError, StoreResults},
 };
 
-/// Sends each job to the server that has its bucket.
+/// Submits each job to the coalescer of the server that has its bucket.
 pub struct Dispatcher<I, O> {
-    /// The bucket that stands for the server of a job.
+    /// Returns the bucket that represents the server of a job.
     server_of: Box<dyn Fn(&I) -> Bucket + Send + Sync>,
-    /// By bucket; in use are those of the buckets that stand for a server.
+    /// Indexed by bucket; only buckets that represent a server are used.
     coalescers: Vec<Coalescer<I, O>>,
 }
 
 impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
-    /// `make` makes the coalescer of one server.
+    /// Calls `make` once for each bucket.
     pub fn new(
         store: &Arc<dyn Store>,
         bucket_of: fn(&I, Buckets) -> Bucket,
@@ -35,7 +35,8 @@ impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
         Self { server_of: Box::new(|_| Bucket::FIRST), coalescers: vec![coalescer] }
     }
 
-    /// Has jobs done, all servers at once. Answers what became of each, in their order.
+    /// Submits jobs to all servers concurrently. Returns one result per job, in the order of
+    /// `jobs`.
     pub async fn submit(&self, jobs: Vec<I>) -> StoreResults<O> {
         if let [job] = &jobs[..] {
             let server = (self.server_of)(job);
@@ -48,10 +49,10 @@ impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
     }
 }
 
-/// To which part each job went.
+/// The index of the part that each job was put into.
 pub struct Order(Vec<usize>);
 
-/// Divides jobs by bucket. The order of those that go to the same one stays.
+/// Divides jobs by bucket; jobs of the same bucket keep their order.
 pub fn divide<I>(jobs: Vec<I>, bucket: impl Fn(&I) -> Bucket) -> (Parts<Vec<I>>, Order) {
     let mut parts: Parts<Vec<I>> = Vec::new();
     let mut order = Vec::with_capacity(jobs.len());
@@ -69,7 +70,7 @@ pub fn divide<I>(jobs: Vec<I>, bucket: impl Fn(&I) -> Bucket) -> (Parts<Vec<I>>,
 }
 
 impl Order {
-    /// What became of the jobs of each part, in the order in which the jobs were.
+    /// Merges the results of all parts into the original order of the jobs.
     pub fn restore<O>(self, parts: Vec<StoreResults<O>>) -> StoreResults<O> {
         let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
         let missing = || Err(StoreError::unreadable("fewer replies than jobs"));

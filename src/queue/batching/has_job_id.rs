@@ -1,4 +1,4 @@
-//! What every transition of a job has: the job's id, by which its bucket is found.
+//! Access to a transition's job id, which determines the bucket.
 
 use crate::{
     job::{Change, JobId, NewJob},
@@ -7,10 +7,10 @@ use crate::{
 
 /// A transition of one job.
 pub trait HasJobId {
-    /// The job's id.
+    /// The id of the job.
     fn id(&self) -> &JobId;
 
-    /// It needs a hold on the job, and goes by the id alone.
+    /// Returns whether the transition acts on a reserved job but gives only its id.
     fn lacks_reservation(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Joining what goes to one server of the store into one call.
+//! Merging of requests to one server of the store into one call.
 
 pub mod coalescer;
 pub mod dispatcher;
@@ -7,6 +7,6 @@ pub mod sticky;
 
 use std::time::Duration;
 
-/// How long after it was given up a call may still be carried out: by a server that stood still, or
-/// over a network that did.
+/// How long after a call was given up the store may still execute it, because the server or the
+/// network had stalled.
 pub const LATE_CALL: Duration = Duration::from_secs(60);

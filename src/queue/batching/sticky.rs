@@ -1,26 +1,26 @@
-//! Which bucket requests share when any bucket would do.
+//! Choice of the bucket that requests share when any bucket would do.
 //!
-//! Jobs without an id of their own may go to any bucket, and a pop may begin with any bucket that has
-//! jobs. Concurrent requests should choose the same one, so that its coalescer merges them into one
-//! call. So [`JOBS_PER_BUCKET`] jobs in a row go to one bucket, the next ones to the bucket after it;
-//! over time all buckets get the same share.
+//! Jobs without an id of their own may go to any bucket, and a pop may begin with any bucket that
+//! has jobs. Concurrent requests should choose the same one, so that its coalescer merges them into
+//! one call. Therefore [`JOBS_PER_BUCKET`] jobs in a row go to one bucket and the next ones to the
+//! following bucket; over time all buckets get the same share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::job::{Bucket, Buckets};
 
-/// How many jobs in a row go to one bucket.
+/// Number of consecutive jobs that go to one bucket.
 pub const JOBS_PER_BUCKET: u64 = 64;
-/// Parts into which the buckets are cut. An id for a job is generated until it falls into the chosen
-/// part, which takes as many tries as there are parts; so with more buckets than this, a part is several
-/// neighbouring buckets.
+/// Number of parts into which the buckets are divided. The server generates ids for a job until one
+/// falls into the chosen part, which takes on average as many attempts as there are parts. With
+/// more buckets than this, a part is several neighbouring buckets.
 const PARTS: u16 = 16;
 
-/// Counts jobs.
+/// Counter of jobs, from which the current part follows.
 #[derive(Debug, Default)]
 pub struct StickyBucket(AtomicU64);
 
-/// The buckets that are chosen now.
+/// The part of the buckets that is chosen now.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     index: usize,
@@ -28,9 +28,9 @@ pub struct Part {
 }
 
 impl StickyBucket {
-    /// Where these jobs should go, all together.
+    /// Counts `jobs` and returns the part that all of them should go to.
     pub fn take(&self, jobs: usize, buckets: Buckets) -> Part {
-        // At most one part further, or large batches would skip the same buckets every time.
+        // Advances by at most one part; otherwise large batches would always skip the same buckets.
         let before = self.0.fetch_add((jobs as u64).min(JOBS_PER_BUCKET), Ordering::Relaxed);
         let width = usize::from(buckets.get().div_ceil(PARTS));
         let parts = usize::from(buckets.get()).div_ceil(width);
@@ -44,7 +44,7 @@ impl Part {
     }
 }
 
-/// How many buckets in a row so many jobs have filled.
+/// Returns how many buckets in a row `jobs` jobs have filled.
 pub fn buckets_filled(jobs: u64) -> usize {
     usize::try_from(jobs / JOBS_PER_BUCKET).unwrap_or_default()
 }

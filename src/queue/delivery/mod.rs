@@ -1,4 +1,4 @@
-//! From a ready job to the consumer that waits for it, and back if that is gone.
+//! Delivery of a ready job to a waiting consumer, and its return if the consumer has disconnected.
 
 pub mod peeks;
 pub mod pending_delivery;

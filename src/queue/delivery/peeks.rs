@@ -1,7 +1,8 @@
-//! Questions for ready jobs, which concurrent pops share.
+//! Peeks for ready jobs, shared by concurrent pops.
 //!
-//! One question is under way to each server of the store. Pops that arrive meanwhile wait for its end and share
-//! the next one. They do not take its answer: it may leave out a job that became ready before they arrived.
+//! One peek at a time runs on each server of the store. Pops that arrive meanwhile share the next
+//! one. They cannot use the running one: its answer may omit a job that became ready before they
+//! arrived.
 
 use std::time::Duration;
 
@@ -16,19 +17,19 @@ use crate::{
     store::{StoreError, StoreResult, StoreResults},
 };
 
-/// How long a peek at one server may delay the jobs found on the others.
+/// Longest time that a peek at one server may delay the jobs found on the others.
 const PEEK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Most ready lists in one call of the store: more would be a request of many megabytes.
+/// Most ready lists in one call of the store: more would make a request of many megabytes.
 const MOST_LISTS: usize = 1 << 17;
 
-/// Peeks at every bucket for pops that know of no ready job.
+/// Peeks at every bucket for pops without a mark.
 pub struct Peeks {
     context: Context,
-    /// By bucket; in use are those of the buckets that stand for a server.
+    /// Indexed by bucket; only buckets that represent a server are used.
     coalescers: Vec<Coalescer<Question, ()>>,
 }
 
-/// What one pop asks one server.
+/// The peek that one pop requests from one server.
 struct Question {
     buckets: Vec<Bucket>,
     topics: Vec<Topic>,
@@ -44,8 +45,11 @@ impl Peeks {
         Self { context: context.clone(), coalescers }
     }
 
-    /// Peeks at every bucket and marks those that have jobs of these topics: all that were ready when this was
-    /// called, and that no pop has claimed. The error is that of a bucket that could not be asked; the others were.
+    /// Peeks at every bucket and marks each one that has jobs of these topics, of all that were
+    /// ready at the time of this call and that no pop has claimed.
+    ///
+    /// # Errors
+    /// The error of a bucket that could not be read; the others were.
     pub async fn peek(&self, topics: &[Topic]) -> StoreResult<()> {
         let store = &self.context.store;
         let all = store.buckets().all().collect();
@@ -62,7 +66,7 @@ impl Peeks {
 
 async fn ask(context: Context, questions: Vec<Question>) -> StoreResults<()> {
     let mut outcomes = Vec::with_capacity(questions.len());
-    // They differ while buckets move to another server.
+    // Requests differ in their buckets while buckets move to another server.
     for same in questions.chunk_by(|a, b| a.buckets == b.buckets) {
         let mut topics: Vec<Topic> = same.iter().flat_map(|one| &one.topics).cloned().collect();
         topics.sort_unstable();

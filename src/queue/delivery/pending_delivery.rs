@@ -1,9 +1,9 @@
-//! Jobs on their way from the store to a consumer.
+//! Reserved jobs on their way from the store to a consumer.
 //!
-//! A consumer may disconnect at any point: while the call runs, before the answer is
-//! picked up, before it is written. So reserved jobs travel in a [`PendingDelivery`], which gives back
-//! whatever was not [kept](PendingDelivery::keep) when it is dropped, and tries until the store has taken
-//! it or the TTR is over.
+//! A consumer may disconnect at any point: while the call runs, before its answer is picked up,
+//! before it is written. Therefore reserved jobs travel in a [`PendingDelivery`]. When it is
+//! dropped, it gives back all jobs that were not [kept](PendingDelivery::keep), and retries until
+//! the store has accepted them or their TTR has expired.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ use crate::{
     store::{Claim, Reply},
 };
 
-/// Reserved jobs, not yet the consumer's.
+/// Reserved jobs whose consumer has not yet received them.
 #[derive(Default)]
 pub struct PendingDelivery {
     jobs: Vec<PoppedJob>,
     returner: Option<Arc<Returner>>,
 }
 
-/// How jobs are given back.
+/// Gives undelivered jobs back to the store.
 pub struct Returner {
     pub unpop: Dispatcher<Claim, Reply<Topic>>,
     pub tasks: TaskTracker,
     pub runtime: Handle,
-    /// Each is tried once more, and then no more.
+    /// When cancelled, each job is tried once more, and then left to its TTR.
     pub stop: CancellationToken,
 }
 
@@ -40,28 +40,28 @@ impl PendingDelivery {
         Self { jobs, returner: Some(returner) }
     }
 
-    /// The jobs, to be shown to the consumer.
+    /// Returns the jobs, for the answer to the consumer.
     pub fn jobs(&self) -> &[PoppedJob] {
         &self.jobs
     }
 
-    /// The bytes of their bodies.
+    /// Returns the total size of the bodies in bytes.
     pub fn bytes(&self) -> usize {
         self.jobs.iter().map(|job| job.body.len()).sum()
     }
 
-    /// Gives the last half of the jobs back.
+    /// Gives back the second half of the jobs.
     pub fn halve(&mut self) {
         let rest = self.jobs.split_off(self.jobs.len().div_ceil(2));
         drop(Self { jobs: rest, returner: self.returner.clone() });
     }
 
-    /// The jobs are the consumer's now.
+    /// Hands the jobs over to the consumer: they are no longer given back.
     pub fn keep(mut self) -> Vec<PoppedJob> {
         std::mem::take(&mut self.jobs)
     }
 
-    /// Takes the jobs of `other` too.
+    /// Adds the jobs of `other`.
     pub fn join(&mut self, mut other: Self) {
         self.jobs.append(&mut other.jobs);
         if self.returner.is_none() {

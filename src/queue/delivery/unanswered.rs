@@ -1,8 +1,9 @@
-//! Pops that ended without an answer: what they have reserved is given back.
+//! Pops that ended without an answer, and the return of the jobs that they reserved.
 //!
 //! A pop whose answer is lost, or whose confirmation is missing, may have reserved jobs that reach
-//! no consumer. Their reservations begin with the pop's nonce, so they are found among the reserved
-//! jobs of its topics and given back, the attempt uncounted. That costs a scan, and only then.
+//! no consumer. Their reservations begin with the nonce of the pop, so a scan over the reserved
+//! jobs of its topics finds them and gives them back, with the attempt uncounted. Only such pops
+//! cost a scan.
 
 use std::{
     collections::HashSet,
@@ -19,19 +20,19 @@ use crate::{
     store::{Claim, StoreResult},
 };
 
-/// Most pops of one bucket that wait for this; the jobs of others come back after their TTR.
+/// Most unanswered pops of one bucket; the jobs of further ones return after their TTR.
 const MOST: usize = 1_000;
-/// The pause after the first scan, doubled up to [`LONGEST_PAUSE`].
+/// Pause after the first scan, doubled up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// After so long the longest TTR is over.
+/// After this time the longest TTR has expired.
 const GIVEN_UP: Duration = Duration::from_secs(24 * 3_600);
 
 /// The unanswered pops of one bucket.
 pub struct Unanswered {
     bucket: Bucket,
     context: Context,
-    /// Each is tried once more, and then no more.
+    /// When cancelled, one more scan is made.
     stop: CancellationToken,
     pops: Mutex<Pops>,
     added: Notify,
@@ -40,7 +41,7 @@ pub struct Unanswered {
 #[derive(Default)]
 struct Pops {
     waiting: Vec<Pop>,
-    /// A task sees to them.
+    /// Whether a task is scanning for them.
     in_hand: bool,
 }
 
@@ -49,7 +50,7 @@ struct Pop {
     nonce: Nonce,
     topics: Vec<Topic>,
     since: Instant,
-    /// It had reserved something, all of which is found by the next scan that comes to its end.
+    /// Whether a scan has found jobs of this pop. Then the next complete scan finds all of them.
     found: bool,
 }
 
@@ -58,12 +59,12 @@ impl Unanswered {
         Self { bucket, context, stop, pops: Mutex::default(), added: Notify::new() }
     }
 
-    /// Whether everything is answered or given back.
+    /// Returns whether no unanswered pop is left.
     pub fn is_settled(&self) -> bool {
         self.lock().waiting.is_empty()
     }
 
-    /// Sees to it that what this pop has reserved is given back.
+    /// Registers a pop without an answer, whose jobs are then given back in the background.
     pub fn add(self: &Arc<Self>, nonce: Nonce, topics: Vec<Topic>) {
         let mut pops = self.lock();
         if pops.waiting.len() >= MOST {
@@ -93,7 +94,7 @@ impl Unanswered {
         }
     }
 
-    /// Gives back what there is; answers whether to go on later.
+    /// Scans once and gives back the jobs found; returns whether to scan again later.
     async fn step(&self) -> bool {
         let last = self.stop.is_cancelled();
         let pops = self.lock().waiting.clone();
@@ -102,13 +103,15 @@ impl Unanswered {
         let scanned = self.scan(&pops, &asked, &mut found).await;
         let mut now = self.lock();
         match scanned {
-            // A scan may see a part of a pop that was carried out meanwhile; the one after it sees all.
+            // A scan that runs while the store executes a pop may see some of its jobs; the next
+            // one sees all.
             Ok(()) => now.waiting.retain(|pop| {
                 let is_over = pop.found || pop.since.elapsed() > LATE_CALL;
                 !(is_over && asked.contains(&pop.nonce))
             }),
             Err(error) => {
-                // A topic that can never be read ends the search as well: its TTRs decide.
+                // A topic that can never be read ends the search as well: its jobs return after
+                // their TTR.
                 now.waiting.retain(|pop| pop.since.elapsed() <= GIVEN_UP);
                 let (bucket, pops) = (self.bucket.index(), pops.len());
                 match last {
@@ -125,7 +128,7 @@ impl Unanswered {
         now.in_hand
     }
 
-    /// Gives back what these pops have reserved; `found` tells which of them had reserved anything.
+    /// Gives back the jobs that `pops` have reserved; adds to `found` the nonces that had any.
     async fn scan(
         &self,
         pops: &[Pop],
@@ -135,7 +138,7 @@ impl Unanswered {
         let mut topics: Vec<&Topic> = pops.iter().flat_map(|pop| &pop.topics).collect();
         topics.sort_unstable();
         topics.dedup();
-        // A topic that cannot be read does not keep those of the others.
+        // A topic that cannot be read must not hold back the jobs of the others.
         let mut scanned = Ok(());
         for topic in topics {
             scanned = self.scan_topic(topic, asked, found).await.and(scanned);

@@ -1,4 +1,4 @@
-//! The last errors that consumers gave when they released or buried jobs.
+//! The last errors that consumers reported when they released or buried jobs.
 
 use std::{
     collections::VecDeque,
@@ -10,11 +10,10 @@ use serde::Serialize;
 
 use crate::job::{JobId, State, Topic, UnixMillis};
 
-/// Entries kept, over all topics.
 const KEPT: usize = 20;
-/// Entries kept of one topic, so that its failures leave room for those of others.
+/// Most entries of one topic, so that its failures leave room for other topics.
 const KEPT_PER_TOPIC: usize = 4;
-/// Characters kept of a longer text: of its beginning, and of its end, where a traceback names the
+/// Characters kept of the beginning and the end of a longer text; at its end a traceback names the
 /// error. The job keeps the whole text.
 const BEGINNING: usize = 100;
 const END: usize = 400;
@@ -22,28 +21,27 @@ const END: usize = 400;
 /// An error of a topic, and how often it occurred.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LastError {
-    /// When it came last.
+    /// When it last occurred.
     pub at: UnixMillis,
     /// The topic of the jobs.
     pub topic: Topic,
-    /// The job that had it last.
+    /// The job in which it last occurred.
     pub id: JobId,
-    /// What that job was then.
+    /// The state of that job afterwards.
     pub state: State,
-    /// The last text. One of more than 500 characters is cut in its middle.
+    /// The last text. The middle of a text of more than 500 characters is omitted.
     pub error: String,
-    /// How often it occurred, since the first time that is not forgotten; texts that differ only in
-    /// numbers, ids or addresses count as one.
+    /// How often it occurred since it was first kept. Texts that differ only in numbers, ids or
+    /// addresses count as one.
     pub times: u64,
 }
 
-/// The entries of the jobs that went through this server, each with its pattern, the last one
-/// first.
+/// The errors of jobs that this server released or buried, latest first, each with its pattern.
 #[derive(Default)]
 pub struct LastErrors(Mutex<VecDeque<(String, LastError)>>);
 
 impl LastErrors {
-    /// Notes an error. One of the same topic and the same pattern is counted with it.
+    /// Records an error, together with earlier ones of the same topic and pattern.
     pub fn note(&self, at: UnixMillis, topic: &Topic, id: JobId, state: State, error: &str) {
         let (pattern, error) = (pattern(error), shortened(error));
         let mut all = self.lock();
@@ -68,8 +66,8 @@ impl LastErrors {
     }
 }
 
-/// Returns the text without what differs from job to job: of each word with a digit, only the parts
-/// that are neither numbers nor hexadecimal remain. The dashboard's `pattern` does the same.
+/// Removes from `text` the parts that differ from job to job: of each word with a digit, only the
+/// parts that are neither numbers nor hexadecimal remain. The dashboard's `pattern` does the same.
 fn pattern(text: &str) -> String {
     let is_number = |part: &str| {
         part.contains(|c: char| c.is_ascii_digit()) || part.chars().all(|c| c.is_ascii_hexdigit())
@@ -88,7 +86,7 @@ fn pattern(text: &str) -> String {
     pattern
 }
 
-/// Returns the text, or the beginning and the end of a long one.
+/// Returns the text, or only the beginning and the end of a long one.
 fn shortened(text: &str) -> String {
     let mut starts = text.char_indices().map(|(at, _)| at);
     match (starts.nth(BEGINNING), starts.nth_back(END - 1)) {

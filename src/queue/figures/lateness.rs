@@ -1,5 +1,5 @@
-//! How late jobs are handed out: from the due time to the pop, by the minute for the last hour, and
-//! as a histogram since the start.
+//! Lateness of jobs, from due time to pop: per minute for the last hour, and as a histogram since
+//! the start.
 
 use std::{
     collections::VecDeque,
@@ -14,22 +14,23 @@ use serde::Serialize;
 use crate::job::{Millis, UnixMillis};
 
 const MINUTE: u64 = 60_000;
-/// How many minutes are kept.
+/// Number of minutes that are kept.
 const MINUTES: usize = 60;
-/// A day: what is later counts as that.
+/// A day, in milliseconds: greater values count as this one.
 const LATEST: u64 = 86_400_000;
 
-/// Bounds of the histogram since the start, in seconds: a job that failed may have waited for a day.
+/// Bounds of the histogram since the start, in seconds. A job that failed may have waited for a
+/// day.
 const SECONDS: [f64; 17] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 3600.0,
     21600.0, 86400.0,
 ];
 
-/// The pops that went through this server.
+/// Lateness of the jobs popped through this server.
 pub struct Lateness {
-    /// Those of the last hour.
+    /// The last hour: number of the minute since the Unix epoch, and its histogram.
     minutes: Mutex<VecDeque<(u64, Histogram<u32>)>>,
-    /// All of them.
+    /// All pops since the start.
     seconds: Buckets,
 }
 
@@ -39,32 +40,33 @@ impl Default for Lateness {
     }
 }
 
-/// How late the jobs of one minute were popped, in seconds, to within a hundredth.
+/// How late the jobs of one minute were popped, in seconds, to within one percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LateMinute {
     /// When the minute began.
     pub at: UnixMillis,
-    /// How many jobs were popped.
+    /// The number of jobs that were popped.
     pub popped: u64,
-    /// Half of them were no later than this.
+    /// The median.
     pub p50: Millis,
-    /// 99 of 100 were no later than this.
+    /// The 99th percentile.
     pub p99: Millis,
-    /// The latest.
+    /// The maximum.
     pub max: Millis,
 }
 
 impl Lateness {
-    /// The histogram of all of them.
+    /// Returns the histogram since the start.
     pub fn seconds(&self) -> Buckets {
         self.seconds.clone()
     }
 
-    /// Counts jobs that are handed out `now`, by when each was due and popped by the store's clock.
+    /// Counts jobs that are delivered `now`; `pops` gives their due and pop times by the store's
+    /// clock.
     pub fn count(&self, now: UnixMillis, pops: impl Iterator<Item = (UnixMillis, UnixMillis)>) {
         let minute = now.get() / MINUTE;
         let mut minutes = self.lock();
-        // Minutes that have not come: the clock was ahead for a while.
+        // Drops minutes of the future: the clock was ahead for a while.
         while minutes.back().is_some_and(|(last, _)| *last > minute) {
             minutes.pop_back();
         }
@@ -84,7 +86,7 @@ impl Lateness {
         }
     }
 
-    /// Minutes of the hour before `now` in which jobs were popped, in their order.
+    /// Returns the minutes of the hour before `now` in which jobs were popped, oldest first.
     pub fn minutes(&self, now: UnixMillis) -> Vec<LateMinute> {
         let first = (now.get() / MINUTE).saturating_sub(MINUTES as u64 - 1);
         let minutes = self.lock();

@@ -1,4 +1,4 @@
-//! The figures that the API, metrics and health tell, as they are gathered.
+//! Collection of the figures that the API, metrics and health checks report.
 
 pub mod last_errors;
 pub mod lateness;

@@ -1,10 +1,9 @@
-//! What has happened to the jobs of each topic since this server started, as far as it went
-//! through this server.
+//! Counters of the jobs of each topic, as far as this server handled them, since it started.
 //!
-//! The API tells of every topic. Metrics tell of [`SHOWN_TOPICS`] and of the rest together: a topic
-//! is shown from its first job on, while there is room, and until it has been idle for an hour and
-//! others need the room. What is counted of a topic that is not shown goes to the rest and stays
-//! there, so no series ever goes back.
+//! The API reports every topic. Metrics report [`SHOWN_TOPICS`] topics by name and the others as
+//! one. A topic gets a name in metrics with its first job if there is room, and loses it when it
+//! has been idle for an hour and others need the room. Jobs counted while a topic has no name are
+//! added to the others and stay there, so no counter ever decreases.
 
 use std::{
     collections::HashMap,
@@ -17,44 +16,44 @@ use serde::Serialize;
 
 use crate::job::Topic;
 
-/// How many topics metrics show one by one. A scrape takes about 2 kB for each with a name of 100
-/// letters, and is smaller than a megabyte with so many.
+/// Number of topics that metrics report by name. A scrape takes about 2 kB for each topic with a
+/// name of 100 letters, so this many stay below a megabyte.
 pub const SHOWN_TOPICS: usize = 400;
-/// The rest.
+/// Label of all topics without a name of their own.
 pub const OTHER: &str = "other";
-/// Most topics that are counted; those that come later are not, so that memory stays bounded.
+/// Most topics with counters of their own, so that memory stays bounded.
 const MAX_TOPICS: usize = 100_000;
-/// How long a topic is shown without jobs when others need its room.
+/// A named topic without jobs for this long gives way to others.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// What this server has counted since it started.
+/// Counters of this server since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[schemars(rename = "SinceStart")]
 pub struct Counters {
-    /// Jobs taken, new or in the place of a living one.
+    /// Jobs put, new or replacing an existing one.
     pub put: u64,
     /// Jobs delivered to consumers.
     pub popped: u64,
     /// Jobs finished.
     pub finished: u64,
-    /// Reservations whose TTR ran out.
+    /// Reservations whose TTR expired.
     pub expired: u64,
     /// Jobs that died: attempts spent, or buried.
     pub dead: u64,
-    /// Dead jobs that went when their retention was over.
+    /// Dead jobs deleted when their retention ended.
     pub gone: u64,
 }
 
-/// The counts of one topic. None of them ever goes back.
+/// The counters of one topic; none of them ever decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     pub put: u64,
-    /// Reserved for consumers, also for those that then did not take them.
+    /// Jobs reserved by pops, whether or not the consumer received them.
     pub popped: u64,
-    /// Given back since their consumer had gone.
+    /// Jobs given back because their consumer had disconnected.
     pub returned: u64,
     pub finished: u64,
-    /// Given back by their consumers.
+    /// Jobs released by their consumers.
     pub released: u64,
     pub expired: u64,
     pub dead: u64,
@@ -69,7 +68,6 @@ impl From<Tally> for Counters {
     }
 }
 
-/// The counts of all topics.
 #[derive(Default)]
 pub struct Stats(Mutex<Topics>);
 
@@ -77,23 +75,24 @@ pub struct Stats(Mutex<Topics>);
 struct Topics {
     all: HashMap<Topic, Entry>,
     shown: usize,
-    /// Of all topics, also of those that are not counted one by one.
+    /// Counts all topics, also those beyond `MAX_TOPICS`.
     sum: Tally,
-    /// Of topics while they were not shown.
+    /// Counts topics while they had no name in metrics.
     rest: Tally,
 }
 
 #[derive(Default)]
 struct Entry {
     tally: Tally,
-    /// What metrics show of it, if they do.
+    /// The counts that metrics report by name, if they do.
     shown: Option<Shown>,
 }
 
 struct Shown {
     tally: Tally,
-    /// It was counted since metrics were last read, and when they were while it had been.
+    /// Whether jobs were counted since metrics were last read.
     is_used: bool,
+    /// When metrics were last read after jobs had been counted.
     used_at: Instant,
 }
 
@@ -102,17 +101,17 @@ impl Stats {
         self.lock().all.get(topic).map(|entry| entry.tally.into()).unwrap_or_default()
     }
 
-    /// Of all topics together.
+    /// Returns the counters of all topics together.
     pub fn sum(&self) -> Counters {
         self.tally().into()
     }
 
-    /// The same, as metrics tell it.
+    /// Returns the same sum for metrics.
     pub fn tally(&self) -> Tally {
         self.lock().sum
     }
 
-    /// Counts for each of these topics.
+    /// Applies `add` to the counters of each of these topics.
     pub fn count<'a>(
         &self,
         topics: impl IntoIterator<Item = &'a Topic>,
@@ -145,7 +144,7 @@ impl Stats {
         }
     }
 
-    /// What metrics show: topics by name, and the rest if there is any.
+    /// Returns the counters for metrics: topics by name, and the others as one if they have any.
     pub fn shown(&self) -> Vec<(Topic, Tally)> {
         let mut stats = self.lock();
         let now = Instant::now();

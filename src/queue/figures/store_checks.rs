@@ -1,4 +1,4 @@
-//! Whether the store can be used, asked once for all who ask.
+//! Health checks of the store, shared by concurrent callers.
 
 use std::time::Instant;
 
@@ -6,13 +6,13 @@ use tokio::sync::Mutex;
 
 use crate::store::{Store, StoreResult};
 
-/// The last look at the store: when it began, and what was seen. Held while there is one.
+/// When the last check began, and its result. Locked while a check runs.
 #[derive(Default)]
 pub struct StoreChecks(Mutex<Option<(Instant, StoreResult<()>)>>);
 
 impl StoreChecks {
-    /// Checks the store. There is one look at a time: however many ask, it has little to do with it.
-    /// Who waits for a look that began after it asked has its answer too.
+    /// Checks the store. One check runs at a time, however many callers there are: each takes the
+    /// result of a check that began after its own call.
     pub async fn check(&self, store: &dyn Store) -> StoreResult<()> {
         let asked = Instant::now();
         let mut last = self.0.lock().await;

@@ -1,7 +1,7 @@
-//! What there is, over all topics and buckets: read in the background while it is asked for.
+//! Survey of the jobs of all topics and buckets, read in the background while clients request it.
 //!
-//! With many topics reading takes seconds. So an answer is never later than the reading before it, and
-//! readings take a twentieth of the time at most: the store has other work.
+//! With many topics, reading takes seconds. Therefore an answer shows the previous survey, and
+//! reading takes at most a twentieth of the time, since the store has other work.
 
 use std::{
     collections::BTreeMap,
@@ -17,38 +17,38 @@ use crate::{
     store::{Clock, Store, StoreError, StoreResult, TopicPage, TopicPeek},
 };
 
-/// Topics that one call reads: few enough that a script holds Redis for some milliseconds at most.
+/// Topics read by one call: few enough that a script blocks Redis for some milliseconds at most.
 const TOPICS_PER_CALL: usize = 200;
-/// How old a survey becomes before there is another, at least; and in how many times what it takes.
+/// The pause between two surveys is at least this, and at least `PAUSES` times what one took.
 const FRESH: Duration = Duration::from_secs(1);
 const PAUSES: u32 = 20;
-/// One that is older is not shown any more.
+/// An older survey is no longer shown.
 const STALE: Duration = Duration::from_secs(60);
-/// The same for metrics, which may be read once in two minutes: they tell how old it is.
+/// The same limit for metrics, which may be scraped every two minutes and report the age.
 const STALE_FOR_METRICS: Duration = Duration::from_secs(300);
 /// How long metrics wait for a survey that is due.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// All topics that have jobs, as they were found one after the other.
+/// Job counts of all topics that have jobs; the topics were read one after the other.
 #[derive(Debug, Clone)]
 pub struct Survey {
-    /// When reading began, by this machine's clock.
+    /// When reading began, by the clock of this machine.
     pub as_of: UnixMillis,
-    /// Each topic, all buckets together.
+    /// The topics by name, the buckets of each added up.
     pub topics: BTreeMap<Topic, TopicPeek>,
-    /// Buckets that could not be read.
+    /// Indexes of buckets that could not be read.
     pub unavailable: Vec<usize>,
-    /// How many servers work on the store; none if that is not known.
+    /// Number of servers that work on the store; 0 if the store is not shared, `None` if unknown.
     pub servers: Option<u64>,
-    /// How long it took to read.
+    /// How long reading took.
     pub took: Duration,
 }
 
-/// The latest survey, and who makes the next.
+/// The latest survey, and the lock for making the next.
 #[derive(Default)]
 pub struct Surveys {
     latest: Mutex<Option<Taken>>,
-    /// Held while one is made.
+    /// Held while a survey is made.
     making: tokio::sync::Mutex<()>,
 }
 
@@ -59,23 +59,24 @@ struct Taken {
 }
 
 impl Taken {
-    /// Whether it is time for another one.
+    /// Returns whether a new survey should replace this one.
     fn is_due(&self) -> bool {
         self.at.elapsed() > FRESH.max(self.survey.took * PAUSES)
     }
 }
 
 impl Surveys {
-    /// The latest one, for metrics.
+    /// Returns the latest survey for metrics, unless it is too old.
     pub fn latest(&self) -> Option<Arc<Survey>> {
         let latest = self.lock().clone().filter(|taken| taken.at.elapsed() < STALE_FOR_METRICS);
         latest.map(|taken| taken.survey)
     }
 
-    /// The latest one that is no older than a minute, or a new one; has the next made if it is due.
+    /// Returns the latest survey if it is at most a minute old, otherwise makes a new one. If the
+    /// next one is due, starts it in the background.
     ///
     /// # Errors
-    /// The store's, if no bucket can be read.
+    /// The error of the store, if no bucket can be read.
     pub async fn fresh(
         self: &Arc<Self>,
         store: &Arc<dyn Store>,
@@ -89,13 +90,13 @@ impl Surveys {
         Ok(taken.survey)
     }
 
-    /// Has a survey made if one is due, and waits for it, but only a moment: it may take seconds, and
-    /// then it is for the next who asks.
+    /// Makes a survey if one is due, and waits for it at most [`MOMENT`]: it may take seconds, and
+    /// is then for the next caller.
     pub async fn refresh(self: &Arc<Self>, store: &Arc<dyn Store>, calls: &TaskTracker) {
         if !self.lock().as_ref().is_none_or(Taken::is_due) {
             return;
         }
-        // While a store does not answer, no more than one is under way.
+        // While the store does not answer, at most one survey is running.
         if self.is_being_made() {
             let _ = timeout(MOMENT, self.making.lock()).await;
         } else {

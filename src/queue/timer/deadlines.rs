@@ -1,4 +1,4 @@
-//! What the timer knows of each bucket: its next deadline, and when it polls or retries.
+//! State of the timer for each bucket: its next deadline, and its next poll and retry.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -9,48 +9,48 @@ use crate::{
     store::Next,
 };
 
-/// The pause after a first error, doubled up to [`LONGEST_PAUSE`].
+/// Pause after the first error, doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The timer polls after this many times `timer.poll_interval` even if other servers did.
 pub const SKIPPED_POLLS: u32 = 8;
-/// What the timer knows of a bucket.
+/// State of the timer for one bucket.
 #[derive(Default)]
 pub struct Known {
-    /// The next deadline, and when that is by this process's own clock.
+    /// The next deadline, by the store's clock and by that of this process.
     pub next: Option<(UnixMillis, Instant)>,
-    /// By how many microseconds the clock of the bucket's server is ahead of the time since the
-    /// timer began: by the quickest answer since the last poll.
+    /// Microseconds by which the clock of the bucket's server is ahead of the time since the timer
+    /// began, by the quickest answer since the last poll.
     pub ahead: Option<i64>,
     pub last_poll: Option<Instant>,
-    /// After an error: when to try again, and the pause until then.
+    /// After an error: the time of the next attempt, and the pause before it.
     pub retry: Option<(Instant, Duration)>,
-    /// Where among the topics the next poll begins.
+    /// Index of the topic with which the next poll begins.
     pub cursor: usize,
-    /// Polls since the last one that asked for the deadline.
+    /// Polls since the last one that requested the deadline.
     pub polls_without_deadline: u32,
-    /// A call is under way that will tell what is next.
+    /// Whether a call is running that will return the next deadline.
     pub is_asked: bool,
 }
 
 impl Known {
-    /// Whether the next poll is to ask for the deadline: always while there may be one that nothing
-    /// tells of, and else now and then.
+    /// Returns whether the next poll requests the deadline: always while this server may not know
+    /// of one, otherwise now and then.
     pub fn wants_deadline(&self, is_in_doubt: bool) -> bool {
         let is_new = self.last_poll.is_none();
         is_in_doubt || is_new || self.polls_without_deadline + 1 >= SKIPPED_POLLS
     }
 }
 
-/// What a running timer knows, and which calls are under way.
+/// State of a running timer, with its running calls.
 pub struct Deadlines {
     pub began: Instant,
     pub known: Vec<Known>,
-    /// Servers that a call is under way to.
+    /// Representatives of the servers with a running call.
     pub busy: HashSet<Bucket>,
-    /// A fraction of the interval: servers that share polls must not all poll at once.
+    /// Factor of the poll interval, so that servers that share polls do not all poll at once.
     pub jitter: f64,
-    /// Counts promotes, so that each bucket is first at times.
+    /// Number of calls so far; rotates the buckets of a call so that each is first at times.
     pub round: usize,
 }
 
@@ -65,8 +65,8 @@ impl Deadlines {
         }
     }
 
-    /// A transition here has set a deadline. Where the clock of its server is not known, only the
-    /// store can say how far that is.
+    /// Takes up a deadline set by a transition of this server. If the offset of the store's clock
+    /// is unknown, the deadline is treated as due, so that the store is asked.
     pub fn told(&mut self, bucket: Bucket, at: UnixMillis) {
         let began = self.began;
         let known = &mut self.known[bucket.index()];
@@ -81,7 +81,7 @@ impl Deadlines {
         known.next = Some((at, when));
     }
 
-    /// The store has said what is next.
+    /// Takes up the next deadline that the store reported.
     pub fn learn(&mut self, bucket: Bucket, next: Option<Next>) {
         let now = Instant::now();
         let since = i64::try_from((now - self.began).as_micros()).unwrap_or(i64::MAX);
@@ -96,7 +96,7 @@ impl Deadlines {
         }
     }
 
-    /// It is asked again after a pause, by a poll first.
+    /// Schedules the next attempt after a pause; it begins with a poll.
     pub fn failed(&mut self, bucket: Bucket) {
         let known = &mut self.known[bucket.index()];
         let pause = known.retry.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));

@@ -1,4 +1,4 @@
-//! What the timer shares with the rest of the process.
+//! State that the timer shares with the rest of the process.
 
 use std::{
     sync::{
@@ -13,34 +13,34 @@ use tokio::{sync::Notify, time::Instant};
 use crate::job::{Bucket, Buckets, UnixMillis};
 use crate::queue::batching::LATE_CALL;
 
-/// Tells the timer of deadlines, and others how it is.
+/// Reports deadlines to the timer, and the state of the timer to others.
 pub struct TimerHandle {
     buckets: Vec<OfBucket>,
     nearer: Notify,
-    /// When the store last may have got a deadline that nothing tells of.
+    /// When the store last may have received a deadline unknown to this server.
     doubted: Mutex<Option<Instant>>,
     last_round: Mutex<Instant>,
-    /// Calls that the timer has made, and how often one failed at a bucket.
+    /// Number of ended calls of the timer, and of failures, counted per bucket.
     passes: AtomicU64,
     failures: AtomicU64,
 }
 
-/// The timer knows of no deadline: any one wakes it.
+/// The timer knows no deadline: any deadline wakes it.
 const ANY: u64 = u64::MAX - 1;
-/// It asks the store. When it has the answer it takes what it was told meanwhile.
+/// A call is running that returns the next deadline; afterwards the timer takes `told`.
 const ASKED: u64 = u64::MAX;
 
 struct OfBucket {
-    /// The next deadline that the timer knows of, in Unix ms; [`ANY`] or [`ASKED`].
+    /// The next deadline that the timer knows, in Unix ms; or [`ANY`] or [`ASKED`].
     sleeps_until: AtomicU64,
-    /// The earliest deadline that the timer was told of since it last asked, in Unix ms; the greatest
-    /// number if there was none.
+    /// The earliest deadline reported to the timer since it last took one, in Unix ms; `u64::MAX`
+    /// if none.
     told: AtomicU64,
-    /// When another server published that it had polled.
+    /// When another server last announced a poll.
     polled_elsewhere: Mutex<Option<Instant>>,
-    /// Since when a call of the timer is under way.
+    /// When the running call of the timer began.
     busy_since: Mutex<Option<Instant>>,
-    /// The last call ended in an error of the store.
+    /// Whether the last call ended in an error of the store.
     failing: AtomicBool,
 }
 
@@ -71,31 +71,31 @@ impl TimerHandle {
         &self.buckets[bucket.index()]
     }
 
-    /// Tells the timer of a deadline that the store has; wakes it if that is nearer than what it
-    /// knows of.
+    /// Reports a deadline that the store has, and wakes the timer if it knows only later ones.
     pub fn wake_by(&self, bucket: Bucket, deadline: UnixMillis) {
         let bucket = self.of(bucket);
         if deadline.get() < bucket.sleeps_until.load(Ordering::SeqCst) {
             bucket.told.fetch_min(deadline.get(), Ordering::SeqCst);
-            // Read again: it may have the answer since, and have taken what it was told before this.
+            // Read again: the call may have ended since, and the timer may have taken `told` before
+            // this.
             if bucket.sleeps_until.load(Ordering::SeqCst) != ASKED {
                 self.nearer.notify_one();
             }
         }
     }
 
-    /// Notes that the store may have a deadline, or get one later, that nothing tells of: a call here
-    /// ended unknown, or another server works on it.
+    /// Records that the store may have a deadline unknown to this server, or get one later: a call
+    /// of this server ended unknown, or another server works on the store.
     pub fn doubt(&self) {
         *lock(&self.doubted) = Some(Instant::now());
     }
 
-    /// Whether such a deadline may still come.
+    /// Returns whether such a deadline may still appear.
     pub fn is_in_doubt(&self) -> bool {
         lock(&self.doubted).is_some_and(|at| at.elapsed() < LATE_CALL)
     }
 
-    /// The earliest deadline told of since the last call. From here on any deadline wakes.
+    /// Takes the earliest reported deadline; from now on any deadline wakes the timer.
     pub fn take_told(&self, bucket: Bucket) -> Option<UnixMillis> {
         let bucket = self.of(bucket);
         bucket.sleeps_until.store(ANY, Ordering::SeqCst);
@@ -108,7 +108,7 @@ impl TimerHandle {
         self.of(bucket).sleeps_until.load(Ordering::SeqCst) < ANY
     }
 
-    /// Another server's timer has looked into the bucket.
+    /// Records that another server has polled the bucket.
     pub fn polled_elsewhere(&self, bucket: Bucket) {
         *lock(&self.of(bucket).polled_elsewhere) = Some(Instant::now());
     }
@@ -117,40 +117,39 @@ impl TimerHandle {
         *lock(&self.of(bucket).polled_elsewhere)
     }
 
-    /// The timer works.
+    /// Records that the timer is running.
     pub fn awake(&self) {
         *lock(&self.last_round) = Instant::now();
     }
 
-    /// The next deadline of the bucket that the timer knows of; a nearer one wakes it.
+    /// Sets the next deadline that the timer knows; an earlier one wakes it.
     pub fn sleeps_until(&self, bucket: Bucket, deadline: Option<UnixMillis>) {
         let deadline = deadline.map_or(ANY, UnixMillis::get);
         self.of(bucket).sleeps_until.store(deadline, Ordering::SeqCst);
     }
 
-    /// Completes when the timer must be awake.
     pub async fn woken(&self) {
         self.nearer.notified().await;
     }
 
-    /// The timer asks the store what is next.
+    /// Records the start of a call that returns the next deadline.
     pub fn began(&self, bucket: Bucket) {
         let bucket = self.of(bucket);
         *lock(&bucket.busy_since) = Some(Instant::now());
         bucket.sleeps_until.store(ASKED, Ordering::SeqCst);
     }
 
-    /// It has the answer.
+    /// Records the end of that call.
     pub fn ended(&self, bucket: Bucket) {
         *lock(&self.of(bucket).busy_since) = None;
     }
 
-    /// A call has ended.
+    /// Counts a call that has ended.
     pub fn passed(&self) {
         self.passes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many calls have ended, and how often one failed at a bucket.
+    /// Returns how many calls have ended, and how many failures there were, counted per bucket.
     pub fn passes(&self) -> (u64, u64) {
         (self.passes.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed))
     }
@@ -159,25 +158,24 @@ impl TimerHandle {
         self.of(bucket).failing.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the call before had failed as well.
+    /// Records a failure; returns whether the call before had failed too.
     pub fn failed(&self, bucket: Bucket) -> bool {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.of(bucket).failing.swap(true, Ordering::Relaxed)
     }
 
-    /// How many buckets there are.
     pub fn buckets(&self) -> usize {
         self.buckets.len()
     }
 
-    /// Numbers of buckets where the store refused the timer when it last tried.
+    /// Returns the indexes of buckets whose last call of the timer failed.
     pub fn failing(&self) -> Vec<usize> {
         let is_failing = |&bucket: &usize| self.buckets[bucket].failing.load(Ordering::Relaxed);
         (0..self.buckets.len()).filter(is_failing).collect()
     }
 
-    /// The number of a bucket where the timer has not moved for so long, though the store did not
-    /// refuse it.
+    /// Returns the index of a bucket where the timer has made no progress for `limit`, although the
+    /// store has not refused its calls.
     pub fn stuck(&self, limit: Duration) -> Option<usize> {
         let all = lock(&self.last_round).elapsed() > limit;
         self.buckets.iter().position(|bucket| {

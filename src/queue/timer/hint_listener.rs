@@ -1,4 +1,4 @@
-//! Hints of the other servers on the same store: polls, ready jobs, changed settings.
+//! Hints of other servers on the same store: polls, ready jobs, changed settings.
 
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use crate::{
     store::{Hint, Store, Subscription},
 };
 
-/// Applies the hints of other servers.
 pub struct HintListener {
     pub heard: Subscription,
     pub store: Arc<dyn Store>,
@@ -22,7 +21,6 @@ pub struct HintListener {
 }
 
 impl HintListener {
-    /// Runs until `stop`.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
             let hint = tokio::select! {
@@ -44,7 +42,7 @@ impl HintListener {
         }
     }
 
-    /// A bucket stands for all that are on the same server of the store.
+    /// Records a poll for all buckets on the same server of the store.
     fn polled(&self, bucket: Bucket) {
         let server = |bucket| self.store.representative(bucket);
         let buckets = self.store.buckets().all().filter(|&b| server(b) == server(bucket));

@@ -42,7 +42,7 @@ async fn a_nearer_deadline_is_met_however_often_other_servers_poll() {
         tokio::task::yield_now().await;
     }
     handle.wake_by(Bucket::FIRST, put(&*store, "near", Millis::new(1_500)).await);
-    // Other servers poll all the time, so this timer polls after seven seconds at the earliest.
+    // Other servers poll continuously, so this timer polls after seven seconds at the earliest.
     let begin = Instant::now();
     let topic: Topic = "t".parse().expect("a topic");
     loop {
@@ -52,7 +52,7 @@ async fn a_nearer_deadline_is_met_however_often_other_servers_poll() {
             break;
         }
         assert!(begin.elapsed() < Duration::from_secs(4), "it waits for its own poll");
-        tokio::time::sleep(Duration::from_millis(20)).await; // no event: time is what passes
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event to wait for: time must pass
     }
     stop.cancel();
     running.await.expect("it ends");

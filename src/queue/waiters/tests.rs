@@ -137,7 +137,7 @@ fn one_job_wakes_one_of_two_and_goes_on_to_the_other_if_that_one_leaves() {
     waiters.mark(&topic, bucket, 1);
     assert!((&mut woken).now_or_never().is_some());
     assert!((&mut asleep).now_or_never().is_none());
-    drop(first); // its client went away before it popped
+    drop(first); // its client disconnected before it popped
     assert!((&mut asleep).now_or_never().is_some());
 }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// Answers each number with its double and the size of its batch, once the gate lets it.
+/// Returns each number doubled, with the size of its batch, once the gate opens.
 fn doubling(gate: &Arc<tokio::sync::Semaphore>) -> Coalescer<u32, (u32, usize)> {
     let gate = Arc::clone(gate);
     Coalescer::new(&TaskTracker::new(), move |jobs: Vec<u32>| {
@@ -60,13 +60,13 @@ async fn what_arrives_during_a_call_goes_into_the_next_together() {
     assert_eq!(replies(second.await.expect("joined")), [(4, 3), (6, 3)]);
 }
 
-/// What many callers get whose groups gather while calls are held.
+/// Submits `groups` while all calls are held, and returns the batch size that each job saw.
 async fn gathered(
     coalescer: &Coalescer<u32, (u32, usize)>,
     gate: &tokio::sync::Semaphore,
     groups: &[Vec<u32>],
 ) -> Vec<usize> {
-    // All calls that may be under way at once.
+    // Occupies every concurrent call.
     let mut held = Vec::new();
     for _ in 0..MOST {
         let coalescer = coalescer.clone();
@@ -96,7 +96,7 @@ async fn no_call_gets_more_than_a_batch_and_no_group_is_torn() {
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let coalescer = doubling(&gate);
     let sizes = gathered(&coalescer, &gate, &vec![vec![2; 300]; 10]).await;
-    // Three groups of 300 each, and what is left.
+    // Each call takes three groups of 300; the last one takes the rest.
     assert_eq!(sizes, [900, 900, 900, 900, 900, 900, 900, 900, 900, 300]);
 }
 

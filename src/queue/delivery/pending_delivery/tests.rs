@@ -25,7 +25,7 @@ fn popped() -> PoppedJob {
     }
 }
 
-/// A way back to a store that refuses so many calls.
+/// Returns a returner whose store refuses the first `refusals` calls, and the count of calls.
 fn to_a_store_that_refuses(refusals: usize) -> (Arc<Returner>, Arc<AtomicUsize>) {
     let (calls, made) = (TaskTracker::new(), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&made);

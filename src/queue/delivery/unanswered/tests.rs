@@ -66,7 +66,6 @@ impl Bench {
         (job.state, job.attempt)
     }
 
-    /// Waits until all tasks have ended.
     async fn ended(&self) {
         self.context.calls.close();
         let ended = tokio::time::timeout(Duration::from_secs(20), self.context.calls.wait()).await;
@@ -94,7 +93,7 @@ async fn a_pop_that_is_carried_out_after_it_was_given_up_is_searched_for_again()
     let bench = Bench::with_jobs(&["a"]).await;
     let late = Nonce::new(1 << 12);
     bench.unanswered.add(late, vec![topic()]);
-    tokio::time::sleep(FIRST_PAUSE / 2).await; // the first scan finds nothing, mostly
+    tokio::time::sleep(FIRST_PAUSE / 2).await; // usually the first scan finds nothing
     bench.pop(late, 1).await;
     bench.ended().await;
     assert!(bench.unanswered.is_settled());
@@ -109,7 +108,7 @@ async fn at_the_stop_each_unanswered_pop_is_tried_once_more_and_no_more() {
     bench.pop(lost, 1).await;
     bench.unanswered.add(nothing, vec![topic()]);
     bench.unanswered.add(lost, vec![topic()]);
-    bench.ended().await; // it does not wait for what may yet be carried out
+    bench.ended().await; // it does not wait for calls that may still be executed
     assert_eq!(bench.job("a").await, (State::Ready, 0));
 }
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +116,7 @@ async fn jobs_that_a_pop_reserves_during_the_search_are_found_by_the_next_scan()
     let bench = Bench::with_jobs(&["a", "b"]).await;
     let lost = Nonce::new(1 << 12);
     let unanswered = &bench.unanswered;
-    // Steps by hand: no task is at it.
+    // The test makes the steps itself: no task is running.
     unanswered.lock().waiting.push(Pop {
         nonce: lost,
         topics: vec![topic()],
