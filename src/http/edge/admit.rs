@@ -1,4 +1,4 @@
-//! Lets requests in: each gets its [`Identity`], or is refused before any route sees it.
+//! Admission of requests: each gets an [`Identity`], or is refused before its handler runs.
 
 use std::{sync::Arc, time::Instant};
 
@@ -15,30 +15,33 @@ use crate::{
     store::StoreError,
 };
 
-/// What requests are checked by.
+/// Rules by which one server admits requests.
 pub struct Admission {
-    /// The tokens.
+    /// Access tokens in force.
     pub access: Arc<Access>,
-    /// Where no token is needed: which web pages may call.
+    /// Names of this server; while no token is required, also the web pages that may call it.
     pub origins: Origins,
-    /// Proxies whose headers name the client.
+    /// Reverse proxies whose headers name the client (`server.trusted_proxies`).
     pub proxies: TrustedProxies,
-    /// How often each address had a wrong token.
+    /// Requests with a wrong token, counted per address.
     pub wrong_tokens: PerMinute,
 }
 
 impl Admission {
-    /// By these tokens and rules.
+    /// Creates the rules of one server, with no wrong token counted yet.
     pub fn new(access: Arc<Access>, origins: Origins, proxies: TrustedProxies) -> Self {
         Self { access, origins, proxies, wrong_tokens: PerMinute::default() }
     }
 }
 
 impl Admission {
-    /// Returns the caller of a request, if it may call a route with this need.
+    /// Returns the caller of a request to a route with this need. If the need is a scope, the
+    /// handler checks it for its topics.
     ///
     /// # Errors
-    /// 401, 403, 429 or 503: why it may not.
+    /// 401 `unauthenticated`, 403 `forbidden_origin`, 415 `unsupported_media_type`, 429
+    /// `too_many_requests` after too many wrong tokens, 503 `store_unavailable` if no tokens could
+    /// be read.
     pub fn identify(&self, request: &Request, need: Need) -> Result<Identity, Problem> {
         let peer = request.extensions().get::<Peer>().cloned();
         if need == Need::Nothing {

@@ -1,4 +1,4 @@
-//! The last answer of a connection that ends without a request to answer.
+//! Last answer on a connection that the server closes before a handler has answered.
 
 use axum::{body::Body, response::Response};
 
@@ -11,26 +11,27 @@ use crate::{
     store::Applied,
 };
 
-/// Why it ends.
+/// Reason why the server closes a connection before a handler has answered.
 pub enum Farewell {
-    /// What came is no request.
+    /// The client sent bytes that are no complete HTTP request.
     Unreadable {
-        /// The status that tells it best, if that is known.
+        /// The status that hyper would have answered, if known.
         status: Option<u16>,
     },
-    /// It does not begin with TLS, and has to.
+    /// The client spoke plain HTTP, and the listener requires TLS.
     NoTls,
-    /// The head of a request did not come in time.
+    /// The head of a request did not arrive within `limits.header_timeout`.
     TooSlow,
-    /// The server stops.
+    /// The server is shutting down.
     Stopping {
-        /// There is a request, and its handler has not answered.
+        /// Whether a handler has begun a request and not answered it: then it may have changed
+        /// jobs.
         handled: bool,
     },
 }
 
 impl Farewell {
-    /// The whole answer, from its first line on.
+    /// Returns the whole HTTP/1.1 response as bytes, from its status line on.
     pub fn text(self) -> Vec<u8> {
         let problem = self.problem();
         let status = problem.code.status();
@@ -46,7 +47,7 @@ impl Farewell {
         [head.into_bytes(), body].concat()
     }
 
-    /// The same as the answer to a request, for HTTP/2.
+    /// Returns the same answer as a response, for HTTP/2.
     pub fn response(self) -> Response {
         let (id, mut response) = (fresh_id(), Response::new(Body::empty()));
         write(&mut response, self.problem(), &id);

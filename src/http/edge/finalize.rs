@@ -1,12 +1,13 @@
-//! What holds for every answer.
+//! The last step of every answer.
 //!
-//! Each gets an `X-Request-Id` (the caller's own, if it sent a sane one), and each problem becomes
-//! its JSON here, whichever layer it comes from. An error is logged here and nowhere before: this is
-//! where it becomes an answer, and where the id, the status and the cause are known together.
+//! Each answer gets an `X-Request-Id` (the caller's own, if it sent a harmless one), and each
+//! problem becomes JSON here, whichever layer it comes from. Errors are logged here only: here they
+//! become answers, and id, status and cause are known together.
 //!
-//! The request-id layers of tower-http would not do: they keep any id of the caller, also one that
-//! breaks a log or a header, and they know neither the id within the problem's JSON nor the answers to
-//! requests that hyper rejects (`farewell`). Its `TraceLayer` logs a status, not the problem's cause.
+//! The request-id layers of tower-http do not suffice: they keep any id of the caller, even one
+//! that breaks a log or a header, and they know neither the id inside the problem's JSON nor the
+//! answers to requests that hyper rejects (`farewell`). Its `TraceLayer` logs a status without the
+//! problem's cause.
 
 use axum::{
     body::Body,
@@ -28,7 +29,7 @@ use crate::http::{
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Returns why the encoding of a request's body is refused.
+/// Returns a problem if the body of a request has an encoding that is not supported.
 pub fn unsupported(request: &Request) -> Option<Problem> {
     let headers = request.headers();
     if headers.get(CONTENT_ENCODING).is_some_and(|name| name != "identity") {
@@ -43,7 +44,7 @@ pub fn unsupported(request: &Request) -> Option<Problem> {
     Some(Problem::new(Code::UnsupportedTransferEncoding, detail))
 }
 
-/// Writes a problem down as the answer to the request of this id.
+/// Writes a problem into the response to the request with this id.
 pub fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
     if let Some(seconds) = problem.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
@@ -64,13 +65,13 @@ pub fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
     *response.body_mut() = Body::from(json::line(&written).unwrap_or_default());
 }
 
-/// Whether the rest of the request is left unread, and may be much.
+/// Returns whether the server leaves the rest of the request unread, which may be long.
 fn ends_connection(problem: &Problem) -> bool {
     let unread = [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::REQUEST_TIMEOUT];
     unread.contains(&problem.code.status()) || problem.code == Code::Overloaded
 }
 
-/// Returns the id of a request: its own if that breaks no log, else a new one.
+/// Returns the request id that the caller sent, if it is safe to log, else a new one.
 pub fn request_id(request: &Request) -> HeaderValue {
     let sane = |id: &&HeaderValue| {
         let byte = |b: &u8| b.is_ascii_alphanumeric() || b"._:-".contains(b);
@@ -79,7 +80,6 @@ pub fn request_id(request: &Request) -> HeaderValue {
     request.headers().get(REQUEST_ID).filter(sane).cloned().unwrap_or_else(fresh_id)
 }
 
-/// For a request that has no id of its own.
 pub fn fresh_id() -> HeaderValue {
     let fresh = format!("{:016x}", rand::random::<u64>());
     HeaderValue::from_str(&fresh).expect("hexadecimal digits")

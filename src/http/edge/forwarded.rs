@@ -1,7 +1,8 @@
-//! The client behind reverse proxies, as `server.trusted_proxies` tell of it.
+//! The client behind the reverse proxies of `server.trusted_proxies`.
 //!
-//! Each proxy appends the address that it was called from, so the last ones are those that trusted
-//! proxies wrote. What is before the first address that is not trusted, anyone may have written.
+//! Each proxy appends the address that called it, so trusted proxies wrote the last addresses of
+//! the header. Any client may have written those before the first untrusted one, counted from the
+//! end.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -24,12 +25,13 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 pub struct TrustedProxies(Arc<[IpNet]>);
 
 impl TrustedProxies {
-    /// These networks.
+    /// Trusts proxies whose address is in one of these networks.
     pub fn new(networks: Vec<IpNet>) -> Self {
         Self(networks.into())
     }
 
-    /// Gives a request that a trusted proxy has sent the peer that the proxy names.
+    /// If a trusted proxy sent the request, replaces its [`Peer`] by the client that the proxy
+    /// names.
     pub fn resolve(&self, request: &mut Request) {
         if self.0.is_empty() {
             return;
@@ -50,8 +52,8 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// The client of a request that `proxy` has sent. A proxy writes one of the headers, and may hand on
-    /// the other as its client sent it: if they disagree, neither is believed.
+    /// Returns the client of a request that `proxy` has sent. A proxy writes one of the two headers
+    /// and may pass on the other as its client sent it: if they disagree, neither is believed.
     fn client(&self, proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
         let ways = [elements(headers, &FORWARDED), elements(headers, &X_FORWARDED_FOR)];
         let [standard, common] = ways.map(|hops| (!hops.is_empty()).then_some(hops));
@@ -64,7 +66,8 @@ impl TrustedProxies {
         }
     }
 
-    /// The last address that is no trusted proxy's; what cannot be read ends the way.
+    /// Returns the last address that is not a trusted proxy's. An unreadable address ends the
+    /// search at the proxy that wrote it.
     fn walk(&self, proxy: IpAddr, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> IpAddr {
         let mut client = proxy;
         for hop in hops.rev() {
@@ -80,7 +83,7 @@ impl TrustedProxies {
     }
 }
 
-/// Whether the proxy says that its client spoke HTTPS; none if it does not say.
+/// Returns whether the proxy says that its client spoke HTTPS; `None` if it says nothing.
 fn is_https(headers: &HeaderMap) -> Option<bool> {
     let standard = elements(headers, &FORWARDED).pop().and_then(|hop| parameter(&hop, "proto"));
     let proto = standard.or_else(|| elements(headers, &X_FORWARDED_PROTO).pop())?;
@@ -91,14 +94,14 @@ fn is_https(headers: &HeaderMap) -> Option<bool> {
     }
 }
 
-/// All elements of a header that is a list, over all of its lines. A line that is no text is one
-/// element that says nothing.
+/// Returns the elements of a list header, over all of its lines. A line that is not text becomes
+/// one element that nothing can parse.
 fn elements(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?"));
     lines.flat_map(|line| split(line, ',')).collect()
 }
 
-/// The parts between separators that stand outside of quotes.
+/// Splits at separators outside quotes.
 fn split(text: &str, separator: char) -> Vec<String> {
     let (mut parts, mut is_quoted, mut is_escaped) = (vec![String::new()], false, false);
     for c in text.chars() {
@@ -115,12 +118,13 @@ fn split(text: &str, separator: char) -> Vec<String> {
     parts.iter().map(|part| part.trim().to_owned()).collect()
 }
 
-/// The address in an element of `Forwarded`: `for=192.0.2.60;proto=http`, `for="[2001:db8::1]:4711"`.
+/// Parses the address of an element of `Forwarded`: `for=192.0.2.60;proto=http`,
+/// `for="[2001:db8::1]:4711"`.
 fn node_of(element: &str) -> Option<IpAddr> {
     address(&parameter(element, "for")?)
 }
 
-/// A parameter of an element of `Forwarded`; none if it is there twice.
+/// Returns a parameter of an element of `Forwarded`, or `None` if it occurs twice.
 fn parameter(element: &str, name: &str) -> Option<String> {
     let mut found = split(element, ';').into_iter().filter_map(|pair| {
         let (key, value) = pair.split_once('=')?;
@@ -130,7 +134,7 @@ fn parameter(element: &str, name: &str) -> Option<String> {
     first.filter(|_| found.next().is_none())
 }
 
-/// An address, with a port or without.
+/// Parses an address with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let address = bare.parse().ok().or_else(|| Some(text.parse::<SocketAddr>().ok()?.ip()));

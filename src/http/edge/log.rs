@@ -1,5 +1,6 @@
-//! What the log has of requests: a line for each that failed, the audit (acts of operators, and what was
-//! refused for lack of rights), and at debug one for each. Never bodies; they are the jobs'.
+//! Log lines about requests: one for each failure, the audit (operators' actions and requests
+//! refused for lack of rights), and at debug level one for each request. Never bodies: jobs may
+//! hold secrets.
 
 use std::{borrow::Cow, net::Ipv4Addr, sync::OnceLock, time::Instant};
 
@@ -23,26 +24,25 @@ use crate::{
     },
 };
 
-/// The target of the audit: a line of JSON each, in every format of the log.
+/// Log target of the audit. Its lines are JSON in every log format.
 pub const AUDIT: &str = "delay_queue::audit";
-/// So much of a path is logged: it may be as long as a head.
+/// Most bytes of a path that are logged; a path may be as long as the head of a request.
 const PATH: usize = 256;
 
-/// A request as the log names it. One that is dropped without an answer has lost its client.
+/// A request as the log names it. If it is dropped without an answer, its client has gone.
 pub struct Asked {
     method: Method,
     uri: Uri,
     id: HeaderValue,
     peer: Option<Peer>,
-    /// Empty until the request is let in.
+    /// Empty until the request is admitted.
     caller: OnceLock<Identity>,
-    /// What it acts on, for the audit.
     act: Act,
     at: Instant,
     is_answered: bool,
 }
 
-/// What an act on a whole topic has done, for the log.
+/// Result of an action on a whole topic, for the audit.
 #[derive(Clone)]
 pub struct Did(pub String);
 
@@ -54,7 +54,7 @@ impl IntoResponseParts for Did {
     }
 }
 
-/// How many jobs of a batch the store failed, and the first failure, for the log.
+/// Number of jobs of a batch that the store failed, and the first failure, for the log.
 #[derive(Clone)]
 pub struct PartFailed {
     pub jobs: usize,
@@ -62,7 +62,7 @@ pub struct PartFailed {
 }
 
 impl PartFailed {
-    /// Counts a job if it is the server that failed it.
+    /// Counts a job if its problem is a server error.
     pub fn add(all: &mut Option<Self>, problem: &Problem) {
         match all {
             _ if !problem.code.status().is_server_error() => {}
@@ -81,7 +81,7 @@ impl IntoResponseParts for PartFailed {
 }
 
 impl Asked {
-    /// A request of this id, before it is let in.
+    /// Describes a request with this id, before it is admitted.
     pub fn new(request: &Request, id: HeaderValue) -> Self {
         Self {
             method: request.method().clone(),
@@ -95,12 +95,12 @@ impl Asked {
         }
     }
 
-    /// Notes who the caller is. A request is let in once.
+    /// Sets the caller. Called once per request.
     pub fn admitted(&self, caller: Identity) {
         let _ = self.caller.set(caller);
     }
 
-    /// Logs what has become of it. `refused` counts those that were refused and had no token.
+    /// Logs the outcome. `refused` counts refused requests without a token.
     pub fn answered(mut self, response: &Response, problem: Option<&Problem>, refused: &PerMinute) {
         self.is_answered = true;
         let (method, path, request_id) = (&self.method, self.path(), self.request_id());
@@ -135,7 +135,7 @@ impl Asked {
     fn is_audited(&self) -> bool {
         match self.act {
             Act::Operation => true,
-            // Without tokens these are what every client does.
+            // Without access tokens every client may do these, not only operators.
             Act::Managing => self.token().is_some(),
             Act::Other => false,
         }
@@ -151,7 +151,8 @@ impl Asked {
         );
     }
 
-    /// The log is on a disk too: callers without a token must not fill it.
+    /// Logs a refused request. Callers without a token must not fill the disk of the log, so only
+    /// the first refusals of an address per minute are logged.
     fn audit_refusal(&self, status: u16, result: &str, refused: &PerMinute) {
         let token = self.token();
         let address = self.peer.as_ref().and_then(Peer::address).map(|address| address.ip());
@@ -169,7 +170,7 @@ impl Asked {
             true => "a refused request; the next ones of its address in this minute are left out",
             false => "a refused request",
         };
-        // What others send may have secrets in its query.
+        // Without the query: it may contain a caller's secrets.
         let (path, left_out) = (self.path(), Some(count.left_out).filter(|&count| count > 0));
         tracing::info!(
             target: AUDIT,
@@ -196,7 +197,7 @@ impl Asked {
 }
 
 impl Drop for Asked {
-    /// An act is told, also if its client does not wait for the answer.
+    /// Audits an action even if its client did not wait for the answer.
     fn drop(&mut self) {
         if !self.is_answered && self.is_audited() {
             self.audit_act(
@@ -207,18 +208,18 @@ impl Drop for Asked {
     }
 }
 
-/// The beginning of a text that may be very long.
+/// Returns at most the first [`PATH`] bytes of a text.
 fn short(text: &str) -> &str {
     let end = (0..=PATH.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or_default()]
 }
 
-/// What a request acts on, as far as the audit goes.
+/// Kind of a request, as far as the audit distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
-    /// A topic as a whole, or tokens.
+    /// On a whole topic, or on tokens.
     Operation,
-    /// A job, beyond what its consumer does with it.
+    /// On a job, by an operator rather than its consumer.
     Managing,
     Other,
 }

@@ -1,5 +1,5 @@
-//! What every request passes before its route and every answer after it: proxies, admission, request ids, problems, the
-//! log and the counters.
+//! Steps of every request before its handler and of every answer after it: proxies, admission,
+//! request ids, problems, the log and the metrics.
 
 pub mod admit;
 pub mod farewell;

@@ -1,12 +1,12 @@
-//! Which web pages may call a server that asks for no token.
+//! Web pages that may call a server which requires no token.
 //!
-//! Every web page that is open in a browser can send requests to loopback. Browsers name the sender in
-//! `Origin`, and in `Sec-Fetch-Site` also for images and links, by which a page could call a GET that
-//! pops. Prefetching by speculation rules has neither: it says `Sec-Fetch-Site: none`, like an address that the user
-//! types. So what changes jobs must come from a script of the same origin, or from no browser.
-//! Over plain HTTP beyond loopback browsers send `Origin` alone.
+//! Every web page that is open in a browser can send requests to loopback. Browsers name the sender
+//! in `Origin`, and in `Sec-Fetch-Site` even for images and links, by which a page could call a GET
+//! that pops. A prefetch by speculation rules has neither: it says `Sec-Fetch-Site: none`, like an
+//! address that the user types. So a request that changes jobs must come from a script of the same
+//! origin, or from no browser. Over plain HTTP beyond loopback browsers send `Origin` alone.
 //!
-//! A name that its owner points to 127.0.0.1 (DNS rebinding) makes any page one of the same origin.
+//! A page whose host name resolves to 127.0.0.1 (DNS rebinding) has the same origin as the server.
 //! Therefore the `Host` must be a name of this machine.
 
 use std::net::IpAddr;
@@ -34,7 +34,7 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const PURPOSES: [HeaderName; 2] =
     [HeaderName::from_static("sec-purpose"), HeaderName::from_static("purpose")];
 
-/// The rules of one server.
+/// Host names and allowed origins of one server.
 pub struct Origins {
     exposure: Exposure,
     /// `server.hosts`
@@ -44,13 +44,14 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// `hosts` and `allowed` as the settings have them.
+    /// Creates the rules from `server.hosts` and `server.cors_origins` as the settings have them.
     pub fn new(exposure: Exposure, hosts: &[String], allowed: &[String]) -> Self {
         let hosts = hosts.iter().map(|host| bare(host)).collect();
         Self { exposure, hosts, allowed: allowed.to_vec() }
     }
 
-    /// What lets the pages of `server.cors_origins` call; none if there are none.
+    /// Returns the layer that lets pages of `server.cors_origins` call; `None` if the setting is
+    /// empty.
     pub fn cors(&self) -> Option<CorsLayer> {
         let origins = self.allowed.iter().filter_map(|origin| HeaderValue::from_str(origin).ok());
         let origins: Vec<HeaderValue> = origins.collect();
@@ -63,8 +64,8 @@ impl Origins {
         (!self.allowed.is_empty()).then_some(cors)
     }
 
-    /// Refuses a request to a name that the server does not have. `server.hosts` is enforced wherever
-    /// it is set; without it, only on loopback and while no token is needed.
+    /// Refuses a request whose `Host` is no name of this server. `server.hosts` is enforced
+    /// wherever it is set; without it, only on loopback and while no token is required.
     ///
     /// # Errors
     /// 403 `forbidden_origin`.
@@ -76,7 +77,7 @@ impl Origins {
         }
     }
 
-    /// Refuses what a foreign web page may have sent.
+    /// Refuses a request that a foreign web page may have sent.
     ///
     /// # Errors
     /// 403 `forbidden_origin`, 415 `unsupported_media_type`.
@@ -110,7 +111,7 @@ impl Origins {
         }
     }
 
-    /// Whether a `Host` names this server.
+    /// Returns whether a `Host` names this server.
     fn is_ours(&self, host: &str) -> bool {
         let name = bare(host);
         name == "localhost"
@@ -120,7 +121,8 @@ impl Origins {
     }
 }
 
-/// Whether a script sent the request, or no browser: it is no navigation, prefetch, image or frame.
+/// Returns whether a script or no browser sent the request: no navigation, prefetch, image or
+/// frame.
 fn is_of_script(headers: &HeaderMap) -> bool {
     let is_fetch = |mode: &str| ["cors", "no-cors", "same-origin"].contains(&mode);
     texts(headers, &SEC_FETCH_MODE).all(is_fetch)
@@ -128,14 +130,15 @@ fn is_of_script(headers: &HeaderMap) -> bool {
         && !PURPOSES.iter().any(|name| headers.contains_key(name))
 }
 
-/// The names that a request is sent to: its `Host`, and over HTTP/2 its authority.
+/// Returns the names that a request was sent to: its `Host`, and over HTTP/2 its authority.
 fn hosts(request: &Request) -> impl Iterator<Item = &str> {
     let named = request.uri().authority().map(|authority| authority.as_str());
     named.into_iter().chain(texts(request.headers(), &HOST))
 }
 
-/// A body must be of a type that no page can send without asking first: browsers ask (CORS) before
-/// they send JSON. `curl -d` says that it sends a form; a page that does has an `Origin`.
+/// Refuses a body of a type that a page can send without asking: before browsers send JSON, they
+/// ask (CORS). Forms are allowed without an `Origin`, since `curl -d` claims to send one; a page
+/// that sends a form has an `Origin`.
 fn media_type(headers: &HeaderMap, has_origin: bool) -> Result<(), Problem> {
     let mut types = texts(headers, &CONTENT_TYPE).map(|value| {
         let essence = value.split(';').next().unwrap_or_default().trim();
@@ -154,12 +157,13 @@ fn media_type(headers: &HeaderMap, has_origin: bool) -> Result<(), Problem> {
     Err(Problem::new(Code::UnsupportedMediaType, detail))
 }
 
-/// All values of a header; one that is no text is none that we know.
+/// Returns all values of a header. A value that is not text becomes `?`, which matches no known
+/// value.
 fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     headers.get_all(name).iter().map(|value| value.to_str().unwrap_or("?"))
 }
 
-/// The name or address of a host, without its port.
+/// Returns the name or address of a `Host` without its port, in lower case.
 fn bare(host: &str) -> String {
     let name = match host.strip_prefix('[') {
         Some(address) => address.split(']').next().unwrap_or_default(),

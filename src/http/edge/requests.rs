@@ -1,7 +1,7 @@
-//! Counts requests by route, method and status, and how long their answers took.
+//! Metrics of requests: counts by route, method and status, and the time until the answer.
 //!
-//! A request finds the counters of its route in a map that is read without a lock. To count it is an
-//! addition then; labels are written when `/metrics` is read.
+//! A request finds the counters of its route in a map without taking a lock, and counting is one
+//! addition. Labels are formatted only when `/metrics` is read.
 
 use std::{
     array,
@@ -29,30 +29,30 @@ use crate::metrics::{SECONDS, collect, counters};
 
 /// The label of requests without a route.
 const UNKNOWN: &str = "unknown";
-/// Methods with a label of their own; the last one is that of all others.
+/// Methods with a label of their own; the last label covers all others.
 const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "other"];
-/// The first status, and how many there are.
+/// Counted statuses: 100 to 599.
 const FIRST_STATUS: u16 = 100;
 const STATUSES: usize = 500;
-/// The status of a request whose client went away before its answer, as nginx has it.
+/// Status counted for a request whose client closed the connection before its answer, as in nginx.
 pub const CLIENT_GONE: u16 = 499;
 
-/// All requests.
+/// Counters of all requests, by route.
 #[derive(Clone, Default)]
 pub struct Requests(Arc<ArcSwap<HashMap<String, Arc<Route>>>>);
 
-/// The requests of one route, by method.
+/// Counters of one route, by method.
 #[derive(Default)]
 struct Route([OnceLock<Served>; METHODS.len()]);
 
-/// The requests of one route and method.
+/// Counters of one route and method.
 struct Served {
-    /// How many had each status.
+    /// Requests per status, from [`FIRST_STATUS`].
     statuses: Box<[AtomicU64; STATUSES]>,
     seconds: Histogram,
 }
 
-/// A request until it is answered. One that is dropped before has lost its client.
+/// A request that is not answered yet. If it is dropped before, its client has gone.
 pub struct Begun {
     route: Arc<Route>,
     method: usize,
@@ -61,16 +61,15 @@ pub struct Begun {
 }
 
 impl Requests {
-    /// Registers its metrics.
     pub fn register(&self, registry: &mut Registry) {
         let all = self.clone();
         collect(registry, "http_requests", move |encoder| all.encode(encoder));
     }
 
-    /// A request has come.
+    /// Notes the arrival of a request.
     pub fn begin(&self, request: &Request) -> Begun {
         let path = request.extensions().get::<MatchedPath>().map_or(UNKNOWN, MatchedPath::as_str);
-        // Both are the same route.
+        // A route under `/v1` is the same as at the root.
         let path = path.strip_prefix("/v1").filter(|path| !path.is_empty()).unwrap_or(path);
         let method = method(request.method());
         Begun { route: self.route(path), method, at: Instant::now(), is_answered: false }
@@ -86,7 +85,7 @@ impl Requests {
             routes.entry(path.to_owned()).or_insert_with(|| Arc::clone(&route));
             routes
         });
-        // Another request of this route may have been the first one.
+        // Another request may have added the route first.
         before.get(path).cloned().unwrap_or(route)
     }
 
@@ -120,7 +119,6 @@ impl Requests {
     }
 }
 
-/// The labels of a count.
 struct Labels<'a> {
     route: (&'a str, &'a str),
     method: (&'a str, &'a str),
@@ -134,7 +132,7 @@ impl EncodeLabelSet for Labels<'_> {
 }
 
 impl Begun {
-    /// It has its answer.
+    /// Counts the request with the status of its answer.
     pub fn answered(mut self, status: StatusCode) {
         self.is_answered = true;
         self.count(status.as_u16());
@@ -142,7 +140,7 @@ impl Begun {
 
     fn count(&self, status: u16) {
         let served = self.route.0[self.method].get_or_init(Served::default);
-        // Statuses of three digits beyond 599 exist in no standard.
+        // No standard has statuses beyond 599.
         if let Some(count) = served.statuses.get(usize::from(status.wrapping_sub(FIRST_STATUS))) {
             count.fetch_add(1, Ordering::Relaxed);
         }

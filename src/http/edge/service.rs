@@ -1,7 +1,7 @@
-//! What happens to a request between its connection and its handler, in order.
+//! Steps of a request between its connection and its handler, in order.
 //!
-//! One service and not a layer for each step: every layer of a router costs a boxed service, its clone
-//! and a boxed future for each request.
+//! One service instead of a layer for each step: every layer of a router costs a boxed service, its
+//! clone and a boxed future for each request.
 
 use std::{
     convert::Infallible,
@@ -37,30 +37,30 @@ use crate::{
     traces,
 };
 
-/// The way of every request of a listener to its handler, and of every answer back.
+/// Layer around every handler of a listener.
 #[derive(Clone)]
 pub struct Edge {
     app: App,
     proxies: TrustedProxies,
-    /// None for what every caller may have: the dashboard's files and the description of the API.
+    /// `None` for the dashboard's files and the API's description, which every caller may read.
     guard: Option<Arc<Guard>>,
 }
 
-/// Who is let in.
+/// Checks before a handler that not every caller may call.
 struct Guard {
     admission: Admission,
     needs: Needs,
-    /// None if pages of no other origin may call.
+    /// `None` if `server.cors_origins` is empty.
     cors: Option<CorsLayer>,
 }
 
 impl Edge {
-    /// Lets every caller in.
+    /// Admits every caller.
     pub fn open(app: App, proxies: TrustedProxies) -> Self {
         Self { app, proxies, guard: None }
     }
 
-    /// The same edge, which lets in whom `admission` admits to a route with these needs.
+    /// Returns the same edge with a guard: a caller must be admitted to a route with these needs.
     pub fn guarded(&self, admission: Admission, needs: Needs) -> Self {
         let guard = Guard { cors: admission.origins.cors(), admission, needs };
         Self { guard: Some(Arc::new(guard)), ..self.clone() }
@@ -92,7 +92,7 @@ impl Edge {
         response
     }
 
-    /// Answers a browser that asks whether a page of another origin may call: it asks without a token.
+    /// Answers a browser's preflight request, which has no token, and admits all other requests.
     async fn share<S: Handler>(&self, request: Request, handler: S, asked: &Asked) -> Response {
         let Some(guard) = &self.guard else { return call(handler, request).await };
         let Some(cors) = &guard.cors else {
@@ -105,7 +105,7 @@ impl Edge {
         response
     }
 
-    /// Calls the handler if its caller may, and if there is room for one more request.
+    /// Calls the handler if the caller may call it and `limits.requests_in_flight` has room.
     async fn admit<S: Handler>(
         &self,
         guard: &Guard,
@@ -134,7 +134,7 @@ impl Edge {
     }
 }
 
-/// Calls a handler. Its panic is in the log already, and becomes an answer.
+/// Calls a handler. A panic was logged already; it becomes a problem.
 async fn call<S: Handler>(handler: S, request: Request) -> Response {
     match AssertUnwindSafe(handler.oneshot(request)).catch_unwind().await {
         Ok(Ok(response)) => response,
@@ -142,7 +142,7 @@ async fn call<S: Handler>(handler: S, request: Request) -> Response {
     }
 }
 
-/// A handler as the router has it.
+/// Service of a route, as the router passes it to a layer.
 trait Handler:
     Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
 {
@@ -156,7 +156,6 @@ impl<S> Handler for S where
 {
 }
 
-/// A handler behind the edge.
 #[derive(Clone)]
 pub struct Edged<S> {
     edge: Edge,

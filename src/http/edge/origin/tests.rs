@@ -100,7 +100,7 @@ fn a_get_that_pops_comes_from_a_script_of_the_same_origin_or_from_no_browser() {
         &[][..],
         &[own],
         &[own, ("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")],
-        &[("sec-fetch-mode", "cors")], // Node says so
+        &[("sec-fetch-mode", "cors")], // as Node's fetch does
         &[foreign[0], foreign[1], ("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")],
     ] {
         assert_eq!(pop(headers), [(Ok(()), Ok(())); 2], "{headers:?}");
