@@ -1,10 +1,10 @@
-//! How much topics and the store may hold (`limits.topic_jobs`, `topic_bytes`, `store_jobs` and
-//! `store_bytes`).
+//! Limits on jobs and bytes of topics and of the store (`limits.topic_jobs`, `topic_bytes`,
+//! `store_jobs` and `store_bytes`).
 //!
-//! The store counts what is put to, once a second; while there is less than half of a limit, every
-//! ten seconds. What this server puts meanwhile is added. So one server lets nothing too much in,
-//! and may refuse for a second after jobs have gone; of several servers each adds at most what the
-//! others put between two counts.
+//! While jobs are put, the store counts them once a second, or every ten seconds while less than
+//! half of each limit is used; puts of this server since then are added. So a single server never
+//! exceeds a limit, and may refuse puts for a second after jobs have gone. With several servers,
+//! each exceeds it by at most the jobs that the others put between two counts.
 
 use std::{
     hash::Hash,
@@ -23,29 +23,29 @@ use crate::{
     store::{StoreResult, Usage},
 };
 
-/// How long a count is good, and while there is less than half.
+/// Time after which a count is repeated, and the same while less than half of each limit is used.
 const COUNT_AGAIN: Duration = Duration::from_secs(1);
 const COUNT_HALF_EMPTY_AGAIN: Duration = Duration::from_secs(10);
-/// How long the answer to a count is waited for before another one is asked for.
+/// Time after which an unanswered count is repeated.
 const LOST: Duration = Duration::from_secs(10);
-/// So many topics are remembered; each of those beyond is counted for every put.
+/// Most topics with a cached count; any further topic is counted for every put.
 const TOPICS: usize = 10_000;
 
-/// What there is room for.
+/// Free room in topics and in the store.
 #[derive(Clone)]
 pub struct Capacity {
     topics: Option<Arc<Bound<Topic>>>,
     store: Option<Arc<Bound<()>>>,
 }
 
-/// What may be put. It counts as being put until it is dropped.
+/// Admission of a put. Its jobs and bytes count as being put until it is dropped.
 pub struct Admitted {
     _topic: Option<Place<Topic>>,
     _store: Option<Place<()>>,
 }
 
 impl Capacity {
-    /// Within these limits; what has none costs nothing.
+    /// Creates the limits from the settings. Without a limit nothing is counted.
     pub fn new(limits: &Limits) -> Self {
         let Limits { topic_jobs, topic_bytes, store_jobs, store_bytes, .. } = *limits;
         Self {
@@ -54,12 +54,12 @@ impl Capacity {
         }
     }
 
-    /// Whether there is any limit.
+    /// Returns whether any limit is set.
     pub fn is_limited(&self) -> bool {
         self.topics.is_some() || self.store.is_some()
     }
 
-    /// Lets in one job more, with a body of so many bytes.
+    /// Admits another job with a body of `bytes` bytes.
     ///
     /// # Errors
     /// 429 `topic_full`, 507 `store_full`.
@@ -72,7 +72,7 @@ impl Capacity {
         self.admit(topic, Usage { jobs: 1, bytes: bytes as u64 }, queue).await
     }
 
-    /// Lets in another body of a job.
+    /// Admits a new body of `bytes` bytes for an existing job.
     ///
     /// # Errors
     /// 429 `topic_full`, 507 `store_full`.
@@ -126,14 +126,14 @@ fn store_full(full: Full) -> Problem {
     Problem::new(Code::StoreFull, detail)
 }
 
-/// Which limit is reached.
+/// The limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
     Jobs(u64),
     Bytes(u64),
 }
 
-/// Limits, and how much there is of each that they hold for.
+/// Limits of jobs and bytes, and the cached counts of each key.
 struct Bound<K> {
     jobs: Option<u64>,
     bytes: Option<u64>,
@@ -142,32 +142,32 @@ struct Bound<K> {
 
 #[derive(Default)]
 struct Known {
-    /// What the store has counted, and when it was asked for that.
+    /// Last count of the store, and the time at which it was requested.
     counted: Option<(Usage, Instant)>,
-    /// A count that is not answered yet.
+    /// Time at which an unanswered count was requested.
     asking: Option<Instant>,
-    /// What was put since `counted` was asked for, and since `asking`.
+    /// Jobs and bytes put since `counted` was requested, and since `asking`.
     since: Usage,
     since_asking: Usage,
-    /// What is being put.
+    /// Jobs and bytes that are being put.
     in_flight: Usage,
 }
 
-/// What is being put, of a key.
+/// Jobs and bytes that are being put under one key.
 struct Place<K: Eq + Hash> {
     bound: Arc<Bound<K>>,
     key: K,
     what: Usage,
 }
 
-/// What to do before a decision.
+/// Step before a put is admitted or refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Look {
-    /// What is known will do.
+    /// Use the cached count.
     No,
-    /// Count, since this time.
+    /// Request a count at this time, and cache it.
     Count(Instant),
-    /// Count, and remember nothing: there is no room for that.
+    /// Request a count without caching it: the cache is full.
     CountOnly,
 }
 
@@ -186,7 +186,7 @@ impl<K: Eq + Hash + Clone> Bound<K> {
     ) -> Result<Option<Place<K>>, Full> {
         let look = self.look(key, now);
         if look != Look::No {
-            // A store that cannot count says so better to the put.
+            // If the store cannot count, the put itself will fail with a better error.
             let counted = count().await.ok();
             match look {
                 Look::Count(asked) => self.counted(key, asked, counted),
@@ -222,7 +222,8 @@ impl<K: Eq + Hash + Clone> Bound<K> {
         Look::Count(now)
     }
 
-    /// Takes the answer of the store.
+    /// Caches the result of a count that was requested at `asked`; after an error, the old count
+    /// stays for another interval.
     fn counted(&self, key: &K, asked: Instant, counted: Option<Usage>) {
         let mut all = self.lock();
         let known = all.again(key);
@@ -271,7 +272,7 @@ impl<K: Eq + Hash> Drop for Place<K> {
         let mut all = self.bound.known.lock().expect("no thread panics while holding this lock");
         let Some(known) = all.get_mut(&self.key) else { return };
         known.in_flight = known.in_flight.minus(self.what);
-        // Or it was refused; the next count tells.
+        // Counted even if the put failed; the next count corrects that.
         known.since = known.since.plus(self.what);
         known.since_asking = known.since_asking.plus(self.what);
     }

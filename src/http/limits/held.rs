@@ -1,5 +1,5 @@
-//! Answers that are not written yet: what each caller has of the memory, and whose connection is closed
-//! when it is short.
+//! Unwritten answers: the memory that each caller holds by them, and whose connection to close when
+//! memory is short.
 
 use std::{
     collections::HashMap,
@@ -13,24 +13,24 @@ use tokio::time::Instant;
 use super::quotas::Caller;
 use crate::http::client::peer::Peer;
 
-/// A connection that has held an answer for so long may be closed to make room.
+/// Age of an unwritten answer from which its connection may be closed to free memory.
 const SLOW: Duration = Duration::from_secs(1);
-/// In the extensions of an answer to a read or a pop whose bytes hold a share of the memory already.
+/// Extension of an answer to a read or a pop whose bytes are counted in [`Memory`] already.
 #[derive(Clone)]
 pub struct Counted;
 
-/// All answers that are not written yet.
+/// All unwritten answers.
 #[derive(Default)]
 pub struct Held(Mutex<Answers>);
 
 #[derive(Default)]
 struct Answers {
     all: Slab<Answer>,
-    /// The bytes of each caller.
+    /// Unwritten bytes per caller.
     of: HashMap<Caller, usize>,
 }
 
-/// An answer that is not written yet.
+/// An unwritten answer.
 pub struct Answer {
     since: Instant,
     bytes: usize,
@@ -40,15 +40,15 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// An answer of so many bytes, which waits from now on.
+    /// Describes an answer of `bytes` bytes that is unwritten from now on.
     pub fn new(bytes: usize, caller: Caller, peer: Peer) -> Self {
         Self { since: Instant::now(), bytes, caller, peer, is_cut: false }
     }
 }
 
 impl Held {
-    /// Closes connections that have held an answer longest, those of one caller or of all, until this
-    /// many bytes are about to come back; whether there are any.
+    /// Closes the connections of the oldest unwritten answers, of one caller or of all, until their
+    /// answers add up to `bytes` bytes. Returns whether any was closed.
     pub fn make_room(&self, of: Option<&Caller>, bytes: usize) -> bool {
         let mut answers = self.lock();
         let mut slow: Vec<(Instant, usize)> = (answers.all.iter())
@@ -73,7 +73,8 @@ impl Held {
         freed > 0
     }
 
-    /// Adds an answer, unless it may be refused and its caller would have more than `most` bytes.
+    /// Adds an answer and returns its key. If `may_refuse`, and its caller has others, returns the
+    /// caller as error when that caller would hold more than `most` bytes.
     pub fn add(&self, answer: Answer, most: usize, may_refuse: bool) -> Result<usize, Caller> {
         let mut answers = self.lock();
         let of = answers.of.entry(answer.caller.clone()).or_default();
@@ -84,7 +85,7 @@ impl Held {
         Ok(answers.all.insert(answer))
     }
 
-    /// Forgets an answer whose bytes were written or dropped.
+    /// Removes an answer whose bytes were written or dropped.
     pub fn remove(&self, key: usize) {
         let mut answers = self.lock();
         let Answer { bytes, caller, .. } = answers.all.remove(key);

@@ -1,4 +1,4 @@
-//! An answer counts until it is written.
+//! Counts the memory of an answer until it is written.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use super::{
 };
 use crate::http::{client::identity::Identity, problem::Problem};
 
-/// Smaller answers are not counted: a connection or a stream that holds one takes more than the answer.
+/// Answers of fewer bytes are not counted: the connection or stream of such an answer takes more.
 const SMALL: usize = 2 << 10;
-/// The answers of one caller may have this part of the memory.
+/// The unwritten answers of one caller may take one part in this many of `limits.memory_bytes`.
 const SHARE: usize = 2;
 
-/// One answer, until the last of its bytes is written or will never be. In its extensions.
+/// Memory of one answer, until its last byte was written or never will be. Extension of the answer.
 pub struct Hold {
     memory: Memory,
     key: usize,
     _share: Share,
 }
 
-/// Counts an answer of known size until it is written.
+/// Counts an answer of known size until it is written, or replaces it by 503 `overloaded`.
 pub fn hold(
     memory: &Memory,
     identity: &Identity,
@@ -34,7 +34,7 @@ pub fn hold(
     let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
     let (Some(bytes @ SMALL..), Some(peer)) = (size, identity.peer()) else { return response };
     let is_counted = response.extensions_mut().remove::<Counted>().is_some();
-    // An answer that is dropped must not be the only word of something that was done.
+    // Not an answer to a change: it is the only report of what was done.
     let may_refuse = is_read || is_counted;
     let mut share = memory.share();
     if !is_counted && share.grow(bytes).is_err() {

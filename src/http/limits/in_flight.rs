@@ -1,5 +1,5 @@
-//! How many requests are handled at once. One does not count while its body arrives or while it
-//! waits for jobs: slow clients and waiting consumers hold up no others.
+//! Limit of requests handled at once. A request does not count while its body arrives or while it
+//! waits for jobs: slow clients and waiting consumers do not block others.
 
 use std::sync::{
     Arc,
@@ -8,7 +8,7 @@ use std::sync::{
 
 use crate::http::problem::Problem;
 
-/// All requests that are handled.
+/// Number of requests that are being handled.
 #[derive(Clone)]
 pub struct InFlight(Arc<Inner>);
 
@@ -17,7 +17,7 @@ struct Inner {
     now: AtomicUsize,
 }
 
-/// One of them, an extension of its request.
+/// Place of one request in the limit; an extension of the request.
 #[derive(Clone)]
 pub struct Place(Arc<PlaceInner>);
 
@@ -27,7 +27,7 @@ struct PlaceInner {
 }
 
 impl InFlight {
-    /// At most `limit` (`limits.requests_in_flight`).
+    /// Limits requests to `limit` at once (`limits.requests_in_flight`).
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Inner { limit, now: AtomicUsize::new(0) }))
     }
@@ -35,7 +35,7 @@ impl InFlight {
     /// Takes a place for a request.
     ///
     /// # Errors
-    /// 503 `overloaded`: there are too many.
+    /// 503 `overloaded`: the limit is reached.
     pub fn place(&self) -> Result<Place, Problem> {
         let place = PlaceInner { all: self.clone(), counts: AtomicBool::new(false) };
         let place = Place(Arc::new(place));
@@ -44,10 +44,10 @@ impl InFlight {
 }
 
 impl Place {
-    /// It counts, from now on.
+    /// Counts the request again.
     ///
     /// # Errors
-    /// 503 `overloaded`: there are too many.
+    /// 503 `overloaded`: the limit is reached.
     pub fn enter(&self) -> Result<(), Problem> {
         let Inner { limit, now } = &*self.0.all.0;
         if now.fetch_add(1, Ordering::Relaxed) >= *limit {
@@ -58,7 +58,7 @@ impl Place {
         Ok(())
     }
 
-    /// It does not count for now.
+    /// Stops counting the request until [`Self::enter`].
     pub fn leave(&self) {
         self.0.leave();
     }

@@ -1,4 +1,4 @@
-//! What is known of each of many keys: callers, addresses, topics.
+//! A bounded map of values per caller, address or topic.
 
 use std::{
     collections::HashMap,
@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A map with a bounded number of entries. When it is full, it forgets what may be forgotten before it
-/// refuses a new key.
+/// Map with a bounded number of entries. When it is full, it drops entries that are no longer
+/// needed before it refuses a new key.
 pub struct Keyed<K, V> {
     entries: HashMap<K, V>,
     most: usize,
-    /// The least time between two sweeps: each looks at all entries.
+    /// Shortest time between two sweeps, as each visits all entries.
     sweep_every: Duration,
     swept: Option<Instant>,
 }
@@ -21,8 +21,8 @@ impl<K: Eq + Hash + Clone, V> Keyed<K, V> {
         Self { entries: HashMap::new(), most, sweep_every, swept: None }
     }
 
-    /// Returns the entry of a key, made by `new` if there is none. None if there is no room for it, even
-    /// without those that `is_needed` does not keep.
+    /// Returns the entry of a key, made by `new` if there is none. Returns `None` if the map is
+    /// full of entries for which `is_needed` holds, or was swept too recently.
     pub fn entry(
         &mut self,
         key: &K,
@@ -43,7 +43,8 @@ impl<K: Eq + Hash + Clone, V> Keyed<K, V> {
         Some(self.entries.entry(key.clone()).or_insert_with(new))
     }
 
-    /// Returns the entry of a key that had one a moment ago; if a sweep took it meanwhile, another one.
+    /// Returns the entry of a key that had one a moment ago, or a new one if a sweep removed it
+    /// since.
     pub fn again(&mut self, key: &K) -> &mut V
     where
         V: Default,

@@ -1,4 +1,4 @@
-//! At most so many of something at once, for each of those who share it.
+//! Concurrency limit per key.
 
 use std::{
     collections::HashMap,
@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Counts what each key has.
+/// Concurrency limit per key.
 #[derive(Clone)]
 pub struct LimitBy<K>(Arc<Inner<K>>);
 
@@ -16,19 +16,19 @@ struct Inner<K> {
     taken: Mutex<HashMap<K, usize>>,
 }
 
-/// One of them. Given back when it is dropped.
+/// A permit of one key, returned on drop.
 pub struct Taken<K: Eq + Hash> {
     all: LimitBy<K>,
     key: K,
 }
 
 impl<K: Eq + Hash + Clone> LimitBy<K> {
-    /// At most `limit` for each key.
+    /// Allows at most `limit` permits per key.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Inner { limit, taken: Mutex::default() }))
     }
 
-    /// One more for this key; none if it has as many as it may.
+    /// Takes a permit for this key, or returns `None` if the key has reached the limit.
     pub fn take(&self, key: K) -> Option<Taken<K>> {
         let mut taken = self.0.taken.lock().expect("no thread panics while holding this lock");
         let count = taken.entry(key.clone()).or_default();
@@ -52,7 +52,8 @@ impl<K: Eq + Hash> Drop for Taken<K> {
     }
 }
 
-/// What counts as one address: of IPv6 the first 64 bits, as a client has all that begin with them.
+/// Returns the part of an address by which clients are counted: all of IPv4, the first 64 bits of
+/// IPv6, since one client usually has all addresses that share them.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(ip) => {

@@ -1,8 +1,8 @@
-//! How many bytes requests and answers may hold at once, in the whole process.
+//! Limit of bytes that requests and answers hold at once in the whole process.
 //!
-//! A request counts from the first byte of its body until the store has let go of it, which may be
-//! after its client has gone; an answer counts until it is written. What would go beyond the limit
-//! is refused, before anything was done.
+//! A request counts from the first byte of its body until the store has released it, which may be
+//! after its client has gone; an answer counts until it is written. A request that would exceed the
+//! limit is refused before anything is done.
 
 use std::{
     sync::{
@@ -31,22 +31,24 @@ use crate::{
     metrics::gauge,
 };
 
-/// What a byte of a request counts: it is held as it came, and again in what goes to the store.
+/// Bytes counted per byte of a request: the body is held as received, and again in the command to
+/// the store.
 pub const COPIES: usize = 2;
-/// What holds less than this may use the last part of the memory, an eighth: finishing, deleting
-/// and looking go on while large puts wait.
+/// Shares up to this size may also use the last eighth of the memory: finishing, deleting and
+/// looking at jobs go on while large puts are refused.
 const SMALL: usize = 16 << 10;
-/// Most pages of jobs that are read from the store at once, and most that wait for that: however many
-/// are asked for, little of the store's time goes to them, and few of the requests in flight are such.
+/// Most pages of jobs that are read from the store at once, and most that wait for that
+/// ([`WAITING_PAGES`]): so page reads take little of the store's time and few of the requests in
+/// flight.
 const PAGES: usize = 4;
 /// Estimated bytes of the result of one job of a batch.
 const RESULT: usize = 512;
-/// How often, and how long apart, room is looked for that a closed connection gives back.
+/// Number and distance of the checks for memory that a closed connection frees.
 const ROOM_TRIES: usize = 50;
 const ROOM_PAUSE: Duration = Duration::from_millis(10);
 const WAITING_PAGES: usize = 64;
 
-/// The memory for requests and answers.
+/// Memory for requests and answers.
 #[derive(Clone)]
 pub struct Memory(Arc<Inner>);
 
@@ -54,20 +56,19 @@ struct Inner {
     limit: usize,
     used: AtomicUsize,
     pages: Semaphore,
-    /// Permissions to read a page, or to wait for that.
+    /// Permits to read a page or to wait for one in `pages`.
     asked_pages: Semaphore,
-    /// Answers that are not written.
     held: Held,
 }
 
-/// What one request or answer holds of it. Given back when it is dropped.
+/// Memory that one request or answer holds. Returned on drop.
 pub struct Share {
     memory: Memory,
     bytes: usize,
 }
 
 impl Memory {
-    /// At most `limit` bytes (`limits.memory_bytes`).
+    /// Limits requests and answers to `limit` bytes (`limits.memory_bytes`).
     pub fn new(limit: usize) -> Self {
         let pages = Semaphore::new(PAGES);
         let asked_pages = Semaphore::new(PAGES + WAITING_PAGES);
@@ -75,34 +76,33 @@ impl Memory {
         Self(Arc::new(Inner { limit, used, pages, asked_pages, held }))
     }
 
-    /// Registers its metrics.
     pub fn register(&self, registry: &mut Registry) {
         let help = "What requests and answers hold of limits.memory_bytes.";
         let memory = self.clone();
         gauge(registry, "memory_bytes", help, move || memory.used());
     }
 
-    /// The bytes in use.
+    /// Returns the bytes in use.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// `limits.memory_bytes`.
+    /// Returns `limits.memory_bytes`.
     pub fn limit(&self) -> usize {
         self.0.limit
     }
 
-    /// Answers that are not written.
+    /// Returns the unwritten answers.
     pub fn held(&self) -> &Held {
         &self.0.held
     }
 
-    /// A share that holds nothing yet.
+    /// Returns an empty share.
     pub fn share(&self) -> Share {
         Share { memory: self.clone(), bytes: 0 }
     }
 
-    /// Refuses what would read large answers while there is no room for them.
+    /// Refuses a request with a large answer while only the last eighth of the memory is free.
     pub fn has_room(&self) -> Result<(), Problem> {
         match self.used() < self.0.limit / 8 * 7 {
             true => Ok(()),
@@ -110,7 +110,8 @@ impl Memory {
         }
     }
 
-    /// The same after a moment, if there is a slow reader whose connection can be closed for it.
+    /// Does the same, but first closes the connections of slow readers and waits up to half a
+    /// second for their memory.
     pub async fn room(&self) -> Result<(), Problem> {
         if self.has_room().is_err() && self.held().make_room(None, self.0.limit / 8) {
             for _ in 0..ROOM_TRIES {
@@ -123,21 +124,22 @@ impl Memory {
         self.has_room()
     }
 
-    /// Room for the results of so many jobs, before anything is done.
+    /// Takes memory for the results of a batch of `jobs` jobs, before anything is done.
     pub fn room_for_results(&self, jobs: usize) -> Result<Share, Problem> {
         let mut share = self.share();
         share.grow(jobs * RESULT).map(|()| share)
     }
 
-    /// What the bodies of one pop may take of it, about: a few such pops leave room for others.
+    /// Returns roughly how many bytes the bodies of one pop may take, so that a few pops leave room
+    /// for others.
     pub fn of_one_pop(&self) -> usize {
         self.0.limit / 8
     }
 
-    /// Waits for permission to read a page of jobs, of which the size is known when it is read.
+    /// Waits for permission to read a page of jobs, whose size is unknown until it is read.
     ///
     /// # Errors
-    /// 503 `overloaded`: too many wait, or there is no room.
+    /// 503 `overloaded`: too many requests wait, or memory is short.
     pub async fn page(&self) -> Result<[SemaphorePermit<'_>; 2], Problem> {
         self.room().await?;
         let Ok(asked) = self.0.asked_pages.try_acquire() else {
@@ -147,7 +149,7 @@ impl Memory {
         self.has_room().map(|()| [asked, reads])
     }
 
-    /// A value as JSON, if there is room for it.
+    /// Serialises a value as JSON, if there is memory for it.
     pub fn json<T: Serialize>(&self, value: &T) -> Result<Bytes, Problem> {
         let text = json::line(value)?;
         let mut share = self.share();
@@ -155,7 +157,7 @@ impl Memory {
         Ok(share.hold(text))
     }
 
-    /// The answer to a read.
+    /// Returns a value as the answer to a read.
     pub fn answer<T: Serialize>(&self, value: &T) -> Result<Response, Problem> {
         let kind = HeaderValue::from_static("application/json");
         let counted = Extension(Counted);
@@ -164,7 +166,7 @@ impl Memory {
 }
 
 impl Share {
-    /// Takes so many bytes more.
+    /// Takes `bytes` more.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         let Inner { limit, used, .. } = &*self.memory.0;
         let limit = if self.bytes + bytes <= SMALL { *limit } else { limit / 8 * 7 };
@@ -178,13 +180,13 @@ impl Share {
         }
     }
 
-    /// Takes so many bytes more, also beyond the limit: for the answer to what was done.
+    /// Takes `bytes` more, even beyond the limit: for the answer to a request that was carried out.
     pub fn grow_beyond(&mut self, bytes: usize) {
         self.memory.0.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
     }
 
-    /// The same bytes, which hold this share until the last part of them is dropped.
+    /// Wraps bytes such that this share is returned when the last slice of them is dropped.
     pub fn hold(self, bytes: Vec<u8>) -> Bytes {
         struct Claim {
             bytes: Vec<u8>,
@@ -212,7 +214,7 @@ impl Problem {
         Self::overloaded_by("limits.memory_bytes")
     }
 
-    /// The server has as much to do as this setting allows.
+    /// The limit of this setting is reached, and nothing was done.
     pub fn overloaded_by(setting: &str) -> Self {
         let detail = format!(
             "the server has no room for this now ({setting}): nothing was done, so ask again in a \

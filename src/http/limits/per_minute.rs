@@ -1,5 +1,5 @@
-//! Requests that were refused, counted by the address that they come from: one that goes on guessing
-//! tokens is told to wait, and one that has none does not fill the log.
+//! Refused requests per address and minute: a client that guesses tokens is told to wait, and a
+//! client without a token does not fill the log.
 
 use std::{
     net::IpAddr,
@@ -9,34 +9,35 @@ use std::{
 
 use super::keyed::Keyed;
 
-/// So many of one address in a minute are not too many.
+/// Refused requests per address and minute before the next is one too many.
 const MOST: u32 = 100;
 const MINUTE: Duration = Duration::from_secs(60);
-/// Most addresses that are counted at once, so that memory stays bounded.
+/// Most addresses counted at once, to bound memory.
 const ADDRESSES: usize = 10_000;
 
-/// How often those are looked for whose minute is over, when there are so many: it takes a while.
+/// Shortest time between two searches for addresses whose minute is over; each visits all entries.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// How many came from each address, and since when.
+/// Refused requests of each address, and the begin of its minute.
 pub struct PerMinute(Mutex<Keyed<IpAddr, (u32, Instant)>>);
 
-/// How many came from an address.
+/// Refused requests of one address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Within this minute. Zero if they are not counted.
+    /// In the current minute, this one included. Zero if the address is not counted because there
+    /// are too many.
     number: u32,
-    /// Of the last minute, how many followed the first that was too many; told with the first one of this.
+    /// With the first request of a minute: how many of the minute before followed its first one too
+    /// many, and so were not logged.
     pub left_out: u32,
 }
 
 impl Count {
-    /// Whether this is one too many.
     pub fn is_too_many(self) -> bool {
         self.number > MOST
     }
 
-    /// Whether none before it was.
+    /// Returns whether this request is too many and the one before it was not.
     pub fn is_first_too_many(self) -> bool {
         self.number == MOST + 1
     }
@@ -49,8 +50,8 @@ impl Default for PerMinute {
 }
 
 impl PerMinute {
-    /// Counts one. A request with a right token is never counted: clients behind one proxy share its
-    /// address.
+    /// Counts a refused request. Requests with a valid token are never counted: clients behind one
+    /// proxy share its address.
     pub fn count(&self, address: IpAddr, now: Instant) -> Count {
         let mut counts = self.0.lock().expect("no thread panics while holding this lock");
         let is_recent = |since: Instant| now.saturating_duration_since(since) < MINUTE;

@@ -1,4 +1,4 @@
-//! What each caller may have: waiting pops, and puts in a second.
+//! Limits per caller: waiting pops, and puts per second.
 
 use std::{
     convert::Infallible,
@@ -23,8 +23,8 @@ use crate::{
     },
 };
 
-/// Who is counted: a token, or without tokens where a client is. All that come by a Unix socket are
-/// one.
+/// The unit that is counted: an access token, or an address without tokens. All callers on Unix
+/// sockets are one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Caller {
     Token(TokenName),
@@ -41,7 +41,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 }
 
 impl Caller {
-    /// By its token, else by its address.
+    /// Returns the token of a caller, else its address.
     pub fn of(identity: &Identity) -> Self {
         match (identity.name(), identity.address()) {
             (Some(name), _) => Self::Token(name.clone()),
@@ -51,7 +51,7 @@ impl Caller {
     }
 }
 
-/// What all callers have.
+/// Waiting pops and recent puts of all callers.
 #[derive(Clone)]
 pub struct Quotas {
     waiting: LimitBy<Caller>,
@@ -59,25 +59,24 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// As the settings have it.
     pub fn new(limits: &Limits) -> Self {
         let puts = limits.puts_per_second.map(|rate| Arc::new(Rate::new(rate)));
         Self { waiting: LimitBy::new(limits.waiting_pops), puts }
     }
 
-    /// A pop that waits.
+    /// Takes a permit for a pop that waits.
     ///
     /// # Errors
-    /// 429 `too_many_requests`: its caller has as many as it may.
+    /// 429 `too_many_requests`: the caller has `limits.waiting_pops` already.
     pub fn wait(&self, caller: Caller) -> Result<Taken<Caller>, Problem> {
         let detail = "this caller has too many pops that wait (limits.waiting_pops)";
         self.waiting.take(caller).ok_or_else(|| too_many(detail))
     }
 
-    /// Puts of so many jobs.
+    /// Counts puts of `jobs` jobs.
     ///
     /// # Errors
-    /// 429 `too_many_requests`: its caller has put too many in the last second.
+    /// 429 `too_many_requests`: the caller has put `limits.puts_per_second` in the last second.
     pub fn put(&self, caller: Caller, jobs: usize) -> Result<(), Problem> {
         let detail = "this caller puts too many jobs a second (limits.puts_per_second)";
         let fits = self.puts.as_ref().is_none_or(|rate| rate.take(&caller, jobs, Instant::now()));
@@ -89,20 +88,21 @@ fn too_many(detail: &str) -> Problem {
     Problem::new(Code::TooManyRequests, detail)
 }
 
-/// So many callers are counted each for itself. Those that have put nothing for a second are forgotten
-/// when there are more; what then comes beyond shares one rate.
+/// Most callers with a rate of their own. Beyond them, callers that have put nothing for a second
+/// are forgotten, and those that still do not fit share one rate.
 const CALLERS: usize = 10_000;
-/// How often those are looked for.
+/// Shortest time between two searches for such callers.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// Puts in a second, for each caller: a second's worth may come at once. A batch that is larger
-/// passes when nothing is owed, and is owed for as long as it takes.
+/// Rate limit of puts per caller. A second's worth may come at once. A batch of any size passes
+/// while at least one put is left; what it takes beyond that must be made up for before the next
+/// put.
 struct Rate {
     a_second: f64,
     left: Mutex<Left>,
 }
 
-/// What is left of a second's worth, and when it was.
+/// Puts left to each caller, and the time at which that was computed.
 struct Left {
     of: Keyed<Caller, (f64, Instant)>,
     of_others: Option<(f64, Instant)>,
