@@ -1,9 +1,9 @@
-//! Room kept back for a full disk: finishing and deleting need room too, in the log, and must not
-//! be refused because puts have filled everything.
+//! Reserves room for a full disk: finishing and deleting need room in the log, and must not be
+//! refused because puts have filled the disk.
 //!
-//! While there is room, a file of [`BYTES`] lies beside the jobs. When the disk is full it is
-//! thrown off, and puts are refused until it is there again. It is taken in again only when there is
-//! clear room beyond it: the room that it has just given up is not room for puts.
+//! While there is room, a file of [`BYTES`] lies in the data directory. When the disk is full, the
+//! file is deleted, and puts are refused until it is there again. It is written again only when
+//! there is [`MARGIN`] beyond it: the room that its deletion has freed is not for puts.
 
 use std::{
     fs::{self, File},
@@ -14,15 +14,16 @@ use std::{
 
 use super::{directory, room};
 
-/// More than the log grows to between two checkpoints, and than one batch of frees.
+/// Size of the ballast: more than the log grows between two checkpoints, and more than a batch
+/// that frees room writes.
 const BYTES: u64 = 8 << 20;
-/// Room for so much beyond it, or puts would fill the disk again at once.
+/// Bytes that must be free beyond the ballast, or puts would fill the disk again at once.
 const MARGIN: u64 = 8 << 20;
-/// What one step writes and syncs: other work waits for it.
+/// Bytes that one step writes and syncs; other work waits for it.
 const STEP_BYTES: u64 = 512 << 10;
-/// How long after a look for room the next one is.
+/// Interval between checks for free room.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The same after an attempt that has written something, which wears the disk.
+/// Pause after a failed attempt that has written to the disk, which wears it.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 pub struct Ballast {
@@ -30,23 +31,23 @@ pub struct Ballast {
     missing: Option<Missing>,
 }
 
-/// It is not there, or not yet.
+/// State of a ballast that is missing or not complete yet.
 struct Missing {
-    /// When the next step is.
+    /// Time of the next step.
     next: Instant,
-    /// What has been written of it, and of the margin.
+    /// The unfinished file, and the bytes written of ballast and margin.
     taken: Option<(File, u64)>,
 }
 
 impl Ballast {
-    /// Takes it in, if there is room.
+    /// Writes the ballast, if there is room.
     pub fn new(dir: &Path) -> Self {
         let mut ballast = Self { dir: dir.to_owned(), missing: None };
         let file = ballast.file();
         if fs::metadata(file).is_ok_and(|file| file.len() == BYTES) {
             return ballast;
         }
-        // At a start nothing waits for the steps, and no put has failed yet for want of the margin.
+        // At the start no work waits for the steps, and no put has failed for lack of room yet.
         if let Err(error) = ballast.take_at_once() {
             tracing::debug!(%error, "there is no room for the reserve of the disk");
             let _ = fs::remove_file(ballast.unfinished());
@@ -74,12 +75,13 @@ impl Ballast {
         Ok(directory::room(&self.dir)?.free >= BYTES + MARGIN)
     }
 
-    /// Is there room for puts?
+    /// Returns whether the ballast is complete, so that there is room for puts.
     pub fn is_there(&self) -> bool {
         self.missing.is_none()
     }
 
-    /// The disk is full: gives up what there is of it. Answers whether that was anything.
+    /// Deletes the ballast, or its unfinished part, as the disk is full. Returns whether it deleted
+    /// a file.
     pub fn throw_off(&mut self) -> bool {
         let later = Missing { next: Instant::now() + CHECK_INTERVAL, taken: None };
         let gone = match self.missing.replace(later) {
@@ -90,7 +92,7 @@ impl Ballast {
         gone.is_ok()
     }
 
-    /// How long until the next [`step`](Self::step); none while it is there.
+    /// Returns the time until the next [`step`](Self::step); none while the ballast is complete.
     pub fn rest(&self) -> Option<Duration> {
         let missing = self.missing.as_ref()?;
         Some(missing.next.saturating_duration_since(Instant::now()))
@@ -100,7 +102,7 @@ impl Ballast {
         self.rest().is_some_and(|rest| rest.is_zero())
     }
 
-    /// Looks for room, or takes a part of it in. Answers whether that was the last part.
+    /// Checks for room, or writes the next part of the ballast. Returns whether it is complete now.
     pub fn step(&mut self) -> bool {
         if !self.is_due() {
             return false;
@@ -117,7 +119,7 @@ impl Ballast {
             }
             Err(error) => {
                 tracing::debug!(%error, "there is no room yet for the reserve of the disk");
-                // A part of it would only be in the way.
+                // An unfinished part only takes room.
                 let _ = fs::remove_file(self.unfinished());
                 self.missing = Some(Missing { next: Instant::now() + LONG_PAUSE, taken: None });
             }
@@ -130,7 +132,7 @@ impl Ballast {
             if !self.is_there_room()? {
                 return Ok(Progress::NoRoom);
             }
-            // What the disk says may not be for us: a quota shows only when room is taken.
+            // The free space may not be for us: a quota shows only when we write.
             return Ok(Progress::Part(directory::create(&self.unfinished())?, 0));
         };
         file.write_all(&block())?;
@@ -152,8 +154,8 @@ impl Ballast {
     }
 }
 
-/// Random, since some file systems keep no room for what they can compress. Not from `/dev/urandom`,
-/// which a chroot or a minimal container may lack.
+/// Returns random bytes, since some file systems compress others. Not from `/dev/urandom`, which
+/// a chroot or a minimal container may lack.
 fn block() -> Vec<u8> {
     let mut block = vec![0; usize::try_from(STEP_BYTES).unwrap_or(usize::MAX)];
     rand::fill(&mut block[..]);
@@ -166,15 +168,15 @@ enum Progress {
     NoRoom,
 }
 
-/// Whether a file of so many bytes can be written there. SQLite tells of some full disks (a quota, a
-/// sync that finds no room) only that something went wrong.
+/// Returns whether a file of `bytes` can be written in `dir`. SQLite reports some full disks (a
+/// quota, a sync that finds no room) as general failures.
 pub fn has_room(dir: &Path, bytes: u64) -> bool {
     let file = dir.join("room");
     let written = directory::create(&file).and_then(|mut file| {
         (0..bytes.div_ceil(STEP_BYTES)).try_for_each(|_| file.write_all(&block()))?;
         file.sync_all()
     });
-    // What cannot be removed is overwritten by the next one.
+    // A file that cannot be removed is overwritten by the next probe.
     let _ = fs::remove_file(file);
     !written.is_err_and(|error| room::is_lacking(&error))
 }

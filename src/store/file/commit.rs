@@ -1,5 +1,5 @@
-//! A batch: its work is done in memory, committed once, and answered. What the disk refuses is taken
-//! back in memory as well, without reading anything.
+//! Runs a batch of work in memory, commits it once, and delivers the results. Work that the disk
+//! refuses is rolled back in memory without a read.
 
 use std::{
     error::Error,
@@ -22,20 +22,22 @@ use super::{
 };
 use crate::store::{Applied, StoreError, StoreResult};
 
-/// Most jobs of one batch whose damage is written around; one page has fewer rows.
+/// Maximum number of attempts to write one batch around damaged jobs; one page has fewer rows.
 const MAX_DAMAGED: usize = 256;
-/// A write that fails for a quota is not told from other failures: no room for so much is a full disk.
+/// Bytes of the probe that tells a full disk from other failures: SQLite does not report a
+/// used-up quota as such.
 const PROBE_BYTES: u64 = 8 << 20;
-/// How often it is tried to write, while nothing can be written.
+/// Interval between attempts to write while writing fails.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often the files are looked for while nothing is written.
+/// Interval at which batches check that the files are in place; each commit with writes checks
+/// too.
 const COMPARE: Duration = Duration::from_millis(100);
 
-/// Writes of a batch by what they need: what frees room, what grows, what brings jobs. Each may be
-/// refused without those before it.
+/// Groups of a batch's writes, by their need: writes that free room, that grow, that add jobs.
+/// A group can be refused while those before it are committed.
 const GROUPS: usize = 3;
 
-/// A point in the work of a batch.
+/// A position in the work of a batch, to roll back to.
 struct Mark {
     machines: Vec<usize>,
     writes: usize,
@@ -48,8 +50,8 @@ struct Failure {
 }
 
 impl Failure {
-    /// Whether it may yet be found in the log. A frame that could not be written is not there; one
-    /// that could not be synced may be.
+    /// Returns whether the commit may still be found in the log. A frame that could not be written
+    /// is not there; a frame that could not be synced may be.
     fn is_in_doubt(&self) -> bool {
         let surely_not = match &self.cause {
             rusqlite::Error::SqliteFailure(failure, _) => {
@@ -63,12 +65,12 @@ impl Failure {
 }
 
 impl WriterState {
-    /// Does one batch of work and lets its answers out.
+    /// Runs one batch of work, commits it and delivers its results.
     pub fn batch(&mut self, batch: Vec<Work>) {
         if self.compared.elapsed() >= COMPARE {
             self.compare_files();
         }
-        // What needs room comes last: without room it is taken back, and the rest stays.
+        // Work that needs room goes last: without room it alone is rolled back.
         let mut groups: [Vec<Work>; GROUPS] = Default::default();
         for work in batch {
             let group = match work.need {
@@ -79,7 +81,7 @@ impl WriterState {
             groups[group].push(work);
         }
         let done = catch_unwind(AssertUnwindSafe(|| {
-            // First: jobs that are read again are judged by a clock that was looked at.
+            // Before `load`, which compares deadlines with the clock.
             self.follow_clock();
             if self.stale
                 && !self.in_doubt
@@ -91,7 +93,7 @@ impl WriterState {
             let (marks, deliver) = split(done);
             (self.commit(&marks), deliver)
         }));
-        // Those who wait for a batch that panicked see their channel close: outcome unknown.
+        // Callers of a batch that panicked see their channel close: outcome unknown.
         let Ok((outcomes, deliver)) = done else {
             tracing::error!("a batch panicked; reading the jobs again");
             self.writes.clear();
@@ -115,7 +117,7 @@ impl WriterState {
         deliver
     }
 
-    /// Work that leaves nothing behind when it fails.
+    /// Runs `work` and rolls all of it back if it fails.
     pub fn all_or_nothing<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> StoreResult<T>,
@@ -140,8 +142,8 @@ impl WriterState {
         self.machines.iter_mut().zip(marks).for_each(|(machine, mark)| machine.take_back(*mark));
     }
 
-    /// Commits what was done, or as much of it as the disk takes; answers what became of each group.
-    /// Each begins at its mark.
+    /// Commits the batch, or as many of its groups as the disk takes; returns the result of each
+    /// group. A group begins at its mark.
     fn commit(&mut self, marks: &[Mark; GROUPS]) -> [StoreResult<()>; GROUPS] {
         self.pending = Default::default();
         let mut rest = mem::take(&mut self.writes);
@@ -149,7 +151,7 @@ impl WriterState {
         for group in (1..GROUPS).rev() {
             groups[group] = rest.split_off(marks[group].writes);
         }
-        // With what was there before any work: reservations that moved with the clock.
+        // Includes writes from before any work: reservations that moved with the clock.
         groups[0] = rest;
         let mut outcomes: [StoreResult<()>; GROUPS] = [const { Ok(()) }; GROUPS];
         let (mut left, mut is_retry, mut is_unexplained) = (GROUPS, false, false);
@@ -158,7 +160,7 @@ impl WriterState {
                 let written = groups[..left].iter().any(|writes| !writes.is_empty());
                 outcomes[..left].fill(self.committed(written));
                 if is_unexplained {
-                    // Was it a page that only they need, or can nothing be written?
+                    // Either a page failed that only the refused groups need, or all writes fail.
                     self.mend();
                 }
                 return outcomes;
@@ -167,7 +169,7 @@ impl WriterState {
             let no_room = self.lacks_room(&failure);
             let last = (1..left).rev().find(|group| !groups[*group].is_empty());
             match last.filter(|_| !failure.is_in_doubt()) {
-                // The last group is refused, for want of room or for a page that takes no more.
+                // Refuse the last group: there is no room, or one of its pages cannot be written.
                 Some(group) => {
                     let refusal = if no_room { full() } else { failing(&failure.cause) };
                     is_unexplained |= !no_room;
@@ -175,7 +177,7 @@ impl WriterState {
                     outcomes[group..left].fill(Err(refusal));
                     left = group;
                 }
-                // There is more room now than at the first try.
+                // `lacks_room` has freed room: try again.
                 None if no_room && !is_retry && !failure.is_in_doubt() => is_retry = true,
                 None => {
                     outcomes[..left].fill(Err(self.undo(&failure, no_room)));
@@ -185,7 +187,7 @@ impl WriterState {
         }
     }
 
-    /// Writes and commits; what was written around is changed in `groups` too.
+    /// Writes and commits `groups`; replaces the writes of damaged jobs in them.
     fn write(&mut self, groups: &mut [Vec<Write>]) -> Result<(), Failure> {
         let writes = || groups.iter().flatten();
         if writes().any(|write| matches!(write, Write::Delete { .. })) {
@@ -203,7 +205,7 @@ impl WriterState {
         self.records.commit().map_err(failed(true))
     }
 
-    /// It is on disk, if the disk's files are still these.
+    /// Settles a committed batch; fails if its files are no longer in place.
     fn committed(&mut self, written: bool) -> StoreResult<()> {
         self.machines.iter_mut().for_each(Machine::settle);
         self.clock_set_by = 0;
@@ -211,13 +213,14 @@ impl WriterState {
             self.compare_files();
         }
         match self.health.is_replaced() && written {
-            // It is in the files that are open, wherever those are now.
+            // The batch is in the open files, wherever those are now.
             true => Err(StoreError::Replaced { applied: Applied::Unknown }),
             false => Ok(()),
         }
     }
 
-    /// Whether a write failed for want of room. Then the ballast is gone, and all of the log is free.
+    /// Returns whether a write failed for lack of room. If so, deletes the ballast and checkpoints
+    /// the log, so that all of the log can be reused.
     fn lacks_room(&mut self, failure: &Failure) -> bool {
         let lacks = match failure.cause.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => true,
@@ -239,7 +242,8 @@ impl WriterState {
         lacks
     }
 
-    /// Takes back all of a batch that was not committed; what its callers are told.
+    /// Rolls back a batch that was not committed, unless it is in doubt; returns the error for its
+    /// callers.
     fn undo(&mut self, failure: &Failure, no_room: bool) -> StoreError {
         let cause = &failure.cause;
         tracing::warn!(%cause, "a batch was not committed");
@@ -255,12 +259,12 @@ impl WriterState {
         if no_room {
             return full();
         }
-        // Was it this batch, or can nothing be written?
+        // Either this batch alone failed, or all writes fail.
         self.mend();
         failing(cause)
     }
 
-    /// Tries to write, so that it shows whether anything can be written.
+    /// Tries to write, and notes in `health` whether that works.
     pub fn mend(&mut self) {
         self.next_try = Instant::now() + RETRY;
         match self.try_to_write() {
@@ -269,19 +273,19 @@ impl WriterState {
         }
     }
 
-    /// How long until it is worth trying again, while nothing can be written.
+    /// Returns the time until the next attempt to write; none while writing works.
     pub fn retry_after(&self) -> Option<Duration> {
         let failing = self.health.is_failing() || self.in_doubt;
         failing.then(|| self.next_try.saturating_duration_since(Instant::now()))
     }
 
-    /// After a sync that failed nothing is known of what it should have synced: the system may have
-    /// dropped it, or call it synced. So the log is written and synced once more, as it is, and the
-    /// jobs are read anew from what is found then.
+    /// Tries to write. After a failed sync the kernel may have dropped the unsynced pages, or may
+    /// report them as synced. So this writes and syncs the log again as it is, and loads the jobs
+    /// from the result.
     fn try_to_write(&mut self) -> Result<(), Box<dyn Error>> {
         self.compare_files();
         if self.health.is_replaced() {
-            // What is open is read again: it may have the batch or not.
+            // The open files may have the batch or not: load the jobs again.
             self.stale |= mem::take(&mut self.in_doubt);
             return Ok(());
         }
@@ -304,7 +308,8 @@ impl WriterState {
         }
     }
 
-    /// Are the files those that were opened? What is written into others is lost with the process.
+    /// Checks that the open files are still in place. Writes into files that were removed are lost
+    /// with the process.
     fn compare_files(&mut self) {
         self.compared = Instant::now();
         if !self.files.are_in_place() {
@@ -318,9 +323,9 @@ fn split<A, B>(pairs: [(A, B); GROUPS]) -> ([A; GROUPS], [B; GROUPS]) {
     ([a, b, c], [x, y, z])
 }
 
-/// Writes into one transaction. A write that meets a damaged page concerns one job: that job is set
-/// aside, and the others are written without it. Begins anew each time, since the engine takes no
-/// more writes into a transaction that has met damage.
+/// Writes `groups` in one transaction. A write that meets a damaged page concerns one job: that
+/// job is quarantined, and the others are written without it. Each attempt needs a new
+/// transaction: SQLite takes no more writes into one that has met damage.
 fn write_around_damage(records: &mut Records, groups: &mut [Vec<Write>]) -> rusqlite::Result<()> {
     let (mut most, mut by_ranges) = (MAX_DAMAGED, true);
     loop {
@@ -332,7 +337,7 @@ fn write_around_damage(records: &mut Records, groups: &mut [Vec<Write>]) -> rusq
             return Ok(());
         };
         if mem::take(&mut by_ranges) && records.is_damage(&cause) {
-            // Which job it is shows one by one.
+            // Single statements show which job is damaged.
             records.roll_back();
             continue;
         }

@@ -1,5 +1,7 @@
-//! The data directory, and whether its files are still those that were opened. A name is on disk when the directory that has it was synced: without that,
-//! a power cut may take a whole store of which every byte was synced.
+//! The data directory, and the check that its files are still those that were opened.
+//!
+//! A file's name is on disk only after a sync of its directory: without it, a power cut may lose
+//! a whole store whose every byte was synced.
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -10,20 +12,21 @@ use std::{
 
 use crate::store::DiskRoom;
 
-/// Who may use what is made here, whatever the umask: bodies are for the user of the server alone.
+/// Modes of created directories and files, whatever the umask: only the user of the server may
+/// read bodies.
 const DIRECTORY: u32 = 0o700;
 const FILE: u32 = 0o600;
 
-/// Makes `dir` and what is missing above it, durably.
+/// Creates `dir` and its missing parents durably.
 pub fn make(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
     let missing = dir.ancestors().take_while(|dir| !dir.exists()).count();
     dir.parent().map_or(Ok(()), fs::create_dir_all)?;
     DirBuilder::new().recursive(true).mode(DIRECTORY).create(&dir)?;
-    // The nearest one at least: an earlier start may have crashed before it got here.
+    // At least the nearest parent: an earlier start may have crashed before the sync.
     for parent in dir.ancestors().skip(1).take(missing.max(1)) {
         match sync(parent) {
-            // One that we may not read is not one in which we have made anything.
+            // If we may not read the parent, we have created nothing in it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && missing == 0 => {}
             synced => synced?,
         }
@@ -31,38 +34,38 @@ pub fn make(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory that is not there yet.
+/// Creates a directory; fails if it exists.
 pub fn make_new(dir: &Path) -> io::Result<()> {
     DirBuilder::new().mode(DIRECTORY).create(dir)
 }
 
-/// Makes a file, or empties it.
+/// Creates a file, or truncates it.
 pub fn create(file: &Path) -> io::Result<File> {
     File::options().write(true).create(true).truncate(true).mode(FILE).open(file)
 }
 
-/// Makes an empty file, unless it is there.
+/// Creates an empty file; fails if it exists.
 pub fn create_new(file: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(FILE).open(file)
 }
 
-/// Has the disk keep the names in `dir`.
+/// Makes the names in `dir` durable.
 pub fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// The room on the disk of `dir`.
+/// Returns size and free space of the file system of `dir`.
 pub fn room(dir: &Path) -> io::Result<DiskRoom> {
     let disk = rustix::fs::statvfs(dir)?;
     let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
     Ok(DiskRoom { free: bytes(disk.f_bavail), size: bytes(disk.f_blocks) })
 }
 
-/// The files that are open, by device and inode.
+/// The open files with their device and inode numbers.
 pub struct Files(Vec<(PathBuf, (u64, u64))>);
 
 impl Files {
-    /// Those of a store that was just opened.
+    /// Returns the files of a store that was just opened.
     pub fn of(dir: &Path) -> io::Result<Self> {
         let name = |name| {
             let path = dir.join(name);
@@ -71,8 +74,8 @@ impl Files {
         Ok(Self(["jobs.db", "jobs.db-wal"].into_iter().map(name).collect::<io::Result<_>>()?))
     }
 
-    /// Whether they lie where they were opened. What is written into others is lost with the
-    /// process.
+    /// Returns whether the files are still where they were opened. If not, writes into the open
+    /// files are lost with the process.
     pub fn are_in_place(&self) -> bool {
         self.0.iter().all(|(path, opened)| match identity(path) {
             Ok(found) => found == *opened,

@@ -1,14 +1,14 @@
-//! Examines a store's directory, as `delay-queue doctor` shows it.
+//! Examination and repair of a store's directory for `delay-queue doctor`.
 
 use std::{error::Error, fs, path::Path};
 
 use super::{FileStore, directory, repair, repair::Repaired, room};
 use crate::store::{Counts, JobReads, OpenError, Options, Report, Store, TopicPage};
 
-/// Most topics of a bucket that are counted.
+/// Maximum number of topics per bucket whose jobs are counted.
 const TOPICS: usize = 100_000;
 
-/// Examines the store in `dir`, and repairs it if it is told to.
+/// Examines the store in `dir`; repairs it if `is_repair` and it is damaged.
 pub async fn report(
     dir: &Path,
     options: Options,
@@ -68,7 +68,7 @@ pub async fn report(
     Ok(report.end(&advice, wrong))
 }
 
-/// What to do where a repair has no room: it writes the jobs a second time before it gives up the old
+/// Returns advice if a repair lacks room: it writes all jobs again before it removes the old
 /// files.
 fn no_room(dir: &Path) -> Option<String> {
     let needed = fs::metadata(dir.join("jobs.db")).ok()?.len() + room::LOG_BYTES;
@@ -84,7 +84,7 @@ fn no_room(dir: &Path) -> Option<String> {
     })
 }
 
-/// The store, and what is wrong with its file.
+/// Opens the store and lists the faults of its file.
 async fn examined(dir: &Path, options: Options) -> Result<(FileStore, Vec<String>), OpenError> {
     let store = FileStore::open(dir, options)?;
     let wrong = store.examine().await.unwrap_or_else(|error| vec![error.to_string()]);

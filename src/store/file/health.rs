@@ -1,4 +1,4 @@
-//! What the store cannot do just now, for those who ask without waiting for the writer.
+//! Failures of the disk that refuse work, known to callers without a wait for the writer.
 
 use std::{
     mem,
@@ -7,42 +7,42 @@ use std::{
 
 use crate::store::{Applied, StoreError};
 
-/// What a piece of work needs of the disk.
+/// Need of a piece of work for room on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// It only reads.
+    /// The work only reads.
     Nothing,
-    /// It frees room, or takes none: finishing, deleting, purging, giving back. Goes on when the disk
-    /// is full.
+    /// The work frees room or needs none, such as finish, delete, purge, unpop. Allowed while the
+    /// disk is full.
     Writing,
-    /// It may need a little more room than before: refused when nothing is left but what
-    /// [`Writing`](Self::Writing) needs.
+    /// The work may need a little more room. Refused when only the reserve for
+    /// [`Writing`](Self::Writing) is left.
     Growing,
-    /// It brings jobs or bodies: refused first when there is no room.
+    /// The work adds jobs or bodies. Refused as soon as the disk is full.
     Room,
 }
 
-/// The writer finds out, everybody may know.
+/// Health of the disk: the writer sets it, any thread may read it.
 #[derive(Debug, Default)]
 pub struct Health(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     full: bool,
-    /// Calls refused since there was no room.
+    /// Calls refused since the disk became full.
     refused: u64,
-    /// Why nothing can be written.
+    /// Error of the last write, while nothing can be written.
     broken: Option<StoreError>,
 }
 
 impl Health {
-    /// Why such work is refused before it is begun, if it is.
+    /// Returns the error with which work of this need is refused at once, if it is.
     pub fn refusal(&self, need: Need) -> Option<StoreError> {
         let mut state = self.state();
         match need {
             Need::Nothing => None,
             _ if matches!(state.broken, Some(StoreError::Replaced { .. })) => state.broken.clone(),
-            // A quota may be found out by a sync alone: then nothing can be written, and this is why.
+            // Before `broken`: a used-up quota may show in a failed sync alone, which sets both.
             Need::Room if state.full => {
                 state.refused += 1;
                 Some(full())
@@ -55,14 +55,14 @@ impl Health {
         self.state().full
     }
 
-    /// There is no room. Logged once, until there is again.
+    /// Notes that the disk is full. Logs it once, until there is room again.
     pub fn fill(&self, cause: &str) {
         if !mem::replace(&mut self.state().full, true) {
             tracing::error!(cause, "the disk is full: puts are refused until there is room again");
         }
     }
 
-    /// There is room again.
+    /// Notes that the disk has room again.
     pub fn empty(&self) {
         let State { refused, .. } = {
             let mut state = self.state();
@@ -72,7 +72,7 @@ impl Health {
         tracing::info!(refused, "the disk has room again: puts are taken");
     }
 
-    /// Nothing can be written, for this reason. Logged once, until something can.
+    /// Notes that nothing can be written, because of `error`. Logs it once, until writing works.
     pub fn fail(&self, error: StoreError) {
         let mut state = self.state();
         // What was replaced stays replaced.
@@ -85,7 +85,7 @@ impl Health {
         state.broken = Some(error);
     }
 
-    /// Writing goes well again.
+    /// Notes that writing works again.
     pub fn mend(&self) {
         let mut state = self.state();
         // What was replaced stays replaced.
@@ -95,7 +95,7 @@ impl Health {
         }
     }
 
-    /// Whether it is worth trying to write again.
+    /// Returns whether writing fails and may work later: not if the files were replaced.
     pub fn is_failing(&self) -> bool {
         self.state()
             .broken
@@ -103,7 +103,7 @@ impl Health {
             .is_some_and(|error| !matches!(error, StoreError::Replaced { .. }))
     }
 
-    /// Whether the files are not those that were opened.
+    /// Returns whether the opened files were replaced.
     pub fn is_replaced(&self) -> bool {
         matches!(self.state().broken, Some(StoreError::Replaced { .. }))
     }
@@ -113,12 +113,12 @@ impl Health {
     }
 }
 
-/// A put without room.
+/// Returns the error of a write without room.
 pub fn full() -> StoreError {
     StoreError::Full { cause: "the disk is full".into() }
 }
 
-/// Nothing was changed, and nothing can be.
+/// Returns the error of work that changed nothing since nothing can be written.
 pub fn failing(cause: impl ToString) -> StoreError {
     StoreError::Unavailable { applied: Applied::No, cause: cause.to_string().into() }
 }

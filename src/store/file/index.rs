@@ -1,8 +1,7 @@
-//! Where every job is: the pool's index, the topics' sorted sets, and the bucket.
+//! The jobs of a bucket in memory: by id, in the sorted sets of their topics, and by deadline.
 //!
-//! Memory only, and no rules: it keeps the sets consistent, the machine decides. A job is in
-//! exactly one of its topic's four sets; the bucket names, for every set with deadlines, its
-//! earliest one.
+//! The index keeps the sets consistent and knows no rules; the machine decides. A job is in exactly
+//! one of its topic's four sets; `bucket` has the earliest deadline of every set with deadlines.
 
 mod id;
 mod journal;
@@ -28,23 +27,23 @@ use crate::job::{JobId, Millis, Policy, Reservation, State, Topic, UnixMillis};
 
 pub use self::size::Size;
 
-/// A job's place in the index.
+/// Number of a job's entry.
 pub type Slot = u32;
 
-/// What memory holds of a job; its body stays on disk.
+/// A job in memory, without its body.
 #[derive(Debug)]
 pub struct Entry {
     id: SmallId,
-    /// The row of its record.
+    /// Serial number of its record.
     pub serial: u64,
-    /// Its place in the set of its state: the due time, or the deadline if reserved or dead.
+    /// The due time, or the deadline if reserved or dead; orders the set of its state.
     pub at: UnixMillis,
-    /// The decisive part of its policy. Jobs of a topic mostly come with the same, and share it.
+    /// The decisive part of its policy, shared with the job put before if both are equal.
     pub policy: Arc<Policy>,
-    /// From the first pop on.
+    /// Present from the first pop on.
     pub attempt: Option<Box<Attempt>>,
     topic: u32,
-    /// Of its body.
+    /// Size of the body.
     size: Size,
     pub state: State,
 }
@@ -54,7 +53,7 @@ impl Entry {
         self.id.full()
     }
 
-    /// How many bytes its body has, about.
+    /// Returns the size of the body in bytes, rounded up.
     pub fn body_bytes(&self) -> u64 {
         self.size.bytes()
     }
@@ -66,22 +65,22 @@ impl Entry {
     }
 }
 
-/// What pops have left on a job.
+/// The last attempt of a popped job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     pub number: u32,
-    /// The last pop's, until it is released or buried.
+    /// Reservation of the last pop, until a release or bury.
     pub reservation: Option<Reservation>,
-    /// The due time before the pop.
+    /// Due time before the pop.
     pub due_at: UnixMillis,
     pub died_at: UnixMillis,
-    /// The TTR in force.
+    /// TTR of the last pop or touch.
     pub ttr: Millis,
-    /// Its TTR ran out since; not written, since it follows from the deadline.
+    /// Whether the TTR has expired; not on disk, since it follows from the deadline.
     pub expired: bool,
 }
 
-/// A new or loaded job, on its way in.
+/// A new or loaded job to be added to the index.
 #[derive(Debug)]
 pub struct Arrival {
     pub id: JobId,
@@ -89,24 +88,24 @@ pub struct Arrival {
     pub serial: u64,
     pub state: State,
     pub at: UnixMillis,
-    /// All of it, or the decisive part.
+    /// The whole policy, or its decisive part.
     pub policy: Policy,
     pub attempt: Option<Attempt>,
-    /// Of its body.
+    /// Size of the body.
     pub size: Size,
 }
 
-/// The place of a job in a sorted set: by time, then in the order of arrival.
+/// Place of a job in a sorted set: by time, then by order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub at: UnixMillis,
-    /// The low half of the serial number: enough to keep jobs of one millisecond in order.
+    /// Low half of the serial number: enough to keep jobs of one millisecond in order.
     order: u32,
     pub slot: Slot,
 }
 
 impl Place {
-    /// What tells it from others of its time, as text.
+    /// Returns, as text, the part of the place that distinguishes jobs of the same time.
     pub fn tie(&self) -> String {
         format!("{}.{}", self.order, self.slot)
     }
@@ -120,11 +119,11 @@ impl Place {
 #[derive(Debug)]
 struct TopicSets {
     name: Topic,
-    /// By `State as usize`.
+    /// Indexed by `State as usize`.
     sets: [BTreeSet<Place>; 4],
-    /// The bodies of all of them.
+    /// Total size of the bodies.
     bytes: u64,
-    /// That of the job that came last.
+    /// Policy of the job added last.
     policy: Arc<Policy>,
 }
 
@@ -154,13 +153,13 @@ impl Index {
         &self.entries[slot as usize]
     }
 
-    /// The entry, to change anything but its place.
+    /// Returns the entry, to change anything but its state, time and size.
     pub fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
         self.note(slot);
         &mut self.entries[slot as usize]
     }
 
-    /// All reserved jobs.
+    /// Returns all reserved jobs.
     pub fn reserved(&self) -> Vec<Slot> {
         let sets = self.topics.iter().map(|(_, topic)| &topic.sets[State::Reserved as usize]);
         sets.flatten().map(|place| place.slot).collect()
@@ -170,15 +169,15 @@ impl Index {
         &self.topics[self.entry(slot).topic as usize].name
     }
 
-    /// Takes a job in. Its id must be free.
+    /// Adds a job to index and sets. Its id must be free.
     pub fn insert(&mut self, arrival: Arrival) {
         let slot = self.add(arrival);
         self.link(slot);
         self.journal.inserted(slot);
     }
 
-    /// Puts all jobs that were [added](Self::add) into their sets, which must be empty before:
-    /// sorted at once, that is faster than one by one.
+    /// Puts all jobs that were [added](Self::add) into their sets, which must be empty: sorting
+    /// them at once is faster than adding them one by one.
     pub fn link_all(&mut self) {
         let topics = self.topics.iter().map(|(number, _)| number + 1).max().unwrap_or_default();
         let mut sets: Vec<[Vec<Place>; 4]> =
@@ -199,14 +198,14 @@ impl Index {
         }
     }
 
-    /// Makes room for so many jobs.
+    /// Reserves memory for `jobs` more jobs.
     pub fn make_room(&mut self, jobs: usize) {
         self.entries.reserve(jobs);
         let entries = &self.entries;
         self.by_id.reserve(jobs, |&slot| hash(entries[slot as usize].id.borrowed()));
     }
 
-    /// Adds a job that is in no set yet.
+    /// Adds a job without putting it into a set.
     pub fn add(&mut self, arrival: Arrival) -> Slot {
         let (topic, policy) = self.shared(arrival.topic, arrival.policy.decisive());
         let slot = self.entries.insert(Entry {
@@ -224,7 +223,7 @@ impl Index {
         slot
     }
 
-    /// Forgets a job.
+    /// Removes a job; its slot stays occupied until [`settle`](Self::settle).
     pub fn remove(&mut self, slot: Slot) {
         self.unlink(slot);
         self.forget_id(slot);
@@ -257,7 +256,7 @@ impl Index {
         self.link(slot);
     }
 
-    /// A job has another body.
+    /// Changes the body size of a job.
     pub fn resize(&mut self, slot: Slot, size: Size) {
         self.note(slot);
         self.unlink(slot);
@@ -265,7 +264,7 @@ impl Index {
         self.link(slot);
     }
 
-    /// The number of a topic, and a policy as a job of it shares that with the one before.
+    /// Returns the number of a topic, and the shared policy of the job added before if it is equal.
     fn shared(&mut self, name: Topic, policy: Policy) -> (u32, Arc<Policy>) {
         if let Some(&number) = self.by_name.get(&name) {
             let last = &mut self.topics[number as usize].policy;
@@ -299,7 +298,7 @@ impl Index {
         self.topics[entry.topic as usize].bytes -= entry.size.bytes();
     }
 
-    /// Changes the set a job is in, and keeps the bucket's word on that set's first deadline.
+    /// Changes the set of a job, and updates the first deadline of that set in `bucket`.
     fn change_set(&mut self, slot: Slot, change: impl FnOnce(&mut BTreeSet<Place>, Place)) {
         let entry = &self.entries[slot as usize];
         let place = entry.place(slot);

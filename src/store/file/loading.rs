@@ -1,5 +1,5 @@
-//! Builds the machines from the file. Reading rows and taking jobs into the index cost about the same,
-//! so a thread of its own does the second.
+//! Builds the machines from the file. Reading rows and adding jobs to the index cost about the
+//! same, so a second thread builds the index.
 
 use std::{
     error::Error,
@@ -11,9 +11,9 @@ use std::{
 use super::{index::Arrival, machine::Machine, writer_state::WriterState};
 use crate::{job::Buckets, store::Now};
 
-/// Jobs that go from one thread to the other at once.
+/// Jobs sent from one thread to the other at once.
 const CHUNK: usize = 1024;
-/// How many chunks may wait: memory for one of the threads to be ahead for a moment.
+/// Maximum number of waiting chunks, so that the reader can be ahead for a moment.
 const AHEAD: usize = 8;
 
 impl WriterState {
@@ -37,7 +37,7 @@ impl WriterState {
             let loaded = records.load(now.floor, |job| {
                 chunk.push(job);
                 if chunk.len() == CHUNK {
-                    // It fails if the other thread has panicked, which shows when that is joined.
+                    // Fails if the other thread has panicked, which `join` reports.
                     let _ = chunks.send(mem::replace(&mut chunk, Vec::with_capacity(CHUNK)));
                 }
             });
@@ -57,8 +57,8 @@ impl WriterState {
         }
         machines.iter_mut().for_each(Machine::loaded);
         if mem::take(&mut self.clock_set_by) != 0 {
-            // Whether the file has the ends of reservations as they were moved is not known:
-            // each gets its whole TTR again, which may be late and is never early.
+            // The file may have the ends of reservations from before or after their move: each
+            // reservation gets a whole TTR again, which may be late and is never early.
             for machine in machines {
                 machine.renew_reservations(now, &mut self.writes);
                 machine.settle();

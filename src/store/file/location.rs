@@ -1,4 +1,4 @@
-//! A directory that has a store, or will.
+//! The directory of a file store as a [`Location`].
 
 use std::{
     error::Error,
@@ -36,7 +36,7 @@ impl Location for Directory {
 
     async fn open(&self, options: Options) -> Result<Arc<dyn Store>, OpenError> {
         let dir = self.0.clone();
-        // Reading a large store takes a while, and it is all disk and memory.
+        // Loading a large store blocks on disk and CPU for a while.
         let opened = tokio::task::spawn_blocking(move || FileStore::open(&dir, options)).await;
         let opened = opened.map_err(|panic| OpenError::Engine {
             what: "the file store".to_owned(),

@@ -1,4 +1,4 @@
-//! One process a directory.
+//! Allows one process per data directory.
 
 use std::{
     fs::{File, TryLockError},
@@ -12,7 +12,7 @@ use crate::store::OpenError;
 pub struct Lock(File);
 
 impl Lock {
-    /// Takes the lock, or says who is in the way.
+    /// Takes the lock; fails if another process holds it.
     pub fn take(dir: &Path) -> Result<Self, OpenError> {
         let engine = |cause: std::io::Error| OpenError::Engine {
             what: dir.display().to_string(),
@@ -28,7 +28,7 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Says so, since closing is not enough while a process that is being started has the file too.
+    /// Unlocks explicitly: a child process that is being started may still hold the file open.
     fn drop(&mut self) {
         if let Err(error) = self.0.unlock() {
             tracing::error!(%error, "failed to unlock the data directory");

@@ -1,8 +1,8 @@
-//! The state table at work: every transition on the jobs of one bucket, in memory.
+//! Carries out every transition on the jobs of one bucket, in memory, by the state table.
 //!
-//! No clock and no I/O: the time comes in, and what must be written goes out as [`Write`]s, one
-//! or two rows a transition. A promotion writes nothing, as long as the job lives: it follows from
-//! the deadline that is on disk already, and happens again after a restart.
+//! No clock and no I/O: callers pass the time in and get back [`Write`]s, one or two rows per
+//! transition. A promotion writes nothing as long as the job lives: it follows from the deadline
+//! on disk, and happens again after a restart.
 
 mod batch;
 mod clock;
@@ -21,42 +21,43 @@ use crate::{
 
 use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
 
-/// What a transition changes on disk; applied in order.
+/// A change that a transition makes on disk; changes are applied in order.
 #[derive(Debug, PartialEq)]
 pub enum Write {
-    /// A new record.
+    /// Adds a record.
     Insert { serial: u64, job: NewJob, created_at: UnixMillis, due_at: UnixMillis },
-    /// Another due time of a job that was never popped.
+    /// Changes the due time of a job that was never popped.
     Due { serial: u64, due_at: UnixMillis },
-    /// Other contents of a record.
+    /// Changes the policy or body of a record.
     Change { serial: u64, change: Change },
-    /// What pops left on a job; `error` as far as it changes.
+    /// Writes the attempt of a popped job.
     Attempt { serial: u64, state: State, at: UnixMillis, attempt: Attempt, error: ErrorText },
-    /// No pops any more.
+    /// Deletes the attempt of a job.
     NoAttempt { serial: u64 },
-    /// The job is gone.
+    /// Deletes a job.
     Delete { serial: u64 },
-    /// The job is damaged: its rows are not touched any more. It may be gone all the same.
+    /// Quarantines a damaged job: its rows are never written again. `gone` if it was finished or
+    /// deleted.
     Aside { serial: u64, gone: bool },
-    /// A topic hands out nothing, or again something.
+    /// Pauses or resumes a topic.
     Pause { topic: Topic, pause: Option<Pause> },
-    /// What applies to new jobs of a topic, as JSON.
+    /// Sets the defaults of a topic, as JSON.
     Defaults { topic: Topic, text: Option<String> },
-    /// An access token.
+    /// Creates or revokes an access token.
     Token(TokenChange),
-    /// When access tokens were used last, by their names.
+    /// Notes when access tokens were last used, by their names.
     TokenUses(Vec<(String, UnixMillis)>),
 }
 
 impl Write {
-    /// Takes an error text out of it, which would need room.
+    /// Drops the error text, which would need room.
     pub fn drop_text(&mut self) {
         if let Self::Attempt { error: ErrorText::Set(text), .. } = self {
             *text = None;
         }
     }
 
-    /// Which job's rows it writes.
+    /// Returns the serial number of the job whose rows this writes.
     pub fn serial(&self) -> Option<u64> {
         match self {
             Self::Insert { serial, .. } => Some(*serial),
@@ -64,7 +65,7 @@ impl Write {
         }
     }
 
-    /// Which job's rows it changes that were there before.
+    /// Returns the serial number of the job whose existing rows this changes.
     pub fn changes(&self) -> Option<u64> {
         match self {
             Self::Due { serial, .. }
@@ -82,14 +83,14 @@ impl Write {
     }
 }
 
-/// What becomes of the error text on disk.
+/// Change of the error text on disk.
 #[derive(Debug, PartialEq)]
 pub enum ErrorText {
     Keep,
     Set(Option<String>),
 }
 
-/// A job that a pop reserved; the rest of it is on disk.
+/// A job that a pop reserved, without the fields that are only on disk.
 #[derive(Debug)]
 pub struct Taken {
     pub id: JobId,
@@ -108,17 +109,17 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Makes room for so many jobs, so that they are not moved while they come.
+    /// Reserves memory for `jobs` jobs, so that loading does not move them.
     pub fn make_room(&mut self, jobs: usize) {
         self.index.make_room(jobs);
     }
 
-    /// Takes in a job as the disk has it: what is due is ready at once, not only when a timer
-    /// comes by. After a jump of the clock, due is what the believed time has reached.
+    /// Loads a job from disk. An overdue job is ready at once, not only after the next promotion.
+    /// Its deadline is compared with the believed time, which differs after a jump of the clock.
     pub fn load(&mut self, now: Now, arrival: Arrival) {
         let due = arrival.state == State::Delayed && arrival.at <= now.believed;
         let state = if due { State::Ready } else { arrival.state };
-        // The clock may have been set back since: no reservation lasts longer than its TTR.
+        // The clock may have been set back since the pop: no reservation outlasts its TTR.
         let at = match (&arrival.attempt, state) {
             (Some(attempt), State::Reserved) => arrival.at.min(now.ceil.after(attempt.ttr)),
             _ => arrival.at,
@@ -126,7 +127,7 @@ impl Machine {
         self.index.add(Arrival { state, at, ..arrival });
     }
 
-    /// Takes in a damaged job, unless another one has the id that it claims; answers whether it did.
+    /// Loads a damaged job unless another job has its id; returns whether it was loaded.
     pub fn load_damaged(&mut self, now: Now, arrival: Arrival) -> bool {
         let is_free = self.index.find(&arrival.id).is_none();
         if is_free {
@@ -135,7 +136,7 @@ impl Machine {
         is_free
     }
 
-    /// All jobs have been taken in.
+    /// Builds the sorted sets. To be called once, after all jobs were loaded.
     pub fn loaded(&mut self) {
         self.index.link_all();
     }
@@ -183,7 +184,7 @@ impl Machine {
         Ok(Placed { how, state, due_at })
     }
 
-    /// A put may keep or replace only a job of its own topic.
+    /// Refuses a put that would keep or replace a job of another topic.
     fn may_meet(&self, living: Slot, job: &NewJob) -> Reply<()> {
         let (state, topic) = (self.index.entry(living).state, self.index.topic(living));
         match *topic == job.topic && job.on_conflict != OnConflict::Reject {
@@ -204,7 +205,7 @@ impl Machine {
         Some(self.reserve(slot, now, reservation, ttr, writes))
     }
 
-    /// How many jobs of a topic are ready.
+    /// Returns the number of ready jobs in a topic.
     pub fn ready(&self, topic: &Topic) -> u64 {
         self.index.count(topic, State::Ready)
     }
@@ -246,19 +247,19 @@ impl Machine {
         taken
     }
 
-    /// The entry of a job, and its topic.
+    /// Returns the entry of a job, and its topic.
     pub fn get(&self, id: &JobId) -> Option<(&Entry, &Topic)> {
         let slot = self.index.find(id)?;
         Some((self.index.entry(slot), self.index.topic(slot)))
     }
 
-    /// The job, if its caller may reach it: to others it does not exist.
+    /// Finds a job of the caller's topics; other jobs do not exist for this caller.
     fn reach(&self, id: &JobId, topics: &Topics) -> Reply<Slot> {
         let slot = self.index.find(id).filter(|&slot| topics.allows(self.index.topic(slot)));
         slot.ok_or(Refusal::NotFound)
     }
 
-    /// The job, if this reservation may act on it.
+    /// Finds a job on which this reservation may act.
     fn held(&self, held: &Claim) -> Reply<Slot> {
         let slot = self.reach(&held.id, &held.topics)?;
         let attempt = self.index.entry(slot).attempt.as_deref();
@@ -287,7 +288,7 @@ impl Machine {
         self.index.place(slot, State::Dead, died_at.after(kept));
     }
 
-    /// Gives a job without a holder another due time.
+    /// Changes the due time of a job that is not reserved.
     fn schedule(&mut self, slot: Slot, state: State, due_at: UnixMillis, writes: &mut Vec<Write>) {
         self.index.place(slot, state, due_at);
         let entry = self.index.entry_mut(slot);
@@ -300,7 +301,7 @@ impl Machine {
         }
     }
 
-    /// The job's attempts start from zero; its due time is then the record's alone.
+    /// Resets the job's attempts to zero; from then on only its record has its due time.
     fn forget_attempts(&mut self, slot: Slot, writes: &mut Vec<Write>) {
         let entry = self.index.entry_mut(slot);
         entry.attempt = None;
@@ -329,8 +330,9 @@ impl Machine {
     }
 }
 
-/// What a transition that has no error of its own makes of the text on disk. That a TTR ran out
-/// is not on disk yet, and is lost with the deadline it follows from if it is not written now.
+/// Returns the change of the error text for a transition without an error of its own. An expired
+/// TTR follows from the deadline on disk; as the transition overwrites the deadline, it writes
+/// the text.
 fn error_text(expired: bool) -> ErrorText {
     if expired { ErrorText::Set(Some(EXPIRED.to_owned())) } else { ErrorText::Keep }
 }
@@ -340,7 +342,7 @@ pub const EXPIRED: &str = "ttr expired";
 
 const POPPED: &str = "a held job has been popped";
 
-/// When a job falls, or fell, due.
+/// Returns the due time of a job, past or future.
 pub fn due_at_of(entry: &Entry) -> UnixMillis {
     match (&entry.attempt, entry.state) {
         (Some(attempt), State::Reserved | State::Dead) => attempt.due_at,

@@ -1,7 +1,7 @@
-//! Jobs in one directory of this machine: embedded, durable, nothing to install.
+//! The file store: jobs in one directory of this machine, embedded and durable.
 //!
-//! Two plain parts: the machine, which has every transition in memory, and the records, which
-//! have every job on disk. One thread owns both.
+//! The machine carries out every transition in memory; the records keep every job on disk. One
+//! thread owns both.
 
 mod ballast;
 mod commit;
@@ -52,22 +52,23 @@ use super::{
 };
 use crate::job::{Buckets, ReservationKey};
 
-/// Most gets that the writer has before it at once.
+/// Maximum number of gets queued for the writer at once.
 const GETS: usize = 4;
 
-/// The store in a directory.
+/// A store in a directory.
 pub struct FileStore {
     dir: PathBuf,
     writer: Writer,
     buckets: Buckets,
     reservation_key: Arc<ReservationKey>,
-    /// Gets at a time: what writes waits for no more of them, however large their bodies are.
+    /// Limits gets to [`GETS`] at a time: a write waits behind no more of them, however large
+    /// their bodies are.
     gets: Semaphore,
-    /// Counts of delayed jobs at a time.
+    /// Limits counts of delayed jobs to one at a time.
     counts: Semaphore,
     watch: Arc<ClockWatch>,
     tokens_version: Arc<AtomicU64>,
-    /// Rows and pages that do not tell their jobs.
+    /// Rows and pages that could not be read at the start, and whose jobs are not known.
     unreadable: u64,
 }
 
@@ -100,7 +101,7 @@ impl Store for FileStore {
         let health = &self.writer.health;
         Condition {
             is_full: health.is_full(),
-            // All buckets lay in the same file.
+            // All buckets are in the same file.
             data_losses: if health.is_replaced() { self.buckets.get().into() } else { 0 },
             clock_jumps: self.watch.jumps(),
             unreadable: self.unreadable,

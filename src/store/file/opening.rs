@@ -1,4 +1,4 @@
-//! Opening the store, and reading all of it for its faults.
+//! Opens the store, and examines all of it for damage.
 
 use std::{
     path::Path,
@@ -16,10 +16,11 @@ use super::{
 use crate::store::{OpenError, Options, StoreError, StoreResult};
 
 impl FileStore {
-    /// Opens the store in `dir`, making it if it is not there, and reads every job's index.
+    /// Opens the store in `dir` and loads the index of its jobs. Creates the store if it is missing
+    /// and `options.create` is set.
     ///
     /// # Errors
-    /// Another process has it, it was made with another layout, or the disk refuses.
+    /// Another process has the store open, it has another layout, it is damaged, or the disk fails.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let engine = |cause: &dyn std::fmt::Display| OpenError::Engine {
             what: dir.display().to_string(),
@@ -36,7 +37,7 @@ impl FileStore {
         if records.log_bytes(&file).is_ok_and(|bytes| bytes == 0)
             && records.reserve_log(&file).is_err()
         {
-            // Without a log nothing could be deleted.
+            // Without room for a log nothing could be deleted.
             drop(records);
             room::ballast_to_log(dir).map_err(|cause| engine(&cause))?;
             (records, buckets) = Records::open(&file, options.buckets)?;
@@ -45,7 +46,7 @@ impl FileStore {
             dir: dir.to_owned(),
             cause: cause.to_string(),
         };
-        // Without them any caller, or none, might be let in: nothing is read around here.
+        // Without the tokens, every caller might be let in, or none: damage here stops the start.
         records.tokens().map_err(|cause| match is_corrupt(&cause) {
             true => damaged(&format!("jobs.db: its access tokens cannot be read: {cause}")),
             false => engine(&cause),
@@ -58,7 +59,7 @@ impl FileStore {
         };
         let unreadable = writer.unreadable;
         if unreadable > 0 {
-            // Perhaps the page where new jobs would go is one of those.
+            // The page where new jobs would go may be one of the unreadable pages.
             writer.try_insert().map_err(|cause| damaged(&cause))?;
             tracing::error!(unreadable, "rows or pages with jobs cannot be read: see `doctor`");
         }
@@ -78,10 +79,10 @@ impl FileStore {
         })
     }
 
-    /// What is wrong with the file, after reading all of it; nothing if it is sound.
+    /// Reads the whole file and returns its faults, none if it is sound.
     ///
     /// # Errors
-    /// The engine's.
+    /// SQLite or the disk fails.
     pub async fn examine(&self) -> StoreResult<Vec<String>> {
         let unreadable = self.unreadable;
         let examine = move |writer: &mut WriterState| {

@@ -1,4 +1,4 @@
-//! What the work of a batch has changed of records and is not in the file yet.
+//! Changes of records by the current batch that are not in the file yet.
 
 use std::collections::HashMap;
 
@@ -13,18 +13,18 @@ use crate::{
     store::{StoredToken, TokenChange},
 };
 
-/// By serial number; made only when something is read.
+/// Pending changes by serial number, built only when a record is read.
 #[derive(Default)]
 pub struct Pending {
     changed: HashMap<u64, Changed>,
-    /// So many writes of the batch are in it.
+    /// Number of the batch's writes that are in `changed`.
     seen: usize,
 }
 
-/// What is other than in the file.
+/// Fields of a record that differ from the file.
 #[derive(Debug, Clone, Default)]
 struct Changed {
-    /// A new record; it is not in the file.
+    /// A record that is not in the file yet.
     new: Option<Record>,
     body: Option<Bytes>,
     policy: Vec<PolicyFields>,
@@ -32,7 +32,7 @@ struct Changed {
 }
 
 impl Pending {
-    /// A record as it is after `writes`; `read` reads it as the file has it.
+    /// Returns a record as it is after `writes`; `read` reads it from the file.
     pub fn read(
         &mut self,
         writes: &[Write],
@@ -46,7 +46,7 @@ impl Pending {
         Ok(Record { body: body.clone().unwrap_or(record.body), ..record })
     }
 
-    /// The same for the error text that pops have left.
+    /// Returns the error text of a popped job in the same way.
     pub fn read_error(
         &mut self,
         writes: &[Write],
@@ -91,7 +91,7 @@ impl Pending {
     }
 }
 
-/// Topic settings after `writes`, where the file has `settings`.
+/// Applies `writes` to the topic settings of the file.
 pub fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSettings {
     for write in writes {
         match write {
@@ -110,7 +110,7 @@ pub fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSet
     settings
 }
 
-/// The access tokens after `writes`, where the file has `tokens`.
+/// Applies `writes` to the access tokens of the file.
 pub fn tokens_after(writes: &[Write], mut tokens: Vec<StoredToken>) -> Vec<StoredToken> {
     for write in writes {
         match write {

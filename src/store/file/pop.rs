@@ -1,5 +1,4 @@
-//! A pop: reserves jobs and reads what only the disk knows of them, one by one, so that what was
-//! read says when it is enough.
+//! Pop: reserves jobs and reads their records one by one, until the bodies read are enough.
 
 use super::{
     machine::{Taken, Write},
@@ -11,11 +10,11 @@ use crate::{
     store::{Bury, Claim, Now, PopRequest, Popped, StoreError, StoreResult},
 };
 
-/// So many bytes of bodies are enough for one pop: its answer is in memory, and reading holds up
-/// the commit that others wait for. The caller sees that there is more, and asks again.
+/// Bytes of bodies after which a pop stops: its result is in memory, and reading delays the
+/// commit of other calls. The caller sees that more jobs are ready, and calls again.
 const ENOUGH: usize = 4 << 20;
 
-/// Pops all or nothing: what cannot be read for the engine's sake is not reserved either.
+/// Pops all or nothing: if SQLite fails to read a job, none is reserved.
 pub fn pop(
     writer: &mut WriterState,
     bucket: Bucket,
@@ -27,7 +26,7 @@ pub fn pop(
     })
 }
 
-/// One call, with the reservations and bytes that all of its wants share.
+/// State of one call, which all of its requests share.
 struct Pop {
     now: Now,
     nonce: Nonce,
@@ -41,7 +40,7 @@ impl Pop {
         Self { now, nonce, given: 0, bytes: 0 }
     }
 
-    /// What one want gets in a bucket. A job that cannot be read is set aside as dead.
+    /// Pops the jobs of one request from a bucket. A damaged job is quarantined as dead.
     fn take(
         &mut self,
         writer: &mut WriterState,
@@ -91,7 +90,7 @@ impl Pop {
         if let Err(refusal) = machine.bury(self.now, bury, &mut writer.writes) {
             tracing::error!(?refusal, "failed to set a damaged job aside");
         }
-        // Its pages may lead to those of other jobs: they must not be freed with it.
+        // Its damaged pages may point to pages of other jobs, which a delete would free.
         writer.writes.push(Write::Aside { serial: taken.serial, gone: false });
     }
 }

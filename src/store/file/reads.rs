@@ -1,5 +1,5 @@
-//! Jobs with what only the disk knows of them. One that cannot be read is refused or told with the
-//! reason, and the others go on.
+//! Reads of jobs, with the fields that are only on disk. A damaged job is refused or reported with
+//! the reason and does not affect other jobs.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Jobs that one call counts by their due time: a millisecond or so.
+/// Jobs that one piece of work counts by their due time, in about a millisecond.
 const COUNTED_PER_CALL: usize = 20_000;
 
 #[async_trait]
@@ -92,8 +92,8 @@ impl JobReads for FileStore {
         topic: Topic,
         steps: Steps,
     ) -> StoreResult<Vec<u64>> {
-        // A set of the index does not know ranks, so its members are counted one by one: a part in each
-        // call, and of all counts one part in each batch, so that other work waits for one part at most.
+        // The index's sets have no ranks, so jobs are counted one by one: in parts, and one part
+        // per batch for all counts, so that other work waits for one part at most.
         let (mut counts, mut after) = (vec![0; steps.count], None);
         loop {
             let _turn = self.counts.acquire().await;
@@ -134,7 +134,7 @@ pub fn reschedule(
     })
 }
 
-/// Reads before it changes: a job that cannot be read is refused, and the others go on.
+/// Reads the job first, so that a damaged job is refused before it is changed.
 fn reschedule_one(
     writer: &mut WriterState,
     bucket: Bucket,
@@ -154,7 +154,8 @@ fn reschedule_one(
     }
 }
 
-/// One that its caller may not reach is not looked at: neither damage nor the time it takes tells of it.
+/// Reads a job of the caller's topics. Other jobs are not read: neither an error nor the duration
+/// reveals that they exist.
 pub fn read_job(
     writer: &mut WriterState,
     bucket: Bucket,
@@ -168,11 +169,11 @@ pub fn read_job(
     read_rest(writer, serial, job).map(Some)
 }
 
-/// So many bytes of bodies are enough for one page: reading holds up the commit that others wait for.
+/// Bytes of bodies after which a page ends: reading delays the commit of other calls.
 const ENOUGH: u64 = 512 << 10;
 
-/// A page of jobs of one topic and state, fewer than asked for if they are large. One that cannot be
-/// read is told with the reason.
+/// Returns a page of jobs of one topic and state, fewer than `range.limit` if they are large, and
+/// damaged ones with the reason.
 pub fn list(
     writer: &mut WriterState,
     bucket: Bucket,
@@ -207,7 +208,7 @@ pub fn list(
     Ok(page)
 }
 
-/// Adds what only the disk knows.
+/// Adds the fields that are only on disk.
 fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job> {
     let refused = |error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
@@ -222,7 +223,7 @@ fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job
     Ok(Job { body, created_at, policy, error, ..job })
 }
 
-/// A job as the machine has it.
+/// Returns a job with the fields that are in memory.
 fn without_record(entry: &Entry, topic: &Topic) -> Job {
     let attempt = entry.attempt.as_deref();
     let reserved = attempt.filter(|_| entry.state == State::Reserved);

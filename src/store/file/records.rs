@@ -1,8 +1,8 @@
 //! The records on disk: SQLite as a durable map from a serial number to a job.
 //!
-//! `pool` has the job as it was put, `attempts` what pops have left on it (none before the first
-//! pop), `layout` one line of text, and in a second row the key of reservations. Persisted: tables must stay stable, or the schema version be
-//! raised. The file is locked as long as it is open.
+//! `pool` has jobs as they were put, `attempts` the last attempt of each popped job, `layout` one
+//! line of text and, in a second row, the reservation key. Persisted: tables must stay stable, or
+//! the schema version must be raised. The file is locked as long as it is open.
 
 mod attempts;
 mod examine;
@@ -42,26 +42,27 @@ pub use self::{
 };
 use self::{pool_table::PoolTable, read::Damage};
 
-/// Bytes of a page: what the engine makes of a new file.
+/// Bytes of a page: SQLite's default for a new file.
 const PAGE: u64 = 4096;
 
 /// The open file.
 pub struct Records {
     connection: Connection,
-    /// Its table of jobs.
+    /// The form of the file's table of jobs.
     pool: PoolTable,
     in_transaction: bool,
-    /// Damaged jobs, whose rows are not touched any more; whether they are gone.
+    /// Quarantined jobs, whose rows are never written again; true if the job was finished or
+    /// deleted.
     aside: HashMap<u64, bool>,
     /// Jobs that were found damaged when they were loaded.
     damaged: HashMap<u64, Damage>,
-    /// To see whether the disk can be read. The last field: closing it while the engine has the
-    /// file would end the engine's locks.
+    /// For reads that show whether the disk works. The last field: closing it while SQLite has the
+    /// file open would release SQLite's locks.
     file: File,
 }
 
 impl Records {
-    /// Makes everything written since the last commit durable, or undoes it.
+    /// Makes all writes since the last commit durable.
     pub fn commit(&mut self) -> rusqlite::Result<()> {
         if !self.in_transaction {
             return Ok(());
@@ -71,8 +72,8 @@ impl Records {
         Ok(())
     }
 
-    /// Extends the file to all pages that it has after this transaction, and to `spare` free ones:
-    /// before the commit, since carrying the log over must need no room.
+    /// Extends the file to all pages that it has after this transaction, with at least `spare` free
+    /// ones. Done before the commit, so that a checkpoint needs no room.
     pub fn take_room(&self, spare: u64) -> rusqlite::Result<()> {
         if !self.in_transaction {
             return Ok(());
@@ -84,12 +85,12 @@ impl Records {
         room::extend(&self.file, (pages + spare.saturating_sub(free)) * PAGE).map_err(no_room)
     }
 
-    /// Extends the log to its reserve. What the engine writes there later needs no more room.
+    /// Extends the log to its reserve, within which later writes need no new room.
     pub fn reserve_log(&self, file: &Path) -> io::Result<()> {
         room::extend(&File::options().write(true).open(log_of(file))?, LOG_BYTES)
     }
 
-    /// How long the log is.
+    /// Returns the length of the log.
     pub fn log_bytes(&self, file: &Path) -> io::Result<u64> {
         fs::metadata(log_of(file)).map(|log| log.len())
     }
@@ -98,30 +99,30 @@ impl Records {
         self.connection.prepare_cached("PRAGMA page_count")?.query_row((), |row| row.get(0))
     }
 
-    /// How many pages of the file are free, and how many there are.
+    /// Returns the number of free pages of the file, and of all pages.
     pub fn pages(&self) -> rusqlite::Result<(u64, u64)> {
         let mut free = self.connection.prepare_cached("PRAGMA freelist_count")?;
         Ok((free.query_row((), |row| row.get(0))?, self.page_count()?))
     }
 
-    /// How many bytes of the file are in use.
+    /// Returns the bytes of the file that are in use.
     pub fn bytes(&self) -> rusqlite::Result<u64> {
         let (free, pages) = self.pages()?;
         Ok(pages.saturating_sub(free) * PAGE)
     }
 
-    /// Takes up to so many free pages out of the file. Not within a transaction.
+    /// Removes up to `pages` free pages from the file. Not within a transaction.
     pub fn vacuum(&self, pages: u64) -> rusqlite::Result<()> {
         self.all_rows(&format!("PRAGMA incremental_vacuum({pages})"))
     }
 
-    /// Carries the log over into the file, which gets its size then, as far as no reader of the
-    /// file is in the way: this waits for none. Not within a transaction.
+    /// Checkpoints the log into the file, which then gets its new size. Stops at pages that a
+    /// reader still needs, without waiting. Not within a transaction.
     pub fn carry_over(&self) -> rusqlite::Result<()> {
         self.all_rows("PRAGMA wal_checkpoint(PASSIVE)")
     }
 
-    /// Each page that is given back is one row of an answer.
+    /// Runs a statement and skips its rows; `incremental_vacuum` frees one page per row.
     fn all_rows(&self, sql: &str) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(())?;
@@ -129,19 +130,19 @@ impl Records {
         Ok(())
     }
 
-    /// Carries the log over into the file and cuts it to nothing.
+    /// Checkpoints the log into the file and truncates the log.
     pub fn empty_log(&self) -> rusqlite::Result<()> {
         self.all_rows("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
-    /// Commits something that means nothing.
+    /// Commits a change of an unused field.
     pub fn try_to_write(&self) -> rusqlite::Result<()> {
         let read = "PRAGMA user_version";
         let number: i32 = self.connection.query_row(read, (), |row| row.get(0))?;
         self.connection.pragma_update(None, "user_version", number ^ 1)
     }
 
-    /// Closing will neither carry the log over nor delete it.
+    /// Makes closing keep the log, without a checkpoint.
     pub fn leave_log(&self) {
         let option = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         if let Err(error) = self.connection.set_db_config(option, true) {
@@ -149,7 +150,7 @@ impl Records {
         }
     }
 
-    /// Whether a row of this number can be written; nothing stays of it.
+    /// Checks that a row with this serial number can be written, and rolls it back.
     pub fn try_insert(&mut self, serial: u64) -> rusqlite::Result<()> {
         let begun = self.connection.execute_batch("BEGIN IMMEDIATE");
         let row = params![serial.cast_signed(), "", "", 0, 0, "", 0, 0, b""];
@@ -158,7 +159,7 @@ impl Records {
         tried.map(drop)
     }
 
-    /// Undoes everything written since the last commit.
+    /// Rolls back all writes since the last commit.
     pub fn roll_back(&mut self) {
         self.in_transaction = false;
         if self.connection.is_autocommit() {
@@ -174,7 +175,7 @@ fn log_of(file: &Path) -> PathBuf {
     file.with_file_name("jobs.db-wal")
 }
 
-/// An error of the disk as the engine tells it; it does not know quotas.
+/// Converts an error of the disk to that of SQLite, which does not know quotas.
 fn no_room(cause: io::Error) -> rusqlite::Error {
     let code = match room::is_lacking(&cause) {
         true => ffi::SQLITE_FULL,
@@ -183,7 +184,7 @@ fn no_room(cause: io::Error) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(cause.to_string()))
 }
 
-/// What was read is not what was written.
+/// Returns the error of a row that is not as it was written.
 fn damage(what: &str) -> rusqlite::Error {
     let failure = ffi::Error::new(ffi::SQLITE_CORRUPT);
     rusqlite::Error::SqliteFailure(failure, Some(what.to_owned()))

@@ -1,7 +1,7 @@
-//! Puts a damaged store aside and makes a new one of what can be read.
+//! Repairs a damaged store: keeps its files and makes a new store of the readable rows.
 //!
-//! The damaged files stay, under another name. The new file is whole and synced before it takes the
-//! old one's place; a mark tells a start that is between the two that it must not go on.
+//! The damaged files stay in another folder. The new file is complete and synced before it
+//! replaces the old one; until that is done, a mark file makes every start fail.
 
 use std::{
     fs, io,
@@ -20,24 +20,24 @@ use crate::store::OpenError;
 
 pub use super::salvage::Salvaged;
 
-/// While it is there, `jobs.db` and its log may not belong together.
+/// Name of the mark. While it exists, `jobs.db` and its log may not belong together.
 const MARK: &str = "repairing";
 const NEW: &str = "jobs.db.new";
 const NEW_LOG: &str = "jobs.db.new-wal";
-/// What belongs to `jobs.db`.
+/// Files of SQLite that belong to `jobs.db`.
 const BESIDE: [&str; 2] = ["jobs.db-wal", "jobs.db-shm"];
 
-/// What a repair has done.
+/// Result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// Where the damaged files are now.
+    /// Folder of the damaged files.
     pub aside: PathBuf,
-    /// What is in the new store, and what is not.
+    /// Counts of the rows that the new store has and of those that are lost.
     pub salvaged: Salvaged,
 }
 
-/// Refuses what the engine would take without a word: a log that is damaged in its middle, pages
-/// that do not add up, a repair that did not come to its end.
+/// Refuses damage that SQLite would not report: a log that is damaged in its middle, inconsistent
+/// pages, an unfinished repair.
 pub fn check(dir: &Path) -> Result<(), OpenError> {
     if dir.join(MARK).exists() {
         return Err(OpenError::Damaged {
@@ -62,16 +62,16 @@ pub fn check(dir: &Path) -> Result<(), OpenError> {
     check_tables(dir)
 }
 
-/// Refuses tables of which the engine would leave rows out without a word.
+/// Refuses tables of which SQLite would silently leave out rows.
 fn check_tables(dir: &Path) -> Result<(), OpenError> {
     let file = dir.join("jobs.db");
-    // A crash at the very first start has left a journal: there is nothing yet.
+    // A crash at the very first start leaves a journal, and no tables yet.
     if !file.exists() || dir.join("jobs.db-journal").exists() {
         return Ok(());
     }
     let mut pages = Pages::open(&file, PAGE).map_err(|cause| engine(&file, &cause))?;
     for (table, root) in ROOTS {
-        // A table of jobs is read around its damaged pages.
+        // Loading skips damaged pages of these two.
         let is_read_around = ["pool", "attempts"].contains(&table);
         let unreadable = (!is_read_around && !pages.is_root(root)).then_some(root);
         if let Some(page) = unreadable.or_else(|| pages.unsound(root)) {
@@ -82,11 +82,11 @@ fn check_tables(dir: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Makes `into`, a new directory, a store of all that can be read of the one in `dir`. That one is not
-/// changed, and no server may be at work on it.
+/// Creates the directory `into` with a new store of all readable rows of the store in `dir`,
+/// which is not changed and must not be open.
 ///
 /// # Errors
-/// Another process has it, or one of the two cannot be opened.
+/// Another process has the store open, or one of the two cannot be opened.
 pub fn salvage_into(dir: &Path, into: &Path, options: &Options) -> Result<Salvaged, OpenError> {
     let _lock = Lock::take(dir)?;
     directory::make_new(into).map_err(|cause| engine(into, &cause))?;
@@ -94,16 +94,17 @@ pub fn salvage_into(dir: &Path, into: &Path, options: &Options) -> Result<Salvag
     salvage(&dir.join("jobs.db"), &into.join("jobs.db"), options.buckets, now)
 }
 
-/// Puts the files in `dir` aside and makes a store of all that can be read of them.
+/// Moves the files of the store in `dir` to a folder in it, and makes a new store of all readable
+/// rows.
 ///
 /// # Errors
-/// Another process has it, or the disk refuses; the same repair again goes on.
+/// Another process has the store open, or the disk fails; another call continues the repair.
 pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
     let _lock = Lock::take(dir)?;
     let failed = |cause: io::Error| engine(dir, &cause);
     let (mark, new) = (dir.join(MARK), dir.join(NEW));
     if mark.exists() && !new.exists() {
-        // All was done but to take the mark away.
+        // Only the mark is left of an interrupted repair.
         fs::remove_file(&mark).and_then(|()| directory::sync(dir)).map_err(failed)?;
         return Ok(Repaired { aside: dir.to_owned(), salvaged: Salvaged::default() });
     }
@@ -113,7 +114,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
         Salvaged::default()
     } else {
         keep(dir, &aside).map_err(failed)?;
-        // Of a repair that came to no end; a log would be taken for that of the new file.
+        // Left by an unfinished repair; SQLite would take the log for that of the new file.
         for name in [NEW_LOG, NEW] {
             remove(&dir.join(name)).map_err(failed)?;
         }
@@ -135,7 +136,7 @@ fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Keeps the files as they are under other names.
+/// Links or copies the files into the folder `aside`.
 fn keep(dir: &Path, aside: &Path) -> io::Result<()> {
     directory::make_new(aside)?;
     for name in ["jobs.db", "jobs.db-wal"] {
@@ -149,8 +150,8 @@ fn keep(dir: &Path, aside: &Path) -> io::Result<()> {
     directory::sync(dir)
 }
 
-/// Gives the new file the owner and the mode of the old one: a repair by root must neither lock the server out nor let
-/// others read the jobs.
+/// Gives the new file the owner and the mode of the old one: a repair by root must neither lock
+/// the server out nor let others read the jobs.
 fn belong_alike(new: &Path, old: &Path) -> io::Result<()> {
     let old = match fs::metadata(old) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -164,7 +165,8 @@ fn belong_alike(new: &Path, old: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the old log away and the new file in. Both or none: the mark is there meanwhile.
+/// Removes the old log and renames the new file to `jobs.db`, then removes the mark, which
+/// refuses starts in between.
 fn replace(dir: &Path, new: &Path, mark: &Path) -> io::Result<()> {
     for name in BESIDE {
         remove(&dir.join(name))?;

@@ -1,8 +1,7 @@
-//! Takes out of a damaged store what can be read, into a new one.
+//! Copies the readable rows of a damaged store into a new one.
 //!
-//! Every row is confirmed by its checksum before it is taken. A job whose attempts cannot be read, or
-//! which may have been deleted, comes as dead, so that it is not delivered by mistake; what is missing
-//! is counted.
+//! Every row is confirmed by its checksum. A job whose attempts cannot be read, or which may have
+//! been deleted, is added as dead, so that it is not delivered by mistake; lost rows are counted.
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../fuzz/inside/file_pages.rs"]
@@ -29,31 +28,31 @@ use crate::{
 };
 use rows::{Found, attempt_row, pool_row};
 
-/// The first pages of the tables: a new file is always made in the same order.
+/// Root pages of the tables: they never differ, since tables are always created in one order.
 pub const ROOTS: [(&str, u32); 6] =
     [("layout", 3), ("pool", 4), ("attempts", 5), ("topics", 6), ("aside", 8), ("tokens", 9)];
-/// The bytes of a page; not read from a file, whose first page may be damaged.
+/// Bytes of a page. Not read from the file, since its first page may be damaged.
 pub const PAGE: usize = 4096;
-/// Writes of one transaction, about.
+/// Approximate number of writes in one transaction.
 const BATCH: usize = 1000;
-/// When a job whose attempts are lost goes by itself: never (the end of the year 9999).
+/// End of the retention of a job whose attempts are lost: never (the end of the year 9999).
 const NEVER: UnixMillis = UnixMillis::new(253_402_300_799_999);
 
-/// What was found.
+/// Counts of salvaged and of lost rows.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Salvaged {
-    /// Jobs that are in the new store, in the state they were in.
+    /// Jobs in the new store in the state that they had.
     pub jobs: u64,
-    /// Jobs that are in the new store as dead, since their attempts cannot be read, or since their page does not tell
-    /// whether they were deleted.
+    /// Jobs in the new store as dead, since their attempts cannot be read or since they may have
+    /// been deleted.
     pub uncertain: u64,
-    /// Jobs that are known and cannot be read.
+    /// Jobs whose rows were found and cannot be read.
     pub damaged: u64,
-    /// Pages whose jobs, if they had any, are not known.
+    /// Unreadable pages that may have had jobs.
     pub pages: u64,
-    /// Settings of topics that cannot be read, and pages that may have had some.
+    /// Unreadable topic settings, and unreadable pages that may have had some.
     pub topics: u64,
-    /// Access tokens that cannot be read, and pages that may have had some.
+    /// Unreadable access tokens, and unreadable pages that may have had some.
     pub tokens: u64,
 }
 
@@ -82,7 +81,7 @@ impl fmt::Display for Salvaged {
     }
 }
 
-/// Reads the store's file `from` and makes `into`, which must not be there.
+/// Reads the store's file `from` and creates the file `into`, which must not exist.
 ///
 /// # Errors
 /// `from` cannot be opened at all, or `into` cannot be written.
@@ -98,7 +97,7 @@ pub fn salvage(
     };
     let pages = Pages::open(from, PAGE).map_err(|cause| failed(from, &cause))?;
     let mut reader = Reader { pages, found: Salvaged::default() };
-    // Without the layout any number of buckets will do: it decides where jobs are in memory only.
+    // Without the layout any number of buckets will do: it affects memory only.
     let buckets = asked.or_else(|| reader.buckets());
     let (mut records, _) = Records::open(into, buckets)?;
     if let Some(key) = reader.reservation_key() {
@@ -108,17 +107,17 @@ pub fn salvage(
         let written = records.write(writes, true).map_err(|(_, cause)| cause);
         written.and_then(|()| records.commit()).map_err(|cause| failed(into, &cause))
     })?;
-    // Until here the disk may have had no room for more than the log.
+    // Fails if the disk has no room for the file: so far it may have had room for the log alone.
     records.empty_log().map_err(|cause| failed(into, &cause))?;
     Ok(reader.found)
 }
 
-/// What can be known of all attempts.
+/// All rows of `attempts`.
 struct Attempts {
     rows: HashMap<i64, (Attempt, State, UnixMillis, Option<String>)>,
-    /// Rows that are not what was written.
+    /// Damaged rows: serial number, and the row with its checksum if it has the form of one.
     damaged: Vec<(i64, Option<(AttemptRow, i64)>)>,
-    /// What leaves may have had of which rows cannot be read.
+    /// Ranges of serial numbers in which rows may be unreadable.
     gaps: Vec<Range>,
 }
 
@@ -128,7 +127,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Gives `take` all that can be read, in parts of about [`BATCH`] writes.
+    /// Passes all readable rows to `take`, about [`BATCH`] writes at a time.
     fn read<E>(
         &mut self,
         now: UnixMillis,
@@ -145,7 +144,7 @@ impl Reader {
         let pool = self.pages.leaves(root("pool"));
         self.found.pages += pool.gaps.len() as u64;
         let mut old = Vec::new();
-        // What may be old comes last, and not in place of what is there.
+        // Rows that may be old come last, so that they replace no current one.
         for leaf in pool.leaves.into_iter().map(Some).chain([None]) {
             let cells = leaf.map_or_else(|| mem::take(&mut old), |leaf| self.cells(leaf));
             for cell in cells {
@@ -172,7 +171,7 @@ impl Reader {
         take(&mut writes)
     }
 
-    /// The rows of a leaf of `pool`.
+    /// Reads the rows of a leaf of `pool`; counts the unreadable ones.
     fn cells(&mut self, leaf: Leaf) -> Vec<Cell> {
         let found = self.pages.cells(leaf.page);
         match found.as_ref().and_then(|found| found.unreadable) {
@@ -182,7 +181,7 @@ impl Reader {
         found.map(|found| found.cells).unwrap_or_default()
     }
 
-    /// All rows of a small table, and how many rows and pages of it cannot be read.
+    /// Reads all rows of a small table; returns them and the number of unreadable rows and pages.
     fn rows(&mut self, table: &str) -> (Vec<Cell>, u64) {
         let found = self.pages.leaves(root(table));
         let (mut rows, mut lost) = (Vec::new(), found.gaps.len());
@@ -206,7 +205,7 @@ impl Reader {
         self.layout(read_reservation_key)
     }
 
-    /// The first text of the layout in which `read` finds something.
+    /// Returns the first result of `read` for a text of the layout.
     fn layout<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Option<T> {
         let (texts, _) = self.rows("layout");
         texts.iter().find_map(|cell| match cell.fields()?.as_slice() {
@@ -258,7 +257,7 @@ impl Reader {
         all
     }
 
-    /// A job as it was put.
+    /// Reads a job from its row in `pool`; counts a damaged one.
     fn job(&mut self, cell: &Cell) -> Option<Found> {
         let found = pool_row(cell);
         if found.is_none() && !cell.may_be_old {
@@ -281,7 +280,7 @@ impl Reader {
         let ttr = job.policy.ttr;
         writes.push(Write::Insert { serial, job, created_at, due_at });
         let own = attempts.rows.get(&cell.serial).cloned().or_else(|| {
-            // Perhaps it is only the number of its row that is damaged.
+            // A row with a damaged serial number belongs to the job with which its checksum fits.
             attempts.damaged.iter().find_map(|(_, row)| {
                 let (row, checksum) = row.as_ref()?;
                 let own = AttemptRow { serial: cell.serial, ..*row };
@@ -292,7 +291,7 @@ impl Reader {
         let damaged = || attempts.damaged.iter().any(|(number, _)| *number == cell.serial);
         let in_gap =
             || attempts.gaps.iter().any(|(low, high)| *low < cell.serial && cell.serial <= *high);
-        // What is not due yet was never popped.
+        // A job that is not due yet was never popped.
         let uncertain = aside || own.is_none() && (damaged() || due_at <= now && in_gap());
         let (attempt, state, at, error) = match own {
             Some(own) if !aside => own,
@@ -326,7 +325,7 @@ impl Reader {
     }
 }
 
-/// Where the tree of a table begins.
+/// Returns the root page of a table.
 fn root(table: &str) -> u32 {
     ROOTS.iter().find(|(name, _)| *name == table).map_or(0, |(_, root)| *root)
 }

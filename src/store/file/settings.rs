@@ -1,4 +1,4 @@
-//! Pauses and defaults of topics.
+//! Pauses and defaults of topics in the file.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl WriterState {
-    /// Topic settings after the work so far: those of these topics, or of all.
+    /// Returns the settings of these topics, or of all, after the work so far.
     fn settings(&self, topics: Option<&BTreeSet<Topic>>) -> StoreResult<TopicSettings> {
         let read = match topics {
             Some(topics) => self.records.topics_of(topics),

@@ -1,15 +1,15 @@
-//! Which topics' settings have changed, so that a reader asks for these alone.
+//! Log of changed topic settings, so that a reader asks for these topics alone.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::job::Topic;
 
-/// Changes that are remembered: a reader that missed more reads everything.
+/// Maximum number of logged changes: a reader that missed more reads all settings.
 const LOGGED: usize = 10_000;
 
-/// The topics whose settings were changed last. No other process changes any: it need not be on disk.
+/// Topics whose settings changed last. In memory only, since no other process changes settings.
 pub struct SettingsLog {
-    /// From 1, so that what is on disk is read at first.
+    /// Starts at 1, so that a reader with version 0 reads all settings.
     version: u64,
     changes: VecDeque<Topic>,
 }
@@ -23,8 +23,8 @@ impl SettingsLog {
         self.version
     }
 
-    /// To be called with the change, not after its commit: its outcome may be unknown. A reader of the
-    /// new version finds what the file then has.
+    /// Logs a change. To be called with the change, not after its commit, whose outcome may be
+    /// unknown: a reader of the new version reads the file after the commit.
     pub fn note(&mut self, topic: &Topic) {
         self.version += 1;
         if self.changes.len() == LOGGED {
@@ -33,7 +33,8 @@ impl SettingsLog {
         self.changes.push_back(topic.clone());
     }
 
-    /// The topics that have changed since a version; none if that is too long ago.
+    /// Returns the topics that changed after version `known`; none if the log does not reach back
+    /// to it.
     pub fn since(&self, known: u64) -> Option<BTreeSet<Topic>> {
         let missed = usize::try_from(self.version.checked_sub(known)?).ok()?;
         let from = self.changes.len().checked_sub(missed)?;

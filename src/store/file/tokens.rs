@@ -1,4 +1,4 @@
-//! Access tokens in the file, and the version by which readers know whether they changed.
+//! Access tokens in the file, and the version that shows readers whether they changed.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -16,7 +16,7 @@ use crate::{
 impl TokenStore for FileStore {
     async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
         let current = Arc::clone(&self.tokens_version);
-        // Without the writer: while it waits for a slow disk, tokens stay known.
+        // Without the writer: tokens must stay known while it waits for a slow disk.
         if known == Some(current.load(Ordering::SeqCst)) {
             return Ok(None);
         }
@@ -50,8 +50,8 @@ impl TokenStore for FileStore {
                 TokenChange::Create { .. } | TokenChange::Revoke { .. } => TokenChanged::Done,
             };
             writer.writes.push(Write::Token(change));
-            // With the work, not after the commit: the caller may have gone by then, or the outcome be
-            // unknown. The readers of the new version wait for the commit.
+            // Now, not after the commit: by then the caller may have gone, or the outcome is
+            // unknown. Readers of the new version wait for the commit.
             version.fetch_add(1, Ordering::SeqCst);
             Ok(done)
         };

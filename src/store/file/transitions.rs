@@ -1,7 +1,7 @@
-//! Each transition as work for the writer: what it needs of the disk, and what does it.
+//! Maps each transition to work for the writer: its need of the disk, and its function.
 //!
-//! What goes to several buckets is as many pieces of work; the writer commits together what has
-//! arrived together.
+//! A call for several buckets becomes one piece of work per bucket; the writer commits work
+//! together that has arrived together.
 
 use futures::future::{BoxFuture, join_all};
 
@@ -45,7 +45,7 @@ impl JobTransitions for FileStore {
 }
 
 impl FileStore {
-    /// Has `each` do one job of a batch after the other.
+    /// Queues work that calls `each` for every job of every part.
     fn each<J: Send + 'static, O: Send + 'static, T>(
         &self,
         call: Call<T>,
@@ -64,7 +64,7 @@ impl FileStore {
         })
     }
 
-    /// Has `work` do the part of each bucket.
+    /// Queues `work` for the part of each bucket.
     fn work<T: Transition>(
         &self,
         call: Call<T>,
@@ -77,7 +77,7 @@ impl FileStore {
         self.work_of(call, move |_| need, work)
     }
 
-    /// The same where the need depends on the part.
+    /// Queues `work` for the part of each bucket, with a need that depends on the part.
     fn work_of<'a, T: Transition>(
         &'a self,
         call: Call<T>,
@@ -96,7 +96,7 @@ impl FileStore {
         })
     }
 
-    /// One piece of work for all buckets, which share the limit.
+    /// Promotes in one piece of work for all buckets, since they share the limit.
     async fn promote(&self, parts: Parts<Promote>) -> StoreResults<Promoted> {
         let count = parts.len();
         let promote = move |writer: &mut WriterState| {

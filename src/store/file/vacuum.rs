@@ -1,8 +1,8 @@
-//! Gives room back to the disk when jobs have gone.
+//! Returns free pages to the disk after jobs were deleted.
 //!
-//! In small steps, each a transaction of its own: other work waits for one step at most. Where there
-//! is other work, each step is followed by a pause, and all steps together take a small part of the
-//! time. A little room stays, for the jobs that come next.
+//! Each small step is a transaction of its own, so other work waits for one step at most. While
+//! there is other work, a pause follows each step, so steps take a small share of the time. Some
+//! free pages stay for the next jobs.
 
 use std::time::{Duration, Instant};
 
@@ -11,54 +11,54 @@ use super::{
     room::{GROWTH_PAGES, SPARE_PAGES},
 };
 
-/// How long a step should take. What a page costs depends on how many are free (the engine looks
-/// for each in its list of them), so the number of pages follows from the step before.
+/// Target duration of a step. The cost of a page grows with the number of free pages (SQLite
+/// searches its free list for each), so the number of pages follows from the step before.
 const STEP_DURATION: Duration = Duration::from_millis(2);
 const PAGES: std::ops::RangeInclusive<u64> = 8..=1024;
-/// On a full disk, what a step changes must fit into the reserve of the log.
+/// Maximum pages of a step on a full disk: its changes must fit into the reserve of the log.
 const PAGES_WHEN_FULL: u64 = 256;
-/// So many times as long as a step took, the next one stays away where there is other work.
+/// Pause after a step while there is other work, as a multiple of the step's duration.
 const REST_FACTOR: u32 = 4;
-/// How long after a failure the next step is.
+/// Pause after a failed step.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long after jobs have gone the first step is; those that follow at once go together.
+/// Delay of the first step after a delete, so that several deletes share the steps.
 const REST: Duration = Duration::from_secs(1);
-/// A server that is never idle takes a step all the same when it is so late.
+/// Lateness at which a step runs although the server is not idle.
 const OVERDUE: Duration = Duration::from_millis(200);
-/// Free pages that are left alone: 16 MiB, and a quarter of the file.
+/// Free pages that stay: 16 MiB or a quarter of the file, whichever is more.
 const SPARE: u64 = 4096;
 const SPARE_PART: u64 = 4;
 
-/// When the next step is, if there is anything to do.
+/// Schedule of the vacuum's steps.
 pub struct Vacuum {
     next: Option<Instant>,
-    /// Pages of the next step.
+    /// Number of pages of the next step.
     pages: u64,
 }
 
 impl Vacuum {
-    /// What an earlier run has left is looked at first.
+    /// Schedules a first step for free pages that an earlier process left.
     pub fn new() -> Self {
         Self { next: Some(Instant::now() + REST), pages: 64 }
     }
 
-    /// Jobs have gone.
+    /// Schedules a step after jobs were deleted.
     pub fn notice(&mut self) {
         self.next.get_or_insert_with(|| Instant::now() + REST);
     }
 
-    /// How long nothing need be done; none is for ever.
+    /// Returns the time until the next step; none if no step is scheduled.
     pub fn rest(&self) -> Option<Duration> {
         self.next.map(|next| next.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether a step has waited too long for an idle moment.
+    /// Returns whether a step has waited too long for an idle moment.
     pub fn is_overdue(&self) -> bool {
         self.next.is_some_and(|next| next.elapsed() >= OVERDUE)
     }
 
     /// Takes one step, outside of any transaction; `busy` if there is other work. On a `full` disk
-    /// nothing is kept for the jobs that come next, and a little for deletes and pops.
+    /// only a few free pages stay, for deletes and pops.
     pub fn step(&mut self, records: &Records, busy: bool, full: bool) {
         let began = Instant::now();
         let more = self.unpop(records, full);
@@ -77,7 +77,7 @@ impl Vacuum {
         };
     }
 
-    /// Answers whether there is more.
+    /// Returns whether more pages can be freed.
     fn unpop(&self, records: &Records, full: bool) -> rusqlite::Result<bool> {
         let spare = |all: u64| match full {
             true => SPARE_PAGES + GROWTH_PAGES,
@@ -91,9 +91,9 @@ impl Vacuum {
         } else if !full {
             return Ok(false);
         }
-        // A file that was made without `auto_vacuum` gives nothing back.
+        // A file created without `auto_vacuum` frees nothing.
         let more = left < free && left > spare(all);
-        // The file is cut when the log has been carried over.
+        // A checkpoint truncates the file.
         if !more {
             records.carry_over()?;
         }

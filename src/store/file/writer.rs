@@ -1,8 +1,8 @@
-//! The one thread that owns machine and records.
+//! The thread that owns machines and records.
 //!
-//! It takes whatever work has arrived, does it, commits once, and only then lets the answers out:
-//! an acknowledged write is on disk, and everybody shared the sync. How, and what happens to a batch
-//! that fails, says `commit.rs`.
+//! It runs all work that has arrived, commits once, and only then delivers the results: an
+//! acknowledged write is on disk, and all callers share one sync. `commit.rs` does this, and
+//! handles a batch that fails.
 
 use std::{
     sync::{
@@ -21,17 +21,17 @@ use super::{
 };
 use crate::store::{MAX_BATCH, StoreError, StoreResult};
 
-/// A piece of work, and what it needs of the disk.
+/// A piece of work, and its need of the disk.
 pub struct Work {
     pub need: Need,
     pub job: Job,
 }
-/// Does its part on the writer; what it answers goes out after the commit. Without a writer it just
-/// carries the error.
+/// Runs on the writer's state, or is given the error of a refusal; the returned closure delivers
+/// the result after the commit.
 type Job = Box<dyn FnOnce(StoreResult<&mut WriterState>) -> Deliver + Send>;
 pub type Deliver = Box<dyn FnOnce(StoreResult<()>) + Send>;
 
-/// The way to the thread; without it (after [`Writer::close`]) there is no more work.
+/// Handle of the thread. [`Writer::close`] drops its channel, which ends the thread.
 pub struct Writer {
     pub health: Arc<Health>,
     work: Mutex<Option<Sender<Work>>>,
@@ -48,7 +48,7 @@ impl Writer {
         Ok(Self { health, work: Mutex::new(Some(work)), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Has `work` done, and answers when it is committed.
+    /// Runs `work` on the thread, and returns its result after the commit.
     pub async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut WriterState) -> StoreResult<T> + Send + 'static,
@@ -56,7 +56,7 @@ impl Writer {
         self.call_with(Need::Writing, work).await
     }
 
-    /// The same, for work that only reads.
+    /// Runs `work` that only reads.
     pub async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut WriterState) -> StoreResult<T> + Send + 'static,
@@ -64,7 +64,7 @@ impl Writer {
         self.call_with(Need::Nothing, work).await
     }
 
-    /// The same, for work of some need. What cannot be done now is refused at once.
+    /// Runs `work` of some need; refuses it at once if the disk cannot serve that need.
     pub async fn call_with<T: Send + 'static>(
         &self,
         need: Need,
@@ -77,7 +77,7 @@ impl Writer {
         let job = Box::new(move |writer: StoreResult<&mut WriterState>| -> Deliver {
             let done = writer.and_then(work);
             Box::new(move |committed: StoreResult<()>| {
-                // The caller may have gone; then its answer is not needed.
+                // Fails if the caller has gone, which needs no result.
                 let _ = answer.send(committed.and(done));
             })
         });
@@ -92,7 +92,7 @@ impl Writer {
         }
     }
 
-    /// Lets the thread finish what has arrived, and waits for it.
+    /// Waits until the thread has finished the work that has arrived, and has ended.
     pub fn close(&self) {
         self.work.lock().expect(UNPOISONED).take();
         let thread = self.thread.lock().expect(UNPOISONED).take();
@@ -115,7 +115,7 @@ fn write(mut writer: WriterState, arrivals: &Receiver<Work>) {
         match arrived {
             Ok(first) => {
                 let mut batch = vec![first];
-                // On a full disk one piece of work must fit into the log by itself.
+                // On a full disk only one piece of work at a time is sure to fit into the log.
                 let more = if writer.health.is_full() { 0 } else { MAX_BATCH };
                 batch.extend(arrivals.try_iter().take(more));
                 writer.batch(batch);
@@ -133,24 +133,26 @@ fn write(mut writer: WriterState, arrivals: &Receiver<Work>) {
 }
 
 impl WriterState {
-    /// How long nothing need be done beside what is asked for; none is for ever.
+    /// Returns the time until the next call of `tend`; none if none is needed.
     fn rest(&self) -> Option<Duration> {
         match self.retry_after() {
-            // Nothing is tended any more.
+            // `tend` does nothing for replaced files.
             None if self.health.is_replaced() => None,
             None => [self.vacuum.rest(), self.ballast.rest()].into_iter().flatten().min(),
             failing => failing,
         }
     }
 
-    /// On a full disk the log stays: at the next start there may be no room for another one.
+    /// Ends the thread. On a full disk, keeps the log: the next start may have no room for a new
+    /// one.
     fn end(self) {
         if self.health.is_full() && !self.in_doubt && self.records.carry_over().is_ok() {
             self.records.leave_log();
         }
     }
 
-    /// Does what is due beside that: `tidy` if the vacuum may take a step.
+    /// Does the background work that is due: attempts to write, ballast and, if `tidy`, a step of
+    /// the vacuum.
     fn tend(&mut self, tidy: bool, busy: bool) {
         if let Some(rest) = self.retry_after() {
             if rest.is_zero() {

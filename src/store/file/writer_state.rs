@@ -1,4 +1,4 @@
-//! All that the writer's thread has: machines and records, and what they need.
+//! State of the writer's thread: machines, records, and the state around them.
 
 use std::{
     error::Error,
@@ -23,43 +23,43 @@ use crate::{
     store::{Clock, Now, steady::ClockWatch},
 };
 
-/// A step of the clock up to this leaves reservations as they are.
+/// Largest step of the clock, in microseconds, that does not move reservations.
 const STEP_MICROS: u64 = 100_000;
 
-/// What a piece of work is done on.
+/// State on which a piece of work runs.
 pub struct WriterState {
-    /// One machine a bucket.
+    /// One machine per bucket.
     pub machines: Vec<Machine>,
     pub records: Records,
     pub clock: Clock,
     pub watch: Arc<ClockWatch>,
-    /// By how many microseconds the clock was set since the ends of reservations were last
-    /// committed: a batch that is undone takes their move back.
+    /// Microseconds by which the clock was set since the ends of reservations were last committed:
+    /// rolling a batch back also undoes their move.
     pub clock_set_by: i64,
-    /// Room for finishing and deleting when the disk is full.
+    /// Reserves room for finishing and deleting on a full disk.
     pub ballast: Ballast,
     pub vacuum: Vacuum,
     pub health: Arc<Health>,
     pub dir: PathBuf,
-    /// Those that are open, and when they were looked for.
+    /// The open files, and when `compare_files` last checked that they are in place.
     pub files: Files,
     pub compared: Instant,
-    /// What the work so far has to write; all of it is written at the commit.
+    /// Writes of the work so far, which the commit writes.
     pub writes: Vec<Write>,
-    /// What reads must see of that.
+    /// The part of `writes` that reads must see.
     pub pending: Pending,
     pub settings_log: SettingsLog,
     pub buckets: Buckets,
     pub last_serial: u64,
-    /// Rows and pages that do not tell their jobs.
+    /// Rows and pages that could not be read at the start, and whose jobs are not known.
     pub unreadable: u64,
-    /// The machines are not what the file says: they must be loaded again before they are used.
+    /// Whether the machines may differ from the file and must be loaded before use.
     pub stale: bool,
-    /// What the file says is not known either: it must be opened again.
+    /// Whether the content of the file is unknown too, so that it must be opened again.
     pub in_doubt: bool,
-    /// While nothing can be written: when that is tried again.
+    /// Time of the next attempt to write, while nothing can be written.
     pub next_try: Instant,
-    /// Held as long as anything here may write: so it is dropped last.
+    /// Dropped last, after all fields that may write.
     _lock: Lock,
 }
 
@@ -69,7 +69,7 @@ impl WriterState {
         buckets: Buckets,
         clock: Clock,
     ) -> Result<Self, Box<dyn Error>> {
-        // The log's first: the ballast's is no use without it.
+        // Before the ballast, which is of no use without the log.
         let has_log = records.reserve_log(&dir.join("jobs.db")).is_ok();
         let mut writer = Self {
             machines: Vec::new(),
@@ -105,19 +105,19 @@ impl WriterState {
         Ok(writer)
     }
 
-    /// Takes the reserve of the log; answers whether it is there.
+    /// Extends the log to its reserve; returns whether there was room.
     pub fn reserve_log(&mut self) -> bool {
         let reserved = self.records.reserve_log(&self.dir.join("jobs.db"));
         reserved.inspect_err(|error| tracing::warn!(%error, "no room for the log")).is_ok()
     }
 
-    /// The number of the next new record.
+    /// Returns the serial number for the next new record.
     pub fn next_serial(&mut self) -> u64 {
         self.last_serial += 1;
         self.last_serial
     }
 
-    /// Whether the next new record could be written.
+    /// Checks that the next new record could be written.
     pub fn try_insert(&mut self) -> rusqlite::Result<()> {
         self.records.try_insert(self.last_serial + 1)
     }
@@ -127,7 +127,8 @@ impl WriterState {
         Now { believed: self.bounded(now).floor, ..now }
     }
 
-    /// The time by which deadlines are judged: an earlier one after a jump of the clock.
+    /// Returns the time with which deadlines are compared: an earlier one after a forward jump of
+    /// the clock.
     pub fn believed_now(&self) -> Now {
         self.bounded(self.clock.now())
     }
@@ -139,8 +140,8 @@ impl WriterState {
         }
     }
 
-    /// Compares the clock with this process's own. TTRs go by the latter: when the clock was set,
-    /// the ends of all reservations move with it.
+    /// Compares the wall clock with the monotonic clock, which measures TTRs: when the wall clock
+    /// was set, the ends of all reservations move with it.
     pub fn follow_clock(&mut self) {
         if self.clock.given().is_some() {
             return;
@@ -151,9 +152,9 @@ impl WriterState {
         if by.unsigned_abs() > STEP_MICROS {
             self.clock_set_by = self.clock_set_by.saturating_add(by);
         }
-        // Those that are to be read again get a whole TTR then.
+        // If the machines are stale, `load` renews the reservations.
         if self.clock_set_by != 0 && !self.stale {
-            // Rounded up: nothing ends too soon.
+            // Rounded up, so that no reservation ends early.
             let by = self.clock_set_by.saturating_add(999).div_euclid(1_000);
             for machine in &mut self.machines {
                 machine.move_reservations(by, &mut self.writes);
@@ -161,14 +162,14 @@ impl WriterState {
         }
     }
 
-    /// The rest of a job as it is after the work so far. What is not committed yet is in memory:
-    /// the file is read outside of any transaction, where meeting a damaged page harms nothing.
-    /// Within one, the engine would refuse every further write.
+    /// Reads the record of a job as it is after the work so far. Uncommitted changes are in memory,
+    /// so the file is read outside of any transaction: within one, SQLite would refuse every
+    /// further write after meeting a damaged page.
     pub fn read(&mut self, serial: u64) -> Result<Record, ReadError> {
         self.pending.read(&self.writes, serial, || self.records.read(serial))
     }
 
-    /// The error text of a job that was popped, in the same way.
+    /// Reads the error text of a popped job in the same way.
     pub fn read_error(&mut self, serial: u64) -> Result<Option<String>, ReadError> {
         self.pending.read_error(&self.writes, serial, || self.records.read_error(serial))
     }

@@ -1,15 +1,15 @@
-//! Job ids in little room: one made by a server is a number, and is kept as such.
+//! Compact job ids: the id that a server generates is a number, and is stored as one.
 
 use crate::job::JobId;
 
-/// A job's id as the index keeps it: 16 bytes, and nothing else for a number.
+/// A job's id in the index: 16 bytes, without an allocation for a number.
 #[derive(Debug)]
 pub enum SmallId {
     Number(u64),
     Text(Box<str>),
 }
 
-/// The same, borrowed: what ids are found and compared by.
+/// A borrowed id, for lookups and comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IdRef<'a> {
     Number(u64),
@@ -17,7 +17,7 @@ pub enum IdRef<'a> {
 }
 
 impl<'a> From<&'a JobId> for IdRef<'a> {
-    /// A number, if its decimal text is exactly the id.
+    /// Converts to a number if its decimal text is exactly the id.
     fn from(id: &'a JobId) -> Self {
         let text = id.as_str();
         let starts_well = text.len() <= 19 && matches!(text.as_bytes()[0], b'1'..=b'9');
@@ -45,7 +45,7 @@ impl SmallId {
         }
     }
 
-    /// The id in full.
+    /// Returns the whole id.
     pub fn full(&self) -> JobId {
         let mut digits = itoa::Buffer::new();
         let text = match self {

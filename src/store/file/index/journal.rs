@@ -1,8 +1,8 @@
-//! What a batch has changed in memory, so that it can be taken back: the disk may refuse the batch,
-//! or a part of it.
+//! The changes of a batch in memory, so that they can be rolled back when the disk refuses the
+//! batch, or a part of it.
 //!
-//! Until the changes are settled, jobs that have gone keep their slots, and topics without jobs
-//! stay: so a step taken back finds everything where it was.
+//! Until the changes are settled, removed jobs keep their slots, and empty topics stay, so that a
+//! rollback finds everything in its place.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::job::{Policy, State, UnixMillis};
 #[derive(Debug, Default)]
 pub struct Journal {
     steps: Vec<Step>,
-    /// The last mark: what comes after it is noted anew.
+    /// The last mark: an entry that changes after it is noted again.
     marked: usize,
     /// Topics that may have no jobs left.
     emptied: Vec<u32>,
@@ -25,7 +25,7 @@ enum Step {
     Changed(Slot, Before),
 }
 
-/// What of an entry may change.
+/// Fields of an entry before a change.
 #[derive(Debug)]
 struct Before {
     at: UnixMillis,
@@ -46,7 +46,7 @@ impl Journal {
 }
 
 impl Index {
-    /// To be called before an entry changes.
+    /// Notes the state of an entry. To be called before it changes.
     pub fn note(&mut self, slot: Slot) {
         let own = self.journal.steps[self.journal.marked..].last();
         if let Some(Step::Changed(last, _) | Step::Inserted(last)) = own
@@ -65,13 +65,13 @@ impl Index {
         self.journal.steps.push(Step::Changed(slot, before));
     }
 
-    /// A place in the journal, for [`take_back`](Self::take_back).
+    /// Returns a position in the journal, for [`take_back`](Self::take_back).
     pub fn mark(&mut self) -> usize {
         self.journal.marked = self.journal.steps.len();
         self.journal.marked
     }
 
-    /// Takes back what was changed since the mark.
+    /// Rolls back all changes since the mark.
     pub fn take_back(&mut self, mark: usize) {
         self.journal.marked = mark.min(self.journal.marked);
         while self.journal.steps.len() > mark {
@@ -99,7 +99,7 @@ impl Index {
         }
     }
 
-    /// What was changed stays.
+    /// Keeps all changes, and frees the slots of removed jobs and empty topics.
     pub fn settle(&mut self) {
         self.journal.marked = 0;
         while let Some(step) = self.journal.steps.pop() {

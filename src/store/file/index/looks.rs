@@ -1,4 +1,4 @@
-//! Looking into the index.
+//! Reads of the index.
 
 use std::{collections::BTreeSet, ops::Bound};
 
@@ -6,28 +6,28 @@ use super::{Index, Place, Slot};
 use crate::job::{State, Topic, UnixMillis};
 
 impl Index {
-    /// How many jobs there are.
+    /// Returns the number of jobs in the index.
     pub fn jobs(&self) -> u64 {
         self.by_id.len() as u64
     }
 
-    /// How many bytes the bodies of a topic have.
+    /// Returns the total size of the bodies of a topic, in bytes.
     pub fn bytes(&self, topic: &Topic) -> u64 {
         self.by_name.get(topic).map_or(0, |&number| self.topics[number as usize].bytes)
     }
 
-    /// The earliest deadline of all.
+    /// Returns the earliest deadline of all jobs.
     pub fn next_deadline(&self) -> Option<UnixMillis> {
         self.bucket.first().map(|&(at, _, _)| at)
     }
 
-    /// The job with the earliest deadline.
+    /// Returns the job with the earliest deadline.
     pub fn first_due(&self) -> Option<Slot> {
         let &(_, topic, state) = self.bucket.first()?;
         self.topics[topic as usize].sets[state as usize].first().map(|place| place.slot)
     }
 
-    /// Topics in order: from `first` on, and after `after`.
+    /// Returns topics in order: from `first` on, and after `after`.
     pub fn topics_from(
         &self,
         first: Option<&Topic>,
@@ -41,23 +41,23 @@ impl Index {
             (_, None) => Bound::Unbounded,
         };
         let topics = self.by_name.range((from, Bound::Unbounded));
-        // One whose last job has just gone stays until that is settled.
+        // A topic whose last job was removed stays until the removal is settled.
         topics
             .filter(|(_, number)| !self.topics[**number as usize].is_empty())
             .map(|(name, _)| name)
     }
 
-    /// How many jobs of a topic are in a state.
+    /// Returns the number of jobs of a topic and state.
     pub fn count(&self, topic: &Topic, state: State) -> u64 {
         self.set(topic, state).map_or(0, |set| set.len() as u64)
     }
 
-    /// The first job of a topic and state.
+    /// Returns the first job of a topic and state.
     pub fn first(&self, topic: &Topic, state: State) -> Option<Slot> {
         self.set(topic, state)?.first().map(|place| place.slot)
     }
 
-    /// Jobs of a topic and state in order, from after a place on.
+    /// Returns jobs of a topic and state in order, behind the place `after`.
     pub fn after(
         &self,
         topic: &Topic,
@@ -67,7 +67,8 @@ impl Index {
         self.between(topic, state, (None, after), None)
     }
 
-    /// The same, of those alone whose time is `from` or later, and earlier than `before`.
+    /// Returns jobs like [`after`](Self::after), with a time of `from` or later and before
+    /// `before`.
     pub fn between(
         &self,
         topic: &Topic,

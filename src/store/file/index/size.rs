@@ -1,9 +1,9 @@
-//! The size of a body in little room: the three bytes that an entry has to spare.
+//! The size of a body in the three bytes that an entry has to spare.
 
-/// Sizes are rounded up to this.
+/// Bytes of a step; sizes are rounded up to whole steps.
 const STEP: usize = 16;
 
-/// How large a body is, in steps; up to 256 MiB, more than any body has.
+/// Size of a body in steps; at most 256 MiB, more than any body has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size([u8; 3]);
 

@@ -1,19 +1,19 @@
-//! What a batch has done, as long as the disk may refuse it.
+//! Rolls a batch back in memory when the disk refuses it.
 
 use super::Machine;
 
 impl Machine {
-    /// A point in the batch, for [`take_back`](Self::take_back).
+    /// Returns a position in the batch, for [`take_back`](Self::take_back).
     pub fn mark(&mut self) -> usize {
         self.index.mark()
     }
 
-    /// Takes back what was done since the mark; all of the batch since 0.
+    /// Rolls back all changes since the mark; the whole batch for 0.
     pub fn take_back(&mut self, mark: usize) {
         self.index.take_back(mark);
     }
 
-    /// What was done stays. Ends the batch.
+    /// Ends the batch: its changes can no longer be rolled back.
     pub fn settle(&mut self) {
         self.index.settle();
     }

@@ -1,4 +1,4 @@
-//! What a wall clock that is set means to reservations: their TTRs count by the process's own.
+//! Adjusts reservations when the wall clock is set: TTRs are measured by the monotonic clock.
 
 use super::{ErrorText, Machine, Write};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Machine {
-    /// The clock was set by so many milliseconds: the ends of all reservations move with it.
+    /// Moves the ends of all reservations by `by` milliseconds, by which the clock was set.
     pub fn move_reservations(&mut self, by: i64, writes: &mut Vec<Write>) {
         for slot in self.index.reserved() {
             let until = self.index.entry(slot).at.get().saturating_add_signed(by);
@@ -16,7 +16,7 @@ impl Machine {
         }
     }
 
-    /// All reservations begin their TTR now.
+    /// Restarts the TTR of all reservations.
     pub fn renew_reservations(&mut self, now: Now, writes: &mut Vec<Write>) {
         for slot in self.index.reserved() {
             let until = now.ceil.after(self.attempt(slot).ttr);

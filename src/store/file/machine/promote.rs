@@ -1,4 +1,4 @@
-//! What follows from a deadline, and when the next one is.
+//! Promotion: acts on overdue deadlines and returns the next one.
 
 use super::{Machine, Write};
 use crate::{
@@ -29,7 +29,8 @@ impl Machine {
         Promoted { topics, next: self.next_deadline(now) }
     }
 
-    /// The next attempt counts from the end of the TTR, so it does not matter when this runs.
+    /// Acts on the deadline of one job. A backoff counts from the end of the TTR, so the result
+    /// does not depend on when this runs.
     fn promote_one(
         &mut self,
         now: Now,

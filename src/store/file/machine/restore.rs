@@ -1,4 +1,4 @@
-//! A job that comes from another store, in whatever state it was there.
+//! Adds a job from another store in the state that it had there.
 
 use super::{ErrorText, Machine, Write};
 use crate::{
@@ -34,8 +34,8 @@ impl Machine {
     }
 }
 
-/// What pops have left on it. Whatever is reserved or dead has been popped: without its attempt,
-/// no deadline of it could be kept.
+/// Returns the attempt of a popped job. A reserved or dead job always has one: its deadline is
+/// stored there.
 fn attempt(job: &Job) -> Option<Attempt> {
     let popped = job.attempt > 0 || matches!(job.state, State::Reserved | State::Dead);
     popped.then(|| Attempt {

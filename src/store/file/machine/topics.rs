@@ -1,4 +1,4 @@
-//! What is told of topics, and done to many of their jobs at once.
+//! Reads of topics, and transitions of many of their jobs at once.
 
 use super::{Machine, Write};
 use crate::{
@@ -31,13 +31,13 @@ impl Machine {
         }
     }
 
-    /// How much there is in a topic.
+    /// Returns the jobs and bytes of a topic.
     pub fn weigh(&self, topic: &Topic) -> Usage {
         let jobs = State::ALL.into_iter().map(|state| self.index.count(topic, state)).sum();
         Usage { jobs, bytes: self.index.bytes(topic) }
     }
 
-    /// How many jobs there are.
+    /// Returns the number of jobs in the bucket.
     pub fn jobs(&self) -> u64 {
         self.index.jobs()
     }
@@ -52,7 +52,7 @@ impl Machine {
         }
     }
 
-    /// Jobs of one state in order, each with its place.
+    /// Returns jobs of one state in order, each with its place.
     pub fn list(&self, topic: &Topic, state: State, range: &JobRange) -> Vec<(&Entry, Place)> {
         let after =
             range.after.as_ref().and_then(|after| index::Place::parse(after.at, &after.tie));
@@ -62,8 +62,8 @@ impl Machine {
         places.map(|found| (self.index.entry(found.slot), shown(found))).collect()
     }
 
-    /// Counts delayed jobs by the step in which they fall due, `limit` of them behind a place at most;
-    /// answers the place to go on behind, if there may be more.
+    /// Adds up to `limit` delayed jobs behind `after` to `counts`, by the step in which they fall
+    /// due; returns the place of the last one if there may be more.
     pub fn count_due(
         &self,
         topic: &Topic,
@@ -84,7 +84,7 @@ impl Machine {
         last
     }
 
-    /// Reserved jobs, from behind a place that was told with those before it.
+    /// Returns a page of reserved jobs behind `cursor`, the `next` of the page before.
     pub fn held_page(&self, topic: &Topic, cursor: Option<&str>) -> ClaimPage {
         let after = cursor.and_then(|text| text.split_once(' '));
         let after =
@@ -126,7 +126,7 @@ impl Machine {
         })
     }
 
-    /// Takes the first job of a set out of it, by `act`, up to `limit` times.
+    /// Calls `act`, which takes a job out of its set, for the first job up to `limit` times.
     fn each_first(
         &mut self,
         topic: &Topic,

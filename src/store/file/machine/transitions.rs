@@ -1,4 +1,4 @@
-//! What is done to one job that is named: by its consumer or by an operator.
+//! Transitions of one job by its id, requested by its consumer or an operator.
 
 use std::sync::Arc;
 
@@ -130,12 +130,12 @@ impl Machine {
         let slot = self.reach(&job.id, &job.topics)?;
         let (was, at) = (self.index.entry(slot).state, self.index.entry(slot).at);
         next(Some(was), Event::Reschedule(Due::Now))?;
-        // Without another time it stays where it is, whatever the clock shows.
+        // Without a new time the job keeps its state and place, whatever the clock shows.
         let stays = (at, if was == State::Ready { Due::Now } else { Due::Later });
         let (due_at, due) = change.schedule.map_or(Ok(stays), |schedule| now.due(schedule))?;
         let state =
             next(Some(was), Event::Reschedule(due))?.expect("a reschedule never ends a job");
-        // The consumer whose TTR expired knows neither the new time nor the new contents.
+        // A consumer whose TTR expired knows neither the new time nor the new contents.
         if let Some(attempt) = &mut self.index.entry_mut(slot).attempt {
             attempt.reservation = None;
         }
@@ -155,14 +155,14 @@ impl Machine {
         Ok(())
     }
 
-    /// Buries a job in any state; its due time stays.
+    /// Buries a job in any state and keeps its due time.
     fn bury_at(&mut self, slot: Slot, now: Now) {
         let due_at = due_at_of(self.index.entry(slot));
         self.attempt_mut(slot).due_at = due_at;
         self.die(slot, now.floor);
     }
 
-    /// Where a job is now that was in this state before.
+    /// Returns the state of a job after a transition from `was`.
     fn moved(&self, slot: Slot, was: State) -> Transitioned {
         let entry = self.index.entry(slot);
         Transitioned {

@@ -1,39 +1,39 @@
-//! The rows of `attempts`, read beside those of `pool` and in the same order: a join would search
-//! for the attempts of every job, and most jobs have none.
+//! Reads the rows of `attempts` in parallel with those of `pool`, in the same order: a join would
+//! search for the attempt of every job, and most jobs have none.
 
 use std::collections::VecDeque;
 
 use super::{Records, row::AttemptRow};
 
-/// Rows that are read at once.
+/// Number of rows read at once.
 const CHUNK: usize = 1000;
 
-/// What the pops have left on one job.
+/// Row of one job in `attempts`.
 pub enum Popped {
     No,
     Yes(AttemptRow),
-    /// Its row is not what was written.
+    /// Its row is not as it was written.
     Damaged,
-    /// Its row, if it has one, is on a page that cannot be read.
+    /// If it has a row, that is on an unreadable page.
     Perhaps,
 }
 
 enum Found {
     Sound(AttemptRow),
-    /// Not what was written: its number, and the rest with its checksum as far as that is a row.
+    /// A damaged row: serial number, and the row with its checksum if it has the form of one.
     Suspect(i64, Option<(AttemptRow, i64)>),
-    /// Nothing could be read here.
+    /// A range that could not be read.
     Gap,
 }
 
 pub struct Attempts<'r> {
     records: &'r Records,
     chunk: VecDeque<Found>,
-    /// Behind this row the next chunk is read; none when there are no more.
+    /// Serial number behind which the next chunk begins; none after the last chunk.
     from: Option<i64>,
-    /// The next sound row.
+    /// Next sound row.
     ahead: Option<AttemptRow>,
-    /// What is between the last sound row and the next one.
+    /// Damaged rows between the last sound row and `ahead`.
     suspects: Vec<(i64, Option<(AttemptRow, i64)>)>,
     gap: bool,
 }
@@ -50,7 +50,7 @@ impl<'r> Attempts<'r> {
         }
     }
 
-    /// Of the job with this number; numbers must come in order.
+    /// Returns the row of the job with this serial number. Calls must be in order of the numbers.
     pub fn of(&mut self, serial: i64) -> rusqlite::Result<Popped> {
         while self.ahead.is_none_or(|row| row.serial < serial) {
             if self.ahead.take().is_some() {
@@ -64,7 +64,7 @@ impl<'r> Attempts<'r> {
         if let Some(row) = self.ahead.filter(|row| row.serial == serial) {
             return Ok(Popped::Yes(row));
         }
-        // It may be the number itself that is damaged: the checksum tells whose row it is.
+        // If the serial number itself is damaged, the checksum shows whose row it is.
         for (_, row) in &self.suspects {
             if let Some((row, checksum)) = row {
                 let own = AttemptRow { serial, ..*row };
@@ -80,7 +80,7 @@ impl<'r> Attempts<'r> {
         })
     }
 
-    /// Goes to the next sound row; answers whether there is one.
+    /// Goes to the next sound row; returns whether there is one.
     fn advance(&mut self) -> rusqlite::Result<bool> {
         loop {
             match self.chunk.pop_front() {
@@ -111,7 +111,7 @@ impl<'r> Attempts<'r> {
         let reached = sound.unwrap_or(from).max(from);
         match read {
             Ok(()) if self.chunk.len() - before < CHUNK => self.from = None,
-            // Numbers that are damaged may be any: only those of sound rows lead on.
+            // Damaged numbers may have any value: continue behind those of sound rows only.
             Ok(()) if reached > from => self.from = Some(reached),
             Ok(()) => self.chunk.push_back(Found::Gap),
             Err(cause) if self.records.is_damage(&cause) => {

@@ -1,9 +1,9 @@
-//! Reading all of the file, to tell what is wrong with it.
+//! Reads all of the file to find its faults.
 
 use super::Records;
 
 impl Records {
-    /// What is wrong with the file, after reading all of it; nothing if it is sound.
+    /// Reads the whole file and returns its faults, none if it is sound.
     pub fn examine(&self) -> rusqlite::Result<Vec<String>> {
         let mut statement = self.connection.prepare("PRAGMA quick_check(5)")?;
         let lines: rusqlite::Result<Vec<String>> =

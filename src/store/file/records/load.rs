@@ -1,5 +1,5 @@
-//! Reads every job's rows at the start. What is damaged does not keep the rest back: a row whose
-//! checksum is wrong is set aside by itself, and a page that cannot be read is stepped over.
+//! Reads every job's rows at the start. Damage affects the damaged rows only: a row with a wrong
+//! checksum is quarantined, and an unreadable page is skipped.
 
 use std::collections::HashMap;
 
@@ -16,28 +16,28 @@ use crate::{
     store::file::index::{Arrival, Attempt, Size},
 };
 
-/// When a damaged job that is kept as dead goes by itself: never (the end of the year 9999).
+/// End of the retention of a damaged job that is kept as dead: never (the end of the year 9999).
 const NEVER: UnixMillis = UnixMillis::new(253_402_300_799_999);
-/// A row that claims a number so far behind the others is not believed.
+/// Distance from the greatest sound serial number at which that of a damaged row is ignored.
 const STRANGE: i64 = 1 << 40;
 
-/// More rows of jobs than a page usually has.
+/// Upper estimate of the rows of jobs on a page.
 const ROWS_A_PAGE: u64 = 32;
 
-/// What a file has beside the jobs that were taken.
+/// Result of loading, in addition to the jobs.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// The greatest serial number.
+    /// Greatest serial number in use.
     pub last_serial: u64,
-    /// Jobs whose own row is damaged, as it names them; another job may have that id.
+    /// Jobs with a damaged row in `pool`, with the id that it names; another job may have that id.
     pub damaged: Vec<Arrival>,
-    /// Rows and ranges of rows that do not even tell a name.
+    /// Number of rows, and of ranges of rows, without a readable id.
     pub unreadable: u64,
 }
 
 impl Records {
-    /// Gives every job to `take`, in order of arrival. A job that is damaged comes as dead, and
-    /// reading it tells the reason; a row that does not tell its job is counted and logged.
+    /// Passes every job to `take`, in order of arrival. A damaged job comes as dead, and reading it
+    /// reports the reason; a row without a readable id is counted and logged.
     pub fn load(&mut self, now: UnixMillis, take: impl FnMut(Arrival)) -> rusqlite::Result<Loaded> {
         self.damaged.clear();
         self.aside = self.read_aside()?;
@@ -62,7 +62,8 @@ impl Records {
         Ok(loaded)
     }
 
-    /// About how many jobs there are, without reading them: as many as there are numbers, or as fit.
+    /// Estimates the number of jobs without reading them: the range of serial numbers, or the
+    /// number of rows that fit into the pages in use if that is less.
     pub fn expected_jobs(&self) -> rusqlite::Result<usize> {
         let sql = "SELECT (SELECT max(serial) FROM pool) - (SELECT min(serial) FROM pool) + 1";
         let numbers = match self.connection.query_row(sql, (), |row| row.get::<_, Option<i64>>(0)) {
@@ -81,19 +82,19 @@ impl Records {
         rows.collect()
     }
 
-    /// Where reading can go on behind `after`, where it met damage: the first row found, by
-    /// ever longer steps and then back by halves.
+    /// Finds the first readable row behind the damage at `after`, by doubling steps and then by
+    /// bisection.
     pub fn readable_behind(&self, table: &str, after: i64) -> rusqlite::Result<Option<i64>> {
         let sql = format!("SELECT serial FROM {table} WHERE serial >= ? ORDER BY serial LIMIT 1");
         let mut statement = self.connection.prepare_cached(&sql)?;
-        // None: that place cannot be read. Some(None): it can, and there is nothing behind it.
+        // None: the place is unreadable. Some(None): it is readable, and no row follows.
         let mut seek = |from: i64| -> rusqlite::Result<Option<Option<i64>>> {
             match statement.query_row([from], |row| row.get(0)).optional() {
                 Err(cause) if self.is_damage(&cause) => Ok(None),
                 found => found.map(Some),
             }
         };
-        // Numbers begin with 1; one below is damaged.
+        // Serial numbers begin with 1; a lower one is damaged.
         let (mut bad, mut step) = (after.max(0), 1_i64);
         let (mut good, mut found) = loop {
             let from = bad.saturating_add(step);
@@ -123,11 +124,11 @@ struct Load<'r, T> {
     take: T,
     damaged: HashMap<u64, Damage>,
     loaded: Loaded,
-    /// The greatest serial number of a sound row, and of any other.
+    /// Greatest serial number of a sound row, and of a damaged one.
     sound: i64,
     strange: i64,
     buffer: Vec<u8>,
-    /// That of the job before, which most share.
+    /// Topic of the job before, which most jobs share.
     topic: Option<Topic>,
 }
 
@@ -150,7 +151,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
 
     fn rows_behind(&mut self, from: i64) -> rusqlite::Result<()> {
         let columns = self.records.pool.columns();
-        // The length of a body stands in the head of its row: the engine does not read it for that.
+        // SQLite takes the length from the row's header and does not read the body for it.
         let sql =
             format!("SELECT {columns}, length(body) FROM pool WHERE serial > ? ORDER BY serial");
         let mut statement = self.records.connection.prepare(&sql)?;
@@ -188,7 +189,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
                 None => Some(Damage::Attempt),
             },
             Popped::Damaged => Some(Damage::Attempt),
-            // What is not due yet was never popped.
+            // A job that is not due yet was never popped.
             Popped::Perhaps => (arrival.at <= self.now).then_some(Damage::Attempt),
         };
         let aside = self.records.aside.contains_key(&number).then_some(Damage::Aside);
@@ -218,7 +219,8 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
     }
 }
 
-/// A job as the disk has it, before its pops. Whether its due time has come, the machine sees.
+/// Returns a job by its row in `pool`, as delayed: the machine compares its due time with the
+/// clock.
 fn arrival(row: &PoolRow<'_>, size: Size, last_topic: &mut Option<Topic>) -> Option<Arrival> {
     if last_topic.as_ref().is_none_or(|topic| topic.as_str() != row.topic) {
         *last_topic = Some(row.topic.parse().ok()?);
@@ -239,7 +241,8 @@ fn time(millis: i64) -> Option<UnixMillis> {
     u64::try_from(millis).ok().map(UnixMillis::new)
 }
 
-/// State, place and attempt of a job that was popped. Whether it is ready, the machine sees.
+/// Returns state, place and attempt of a popped job; delayed also if it is ready, since the machine
+/// compares its due time with the clock.
 pub fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
     let state = match row.state {
         State::Delayed | State::Ready => State::Delayed,
@@ -256,7 +259,7 @@ pub fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
     Some((state, time(row.at)?, attempt))
 }
 
-/// A damaged job: kept, shown, not delivered.
+/// Marks a damaged job as dead: it is kept and shown, but not delivered.
 fn dead(arrival: Arrival) -> Arrival {
     let attempt = Attempt {
         number: 1,

@@ -1,4 +1,4 @@
-//! Opening the file: a new one gets its tables, and one that is there must have those of its layout.
+//! Opens the file: creates the tables in a new one, and checks those of an existing one.
 
 use std::{
     collections::HashMap, error::Error, fs::File, mem, os::unix::fs::FileExt, path::Path,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Records {
-    /// Opens the file, makes the tables if it is new, and compares the layout.
+    /// Opens the file, creates the tables if it is new, and compares the layout.
     pub fn open(file: &Path, asked: Option<Buckets>) -> Result<(Self, Buckets), OpenError> {
         let engine = |cause: rusqlite::Error| OpenError::Engine {
             what: file.display().to_string(),
@@ -31,8 +31,8 @@ impl Records {
             }
             _ => engine(cause),
         };
-        // The engine leaves the rights to a new file to the umask, and gives its log the same ones. It
-        // also tells better why there can be no file.
+        // SQLite would create the file with the mode of the umask; it gives its log the same mode
+        // as the file. Errors are ignored here since SQLite reports better ones.
         let _ = directory::create_new(file);
         let connection = Connection::open(file).map_err(engine)?;
         let (pool, buckets) = match Self::prepare(&connection, asked).map_err(refused)? {
@@ -61,11 +61,11 @@ impl Records {
         connection: &Connection,
         asked: Option<Buckets>,
     ) -> rusqlite::Result<Result<(PoolTable, Buckets), OpenError>> {
-        // This process has the file for itself, or does not open it: another one's transaction
-        // would make every call here wait. No call waits for a lock, since none is ever held.
+        // This process has the file exclusively or does not open it, so no call needs to wait for
+        // the transaction of another process.
         connection.busy_timeout(Duration::ZERO)?;
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-        // Lets a new file shrink later. On one that is there it would commit a write at every start,
+        // Lets a new file shrink later. On an existing file it would commit a write at every start,
         // which a full disk refuses.
         let pages: u64 = connection.query_row("PRAGMA page_count", (), |row| row.get(0))?;
         if pages == 0 {
@@ -79,11 +79,12 @@ impl Records {
         }
         // An acknowledged write is on disk: every commit syncs the log.
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // A log that a large batch has made longer gives back what is beyond its reserve.
+        // After a large batch, the log shrinks to its reserve.
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
-        // In KiB: with the engine's own 2 MiB, pops read what was just written from the system again.
+        // In KiB. With SQLite's default of 2 MiB, pops would read jobs that were just written from
+        // the operating system again.
         connection.pragma_update(None, "cache_size", -16_384)?;
-        // More damaged pages are noticed when they are read.
+        // Detects more damaged pages when they are read.
         connection.pragma_update(None, "cell_size_check", true)?;
         let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";
         if connection.query_row(named, (), |row| row.get::<_, bool>(0))? {
@@ -112,8 +113,8 @@ impl Records {
         Ok(Ok((PoolTable::Current, buckets)))
     }
 
-    /// Opens the file again, as it is, after writing its log once more: what the system has of the
-    /// log may not be on disk although it says so.
+    /// Rewrites and syncs the log as it is, and opens the file again. After a failed sync the
+    /// kernel may report pages of the log as synced that are not on disk.
     pub fn reopen(&mut self, file: &Path) -> Result<(), Box<dyn Error>> {
         self.leave_log();
         let log = File::options().read(true).write(true).open(log_of(file))?;

@@ -1,12 +1,12 @@
-//! The table of jobs: its columns in files of this schema, and in files that schema 4 made.
+//! The table of jobs: its columns in files of this schema, and in files created by schema 4.
 //!
-//! Schema 4 had a column for each field of a policy. A file that it made keeps its table: its rows are
-//! read as they are, and a row that is written now has its policy in the column `traceparent`, and 0 as
-//! its TTR, which no job of schema 4 has.
+//! Schema 4 had a column for each field of a policy. A file of schema 4 keeps its table: old rows
+//! are read as they are; a row written now has its policy in the column `traceparent`, and 0 as its
+//! TTR, which no job of schema 4 has.
 
 use std::borrow::Cow;
 
-/// The statements that make the table, in a file of this schema and in one of schema 4.
+/// Statements that create the table, in this schema and in schema 4.
 const CREATE: &str = "
     CREATE TABLE pool (
         serial INTEGER PRIMARY KEY, -- order of arrival
@@ -48,20 +48,17 @@ macro_rules! columns {
     };
 }
 
-/// Which table of jobs a file has.
+/// Form of a file's table of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolTable {
-    /// That of this schema.
     Current,
-    /// That of schema 4.
     Schema4,
 }
 
 impl PoolTable {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Current, Self::Schema4];
 
-    /// The statement that makes it.
+    /// Returns the statement that creates the table.
     pub fn create(self) -> &'static str {
         match self {
             Self::Current => CREATE,
@@ -69,7 +66,7 @@ impl PoolTable {
         }
     }
 
-    /// The columns of a [`PoolRow`](super::row::PoolRow) and its checksum, for a SELECT.
+    /// Returns the columns of a [`PoolRow`](super::row::PoolRow) and its checksum, for a SELECT.
     pub fn columns(self) -> &'static str {
         match self {
             Self::Current => columns!(current),
@@ -77,8 +74,8 @@ impl PoolTable {
         }
     }
 
-    /// Reads one row with its body by its serial number. Not put together for each read: every pop
-    /// makes one.
+    /// Returns the statement that reads one row with its body by its serial number. A constant,
+    /// since every pop uses it.
     pub fn select(self) -> &'static str {
         match self {
             Self::Current => {
@@ -90,7 +87,7 @@ impl PoolTable {
         }
     }
 
-    /// Adds a row: takes its columns, its checksum and its body.
+    /// Returns the statement that adds a row. Parameters: columns, checksum, body.
     pub fn insert(self) -> &'static str {
         match self {
             Self::Current => "INSERT INTO pool VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -100,8 +97,8 @@ impl PoolTable {
         }
     }
 
-    /// Changes the row of a serial number: takes that, due time, policy, checksum of the body,
-    /// checksum, and a body or NULL for the one that is there.
+    /// Returns the statement that changes a row. Parameters: serial number, due time, policy,
+    /// checksum of the body, checksum, and a new body or NULL to keep the old one.
     pub fn update(self) -> &'static str {
         match self {
             Self::Current => {
@@ -117,7 +114,7 @@ impl PoolTable {
     }
 }
 
-/// The policy of a row of schema 4, as its [`columns`](PoolTable::columns) give it.
+/// Returns the policy of a row of schema 4 as its [`columns`](PoolTable::columns) give it.
 pub fn policy_4<'a>(
     (ttr, max_attempts, backoff): (i64, i64, Option<&str>),
     dead_retention: i64,

@@ -1,5 +1,5 @@
-//! Reads one job, and topic settings. Never within a transaction that writes: the engine
-//! refuses every further write of one that has met a damaged page.
+//! Reads one job, and topic settings. Never within a write transaction: SQLite refuses every
+//! further write in one that has met a damaged page.
 
 use std::{collections::BTreeSet, os::unix::fs::FileExt};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::job::{Pause, Policy, PolicyFields, Topic, TopicSettings, UnixMillis};
 
-/// What only the disk knows of a job.
+/// Fields of a job that are only on disk.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub body: Bytes,
@@ -20,23 +20,24 @@ pub struct Record {
     pub policy: Policy,
 }
 
-/// Why a record has no content.
+/// Reason why a record cannot be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// This one cannot be read, now or later.
+    /// The record is damaged for good.
     Damaged(String),
-    /// The engine failed, or the disk; the record may be fine.
+    /// SQLite or the disk failed; the record may be sound.
     Engine(rusqlite::Error),
 }
 
-/// What was found damaged of a job when the file was opened.
+/// Damage of a job that loading found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// Its row in `pool` is not what was written.
+    /// Its row in `pool` is not as it was written.
     Row,
-    /// Its row in `attempts` is not what was written, or cannot be read.
+    /// Its row in `attempts` is not as it was written, or cannot be read.
     Attempt,
-    /// Its body, or its way there, was damaged, or it could not be written any more.
+    /// It was quarantined: its body or the pages leading to it were damaged, or it could not be
+    /// written.
     Aside,
 }
 
@@ -50,15 +51,15 @@ impl Damage {
     }
 }
 
-/// So many pages tell whether the disk can be read.
+/// Number of pages whose reads show whether the disk works.
 const SAMPLE: u64 = 64;
 
 const READ_ERROR: &str = "SELECT error, error_checksum FROM attempts WHERE serial = ?";
 
 impl Records {
-    /// Whether an error is of what was read, and not of the engine or the disk. The engine calls
-    /// it damage as well when the disk fails to read, so that is tried here: then nothing is wrong
-    /// with the jobs, and none of them may be set aside.
+    /// Returns whether an error means damaged data, and not a failure of SQLite or the disk. SQLite
+    /// reports failed reads of the disk as damage too, so this reads parts of the file: if that
+    /// fails, the jobs may be sound, and none of them may be quarantined.
     pub fn is_damage(&self, cause: &rusqlite::Error) -> bool {
         match cause {
             rusqlite::Error::SqliteFailure(failure, _) => {
@@ -68,7 +69,7 @@ impl Records {
         }
     }
 
-    /// Whether parts of the file that are spread over all of it cannot be read.
+    /// Returns whether a read fails of pages spread over the whole file.
     fn disk_fails(&self) -> bool {
         let mut page = [0; 4096];
         let tried = self.file.metadata().and_then(|file| {
@@ -79,12 +80,12 @@ impl Records {
         tried.inspect_err(|error| tracing::error!(%error, "failed to read the file")).is_err()
     }
 
-    /// The rest of a job; checks its row and its body.
+    /// Reads the record of a job, and checks its row and its body.
     pub fn read(&self, serial: u64) -> Result<Record, ReadError> {
         self.sound(serial, Self::read_row)
     }
 
-    /// What its pops have left of an error on a job; checks the text.
+    /// Reads the error text of a popped job, and checks it.
     pub fn read_error(&self, serial: u64) -> Result<Option<String>, ReadError> {
         self.sound(serial, Self::read_error_text)
     }
@@ -122,7 +123,8 @@ impl Records {
         })
     }
 
-    /// Apart from the row: the engine prepares a join of the two anew for each number it is given.
+    /// Reads the error text by a statement of its own: SQLite prepares a join with `pool` anew for
+    /// each serial number.
     fn read_error_text(&self, serial: u64) -> rusqlite::Result<Option<String>> {
         let mut statement = self.connection.prepare_cached(READ_ERROR)?;
         let read = statement.query_row([serial], |row| {
@@ -135,7 +137,7 @@ impl Records {
         Ok(read.optional()?.flatten())
     }
 
-    /// The settings of all topics; a row that cannot be read is left aside.
+    /// Reads the settings of all topics; skips damaged rows.
     pub fn topics(&self) -> rusqlite::Result<TopicSettings> {
         let mut settings = TopicSettings::default();
         match self.read_topics(&mut settings) {
@@ -147,7 +149,7 @@ impl Records {
         Ok(settings)
     }
 
-    /// The settings of these topics, in the same way.
+    /// Reads the settings of these topics; skips damaged rows.
     pub fn topics_of(&self, topics: &BTreeSet<Topic>) -> rusqlite::Result<TopicSettings> {
         let mut settings = TopicSettings::default();
         let sql = "SELECT topic, paused, defaults, checksum FROM topics WHERE topic = ?";
@@ -164,7 +166,7 @@ impl Records {
     }
 
     fn read_topics(&self, settings: &mut TopicSettings) -> rusqlite::Result<()> {
-        // In the order of the rows: the index may be damaged apart from them.
+        // Without the index, which may be damaged while the rows are sound.
         let sql = "SELECT topic, paused, defaults, checksum FROM topics NOT INDEXED";
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(())?;

@@ -1,9 +1,9 @@
-//! The rows of a job, and the checksum that each of them carries over all its fields. A flipped
-//! bit is found before a job is made of a row: no wrong id, topic or time is ever delivered.
+//! The rows of a job, each with a checksum over all its fields. It reveals a flipped bit before the
+//! row becomes a job: no wrong id, topic or time is ever delivered.
 //!
 //! A checksum is the low half of XXH3-64, as a signed number of 32 bits, of the numbers of the row
-//! in order (64 bits each, little-endian), then its texts, each with its length before it.
-//! Persisted: another form of it needs another schema version.
+//! in order (64 bits each, little-endian), then its texts, each preceded by its length. Persisted:
+//! another form needs another schema version.
 
 use rusqlite::Row;
 use xxhash_rust::xxh3::xxh3_64;
@@ -18,7 +18,7 @@ pub struct PoolRow<'a> {
     pub topic: &'a str,
     pub created_at: i64,
     pub due_at: i64,
-    /// The text of a policy, in the form of the row's schema.
+    /// Text of the policy, in the form of the row's schema.
     pub policy: &'a str,
     /// CRC-32 of the body.
     pub body_checksum: i64,
@@ -38,8 +38,8 @@ pub struct AttemptRow {
 }
 
 impl<'a> PoolRow<'a> {
-    /// The columns as [`PoolTable::columns`](super::pool_table::PoolTable::columns) names them, and the
-    /// checksum.
+    /// Reads the columns of [`PoolTable::columns`](super::pool_table::PoolTable::columns): the row
+    /// and its checksum.
     pub fn of(row: &'a Row<'_>) -> rusqlite::Result<(Self, i64)> {
         let number = |column| row.get::<_, i64>(column);
         let text = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
@@ -55,10 +55,10 @@ impl<'a> PoolRow<'a> {
         Ok((row, number(7)?))
     }
 
-    /// The number of the column that a query names behind them.
+    /// Number of the first column after those of [`of`](Self::of).
     pub const BEHIND: usize = 8;
 
-    /// The checksum that the row must have; `buffer` is only kept from one to the next.
+    /// Returns the checksum that the row must have; `buffer` saves an allocation per row.
     pub fn checksum(&self, buffer: &mut Vec<u8>) -> i64 {
         let (numbers, texts) = match of_schema_4(self.policy) {
             Some((numbers, texts)) => (Some(numbers), texts),
@@ -78,8 +78,8 @@ impl<'a> PoolRow<'a> {
     }
 }
 
-/// The numbers and texts of a policy in the form of schema 4, of which the checksum of its row is; none
-/// if the row was written since.
+/// Returns the numbers and texts of a policy in the form of schema 4, which the checksum of its row
+/// covers; none if a later version wrote the row.
 fn of_schema_4(policy: &str) -> Option<([i64; 3], [Option<&str>; 2])> {
     let parts = PolicyOfSchema4::split(policy)?;
     let number = |text: &str| text.parse().ok();
@@ -88,7 +88,7 @@ fn of_schema_4(policy: &str) -> Option<([i64; 3], [Option<&str>; 2])> {
 }
 
 impl AttemptRow {
-    /// The columns as [`COLUMNS`](Self::COLUMNS) names them, and the checksum.
+    /// Reads the columns of [`COLUMNS`](Self::COLUMNS): the row and its checksum.
     pub fn of(row: &Row<'_>) -> rusqlite::Result<(Self, i64)> {
         let number = |column| row.get::<_, i64>(column);
         let row = Self {
@@ -104,11 +104,11 @@ impl AttemptRow {
         Ok((row, number(8)?))
     }
 
-    /// In the order of the table.
+    /// Columns of a row and its checksum, in the order of the table.
     pub const COLUMNS: &'static str =
         "serial, state, at, number, reservation, due_at, died_at, ttr, checksum";
 
-    /// The checksum that the row must have.
+    /// Returns the checksum that the row must have.
     pub fn checksum(&self) -> i64 {
         let numbers = [
             self.serial,
@@ -129,28 +129,28 @@ impl AttemptRow {
     }
 }
 
-/// The checksum of one text that may be missing, or changes apart from the row around it.
+/// Returns the checksum of a text that has its own, 0 if there is none.
 pub fn text_checksum(text: Option<&str>) -> i64 {
     text.map_or(0, |text| low_half(xxh3_64(text.as_bytes())))
 }
 
-/// A pause as a column has it.
+/// Converts a pause to the number in its column.
 pub fn pause_number(pause: Option<Pause>) -> i64 {
     pause.map_or(0, |pause| i64::try_from(pause.number()).unwrap_or(i64::MAX))
 }
 
-/// A pause of a column.
+/// Converts the number in a column to a pause.
 pub fn pause_of(number: i64) -> Option<Pause> {
     u64::try_from(number).ok().and_then(Pause::of_number)
 }
 
-/// The settings of a topic; `paused` is the number of its pause.
+/// Returns the checksum of a topic's settings; `paused` is the number of its pause.
 pub fn topic_checksum(topic: &str, paused: i64, defaults: Option<&str>) -> i64 {
     let text = format!("{topic} {paused} {}", defaults.unwrap_or("-"));
     low_half(xxh3_64(text.as_bytes()))
 }
 
-/// By its name.
+/// Finds a state by its name.
 pub fn state(name: &str) -> Option<State> {
     State::ALL.into_iter().find(|state| state.name() == name)
 }

@@ -1,15 +1,15 @@
-//! The tables of a file, and whether a file has those that were made.
+//! The tables of a file, and the check that a file has the tables that were created in it.
 //!
-//! Their definitions and the pages where they begin have no checksum: with a flipped bit there, one
-//! table is read in place of another, which may have no rows, and jobs would be without their attempts.
+//! Definitions and root pages of tables have no checksum: with a flipped bit there, SQLite reads
+//! one table in place of another, perhaps an empty one, and jobs would lose their attempts.
 
 use rusqlite::Connection;
 
 use super::{damage, pool_table::PoolTable};
 
-/// The first table of a file; that of jobs is the next.
+/// First table of a file, before that of jobs.
 const LAYOUT: &str = "CREATE TABLE layout (text TEXT NOT NULL) STRICT;";
-/// The tables behind that of jobs.
+/// Tables after that of jobs.
 const TABLES: &str = "
     CREATE TABLE attempts (
         serial INTEGER PRIMARY KEY,
@@ -41,16 +41,16 @@ const TABLES: &str = "
         used_at INTEGER
     ) STRICT;";
 
-/// Kind, name, table, first page, and definition.
+/// Type, name, table, root page and SQL.
 type Definition = (String, String, String, i64, String);
 
-/// All tables of a file with this table of jobs, in the order in which they are made.
+/// Returns the SQL of all tables of a file with this table of jobs, in the order of creation.
 pub fn tables(pool: PoolTable) -> String {
     format!("{LAYOUT}{}{TABLES}", pool.create())
 }
 
-/// Answers which table of jobs the file has. Fails as damaged unless the file has the tables that one
-/// has that is made now in the same way.
+/// Returns which table of jobs the file has. Fails as damaged unless its definitions and root pages
+/// equal those of a newly created file.
 pub fn check(connection: &Connection) -> rusqlite::Result<PoolTable> {
     let vacuum: i64 = connection.query_row("PRAGMA auto_vacuum", (), |row| row.get(0))?;
     let found = definitions(connection)?;
@@ -76,7 +76,7 @@ fn definitions(connection: &Connection) -> rusqlite::Result<Vec<Definition>> {
     rows.collect()
 }
 
-/// Another comment is no other table.
+/// Removes SQL comments and layout: they may differ between versions.
 fn without_comments(sql: &str) -> String {
     let lines = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
     lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")

@@ -9,10 +9,10 @@ use crate::{
 };
 
 impl Records {
-    /// All tokens. One that is damaged is left out: its holder is refused. If all are damaged, that is an error: a
-    /// store without tokens may be one that lets every caller in.
+    /// Reads all tokens. Leaves out damaged ones, whose holders are refused. Fails if all are
+    /// damaged: a store without tokens may let every caller in.
     pub fn tokens(&self) -> rusqlite::Result<Vec<StoredToken>> {
-        // In the order of the rows: the index may be damaged apart from them.
+        // Without the index, which may be damaged while the rows are sound.
         let sql = "SELECT name, text, checksum, used_at FROM tokens NOT INDEXED";
         let mut statement = self.connection.prepare_cached(sql)?;
         let (mut rows, mut tokens, mut damaged) = (statement.query(())?, Vec::new(), None);
@@ -31,7 +31,7 @@ impl Records {
         }
     }
 
-    /// Changes one that may be changed so.
+    /// Creates or revokes a token. The caller has checked that the change is allowed.
     pub fn change_token(&self, change: &TokenChange) -> Done {
         match change {
             TokenChange::Create { name, text, .. } => self.run(
@@ -42,7 +42,7 @@ impl Records {
         }
     }
 
-    /// Notes when tokens were used; one that is not there is none.
+    /// Notes when tokens were used; ignores missing ones.
     pub fn note_uses(&self, uses: &[(String, UnixMillis)]) -> Done {
         uses.iter().try_for_each(|(name, at)| {
             self.run("UPDATE tokens SET used_at = ? WHERE name = ?", params![at.get(), name])
@@ -55,12 +55,12 @@ fn token(row: &Row<'_>) -> rusqlite::Result<StoredToken> {
     if row.get::<_, i64>(2)? != token_checksum(&name, &text) {
         return Err(damage(&format!("the token {name:?} is not what was written")));
     }
-    // It tells no more than when the token was used last.
+    // Not under the checksum, since it only informs operators.
     let used_at = row.get::<_, Option<u64>>(3).unwrap_or_default();
     Ok(StoredToken { name, text, used_at: used_at.map(UnixMillis::new) })
 }
 
-/// The checksum of a token's row.
+/// Returns the checksum of a token's row.
 pub fn token_checksum(name: &str, text: &str) -> i64 {
     topic_checksum(name, 0, Some(text))
 }

@@ -1,4 +1,4 @@
-//! What transitions write, row by row.
+//! Writes the changes of transitions to the file.
 
 use rusqlite::{Statement, params};
 
@@ -15,22 +15,22 @@ use crate::{
     },
 };
 
-/// Numbers in order as ranges without a gap, each by its first and its last.
+/// Splits sorted numbers into ranges without a gap, each as its first and last number.
 fn ranges(numbers: &[i64]) -> impl Iterator<Item = (i64, i64)> {
     numbers.chunk_by(|one, next| one + 1 == *next).map(|range| (range[0], range[range.len() - 1]))
 }
 
 pub type Done = rusqlite::Result<()>;
 
-/// A number as SQLite has it; none of ours comes near the end of its range.
+/// Converts a number for SQLite; none of ours comes near the limit.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 impl Records {
-    /// Adds to the open transaction, or begins one; stops at the first write that fails, and
-    /// answers which one that was. Deletes go `by_ranges`, as long as none of them meets damage: which
-    /// job it is then shows one by one.
+    /// Writes in the open transaction, or begins one. Stops at the first write that fails and
+    /// returns its index. With `by_ranges`, one statement deletes several jobs; after damage, the
+    /// caller deletes them one by one to find the damaged job.
     pub fn write(
         &mut self,
         writes: &[Write],
@@ -59,7 +59,8 @@ impl Records {
         Ok(())
     }
 
-    /// The jobs that these writes begin by deleting, in order; none that is damaged.
+    /// Returns the serial numbers of the deletes at the start of `writes`, sorted, up to the first
+    /// damaged job.
     fn deletes(&self, writes: &[Write]) -> Vec<i64> {
         let sound = |write: &Write| match write {
             Write::Delete { serial }
@@ -74,8 +75,8 @@ impl Records {
         serials
     }
 
-    /// Deletes jobs of which all are there. Those that were popped together have numbers that follow
-    /// each other, and one statement for them costs a third of one for each.
+    /// Deletes a range of jobs, all of which must exist. Jobs popped together often have
+    /// consecutive serial numbers, and a statement for the range costs a third of one for each job.
     fn delete(&self, (first, last): (i64, i64)) -> Done {
         self.run("DELETE FROM attempts WHERE serial BETWEEN ? AND ?", [first, last])?;
         let sql = "DELETE FROM pool WHERE serial BETWEEN ? AND ?";
@@ -123,7 +124,7 @@ impl Records {
         }
     }
 
-    /// The inserts that these writes begin with, by one statement; answers how many they are.
+    /// Runs the inserts at the start of `writes` with one prepared statement; returns their number.
     fn insert_all(&self, writes: &[Write]) -> Result<usize, (usize, rusqlite::Error)> {
         let insert_row = self.connection.prepare_cached(self.pool.insert());
         let mut statement = insert_row.map_err(|cause| (0, cause))?;
@@ -136,8 +137,8 @@ impl Records {
         Ok(writes.len())
     }
 
-    /// Changes a record, if what is there is sound: a new checksum over a flipped field would make
-    /// it look right.
+    /// Changes a record if its checksum is right: a new checksum over a flipped field would hide
+    /// the damage.
     fn update(&self, serial: u64, due_at: Option<UnixMillis>, change: &Change) -> Done {
         let select = format!("SELECT {} FROM pool WHERE serial = ?", self.pool.columns());
         let mut select = self.connection.prepare_cached(&select)?;
@@ -213,7 +214,7 @@ impl Records {
         )
     }
 
-    /// Changes one setting of a topic.
+    /// Changes the pause or the defaults of a topic.
     fn topic(
         &self,
         topic: &Topic,
@@ -254,7 +255,7 @@ impl Records {
         self.connection.prepare_cached(sql)?.execute(params).map(drop)
     }
 
-    /// Where there is one row. That it is not found means that the way to it is damaged.
+    /// Changes one row that must exist: if it is not found, the pages leading to it are damaged.
     fn run_one(&self, sql: &str, params: impl rusqlite::Params) -> Done {
         match self.connection.prepare_cached(sql)?.execute(params)? {
             0 => Err(rusqlite::Error::QueryReturnedNoRows),

@@ -1,4 +1,4 @@
-//! What a row has, confirmed by its checksum.
+//! Reads rows and confirms them by their checksums.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::{
     store::file::records::{AttemptRow, PoolRow, policy_4, state, text_checksum},
 };
 
-/// A job as it was put.
+/// A job as it was put, with its times.
 pub struct Found {
     pub id: JobId,
     pub job: NewJob,
@@ -42,13 +42,13 @@ fn millis(number: i64) -> Option<u64> {
     u64::try_from(number).ok()
 }
 
-/// A job by its row in `pool`.
+/// Reads a job from its row in `pool`; none if the row is damaged.
 pub fn pool_row(cell: &Cell) -> Option<Found> {
     let fields = cell.fields()?;
     let ([_, id, topic, created_at, due_at], rest) = fields.split_first_chunk()?;
     let (policy, rest) = match rest {
         [policy, rest @ ..] if rest.len() == 3 => (Cow::Borrowed(text(policy)?), rest),
-        // A file that schema 4 made.
+        // A table of schema 4.
         [ttr, most, backoff, kept, trace, rest @ ..] => {
             let backoff = maybe(backoff, || text(backoff))?;
             let trace = maybe(trace, || text(trace))?;
@@ -86,7 +86,8 @@ pub fn pool_row(cell: &Cell) -> Option<Found> {
     Some(Found { id, job, created_at, due_at })
 }
 
-/// A row of `attempts`, not compared yet with its checksum, which comes with it; and the error text.
+/// Reads a row of `attempts`, its checksum and its error text. The caller compares the row with
+/// the checksum.
 pub fn attempt_row(cell: &Cell) -> Option<(AttemptRow, i64, Option<String>)> {
     let fields = cell.fields()?;
     let [_, name, at, count, reservation, due_at, died_at, ttr, sum, error, error_sum] =

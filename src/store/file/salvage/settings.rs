@@ -1,4 +1,4 @@
-//! What the store has beside jobs: settings of topics, and access tokens.
+//! Salvages topic settings and access tokens.
 
 use sqlite_salvage::Cell;
 
@@ -44,14 +44,14 @@ impl Reader {
     }
 }
 
-/// As it was made; when it was used last tells no more than that.
+/// Reads an access token without the time of its last use.
 fn token(cell: &Cell) -> Option<TokenChange> {
     let fields = cell.fields()?;
     let [name, content, sum, _] = fields.as_slice() else { return None };
     let (name, text) = (text(name)?, text(content)?);
     let sound = token_checksum(name, text) == number(sum)?;
     let (name, text) = (name.to_owned(), text.to_owned());
-    // It was let in once.
+    // `is_admin`: the check for the first token was made when this one was created.
     sound.then_some(TokenChange::Create { name, text, is_admin: true })
 }
 

@@ -8,7 +8,7 @@ use crate::job::{JobId, Millis};
 
 const STATES: [State; 4] = [State::Delayed, State::Ready, State::Reserved, State::Dead];
 
-/// One step on one of a few jobs of two topics.
+/// Changes one of a few jobs of two topics.
 fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
     let id: JobId = format!("job-{job}").parse().expect("an id");
     let state = STATES[usize::from(what % 4)];
@@ -40,7 +40,7 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
     }
 }
 
-/// All that can be seen.
+/// Returns a text with everything that is visible in the index.
 fn seen(index: &Index) -> String {
     let mut all = format!("{:?} {:?}", index.next_deadline(), index.entries.len());
     for topic in index.topics_from(None, None) {
@@ -67,7 +67,7 @@ proptest! {
         for (serial, change) in kept.into_iter().enumerate() {
             step(&mut index, serial as u64, change);
         }
-        // What goes before it in the same batch may stay.
+        // Earlier changes of the same batch may stay.
         if also_settled {
             index.settle();
         }
