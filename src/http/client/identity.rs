@@ -1,4 +1,4 @@
-//! Who makes a request, and what that caller may do.
+//! The caller of a request, and the topics that its token allows.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::{
     job::{Topic, Topics},
 };
 
-/// The caller of a request that was let in.
+/// The caller of an admitted request.
 #[derive(Clone, Default)]
 pub struct Identity {
-    /// None where requests need no token: then everything is allowed.
+    /// `None` where requests need no token: then everything is allowed.
     token: Option<Arc<Token>>,
     peer: Option<Peer>,
     /// The scope that the route was declared with, if it needs one.
     scope: Option<Scope>,
-    /// Which tokens are in force; none on a route for every caller.
+    /// Tokens in force; `None` on a route for every caller.
     access: Option<Arc<Access>>,
 }
 
 impl Identity {
-    /// The holder of this token, at the other end of this connection, on a route with this need.
+    /// Creates the caller with this token and connection, on a route with this need.
     pub fn new(
         token: Option<Arc<Token>>,
         peer: Option<Peer>,
@@ -41,58 +41,58 @@ impl Identity {
         Self { token, peer, scope, access: Some(access) }
     }
 
-    /// A caller of a route for every caller.
+    /// Creates the caller of a route that needs nothing.
     pub fn of_any(peer: Option<Peer>) -> Self {
         Self { token: None, peer, scope: None, access: None }
     }
 
-    /// Its connection.
     pub fn peer(&self) -> Option<&Peer> {
         self.peer.as_ref()
     }
 
-    /// Checks that the caller may still act: a request is let in by its head, and acts when its body is
-    /// there, or when the jobs are that it waits for.
+    /// Checks again that the caller may act. A request is admitted by its head, and acts later:
+    /// when its body has arrived, or the jobs that it waited for are ready.
     ///
     /// # Errors
-    /// 401 `unauthenticated`: its token was revoked or has expired, or the server asks for tokens now.
+    /// 401 `unauthenticated`: the token was revoked or has expired, or the server requires tokens
+    /// now.
     pub fn check(&self) -> Result<(), Problem> {
         let access = self.access.as_ref();
         access.map_or(Ok(()), |access| access.check(self.token()).map_err(Into::into))
     }
 
-    /// The name of its token.
+    /// Returns the name of the token.
     pub fn name(&self) -> Option<&TokenName> {
         self.token.as_ref().map(|token| &token.name)
     }
 
-    /// The token that it has, if requests need one.
+    /// Returns the token, if requests need one.
     pub fn token(&self) -> Option<&Token> {
         self.token.as_deref()
     }
 
-    /// Where it is.
     pub fn address(&self) -> Option<ClientAddress> {
         self.peer.as_ref().and_then(Peer::address)
     }
 
-    /// The scope that the route was declared with. A route without one must not ask for it.
+    /// Returns the scope that the route was declared with. A call on a route without a scope is a
+    /// defect.
     fn scope(&self) -> Result<Scope, Problem> {
         self.scope.ok_or_else(Problem::internal)
     }
 
-    /// The topics that it may reach by the scope of the route.
+    /// Returns the topics for which the caller has the scope of the route.
     ///
     /// # Errors
-    /// 403 `forbidden`: its token lacks the scope.
+    /// 403 `forbidden`: the token lacks the scope.
     pub fn topics(&self) -> Result<Topics, Problem> {
         self.topics_of(self.scope()?)
     }
 
-    /// The topics that it may reach by this scope, which need not be the route's.
+    /// Returns the topics for which the caller has this scope, which need not be the route's.
     ///
     /// # Errors
-    /// 403 `forbidden`: its token lacks the scope.
+    /// 403 `forbidden`: the token lacks the scope.
     pub fn topics_of(&self, scope: Scope) -> Result<Topics, Problem> {
         match &self.token {
             None => Ok(Topics::ALL),
@@ -102,10 +102,10 @@ impl Identity {
         }
     }
 
-    /// Checks that it may use the route on a topic that it names itself.
+    /// Checks that the caller has the scope of the route for this topic.
     ///
     /// # Errors
-    /// 403 `forbidden`: its token lacks the scope for this topic.
+    /// 403 `forbidden`: the token lacks the scope for this topic.
     pub fn may(&self, topic: &Topic) -> Result<(), Problem> {
         let scope = self.scope()?;
         let Some(token) = self.token.as_ref().filter(|_| !self.has(scope, topic)) else {
@@ -117,10 +117,10 @@ impl Identity {
         Err(forbidden(scope, &detail))
     }
 
-    /// Checks that it may use the route on all topics.
+    /// Checks that the caller has the scope of the route for all topics.
     ///
     /// # Errors
-    /// 403 `forbidden`: its token lacks the scope for some.
+    /// 403 `forbidden`: the token lacks the scope for some topics.
     pub fn may_everywhere(&self) -> Result<(), Problem> {
         let scope = self.scope()?;
         if self.topics_of(scope)? == Topics::ALL {
@@ -129,21 +129,21 @@ impl Identity {
         Err(forbidden(scope, &format!("this needs the scope `{scope}` for all topics (\"*\")")))
     }
 
-    /// Whether it has this scope for this topic.
     fn has(&self, scope: Scope, topic: &Topic) -> bool {
         let Some(token) = &self.token else { return true };
         token.scopes.of(scope).is_some_and(|topics| topics.allows(topic))
     }
 
-    /// Whether any of its scopes has this topic.
+    /// Returns whether the caller has any scope for this topic.
     pub fn reaches(&self, topic: &Topic) -> bool {
         self.token.as_ref().is_none_or(|token| token.scopes.reach(topic))
     }
 }
 
 impl Problem {
-    /// As a caller may see it that put a job of the topic `own`: of a job that it may not reach only
-    /// that it exists, and no name of a topic that it may not read.
+    /// Removes details of the existing job that the caller may not see. `own` is the topic of its
+    /// put. Without any scope for the other job's topic, only the fact that the job exists remains;
+    /// without `read` for it, the state remains too.
     pub fn seen_by(mut self, identity: &Identity, own: &Topic) -> Self {
         let Some((_, Some(topic))) = self.living.as_deref() else { return self };
         if topic == own || identity.has(Scope::Read, topic) {
@@ -164,7 +164,7 @@ impl<S: Sync> FromRequestParts<S> for Identity {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        // Without `admit` before it, no route answers.
+        // A missing identity means that `admit` was skipped: no handler may run then.
         parts.extensions.get().cloned().ok_or_else(Problem::internal)
     }
 }

@@ -1,4 +1,4 @@
-//! The client of a request: its connection, its address, and what its token allows.
+//! The client of a request: its connection, its address, and the scopes of its token.
 
 pub mod identity;
 pub mod need;

@@ -1,4 +1,4 @@
-//! What each route needs of its caller.
+//! Tokens and scopes that routes need of their callers.
 
 use std::collections::HashMap;
 
@@ -6,26 +6,25 @@ use axum::http::Method;
 
 use crate::access::Scope;
 
-/// What a caller must have for a route.
+/// Token or scope that a route needs of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Nothing: load balancers and orchestrators have no token, and call the server by its address.
     Nothing,
-    /// A token, where the server asks for tokens.
+    /// Any token, where the server requires tokens.
     AnyToken,
     /// A token with this scope.
     Scope(Scope),
 }
 
-/// The needs of all routes, by path.
+/// Needs of all routes, by path.
 #[derive(Debug, Default)]
 pub struct Needs(HashMap<&'static str, OfPath>);
 
-/// The needs of the routes of one path.
 #[derive(Debug, Default)]
 struct OfPath {
     methods: Vec<(Method, Need)>,
-    /// Requests count in `limits.requests_in_flight`.
+    /// Whether requests count in `limits.requests_in_flight`.
     is_limited: bool,
 }
 
@@ -37,9 +36,9 @@ impl Needs {
         routes.is_limited |= is_limited;
     }
 
-    /// Returns what a request needs, by the path that its route was registered with. One without a route needs a
-    /// token, so that strangers learn nothing of the routes. Also returns whether the request counts in
-    /// `limits.requests_in_flight`.
+    /// Returns the need of a request by the path that its route was registered with, and whether
+    /// the request counts in `limits.requests_in_flight`. A request without a route needs a token,
+    /// so that strangers cannot probe for routes.
     pub fn of(&self, path: Option<&str>, method: &Method) -> (Need, bool) {
         let path = path.map(|path| path.strip_prefix("/v1").unwrap_or(path));
         let Some(OfPath { methods, is_limited }) = path.and_then(|path| self.0.get(path)) else {

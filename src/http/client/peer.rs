@@ -1,4 +1,4 @@
-//! The client of a request: where it is, and whether it is still there.
+//! The connection of a request: the client's address, and whether the client is still connected.
 
 use std::{
     fmt,
@@ -13,22 +13,22 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 
-/// The client's connection; the server adds it to each request.
+/// The client's connection, which the server adds to the extensions of each request.
 #[derive(Clone)]
 pub struct Peer {
     socket: Arc<dyn AsFd + Send + Sync>,
     address: Option<ClientAddress>,
     is_encrypted: bool,
-    /// The client, or the first proxy, speaks HTTPS.
+    /// Whether the client, or the first proxy, speaks HTTPS.
     is_https: bool,
 }
 
-/// Where a client is.
+/// Address of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAddress {
-    /// At the other end of the connection.
+    /// Of the other end of the connection.
     Direct(SocketAddr),
-    /// Behind trusted proxies.
+    /// As trusted proxies name it.
     Forwarded(IpAddr),
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for ClientAddress {
 }
 
 impl Peer {
-    /// The client at the other end of `socket`, and where it is.
+    /// Describes the client at the other end of `socket`. Its `address` is `None` on a Unix socket.
     pub fn new(
         socket: Arc<dyn AsFd + Send + Sync>,
         address: Option<SocketAddr>,
@@ -61,36 +61,37 @@ impl Peer {
         Self { socket, address, is_encrypted, is_https: is_encrypted }
     }
 
-    /// The same connection, by which a proxy passes the requests of a client on.
+    /// Returns the same connection for a client whose requests a proxy passes on. `is_https` is
+    /// `None` if the proxy does not say.
     pub fn behind(&self, client: IpAddr, is_https: Option<bool>) -> Self {
         let is_https = is_https.unwrap_or(self.is_https);
         Self { address: Some(ClientAddress::Forwarded(client)), is_https, ..self.clone() }
     }
 
-    /// The scheme by which the client calls.
+    /// Returns `https` or `http`, as the client calls.
     pub fn scheme(&self) -> &'static str {
         if self.is_https { "https" } else { "http" }
     }
 
-    /// Where the client is; none on a Unix socket.
+    /// Returns the address of the client; `None` on a Unix socket.
     pub fn address(&self) -> Option<ClientAddress> {
         self.address
     }
 
-    /// Closes the connection at once; what the system still has for the client goes with it.
+    /// Closes the connection at once and discards data that the system has not sent yet.
     pub fn cut(&self) {
         let socket = &*self.socket;
         let socket = SockRef::from(&socket);
-        // It may be closed already.
+        // Fails if the connection is closed already.
         let _ = socket.set_linger(Some(Duration::ZERO));
         let _ = socket.shutdown(Shutdown::Both);
     }
 
-    /// Asks the socket itself: that the client has hung up may be known there long before the
-    /// runtime comes round to reading it.
+    /// Returns whether the client has closed the connection. Asks the socket, which may know that
+    /// long before the runtime reads from it.
     pub fn is_gone(&self) -> bool {
         if self.is_encrypted {
-            // The end of TLS lies in the socket before the end of the connection.
+            // The close notification of TLS is unread data, so a peek would not see the end.
             return self.has_ended();
         }
         match SockRef::from(&&*self.socket).peek(&mut [MaybeUninit::uninit()]) {
@@ -99,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// Whether the client has closed its side, whatever is still to be read.
+    /// Returns whether the client has closed its side, even if data is still unread.
     fn has_ended(&self) -> bool {
         let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         let mut asked = [PollFd::from_borrowed_fd(self.socket.as_fd(), ended)];

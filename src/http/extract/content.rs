@@ -1,4 +1,4 @@
-//! The body of a request, read as it comes.
+//! Reads the body of a request as it arrives.
 
 use axum::{
     body::{Body, Bytes, HttpBody},
@@ -43,14 +43,14 @@ where
         let content =
             read(body, Limits::from_ref(state).request_bytes, &Memory::from_ref(state)).await?;
         place.map_or(Ok(()), |place| place.enter())?;
-        // The body may have taken a while to come.
+        // The token may have been revoked while the body arrived.
         identity.map_or(Ok(()), |identity| identity.check())?;
         Ok(Self(content))
     }
 }
 
-/// A body that is too large is refused as soon as that is known, often before any of it has come;
-/// the connection then throws away what its client still sends.
+/// Refuses a body that is too large as soon as that is known, often before any of it has arrived;
+/// the connection then discards the rest.
 async fn read(mut body: Body, limit: usize, memory: &Memory) -> Result<Bytes, Problem> {
     let too_large =
         || Problem::body_too_large(format!("the request must have at most {limit} bytes"));
@@ -68,7 +68,7 @@ async fn read(mut body: Body, limit: usize, memory: &Memory) -> Result<Bytes, Pr
         }
         share.grow(COPIES * data.len())?;
         if length > read.capacity() {
-            // No more than what has come again, whatever is claimed.
+            // At most doubles the buffer, whatever length the client claims.
             let room = if claimed < length { 2 * length } else { claimed.min(2 * length) };
             read.reserve_exact(room - read.len());
         }

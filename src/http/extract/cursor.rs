@@ -1,4 +1,4 @@
-//! Where a list of jobs goes on, as text that clients hand back unread.
+//! Cursors of job lists, which clients send back without reading them.
 
 use crate::{
     http::problem::Problem,
@@ -7,13 +7,13 @@ use crate::{
     store::Place,
 };
 
-/// The cursors of one list. Each begins with a checksum over the list and the place, so that one
-/// of another list, or one that was changed, is refused instead of skipping jobs.
+/// Cursors of one list. Each begins with a checksum of the list and the position, so a changed
+/// cursor, or one of another list, is refused instead of skipping jobs.
 #[derive(Clone, Copy)]
 pub struct Cursor<'a> {
     pub topic: &'a Topic,
     pub state: State,
-    /// Between which due times, if they are limited.
+    /// Lower and upper bound of the due times, if given.
     pub due: (Option<UnixMillis>, Option<UnixMillis>),
 }
 
@@ -26,12 +26,12 @@ impl Cursor<'_> {
         self.sealed(&format!("{}-{at}-{tie}", position.bucket.index()))
     }
 
-    /// A place with its checksum before it.
+    /// Returns a position preceded by its checksum.
     pub fn sealed(&self, place: &str) -> String {
         format!("{}-{place}", self.checksum(place))
     }
 
-    /// `bucket` finds the store's bucket of a number.
+    /// Parses a cursor. `bucket` returns the store's bucket with a number.
     pub fn parse(
         &self,
         text: &str,

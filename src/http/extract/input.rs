@@ -1,4 +1,4 @@
-//! From the bytes of a request to valid values; each refusal names its field.
+//! Extractors of paths, queries and headers; each refusal names its field.
 
 use std::convert::Infallible;
 
@@ -14,10 +14,10 @@ use crate::{
     job::{JobId, Topic, TraceParent},
 };
 
-/// Most topics that one pop may name.
+/// Most topics of one pop.
 pub const MAX_TOPICS: usize = 100;
 
-/// The one parameter of a path.
+/// Returns the only parameter of a path.
 async fn parameter<S: Send + Sync>(
     parts: &mut Parts,
     state: &S,
@@ -27,7 +27,7 @@ async fn parameter<S: Send + Sync>(
     path.map(|Path(text)| text).map_err(|_| Problem::field(field, "must be UTF-8 text"))
 }
 
-/// A route that takes no parameters: one that is given is a mistake.
+/// Refuses any query parameter, for routes that take none.
 pub struct NoQuery;
 
 impl<S: Sync> FromRequestParts<S> for NoQuery {
@@ -38,7 +38,7 @@ impl<S: Sync> FromRequestParts<S> for NoQuery {
     }
 }
 
-/// The job id of a path.
+/// Job id of a path.
 pub struct PathId(pub JobId);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathId {
@@ -50,7 +50,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     }
 }
 
-/// The `traceparent` of a request; one that is none is passed over, as its specification demands.
+/// The `traceparent` of a request. An invalid one is ignored, as W3C Trace Context demands.
 pub struct Traced(pub Option<TraceParent>);
 
 impl<S: Sync> FromRequestParts<S> for Traced {
@@ -68,7 +68,7 @@ pub fn traceparent(headers: &HeaderMap) -> Option<TraceParent> {
     text.and_then(|text| text.parse().ok())
 }
 
-/// The name of an access token in a path.
+/// Name of an access token in a path.
 pub struct PathToken(pub TokenName);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathToken {
@@ -81,7 +81,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathToken {
     }
 }
 
-/// The topics of a path: one, or a list with commas.
+/// Topics of a path: one, or several separated by commas.
 pub struct PathTopics(pub Vec<Topic>);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathTopics {
@@ -105,7 +105,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathTopics {
     }
 }
 
-/// The topic of a path that takes no list.
+/// Topic of a path that takes only one.
 pub struct PathTopic(pub Topic);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathTopic {

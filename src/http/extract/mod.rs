@@ -1,4 +1,4 @@
-//! From the bytes of a request to valid values. Every refusal names its field.
+//! Parses requests into valid values. Every refusal names its field.
 
 pub mod content;
 pub mod cursor;

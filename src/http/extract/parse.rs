@@ -1,5 +1,5 @@
-//! JSON of requests: from text to a type, and from what is wrong with it to a problem that names
-//! the place by its path from the request's beginning (`jobs[3].backoff.max`).
+//! Parses JSON of requests. A refusal names the faulty field by its path from the root of the
+//! request (`jobs[3].backoff.max`).
 
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -8,9 +8,9 @@ use crate::http::problem::{Code, Problem};
 /// Most characters of a refused value that a problem repeats.
 const SHOWN: usize = 300;
 
-/// Reads a JSON object. `within` is where in the request this text stands ("" or "jobs[3]").
+/// Parses a JSON object. `within` is the path of this text in the request ("" or "jobs[3]").
 pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
-    // Taken as it is, a list would fill the fields in their order.
+    // Serde would fill the fields from a list, in their order.
     if !matches!(json.trim_ascii_start().first(), None | Some(b'{')) {
         return match serde_json::from_slice::<IgnoredAny>(json) {
             Ok(_) if within.is_empty() => Err(Problem::request("must be a JSON object")),
@@ -18,18 +18,18 @@ pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, 
             Err(error) => Err(invalid_json(&error.to_string())),
         };
     }
-    // The path to the wrong place is looked for only when there is one.
+    // Tracking the path takes time, so only a refused text is parsed with it.
     serde_json::from_slice(json).map_err(|error| {
         let deserializer = &mut serde_json::Deserializer::from_slice(json);
         match serde_path_to_error::deserialize::<_, T>(deserializer) {
             Err(located) => explain(&located, within),
-            // Complete, and followed by something else.
+            // A complete value, followed by other text.
             Ok(_) => invalid_json(&error.to_string()),
         }
     })
 }
 
-/// The same, where no body means all defaults.
+/// Parses a JSON object; an empty body means all defaults.
 pub fn parse_or_default<'a, T>(json: &'a [u8]) -> Result<T, Problem>
 where
     T: Deserialize<'a> + Default,
@@ -37,7 +37,7 @@ where
     if json.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { parse(json, "") }
 }
 
-/// Checks that the body of a route that takes none says nothing.
+/// Refuses fields in the body of a route that takes none.
 pub fn nothing(json: &[u8]) -> Result<(), Problem> {
     #[derive(Deserialize, Default)]
     #[serde(deny_unknown_fields)]
@@ -54,14 +54,14 @@ fn explain(error: &serde_path_to_error::Error<serde_json::Error>, within: &str) 
     let text = error.inner().to_string();
     let (what, place) = text.rsplit_once(" at line ").unwrap_or((&text, ""));
     let path = error.path().to_string();
-    // "?" stands for a name that was not read to its end.
+    // "?" stands for a name that was not read completely.
     let path = path.trim_end_matches('?').trim_matches('.');
     let path = match (within, path) {
         ("", path) => path.to_owned(),
         (within, "") => within.to_owned(),
         (within, path) => format!("{within}.{path}"),
     };
-    // What no type can hold is no less JSON for it.
+    // These texts are JSON, although no type can hold their values.
     let holds = match what {
         "number out of range" => Some("must be a number that a double can hold"),
         "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
@@ -87,8 +87,8 @@ fn problem(field: String, detail: &str) -> Problem {
     }
 }
 
-/// What serde says of a field, in our words; also the field, which may lie within the one at
-/// `path`.
+/// Rewrites serde's message about the field at `path`. Also returns the field, which may lie inside
+/// that one.
 fn readable(what: &str, path: String) -> (String, String) {
     let within = |field: &str| match path.as_str() {
         "" => field.to_owned(),
@@ -120,7 +120,7 @@ fn readable(what: &str, path: String) -> (String, String) {
     (path, shortened(what))
 }
 
-/// The words of JSON for those of serde.
+/// Translates serde's words to those of JSON.
 fn in_json(serde: &str) -> &str {
     match serde {
         "map" => "an object",
@@ -131,7 +131,7 @@ fn in_json(serde: &str) -> &str {
     }
 }
 
-/// The beginning of a long text.
+/// Returns the first [`SHOWN`] characters of a text.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),

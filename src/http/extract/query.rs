@@ -1,4 +1,4 @@
-//! The query of a URL: named parameters, each at most once, none unknown.
+//! Query of a URL: named parameters, each at most once, no unknown ones.
 
 use axum::http::Uri;
 
@@ -10,7 +10,7 @@ use crate::{
 
 pub struct Query {
     pairs: Vec<(String, String)>,
-    /// The names that the route has asked for.
+    /// Parameter names that the route has taken.
     known: Vec<&'static str>,
 }
 
@@ -21,7 +21,7 @@ impl Query {
         Self { pairs, known: Vec::new() }
     }
 
-    /// Takes a parameter out.
+    /// Removes a parameter and returns its value.
     fn take(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
         self.known.push(name);
         let mut found = None;
@@ -48,7 +48,7 @@ impl Query {
         self.take(name)?.map(parse).transpose()
     }
 
-    /// A time as requests have it: RFC 3339 or 13 digits of Unix milliseconds.
+    /// Parses a time: RFC 3339 or 13 digits of Unix milliseconds.
     pub fn time(&mut self, name: &'static str) -> Result<Option<UnixMillis>, Problem> {
         let parse = |text: String| {
             UnixMillis::from_query(&text).map_err(|error| Problem::field(name, error.to_string()))
@@ -60,7 +60,7 @@ impl Query {
         self.take(name)
     }
 
-    /// A number from 1 to `max`.
+    /// Parses `limit`, a number from 1 to `max`.
     pub fn limit(&mut self, default: u64, max: u64) -> Result<u64, Problem> {
         match self.number("limit")?.unwrap_or(default) {
             limit if (1..=max).contains(&limit) => Ok(limit),
@@ -81,7 +81,7 @@ impl Query {
         self.take("reservation")
     }
 
-    /// Refuses parameters that the route has not asked for by now.
+    /// Refuses parameters that the route has not taken by now.
     pub fn reject_unknown(self) -> Result<(), Problem> {
         let Some((given, _)) = self.pairs.first() else { return Ok(()) };
         let allowed = match (suggest::nearest(given, self.known.iter().copied()), &self.known[..]) {
