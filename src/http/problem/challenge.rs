@@ -1,15 +1,15 @@
-//! What a refused caller needs: `WWW-Authenticate`.
+//! The `WWW-Authenticate` header of refusals.
 
 use std::fmt;
 
 use crate::access::Scope;
 
-/// What a refused caller is asked for: `WWW-Authenticate`.
+/// Demand to a refused caller, sent as `WWW-Authenticate`.
 #[derive(Debug, Clone, Copy)]
 pub enum Challenge {
     /// A token.
     Token,
-    /// Another token than the one that it has.
+    /// A token other than the given one.
     OtherToken,
     /// A token with this scope.
     Scope(Scope),

@@ -1,30 +1,30 @@
-//! The codes of problems: stable words, part of the contract, each with its status.
+//! Codes of problems: stable words, part of the API contract, each with its status.
 
 use axum::http::StatusCode;
 
 macro_rules! codes {
     ($($code:ident = $status:ident $name:literal: $when:literal,)+) => {
-        /// What went wrong, in a word for programs.
+        /// Stable word for a problem, for programs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Code {
             $(#[doc = $when] $code,)+
         }
 
         impl Code {
-            /// All of them, by their status.
+            /// All codes, ordered by status.
             pub const ALL: &[Self] = &[$(Self::$code),+];
 
-            /// The word.
+            /// Returns the word.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$code => $name,)+ }
             }
 
-            /// The status of every answer that has it.
+            /// Returns the status of every answer with this code.
             pub fn status(self) -> StatusCode {
                 match self { $(Self::$code => StatusCode::$status,)+ }
             }
 
-            /// When it is given, for the documentation.
+            /// Returns the reason for this code, for the documentation.
             pub fn when(self) -> &'static str {
                 match self { $(Self::$code => $when,)+ }
             }

@@ -1,7 +1,7 @@
-//! Every refusal in one shape: RFC 9457 `application/problem+json`.
+//! Refusals and failures in one format: RFC 9457 `application/problem+json`.
 //!
-//! A handler answers with a [`Problem`]; one layer (`edge/finalize.rs`) writes it down, with the id of
-//! the request. `code` is a stable word, part of the contract.
+//! A handler answers with a [`Problem`]; `edge/finalize.rs` serialises it with the id of the
+//! request. `code` is a stable word, part of the API contract.
 
 mod challenge;
 mod code;
@@ -21,18 +21,18 @@ use crate::{
 
 pub use self::{challenge::Challenge, code::Code};
 
-/// What went wrong, for the client.
+/// A refusal or failure, for the client.
 #[derive(Debug, Clone)]
 pub struct Problem {
     pub code: Code,
     pub detail: String,
     pub field: Option<String>,
-    /// The job that has the id already.
+    /// State and topic of the job that already has the id.
     pub living: Option<Box<(State, Option<Topic>)>>,
     pub applied: Applied,
-    /// The `WWW-Authenticate` of its answer.
+    /// The `WWW-Authenticate` of the answer.
     pub challenge: Option<Challenge>,
-    /// What it comes from, for the log alone.
+    /// Underlying error, for the log only.
     pub cause: Option<String>,
 }
 
@@ -48,27 +48,28 @@ pub struct Written {
     title: &'static str,
     /// The status of the answer.
     status: u16,
-    /// A sentence for people.
+    /// Explanation for people.
     detail: String,
     /// A stable word for programs.
     #[schemars(with = "Code")]
     code: &'static str,
-    /// The path of the wrong field: `delay`, `backoff.max`, `jobs[3].delay`. Absent if the request as a whole is wrong.
+    /// Path of the faulty field: `delay`, `backoff.max`, `jobs[3].delay`. Absent if the request as
+    /// a whole is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// Of `job_exists`: the state of the job that has the id.
+    /// Only with `job_exists`: the state of the job that has the id.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<State>,
-    /// Of `job_exists`: the topic of the job that has the id.
+    /// Only with `job_exists`: the topic of the job that has the id.
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<Topic>,
-    /// `no`: nothing was changed. `unknown`: it may have been.
+    /// `no`: nothing was changed. `unknown`: the change may have been made.
     #[schemars(extend("enum" = ["no", "unknown"]))]
     applied: &'static str,
-    /// As in `X-Request-Id`. Absent in the results of a batch.
+    /// The same as in `X-Request-Id`. Absent in the results of a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
-    /// In the results of a batch: which job.
+    /// Only in the results of a batch: the id of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<JobId>,
 }
@@ -86,7 +87,7 @@ impl Problem {
         }
     }
 
-    /// A field whose value is not allowed: `detail` completes "the field …".
+    /// Refuses the value of a field: `detail` completes "the field …".
     pub fn field(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
         let field = field.into();
         let detail = format!("`{field}` {}", detail.as_ref());
@@ -94,13 +95,13 @@ impl Problem {
         Self { field: Some(field), ..problem }
     }
 
-    /// Something is wrong with no field, but with the request: `detail` completes "the request …".
+    /// Refuses the request as a whole: `detail` completes "the request …".
     pub fn request(detail: impl AsRef<str>) -> Self {
         let detail = format!("the request {}", detail.as_ref());
         Self::new(Code::InvalidField, detail)
     }
 
-    /// The same of a field within another.
+    /// Prepends the path of the outer field to the field's name.
     pub fn within(self, outer: &str) -> Self {
         let Some(field) = self.field else { return self };
         let whole = format!("{outer}.{field}");
@@ -123,25 +124,25 @@ impl Problem {
         Self { applied: Applied::Unknown, ..problem }
     }
 
-    /// How long a client should wait before it asks again, in seconds.
+    /// Seconds that a client should wait before it retries the request.
     pub fn retry_after(&self) -> Option<&'static str> {
         let retry = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
         retry.contains(&self.code.status()).then_some("1")
     }
 
-    /// The store has the job, and cannot read it.
+    /// Refuses a job that the store has and cannot read.
     fn damaged() -> Self {
         let detail = "what the store has of this job is damaged: it can only be deleted; the list \
                       of its topic's jobs tells the reason";
         Self::new(Code::JobDamaged, detail)
     }
 
-    /// As the answer to a request.
+    /// Converts to the answer to the request with this id.
     pub fn of_request(self, id: &str) -> Written {
         Written { request_id: Some(id.to_owned()), ..self.write() }
     }
 
-    /// As the result of one job of a batch.
+    /// Converts to the result of one job of a batch.
     pub fn of_job(self, id: Option<JobId>) -> Written {
         Written { id, ..self.write() }
     }
@@ -216,7 +217,7 @@ impl From<Refusal> for Problem {
     }
 }
 
-/// What a put is told whose id another job has.
+/// Returns the `detail` for a put whose id another job has.
 pub(super) fn exists(living: Option<&Living>) -> String {
     let Some(Living { state, topic }) = living else {
         return "a job has this `id` already".to_owned();
