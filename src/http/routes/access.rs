@@ -1,4 +1,4 @@
-//! `GET /access`: what the caller may do, for clients that offer no more than that.
+//! `GET /access`: the caller's scopes, so that clients offer only permitted actions.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -10,13 +10,13 @@ use crate::{
     job::UnixMillis,
 };
 
-/// What a token may do; everything where requests need none.
+/// The scopes of the caller's token; all scopes where requests need no token.
 #[derive(Serialize, JsonSchema)]
 pub struct Access {
     /// The name of the token; null if requests need none.
     name: Option<TokenName>,
     scopes: Scopes,
-    /// From when on the token is refused; null is never.
+    /// When the token expires; null is never.
     expires_at: Option<UnixMillis>,
 }
 

@@ -1,4 +1,4 @@
-//! The routes of many jobs: each job has a result of its own, in the order of the request.
+//! Routes of batches: each job has its own result, in the order of the request.
 
 use std::sync::Arc;
 
@@ -28,7 +28,6 @@ use crate::{
     traces,
 };
 
-/// The answer.
 #[derive(Serialize)]
 pub struct Results {
     results: Vec<ResultOfOne>,
@@ -85,7 +84,7 @@ pub async fn put(
     .await
 }
 
-/// A request for a transition of many jobs.
+/// Extracted request for a transition of many jobs.
 type Asked = (State<App>, Identity, NoQuery, Content);
 
 pub async fn finish(asked: Asked) -> Answer {
@@ -120,7 +119,7 @@ pub async fn delete(asked: Asked) -> Answer {
     .await
 }
 
-/// Has a transition of each job done; reservations are checked by the store's key.
+/// Runs a transition of each job; `key` verifies the reservations.
 async fn each<W: ActionRequest, O>(
     (State(app), identity, _, Content(content)): Asked,
     call: impl AsyncFnOnce(Arc<Queue>, Vec<W::Job>) -> Vec<Result<O, QueueError>>,
@@ -132,7 +131,7 @@ async fn each<W: ActionRequest, O>(
     answer(&app, jobs, call, |id| Some(id.clone()), |_, problem| problem, done).await
 }
 
-/// One put of a batch.
+/// Parses one put of a batch.
 pub fn put_of(
     json: &RawValue,
     within: &str,
@@ -144,7 +143,7 @@ pub fn put_of(
     put.valid(content, limits, traceparent).map_err(|problem| problem.within(within))
 }
 
-/// The texts of a batch's jobs.
+/// Splits a batch into the JSON texts of its jobs.
 pub fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -157,10 +156,10 @@ pub fn jobs(content: &Bytes) -> Result<Vec<&RawValue>, Problem> {
     Ok(jobs)
 }
 
-/// One job of a batch: what is told of it (`T`) and what is asked (`J`), or why it is refused.
+/// One job of a batch: data for its result (`T`) and the request (`J`), or its refusal.
 pub type Item<T, J> = Result<(T, J), Problem>;
 
-/// Reads what a batch asks of each of its jobs.
+/// Parses the request for each job of a batch.
 pub fn requests<W: ActionRequest>(
     content: &Bytes,
     (topics, key): (&Topics, &ReservationKey),
@@ -176,7 +175,7 @@ pub fn requests<W: ActionRequest>(
     Ok(jobs(content)?.into_iter().enumerate().map(action).collect())
 }
 
-/// Has the valid jobs done, and puts the results together.
+/// Calls the queue with the valid jobs, and merges the results with the refusals.
 async fn answer<T, J, O>(
     app: &App,
     items: Vec<Item<T, J>>,
@@ -218,8 +217,8 @@ async fn answer<T, J, O>(
     Ok((failed, Json(Results { results })))
 }
 
-/// If the store did nothing at all, the request as a whole says so: a client that looks at the
-/// status alone must not take that for success.
+/// Returns the store's error if every job failed by one: a client that only looks at the status
+/// must not take that for success.
 fn whole_batch_failed<O>(replies: &[Result<O, QueueError>]) -> Option<StoreError> {
     let errors: Option<Vec<&StoreError>> = replies
         .iter()

@@ -1,4 +1,4 @@
-//! The routes for operators.
+//! Routes for monitors.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use crate::{
     queue::Readiness,
 };
 
-/// All is well.
+/// The process is running.
 #[derive(Serialize, JsonSchema)]
 pub struct Fine {
     /// Always `ok`.
@@ -20,12 +20,11 @@ pub struct Fine {
 
 const FINE: Json<Fine> = Json(Fine { status: "ok" });
 
-/// The process lives.
 pub async fn healthz() -> Json<Fine> {
     FINE
 }
 
-/// The server can be used.
+/// The server is ready.
 #[derive(Serialize, JsonSchema)]
 pub struct Ready {
     /// `ok` or `degraded`: only a part of the queue works.
@@ -35,15 +34,15 @@ pub struct Ready {
     /// `clock_jumped`, `jobs_unreadable`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<&'static str>,
-    /// Buckets that are out of reach, if some are.
+    /// Numbers of unavailable buckets. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buckets_unavailable: Vec<usize>,
-    /// Buckets that have lost their jobs, if some have.
+    /// Numbers of buckets that have lost their jobs. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buckets_replaced: Vec<usize>,
 }
 
-/// What `readyz` says, as one word and its reasons.
+/// The readiness of server and store, as `/readyz` reports it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StoreStatus")]
 pub struct Status {
@@ -52,15 +51,15 @@ pub struct Status {
     pub status: &'static str,
     /// Why it is not `ok`.
     reasons: Vec<String>,
-    /// Buckets that are out of reach.
+    /// Numbers of unavailable buckets. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buckets_unavailable: Vec<usize>,
-    /// Buckets that have lost their jobs.
+    /// Numbers of buckets that have lost their jobs. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buckets_replaced: Vec<usize>,
 }
 
-/// The same as `readyz`, for an answer that is given in any case.
+/// Returns the outcome of [`readyz`] in an answer that succeeds even if the server is not ready.
 pub async fn status(app: &App) -> Status {
     match readyz(State(app.clone())).await {
         Ok(Json(Ready { status, reasons, buckets_unavailable, buckets_replaced })) => {
@@ -76,8 +75,8 @@ pub async fn status(app: &App) -> Status {
     }
 }
 
-/// The store is reachable and fit, timers move, and the server is not about to end. What limits it
-/// without making it useless is a reason for "degraded", which is ready.
+/// Succeeds while the store is reachable and usable, timers advance, and the server is not shutting
+/// down. Limitations that leave the server usable make it "degraded", which is ready.
 pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     if app.draining.load(Ordering::SeqCst) {
         return Err(Problem::shutting_down());

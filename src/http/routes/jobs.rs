@@ -1,4 +1,4 @@
-//! The routes of one job.
+//! Routes of one job.
 
 use axum::{
     extract::{OriginalUri, State},
@@ -46,13 +46,13 @@ pub async fn put(
     let placed = one(app.queue.put(vec![put]).await);
     let (id, placed) = placed.map_err(|problem| problem.seen_by(&identity, &topic))?;
     tracing::debug!(target: traces::TARGET, %id, %topic, "put");
-    // Beside the route that was called: at the root, or under /v1.
+    // Keeps the prefix of the called route: none, or /v1.
     let location = [(LOCATION, format!("{}/{id}", uri.path()))];
     let status = placed_status(placed.how);
     Ok((status, location, Json(TransitionResponse::placed(id, topic, placed))))
 }
 
-/// Created, or a job that lived before.
+/// Returns 201 for a created job and 200 for one that existed before.
 pub fn placed_status(how: PutOutcome) -> StatusCode {
     match how {
         PutOutcome::Created => StatusCode::CREATED,
@@ -71,7 +71,7 @@ pub async fn get(
     app.memory.answer(&JobResponse::from(read(&app, id, &topics).await?))
 }
 
-/// A job, if its caller may reach it.
+/// Returns a job of one of these topics.
 async fn read(app: &App, id: job::JobId, topics: &Topics) -> Result<job::Job, Problem> {
     Ok(app.queue.get(Target { id, topics: topics.clone() }).await?)
 }
@@ -107,7 +107,7 @@ pub async fn patch(
     Ok(Json(if may_read { response } else { response.without_content() }))
 }
 
-/// A request for a transition of the job in its path.
+/// Extracted request for a transition of the job in the path.
 type Asked = (State<App>, Identity, PathId, Uri, Content);
 
 pub async fn delete(asked: Asked) -> Answer {
@@ -146,7 +146,7 @@ pub async fn kick(asked: Asked) -> Answer {
     Ok(Json(TransitionResponse::in_state(id, job::State::Ready)))
 }
 
-/// Reads what a request asks of its job; reservations are checked by the store's key.
+/// Parses an action on one job; the store's key verifies the reservation.
 fn read_action<W: ActionRequest>(
     (State(app), identity, PathId(id), uri, Content(content)): Asked,
 ) -> Result<(App, job::JobId, W::Job), Problem> {
@@ -155,7 +155,7 @@ fn read_action<W: ActionRequest>(
     Ok((app, id, job))
 }
 
-/// Reads what a request asks of the job in its path, by query and body.
+/// Parses an action on the job in the path from query and body.
 pub fn action<W: ActionRequest>(
     id: job::JobId,
     uri: &Uri,
@@ -168,7 +168,7 @@ pub fn action<W: ActionRequest>(
     parse_or_default::<W>(content)?.valid(Place::Path(id, reservation, topics), key)
 }
 
-/// The outcome of the only job.
+/// Returns the outcome of the only job.
 fn one<T>(replies: Vec<Result<T, QueueError>>) -> Result<T, Problem> {
     let reply = replies.into_iter().next();
     reply.ok_or_else(Problem::internal)?.map_err(Problem::from)

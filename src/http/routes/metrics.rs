@@ -1,4 +1,4 @@
-//! `GET /metrics`: what a monitor should watch, in one of the text formats of Prometheus.
+//! `GET /metrics`, in one of the text formats of Prometheus.
 
 use std::{fmt, time::Duration};
 
@@ -22,11 +22,10 @@ use crate::{
     },
 };
 
-/// How long a store may take to say that it is fit.
+/// Time after which a store that does not answer is reported as unavailable.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Each part counts where things happen; here it is only written down. It answers also when the store
-/// does not.
+/// Writes all metrics, even if the store does not answer.
 pub async fn metrics(
     State(app): State<App>,
     identity: Identity,
@@ -35,7 +34,7 @@ pub async fn metrics(
     identity.may_everywhere()?;
     let ((), state) = tokio::join!(app.queue.refresh_survey(), store_state(&app));
     let mut text = String::new();
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = write(&mut text, &app, state);
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     Ok(match accepts_open_metrics(accept) {
@@ -58,7 +57,7 @@ fn write(text: &mut String, app: &App, state: &'static str) -> fmt::Result {
     encode_eof(text)
 }
 
-/// What `readyz` says.
+/// Returns the status that `/readyz` reports.
 async fn store_state(app: &App) -> &'static str {
     let status = timeout(CHECK_TIMEOUT, health::status(app)).await;
     status.map_or("unavailable", |status| status.status)

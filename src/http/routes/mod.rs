@@ -1,4 +1,4 @@
-//! The handlers. Each extracts, makes one call to the queue, and maps its answer; nothing else.
+//! Handlers. Each extracts, makes one call to the queue, and maps the outcome; nothing else.
 
 pub mod access;
 pub mod batch;

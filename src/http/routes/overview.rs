@@ -1,4 +1,4 @@
-//! `GET /overview`: what a first look needs, over all topics.
+//! `GET /overview`: the dashboard's summary of all topics.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -18,23 +18,23 @@ use crate::{
     store::{Counts, TopicPeek},
 };
 
-/// How many topics each list of an overview names.
+/// Most topics in each list of an overview.
 const TOPICS: usize = 20;
 
-/// What there is, over all topics.
+/// Summary of all topics.
 #[derive(Serialize, JsonSchema)]
 pub struct Overview {
-    /// When counting began: counts are about a second old, or more with thousands of topics.
+    /// When the count began: counts are about a second old, or more with thousands of topics.
     as_of: UnixMillis,
-    /// Of all topics.
+    /// Jobs of all topics, by state.
     jobs: Counts,
     /// Ready jobs of topics that are not paused.
     due_not_delivered: u64,
-    /// For how many seconds the first of those has been waiting; null without one.
+    /// Age in seconds of the oldest of these jobs, from its due time; null without one.
     oldest_ready_age: Option<Millis>,
-    /// How many there are.
+    /// Number of topics.
     topics: usize,
-    /// How many of them are paused.
+    /// Number of paused topics.
     paused: usize,
     /// The topics with the oldest ready jobs, up to 20.
     oldest_ready: Vec<TopicResponse>,
@@ -42,22 +42,22 @@ pub struct Overview {
     most_delayed: Vec<TopicResponse>,
     /// The topics with the most dead jobs, up to 20.
     most_dead: Vec<TopicResponse>,
-    /// From due time to pop, of this server's pops, by the minute of the last hour.
+    /// Time from due time to pop, for pops on this server, per minute of the last hour.
     lateness: Vec<LateMinute>,
-    /// The last 20 errors that consumers gave to this server, at most 4 of each topic, the latest
+    /// The last 20 errors that consumers reported to this server, at most 4 per topic, latest
     /// first.
     last_errors: Vec<LastError>,
-    /// What this server has counted since it started.
+    /// Counters of this server since it started.
     since_start: Counters,
-    /// As `/readyz` tells it.
+    /// Readiness, as `/readyz` reports it.
     store: health::Status,
-    /// How many servers work on the store; 0 for a file, null if that is not known.
+    /// Number of servers on the store; 0 for a file, null if unknown.
     servers: Option<u64>,
-    /// Of the server.
+    /// Version of the server.
     version: &'static str,
 }
 
-/// A store that is away is a state to be shown, with what was counted before, if that is not too old.
+/// Answers even if the store is unavailable, with earlier counts unless they are too old.
 pub async fn overview(
     State(app): State<App>,
     identity: Identity,
@@ -78,7 +78,8 @@ pub async fn overview(
         oldest_ready_age: delivered.oldest_ready_age,
         topics: survey.topics.len(),
         paused: app.queue.paused_topics(),
-        // A job that is due this very millisecond has an age of zero, and is ready.
+        // A job that is due in this millisecond has age 0 and is ready, so it must not rank as
+        // none.
         oldest_ready: top(|peek| peek.oldest_ready_age.map_or(0, |age| age.get() + 1)),
         most_delayed: top(|peek| peek.counts.delayed),
         most_dead: top(|peek| peek.counts.dead),
@@ -91,7 +92,7 @@ pub async fn overview(
     }))
 }
 
-/// The topics of which this is most, and not zero.
+/// Returns the topics with the largest value of `by`, without zeros.
 fn first_topics(app: &App, survey: &Survey, by: fn(&TopicPeek) -> u64) -> Vec<TopicResponse> {
     let mut topics: Vec<_> =
         survey.topics.iter().map(|(topic, peek)| (by(peek), topic, peek)).collect();

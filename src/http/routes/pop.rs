@@ -1,4 +1,4 @@
-//! The route that hands jobs out.
+//! Route that pops jobs.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +37,7 @@ pub async fn pop(
 ) -> Result<Response, Problem> {
     topics.iter().try_for_each(|topic| identity.may(topic))?;
     let pop = Pop { enough: app.memory.of_one_pop(), ..options(&uri, &content, topics)? };
-    // Before it reserves; should there be no room afterwards, jobs are given back.
+    // Before jobs are reserved; if memory is short afterwards, they are given back.
     app.memory.room().await?;
     let waiting = match pop.wait.is_zero() {
         true => None,
@@ -48,7 +48,7 @@ pub async fn pop(
     }
     let mut delivery = app.queue.pop(pop).await?;
     drop(waiting);
-    // Dropping the delivery gives its jobs back.
+    // On an error, dropping the delivery gives its jobs back.
     identity.check()?;
     let json = text(&app.memory, &mut delivery, &app.queue.reservation_key())?;
     for job in delivery.jobs() {
@@ -64,14 +64,14 @@ pub async fn pop(
     Ok(response)
 }
 
-/// The jobs as JSON: as many as there is room for, at least one. The others are given back at once.
+/// Serialises as many jobs as there is memory for, at least one, and gives the others back at once.
 fn text(
     memory: &Memory,
     delivery: &mut PendingDelivery,
     key: &ReservationKey,
 ) -> Result<Bytes, Problem> {
     loop {
-        // There must be room for the text before it is made.
+        // Checks for memory before the text is allocated.
         let json = memory.share().grow(delivery.bytes()).and_then(|()| {
             let jobs = delivery.jobs().iter().map(|job| PoppedResponse::new(job, key)).collect();
             memory.json(&PoppedJobs { jobs })
@@ -83,7 +83,7 @@ fn text(
     }
 }
 
-/// What query and body ask for.
+/// Parses the options in query and body.
 pub fn options(uri: &Uri, content: &[u8], topics: Vec<Topic>) -> Result<Pop, Problem> {
     let mut query = Query::new(uri);
     let in_query = PopOptions {
@@ -95,18 +95,18 @@ pub fn options(uri: &Uri, content: &[u8], topics: Vec<Topic>) -> Result<Pop, Pro
     parse_or_default::<PopOptions>(content)?.or(in_query)?.valid(topics)
 }
 
-/// The jobs that an answer carries, in its extensions. They are the client's when the first bytes of
-/// the answer are taken for writing; if it is dropped before, they are given back.
+/// The jobs of an answer, in its extensions. They belong to the client once the first bytes of the
+/// answer are taken for writing; if the answer is dropped before, they are given back.
 #[derive(Clone)]
 pub struct Delivery(Arc<Mutex<Option<PendingDelivery>>>);
 
 impl Delivery {
-    /// Jobs that go back when the last clone of this is dropped.
+    /// Gives the jobs back when the last clone is dropped, unless they were kept.
     pub fn new(pending: PendingDelivery) -> Self {
         Self(Arc::new(Mutex::new(Some(pending))))
     }
 
-    /// The jobs are the client's now.
+    /// Leaves the jobs with the client.
     pub fn keep(&self) {
         let pending = self.0.lock().expect("no thread panics while holding this lock").take();
         pending.map(PendingDelivery::keep);

@@ -1,4 +1,4 @@
-//! The route by which an operator accepts a loss of jobs.
+//! Route by which an operator accepts a loss of jobs.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -13,10 +13,11 @@ use crate::http::{
     wire::json::Json,
 };
 
-/// Answer to an accepted loss.
+/// Answer to an accepted loss of jobs.
 #[derive(Serialize, JsonSchema)]
 pub struct AcceptedLoss {
-    /// How many buckets go on with what they have now; 0 if that was accepted already.
+    /// Number of buckets that continue with the jobs that they have; 0 if the loss was accepted
+    /// already.
     buckets: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The routes of access tokens, for those who have the scope `admin`.
+//! Routes of access tokens; they need the scope `admin`.
 
 use axum::{extract::State, http::StatusCode};
 use schemars::JsonSchema;
@@ -22,16 +22,16 @@ use crate::{
     store::Applied,
 };
 
-/// A token to be made.
+/// Access token to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
-    /// What to call it; one token has a name.
+    /// Name of the token, unique in the store.
     #[schemars(with = "TokenName")]
     name: Option<TokenName>,
     #[schemars(with = "Scopes")]
     scopes: Option<Scopes>,
-    /// From when on it is refused, a time to come. Default: never.
+    /// When the token expires, a time in the future. Default: never.
     expires_at: Option<UnixMillis>,
 }
 
@@ -39,21 +39,21 @@ pub struct CreateToken {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Token")]
 pub struct TokenResponse {
-    /// Its name.
+    /// Name of the token.
     name: TokenName,
-    /// Its text, for `Authorization`: shown only when it is made.
+    /// The secret text for `Authorization`. Only in the answer that creates the token.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
-    /// What its maker must know, such as what the first token of a store changes for all clients; shown only
-    /// when it is made.
+    /// Consequences of creating the token, such as those of a store's first token for all clients.
+    /// Only in the answer that creates the token.
     #[serde(skip_serializing_if = "Option::is_none")]
     notice: Option<&'static str>,
     scopes: Scopes,
-    /// When it was made.
+    /// When the token was created.
     created_at: UnixMillis,
-    /// From when on it is refused; null is never.
+    /// When the token expires; null is never.
     expires_at: Option<UnixMillis>,
-    /// When it was used last, right to about a minute; null if never.
+    /// When the token was last used, to within about a minute; null if never.
     last_used_at: Option<UnixMillis>,
 }
 
@@ -71,12 +71,13 @@ impl TokenResponse {
     }
 }
 
-/// All tokens.
+/// All access tokens.
 #[derive(Serialize, JsonSchema)]
 pub struct TokensPage {
-    /// By name.
+    /// The tokens, ordered by name.
     tokens: Vec<TokenResponse>,
-    /// Those that this version cannot read: their holders are refused. Left out if there are none.
+    /// Tokens that this version cannot read: requests with them are refused. Absent if there are
+    /// none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unreadable: Vec<UnreadableToken>,
 }

@@ -1,4 +1,4 @@
-//! The routes of topics as a whole.
+//! Routes of whole topics.
 
 use axum::{extract::State, http::Uri, response::Response};
 
@@ -25,14 +25,14 @@ use crate::{
     store::{Applied, Clock, JobRange, Steps, TopicPage, TopicPeek},
 };
 
-/// Most topics, and most jobs, of one page.
+/// Most topics, and most jobs, per page.
 pub const MAX_TOPICS: u64 = 1000;
 pub const MAX_JOBS: u64 = 1000;
-/// Most steps of one count of due jobs, and how many, over what time, if the request does not say.
+/// Most steps of one count of due jobs; number of steps and time span if the request gives none.
 pub const MAX_DUE_STEPS: u64 = 500;
 const DUE_STEPS: u64 = 60;
 const DUE_SPAN: Millis = Millis::new(3_600_000);
-/// Most jobs that one kick moves.
+/// Most jobs of one kick.
 pub const MAX_KICK: u64 = 1_000_000;
 
 pub async fn list(
@@ -64,15 +64,16 @@ pub async fn list(
     Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
 }
 
-/// A page of the topics that may be read. Each pattern is a page of its own: what may not be read
-/// shows neither as a gap nor in the cursor.
+/// Returns a page of the readable topics. Reads a page for each pattern, so that unreadable topics
+/// show neither as gaps nor in the cursor.
 async fn readable_topics(
     app: &App,
     page: TopicPage,
     readable: &Topics,
 ) -> Result<(Vec<(Topic, TopicPeek)>, bool), Problem> {
     let Some(patterns) = readable.patterns() else { return Ok(app.queue.topics(page).await?) };
-    // Without those that another one covers, their topics follow each other as they do.
+    // Without the patterns that another one covers, the topics of all patterns together are in
+    // order.
     let is_covered = |one: &TopicPattern| {
         let covers = |other: &TopicPattern| {
             other != one && other.prefix().is_some_and(|prefix| one.as_str().starts_with(prefix))
@@ -129,12 +130,12 @@ pub async fn put(
     let defaults = parse::<PutTopic>(&content, "")?.valid(&topic, app.queue.is_paused(&topic))?;
     let did = Did(serde_json::to_string(&defaults).unwrap_or_default());
     app.queue.set_defaults(topic.clone(), defaults).await?;
-    // They are set, even if reading them back fails.
+    // The defaults are set, even if reading them back fails.
     let unsure = |problem| Problem { applied: Applied::Unknown, ..problem };
     Ok((did, shown(&app, topic).await.map_err(unsure)?))
 }
 
-/// Stops deliveries, for a time if the body says so.
+/// Pauses a topic, for a limited time if the body says so.
 pub async fn pause(
     State(app): State<App>,
     identity: Identity,
@@ -184,7 +185,7 @@ pub async fn jobs(
     app.memory.answer(&JobsPage { jobs, damaged, cursor })
 }
 
-/// Which jobs of a topic a query asks for: the list and its cursors, where it goes on, and how far.
+/// Parses the query for a list of jobs: the list with its cursors, the start and the range.
 pub fn jobs_range<'a>(
     uri: &Uri,
     topic: &'a Topic,
@@ -212,7 +213,7 @@ pub fn jobs_range<'a>(
     Ok((cursor, from, range))
 }
 
-/// How many delayed jobs fall due in each step of time.
+/// Counts the delayed jobs that become due in each step of time.
 pub async fn due(
     State(app): State<App>,
     identity: Identity,
@@ -225,7 +226,7 @@ pub async fn due(
     Ok(Json(DueCounts { from: steps.from, step: steps.step, counts }))
 }
 
-/// The steps that a query asks for.
+/// Parses the steps of a query.
 pub fn due_steps(uri: &Uri) -> Result<Steps, Problem> {
     let mut query = Query::new(uri);
     let (from, until) = (query.time("from")?, query.time("until")?);
