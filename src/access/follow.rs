@@ -1,4 +1,4 @@
-//! Keeps the tokens of a server up to date with its store.
+//! Synchronization of a server's tokens with its store.
 
 use std::{
     convert::Infallible,
@@ -13,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 use super::{Access, Token};
 use crate::store::{MAX_BATCH, Store, StoreResult, StoredToken, StoredTokens};
 
-/// The time between two looks: a token that is made or revoked on one server is known to all of
-/// them within a second.
+/// The interval between readings: all servers know of a token that one of them created or revoked
+/// within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Most uses that the store notes in one call.
+/// Most uses that one call of the store records.
 const USES: usize = MAX_BATCH;
 
-/// Reads the tokens from the store, if there are others than before.
+/// Reads the tokens from the store if they have changed.
 ///
 /// # Errors
-/// The store's. What was known stays in force for a while: see [`Access`].
+/// Any error of the store. The known tokens stay in force for a while: see [`Access`].
 pub async fn refresh(access: &Access, store: &dyn Store) -> StoreResult<()> {
     refresh_by(access, |known| store.tokens(known)).await
 }
@@ -55,13 +55,13 @@ async fn refresh_by<R: Future<Output = StoreResult<Option<StoredTokens>>>>(
 /// A stored token that this version cannot read, such as one with a scope of a later version.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct UnreadableToken {
-    /// As the store has it.
+    /// The name as stored.
     pub name: String,
-    /// What is wrong with it.
+    /// Why it cannot be read.
     pub error: String,
 }
 
-/// The tokens that can be read, and those that cannot.
+/// Separates the readable tokens from the unreadable ones.
 pub fn parsed(tokens: Vec<StoredToken>) -> (Vec<Token>, Vec<UnreadableToken>) {
     let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
     for StoredToken { name, text, used_at } in tokens {
@@ -73,9 +73,9 @@ pub fn parsed(tokens: Vec<StoredToken>) -> (Vec<Token>, Vec<UnreadableToken>) {
     (readable, unreadable)
 }
 
-/// Looks for changes until `stop`, and notes which tokens were used.
+/// Reads changes and records uses of tokens until `stop`.
 pub async fn follow(access: Arc<Access>, store: Arc<dyn Store>, stop: CancellationToken) {
-    // Both at once: to note uses may take longer than what is known of tokens is trusted.
+    // Both run concurrently: recording uses may take longer than known tokens are trusted.
     let (looks, notes) = (look(&access, &*store), note_uses(&access, &*store));
     tokio::select! {
         never = looks => match never {},
@@ -119,7 +119,7 @@ mod tests {
         let (answer, answered) = oneshot::channel();
         let older = refresh_by(&access, |_| async { read(answered.await.expect("an answer")) });
         let newer = refresh_by(&access, |_| async { read(2) });
-        // In this order: the older one is asked for first, and answered last.
+        // The older reading must be requested first and answered last.
         let answers = futures::join!(older, newer, async { answer.send(1) });
         assert!(answers.0.is_ok() && answers.1.is_ok());
         assert_eq!(access.version(), Some(2));

@@ -15,49 +15,49 @@ use arc_swap::ArcSwap;
 use super::{Scopes, SecretToken, Token, TokenHash};
 use crate::{job::UnixMillis, store::Clock};
 
-/// How old what is known of the store's tokens may be. A token that was revoked on another server
-/// is refused within this time, also if this server cannot reach the store to hear of it.
+/// Longest age of the known tokens. A token that was revoked on another server is refused within
+/// this time, even if this server cannot reach the store.
 const TRUSTED_FOR: Duration = Duration::from_secs(5);
-/// The name of the bootstrap token, which is in no store.
+/// The name of the bootstrap token, which no store has.
 pub const BOOTSTRAP: &str = "bootstrap";
 
-/// From where a server can be reached.
+/// Who can reach a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
-    /// From this machine alone.
+    /// Only this machine.
     Local,
-    /// From others too.
+    /// Other machines too.
     Network,
 }
 
 impl Exposure {
-    /// Of a server that listens on this address.
+    /// Returns the exposure of a server that listens on this address.
     pub fn of(address: IpAddr) -> Self {
         if address.is_loopback() { Self::Local } else { Self::Network }
     }
 }
 
-/// Why a request is not let in.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
-    /// It has no token.
+    /// The request has no token.
     Missing,
-    /// It has no token that is in force.
+    /// The request has no token that is in force.
     Wrong,
-    /// Whether its token is in force is not known: the store has not answered for too long.
+    /// It is unknown whether the token is in force: the store has not answered for too long.
     Unknown,
 }
 
-/// The tokens in force, and whether one is needed.
+/// The tokens in force, and whether requests need one.
 pub struct Access {
-    /// Replaced as a whole: readers take no lock.
+    /// Replaced as a whole, so that readers take no lock.
     known: ArcSwap<Known>,
     bootstrap: Option<Arc<Token>>,
-    /// Once this server has asked for tokens it goes on doing so: a store that was emptied, or
-    /// whose last token is revoked, opens no door.
+    /// Whether requests need a token. Stays set once it is: emptying the store, or revoking its
+    /// last token, must not open the server to everyone.
     is_closed: AtomicBool,
     started: Instant,
-    /// Held from reading to replacing: an older reading must not come after a newer one.
+    /// Held from reading to replacing, so that an older reading cannot replace a newer one.
     refreshing: tokio::sync::Mutex<()>,
     /// When `known` was last compared with the store, in milliseconds after `started`.
     compared_at: AtomicU64,
@@ -65,16 +65,16 @@ pub struct Access {
 
 #[derive(Default)]
 struct Known {
-    /// None before the first reading.
+    /// The version of the store's tokens; `None` before the first reading.
     version: Option<u64>,
     by_hash: HashMap<TokenHash, Arc<Token>>,
-    /// The store has tokens that this version cannot read.
+    /// Whether the store has tokens that this version cannot read.
     has_unreadable: bool,
 }
 
 impl Access {
-    /// For a server whose settings have this bootstrap token. `closed` if tokens are needed even
-    /// while there are none.
+    /// Makes the access control of a server with this bootstrap token. If `closed`, requests need a
+    /// token even while there are none.
     pub fn new(bootstrap: Option<&SecretToken>, closed: bool) -> Self {
         let token = |secret: &SecretToken| {
             let name = BOOTSTRAP.parse().expect("it is a name");
@@ -92,15 +92,16 @@ impl Access {
         }
     }
 
-    /// Whether requests need a token.
+    /// Returns whether requests need a token.
     pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// The token of a request, given its `Authorization`; none where requests need no token.
+    /// Returns the token of a request with this `Authorization`, or `None` if requests need no
+    /// token.
     ///
     /// # Errors
-    /// The request is not let in.
+    /// The request is refused.
     pub fn authenticate(&self, authorization: Option<&[u8]>) -> Result<Option<Arc<Token>>, Denied> {
         if !self.is_closed() {
             return Ok(None);
@@ -112,10 +113,10 @@ impl Access {
         Ok(Some(token))
     }
 
-    /// Checks that a request that was let in with `token` may still act: it may have waited since.
+    /// Checks that a request authenticated with `token` may still act, since it may have waited.
     ///
     /// # Errors
-    /// The token was revoked or has expired; or the request has none, and now needs one.
+    /// The token was revoked or has expired, or the request has none and now needs one.
     pub fn check(&self, token: Option<&Token>) -> Result<(), Denied> {
         match token {
             Some(token) => self.in_force(token.hash, Clock::Own.now().floor).map(drop),
@@ -136,13 +137,13 @@ impl Access {
         token.cloned().ok_or(Denied::Wrong)
     }
 
-    /// Waits until no one else reads the tokens from the store, and keeps others from it.
+    /// Waits for a running reading of the tokens to end, and excludes others while the guard lives.
     pub async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.refreshing.lock().await
     }
 
-    /// Takes the store's tokens as they are now; `asked` is when they were asked for. With those that
-    /// cannot be read, requests need a token as with any other.
+    /// Replaces the known tokens by those of the store; `asked` is when they were requested.
+    /// Unreadable tokens, too, make requests need a token.
     pub fn replace(
         &self,
         version: u64,
@@ -151,7 +152,7 @@ impl Access {
         asked: Instant,
     ) {
         let old = self.known.load();
-        // One that was known keeps its last use.
+        // A token that is already known keeps its last use.
         let kept = |token: Token| match old.by_hash.get(&token.hash) {
             Some(same) if same.name == token.name => Arc::clone(same),
             _ => Arc::new(token),
@@ -165,18 +166,18 @@ impl Access {
         self.compared(asked);
     }
 
-    /// The store's version of what is known.
+    /// Returns the store's version of the known tokens.
     pub fn version(&self) -> Option<u64> {
         self.known.load().version
     }
 
-    /// Whether there is any token that is in force, or may be.
+    /// Returns whether any token is in force, or may be since it cannot be read.
     pub fn has_tokens(&self) -> bool {
         let known = self.known.load();
         self.bootstrap.is_some() || !known.by_hash.is_empty() || known.has_unreadable
     }
 
-    /// Tells `tokens`, as the store has them, of the uses that this server knows.
+    /// Adds the uses that this server knows to `tokens`, which were read from the store.
     pub fn add_uses(&self, tokens: &[Token]) {
         let known = self.known.load();
         for token in tokens {
@@ -185,14 +186,14 @@ impl Access {
         }
     }
 
-    /// Tokens with uses that the store should hear of.
+    /// Returns the tokens with uses that the store should record.
     pub fn unnoted_uses(&self) -> Vec<(Arc<Token>, UnixMillis)> {
         let known = self.known.load();
         let unnoted = |token: &Arc<Token>| Some((Arc::clone(token), token.unnoted_use()?));
         known.by_hash.values().filter_map(unnoted).collect()
     }
 
-    /// What is known is what the store had at this time.
+    /// Records that the known tokens were those of the store at this time.
     pub fn compared(&self, asked: Instant) {
         let millis = asked.saturating_duration_since(self.started).as_millis();
         self.compared_at.store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -204,7 +205,7 @@ impl Access {
     }
 }
 
-/// The token of an `Authorization` of the kind `Bearer`.
+/// Returns the token of an `Authorization` with the scheme `Bearer`.
 fn bearer(authorization: &[u8]) -> Option<SecretToken> {
     let (scheme, rest) = std::str::from_utf8(authorization).ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim().parse().ok())?

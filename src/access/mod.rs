@@ -1,8 +1,8 @@
-//! Who may do what: tokens, their scopes, and which of them are in force.
+//! Access control: tokens, their scopes, and which of them are in force.
 //!
-//! A token is 256 random bits. Stores have its SHA-256 and what it may do; each server keeps all of
-//! them in memory, so that a request is checked without a call, a lock or an await. Nothing here
-//! knows HTTP.
+//! A token is 256 random bits. Stores keep its SHA-256 and its scopes; each server keeps all tokens
+//! in memory, so that it checks a request without a call, a lock or an await. This module knows no
+//! HTTP.
 
 mod follow;
 mod keeper;

@@ -1,9 +1,9 @@
-//! What people call a token.
+//! Names of tokens.
 
 use crate::job::name::name;
 
 name! {
-    /// A token's name: `[A-Za-z0-9._-]{1,128}`, except `.` and `..`. There is one token of a name:
-    /// rotation is a second token under another name, and then a revocation of the first.
+    /// The name of a token: `[A-Za-z0-9._-]{1,128}`, except `.` and `..`. Names are unique: to
+    /// rotate a token, create one with another name, then revoke the old one.
     TokenName, b"._-", "A-Z a-z 0-9 . _ -"
 }

@@ -1,4 +1,4 @@
-//! What a token may do, and with which topics.
+//! Scopes of tokens: kinds of calls, each with the topics it is limited to.
 
 use std::fmt;
 
@@ -23,10 +23,10 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All of them.
+    /// Every scope.
     pub const ALL: [Self; 5] = [Self::Put, Self::Pop, Self::Read, Self::Manage, Self::Admin];
 
-    /// Its name, in requests and answers.
+    /// Returns the name in requests and answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Put => "put",
@@ -44,8 +44,9 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The scopes of a token, each with its topics: `{"put": ["billing.*"], "pop": ["mail"]}`. At least
-/// one; `admin` has no topics and stands on `*`. Persisted: must stay readable.
+/// The scopes of a token, each with its topics: `{"put": ["billing.*"], "pop": ["mail"]}`. A token
+/// has at least one; `admin` is not limited to topics and must be `*`. Persisted: must stay
+/// readable.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scopes {
@@ -61,24 +62,24 @@ pub struct Scopes {
     admin: Option<Topics>,
 }
 
-/// Scopes that no token can have.
+/// Why scopes are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ScopesError {
-    /// It could do nothing.
+    /// There are none, so the token could do nothing.
     #[error("must have at least one of put, pop, read, manage, admin")]
     None,
-    /// Tokens belong to no topic.
+    /// `admin` is limited to topics, but tokens belong to none.
     #[error("must have admin on \"*\": tokens belong to no topic")]
     AdminOfTopics,
 }
 
 impl Scopes {
-    /// Those of the bootstrap token.
+    /// Returns the scopes of the bootstrap token.
     pub fn admin() -> Self {
         Self { admin: Some(Topics::ALL), ..Self::default() }
     }
 
-    /// Every scope on every topic.
+    /// Returns every scope on every topic.
     pub fn all() -> Self {
         let all = Some(Topics::ALL);
         Self {
@@ -90,7 +91,7 @@ impl Scopes {
         }
     }
 
-    /// The topics of a scope; none if it is missing.
+    /// Returns the topics of a scope, or `None` if it is missing.
     pub fn of(&self, scope: Scope) -> Option<&Topics> {
         match scope {
             Scope::Put => &self.put,
@@ -102,7 +103,7 @@ impl Scopes {
         .as_ref()
     }
 
-    /// Whether any scope has this topic.
+    /// Returns whether any scope except `admin` includes this topic.
     pub fn reach(&self, topic: &Topic) -> bool {
         let topics = Scope::ALL.into_iter().filter(|scope| *scope != Scope::Admin);
         topics.filter_map(|scope| self.of(scope)).any(|topics| topics.allows(topic))
@@ -129,10 +130,10 @@ impl Scopes {
         });
     }
 
-    /// Checks what concerns several of them.
+    /// Checks the rules that concern all scopes together.
     ///
     /// # Errors
-    /// There is none, or `admin` is limited to topics.
+    /// There are no scopes, or `admin` is limited to topics.
     pub fn check(&self) -> Result<(), ScopesError> {
         if Scope::ALL.into_iter().all(|scope| self.of(scope).is_none()) {
             return Err(ScopesError::None);

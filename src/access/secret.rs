@@ -1,23 +1,23 @@
-//! The text of a token, which only its holder has, and the hash that stores have.
+//! The text of a token, which only its holder has, and its hash, which stores have.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
 use ring::{digest, rand};
 use thiserror::Error;
 
-/// By which people and secret scanners know a token.
+/// Prefix by which people and secret scanners recognize a token.
 const PREFIX: &str = "dq_";
-/// 256 bits in hexadecimal.
+/// Hexadecimal digits of 256 random bits.
 const RANDOM: usize = 64;
-/// A CRC-32 of what is before it, in hexadecimal: a scanner tells a token from what only looks
-/// like one without asking a server, and a server refuses a mistyped one without a look.
+/// Hexadecimal digits of the CRC-32 of all text before them: a scanner recognizes a token without
+/// asking a server, and a server refuses a mistyped one without a lookup.
 const CHECKSUM: usize = 8;
 
-/// Fewer digits behind [`PREFIX`] tell nothing of a token.
+/// Least digits after [`PREFIX`] that are masked; fewer reveal nothing useful of a token.
 const TELLING: usize = 8;
 
-/// A text of a URL without what looks like a token in it: clients send one there by mistake. Any
-/// character of it may be percent-encoded.
+/// Masks everything in the text of a URL that looks like a token, since clients put tokens there by
+/// mistake. Any character of it may be percent-encoded.
 pub fn masked(text: &str) -> Cow<'_, str> {
     let (mut shown, mut kept) = (String::new(), 0);
     let mut at = 0;
@@ -36,13 +36,13 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The end of the prefix of a token, if one begins at `at`.
+/// Returns the end of the prefix of a token, if one begins at `at`.
 fn behind_prefix(text: &str, at: usize) -> Option<usize> {
     PREFIX.chars().try_fold(at, |at, c| after(text, at, |found| found == c))
 }
 
-/// Where the hexadecimal digits end that begin at `start`, and how many they are. The next token's prefix
-/// begins with a digit too.
+/// Returns the end and the number of the hexadecimal digits that begin at `start`. The prefix of a
+/// following token begins with a digit too, but is not counted.
 fn digits(text: &str, start: usize) -> (usize, usize) {
     let next = |&(at, count): &(usize, usize)| {
         let end = after(text, at, |found| found.is_ascii_hexdigit())?;
@@ -51,7 +51,7 @@ fn digits(text: &str, start: usize) -> (usize, usize) {
     std::iter::successors(Some((start, 0)), next).last().unwrap_or((start, 0))
 }
 
-/// The end of the character at `at`, percent-encoded or not, if it is one of these.
+/// Returns the end of the character at `at`, percent-encoded or not, if it `fits`.
 fn after(text: &str, at: usize, fits: impl Fn(char) -> bool) -> Option<usize> {
     let encoded = text.get(at + 1..at + 3).filter(|_| text[at..].starts_with('%'));
     let (found, length) = match encoded.and_then(|code| u8::from_str_radix(code, 16).ok()) {
@@ -61,20 +61,21 @@ fn after(text: &str, at: usize, fits: impl Fn(char) -> bool) -> Option<usize> {
     fits(found).then_some(at + length)
 }
 
-/// `dq_`, 64 hexadecimal digits of chance, and 8 of checksum. No message and no log shows it.
+/// The text of a token: `dq_`, 64 random hexadecimal digits, and 8 of checksum. No message and no
+/// log shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretToken(String);
 
-/// A text that is no token; it is not repeated.
+/// A text that is no token; the error does not repeat it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("must be a token: dq_ and 72 hexadecimal digits, as `delay-queue token` prints it")]
 pub struct SecretTokenError;
 
 impl SecretToken {
-    /// A new one, from the randomness of the operating system.
+    /// Generates a token with the randomness of the operating system.
     ///
     /// # Errors
-    /// The system has none.
+    /// The system has no randomness.
     pub fn generate() -> Result<Self, ring::error::Unspecified> {
         let random = rand::generate::<[u8; RANDOM / 2]>(&rand::SystemRandom::new())?.expose();
         let body = format!("{PREFIX}{}", hexadecimal(&random));
@@ -82,12 +83,13 @@ impl SecretToken {
         Ok(Self(format!("{body}{checksum:08x}")))
     }
 
-    /// The text: for the one who asked for the token, and for no one else.
+    /// Returns the text, which only the creator of the token may see.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What stores keep of it. A fast hash is enough: there are 2^256 texts to try.
+    /// Returns the hash that stores keep. A fast hash is enough, since there are 2^256 texts to
+    /// try.
     pub fn hash(&self) -> TokenHash {
         let digest = digest::digest(&digest::SHA256, self.0.as_bytes());
         TokenHash(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
@@ -119,14 +121,14 @@ impl fmt::Debug for SecretToken {
 
 /// The SHA-256 of a token.
 ///
-/// Tokens are looked up by it in a hash table. Where that looks tells a caller nothing: to come nearer to
-/// a known hash, one would have to find texts by their SHA-256.
+/// Servers look tokens up by it in a hash table, whose timing is harmless: to come nearer to a
+/// known hash, a caller would have to find texts by their SHA-256.
 #[derive(Clone, Copy, Eq, Hash)]
 #[expect(clippy::derived_hash_with_manual_eq, reason = "equality is that of the bytes")]
 pub struct TokenHash([u8; 32]);
 
 impl PartialEq for TokenHash {
-    /// In a time that does not depend on where they differ.
+    /// Compares in a time that does not depend on where the hashes differ.
     fn eq(&self, other: &Self) -> bool {
         let differs = self.0.iter().zip(other.0).fold(0, |all, (a, b)| all | (a ^ b));
         std::hint::black_box(differs) == 0
@@ -134,7 +136,7 @@ impl PartialEq for TokenHash {
 }
 
 impl fmt::Display for TokenHash {
-    /// As stores keep it.
+    /// Writes the form of stores.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hexadecimal(&self.0))
     }

@@ -1,4 +1,4 @@
-//! A token as stores and servers know it: everything but its text.
+//! A token as stores and servers know it, without its text.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::{Scopes, TokenHash, TokenName};
 use crate::job::UnixMillis;
 
-/// A token's last use is written at most once in so many milliseconds.
+/// Least milliseconds between two uses of a token that are written to the store.
 const USE_INTERVAL: u64 = 60_000;
 
 /// A token.
 #[derive(Debug)]
 pub struct Token {
-    /// By which people know it.
+    /// The name that people use.
     pub name: TokenName,
-    /// By which servers know it.
+    /// The hash by which servers find it.
     pub hash: TokenHash,
-    /// What it may do.
+    /// The allowed calls and topics.
     pub scopes: Scopes,
-    /// When it was made.
+    /// When it was created.
     pub created_at: UnixMillis,
-    /// From when on it is refused.
+    /// When it expires; `None` means never.
     pub expires_at: Option<UnixMillis>,
-    /// The last use that this server knows, in Unix milliseconds; 0 is never.
+    /// The last use that this server knows, in Unix milliseconds; 0 means never.
     used_at: AtomicU64,
-    /// The last use that the store knows.
+    /// The last use that the store knows, in Unix milliseconds; 0 means never.
     noted_at: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ struct Record {
 }
 
 impl Token {
-    /// A new one.
+    /// Makes a token that was never used.
     pub fn new(
         name: TokenName,
         hash: TokenHash,
@@ -59,10 +59,10 @@ impl Token {
         }
     }
 
-    /// From a store.
+    /// Reads a token from a store.
     ///
     /// # Errors
-    /// What is there is no token.
+    /// Why the text is no token.
     pub fn parse(name: &str, text: &str, used_at: Option<UnixMillis>) -> Result<Self, String> {
         let Record { hash, scopes, created_at, expires_at } =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -75,7 +75,7 @@ impl Token {
         Ok(token)
     }
 
-    /// For a store.
+    /// Returns the text for a store.
     pub fn text(&self) -> String {
         let Self { hash, scopes, created_at, expires_at, .. } = self;
         let record = Record {
@@ -87,32 +87,33 @@ impl Token {
         serde_json::to_string(&record).expect("its fields can be written")
     }
 
-    /// Whether it is refused by now.
+    /// Returns whether the token has expired.
     pub fn has_expired(&self, now: UnixMillis) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
-    /// Notes a use.
+    /// Records a use.
     pub fn used(&self, now: UnixMillis) {
-        // A plain load first: requests that come at once must not fight for this line of memory.
+        // Loads before it stores: concurrent requests must not contend for this cache line.
         if self.used_at.load(Ordering::Relaxed) < now.get() {
             self.used_at.store(now.get(), Ordering::Relaxed);
         }
     }
 
-    /// A use of which the store should hear: a minute later than the last one that it knows.
+    /// Returns the last use if the store should record it: at least a minute after the last one
+    /// recorded.
     pub fn unnoted_use(&self) -> Option<UnixMillis> {
         let noted = self.noted_at.load(Ordering::Relaxed);
         let is_due = |at: &UnixMillis| noted == 0 || at.get() >= noted.saturating_add(USE_INTERVAL);
         self.last_used_at().filter(is_due)
     }
 
-    /// The store knows of a use.
+    /// Notes that the store has recorded a use.
     pub fn noted(&self, at: UnixMillis) {
         self.noted_at.store(at.get(), Ordering::Relaxed);
     }
 
-    /// The last use that this server knows.
+    /// Returns the last use that this server knows.
     pub fn last_used_at(&self) -> Option<UnixMillis> {
         Some(self.used_at.load(Ordering::Relaxed)).filter(|&at| at > 0).map(UnixMillis::new)
     }

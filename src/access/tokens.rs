@@ -1,4 +1,4 @@
-//! Making, listing and revoking tokens.
+//! Creating, listing and revoking tokens.
 
 use std::sync::Arc;
 
@@ -22,50 +22,51 @@ pub const SHOWN_ONCE: &str = "keep the token: it is shown only now";
 /// The tokens of a store.
 pub struct Tokens {
     store: Arc<dyn Store>,
-    /// Takes changes up at once; the servers that look at the store follow.
+    /// Applies changes at once; other servers learn of them from the store.
     access: Option<Arc<Access>>,
 }
 
-/// Why nothing was done.
+/// Why an operation on tokens failed.
 #[derive(Debug, Error)]
 pub enum TokenError {
-    /// There is one of this name.
+    /// A token of this name exists.
     #[error("there is a token {0:?} already: choose another name, or revoke that one first")]
     Exists(TokenName),
-    /// There is none of this name.
+    /// No token has this name.
     #[error("there is no token {0:?}")]
     NotFound(TokenName),
-    /// It would lock every client out, and none could make another one.
+    /// The first token has no `admin`: it would lock every client out, and none could create
+    /// another.
     #[error(
         "the first token must have the scope admin (\"admin\":[\"*\"]): from the first one on every \
          request needs a token, and only one with admin can create more"
     )]
     FirstNeedsAdmin,
-    /// It could do nothing.
+    /// The scopes are invalid.
     #[error(transparent)]
     Scopes(#[from] ScopesError),
-    /// It would never be in force.
+    /// The token would never be in force.
     #[error("expires at {0}, which has passed")]
     Expired(UnixMillis),
     /// The operating system gives no random numbers.
     #[error("the operating system gave no random numbers")]
     NoRandomness,
-    /// The store's.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Tokens {
-    /// Those of this store; a server that makes changes here obeys them at once.
+    /// Makes the access to the tokens of a store; changes apply to `access` at once.
     pub fn new(store: Arc<dyn Store>, access: Option<Arc<Access>>) -> Self {
         Self { store, access }
     }
 
-    /// Makes a token. Its text is nowhere else than in the answer. The first one of a store must have the
-    /// scope `admin`. Answers also what its maker must know.
+    /// Creates a token; returns its text, which exists nowhere else, and a notice for its creator.
+    /// The first token of a store must have the scope `admin`.
     ///
     /// # Errors
-    /// See [`TokenError`]. After an unknown outcome of the store, revoke the name and try again.
+    /// See [`TokenError`]. After an error of unknown effect, revoke the name and try again.
     pub async fn create(
         &self,
         name: TokenName,
@@ -92,10 +93,10 @@ impl Tokens {
         }
     }
 
-    /// All tokens by name, and those that cannot be read.
+    /// Returns all readable tokens by name, and the unreadable ones.
     ///
     /// # Errors
-    /// The store's.
+    /// Any error of the store.
     pub async fn list(&self) -> Result<(Vec<Token>, Vec<UnreadableToken>), StoreError> {
         let stored = self.store.tokens(None).await?.unwrap_or_default();
         let (mut tokens, mut unreadable) = follow::parsed(stored.tokens);
@@ -107,8 +108,8 @@ impl Tokens {
         Ok((tokens, unreadable))
     }
 
-    /// Takes a token away: this server refuses it at once, the others within a second. Warns if none of
-    /// those that are left has the scope `admin`; a token that leaked must go all the same.
+    /// Revokes a token: this server refuses it at once, the others within a second. Warns if no
+    /// remaining token has the scope `admin`; a leaked token must be revoked all the same.
     ///
     /// # Errors
     /// See [`TokenError`].

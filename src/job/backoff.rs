@@ -1,4 +1,4 @@
-//! How long a job waits before its next attempt.
+//! Backoff: how long a job waits before its next attempt.
 
 use std::{fmt, str::FromStr};
 
@@ -16,33 +16,34 @@ use super::{
     list::List,
 };
 
-/// Most values a list may have.
+/// Most values of a list.
 pub const MAX_VALUES: usize = 100;
 /// Largest growth from one attempt to the next.
 pub const MAX_FACTOR: f64 = 1000.0;
 
 /// The wait after a release without a delay and after an expired TTR.
 ///
-/// The delay is a function of the job's id and attempt alone, jitter included: a store may
-/// compute it again (after a restart, on another server) and get the same.
+/// The wait depends only on the job's id and attempt, jitter included, so a store that computes it
+/// again (after a restart, on another server) gets the same.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Backoff {
-    /// The wait after the first attempt, the second, …; the last value repeats.
+    /// The wait after the first attempt, the second, and so on; the last value repeats.
     List(Vec<Millis>),
-    /// `initial × factor^(attempt − 1)`, at most `max`, give or take the part `jitter` of it.
+    /// `initial × factor^(attempt − 1)`, at most `max`, plus or minus up to `jitter` times the
+    /// wait.
     Exponential {
         /// The wait after the first attempt.
         initial: Millis,
-        /// Growth per attempt, from 1.
+        /// Growth per attempt, from 1 to [`MAX_FACTOR`].
         factor: f64,
-        /// No wait is longer.
+        /// The longest wait.
         max: Millis,
         /// From 0 (none) to 1: the wait is spread evenly over `1 ± jitter` times its length.
         jitter: f64,
     },
 }
 
-/// The growing form as clients write it; null is absent.
+/// The exponential form as clients write it; null counts as absent.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exponential {
@@ -55,7 +56,7 @@ struct Exponential {
     jitter: Option<f64>,
 }
 
-// Each checks its own field, so that an error is found at its place.
+// Each function checks its own field, so that an error names the place of that field.
 
 fn initial<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Millis>, D::Error> {
     let initial = Option::deserialize(deserializer)?;
@@ -82,35 +83,35 @@ fn checked_factor(factor: f64) -> Result<f64, BackoffError> {
 
 fn checked_jitter(jitter: f64) -> Result<f64, BackoffError> {
     let fits = (0.0..=1.0).contains(&jitter);
-    // Negative zero fits too, and is written as zero.
+    // Negative zero is valid too; `abs` turns it into zero.
     if fits { Ok(jitter.abs()) } else { Err(BackoffError::Jitter(jitter)) }
 }
 
-/// A backoff that cannot be used.
+/// Why a backoff is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BackoffError {
     /// No values, or too many.
     #[error("must have 1 to {MAX_VALUES} values, got {0}")]
     Values(usize),
-    /// A growth that shrinks or explodes.
+    /// A factor below 1 or above the maximum.
     #[error("must be from 1 to {MAX_FACTOR}, got {0}")]
     Factor(f64),
-    /// Not a part of the whole.
+    /// A jitter that is not a fraction.
     #[error("must be from 0 to 1, got {0}")]
     Jitter(f64),
-    /// Growth from nothing stays nothing.
+    /// An initial wait of zero, which cannot grow.
     #[error("must be at least one millisecond; for no wait at all, leave `backoff` out")]
     Initial,
     /// Stored text that this version did not write.
     #[error("must be the text of a backoff, got {0:?}")]
     Text(String),
-    /// One of the durations.
+    /// One of the durations is invalid.
     #[error(transparent)]
     Duration(#[from] DurationError),
 }
 
 impl Backoff {
-    /// Checked as clients' values are; every `Backoff` in use has passed here.
+    /// Checks the values; every `Backoff` in use has passed this check.
     fn checked(self) -> Result<Self, BackoffError> {
         match self {
             Self::List(values) if !(1..=MAX_VALUES).contains(&values.len()) => {
@@ -125,8 +126,8 @@ impl Backoff {
         }
     }
 
-    /// The wait after attempt number `attempt` (from 1) of the job `id`. The scripts of the Redis
-    /// store compute the same (`backoff_delay` in `records.lua`); a test holds the two together.
+    /// Returns the wait after attempt number `attempt` (from 1) of the job `id`. The scripts of the
+    /// Redis store compute the same (`backoff_delay` in `records.lua`); a test compares both.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -149,7 +150,7 @@ impl Backoff {
         }
     }
 
-    /// Attempts that a job gets by its backoff alone: one more than a list has values.
+    /// Returns the number of attempts that the backoff implies: one more than a list has values.
     pub fn attempts(&self) -> Option<u32> {
         match self {
             Self::List(values) => u32::try_from(values.len()).ok().map(|n| n + 1),
@@ -158,8 +159,8 @@ impl Backoff {
     }
 }
 
-/// Where in its jitter an attempt of a job lies, from 0 up to 1: different from job to job and
-/// from attempt to attempt, and computable with the doubles of Lua.
+/// Returns a number from 0 up to 1 that places an attempt within its jitter: different for each job
+/// and attempt, and computable with the doubles of Lua.
 fn position(id: &JobId, attempt: u32) -> f64 {
     const PRIME: u64 = 65_521;
     let hash = id.as_str().bytes().fold(7, |hash, byte| (hash * 31 + u64::from(byte)) % PRIME);
@@ -168,7 +169,7 @@ fn position(id: &JobId, attempt: u32) -> f64 {
 }
 
 impl<'de> Deserialize<'de> for Backoff {
-    /// As clients write it: a list, or an object.
+    /// Reads the form of clients: a list, or an object.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
 
@@ -201,7 +202,7 @@ impl<'de> Deserialize<'de> for Backoff {
 }
 
 impl Serialize for Backoff {
-    /// As clients write it.
+    /// Writes the form of clients.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::List(values) => values.serialize(serializer),
@@ -214,7 +215,7 @@ impl Serialize for Backoff {
 }
 
 impl fmt::Display for Backoff {
-    /// As stores keep it, without blanks: `list:0,120000` or `exp:1000:2:3600000:0.1`, in
+    /// Writes the form of stores, without blanks: `list:0,120000` or `exp:1000:2:3600000:0.1`, in
     /// milliseconds. Persisted: must stay readable.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Which of the N buckets a job lives in.
+//! The buckets of a store, and the bucket of each job.
 
 use std::num::NonZeroU16;
 
@@ -7,52 +7,52 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::id::JobId;
 
-/// The hash that spreads ids over buckets, as it is written into a store at its first start.
-/// Must stay stable: with another hash, every job would be looked for in the wrong bucket.
+/// The hash that distributes ids over buckets, as written into a store at its first start. Must
+/// stay stable: with another hash, jobs would be looked up in the wrong bucket.
 pub const HASH_NAME: &str = "xxh3-64";
 
-/// More buckets than this would be idle work for the timers and nothing else.
+/// More buckets would only add work for the timers.
 const MAX_BUCKETS: u16 = 1024;
 
-/// How many buckets a store has: 1 to 1,024, fixed at its first start.
+/// The number of buckets of a store: 1 to 1,024, fixed at its first start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buckets(NonZeroU16);
 
-/// One bucket's number, below its store's [`Buckets`].
+/// The number of a bucket, from 0, below the [`Buckets`] of its store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Bucket(u16);
 
 impl Bucket {
-    /// The first one, which every store has.
+    /// The first bucket, which every store has.
     pub const FIRST: Self = Self(0);
 }
 
-/// A number of buckets outside what is allowed.
+/// A number of buckets outside the limits.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("must be a number of buckets from 1 to {MAX_BUCKETS}, got {0}")]
 pub struct BucketsError(u16);
 
 impl Buckets {
-    /// One bucket: all that a store in a single file needs.
+    /// One bucket, which is enough for a store in a single file.
     pub const ONE: Self = Self(NonZeroU16::MIN);
-    /// What a new store on one Redis gets, or on a few masters.
+    /// The default of a new store on one Redis or a few masters.
     pub const SIXTEEN: Self = Self(NonZeroU16::MIN.saturating_add(15));
-    /// What a new store on a cluster of some masters gets.
+    /// The default of a new store on a cluster of some masters.
     pub const SIXTY_FOUR: Self = Self(NonZeroU16::MIN.saturating_add(63));
-    /// What a new store on a large cluster gets.
+    /// The default of a new store on a large cluster.
     pub const TWO_HUNDRED_FIFTY_SIX: Self = Self(NonZeroU16::MIN.saturating_add(255));
 
-    /// How many there are.
+    /// Returns the number of buckets.
     pub fn get(self) -> u16 {
         self.0.get()
     }
 
-    /// Every bucket, in order.
+    /// Returns every bucket, in order.
     pub fn all(self) -> impl ExactSizeIterator<Item = Bucket> + Clone {
         (0..self.get()).map(Bucket)
     }
 
-    /// The bucket of `id`: `xxh3_64(id) mod N`.
+    /// Returns the bucket of `id`: `xxh3_64(id) mod N`.
     pub fn of(self, id: &JobId) -> Bucket {
         let bucket = xxh3_64(id.as_str().as_bytes()) % u64::from(self.get());
         Bucket(u16::try_from(bucket).expect("a remainder is below its 16-bit divisor"))
@@ -71,7 +71,7 @@ impl TryFrom<u16> for Buckets {
 }
 
 impl Bucket {
-    /// The bucket's number, from 0.
+    /// Returns the number of the bucket, from 0.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }

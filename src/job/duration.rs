@@ -1,18 +1,18 @@
-//! Spans of time, as clients and settings write them, in whole milliseconds.
+//! Durations in whole milliseconds, as clients and settings write them.
 //!
-//! Text is read by a grammar of our own, because libraries take months and years as well, and
-//! `"1M"` is one keystroke from a minute. A value finer than a millisecond is rounded up, so that
-//! rounding can make a job later but never early.
+//! Text has a grammar of its own, because libraries also accept months and years, and `"1M"` is one
+//! keystroke from a minute. A value finer than a millisecond is rounded up, so that rounding can
+//! make a job later but never early.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
-/// The longest duration a client may give: ten years of 365.25 days.
+/// The longest duration that a client may give: ten years of 365.25 days.
 pub const MAX_DURATION: Millis = Millis(315_576_000_000);
 
-/// The units of a text, in milliseconds. Case matters.
+/// The units of text, in milliseconds. Case matters.
 const UNITS: [(&str, u64); 6] = [
     ("ms", 1),
     ("s", 1_000),
@@ -22,14 +22,14 @@ const UNITS: [(&str, u64); 6] = [
     ("w", 604_800_000),
 ];
 
-/// Characters of a refused text that are shown again.
+/// Most characters of a refused text that its error repeats.
 const SHOWN: usize = 40;
 
 /// A span of time in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Millis(u64);
 
-/// A duration that cannot be used.
+/// An invalid duration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "must be a duration from 0 to ten years: a number of seconds (30, 0.25), or text with the \
@@ -37,7 +37,7 @@ pub struct Millis(u64);
 )]
 pub struct DurationError {
     given: String,
-    /// What is wrong with it, where that is more than its size.
+    /// The error in the text; empty if only its size is wrong.
     why: String,
 }
 
@@ -54,23 +54,23 @@ impl DurationError {
 }
 
 impl Millis {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// `millis` milliseconds.
+    /// Makes a span of `millis` milliseconds.
     pub const fn new(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// The number of milliseconds.
+    /// Returns the number of milliseconds.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// From the text of a query, where a plain number of seconds needs no unit.
+    /// Reads the text of a query parameter, where a plain number of seconds needs no unit.
     ///
     /// # Errors
-    /// It is no duration, or a longer one than ten years.
+    /// The text is no duration, or one longer than ten years.
     pub fn from_query(text: &str) -> Result<Self, DurationError> {
         match scaled(text, 1_000) {
             Some(millis) => Self(millis).limited(|| DurationError::text(text, String::new())),
@@ -78,8 +78,8 @@ impl Millis {
         }
     }
 
-    /// From a number of seconds as a client writes it. Goes by the shortest decimal text of the
-    /// number, so that 16.1 is 16,100 ms and not one more for a binary fraction.
+    /// Reads a number of seconds from a body, by its shortest decimal text, so that 16.1 is 16,100
+    /// ms and not one more because of its binary fraction.
     fn from_seconds(seconds: f64) -> Result<Self, DurationError> {
         let refused = || DurationError::number(seconds);
         let millis = scaled(&seconds.to_string(), 1_000).ok_or_else(refused)?;
@@ -90,17 +90,17 @@ impl Millis {
         if self <= MAX_DURATION { Ok(self) } else { Err(refused()) }
     }
 
-    /// The span in seconds, as answers give it.
+    /// Returns the span in seconds, as answers show it.
     #[expect(clippy::cast_precision_loss, reason = "ten years in ms have 39 bits")]
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / 1000.0
     }
 }
 
-/// `number` (digits, and perhaps a fraction) times `unit`, rounded up; none if it is no such
-/// number. A huge one is as large as fits.
+/// Returns `number` (digits, perhaps with a fraction) times `unit`, rounded up; `None` if it is no
+/// such number. A number too large for `u64` gives its maximum.
 fn scaled(number: &str, unit: u64) -> Option<u64> {
-    /// Digits of a fraction that count; of those behind them, only whether there are any.
+    /// Digits of a fraction that are read; of further ones it only matters whether any is not zero.
     const DIGITS: usize = 18;
 
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
@@ -119,7 +119,7 @@ fn scaled(number: &str, unit: u64) -> Option<u64> {
 impl FromStr for Millis {
     type Err = DurationError;
 
-    /// From text with units: numbers, each followed by its unit.
+    /// Reads text with units: numbers, each followed by its unit.
     fn from_str(text: &str) -> Result<Self, DurationError> {
         let is_number = |c: char| c.is_ascii_digit() || c == '.';
         let (mut rest, mut millis) = (text, 0_u64);
@@ -139,7 +139,7 @@ impl FromStr for Millis {
     }
 }
 
-/// What is wrong with a part of a text.
+/// Returns the error in a part of a text.
 fn why(number: &str, unit: &str) -> String {
     let unit: String = unit.chars().take(SHOWN).collect();
     match unit.as_str() {
@@ -159,7 +159,7 @@ impl From<Millis> for std::time::Duration {
 }
 
 impl Serialize for Millis {
-    /// A number of seconds; a whole one without a fraction.
+    /// Writes a number of seconds; a whole one without a fraction.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 % 1000 {
             0 => serializer.serialize_u64(self.0 / 1000),

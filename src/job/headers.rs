@@ -4,17 +4,17 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Headers of a job, in the order of their put; names are kept as written. Most jobs have none.
+/// The headers of a job, in the order of its put; names keep their case. Most jobs have none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Headers(Vec<(String, String)>);
 
-/// The most headers of one job.
+/// Most headers of one job.
 pub const MAX_HEADERS: usize = 32;
-/// The most bytes of all names and values of one job together.
+/// Most bytes of all names and values of one job together.
 pub const MAX_HEADER_BYTES: usize = 8 << 10;
 
-/// Names that a job delivered as an HTTP request would use for itself, in lower case; a `*` at the end
-/// stands for any continuation.
+/// Names that a job delivered as an HTTP request would need itself, in lower case. A `*` at the end
+/// matches any continuation.
 pub const RESERVED_NAMES: [&str; 16] = [
     "host",
     "content-length",
@@ -34,16 +34,16 @@ pub const RESERVED_NAMES: [&str; 16] = [
     "webhook-*",
 ];
 
-/// Why pairs of text cannot be the headers of a job.
+/// Why headers are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeadersError {
-    /// Too many pairs.
+    /// Too many headers.
     #[error("must be at most {MAX_HEADERS} headers, got {0}")]
     Count(usize),
     /// Too many bytes.
     #[error("must be at most {MAX_HEADER_BYTES} bytes of names and values together, got {0}")]
     Size(usize),
-    /// Not a token of HTTP.
+    /// A name that is no HTTP token.
     #[error("must have names of letters, digits and !#$%&'*+-.^_`|~ (RFC 9110 tokens), got {0:?}")]
     Name(String),
     /// A name that HTTP or this queue uses itself.
@@ -52,10 +52,10 @@ pub enum HeadersError {
     /// Two names that differ at most in case.
     #[error("must not have the name {0:?} twice; upper and lower case are the same")]
     Twice(String),
-    /// A character that HTTP does not allow.
+    /// A value with a character that HTTP does not allow.
     #[error("must have values of visible ASCII, spaces and tabs; that of {0:?} has others")]
     Value(String),
-    /// A stored text that no headers have.
+    /// Stored text that this version did not write.
     #[error("must be the text of headers")]
     Text,
 }
@@ -64,7 +64,7 @@ impl Headers {
     /// No headers.
     pub const NONE: Self = Self(Vec::new());
 
-    /// Checks headers as a client gives them.
+    /// Checks the headers of a client.
     ///
     /// # Errors
     /// The first rule that they break.
@@ -95,14 +95,14 @@ impl Headers {
         Ok(Self(pairs))
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no headers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Whether a byte may stand in a name: `tchar` of RFC 9110, section 5.6.2.
+/// Returns whether a byte is allowed in a name: `tchar` of RFC 9110, section 5.6.2.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -115,7 +115,7 @@ fn is_reserved(name: &str) -> bool {
     })
 }
 
-/// The text that stores keep: `application/x-www-form-urlencoded`, so without blanks and `;`.
+/// Writes the form of stores: `application/x-www-form-urlencoded`, which has no blanks and no `;`.
 impl fmt::Display for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = form_urlencoded::Serializer::new(String::new());
@@ -128,7 +128,7 @@ impl FromStr for Headers {
 
     fn from_str(text: &str) -> Result<Self, HeadersError> {
         let headers = Self::new(form_urlencoded::parse(text.as_bytes()).into_owned().collect())?;
-        // Decoding accepts any text: one that encodes otherwise is damaged.
+        // Decoding accepts any text, so a text that encodes differently is damaged.
         if headers.to_string() == text { Ok(headers) } else { Err(HeadersError::Text) }
     }
 }

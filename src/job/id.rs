@@ -1,31 +1,31 @@
-//! Job ids, given by clients or made here.
+//! Job ids, given by clients or generated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{name::name, time::UnixMillis};
 
 name! {
-    /// A job's id: `[A-Za-z0-9._:-]{1,128}`, except `.` and `..`.
+    /// The id of a job: `[A-Za-z0-9._:-]{1,128}`, except `.` and `..`.
     JobId, b"._:-", "A-Z a-z 0-9 . _ : -"
 }
 
-/// Makes ids for jobs that come without one: positive, 63 bits, growing with time, in decimal.
+/// Generator of ids for jobs without one: positive 63-bit numbers in decimal, growing with time.
 ///
-/// 42 bits of Unix milliseconds (until the year 2109) above 21 bits that start at random in each
-/// millisecond and count up. Two servers may, rarely, make the same id; the store refuses the
-/// second put like any other duplicate, and the queue then asks for another id. So uniqueness
-/// rests on the store's check, never on this clock.
+/// 42 bits of Unix milliseconds (until the year 2109), then 21 bits that start at random in each
+/// millisecond and count up. Rarely, two servers generate the same id; the store refuses the second
+/// put like any other duplicate, and the queue then generates another id. Uniqueness rests on the
+/// store's check, never on this clock.
 #[derive(Debug, Default)]
 pub struct IdMaker {
     last: AtomicU64,
 }
 
 impl IdMaker {
-    /// Bits below the millisecond.
+    /// Bits below those of the millisecond.
     const LOW_BITS: u32 = 21;
 
-    /// The next id that `fits`, greater than every earlier one of this maker, also when `now` went
-    /// back. The fewer fit, the more are tried.
+    /// Returns the next id that `fits`, greater than all earlier ones of this generator even if
+    /// `now` went back. Tries one number after another.
     pub fn next(&self, now: UnixMillis, random: u32, fits: impl Fn(&JobId) -> bool) -> JobId {
         let low = u64::from(random) & ((1 << Self::LOW_BITS) - 1);
         let fresh = ((now.get() << Self::LOW_BITS) | low) & (u64::MAX >> 1);

@@ -1,4 +1,4 @@
-//! Lists in requests.
+//! Lists in requests, with a limited length.
 
 use std::{fmt, marker::PhantomData};
 
@@ -7,7 +7,7 @@ use serde::{
     de::{Error, IgnoredAny, SeqAccess, Visitor},
 };
 
-/// A list of 1 to `MAX` items. A longer one is refused at the first item too many, without reading on: a
+/// A list of 1 to `MAX` items. Reading ends with an error at the first item beyond `MAX`, since a
 /// request may have millions.
 pub struct List<T, const MAX: usize>(pub Vec<T>);
 
@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(read("[7]").expect("one"), [7]);
         let refused = |text| read(text).expect_err(text).to_string();
         assert!(refused("[]").starts_with("must have 1 to 3 items, got none"));
-        // What comes behind is no number, and no JSON.
+        // The rest is neither a number nor JSON, but must not be read.
         assert!(refused("[1,2,3,4,x").starts_with("must have 1 to 3 items, got more"));
         assert!(refused("7").contains("expected a list"));
     }

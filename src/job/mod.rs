@@ -1,7 +1,7 @@
-//! The domain: what a job is, and what may happen to it.
+//! The domain: jobs and their transitions.
 //!
-//! Nothing here knows a store, a clock or HTTP. Text from outside becomes one of these types
-//! once, at the edge; inside, every value is valid.
+//! This module knows no store, clock or HTTP. Text from outside is converted to these types once,
+//! at the edge; inside, every value is valid.
 
 mod backoff;
 mod bucket;

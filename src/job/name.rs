@@ -1,16 +1,16 @@
-//! The allow-list shared by job ids and topics.
+//! Names of an allow-list of characters: job ids, topics and names of tokens.
 //!
-//! Both become parts of Redis keys and of URL paths, so the list is short and closed. `.` and
-//! `..` are on it letter by letter but are refused whole: URL clients normalise such a path
-//! segment away, so a job or topic of that name could never be reached again.
+//! Names become parts of Redis keys and of URL paths, so the list is short and closed. `.` and `..`
+//! consist of allowed characters but are refused: URL clients normalise such a path segment away,
+//! so a job or topic of that name could never be reached.
 
 use std::{fmt, marker::PhantomData, str::FromStr};
 
 use serde::de::Visitor;
 use thiserror::Error;
 
-/// Makes a type for text on the allow-list: letters, digits, and the characters named. Up to 23
-/// bytes it needs no memory of its own, and no clone ever does.
+/// Defines a type for names of ASCII letters, digits and the `$extra` characters. Up to 23 bytes
+/// need no allocation, and cloning never does.
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $extra:literal, $allowed:literal) => {
         $(#[$doc])*
@@ -18,7 +18,7 @@ macro_rules! name {
         pub struct $type(smol_str::SmolStr);
 
         impl $type {
-            /// The text.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -55,7 +55,7 @@ macro_rules! name {
 
 pub(crate) use name;
 
-/// Reads a name from a text of any kind, without a copy of its own.
+/// Visitor that parses a name without copying the text first.
 pub struct Parse<T>(PhantomData<T>);
 
 impl<T> Parse<T> {
@@ -76,10 +76,10 @@ impl<T: FromStr<Err = NameError>> Visitor<'_> for Parse<T> {
     }
 }
 
-/// Longest job id or topic, in bytes (all allowed characters are one byte).
+/// The longest name, in bytes (all allowed characters are one byte).
 pub const MAX_LEN: usize = 128;
 
-/// A job id or topic outside the allow-list.
+/// A name outside the allow-list.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("must be 1 to 128 characters of {allowed}, and not \".\" or \"..\"; got {given}")]
 pub struct NameError {
@@ -87,8 +87,8 @@ pub struct NameError {
     given: String,
 }
 
-/// Checks `text` against ASCII letters, digits and the `extra` characters; `allowed` says the
-/// same to people.
+/// Checks that `text` has only ASCII letters, digits and `extra` characters; `allowed` describes
+/// these in the error.
 pub fn check(text: &str, extra: &[u8], allowed: &'static str) -> Result<(), NameError> {
     let fits = (1..=MAX_LEN).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || extra.contains(&byte))
@@ -97,7 +97,7 @@ pub fn check(text: &str, extra: &[u8], allowed: &'static str) -> Result<(), Name
     if fits { Ok(()) } else { Err(NameError { allowed, given: describe(text) }) }
 }
 
-/// The refused text as it can be shown: escaped, and cut when long.
+/// Returns the refused text for an error: escaped, and cut if it is long.
 fn describe(text: &str) -> String {
     let shown: String = text.chars().take(40).collect();
     match text.chars().count() {

@@ -1,7 +1,7 @@
-//! The policy of a job: what its put says besides id, topic, body and time.
+//! The policy of a job: everything in its put besides id, topic, body and time.
 //!
-//! A new field of a job has its home here: its value, its default, its text in a store, and how a
-//! put, a change and the defaults of a topic set it. Stores keep the text whole ([`text`]).
+//! A new field of a job belongs here: its value, default and text in a store, and how a put, a
+//! change and the defaults of a topic set it. Stores keep the text as a whole ([`text`]).
 
 mod fields;
 mod schema_4;
@@ -14,33 +14,33 @@ use super::{backoff::Backoff, duration::Millis, headers::Headers, traceparent::T
 pub(crate) use self::schema_4::PolicyOfSchema4;
 pub use self::{fields::PolicyFields, text::PolicyError};
 
-/// What a put says of a job besides id, topic, body and time.
+/// The fields of a put besides id, topic, body and time.
 ///
-/// As JSON it is a part of the lines of an export: names must stay stable.
+/// Its JSON is a part of the lines of an export: names must stay stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
-    /// How long a consumer has.
+    /// How long a consumer may hold the job.
     #[serde(rename = "ttr_ms", with = "millis")]
     pub ttr: Millis,
-    /// Attempts before it is dead; 0 is no limit.
+    /// Attempts before the job is dead; 0 means no limit.
     pub max_attempts: u32,
-    /// The wait before the next attempt; none is no wait.
+    /// The wait before the next attempt; `None` means no wait.
     #[serde(default, with = "backoff_text", skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
-    /// How long it is kept when it is dead.
+    /// How long a dead job is kept.
     #[serde(rename = "dead_retention_ms", with = "millis")]
     pub dead_retention: Millis,
-    /// Where its put stands in a trace; its consumers get it.
+    /// The trace that the put belongs to; consumers receive it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
-    /// Text for its consumers.
+    /// Text for consumers.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub headers: Headers,
 }
 
 impl Policy {
-    /// The policy that stores leave out of a record. Persisted: it must stay what it is, also when the
-    /// defaults of the settings change, which happen to be the same. Mirrored in `records.lua`.
+    /// The policy that stores omit from a record. Persisted: it must never change, not even with
+    /// the defaults of the settings, which happen to be the same. Mirrored in `records.lua`.
     pub const STANDARD: Self = Self {
         ttr: Millis::new(60_000),
         max_attempts: 20,
@@ -50,7 +50,7 @@ impl Policy {
         headers: Headers::NONE,
     };
 
-    /// The part that decides what happens to a job. The rest is only kept and shown.
+    /// Returns the fields that affect transitions, with all others at their standard values.
     #[must_use]
     pub fn decisive(self) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Default for Policy {
     }
 }
 
-/// A span in milliseconds; clients have seconds.
+/// Durations in milliseconds, while clients use seconds.
 mod millis {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -85,7 +85,7 @@ mod millis {
     }
 }
 
-/// A backoff as stores keep it; clients have lists and objects.
+/// The form of a backoff in stores, while clients use lists and objects.
 mod backoff_text {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 

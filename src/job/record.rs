@@ -1,4 +1,4 @@
-//! The job record: what a put takes, what a pop and a get return.
+//! Job records: the input of a put, and the jobs that pop and get return.
 
 use bytes::Bytes;
 
@@ -16,94 +16,94 @@ use super::{
 pub const MIN_TTR: Millis = Millis::new(1_000);
 /// The longest TTR.
 pub const MAX_TTR: Millis = Millis::new(24 * 60 * 60 * 1_000);
-/// The longest `error` text a consumer may leave, in bytes.
+/// The longest `error` text of a consumer, in bytes.
 pub const MAX_ERROR_BYTES: usize = 4096;
 
-/// When a job falls due.
+/// When a job becomes due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
-    /// So long after the store takes it, by the store's clock.
+    /// This long after the store accepts the job, by the store's clock.
     In(Millis),
     /// At this time; a past one means now.
     At(UnixMillis),
 }
 
-/// What a put does when its id is alive already.
+/// Behaviour of a put whose id exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnConflict {
     /// Refuse the put.
     #[default]
     Reject,
-    /// Keep the living job as it is.
+    /// Keep the existing job as it is.
     Keep,
-    /// Replace it, unless it is reserved.
+    /// Replace the existing job, unless it is reserved.
     Replace,
 }
 
-/// A job on its way into a store, with all defaults filled in.
+/// A job to be put, with all defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {
-    /// Its id.
+    /// The id.
     pub id: JobId,
-    /// What consumers pop it from.
+    /// The topic from which consumers pop it.
     pub topic: Topic,
     /// JSON text, kept byte for byte.
     pub body: Bytes,
-    /// When it falls due.
+    /// When it becomes due.
     pub schedule: Schedule,
-    /// What else its put says.
+    /// Further fields of its put.
     pub policy: Policy,
-    /// What happens when the id is alive already.
+    /// What to do when a job with this id exists.
     pub on_conflict: OnConflict,
 }
 
-/// What a reschedule changes; what is `None` stays.
+/// The changes of a reschedule; a field that is `None` stays.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Change {
-    /// Another due time.
+    /// The new due time.
     pub schedule: Option<Schedule>,
-    /// Another body.
+    /// The new body.
     pub body: Option<Bytes>,
-    /// Other fields of its policy; another TTR holds from the next pop on.
+    /// New fields of the policy; a new TTR applies from the next pop on.
     pub policy: PolicyFields,
 }
 
-/// A living job as `get` returns it.
+/// A job in the store, as `get` returns it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// Its id.
+    /// The id.
     pub id: JobId,
-    /// What consumers pop it from.
+    /// The topic from which consumers pop it.
     pub topic: Topic,
     /// JSON text as it was put.
     pub body: Bytes,
-    /// Where it is.
+    /// The current state.
     pub state: State,
-    /// Pops so far.
+    /// Number of pops so far.
     pub attempt: u32,
-    /// When it falls, or fell, due.
+    /// When it becomes or became due.
     pub due_at: UnixMillis,
     /// When it was put, by the store's clock.
     pub created_at: UnixMillis,
-    /// How long a consumer has; while reserved: the one that holds it.
+    /// How long a consumer may hold it; while reserved, that of the current consumer.
     pub ttr: Millis,
-    /// As it was put, or changed since; its TTR is that of the next consumer.
+    /// As it was put or changed; its TTR is that of the next consumer.
     pub policy: Policy,
-    /// The last pop's, until its consumer releases or buries the job or a reschedule changes it; holds
-    /// also after the TTR expired.
+    /// The reservation of the last pop, also after its TTR expired; removed when the consumer
+    /// releases or buries the job or a reschedule changes it.
     pub reservation: Option<Reservation>,
-    /// While reserved: the end of the TTR.
+    /// The end of the TTR, while reserved.
     pub reserved_until: Option<UnixMillis>,
-    /// While dead: since when.
+    /// When it died, while dead.
     pub died_at: Option<UnixMillis>,
-    /// What the last attempt left behind when it failed.
+    /// The error of the last failed attempt.
     pub error: Option<String>,
 }
 
 impl Job {
-    /// The time by which jobs of its state are ordered: the due time, the end of the TTR if it is
-    /// reserved, that of its retention if it is dead.
+    /// Returns the time that orders jobs of this state: the due time; if reserved, the end of the
+    /// TTR; if dead, the end of the retention.
     pub fn at(&self) -> UnixMillis {
         match self.state {
             State::Delayed | State::Ready => self.due_at,
@@ -112,7 +112,7 @@ impl Job {
         }
     }
 
-    /// The job as it would be put; what pops have left on it is not in that.
+    /// Returns the job as it could be put again, without the traces of pops.
     pub fn unpopped(&self) -> NewJob {
         NewJob {
             id: self.id.clone(),
@@ -125,33 +125,33 @@ impl Job {
     }
 }
 
-/// A job as a pop hands it to a consumer.
+/// A job as a pop delivers it to a consumer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoppedJob {
-    /// Its id.
+    /// The id.
     pub id: JobId,
     /// The topic it was popped from.
     pub topic: Topic,
     /// JSON text as it was put.
     pub body: Bytes,
-    /// This attempt's number, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
-    /// When it fell due.
+    /// When it became due.
     pub due_at: UnixMillis,
     /// When it was put.
     pub created_at: UnixMillis,
-    /// How long this consumer has.
+    /// How long this consumer may hold it.
     pub ttr: Millis,
-    /// This consumer's hold on it.
+    /// The reservation of this consumer.
     pub reservation: Reservation,
-    /// When the hold ends.
+    /// When the reservation ends.
     pub reserved_until: UnixMillis,
-    /// As it was put, or changed since.
+    /// As it was put or changed.
     pub policy: Policy,
 }
 
 impl NewJob {
-    /// A job that is due at once, of the standard policy.
+    /// Makes a job of the standard policy that is due at once.
     pub fn new(id: JobId, topic: Topic, body: impl Into<Bytes>) -> Self {
         Self {
             id,
@@ -165,7 +165,7 @@ impl NewJob {
 }
 
 impl PoppedJob {
-    /// When it was popped, by the store's clock, rounded up.
+    /// Returns when it was popped, by the store's clock, rounded up.
     pub fn popped_at(&self) -> UnixMillis {
         UnixMillis::new(self.reserved_until.get().saturating_sub(self.ttr.get()))
     }

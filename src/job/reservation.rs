@@ -1,85 +1,87 @@
-//! One consumer's hold on one job.
+//! Reservations: the hold of one consumer on one job.
 
 use std::{fmt, str::FromStr};
 
 use super::state::Refusal;
 
-/// The hold that a pop gives with each job; a consumer that lost the job can no longer act on it.
+/// The reservation that a pop gives with each job; it lets the consumer act on the job until
+/// another consumer gets it.
 ///
-/// 64 bits, written as 16 hexadecimal digits: 52 random ones of the pop call (its [`Nonce`]), one
-/// that says whether the client's text carries a tag ([`ReservationKey`](super::ReservationKey)), and 11
-/// that number the jobs of the call. A job's reservations differ in every pop and also in every life
-/// of a reused id.
+/// 64 bits, written as 16 hexadecimal digits: 52 random bits of the pop call (its [`Nonce`]), one
+/// bit for whether the client's text carries a tag ([`ReservationKey`](super::ReservationKey)), and
+/// 11 bits that number the jobs of the call. A job gets a different reservation in every pop, even
+/// when its id is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reservation(u64);
 
-/// The random part of the reservations that one pop call gives.
+/// The random part of all reservations of one pop call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Nonce(u64);
 
 impl Nonce {
-    /// How many reservations one call can give.
+    /// Most reservations of one call.
     pub const RESERVATIONS: u16 = 2048;
 
-    /// From any random number; never zero, which no reservation has.
+    /// Makes a nonce of any random number; never zero, which no reservation has.
     pub fn new(random: u64) -> Self {
         Self((random >> 12).max(1))
     }
 
-    /// The reservation of the call's job number `index`, below [`RESERVATIONS`](Self::RESERVATIONS).
+    /// Returns the reservation of job number `index` of the call, below
+    /// [`RESERVATIONS`](Self::RESERVATIONS).
     pub fn reservation(self, index: u16) -> Reservation {
         Reservation(self.0 << 12 | Reservation::TAGGED | u64::from(index % Self::RESERVATIONS))
     }
 }
 
 impl fmt::Display for Nonce {
-    /// 13 hexadecimal digits: what the reservations of the call begin with.
+    /// Writes 13 hexadecimal digits, with which all reservations of the call begin.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:013x}", self.0)
     }
 }
 
 impl Reservation {
-    /// Holds nothing: the value of text that never was a reservation of ours. To a client a reservation
-    /// is opaque, so such text gets the same refusal as one that no longer holds the job.
+    /// Holds no job: the value of text that was never a reservation. Reservations are opaque to
+    /// clients, so such text gets the same refusal as a reservation that no longer holds the job.
     pub const NONE: Self = Self(0);
 
-    /// Set in every reservation that a pop gives. Persisted. Versions that gave no tags counted from 0
-    /// here and never gave 2,049 jobs in one call.
+    /// The bit of reservations with a tag; every pop sets it. Persisted. Older versions without
+    /// tags numbered jobs from 0 in these bits and never gave more than 2,048 in one call.
     const TAGGED: u64 = 0x800;
 
-    /// Whether a client must send its tag along.
+    /// Returns whether clients must send the tag of this reservation.
     pub fn is_tagged(self) -> bool {
         self.0 & Self::TAGGED != 0
     }
 
-    /// The same without a tag: what a store has of a job that it was given with a reservation of another
-    /// store, whose tags it cannot check.
+    /// Returns the reservation without a tag. A store keeps this form for a job that was imported
+    /// with a reservation of another store, whose tags it cannot check.
     #[must_use]
     pub fn untagged(self) -> Self {
         Self(self.0 & !Self::TAGGED)
     }
 
-    /// That of the pop that gave it.
+    /// Returns the nonce of the pop that gave it.
     pub fn nonce(self) -> Nonce {
         Nonce(self.0 >> 12)
     }
 
-    /// The 64 bits, for storing.
+    /// Returns the 64 bits, for storing.
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// From stored bits.
+    /// Makes a reservation of stored bits.
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Whether a caller may act on a job whose last pop gave `last` and which was popped `attempt` times?
-    /// `given` is the token sent, or none to go by id alone.
+    /// Checks whether a caller may act on a job that was popped `attempt` times, the last time with
+    /// `last`. `given` is the caller's reservation, or `None` to act by id alone.
     ///
     /// # Errors
-    /// `ReservationLost` for any other token, `NeverPopped` without one before the first pop.
+    /// `ReservationLost` for any other reservation, `NeverPopped` by id alone before the first pop.
     pub fn check(given: Option<Self>, last: Option<Self>, attempt: u32) -> Result<(), Refusal> {
         match given {
             Some(token) if Some(token) == last => Ok(()),

@@ -1,7 +1,7 @@
-//! The tags that keep clients from computing one reservation from another.
+//! Tags that keep clients from computing one reservation from another.
 //!
-//! The reservations of one pop call differ by a number only. So what a client sees is the reservation
-//! followed by a tag, which only a server of the store can compute. Stores keep the key, and
+//! The reservations of one pop call differ only in a number. Therefore clients get each reservation
+//! followed by a tag, which only servers of the store can compute. Stores keep the key, and
 //! reservations without tags.
 
 use std::{fmt, str::FromStr};
@@ -13,7 +13,7 @@ use super::{JobId, Reservation};
 /// Digits of a reservation, and of a tag.
 const DIGITS: usize = 16;
 
-/// The secret key of a store's tags.
+/// The secret key for the tags of a store.
 pub struct ReservationKey {
     bytes: [u8; 32],
     key: hmac::Key,
@@ -24,32 +24,33 @@ pub struct ReservationKey {
 pub struct TaggedReservation(Reservation, u64);
 
 impl ReservationKey {
-    /// A new key.
+    /// Generates a random key.
     pub fn generate() -> Self {
         Self::from(rand::random::<[u8; 32]>())
     }
 
-    /// The key as stores keep it, 64 hexadecimal digits and 8 of a CRC-32. Persisted: must stay stable.
+    /// Returns the form of stores: 64 hexadecimal digits and 8 of a CRC-32. Persisted: must stay
+    /// stable.
     pub fn reveal(&self) -> String {
         let digits: String = self.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{digits}{:08x}", crc32fast::hash(&self.bytes))
     }
 
-    /// What a client gets of the reservation of this job.
+    /// Returns the reservation of this job with its tag, for a client.
     pub fn tag(&self, id: &JobId, reservation: Reservation) -> TaggedReservation {
         TaggedReservation(reservation, self.tag_of(id, reservation))
     }
 
-    /// The reservation of this job that a client's text stands for.
+    /// Returns the reservation of this job that a client's text represents.
     ///
-    /// Without the right tag it is [untagged](Reservation::untagged). So it holds a job that an older
-    /// version reserved, or that was imported with the tag of another store, and no other.
+    /// Without the right tag it is [untagged](Reservation::untagged), and then holds only a job
+    /// that an older version reserved, or that was imported with the tag of another store.
     pub fn check(&self, id: &JobId, text: &str) -> Reservation {
         let (reservation, tag) = text.split_at_checked(DIGITS).unwrap_or((text, ""));
         let Ok(reservation) = reservation.parse::<Reservation>() else {
             return Reservation::NONE;
         };
-        // Numbers are compared in a time that does not depend on where they differ.
+        // Comparing integers takes the same time wherever they differ.
         match u64::from_str_radix(tag, 16) {
             Ok(tag) if self.tag_of(id, reservation) == tag => reservation,
             _ => reservation.untagged(),
@@ -74,7 +75,7 @@ impl From<[u8; 32]> for ReservationKey {
 impl FromStr for ReservationKey {
     type Err = ();
 
-    /// From the text that a store has; damaged text is refused.
+    /// Reads the form of stores; damaged text is refused.
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut bytes = [0; 32];
         for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {

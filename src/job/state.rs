@@ -1,17 +1,17 @@
-//! The states of a job and every event that may meet them: the one statement of it.
+//! The state machine of a job: the result of every event in every state.
 //!
-//! The file store runs on [`next`]; the scripts of the Redis store say the same in Lua; the
-//! conformance suite tries every event in every state on every store against this table.
+//! The file store calls [`next`]; the scripts of the Redis store implement the same in Lua; the
+//! conformance suite checks every event in every state on every store against this table.
 
 use super::topic::Topic;
 
-/// Where a job is. A job that is gone (finished, deleted, past its retention) has no state.
+/// The state of a job. A finished, deleted or dropped job has none.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Waits for its due time.
+    /// Waiting for its due time.
     Delayed,
     /// May be popped.
     Ready,
@@ -22,10 +22,10 @@ pub enum State {
 }
 
 impl State {
-    /// Every state, for going through all of them.
+    /// Every state.
     pub const ALL: [Self; 4] = [Self::Delayed, Self::Ready, Self::Reserved, Self::Dead];
 
-    /// The state's name, in answers and in stores.
+    /// Returns the name of the state in answers and in stores.
     pub fn name(self) -> &'static str {
         match self {
             Self::Delayed => "delayed",
@@ -36,59 +36,60 @@ impl State {
     }
 }
 
-/// When a job that is placed falls due.
+/// Whether a job is due when it is placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
-    /// Its time has come.
+    /// Its due time has passed.
     Now,
     /// It lies ahead.
     Later,
 }
 
-/// What follows an attempt that did not finish the job.
+/// Consequence of an attempt that did not finish the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
     /// Another attempt at once.
     Now,
     /// Another attempt after a delay.
     Later,
-    /// Nothing: the attempts are spent.
+    /// No further attempt: the attempts are spent.
     Spent,
 }
 
-/// What may happen to a job.
+/// An event in the life of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A put that refuses a living id.
+    /// A put that is refused if the id exists.
     Put(Due),
-    /// A put that replaces a living job.
+    /// A put that replaces an existing job.
     Replace(Due),
-    /// The job's deadline has come.
+    /// The deadline of the job has passed.
     Promote(After),
-    /// A consumer takes it.
+    /// A consumer reserves it.
     Pop,
-    /// What a pop reserved could not be delivered.
+    /// A job reserved by a pop could not be delivered.
     Unpop,
-    /// The consumer is done.
+    /// The consumer has finished it.
     Finish,
     /// The consumer gives it back.
     Release(After),
-    /// The consumer needs more time.
+    /// The consumer extends its reservation.
     Touch,
-    /// The consumer gives it up.
+    /// The consumer gives it up as dead.
     Bury,
-    /// An operator wants it tried now.
+    /// An operator makes it ready now.
     Kick,
-    /// It is no longer wanted.
+    /// A client deletes it.
     Delete,
-    /// It gets another due time or other contents; the hold of a consumer whose TTR expired ends.
+    /// It gets another due time or other contents; the reservation of a consumer whose TTR expired
+    /// ends.
     Reschedule(Due),
-    /// It comes from another store, as it was there.
+    /// It is imported from another store, in the same state.
     Restore(State),
 }
 
 impl Event {
-    /// Every event with every circumstance, for going through all of them.
+    /// Every event in every variant.
     pub const ALL: [Self; 23] = [
         Self::Put(Due::Now),
         Self::Put(Due::Later),
@@ -119,46 +120,46 @@ impl Event {
 /// Why an event changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// No living job has this id.
+    /// No job has this id.
     NotFound,
-    /// A living job has this id already: which one, unless that is not known.
+    /// A job with this id exists: the given one, unless it is not known.
     Exists(Option<Living>),
-    /// The reservation is not, or no longer, the one that holds the job.
+    /// The given reservation does not, or no longer, hold the job.
     ReservationLost,
-    /// Going by id alone needs a job that was popped at least once.
+    /// Acting by id alone needs a job that was popped at least once.
     NeverPopped,
-    /// To release by id alone what no consumer holds would give back nothing.
+    /// Releasing by id alone needs a job that a consumer holds.
     NotReserved,
     /// A consumer holds the job.
     Reserved,
-    /// A dead job has no schedule; kick it first.
+    /// A dead job has no schedule; it must be kicked first.
     Dead,
     /// Only a ready job can be popped. Never reaches a client: a pop names a topic, not a job.
     NotReady,
-    /// The due time lies more than ten years ahead by the store's clock.
+    /// The due time is more than ten years ahead by the store's clock.
     DueTooFar,
-    /// What the store has of the job cannot be read, so it cannot be changed either.
+    /// The stored job cannot be read, so it cannot be changed either.
     Damaged,
-    /// The one that comes too late: the job was changed, and is found to be damaged.
+    /// The job was changed before it was found to be damaged.
     ChangedDamaged,
 }
 
-/// The job that has an id already.
+/// The job that already has an id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Living {
-    /// Its state.
+    /// The current state.
     pub state: State,
-    /// Its topic.
+    /// The topic.
     pub topic: Topic,
 }
 
-/// The state after `event` in `state`, where `None` is "no such job"; or why it is refused.
-/// Whether the caller may act on the job at all is checked before
-/// ([`Reservation::check`](super::Reservation::check)), and so is whether a put may keep or replace
-/// the job: only one of its own topic.
+/// Returns the state after `event` in `state`, where `None` means that there is no job. Callers
+/// first check whether the client may act on the job
+/// ([`Reservation::check`](super::Reservation::check)), and that a put keeps or replaces only a job
+/// of its own topic.
 ///
 /// # Errors
-/// The refusal; the job is then exactly as it was.
+/// Why the event is refused; the job is unchanged then.
 pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal> {
     use Event as E;
     use State::{Dead, Delayed, Ready, Reserved};

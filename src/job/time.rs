@@ -1,7 +1,7 @@
-//! Points of time, in whole milliseconds.
+//! Points in time, in whole milliseconds.
 //!
-//! Nothing here reads a clock. A value finer than a millisecond is rounded up, so that rounding
-//! can make a job later but never early.
+//! This module reads no clock. A value finer than a millisecond is rounded up, so that rounding can
+//! make a job later but never early.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::duration::Millis;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixMillis(u64);
 
-/// A time that cannot be used.
+/// An invalid time.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "must be a time as RFC 3339 text with an offset (\"2026-01-31T12:00:00Z\") or a 13-digit \
@@ -23,29 +23,29 @@ pub struct UnixMillis(u64);
 pub struct TimeError(String);
 
 impl UnixMillis {
-    /// `millis` milliseconds after the epoch.
+    /// Makes the time `millis` milliseconds after the epoch.
     pub const fn new(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// No time of a job lies behind this, the end of the year 5000. Stores keep times of 14 digits:
-    /// this leaves room for the longest spans that may follow.
+    /// The latest time of a job, the end of the year 5000. Stores keep times of 14 digits, which
+    /// leaves room for the longest durations after it.
     pub const LAST: Self = Self(95_649_119_999_999);
 
-    /// Milliseconds since the epoch.
+    /// Returns the milliseconds since the epoch.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The time `span` later.
+    /// Returns the time `span` later.
     pub const fn after(self, span: Millis) -> Self {
         Self(self.0.saturating_add(span.get()))
     }
 
-    /// From a query parameter: like in a body, and digits are Unix milliseconds.
+    /// Reads a query parameter: the same text as in a body, or 13 digits of Unix milliseconds.
     ///
     /// # Errors
-    /// It is neither.
+    /// The text is neither.
     pub fn from_query(text: &str) -> Result<Self, TimeError> {
         match text.parse() {
             Ok(millis) if text.len() == 13 => Ok(Self(millis)),
@@ -53,7 +53,7 @@ impl UnixMillis {
         }
     }
 
-    /// How long from `earlier` until this time; zero if it is not later.
+    /// Returns the span from `earlier` to this time; zero if it is not later.
     pub const fn since(self, earlier: Self) -> Millis {
         Millis::new(self.0.saturating_sub(earlier.0))
     }
@@ -64,7 +64,7 @@ impl std::str::FromStr for UnixMillis {
 
     fn from_str(text: &str) -> Result<Self, TimeError> {
         let refused = || TimeError(format!("{text:?}"));
-        // The parser also takes neighbours of RFC 3339 (zone names in brackets, short forms).
+        // The parser also accepts variants of RFC 3339 (zone names in brackets, short forms).
         let bytes = text.as_bytes();
         let rfc3339_shape = text.len() >= 20
             && text.is_ascii()
@@ -74,11 +74,11 @@ impl std::str::FromStr for UnixMillis {
         if !rfc3339_shape {
             return Err(refused());
         }
-        // The parser takes a leap second for the one before it, and a job would be early.
+        // The parser reads a leap second as the second before it, which would make a job early.
         let leap = &text[17..19] == "60";
         let text = if leap { format!("{}59{}", &text[..17], &text[19..]) } else { text.to_owned() };
         let time: jiff::Timestamp = text.parse().map_err(|_| refused())?;
-        // Before 1970 is as good as 1970: due now.
+        // A time before 1970 is read as 1970: due now.
         let nanos = u128::try_from(time.as_nanosecond()).unwrap_or(0);
         let millis = nanos.div_ceil(1_000_000) + if leap { 1_000 } else { 0 };
         u64::try_from(millis).map(Self).map_err(|_| refused())
@@ -86,7 +86,7 @@ impl std::str::FromStr for UnixMillis {
 }
 
 impl fmt::Display for UnixMillis {
-    /// RFC 3339 in UTC with milliseconds.
+    /// Writes RFC 3339 in UTC with milliseconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = i64::try_from(self.0).ok().map(jiff::Timestamp::from_millisecond);
         match time {

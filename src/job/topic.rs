@@ -1,4 +1,4 @@
-//! What consumers pop from.
+//! Topics, from which consumers pop.
 
 use super::name::name;
 

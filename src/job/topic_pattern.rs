@@ -1,4 +1,4 @@
-//! Sets of topics, as access tokens name them.
+//! Sets of topics, as access tokens list them.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -11,10 +11,10 @@ use super::{list::List, name::MAX_LEN, topic::Topic};
 /// Most patterns of one set.
 pub const MAX_PATTERNS: usize = 100;
 
-/// `billing` (that topic), `billing.*` (all that begin with `billing.`), or `*` (all).
+/// A pattern: `billing` (this topic), `billing.*` (all that begin with `billing.`), or `*` (all).
 ///
-/// A star stands at the end and nowhere else, for any number of characters, also none; what is
-/// before it has only characters that a topic may have.
+/// A star may only be the last character and matches any number of characters, also none; the text
+/// before it has only characters of topics.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopicPattern(SmolStr);
 
@@ -26,7 +26,7 @@ pub struct TopicPattern(SmolStr);
 pub struct PatternError(String);
 
 impl TopicPattern {
-    /// Whether it has this topic.
+    /// Returns whether the pattern matches a topic.
     pub fn allows(&self, topic: &Topic) -> bool {
         match self.prefix() {
             Some(prefix) => topic.as_str().starts_with(prefix),
@@ -34,12 +34,13 @@ impl TopicPattern {
         }
     }
 
-    /// What all its topics begin with; none if it is one topic.
+    /// Returns the common prefix of the matching topics, or `None` if the pattern is a single
+    /// topic.
     pub fn prefix(&self) -> Option<&str> {
         self.0.strip_suffix('*')
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -83,7 +84,7 @@ impl<'de> Deserialize<'de> for TopicPattern {
     }
 }
 
-/// The topics that a caller may reach: those of any of some patterns. Cheap to clone.
+/// The topics that a caller may access, as a set of patterns. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topics(Option<Arc<[TopicPattern]>>);
 
@@ -91,7 +92,7 @@ impl Topics {
     /// Every topic: `*`.
     pub const ALL: Self = Self(None);
 
-    /// Those of these patterns; of none, no topic at all.
+    /// Makes the set of topics that match any of these patterns; no patterns match no topic.
     pub fn of(mut patterns: Vec<TopicPattern>) -> Self {
         patterns.sort_unstable();
         patterns.dedup();
@@ -99,7 +100,7 @@ impl Topics {
         if patterns.iter().any(is_star) { Self::ALL } else { Self(Some(patterns.into())) }
     }
 
-    /// Whether it has this topic.
+    /// Returns whether the set has a topic.
     pub fn allows(&self, topic: &Topic) -> bool {
         match &self.0 {
             None => true,
@@ -107,12 +108,12 @@ impl Topics {
         }
     }
 
-    /// Its patterns in order; none if it has every topic.
+    /// Returns the patterns in order, or `None` if the set has every topic.
     pub fn patterns(&self) -> Option<&[TopicPattern]> {
         self.0.as_deref()
     }
 
-    /// Whether it has no topic at all.
+    /// Returns whether the set has no topic at all.
     pub fn is_empty(&self) -> bool {
         self.0.as_ref().is_some_and(|patterns| patterns.is_empty())
     }

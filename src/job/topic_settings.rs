@@ -1,26 +1,27 @@
-//! What an operator sets for a topic.
+//! Settings of topics: pauses, and defaults for new jobs.
 
 use std::collections::HashMap;
 
 use super::{policy::PolicyFields, time::UnixMillis, topic::Topic};
 
-/// A topic hands out nothing.
+/// A pause of a topic: its jobs cannot be popped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// When it ends by itself; without a time it lasts until the topic is resumed.
+    /// When the pause ends by itself; `None` if only a resume ends it.
     pub until: Option<UnixMillis>,
 }
 
 impl Pause {
-    /// Without an end.
+    /// A pause without an end.
     pub const OPEN: Self = Self { until: None };
 
-    /// As stores keep it: 1 without an end, else the end in Unix milliseconds. Must stay stable.
+    /// Returns the number that stores keep: 1 without an end, otherwise the end in Unix
+    /// milliseconds. Must stay stable.
     pub fn number(self) -> u64 {
         self.until.map_or(1, |until| until.get().max(2))
     }
 
-    /// Of a number that a store has kept; 0 is no pause.
+    /// Reads the number that stores keep; 0 means no pause.
     pub fn of_number(number: u64) -> Option<Self> {
         match number {
             0 => None,
@@ -30,27 +31,27 @@ impl Pause {
     }
 }
 
-/// All that is set, for all topics.
+/// The settings of all topics.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TopicSettings {
-    /// Grows with every change.
+    /// Version, which grows with every change.
     pub version: u64,
-    /// Topics that hand out nothing.
+    /// Paused topics.
     pub paused: HashMap<Topic, Pause>,
     /// Topics with defaults of their own.
     pub defaults: HashMap<Topic, PolicyFields>,
 }
 
-/// What has become of the settings of topics since a version of them.
+/// Changes of topic settings since some version.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SettingsNews {
-    /// All that is set; nothing else is.
+    /// All settings, which replace the known ones.
     All(TopicSettings),
-    /// The settings of these topics now. All others are as they were.
+    /// The current settings of these topics; all others are unchanged.
     Changed {
         /// The version after these changes.
         version: u64,
-        /// Each topic once.
+        /// The changed topics, each once.
         topics: Vec<TopicChange>,
     },
 }
@@ -58,16 +59,17 @@ pub enum SettingsNews {
 /// The settings of one topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopicChange {
-    /// Which.
+    /// The topic.
     pub topic: Topic,
-    /// It hands out nothing.
+    /// Its pause, if it is paused.
     pub pause: Option<Pause>,
     /// Its own defaults, if it has any.
     pub defaults: Option<PolicyFields>,
 }
 
 impl TopicSettings {
-    /// Applies the changes since [`version`](Self::version); answers the topics that are not paused any more.
+    /// Applies the changes since [`version`](Self::version); returns the topics that are no longer
+    /// paused.
     pub fn take(&mut self, changes: SettingsNews) -> Vec<Topic> {
         match changes {
             SettingsNews::All(all) => {
@@ -82,7 +84,7 @@ impl TopicSettings {
         }
     }
 
-    /// Answers the topic if it is not paused any more.
+    /// Applies one change; returns the topic if it is no longer paused.
     fn change(&mut self, change: TopicChange) -> Option<Topic> {
         let TopicChange { topic, pause, defaults } = change;
         match defaults {

@@ -1,12 +1,12 @@
-//! Where a put stands in a distributed trace.
+//! The position of a put in a distributed trace.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The `traceparent` of W3C Trace Context (<https://www.w3.org/TR/trace-context/#traceparent-header>):
-/// which trace, which span in it, and flags. A job keeps that of its put and gives it to each of its
-/// consumers, who may be hours later.
+/// The `traceparent` of W3C Trace Context
+/// (<https://www.w3.org/TR/trace-context/#traceparent-header>): trace id, span id and flags. A job
+/// keeps that of its put and gives it to each of its consumers, perhaps hours later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
     trace: u128,
@@ -14,12 +14,12 @@ pub struct TraceParent {
     flags: u8,
 }
 
-/// The length of the text of version 00.
+/// Length of the text in version 00.
 const LENGTH: usize = 55;
-/// The one flag that every version has: the caller records this trace.
+/// The only flag that every version has: the caller records this trace.
 const SAMPLED: u8 = 1;
 
-/// The text is no traceparent.
+/// A text that is no traceparent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be a W3C traceparent, like \"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\""
@@ -27,17 +27,17 @@ const SAMPLED: u8 = 1;
 pub struct TraceParentError;
 
 impl TraceParent {
-    /// The id of the trace: 128 bits, not all zero.
+    /// Returns the id of the trace: 128 bits, not all zero.
     pub fn trace(self) -> u128 {
         self.trace
     }
 
-    /// The id of the span that was current at the put: 64 bits, not all zero.
+    /// Returns the id of the span that was current at the put: 64 bits, not all zero.
     pub fn span(self) -> u64 {
         self.span
     }
 
-    /// Bit 0: the caller records this trace. The others are kept as they came.
+    /// Returns the flags. Bit 0: the caller records this trace. The others are kept as received.
     pub fn flags(self) -> u8 {
         self.flags
     }
@@ -46,7 +46,7 @@ impl TraceParent {
 impl FromStr for TraceParent {
     type Err = TraceParentError;
 
-    /// A later version than 00 is read as far as 00 goes, and kept as 00.
+    /// Reads the text. A version after 00 is read as far as version 00 goes, and kept as 00.
     fn from_str(text: &str) -> Result<Self, TraceParentError> {
         let parse = || {
             let (version, rest) = (hex(text, 0, 2)?, text.as_bytes().get(LENGTH..)?);
@@ -66,7 +66,7 @@ impl FromStr for TraceParent {
     }
 }
 
-/// Lower-case hexadecimal digits, as the specification demands.
+/// Reads lower-case hexadecimal digits, as the specification demands.
 fn hex(text: &str, from: usize, to: usize) -> Option<u128> {
     let digits = text.get(from..to)?;
     let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);

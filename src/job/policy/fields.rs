@@ -1,25 +1,25 @@
-//! Some fields of a policy: what a put, a change or the defaults of a topic give.
+//! Fields of a policy that a put, a change or the defaults of a topic set.
 
 use serde::{Deserialize, Serialize};
 
 use super::Policy;
 use crate::job::{backoff::Backoff, duration::Millis, headers::Headers, traceparent::TraceParent};
 
-/// Fields of a policy; what is `None` is not given.
+/// Fields of a policy; one that is `None` was not given.
 ///
-/// As the defaults of a topic it is stored as JSON: names must stay stable. A field without a default
-/// of its topic is skipped there.
+/// The defaults of a topic are stored as this JSON: names must stay stable. Fields that topics
+/// cannot have as defaults are skipped there.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PolicyFields {
-    /// How long a consumer has.
+    /// How long a consumer may hold the job.
     pub ttr: Option<Millis>,
-    /// Attempts before a job is dead; 0 is no limit.
+    /// Attempts before a job is dead; 0 means no limit.
     pub max_attempts: Option<u32>,
-    /// The wait before the next attempt; within, `None` is no wait.
+    /// The wait before the next attempt; the inner `None` means no wait.
     pub backoff: Option<Option<Backoff>>,
     /// How long a dead job is kept.
     pub dead_retention: Option<Millis>,
-    /// Where a put stands in a trace.
+    /// The trace that the put belongs to.
     #[serde(skip)]
     pub traceparent: Option<TraceParent>,
     /// Text for consumers; empty headers remove those of the job.
@@ -28,8 +28,8 @@ pub struct PolicyFields {
 }
 
 impl PolicyFields {
-    /// Fills in what is not given: first from the topic's defaults, then from the server's. A list
-    /// of waits implies the number of attempts, unless the put or the topic gives one.
+    /// Fills in missing fields, first from the topic's defaults, then from the server's. A list of
+    /// waits implies the number of attempts, unless the put or the topic sets it.
     pub fn or_defaults(self, topic: Option<&Self>, server: &Policy) -> Policy {
         let of_topic = topic.cloned().unwrap_or_default();
         let backoff = self.backoff.flatten().or(of_topic.backoff.flatten());
@@ -50,9 +50,9 @@ impl PolicyFields {
 }
 
 impl Policy {
-    /// Sets the given fields. Another list of waits takes along the limit that followed from the list
-    /// before it, unless a limit is given. A limit that was chosen stays; one that was chosen to be
-    /// the derived one cannot be told from it, and is taken along. The same as in `reschedule.lua`.
+    /// Sets the given fields. A new list of waits also sets the limit of attempts, if the current
+    /// limit equals the one that the previous list implied and no limit is given. A different limit
+    /// stays. The same as in `reschedule.lua`.
     pub fn set(&mut self, fields: PolicyFields) {
         let derived = self.backoff.as_ref().and_then(Backoff::attempts) == Some(self.max_attempts);
         let implied = fields.backoff.iter().flatten().find_map(Backoff::attempts);

@@ -1,12 +1,13 @@
-//! The text of a policy in the form of schema 4, which jobs keep until another policy is written for
-//! them: `<TTR>,<max attempts>,<retention>[/<traceparent>],<backoff>`.
+//! Text of a policy in the form of schema 4: `<TTR>,<max
+//! attempts>,<retention>[/<traceparent>],<backoff>`. Jobs keep it until another policy is written
+//! for them.
 
 use std::str::FromStr;
 
 use super::Policy;
 use crate::job::duration::Millis;
 
-/// That text taken apart; an empty part is the standard one.
+/// The parts of such a text; an empty part has its standard value.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyOfSchema4<'a> {
     pub ttr: &'a str,
@@ -17,7 +18,7 @@ pub struct PolicyOfSchema4<'a> {
 }
 
 impl<'a> PolicyOfSchema4<'a> {
-    /// Takes a text apart; none if it has not this form.
+    /// Splits a text; returns `None` if it does not have this form.
     pub fn split(text: &'a str) -> Option<Self> {
         if !text.starts_with(|first: char| matches!(first, ',' | '-' | '0'..='9')) {
             return None;
@@ -32,7 +33,7 @@ impl<'a> PolicyOfSchema4<'a> {
         Some(Self { ttr, max_attempts, dead_retention, traceparent, backoff })
     }
 
-    /// The policy that it says; none if a part is damaged.
+    /// Returns the policy, or `None` if a part is damaged.
     pub fn policy(self) -> Option<Policy> {
         let standard = Policy::STANDARD;
         let backoff = Some(self.backoff).filter(|text| !text.is_empty());
@@ -50,7 +51,7 @@ impl<'a> PolicyOfSchema4<'a> {
     }
 }
 
-/// A value, or what stands for its being left out.
+/// Parses a value; an empty one is `standard`.
 fn parse_or<T: FromStr>(text: &str, standard: T) -> Option<T> {
     if text.is_empty() { Some(standard) } else { text.parse().ok() }
 }

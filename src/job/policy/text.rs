@@ -1,16 +1,16 @@
-//! The text of a policy, as stores keep it: `t=30000;b=list:0,120000`.
+//! The text of a policy in stores: `t=30000;b=list:0,120000`.
 //!
 //! Persisted: must stay readable. Each field that differs from [`Policy::STANDARD`] is
-//! `<name>=<value>`, fields are separated by `;`, and no value has a blank, a line feed or a `;`. So
-//! the standard policy is an empty text, and a script changes a field without knowing the others.
-//! Spans are in milliseconds.
+//! `<name>=<value>`, fields are separated by `;`, and no value has a blank, a line feed or a `;`.
+//! Therefore the text of the standard policy is empty, and a script changes a field without knowing
+//! the others. Durations are in milliseconds.
 
 use std::{fmt, str::FromStr};
 
 use super::{Policy, PolicyFields, schema_4::PolicyOfSchema4};
 use crate::job::{backoff::Backoff, duration::Millis};
 
-// The names of the fields. A script reads those of the first four (`records.lua`).
+// The names of the fields. Scripts read the first four (`records.lua`).
 const TTR: &str = "t";
 const MAX_ATTEMPTS: &str = "m";
 const BACKOFF: &str = "b";
@@ -18,7 +18,7 @@ const DEAD_RETENTION: &str = "d";
 const TRACEPARENT: &str = "p";
 const HEADERS: &str = "h";
 
-/// The text is none of a policy.
+/// A text that is not that of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be the text of a policy")]
 pub struct PolicyError;
@@ -55,8 +55,8 @@ impl Text<'_, '_> {
 }
 
 impl PolicyFields {
-    /// The given fields as a script takes them: like the text of a policy; an empty value takes the
-    /// field away.
+    /// Returns the given fields for a script: like the text of a policy, but an empty value removes
+    /// the field.
     pub fn text(&self) -> String {
         let Self { ttr, max_attempts, backoff, dead_retention, traceparent, headers } = self;
         let backoff =
