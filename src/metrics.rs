@@ -1,9 +1,8 @@
-//! The metrics of the process: one registry is made at the start and handed to each part, which
-//! registers its own families.
+//! Metrics of the process: each part registers its own families in one registry, made at the start.
 //!
-//! A part that counts something itself registers a counter or a histogram of `prometheus_client` and
-//! keeps a clone of it. The functions here register a value that is kept elsewhere and read on each
-//! scrape, and [`collect`] families whose series are known only then.
+//! A part that counts something itself registers a counter or a histogram of `prometheus_client`
+//! and keeps a clone of it. The functions here register values that are kept elsewhere and read on
+//! each scrape, and [`collect`] registers families whose series are known only then.
 
 pub mod process;
 pub mod text;
@@ -19,7 +18,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// What every family begins with, except those that describe the process.
+/// Prefix of every family except those of the process.
 const PREFIX: &str = "delay_queue";
 
 /// Bounds of the histograms of requests and calls, in seconds.
@@ -28,12 +27,12 @@ pub const SECONDS: [f64; 18] = [
     5.0, 10.0, 30.0, 60.0,
 ];
 
-/// A registry without families.
+/// Makes a registry without families.
 pub fn registry() -> Registry {
     Registry::with_prefix(PREFIX)
 }
 
-/// Registers a value that only grows.
+/// Registers a counter.
 pub fn counter(
     registry: &mut Registry,
     name: &'static str,
@@ -43,7 +42,7 @@ pub fn counter(
     collect(registry, name, move |encoder| one_counter(encoder, name, help, read()));
 }
 
-/// Registers a value that grows and shrinks.
+/// Registers a gauge.
 pub fn gauge(
     registry: &mut Registry,
     name: &'static str,
@@ -62,7 +61,7 @@ pub fn collect(
     registry.register_collector(Box::new(Reading { name, encode }));
 }
 
-/// Writes a value that only grows.
+/// Writes a counter without labels.
 pub fn one_counter<V: EncodeCounterValue + fmt::Debug>(
     encoder: &mut DescriptorEncoder,
     name: &str,
@@ -73,7 +72,7 @@ pub fn one_counter<V: EncodeCounterValue + fmt::Debug>(
     ConstCounter::new(value).encode(family)
 }
 
-/// Writes a value that grows and shrinks.
+/// Writes a gauge without labels.
 pub fn one_gauge<V: EncodeGaugeValue + fmt::Debug>(
     encoder: &mut DescriptorEncoder,
     name: &str,
@@ -84,7 +83,7 @@ pub fn one_gauge<V: EncodeGaugeValue + fmt::Debug>(
     ConstGauge::new(value).encode(family)
 }
 
-/// Writes a family of values that only grow, one for each set of labels.
+/// Writes a family of counters, one for each set of labels.
 pub fn counters<L: EncodeLabelSet, V: EncodeCounterValue + fmt::Debug>(
     encoder: &mut DescriptorEncoder,
     name: &str,
@@ -98,7 +97,7 @@ pub fn counters<L: EncodeLabelSet, V: EncodeCounterValue + fmt::Debug>(
     Ok(())
 }
 
-/// Writes a family of values that grow and shrink, one for each set of labels.
+/// Writes a family of gauges, one for each set of labels.
 pub fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue + fmt::Debug>(
     encoder: &mut DescriptorEncoder,
     name: &str,

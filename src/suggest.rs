@@ -1,9 +1,9 @@
 //! "Did you mean": the known name nearest to a misspelt one.
 
-/// Names less alike than this (0 to 1) are not offered.
+/// Least likeness (0 to 1) of a name that is suggested.
 const ALIKE: f64 = 0.6;
 
-/// Returns the name most like `given`, if one is near enough to be meant.
+/// Returns the name most like `given`, if it is like enough.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |name: &str| strsim::normalized_damerau_levenshtein(given, name);
     let all = known.into_iter().map(|name| (likeness(name), name));

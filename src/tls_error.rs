@@ -1,13 +1,13 @@
-//! Errors of TLS as one sentence that says what to do.
+//! TLS errors as one sentence that says what to do.
 
 use std::{error::Error, sync::Arc};
 
 use rustls::{CertificateError as Certificate, Error as TlsError};
 
-/// How deep the causes of an error are searched.
+/// How many nested causes of an error are searched.
 const MAX_DEPTH: usize = 8;
 
-/// Finds an error of TLS among an error and its causes.
+/// Finds a TLS error among an error and its causes.
 pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
     let mut next = Some(error);
     for _ in 0..MAX_DEPTH {
@@ -15,7 +15,8 @@ pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
         if let Some(tls) = error.downcast_ref::<TlsError>() {
             return Some(tls);
         }
-        // An io::Error hides the error it was made of from `source`; the redis crate shares its causes.
+        // `source` of an `io::Error` skips the wrapped error; the redis crate shares its causes in
+        // `Arc`s.
         let of_io = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         let shared = error.downcast_ref::<Arc<dyn Error + Send + Sync>>();
         next = match (of_io, shared) {
@@ -27,8 +28,8 @@ pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
     None
 }
 
-/// Says what is wrong with the other end's certificate, or with one's own, and what to do.
-/// `ca` is the option or setting that names trusted authorities.
+/// Describes a problem with the certificate of either side and how to solve it. `ca` is the option
+/// or setting that names trusted authorities.
 pub fn explain(error: &TlsError, ca: &str) -> String {
     match error {
         TlsError::InvalidCertificate(wrong) => of_certificate(wrong, ca),
@@ -46,7 +47,7 @@ pub fn explain(error: &TlsError, ca: &str) -> String {
 }
 
 fn of_certificate(wrong: &Certificate, ca: &str) -> String {
-    // webpki's own errors are opaque here; their names are all there is.
+    // The errors of webpki are opaque here; only their debug names identify them.
     let text = format!("{wrong:?}");
     match wrong {
         _ if text.contains("CaUsedAsEndEntity") => format!(

@@ -1,7 +1,7 @@
-//! Spans of requests, and of the calls to the store that they share.
+//! Tracing spans of requests, and of the store calls that they share.
 //!
-//! They stand around the lines of a log at debug and, in a build with the feature `otlp`, go to a
-//! collector of OpenTelemetry. Where neither asks for them, they are disabled where they would begin.
+//! They give context to log lines at debug level and, in a build with the feature `otlp`, go to an
+//! OpenTelemetry collector. If neither is enabled, no span is created.
 
 #[cfg(feature = "otlp")]
 mod export;
@@ -17,10 +17,10 @@ pub use export::Export;
 
 use crate::{access::masked, job::TraceParent};
 
-/// What the log and collectors call these spans, and the lines about requests.
+/// Target of these spans and of the request log.
 pub const TARGET: &str = "delay_queue::access";
 
-/// Around the work for a request; in the trace of its caller, if it has told of one.
+/// Makes the span of a request, in the trace of its caller if the request names one.
 pub fn request(
     request: &Request,
     id: &HeaderValue,
@@ -51,7 +51,7 @@ pub fn request(
     span
 }
 
-/// What has become of the request of this span.
+/// Records the status of the answer in the span of its request.
 pub fn answered(span: &Span, status: StatusCode) {
     span.record("http.response.status_code", status.as_u16());
     if status.is_server_error() {
@@ -59,7 +59,8 @@ pub fn answered(span: &Span, status: StatusCode) {
     }
 }
 
-/// Around a call that does the work of these spans: within the first, and linked to the others.
+/// Makes the span of a call for several requests: a child of the first one's span, linked to the
+/// others.
 pub fn batch(jobs: usize, of: impl Iterator<Item = Span>) -> Span {
     let mut of = of.filter(|span| !span.is_disabled());
     let Some(first) = of.next() else { return Span::none() };
@@ -70,7 +71,8 @@ pub fn batch(jobs: usize, of: impl Iterator<Item = Span>) -> Span {
     span
 }
 
-/// Around a call to the store. What servers ask for again and again by themselves has none.
+/// Makes the span of a store call. Calls outside of requests have none, except promotes, since
+/// servers repeat the others periodically.
 pub fn call(name: &'static str, jobs: Option<usize>) -> Span {
     if current().is_none() && name != "promote" {
         return Span::none();
@@ -79,7 +81,7 @@ pub fn call(name: &'static str, jobs: Option<usize>) -> Span {
     tracing::debug_span!(target: TARGET, "store", otel.name = %full_name, otel.kind = "client", jobs)
 }
 
-/// The span that the caller is in; none where spans are disabled.
+/// Returns the current span; a disabled one if spans are disabled.
 pub fn current() -> Span {
     match tracing::enabled!(target: TARGET, tracing::Level::DEBUG) {
         true => Span::current(),
@@ -87,7 +89,7 @@ pub fn current() -> Span {
     }
 }
 
-/// A consumer gets a job that was put there.
+/// Links the current span, in which a consumer gets a job, to the put of that job.
 pub fn follows(put: TraceParent) {
     let span = current();
     if !span.is_disabled() {

@@ -1,6 +1,6 @@
-//! What the system tells of this process, under the names that Prometheus has for it.
+//! Metrics of this process from the operating system, under the names that Prometheus defines.
 //!
-//! Read from `/proc`; on a system without it there are none of these.
+//! They are read from `/proc`; systems without it have none.
 
 use std::{fmt, fs};
 
@@ -12,7 +12,7 @@ use rustix::{
 
 use super::{collect, one_counter, one_gauge};
 
-/// A registry with these alone: their names have no prefix.
+/// Makes a registry of these metrics alone, since their names have no prefix.
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
     collect(&mut registry, "process", |encoder| match Process::read() {
@@ -35,9 +35,9 @@ struct Process {
 impl Process {
     fn read() -> Option<Self> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        // The second field, the name of the program, may have any characters.
+        // The second field, the name of the program, may contain any characters.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        // Numbered from 1 in proc(5), and the first one here is the third there.
+        // Numbers as in proc(5), which counts from 1; the first field here is the third there.
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         let ticks = clock_ticks_per_second() as f64;
         Some(Self {
@@ -46,7 +46,7 @@ impl Process {
             start_time: boot_time()? + field(22)? as f64 / ticks,
             virtual_bytes: field(23)?,
             resident_bytes: field(24)? * page_size() as u64,
-            // The one by which the folder is read is among them.
+            // Does not count the descriptor that reads the folder.
             open_fds: (fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1),
             max_fds: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX),
         })
@@ -67,7 +67,7 @@ impl Process {
     }
 }
 
-/// In seconds since 1970.
+/// Returns the boot time in seconds since 1970.
 fn boot_time() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()

@@ -1,21 +1,21 @@
-//! The two text formats in which metrics are served.
+//! The two text formats of metrics.
 //!
-//! `prometheus_client` writes OpenMetrics. Monitors that do not ask for it get the older format of
-//! Prometheus, which has the same samples: only the names in the comments differ.
+//! `prometheus_client` writes OpenMetrics. Monitors that do not request it get the older format of
+//! Prometheus, with the same samples; only the names in its comments differ.
 
-/// The type of the OpenMetrics format.
+/// Media type of OpenMetrics.
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The type of the format of Prometheus.
+/// Media type of the Prometheus format.
 pub const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether the `Accept` of a request asks for OpenMetrics.
+/// Returns whether the `Accept` header of a request includes OpenMetrics.
 pub fn accepts_open_metrics(accept: &str) -> bool {
     let is_it = |kind: &str| kind.trim_start().starts_with("application/openmetrics-text");
     accept.split(',').any(is_it)
 }
 
-/// OpenMetrics in the format of Prometheus. There the comments name a counter as its samples do, and
-/// an info is a gauge.
+/// Converts OpenMetrics to the format of Prometheus, whose comments name a counter like its
+/// samples, and call an info a gauge.
 pub fn prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len() + 1024);
     let mut help = None;

@@ -1,8 +1,8 @@
-//! The body of an answer, on its way to the client.
+//! The body of an answer until its bytes are written.
 //!
-//! An answer may hold something until its bytes are written: jobs that go back if its client has gone,
-//! and a part of the memory. Handlers put it into the extensions of the answer, since the bodies of
-//! axum carry only bytes.
+//! An answer may hold jobs, which are given back if the client has disconnected, and a share of the
+//! memory budget, until its bytes are written. Handlers pass both in the extensions of the
+//! response, since the bodies of axum carry only bytes.
 
 use std::{
     io::{self, ErrorKind},
@@ -21,22 +21,21 @@ use hyper::body::{Frame, SizeHint};
 use super::link::{Answering, InFlight};
 use crate::http::{Delivery, Hold, Peer};
 
-/// The body of an answer.
 pub struct AnswerBody {
     body: Body,
     peer: Peer,
     held: Arc<Held>,
-    /// Until hyper has taken all of the body, for HTTP/1.1.
+    /// Held until hyper has taken the whole body, for HTTP/1.1.
     _answering: Option<Answering>,
 }
 
-/// A part of an answer, until it is written or will never be.
+/// A chunk of an answer, until hyper has written or dropped it.
 pub struct AnswerBytes {
     bytes: Bytes,
     held: Arc<Held>,
 }
 
-/// What an answer holds until the last of its bytes is dropped.
+/// Resources of an answer, released when the last of its bytes is dropped.
 struct Held {
     delivery: Option<Delivery>,
     _memory: Option<Arc<Hold>>,
@@ -44,12 +43,12 @@ struct Held {
 }
 
 impl AnswerBody {
-    /// The same answer to a request of HTTP/1.1.
+    /// Wraps the answer to an HTTP/1.1 request.
     pub fn http1(response: Response, peer: Peer, answering: Answering) -> hyper::Response<Self> {
         Self::new(response, peer, Some(answering), None)
     }
 
-    /// The same answer to a request of HTTP/2.
+    /// Wraps the answer to an HTTP/2 request.
     pub fn http2(response: Response, peer: Peer, in_flight: InFlight) -> hyper::Response<Self> {
         Self::new(response, peer, None, Some(in_flight))
     }
@@ -79,7 +78,7 @@ impl hyper::body::Body for AnswerBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<AnswerBytes>, axum::Error>>> {
         if self.held.delivery.is_some() && self.peer.is_gone() {
-            // Not a byte of it may go out: the jobs go to another consumer.
+            // No byte may be sent, since the jobs go to another consumer.
             return Poll::Ready(Some(Err(axum::Error::new(io::Error::from(
                 ErrorKind::ConnectionAborted,
             )))));
@@ -108,7 +107,7 @@ impl Buf for AnswerBytes {
         self.bytes.chunk()
     }
 
-    /// So many bytes are taken: written, or copied to what is to be written next.
+    /// Called when hyper has written `count` bytes, or copied them to its write buffer.
     fn advance(&mut self, count: usize) {
         if let Some(delivery) = self.held.delivery.as_ref().filter(|_| count > 0) {
             delivery.keep();

@@ -1,6 +1,6 @@
 //! One connection, from its first byte to its last.
 //!
-//! TLS, if it has it, then HTTP/1.1 or HTTP/2, as the client chooses in TLS.
+//! Handles TLS if the listener has it, then HTTP/1.1 or HTTP/2, as the client negotiates in TLS.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
     wire::Wire,
 };
 
-/// Serves a connection until it is closed, by either side.
+/// Serves a connection until either side closes it.
 pub async fn serve<S>(all: &Connections, link: Arc<Link>, service: S)
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible>,

@@ -1,4 +1,4 @@
-//! All connections of a listener: how many there may be, which are idle or slow, and their end.
+//! All connections of a listener: their limits, the ones that are idle or slow, and their end.
 
 mod accept;
 
@@ -26,34 +26,34 @@ use super::{
 };
 use crate::{config::Limits, http::LimitBy};
 
-/// When the server stops, how long a connection stays open that has no request in flight: a
-/// request that its client sends meanwhile is answered.
+/// At shutdown, how long a connection without a request in flight stays open: a request that its
+/// client sends meanwhile is answered.
 pub const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a connection must have been idle to be closed for another one.
+/// How long a connection must have been idle before it may be closed to make room.
 const IDLE: Duration = Duration::from_millis(100);
-/// One in so many connections is closed when there is no room.
+/// When there is no room, one of this many connections is closed.
 const SHARE: usize = 16;
-/// How often connections are looked at that may have been idle or slow for too long.
+/// Interval of the check for connections that have been idle or slow for too long.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What connections may have.
+/// Limits of the connections of one listener.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionLimits {
-    /// How long clients may take.
+    /// Timeouts of clients.
     pub times: Times,
-    /// Most bytes of a head.
+    /// Most bytes of a request head.
     pub head: usize,
-    /// Most that are open at once.
+    /// Most connections at once.
     pub most: usize,
-    /// Most that are open at once, of one address.
+    /// Most connections of one address at once.
     pub most_per_address: usize,
 }
 
-/// Most connections of operators: so many that nothing else can take theirs.
+/// Most connections of the admin listener: enough that other clients cannot use them up.
 const OF_ADMINS: usize = 64;
 
 impl ConnectionLimits {
-    /// For the listener of operators.
+    /// Returns the limits for the admin listener.
     pub fn for_admins(self) -> Self {
         Self { most: OF_ADMINS, most_per_address: OF_ADMINS, ..self }
     }
@@ -78,19 +78,20 @@ impl From<&Limits> for ConnectionLimits {
 /// All connections of one listener.
 #[derive(Clone)]
 pub struct Connections {
-    /// How long clients may take.
+    /// Timeouts of clients.
     pub times: Times,
-    /// Most bytes of a head.
+    /// Most bytes of a request head.
     pub head: usize,
-    /// None without TLS.
+    /// `None` without TLS.
     pub tls: Option<Tls>,
-    /// Most that are open at once.
+    /// Most connections at once.
     most: usize,
     by_address: LimitBy<IpAddr>,
     open: TaskTracker,
-    /// No new connections, and no more than one request on each that is open.
+    /// When cancelled, no connection is accepted, and each open one serves at most one more
+    /// request.
     pub stop: CancellationToken,
-    /// Whatever is still open is cut.
+    /// When cancelled, open connections are cut.
     pub abort: CancellationToken,
     shared: Arc<Shared>,
 }
@@ -98,14 +99,14 @@ pub struct Connections {
 #[derive(Default)]
 struct Shared {
     links: Mutex<Slab<Arc<Link>>>,
-    /// More clients want a connection than there is room for.
+    /// Whether there was no room for the last connection.
     crowded: AtomicBool,
     began: Notify,
     ended: Notify,
 }
 
 impl Connections {
-    /// Connections within limits, of plain HTTP without `tls`.
+    /// Makes an empty set of connections; without `tls` they use plain HTTP.
     pub fn new(limits: ConnectionLimits, tls: Option<Tls>) -> Self {
         Self {
             times: limits.times,
@@ -120,7 +121,7 @@ impl Connections {
         }
     }
 
-    /// Ends connections that are idle or slow for too long.
+    /// Ends connections that have been idle or slow for too long.
     async fn sweep(&self) -> Infallible {
         loop {
             let is_empty = {
@@ -135,23 +136,24 @@ impl Connections {
         }
     }
 
-    /// Completes when all connections have ended; no more are to come.
+    /// Completes when all connections have ended; none may be accepted after this call.
     pub async fn ended(&self) {
         self.open.close();
         self.open.wait().await;
     }
 
-    /// How many are open.
+    /// Returns the number of open connections.
     pub fn count(&self) -> usize {
         self.open.len()
     }
 
-    /// Answers are the last of their connections: the server stops, or others wait for room.
+    /// Returns whether each answer should close its connection: at shutdown, or while others wait
+    /// for room.
     pub fn wants_connections_closed(&self) -> bool {
         self.stop.is_cancelled() || self.shared.crowded.load(Ordering::Relaxed)
     }
 
-    /// Completes so long after `abort`.
+    /// Completes when `span` has passed since `abort`.
     pub async fn aborted_for(&self, span: Duration) {
         self.abort.cancelled().await;
         sleep(span).await;
@@ -161,7 +163,7 @@ impl Connections {
         self.lock().len() >= self.most
     }
 
-    /// Closes the connections that have been idle for longest; how many.
+    /// Closes the connections that have been idle for longest; returns how many.
     fn close_idle(&self) -> usize {
         let links = self.lock();
         let mut idle: Vec<(Instant, &Arc<Link>)> = links
@@ -180,7 +182,7 @@ impl Connections {
     }
 }
 
-/// The place of an open connection among all of them.
+/// The entry of an open connection in the list of all.
 struct Place<'a> {
     all: &'a Connections,
     place: usize,
@@ -188,7 +190,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        // The socket closes with this, or as soon as the connection lets go of it.
+        // The socket closes with this entry, or as soon as the connection drops it.
         drop(self.all.lock().remove(self.place));
         self.all.shared.ended.notify_one();
     }

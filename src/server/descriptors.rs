@@ -1,4 +1,4 @@
-//! How many files and sockets this process may have open.
+//! Limits of the files and sockets that this process may have open.
 
 use std::io;
 
@@ -7,11 +7,10 @@ use rustix::{
     process::{Resource, getrlimit, setrlimit},
 };
 
-/// What is kept for other things than connections of clients: the store, at most so many, or a
-/// quarter of all.
+/// Descriptors reserved for the store and other uses, or a quarter of all if that is less.
 const KEPT: u64 = 256;
 
-/// Raises the limit to the highest that this process may have.
+/// Raises the limit to the maximum allowed to this process.
 pub fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -22,23 +21,23 @@ pub fn raise_limit() {
     }
 }
 
-/// The limit in force.
+/// Returns the current limit.
 pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// How many connections of clients there may be.
+/// Returns how many connections of clients the limit allows.
 pub fn for_connections() -> usize {
     let limit = limit();
     usize::try_from(limit - KEPT.min(limit / 4)).unwrap_or(usize::MAX)
 }
 
-/// What an accept fails with that would be one too many.
+/// Returns the error of an accept beyond the limit.
 pub fn too_many() -> io::Error {
     Errno::MFILE.into()
 }
 
-/// Whether an accept failed for want of something that closing connections gives back.
+/// Returns whether an accept failed for lack of a resource that closed connections release.
 pub fn is_shortage(error: &io::Error) -> bool {
     let short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     Errno::from_io_error(error).is_some_and(|errno| short.contains(&errno))

@@ -1,4 +1,4 @@
-//! What the log says of a server that begins to serve: what it is, and who can reach it.
+//! Startup log of a server: its settings, and who can reach it.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::{
     store::TopicPage,
 };
 
-/// Topics are asked for in pages of this size, and not more than [`PAGES`] of them.
+/// Topics per page, and most pages, of the count of jobs.
 const TOPICS: usize = 1_000;
 const PAGES: usize = 10;
-/// Counting must not hold up the start.
+/// Longest time of the count, which must not delay the start.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub async fn greet(
@@ -59,7 +59,7 @@ pub async fn greet(
     Ok(())
 }
 
-/// How many jobs there are, if that is soon found out.
+/// Counts all jobs; returns `None` on an error, or if there are too many topics.
 async fn count(queue: &Queue) -> Option<u64> {
     let mut page = TopicPage { limit: TOPICS, ..TopicPage::default() };
     let mut jobs = 0;

@@ -1,7 +1,7 @@
 //! HTTP/1.1 on one connection.
 //!
-//! Hyper reads requests and writes answers. What it leaves out is here: an answer to what is no
-//! request, an end that no answer is lost by, and the end of all connections when the server stops.
+//! Hyper reads requests and writes answers. This module adds an answer to unreadable requests, a
+//! close that loses no answer, and the shutdown of the server.
 
 use std::{convert::Infallible, io::ErrorKind, sync::Arc, time::Duration};
 
@@ -26,13 +26,13 @@ use super::{
 };
 use crate::http::{Farewell, Peer};
 
-/// How long a client may pause that sends on after its answer, and how much it may send. It is
-/// read and thrown away: closing before would make the kernel reset the connection, and the answer
-/// would be lost on its way.
+/// Limits for a client that keeps sending after its answer: its longest pause, and its most bytes.
+/// The server reads and discards those bytes: if it closed the socket before, the kernel would
+/// reset the connection, and the answer would be lost on its way.
 const LINGER: Duration = Duration::from_secs(1);
 const THROWN_AWAY: usize = 64 << 20;
 
-/// Serves a connection until it is closed, by either side.
+/// Serves a connection until either side closes it.
 pub async fn serve<W, S>(
     all: &Connections,
     link: Arc<Link>,
@@ -48,8 +48,9 @@ pub async fn serve<W, S>(
     let peer = Peer::new(link.socket.clone(), link.socket.address(), is_encrypted);
     let answer = service_fn(|mut request: Request<Incoming>| {
         link.begin_request();
-        // Of a length beside it, hyper has taken no notice. Had a proxy, it would see another end of
-        // this request, and what follows might be taken for the next one.
+        // Hyper ignores a `Content-Length` next to `Transfer-Encoding`. A proxy that does not would
+        // see a different end of this request, and could take the bytes after it for the next
+        // request.
         let is_last = request.headers().contains_key(TRANSFER_ENCODING);
         request.extensions_mut().insert(peer.clone());
         let answer = service.clone().oneshot(request);
@@ -64,7 +65,7 @@ pub async fn serve<W, S>(
     });
     let mut stream = Stream { wire, link: Arc::clone(&link) };
     let connection = http1::Builder::new()
-        .max_buf_size(all.head) // also what it holds of a body before its handler takes it
+        .max_buf_size(all.head) // also limits how much of a body it buffers for the handler
         .serve_connection(TokioIo::new(&mut stream), answer);
     let farewell = tokio::select! {
         ended = connection => match ended {
@@ -85,7 +86,7 @@ pub async fn serve<W, S>(
     }
 }
 
-/// Tells a client that speaks no TLS where it has to.
+/// Answers a client without TLS that this port requires it.
 pub async fn refuse_plain<W: Transport>(all: &Connections, link: &Link, mut wire: W) {
     tokio::select! {
         () = close(&mut wire, link, Some(Farewell::NoTls), all.times.write) => {}
@@ -93,7 +94,7 @@ pub async fn refuse_plain<W: Transport>(all: &Connections, link: &Link, mut wire
     }
 }
 
-/// What to answer when hyper gives a connection up that has no request in flight.
+/// Returns the answer after hyper failed on a connection without a request in flight.
 fn refusal(error: &hyper::Error, link: &Link) -> Option<Farewell> {
     let status = link.refused();
     match link.phase() {
@@ -105,8 +106,8 @@ fn refusal(error: &hyper::Error, link: &Link) -> Option<Farewell> {
     }
 }
 
-/// Completes when the connection is to be closed although it has not ended; what its client is told,
-/// if anything.
+/// Completes when the server must close the connection; returns what to tell the client, if
+/// anything.
 async fn close_when_not_needed(all: &Connections, link: &Link) -> Option<Farewell> {
     tokio::select! {
         () = all.stop.cancelled() => {}
@@ -131,7 +132,7 @@ async fn close_when_not_needed(all: &Connections, link: &Link) -> Option<Farewel
     }
 }
 
-/// Says farewell, ends the sending side, and reads on until the client has ended its own.
+/// Sends the farewell, ends the sending side, and reads until the client has ended its own.
 async fn close<W: Transport>(
     wire: &mut W,
     link: &Link,
@@ -152,11 +153,11 @@ async fn close<W: Transport>(
     }
 }
 
-/// Reads on until the client ends its side, pauses, or has sent too much.
+/// Reads until the client ends its side, pauses too long, or has sent too much.
 async fn throw_away(link: &Link) {
     let mut most = THROWN_AWAY;
     while let Ok(Ok(())) = timeout(LINGER, link.socket.readable()).await {
-        // Clears the readiness of the runtime, too.
+        // `try_reading` also clears the readiness of the runtime.
         let more = link.socket.try_reading(|| match link.throw_away(&mut most) {
             true => Err(ErrorKind::WouldBlock.into()),
             false => Ok(()),

@@ -1,8 +1,8 @@
-//! HTTP/2 on one connection: several requests at once, each in a stream.
+//! HTTP/2 on one connection: concurrent requests, each in a stream.
 //!
-//! Hyper has the protocol, with bounds for what a client may open and leave open. What is here: a
-//! connection ends when it is idle, when its client takes no answers or calls off what it asks, and
-//! in order when the server stops.
+//! Hyper implements the protocol and limits what a client may open. This module ends a connection
+//! that is idle, whose client does not read its answers or cancels its requests, and shuts
+//! connections down with the server.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -25,15 +25,15 @@ use super::{
 };
 use crate::http::{Farewell, Peer};
 
-/// Most requests at once on a connection.
+/// Most concurrent requests of a connection.
 const STREAMS: u32 = 128;
-/// What a client may send before a handler takes it: of one request, and of all of a connection.
+/// Bytes that a client may send before a handler reads them: of one request, and of a connection.
 const STREAM_WINDOW: u32 = 128 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
-/// What waits in a stream for its client, beyond what an answer holds of `limits.memory_bytes`.
+/// Bytes of an answer that wait in a stream, in addition to its share of `limits.memory_bytes`.
 const SEND_BUFFER: usize = 64 << 10;
 
-/// Serves a connection until it is closed, by either side.
+/// Serves a connection until either side closes it.
 pub async fn serve<W, S>(all: &Connections, link: Arc<Link>, wire: W, service: S)
 where
     W: Transport,
@@ -53,7 +53,7 @@ where
                 answer = answer => answer?,
                 () = abort.cancelled() => Farewell::Stopping { handled: true }.response(),
             };
-            response.headers_mut().remove(CONNECTION); // it has no such thing
+            response.headers_mut().remove(CONNECTION); // HTTP/2 forbids this header
             let bytes = response.body().size_hint().lower();
             in_flight.answered(bytes, write_timeout);
             Ok::<_, Infallible>(AnswerBody::http2(response, peer, in_flight))
@@ -73,7 +73,7 @@ where
         () = all.stop.cancelled() => None,
     };
     connection.as_mut().graceful_shutdown();
-    // Without a request in flight the client has a moment to confirm that it has read so.
+    // Without a request in flight, the client has a moment to acknowledge the shutdown.
     let last = async {
         if let Some(end) = crowded {
             tracing::debug!(?end, "closing a connection");
@@ -96,7 +96,7 @@ fn tell(ended: hyper::Result<()>) {
     }
 }
 
-/// Completes when there has been no request in flight for so long.
+/// Completes when no request has been in flight for `span`.
 async fn idle_for(link: &Link, span: Duration) {
     loop {
         let since = link.idle_since().unwrap_or_else(Instant::now);

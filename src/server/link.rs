@@ -1,5 +1,5 @@
-//! What a connection is doing, known to all its parts: the stream that hyper reads and writes, the
-//! service that answers its requests, the loop that may have to close it.
+//! State of a connection, shared by the stream that hyper reads and writes, the service that
+//! answers requests, and the loop that may have to close the connection.
 
 use std::{
     io::{ErrorKind, Read},
@@ -23,69 +23,68 @@ pub struct Link {
 
 struct State {
     phase: Phase,
-    /// Since when it has been in this phase, or since the last bytes came for `Reading`.
+    /// Start of this phase; for `Reading`, when the last bytes arrived.
     since: Instant,
-    /// When the first bytes of the request came, for `Reading`.
+    /// For `Reading`, when the first bytes of the request arrived.
     began: Instant,
-    /// What hyper would have answered to a head that it cannot read.
+    /// The status that hyper wanted to send for an unreadable head.
     refused: Option<u16>,
-    /// The requests of HTTP/2 in flight: none while they are handled, and then until when their
-    /// answers must have been taken.
+    /// The requests of HTTP/2 in flight: `None` until answered, then the time by which the client
+    /// must have read the answer.
     streams: Slab<Option<Instant>>,
-    /// How many of them were answered, and how many the client called off.
+    /// Number of HTTP/2 requests that were answered, and that the client cancelled.
     answered: usize,
     called_off: usize,
-    /// Why it is to be closed.
+    /// Why the connection is to be closed.
     end: Option<End>,
 }
 
-/// Where a connection stands. HTTP/2 has several requests in flight at once: with any it is
-/// `Handling`, and `Waiting` without.
+/// Phase of a connection. HTTP/2 is `Handling` with any request in flight, and `Waiting` with none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// TLS has not begun.
+    /// TLS is not established yet.
     Greeting,
-    /// For a request, of which nothing has come.
+    /// No byte of the next request has arrived.
     Waiting,
-    /// A part of a head has come.
+    /// A part of a request head has arrived.
     Reading,
-    /// A request is being handled, and nothing of its answer is written.
+    /// A request is being handled, and no byte of its answer is written.
     Handling,
     /// An answer is being written.
     Writing,
-    /// All of an answer is in hyper's buffer.
+    /// Hyper has buffered the whole answer.
     Flushing,
 }
 
-/// Why a connection is closed although the server goes on.
+/// Why a connection is closed although the server is not shutting down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Another one needs its room.
+    /// Another connection needs its room.
     NoRoom,
     /// It was idle for too long.
     Idle,
-    /// TLS or the head of a request did not come in time.
+    /// The TLS handshake or the head of a request took too long.
     TooSlow,
-    /// The client does not take its answers.
+    /// The client does not read its answers.
     Unread,
-    /// The client calls its requests off as soon as it has made them.
+    /// The client cancels too many of its requests.
     CalledOff,
 }
 
-/// How long a client may take.
+/// Timeouts of clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// For TLS, and for the head of a request from its first byte on.
+    /// For the TLS handshake, and for the head of a request from its first byte.
     pub header: Duration,
-    /// Until its next request begins.
+    /// Until the next request begins.
     pub idle: Duration,
-    /// While it takes nothing of an answer.
+    /// While the client reads nothing of an answer.
     pub write: Duration,
 }
 
-/// How many requests a client may call off beyond those that it lets be answered.
+/// How many more requests a client may cancel than were answered.
 const CALLED_OFF: usize = 200;
-/// What a client of HTTP/2 has to take of an answer in each span of `Times::write`.
+/// Bytes of an answer that an HTTP/2 client must read in each span of `Times::write`.
 const BYTES_A_SPAN: u64 = 1 << 20;
 
 impl Link {
@@ -108,25 +107,25 @@ impl Link {
         self.lock().phase
     }
 
-    /// How hyper would have answered what it could not read.
+    /// Returns the status that hyper wanted to send for an unreadable head.
     pub fn refused(&self) -> Option<u16> {
         self.lock().refused
     }
 
-    /// Since when the connection has had no request in flight, if that is so.
+    /// Returns since when no request has been in flight; `None` while one is.
     pub fn idle_since(&self) -> Option<Instant> {
         let state = self.lock();
         matches!(state.phase, Phase::Greeting | Phase::Waiting | Phase::Reading)
             .then_some(state.since)
     }
 
-    /// TLS has begun.
+    /// Notes that TLS is established.
     pub fn greeted(&self) {
         let mut state = self.lock();
         (state.phase, state.since) = (Phase::Waiting, Instant::now());
     }
 
-    /// Bytes have come.
+    /// Notes that bytes have arrived.
     pub fn has_read(&self) {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Waiting | Phase::Reading) {
@@ -137,13 +136,13 @@ impl Link {
         }
     }
 
-    /// A request goes to its handler.
+    /// Notes that a handler has received a request.
     pub fn begin_request(&self) {
         self.lock().phase = Phase::Handling;
     }
 
-    /// Hyper writes. Without a request in flight that is its own refusal of what it cannot read,
-    /// which has no body and is not to go out.
+    /// Returns whether hyper's bytes may be sent. Without a request in flight they are hyper's own
+    /// answer to an unreadable head, which has no body and is replaced by ours.
     pub fn may_write(&self, bytes: &[u8]) -> bool {
         let mut state = self.lock();
         match state.phase {
@@ -153,7 +152,7 @@ impl Link {
                 false
             }
             Phase::Handling => {
-                // "100 Continue" asks for the rest of the request; the answer is still to come.
+                // "100 Continue" requests the rest of the body; the answer follows later.
                 if !bytes.starts_with(b"HTTP/1.1 100") {
                     state.phase = Phase::Writing;
                 }
@@ -163,12 +162,12 @@ impl Link {
         }
     }
 
-    /// Hyper has taken all of an answer.
+    /// Notes that hyper has taken the whole answer.
     fn end_answer(&self) {
         self.lock().phase = Phase::Flushing;
     }
 
-    /// Hyper has written everything that it had.
+    /// Notes that hyper has flushed all its writes.
     pub fn flushed(&self) {
         let mut state = self.lock();
         if state.phase == Phase::Flushing {
@@ -176,7 +175,7 @@ impl Link {
         }
     }
 
-    /// Why the connection has to be closed by now, if it has: [`ending`](Self::ending) tells it.
+    /// Checks the timeouts; if one has passed, [`ending`](Self::ending) completes with the reason.
     pub fn check(&self, times: Times) {
         let mut state = self.lock();
         let end = match state.phase {
@@ -197,13 +196,13 @@ impl Link {
         self.ending.notify_one();
     }
 
-    /// Asks for the connection to be closed for another one, if no request comes first.
+    /// Requests that the connection is closed to make room, unless a request arrives first.
     pub fn discard(&self) {
         self.lock().end = Some(End::NoRoom);
         self.ending.notify_one();
     }
 
-    /// Completes when the connection is to be closed, and the reason still holds.
+    /// Completes when the connection must be closed and the reason still holds.
     pub async fn ending(&self) -> End {
         loop {
             self.ending.notified().await;
@@ -219,7 +218,7 @@ impl Link {
         }
     }
 
-    /// Nothing of a request has come, not even into the socket.
+    /// Returns whether no byte of a request has arrived, not even in the socket.
     pub fn is_quiet(&self) -> bool {
         let empty = || match SockRef::from(&*self.socket).peek(&mut [MaybeUninit::uninit()]) {
             Ok(read) => read == 0,
@@ -228,7 +227,7 @@ impl Link {
         self.phase() == Phase::Waiting && empty()
     }
 
-    /// Throws away what lies in the socket; whether more may come.
+    /// Discards the bytes in the socket; returns whether more may arrive.
     pub fn throw_away(&self, most: &mut usize) -> bool {
         let socket = SockRef::from(&*self.socket);
         let mut socket: &socket2::Socket = &socket;
@@ -249,8 +248,7 @@ impl Link {
     }
 }
 
-/// Tells the connection, when it is dropped with the body it belongs to, that hyper has all of an
-/// answer.
+/// Guard in the body of an answer; when it is dropped, hyper has taken the whole answer.
 pub struct Answering(pub Arc<Link>);
 
 impl Drop for Answering {
@@ -259,7 +257,7 @@ impl Drop for Answering {
     }
 }
 
-/// One request of HTTP/2, until its client has taken the answer or has called it off.
+/// One HTTP/2 request, until its client has read the answer or has cancelled the request.
 pub struct InFlight {
     link: Arc<Link>,
     key: usize,
@@ -272,12 +270,12 @@ impl InFlight {
         Self { link: Arc::clone(link), key: state.streams.insert(None) }
     }
 
-    /// There is an answer of so many bytes, and the client has this long to take it.
+    /// Notes an answer of `bytes` bytes: the client has `span` to read it, and again for each MiB.
     pub fn answered(&self, bytes: u64, span: Duration) {
         let spans = u32::try_from(bytes / BYTES_A_SPAN).unwrap_or(u32::MAX).saturating_add(1);
         let mut state = self.link.lock();
         state.answered += 1;
-        // What is too far to say is never.
+        // A time too far to represent means no limit.
         state.streams[self.key] = Instant::now().checked_add(span.saturating_mul(spans));
     }
 }

@@ -1,4 +1,4 @@
-//! Where connections come in: a TCP port, or a Unix socket.
+//! Listeners for connections: a TCP port, or a Unix socket.
 
 use std::{
     fmt, fs,
@@ -23,33 +23,32 @@ use crate::{
     config::{Listen, SocketMode},
 };
 
-/// Most connections that the kernel keeps until they are accepted; its own limit is net.core.somaxconn.
+/// Connections that the kernel queues until they are accepted, at most net.core.somaxconn.
 const BACKLOG: i32 = 4_096;
 
-/// Takes connections.
+/// A listening socket.
 #[derive(Debug)]
 pub enum Listener {
-    /// On a port.
+    /// A TCP port.
     Tcp(TcpListener),
-    /// On a socket in the file system.
+    /// A socket in the file system.
     Unix(UnixSocket),
 }
 
-/// A Unix socket and its file, which goes with it.
+/// A Unix socket and its file, which is removed with it.
 #[derive(Debug)]
 pub struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and number of the file.
+    /// Device and inode of the file.
     file: (u64, u64),
 }
 
 impl Listener {
-    /// Listens on the first address of a host that this machine has, or makes a Unix socket.
+    /// Listens on the first address of a host that this machine has, or creates a Unix socket.
     ///
     /// # Errors
-    /// None of its addresses can be used; the path has something else than a socket, or one at which
-    /// a server listens.
+    /// No address can be used; or the path has a file that is no socket, or a socket with a server.
     pub async fn bind(on: &Listen, mode: SocketMode) -> io::Result<Self> {
         if let Listen::Unix(path) = on {
             return UnixSocket::bind(path, mode).map(Self::Unix);
@@ -61,7 +60,7 @@ impl Listener {
                     SockRef::from(&listener).listen(BACKLOG)?;
                     return Ok(Self::Tcp(listener));
                 }
-                // A name may have an IPv6 address where there is no IPv6.
+                // A name may have an IPv6 address on a machine without IPv6.
                 Err(cause) if cause.kind() == ErrorKind::AddrNotAvailable => not_here = cause,
                 Err(cause) => return Err(cause),
             }
@@ -69,7 +68,7 @@ impl Listener {
         Err(not_here)
     }
 
-    /// The next connection.
+    /// Accepts the next connection.
     pub async fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Tcp(listener) => Ok(Socket::Tcp(listener.accept().await?.0)),
@@ -77,7 +76,8 @@ impl Listener {
         }
     }
 
-    /// One that the kernel has, although the runtime may not know it yet; else `WouldBlock`.
+    /// Accepts a connection that the kernel has queued, even if the runtime does not know of it
+    /// yet; otherwise returns `WouldBlock`.
     pub fn accept_now(&self) -> io::Result<Socket> {
         let (socket, _) = SockRef::from(self).accept()?;
         socket.set_nonblocking(true)?;
@@ -88,7 +88,7 @@ impl Listener {
         })
     }
 
-    /// Who can reach it. An address that is not known might be any.
+    /// Returns who can reach the listener; an unknown address counts as reachable by all.
     pub fn exposure(&self) -> Exposure {
         match self {
             Self::Tcp(listener) => listener
@@ -98,18 +98,18 @@ impl Listener {
         }
     }
 
-    /// Whether connections come over a network, and may be encrypted.
+    /// Returns whether connections come over TCP, where TLS applies.
     pub fn is_tcp(&self) -> bool {
         matches!(self, Self::Tcp(_))
     }
 }
 
-/// Where a server listens.
+/// The listeners of a server.
 #[derive(Debug)]
 pub struct Listeners {
     /// For all clients.
     pub public: Listener,
-    /// For operators, if they have one of their own (`server.admin_listen`).
+    /// For operators, if they have their own (`server.admin_listen`).
     pub admin: Option<Listener>,
 }
 
@@ -158,10 +158,11 @@ impl UnixSocket {
             Ok(_) if has_server(path)? => {
                 return Err(io::Error::other("another server listens there"));
             }
-            // Its server has ended without removing it.
+            // Its server has ended without removing the file.
             Ok(_) => fs::remove_file(path)?,
         }
-        // The file has its mode from the beginning: a change afterwards would come too late.
+        // Creates the file with its mode: a later chmod would leave a moment with other
+        // permissions.
         let before = umask(Mode::from_bits_truncate(!mode.bits() & 0o777));
         let bound = UnixListener::bind(path);
         umask(before);
@@ -174,7 +175,7 @@ impl UnixSocket {
 impl Drop for UnixSocket {
     fn drop(&mut self) {
         let Ok(_alone) = lock_folder(&self.path) else { return };
-        // Another server may have one of its own there by now.
+        // Another server may have created its own socket there.
         let now = fs::symlink_metadata(&self.path).map(|file| (file.dev(), file.ino()));
         if now.is_ok_and(|now| now == self.file)
             && let Err(error) = fs::remove_file(&self.path)
@@ -184,7 +185,7 @@ impl Drop for UnixSocket {
     }
 }
 
-/// No other server looks at the path meanwhile, or changes what is there.
+/// Locks the folder, so that no other server checks or changes the path meanwhile.
 fn lock_folder(path: &Path) -> io::Result<OwnedFd> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -194,13 +195,13 @@ fn lock_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(folder)
 }
 
-/// Whether a server listens at the socket.
+/// Returns whether a server listens on the socket.
 fn has_server(path: &Path) -> io::Result<bool> {
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     match socket.connect(&SockAddr::unix(path)?) {
         Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true), // it has much to do
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true), // its backlog is full
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(false),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! Assembles the parts and serves: store, queue, routes, connections.
+//! The server: assembles store, queue, routes and connections, and serves.
 
 mod answer;
 mod connection;
@@ -45,16 +45,16 @@ use crate::{
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The settings.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The store.
+    /// The store could not be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// The store, once it was open.
+    /// The open store failed.
     #[error(transparent)]
     Reading(#[from] StoreError),
-    /// Other machines can reach it, and it has no tokens.
+    /// Other machines can reach the server, but it has no tokens.
     #[error(
         "failed to listen on {listen} (server.listen): other machines can reach this address, and \
          there are no tokens that say who may do what; create one (`delay-queue token create`), \
@@ -62,19 +62,20 @@ pub enum StartError {
          server.insecure = true"
     )]
     Open {
-        /// Where it would listen.
+        /// The address that it would listen on.
         listen: Listen,
     },
-    /// The listener, once it was open.
+    /// The listener failed after it was opened.
     #[error("failed to accept connections: {0}")]
     Accepting(#[from] std::io::Error),
 }
 
 /// Opens the store, waiting for it up to `store.connect_timeout`, then serves on `listeners` until
-/// `shutdown` completes and what was in flight is done, at most `server.shutdown_grace` later.
+/// `shutdown` completes, and finishes requests in flight for at most `server.shutdown_grace`.
 ///
 /// # Errors
-/// The store cannot be opened. Once this serves, nothing ends it but `shutdown`.
+/// The settings, the store or missing tokens prevent the start. Once this serves, only `shutdown`
+/// ends it.
 pub async fn run(
     listeners: impl Into<Listeners>,
     settings: Settings,
@@ -85,7 +86,7 @@ pub async fn run(
     let tls = settings.server.tls.files()?.map(Tls::open).transpose()?;
     let store = tokio::select! {
         store = open_store(&settings) => store?,
-        () = &mut shutdown => return Ok(()), // there is nothing to finish
+        () = &mut shutdown => return Ok(()), // no request is in flight yet
     };
     let mut registry = metrics::registry();
     let store: Arc<dyn Store> = Arc::new(Measured::new(store, &mut registry));
@@ -147,7 +148,7 @@ pub async fn run(
     Ok(())
 }
 
-/// The tokens by which requests are let in; there must be some where other machines can reach `exposed`.
+/// Reads the tokens; there must be one if other machines can reach the address `exposed`.
 async fn read_tokens(
     settings: &Settings,
     store: &dyn Store,
@@ -162,8 +163,8 @@ async fn read_tokens(
     }
 }
 
-/// The first address that other machines can reach, unless they may do everything: then each request
-/// needs a token.
+/// Returns the first address that other machines can reach, where requests need a token; `None` if
+/// `server.insecure` allows them everything.
 fn exposed<'a>(
     public: &Listener,
     admin: Option<&Listener>,
@@ -186,13 +187,13 @@ async fn follow_files(tls: Option<&Tls>) -> Infallible {
     }
 }
 
-/// Opens the store that the settings name, or makes it.
+/// Opens the store of the settings, or creates it.
 pub(crate) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
     let options = Options::new(settings.store.buckets()?, Clock::Own);
     Ok(settings.store.location()?.open(options).await?)
 }
 
-/// Opens the store that the settings name, if it exists.
+/// Opens the store of the settings, if it exists.
 pub(crate) async fn open_existing_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
     let options = Options::new(settings.store.buckets()?, Clock::Own).existing();
     Ok(settings.store.location()?.open(options).await?)

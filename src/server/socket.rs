@@ -12,13 +12,13 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// TCP, or a Unix socket.
+/// A TCP connection, or one of a Unix socket.
 pub enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-/// The same call on either.
+/// Makes the same call on either kind.
 macro_rules! on {
     ($socket:expr, $stream:ident => $call:expr) => {
         match $socket {
@@ -29,7 +29,7 @@ macro_rules! on {
 }
 
 impl Socket {
-    /// Where the client is; a client of a Unix socket is nowhere.
+    /// Returns the address of the client; one of a Unix socket has none.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(stream) => stream.peer_addr().ok(),
@@ -37,7 +37,7 @@ impl Socket {
         }
     }
 
-    /// Answers are not to wait for more to send.
+    /// Disables Nagle's algorithm, so that answers are sent at once.
     pub fn set_nodelay(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),
@@ -53,7 +53,7 @@ impl Socket {
         on!(self, stream => stream.poll_write_ready(context))
     }
 
-    /// The first byte that the client has sent, and leaves it there; none at the end.
+    /// Peeks at the first byte that the client sends; returns `None` at the end of the stream.
     pub async fn first_byte(&self) -> io::Result<Option<u8>> {
         let mut first = [0];
         match self {
@@ -78,7 +78,8 @@ impl Socket {
         on!(self, stream => stream.try_write_vectored(slices))
     }
 
-    /// Reads in another way; an error of the kind `WouldBlock` clears what the runtime believes.
+    /// Reads by another method; an error of the kind `WouldBlock` clears the readiness of the
+    /// runtime.
     pub fn try_reading<R>(&self, read: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         on!(self, stream => stream.try_io(Interest::READABLE, read))
     }

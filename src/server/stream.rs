@@ -1,4 +1,4 @@
-//! A connection as hyper reads and writes HTTP/1.1 on it: it tells the [`Link`] what passes.
+//! HTTP/1.1 stream for hyper that reports its reads and writes to the [`Link`].
 
 use std::{
     io::{self, IoSlice},
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::link::Link;
 
-/// The reading and writing end over `wire`, plain or with TLS. Hyper's shutdown leaves it open: how a
+/// A stream over `wire`, plain or with TLS. Hyper's shutdown leaves it open, because how the
 /// connection is closed depends on how it ended.
 pub struct Stream<W> {
     pub wire: W,
@@ -60,7 +60,7 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Stream<W> {
         self.wire.is_write_vectored()
     }
 
-    /// Called when everything was written.
+    /// Hyper calls this when it has written everything.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.wire).poll_flush(context))?;
         self.link.flushed();

@@ -1,4 +1,4 @@
-//! TLS towards clients: 1.2 and 1.3, by files that may be replaced while the server runs.
+//! TLS for clients, versions 1.2 and 1.3, with files that may be replaced while the server runs.
 
 use std::{
     path::Path,
@@ -22,28 +22,28 @@ use crate::{
     tls_error::explain,
 };
 
-/// How a client says in TLS that it would speak HTTP/2.
+/// ALPN name of HTTP/2.
 pub const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
-/// How often the files are read again.
+/// Interval of the check for changed files.
 const RELOAD: Duration = Duration::from_secs(1);
-/// How often the log is told that new files cannot be used.
+/// Interval of the warning that new files cannot be used.
 const REMIND: Duration = Duration::from_secs(3600);
-/// What the first byte of TLS is: a handshake.
+/// First byte of TLS: a handshake record.
 const HANDSHAKE: u8 = 22;
 
-/// What new connections get.
+/// The TLS configuration of new connections.
 #[derive(Clone)]
 pub struct Tls(Arc<Inner>);
 
 struct Inner {
     files: TlsFiles,
     config: RwLock<Arc<ServerConfig>>,
-    /// What the files had when `config` was made of them.
+    /// Contents of the files when the server started.
     loaded: Contents,
 }
 
-/// What the files have.
+/// Contents of the files.
 #[derive(Clone, PartialEq, Eq)]
 struct Contents {
     cert: Vec<u8>,
@@ -55,21 +55,20 @@ impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// One of them cannot be used; it names the setting.
+    /// A file cannot be used; the error names its setting.
     pub fn open(files: TlsFiles) -> Result<Self, SettingsError> {
         let loaded = Contents::read(&files)?;
         let config = RwLock::new(Arc::new(loaded.config(&files)?));
         Ok(Self(Arc::new(Inner { files, config, loaded })))
     }
 
-    /// For the next connection.
+    /// Returns the configuration for the next connection.
     pub fn config(&self) -> Arc<ServerConfig> {
         let config = self.0.config.read().expect("no thread panics while holding this lock");
         Arc::clone(&config)
     }
 
-    /// Takes up what the files have, whenever that changes; those that cannot be used change
-    /// nothing.
+    /// Applies changed files while the server runs; invalid ones change nothing but the log.
     pub async fn follow_files(&self) -> std::convert::Infallible {
         let Inner { files, config, loaded } = &*self.0;
         let mut tried: Result<Contents, String> = Ok(loaded.clone());
@@ -79,7 +78,7 @@ impl Tls {
             sleep(RELOAD).await;
             let read = Contents::read(files);
             let now = read.as_ref().map(Clone::clone).map_err(ToString::to_string);
-            // One file is replaced before the other: both count when they have been so for a while.
+            // Files are replaced one after another, so a change counts when two readings agree.
             let is_settled = seen.as_ref() == Some(&now);
             seen = Some(now.clone());
             let is_due = told.is_some_and(|at| at.elapsed() >= REMIND);
@@ -174,8 +173,8 @@ fn certificates(
     }
 }
 
-/// Refuses a certificate that no client would take by its dates. They are looked at before anything
-/// else, so that no authority is needed to ask.
+/// Refuses a certificate that is expired or not valid yet. The verifier checks the dates before
+/// anything else, so this needs no authority.
 fn in_force(chain: &[CertificateDer<'_>]) -> Result<(), Error> {
     let Some(cert) = chain.first() else { return Ok(()) };
     let now = Duration::from_millis(Clock::Own.now().floor.get());
@@ -210,7 +209,8 @@ fn unusable(
     SettingsError::Value { key, allowed: allowed.to_owned(), given }
 }
 
-/// Whether what comes first on a connection is TLS, or nothing; waits for it.
+/// Waits for the first byte of a connection; returns whether it begins TLS, or the connection ended
+/// or failed first.
 pub async fn begins(socket: &Socket) -> bool {
     !matches!(socket.first_byte().await, Ok(Some(byte)) if byte != HANDSHAKE)
 }

@@ -1,4 +1,4 @@
-//! The bytes of a connection as they go over the network: encrypted, if the connection is.
+//! The bytes of a connection on the network, encrypted if it has TLS.
 
 use std::{
     future::Future,
@@ -16,17 +16,17 @@ use tokio::{
 
 use super::socket::Socket;
 
-/// What HTTP is spoken on.
+/// A byte stream that carries HTTP.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<W: AsyncRead + AsyncWrite + Unpin + Send> Transport for W {}
 
-/// Reads and writes a socket, and gives a client up that takes nothing.
+/// Reads and writes a socket, and fails if the client stops reading.
 pub struct Wire {
     socket: Arc<Socket>,
     /// How long a client may leave an answer unread.
     write_timeout: Duration,
-    /// Runs while the client takes nothing.
+    /// Runs while the client reads nothing.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -35,7 +35,7 @@ impl Wire {
         Self { socket, write_timeout, stalled: None }
     }
 
-    /// Tries until the socket is ready for `act`, as its readiness may be out of date.
+    /// Retries until the socket is ready for `act`, since its known readiness may be outdated.
     fn write_with(
         &mut self,
         context: &mut Context<'_>,
@@ -56,13 +56,13 @@ impl Wire {
         }
     }
 
-    /// The client takes nothing for now: it has until the deadline to take something.
+    /// Starts or checks the deadline for a client that reads nothing.
     fn stall(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let timeout = self.write_timeout;
         let deadline = self.stalled.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(deadline.as_mut().poll(context));
         tracing::debug!("a client does not read its answer (limits.write_timeout)");
-        // What the kernel still holds for this client goes with the connection.
+        // Discards the bytes that the kernel still holds for this client.
         socket2::SockRef::from(&*self.socket).set_linger(Some(Duration::ZERO))?;
         Poll::Ready(Err(ErrorKind::TimedOut.into()))
     }

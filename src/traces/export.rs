@@ -1,4 +1,4 @@
-//! Spans on their way to a collector: OTLP over HTTP, in batches, by a thread of the SDK.
+//! Export of spans to a collector: OTLP over HTTP, in batches, by a thread of the SDK.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,18 +26,19 @@ use tracing_subscriber::{Layer, Registry, filter::Targets};
 use super::TARGET;
 use crate::{config::TracesSettings, job::TraceParent};
 
-/// A collector that does not answer within this has not got the batch: it is lost.
+/// Longest time for the collector to answer; then the batch is lost.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// What is left at the end of the server has so long.
+/// Longest time to send the last spans at the end of the server.
 const END: Duration = Duration::from_secs(5);
 
-/// The way to a collector.
+/// The exporter of spans.
 pub struct Export {
     provider: SdkTracerProvider,
 }
 
 impl Export {
-    /// As the settings have it; none if they name no collector. Requests to it run on `runtime`.
+    /// Makes the exporter of the settings; `None` if they name no collector. Its requests run on
+    /// `runtime`.
     ///
     /// # Errors
     /// The endpoint is no URL.
@@ -64,7 +65,7 @@ impl Export {
         Ok(Some(Self { provider: provider.build() }))
     }
 
-    /// What takes the spans. It takes none of the SDK's own, or of its HTTP client.
+    /// Returns the layer that exports spans, except those of the SDK and its HTTP client.
     pub fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
         let tracer = self.provider.tracer("delay-queue");
         let layer = tracing_opentelemetry::layer().with_tracer(tracer);
@@ -75,7 +76,7 @@ impl Export {
 }
 
 impl Drop for Export {
-    /// Sends what is left.
+    /// Sends the last spans.
     fn drop(&mut self) {
         if let Err(error) = self.provider.shutdown_with_timeout(END) {
             tracing::warn!(%error, "failed to export the last spans");
@@ -83,7 +84,7 @@ impl Drop for Export {
     }
 }
 
-/// The thread of the SDK has no runtime, and the client needs one.
+/// HTTP client on our runtime: the thread of the SDK has none, but the client needs one.
 #[derive(Debug)]
 struct OnRuntime {
     runtime: Handle,
@@ -98,14 +99,14 @@ impl HttpClient for OnRuntime {
     }
 }
 
-/// The span is part of its caller's trace.
+/// Makes the span a part of its caller's trace.
 pub fn continues(span: &Span, caller: TraceParent) {
     let parent = Context::new().with_remote_span_context(remote(caller));
-    // Fails where no collector is asked for, and then nothing is to be done.
+    // Fails if no collector is set, and then nothing needs to be done.
     let _ = span.set_parent(parent);
 }
 
-/// The span goes on with what began there.
+/// Links the span to that of the put.
 pub fn links(span: &Span, put: TraceParent) {
     span.add_link(remote(put));
 }

@@ -28,7 +28,7 @@ async fn popped(queue: &Queue) -> PendingDelivery {
     queue.pop(Pop { topics, count: 1, ttr: None, wait, enough: usize::MAX }).await.expect("popped")
 }
 
-/// The body of an answer to a pop, and the client's end of its connection.
+/// Returns the body of an answer with `delivery`, and the client's end of the connection.
 async fn answer(delivery: PendingDelivery) -> (AnswerBody, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -79,7 +79,7 @@ async fn jobs_are_the_clients_when_the_first_byte_of_their_answer_is_taken_and_e
     assert_eq!(bytes.chunk(), b"}");
     drop((there, bytes));
     let topics = vec!["t".parse().expect("a topic")];
-    let wait = Duration::from_millis(200); // nothing tells that nothing comes back
+    let wait = Duration::from_millis(200); // no event shows that no job comes back
     let again = Pop { topics, count: 1, ttr: None, wait, enough: usize::MAX };
     assert_eq!(queue.pop(again).await.expect("popped").jobs(), []);
     queue.stop().await;

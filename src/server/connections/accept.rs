@@ -1,7 +1,7 @@
 //! Accepting connections.
 //!
-//! The loop is our own and small: it ends every connection in order when the server is to stop, and
-//! closes idle ones when descriptors run out, so that a full server still answers.
+//! This small accept loop ends every connection in order at shutdown, and closes idle connections
+//! when descriptors run out, so that a full server still answers.
 
 use std::{
     convert::Infallible,
@@ -27,14 +27,14 @@ use crate::{
     },
 };
 
-/// The pause after an accept that failed, unless a connection ends before.
+/// Pause after a failed accept, unless a connection ends sooner.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// A shortage is over when nothing was short for so long.
+/// A shortage is over when none was observed for this long.
 const OVER: Duration = Duration::from_secs(10);
 
 impl Connections {
-    /// Accepts and serves until `stop`, then what has connected by then; completes when all
-    /// connections have ended.
+    /// Accepts and serves until `stop`, then the connections that the kernel has accepted by then;
+    /// completes when all have ended.
     pub async fn serve<S>(&self, listener: Listener, service: S) -> io::Result<()>
     where
         S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
@@ -61,7 +61,7 @@ impl Connections {
             };
             self.start(accepted, &service, &mut shortage).await;
         }
-        // The runtime may not know yet of all that have connected: the socket does.
+        // The runtime may not know of all connections yet, but the kernel does.
         loop {
             let accepted = match self.is_full() {
                 true => Err(descriptors::too_many()),
@@ -84,7 +84,7 @@ impl Connections {
         }
     }
 
-    /// Serves a connection, or makes room for the next if this one could not be accepted.
+    /// Serves an accepted connection, or makes room for the next one after an error.
     async fn start<S>(&self, accepted: io::Result<Socket>, service: &S, shortage: &mut Shortage)
     where
         S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
@@ -124,14 +124,13 @@ impl Connections {
                     () = sleep(ACCEPT_PAUSE) => {}
                 }
             }
-            // This one is gone again; the next may be fine.
+            // The client has disconnected already; the next accept may succeed.
             Err(error) => tracing::debug!(%error, "failed to accept a connection"),
         }
     }
 }
 
-/// A time in which connections could not be accepted: told once when it begins, once when it is
-/// over.
+/// A period without room for connections, logged once at its start and once at its end.
 #[derive(Default)]
 struct Shortage {
     last: Option<Instant>,
