@@ -30,8 +30,8 @@ pub struct Ready {
     /// `ok` or `degraded`: only a part of the queue works.
     #[schemars(with = "types::Health")]
     status: &'static str,
-    /// Why it is degraded: `buckets_unavailable`, `buckets_replaced`, `store_full`, `writes_refused`,
-    /// `clock_jumped`, `jobs_unreadable`.
+    /// Why it is degraded: `buckets_unavailable`, `buckets_replaced`, `store_full`,
+    /// `writes_refused`, `clock_jumped`, `jobs_unreadable`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<&'static str>,
     /// Numbers of unavailable buckets. Absent if there are none.

@@ -1,6 +1,7 @@
-//! JSON Schemas of single values, and of the rules between fields.
+//! JSON Schemas of values and of rules between fields.
 
-/// Types and their schemas. One with a name is a component, the others stand where they are used.
+/// Implements `JsonSchema` for types. A type with a name becomes a component, the others are
+/// inlined.
 macro_rules! schemas {
     ($($type:ty $(, $name:literal)? => $schema:expr;)+) => {
         $(impl schemars::JsonSchema for $type {

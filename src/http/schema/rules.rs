@@ -1,14 +1,14 @@
-//! What a schema of one field cannot say: rules between fields, as JSON Schema. Each is for `not`.
+//! Rules between fields, as JSON Schema. Each is meant for `not`.
 
 use serde_json::{Value, json};
 
-/// Both fields are given; null is as good as absent.
+/// Matches if both fields are given and not null.
 pub fn both(one: &str, other: &str) -> Value {
     let given = json!({ "not": { "type": "null" } });
     json!({ "required": [one, other], "properties": { one: given, other: given } })
 }
 
-/// A change of a job that gives both times, or changes nothing.
+/// Matches a change of a job that gives both times or changes nothing.
 pub fn both_or_no_change() -> Value {
     let absent = json!({ "type": "null" });
     let nothing = json!({

@@ -1,5 +1,5 @@
-//! The schemas of single values. A type that requests write in more ways than answers (a duration, a time) has a
-//! schema for each direction, which the generator tells by its contract.
+//! Schemas of single values. Where requests allow more forms than answers (durations, times), the
+//! schema depends on the direction, which the generator's contract tells.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -14,18 +14,18 @@ use crate::{
     },
 };
 
-/// A number and a unit, as often as one likes.
+/// One or more numbers with a unit.
 const UNITS: &str = r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+";
 
 /// Any JSON value.
 pub struct Anything;
-/// How long a consumer has.
+/// Time that a consumer has to finish a job.
 pub struct Ttr;
-/// A time that is not 0.
+/// A duration longer than 0.
 pub struct Span;
-/// What went wrong with a job.
+/// Reason of a release or bury.
 pub struct ErrorText;
-/// The state of a server and its store.
+/// Health of a server and its store.
 pub struct Health;
 schemas! {
     Anything => |_| json_schema!(true);
@@ -84,7 +84,7 @@ schemas! {
     Scopes => |generator| scopes(generator);
 }
 
-/// A name of these characters, besides letters and digits.
+/// Returns the schema of a name of letters, digits and `extra` characters.
 fn name(extra: &str) -> Schema {
     json_schema!({
         "type": "string",
@@ -93,14 +93,14 @@ fn name(extra: &str) -> Schema {
     })
 }
 
-/// Version 00, or a later one as far as 00 goes; neither id is zero.
+/// Matches version 00, or a later version that begins like 00; neither id is zero.
 fn trace_parent() -> Schema {
     let ids = "(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}";
     let pattern = format!("^(00-{ids}|(?!00|ff)[0-9a-f]{{2}}-{ids}(-.*)?)$");
     json_schema!({ "type": "string", "pattern": pattern, "format": "traceparent" })
 }
 
-/// A duration as requests have it in JSON.
+/// Returns the schema of a duration in the JSON of a request.
 pub fn duration(min: Millis, max: Millis) -> Schema {
     json_schema!({ "anyOf": [
         { "type": "number", "minimum": whole_seconds(min), "maximum": whole_seconds(max) },
@@ -108,7 +108,7 @@ pub fn duration(min: Millis, max: Millis) -> Schema {
     ] })
 }
 
-/// A duration that is not 0, as requests have it in JSON.
+/// Returns the schema of a duration longer than 0 in the JSON of a request.
 fn span() -> Schema {
     let mut schema = duration(Millis::new(1), MAX_DURATION);
     if let Some(number) = schema.pointer_mut("/anyOf/0").and_then(Value::as_object_mut) {
@@ -118,7 +118,7 @@ fn span() -> Schema {
     schema
 }
 
-/// A duration as queries have it.
+/// Returns the schema of a duration in a query.
 pub fn duration_in_query(min: Millis, max: Millis) -> Schema {
     json_schema!({
         "type": "string",
@@ -127,7 +127,7 @@ pub fn duration_in_query(min: Millis, max: Millis) -> Schema {
     })
 }
 
-/// A time as queries have it.
+/// Returns the schema of a time in a query.
 pub fn time_in_query() -> Schema {
     json_schema!({ "anyOf": [
         { "type": "string", "format": "date-time" },
@@ -135,7 +135,7 @@ pub fn time_in_query() -> Schema {
     ] })
 }
 
-/// One topic, or several with commas, as the path of a pop has them.
+/// Returns the schema of the topics in the path of a pop: one, or several separated by commas.
 pub fn topics_of_path(most: usize) -> Schema {
     let topic = format!("[A-Za-z0-9._-]{{1,{MAX_NAME}}}");
     json_schema!({
@@ -146,12 +146,12 @@ pub fn topics_of_path(most: usize) -> Schema {
     })
 }
 
-/// The name of a format that says what a pattern cannot: how long the durations may be.
+/// Returns a name for the limits of a duration, which a pattern cannot express.
 fn format_of(min: Millis, max: Millis) -> String {
     format!("duration-from-{}-to-{}", min.as_seconds(), max.as_seconds())
 }
 
-/// The limits are whole seconds, and shorter so.
+/// All limits are whole seconds, and read better as such.
 fn whole_seconds(span: Millis) -> u64 {
     span.get() / 1_000
 }
@@ -200,7 +200,7 @@ fn described(schema: &Schema, text: &str) -> Schema {
     schema
 }
 
-/// Each may be left out; a request may also have null for it.
+/// Returns the schema of a token's scopes. Each may be absent, and in a request null.
 fn scopes(generator: &mut SchemaGenerator) -> Schema {
     let is_request = generator.contract().is_deserialize();
     let mut of = |scope: Scope| {
@@ -228,7 +228,7 @@ fn scopes(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// What a scope allows.
+/// Returns the actions that a scope allows, for the documentation.
 pub fn allows(scope: Scope) -> &'static str {
     match scope {
         Scope::Put => "Put jobs.",

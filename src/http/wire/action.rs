@@ -1,4 +1,4 @@
-//! What consumers and operators ask of one job, on its own or in a batch.
+//! Actions of consumers and operators on one job, alone or in a batch.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,21 +11,20 @@ use crate::{
     store::{self, Claim, Target},
 };
 
-/// Where the text of a transition stands, and what is known besides: also which topics its caller
-/// may reach.
+/// Origin of an action's JSON, and the topics that its caller may reach.
 pub enum Place {
-    /// A route of one job: its id from the path, its reservation perhaps from the query.
+    /// A route of one job: the id from the path, and the reservation if it was in the query.
     Path(JobId, Option<String>, Topics),
-    /// One of a batch.
+    /// An item of a batch.
     Batch(Topics),
 }
 
-/// What a consumer or operator may ask of one job; the same on its own and in a batch.
+/// Request for an action on one job, the same alone and in a batch.
 pub trait ActionRequest: for<'de> Deserialize<'de> + Default {
-    /// What the queue takes.
+    /// Request to the queue.
     type Job: HasJobId;
 
-    /// Its reservation is checked by the store's key.
+    /// Validates the request; the store's key verifies the reservation.
     fn valid(self, place: Place, key: &ReservationKey) -> Result<Self::Job, Problem>;
 }
 
@@ -35,9 +34,10 @@ macro_rules! action {
         #[derive(Deserialize, Default, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct $name {
-            /// Which job.
+            /// Id of the job.
             id: Option<JobId>,
-            /// What the pop gave. Without it the job is taken by its id alone, whichever consumer holds it.
+            /// The reservation that the pop returned. Without it, the action applies to the job
+            /// with this id, whichever consumer holds it.
             reservation: Option<String>,
             $($(#[$of_field])* $field: Option<$type>,)*
         }
@@ -54,15 +54,15 @@ macro_rules! action {
 }
 
 action! {
-    /// A finish.
+    /// Request to finish a job.
     Finish {} -> Claim, Ok
 }
 action! {
-    /// A release.
+    /// Request to release a job for another attempt.
     Release {
-        /// How long until the next attempt. Default: the job's `backoff`.
+        /// Time until the next attempt. Default: the job's `backoff`.
         delay: Millis,
-        /// What went wrong, in at most 4,096 bytes; shown by GET until the next attempt ends.
+        /// Reason, at most 4,096 bytes; GET shows it until the next attempt ends.
         #[schemars(with = "Option<types::ErrorText>")]
         error: String
     } -> store::Release, |held, delay, text| {
@@ -70,9 +70,9 @@ action! {
     }
 }
 action! {
-    /// A touch.
+    /// Request to extend a reservation.
     Touch {
-        /// How long from now. Default: the job's own TTR.
+        /// New TTR from now. Default: the job's own TTR.
         #[schemars(with = "Option<types::Ttr>")]
         ttr: Millis
     } -> store::Touch, |held, span| {
@@ -80,9 +80,9 @@ action! {
     }
 }
 action! {
-    /// A bury.
+    /// Request to bury a job.
     Bury {
-        /// Why, in at most 4,096 bytes.
+        /// Reason, at most 4,096 bytes.
         #[schemars(with = "Option<types::ErrorText>")]
         error: String
     } -> store::Bury, |held, text| {
@@ -90,11 +90,11 @@ action! {
     }
 }
 
-/// A delete or a kick: the id is all there is to say.
+/// Request to delete or kick a job.
 #[derive(Deserialize, Default, PartialEq, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IdOnly {
-    /// Which job.
+    /// Id of the job.
     id: Option<JobId>,
 }
 

@@ -1,4 +1,4 @@
-//! What answers show of jobs.
+//! Jobs in answers.
 
 use axum::{body::Bytes, http::StatusCode};
 use schemars::JsonSchema;
@@ -14,8 +14,8 @@ use crate::{
     store::{Damaged, Placed, Transitioned},
 };
 
-/// What became of a job: the answer to most transitions, and one result of a batch (which then
-/// has the status that the answer would have had).
+/// Outcome of a transition: the answer to most of them, or the result of one job in a batch (then
+/// with the status that the answer would have had).
 #[derive(Serialize, JsonSchema)]
 pub struct TransitionResponse {
     /// The job's id.
@@ -23,10 +23,10 @@ pub struct TransitionResponse {
     /// The job's topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<Topic>,
-    /// The state it is in now; of a delete, the state it was in.
+    /// The job's state now; after a delete, its state before.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<State>,
-    /// When it is due, or its next attempt.
+    /// When the job is due, or its next attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     due_at: Option<UnixMillis>,
     /// When the reservation ends.
@@ -68,7 +68,7 @@ impl TransitionResponse {
     }
 }
 
-/// A JSON text, written as it stands.
+/// JSON text, written unchanged.
 pub struct Text(pub Bytes);
 
 impl Serialize for Text {
@@ -82,26 +82,26 @@ impl Serialize for Text {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Job")]
 pub struct JobResponse {
-    /// Its id.
+    /// The job's id.
     id: JobId,
-    /// Its topic.
+    /// The job's topic.
     topic: Topic,
     state: State,
-    /// The body, as it was put; left out if the token lacks the scope `read`.
+    /// The body, as it was put; absent if the token lacks the scope `read`.
     #[schemars(with = "types::Anything")]
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<Text>,
-    /// How many times it was popped. A kick of a dead job sets it to 0.
+    /// Number of pops. A kick of a dead job sets it to 0.
     attempt: u32,
-    /// When it is, or was, due; after a release or an expired TTR, when its next attempt is.
+    /// When the job is or was due; after a release or an expired TTR, when its next attempt is.
     due_at: UnixMillis,
-    /// When it was put.
+    /// When the job was put.
     created_at: UnixMillis,
-    /// How long a consumer has, in seconds.
+    /// Seconds that a consumer has to finish the job.
     ttr: Millis,
-    /// The end of the TTR, while it is reserved.
+    /// When the reservation ends; null unless the job is reserved.
     reserved_until: Option<UnixMillis>,
-    /// When it became dead, while it is dead.
+    /// When the job became dead; null unless it is dead.
     died_at: Option<UnixMillis>,
     /// The text of the last release or bury; null if the token lacks the scope `read`.
     error: Option<String>,
@@ -129,51 +129,51 @@ impl From<Job> for JobResponse {
 }
 
 impl JobResponse {
-    /// What a caller may see who changes jobs and does not read them.
+    /// Removes what a caller without the scope `read` may not see.
     pub fn without_content(self) -> Self {
         Self { body: None, error: None, policy: self.policy.without_content(), ..self }
     }
 }
 
-/// Some jobs; the cursor asks for those after them.
+/// Page of a list of jobs.
 #[derive(Serialize, JsonSchema)]
 pub struct JobsPage {
-    /// Within a bucket, in the order of their deadline.
+    /// Jobs; those of one bucket are in the order of their deadlines.
     pub jobs: Vec<JobResponse>,
-    /// Jobs that are there and cannot be read; absent if there are none.
+    /// Stored jobs that cannot be read; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<Damaged>,
-    /// Of the next page; null on the last one.
+    /// Cursor of the next page; null on the last one.
     pub cursor: Option<String>,
 }
 
 /// The answer to a pop.
 #[derive(Serialize, JsonSchema)]
 pub struct PoppedJobs<'a> {
-    /// None if none is ready.
+    /// Popped jobs; empty if none is ready.
     pub jobs: Vec<PoppedResponse<'a>>,
 }
 
-/// A job as a pop hands it out.
+/// A popped job.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PoppedJob")]
 pub struct PoppedResponse<'a> {
-    /// Its id.
+    /// The job's id.
     id: &'a JobId,
     /// The topic that it was popped from.
     topic: &'a Topic,
     /// The body, as it was put.
     #[schemars(with = "types::Anything")]
     body: Text,
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     attempt: u32,
-    /// When it was due.
+    /// When the job was due.
     due_at: UnixMillis,
-    /// When it was put.
+    /// When the job was put.
     created_at: UnixMillis,
-    /// How many seconds this consumer has.
+    /// Seconds that this consumer has to finish the job.
     ttr: Millis,
-    /// What finish, release, touch and bury ask for.
+    /// Reservation for finish, release, touch and bury.
     reservation: TaggedReservation,
     /// When the reservation ends.
     reserved_until: UnixMillis,
@@ -182,7 +182,7 @@ pub struct PoppedResponse<'a> {
 }
 
 impl<'a> PoppedResponse<'a> {
-    /// The answer to a consumer; its reservation is tagged by the store's key.
+    /// Shows a job to its consumer, its reservation tagged with the store's key.
     pub fn new(job: &'a PoppedJob, key: &ReservationKey) -> Self {
         Self {
             id: &job.id,

@@ -1,22 +1,22 @@
-//! What the body of a job must keep to, so that every consumer can read it: one that a reader
-//! refuses would take the whole answer of a pop with it.
+//! Checks the bodies of jobs, so that every consumer can read them: its JSON reader would refuse
+//! the whole answer of a pop for one bad body.
 //!
-//! JSON by its grammar may be nested as deep as it likes, escape half a character, and write
-//! numbers that no double holds. Readers commonly refuse all three.
+//! The grammar of JSON allows nesting of any depth, escapes of half a character, and numbers beyond
+//! the range of a double. Readers commonly refuse all three.
 
 use axum::body::Bytes;
 use serde_json::value::RawValue;
 
 use crate::{config::Limits, http::problem::Problem};
 
-/// How many lists and objects may lie within each other.
+/// Most levels of nested lists and objects.
 pub const MAX_DEPTH: usize = 128;
-/// A number of so many characters, without an exponent, is within a double's range.
+/// Length up to which a number without an exponent is within a double's range.
 const SURELY_FINITE: usize = 308;
-/// Most characters of a place that a problem names.
+/// Most characters of a JSON pointer in a problem.
 const SHOWN: usize = 100;
 
-/// Checks a body; `content` is where its text lies.
+/// Checks a body and returns it as a slice of `content`, the request that contains it.
 pub fn body(
     raw: Option<&RawValue>,
     content: &Bytes,
@@ -37,7 +37,7 @@ pub fn body(
     Ok(Some(content.slice_ref(raw.get().as_bytes())))
 }
 
-/// Something that readers refuse, and the byte where it is.
+/// A violation, and its byte offset.
 #[derive(Debug, PartialEq)]
 struct Fault {
     what: &'static str,
@@ -48,10 +48,10 @@ const TOO_DEEP: &str = "must be nested at most 128 deep";
 const HALF: &str = "must have whole characters: a surrogate escape without its other half is none";
 const TOO_LARGE: &str = "must have numbers within the range of a double";
 
-/// Whether nothing in a text can be a fault, by its bytes alone: most bodies need no closer look,
-/// which takes five times as long. What stands in strings counts as well.
+/// Returns whether the bytes alone rule out any fault. Most bodies pass, and the full check takes
+/// five times as long. Brackets, escapes and digits in strings count too.
 fn is_plain(bytes: &[u8]) -> bool {
-    // These two loops have no early end and narrow counts, so that they take many bytes at a time.
+    // The compiler vectorises these two loops, since they have no early end and narrow counters.
     let opens = |part: &[u8]| part.iter().map(|byte| u16::from(byte | 0x20 == b'{')).sum::<u16>();
     let opened: usize = bytes.chunks(0x4000).map(|part| usize::from(opens(part))).sum();
     let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
@@ -60,13 +60,13 @@ fn is_plain(bytes: &[u8]) -> bool {
         let exponent = first.is_ascii_digit() && second | 0x20 == b'e';
         found | escape | exponent
     });
-    // A longer number than surely fits fills one of these.
+    // A number longer than `SURELY_FINITE` fills one of these parts.
     let mut parts = bytes.chunks_exact(SURELY_FINITE / 2);
     let is_digits = |part: &[u8]| part.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'.'));
     !escape_or_exponent && opened <= MAX_DEPTH && !parts.any(is_digits)
 }
 
-/// Checks a text that keeps to the grammar: what that guarantees is not looked at again.
+/// Checks a text that is valid JSON by its grammar, without checking the grammar again.
 fn check(json: &str) -> Result<(), Fault> {
     let bytes = json.as_bytes();
     if is_plain(bytes) {
@@ -86,7 +86,7 @@ fn check(json: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Where the string ends that begins at `start`.
+/// Returns the end of the string that begins at `start`.
 fn behind_string(bytes: &[u8], start: usize) -> Result<usize, Fault> {
     let mut at = start + 1;
     loop {
@@ -108,13 +108,13 @@ fn behind_string(bytes: &[u8], start: usize) -> Result<usize, Fault> {
     }
 }
 
-/// The 16 bits of `\uXXXX`, if that stands there.
+/// Returns the 16 bits of `\uXXXX` if that is at `at`.
 fn escaped(bytes: &[u8], at: usize) -> Option<u16> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// Where the number ends that begins at `start`.
+/// Returns the end of the number that begins at `start`.
 fn behind_number(json: &str, start: usize) -> Result<usize, Fault> {
     let bytes = &json.as_bytes()[start..];
     let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-' | b'e' | b'E');
@@ -131,7 +131,8 @@ fn behind_number(json: &str, start: usize) -> Result<usize, Fault> {
     }
 }
 
-/// The JSON pointer (RFC 6901) to the value, or the object whose key, is at a byte.
+/// Returns the JSON pointer (RFC 6901) to the value at a byte, or to the object if its key is
+/// there.
 fn place(json: &str, target: usize) -> String {
     enum Step<'a> {
         Index(usize),

@@ -1,4 +1,4 @@
-//! JSON answers: a text and a newline, so that a terminal shows its prompt on a line of its own.
+//! JSON answers. They end with a newline, so that a terminal shows its prompt on a line of its own.
 
 use axum::{
     http::header::CONTENT_TYPE,
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::http::problem::Problem;
 
-/// An answer in JSON.
+/// Answer in JSON.
 pub struct Json<T>(pub T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
@@ -20,7 +20,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// A value as JSON, with a newline at the end.
+/// Serialises a value as JSON with a newline.
 pub fn line<T: Serialize>(value: &T) -> Result<Vec<u8>, Problem> {
     let mut text = serde_json::to_vec(value).map_err(|error| {
         tracing::error!(%error, "failed to write an answer");

@@ -1,4 +1,4 @@
-//! What requests and answers look like as JSON: names and shapes of the contract.
+//! JSON of requests and answers: names and shapes of the API contract.
 
 mod action;
 mod answer;
@@ -24,7 +24,7 @@ pub use self::{
     topic_answer::{DueCounts, Kicked, Paused, Purged, TopicResponse, TopicsPage},
 };
 
-/// For fields to which null is a value. To all others it means that they are absent.
+/// Deserialises a field for which null is a value. For all other fields null means absent.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
 }

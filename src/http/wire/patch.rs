@@ -1,4 +1,4 @@
-//! A reschedule.
+//! Changes of a job.
 
 use axum::body::Bytes;
 use schemars::JsonSchema;
@@ -16,44 +16,45 @@ use crate::{
 };
 
 with_job_policy! {
-/// A change of a job, and what a GET shows besides, so that its whole answer can be sent back: such a field must be
-/// as the job has it. At least one of `delay` or `due_at`, `body`, `ttr`, `max_attempts`, `backoff`,
-/// `headers`.
+/// A change of a job. It may contain all other fields of a GET, so that a client can send the whole
+/// answer back: these must be as the job has them. At least one of `delay` or `due_at`, `body`,
+/// `ttr`, `max_attempts`, `backoff`, `headers` is required.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = rules::both_or_no_change()))]
 pub struct PatchJob<'a> {
-    /// Another body; null is a body. As in a put.
+    /// New body, as in a put; null is a body.
     #[schemars(with = "types::Anything")]
     #[serde(default, borrow, deserialize_with = "given")]
     body: Option<&'a RawValue>,
-    /// How long from now until the job is due. Not together with `due_at`.
+    /// Time from now until the job is due. Not together with `due_at`.
     delay: Option<Millis>,
-    /// When the job is due, at most ten years ahead; a time in the past is now. Not together with `delay`.
+    /// When the job is due, at most ten years ahead; a time in the past is now. Not together with
+    /// `delay`.
     due_at: Option<UnixMillis>,
-    /// As the job has it.
+    /// Must be as the job has it.
     id: Option<JobId>,
-    /// As the job has it.
+    /// Must be as the job has it.
     topic: Option<Topic>,
-    /// As the job has it.
+    /// Must be as the job has it.
     state: Option<State>,
-    /// As the job has it.
+    /// Must be as the job has it.
     attempt: Option<u32>,
-    /// As the job has it.
+    /// Must be as the job has it.
     created_at: Option<UnixMillis>,
-    /// As the job has it.
+    /// Must be as the job has it.
     reserved_until: Option<UnixMillis>,
-    /// As the job has it.
+    /// Must be as the job has it.
     died_at: Option<UnixMillis>,
-    /// As the job has it.
+    /// Must be as the job has it.
     error: Option<String>,
-    /// As the job has it.
+    /// Must be as the job has it.
     traceparent: Option<TraceParent>,
 }
 }
 
 impl PatchJob<'_> {
-    /// Does it say anything that it cannot change?
+    /// Returns whether the request contains a field that it cannot change.
     pub fn tells(&self) -> bool {
         let Self { id, topic, state, attempt, created_at, .. } = self;
         let Self { reserved_until, died_at, error, traceparent, .. } = self;
@@ -62,11 +63,11 @@ impl PatchJob<'_> {
         names || times || state.is_some() || attempt.is_some()
     }
 
-    /// Takes out what is so already. What cannot be changed must be: to ask for another topic is a
-    /// mistake.
+    /// Removes a `due_at` that the job has already. Refuses fields that cannot be changed and
+    /// differ from the job: asking for another topic, for example, is a mistake.
     pub fn beside(mut self, job: &Job) -> Result<Self, Problem> {
         if matches!(job.state, State::Reserved | State::Dead) {
-            // It is refused for that.
+            // The change itself is refused because of the state.
             return Ok(self);
         }
         let differs = [
@@ -90,7 +91,7 @@ impl PatchJob<'_> {
             let detail = "cannot be changed, and is not what the job has now";
             return Err(Problem::field(field, detail));
         }
-        // A ready job's due time has passed: given anew, it would be now.
+        // The due time of a ready job has passed: to set it again would make it now.
         self.due_at = self.due_at.filter(|&at| at != job.due_at);
         Ok(self)
     }

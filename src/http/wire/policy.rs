@@ -1,4 +1,4 @@
-//! The fields of a policy in requests and answers: what each means to a client stands here.
+//! Fields of a policy in requests and answers. Their doc comments explain them to clients.
 
 use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -8,8 +8,8 @@ use crate::{
     job::{Backoff, Headers, MAX_TTR, MIN_TTR, Millis, Policy, TraceParent},
 };
 
-/// Declares a request of some own fields and those of a policy that puts, changes of a job and the
-/// defaults of a topic all have. Its method `policy` checks these.
+/// Declares a request with its own fields and the policy fields that puts, changes of a job and the
+/// defaults of a topic share. Its method `policy` validates the latter.
 macro_rules! with_policy {
     (
         $(#[$meta:meta])* pub struct $name:ident $(<$life:lifetime>)? {
@@ -20,24 +20,24 @@ macro_rules! with_policy {
         $(#[$meta])*
         pub struct $name $(<$life>)? {
             $($(#[$of_field])* $field: $type,)*
-            /// How long a consumer has to finish the job. Default of a put: the topic's, else 60 s. A change
-            /// holds from the next pop on.
+            /// Time that a consumer has to finish the job. Default of a put: that of its topic,
+            /// else 60 s. A change applies from the next pop on.
             #[schemars(with = "Option<crate::http::schema::types::Ttr>")]
             ttr: Option<$crate::job::Millis>,
-            /// How many pops before the job is dead; 0 is no limit. Default of a put: the topic's, else 20, or
-            /// one more than `backoff` has values if it is a list.
+            /// Number of pops before the job is dead; 0 is no limit. Default of a put: the topic's,
+            /// else 20, or one more than the number of values if `backoff` is a list.
             max_attempts: Option<$crate::http::wire::policy::Count>,
-            /// How long the job waits before its next attempt, after a release without a `delay` or an expired
-            /// TTR: a list of durations, whose last value repeats, or exponential. Default of a put: the
-            /// topic's, else none, so the job is ready again at once. In a change null removes it, and a list
-            /// adjusts a `max_attempts` that was derived from the old one.
+            /// Time before the next attempt after a release without a `delay` or an expired TTR: a
+            /// list of durations, whose last value repeats, or exponential. Default of a put: the
+            /// topic's, else none, so the job is ready again at once. In a change null removes it,
+            /// and a list adjusts a `max_attempts` that was derived from the old one.
             #[schemars(with = "Option<crate::job::Backoff>")]
             #[serde(default, deserialize_with = "super::given")]
             backoff: Option<Option<$crate::job::Backoff>>,
         }
 
         impl $(<$life>)? $name $(<$life>)? {
-            /// The fields of a policy that it gives.
+            /// Returns the policy fields that are given.
             fn policy(&mut self) -> Result<$crate::job::PolicyFields, $crate::http::problem::Problem> {
                 Ok($crate::job::PolicyFields {
                     ttr: $crate::http::wire::policy::ttr(self.ttr)?,
@@ -52,7 +52,7 @@ macro_rules! with_policy {
 }
 pub(super) use with_policy;
 
-/// The same for puts and changes of a job, with the fields that no topic has a default for.
+/// Declares a put or a change of a job, with the policy fields that have no defaults per topic.
 macro_rules! with_job_policy {
     (
         $(#[$meta:meta])* pub struct $name:ident $(<$life:lifetime>)? {
@@ -63,10 +63,11 @@ macro_rules! with_job_policy {
             $(#[$meta])*
             pub struct $name $(<$life>)? {
                 $($(#[$of_field])* $field: $type,)*
-                /// Text for the job's consumers, by name: at most 32 headers, 8 KiB together. Names are tokens of HTTP,
-                /// kept as written; two must not differ in case alone. Values are visible ASCII, spaces and tabs.
-                /// Reserved names: those of HTTP's own framing and credentials, `delay-queue-*` and `webhook-*`. In a
-                /// change they replace all headers of the job, and null removes them.
+                /// Text for the job's consumers, by name: at most 32 headers, 8 KiB together. Names
+                /// are those of HTTP headers, kept as written; two must not differ in case alone.
+                /// Values are visible ASCII, spaces and tabs. Reserved names: those of HTTP's own
+                /// framing and credentials, `delay-queue-*` and `webhook-*`. In a change they
+                /// replace all headers of the job, and null removes them.
                 #[schemars(with = "Option<crate::job::Headers>")]
                 #[serde(default, deserialize_with = "super::given")]
                 headers: Option<Option<$crate::job::Headers>>,
@@ -77,7 +78,7 @@ macro_rules! with_job_policy {
 }
 pub(super) use with_job_policy;
 
-/// A TTR within its limits.
+/// Refuses a TTR outside its limits.
 pub fn ttr(ttr: Option<Millis>) -> Result<Option<Millis>, Problem> {
     match ttr {
         Some(ttr) if !(MIN_TTR..=MAX_TTR).contains(&ttr) => {
@@ -88,7 +89,7 @@ pub fn ttr(ttr: Option<Millis>) -> Result<Option<Millis>, Problem> {
     }
 }
 
-/// A number of attempts.
+/// Number of attempts.
 pub struct Count(pub u32);
 schemas! {
     Count => |_| json_schema!({ "type": "integer", "minimum": 0, "maximum": u32::MAX });
@@ -114,28 +115,28 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// What every answer shows of a policy.
+/// Policy fields in every answer.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct ShownPolicy {
-    /// How many pops before it is dead; 0 is no limit.
+    /// Number of pops before the job is dead; 0 is no limit.
     max_attempts: u32,
     /// The `traceparent` of the put, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<TraceParent>,
-    /// The `headers` of the job, if it has any; left out if the token lacks the scope `read`.
+    /// The `headers` of the job; absent if it has none or the token lacks the scope `read`.
     #[serde(skip_serializing_if = "Headers::is_empty")]
     #[schemars(with = "Option<Headers>")]
     headers: Headers,
 }
 
-/// What a GET shows besides.
+/// Policy fields in the answer to a GET.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct WholePolicy {
     #[serde(flatten)]
     shown: ShownPolicy,
-    /// How long it waits before its next attempt, in seconds; null is no wait.
+    /// Time before the next attempt, in seconds; null is none.
     backoff: Option<Backoff>,
 }
 
@@ -150,7 +151,7 @@ impl From<&Policy> for ShownPolicy {
 }
 
 impl WholePolicy {
-    /// Takes out what a caller may not see who changes jobs and does not read them.
+    /// Removes what a caller without the scope `read` may not see.
     pub fn without_content(mut self) -> Self {
         self.shown.headers = Headers::NONE;
         self

@@ -1,4 +1,4 @@
-//! How to pop.
+//! Options of a pop.
 
 use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
@@ -13,28 +13,28 @@ use crate::{
     queue::Pop,
 };
 
-/// The longest wait of a pop.
+/// Longest wait of a pop.
 pub const MAX_WAIT: Millis = Millis::new(60_000);
 /// Most jobs of one pop.
 pub const MAX_COUNT: u64 = 100;
 
-/// How long a pop waits.
+/// Schema of the wait of a pop.
 struct Wait;
-/// How many jobs a pop takes.
+/// Schema of the number of jobs of a pop.
 pub struct PopCount;
 schemas! {
     Wait => |_| types::duration(Millis::ZERO, MAX_WAIT);
     PopCount => |_| json_schema!({ "type": "integer", "minimum": 1, "maximum": MAX_COUNT });
 }
 
-/// How to pop; in the query or in the body.
+/// Options of a pop, in the query or in the body.
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PopOptions {
-    /// How long to wait for the first job. Default: 0.
+    /// Time to wait for the first job. Default: 0.
     #[schemars(with = "Option<Wait>")]
     pub wait: Option<Millis>,
-    /// How many jobs at most. Default: 1.
+    /// Most jobs to return. Default: 1.
     #[schemars(with = "Option<PopCount>")]
     pub count: Option<u64>,
     /// Replaces the jobs' own TTR for this attempt.
@@ -43,7 +43,7 @@ pub struct PopOptions {
 }
 
 impl PopOptions {
-    /// Both together; nothing may be said twice.
+    /// Merges both; refuses an option that both have.
     pub fn or(self, other: Self) -> Result<Self, Problem> {
         fn either<T>(name: &str, one: Option<T>, other: Option<T>) -> Result<Option<T>, Problem> {
             match (one, other) {

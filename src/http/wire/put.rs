@@ -1,4 +1,4 @@
-//! A put.
+//! Puts.
 
 use axum::body::Bytes;
 use schemars::JsonSchema;
@@ -22,33 +22,36 @@ with_job_policy! {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = rules::both("delay", "due_at")))]
 pub struct PutJob<'a> {
-    /// What consumers pop from.
+    /// Topic that consumers pop from.
     #[schemars(with = "Topic")]
     topic: Option<Topic>,
-    /// Your own name for the job, unique in the whole store. Default: a number that the server makes.
+    /// Name of your choice for the job, unique in the whole store. Default: a number that the
+    /// server makes.
     id: Option<JobId>,
-    /// Any JSON value, 256 KiB at most by default (`limits.max_body_bytes`), nested at most 128 deep. It comes back
-    /// byte for byte. Default: null.
+    /// Any JSON value, 256 KiB at most by default (`limits.max_body_bytes`), nested at most 128
+    /// deep. It comes back byte for byte. Default: null.
     #[serde(borrow)]
     #[schemars(with = "Option<types::Anything>")]
     body: Option<&'a RawValue>,
-    /// How long from now until the job is due. Not together with `due_at`. Default: 0.
+    /// Time from now until the job is due. Not together with `due_at`. Default: 0.
     delay: Option<Millis>,
-    /// When the job is due, at most ten years ahead; a time in the past is now. Not together with `delay`.
+    /// When the job is due, at most ten years ahead; a time in the past is now. Not together with
+    /// `delay`.
     due_at: Option<UnixMillis>,
-    /// What happens if a job with this `id` exists: `reject` answers 409 `job_exists`, `keep` leaves it as it is,
-    /// `replace` gives it the new body and schedule with attempts from zero. Default: `reject`. `keep` and `replace`
-    /// reach only a job of the same topic, and no reserved job is replaced.
+    /// Behaviour if a job with this `id` exists: `reject` answers 409 `job_exists`, `keep` leaves
+    /// the job unchanged, `replace` gives it the new body and schedule with attempts from zero.
+    /// Default: `reject`. `keep` and `replace` reach only a job of the same topic, and no reserved
+    /// job is replaced.
     on_conflict: Option<OnConflict>,
-    /// Where the put stands in a distributed trace (W3C Trace Context); consumers get it. Default: the header
-    /// `traceparent` of the request, if it has a valid one.
+    /// Context of the put in a distributed trace (W3C Trace Context); consumers receive it.
+    /// Default: the header `traceparent` of the request, if it has a valid one.
     traceparent: Option<TraceParent>,
 }
 }
 
 impl PutJob<'_> {
-    /// Checks what concerns several fields; `content` is where the body text lies, `traceparent` that
-    /// of the request.
+    /// Checks rules between fields. `content` is the request that contains the body, `traceparent`
+    /// that of the request.
     pub fn valid(
         mut self,
         content: &Bytes,

@@ -1,4 +1,4 @@
-//! The settings of a topic.
+//! Defaults and pauses of topics.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
@@ -10,54 +10,54 @@ use crate::{
 };
 
 with_policy! {
-/// Defaults for new jobs of a topic: on their own, or in all that a GET shows of it, so that the
-/// whole answer can be sent back.
+/// Defaults for new jobs of a topic: alone, or with all fields of a GET, so that a client can send
+/// its whole answer back.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutTopic {
-    /// How long a dead job is kept. Default: 14 days.
+    /// Time that a dead job is kept. Default: 14 days.
     dead_retention: Option<Millis>,
 
-    /// The same four fields as a GET shows them; not together with them.
+    /// The same four fields, as in the answer to a GET; not together with them.
     defaults: Option<Defaults>,
-    /// The topic of the path, as a GET shows it.
+    /// The topic of the path.
     topic: Option<Topic>,
-    /// As the topic is; pause and resume are routes of their own.
+    /// Must be as the topic is; pause and resume are separate routes.
     paused: Option<bool>,
-    /// As a GET shows it; not looked at.
+    /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     paused_until: Option<IgnoredAny>,
-    /// As a GET shows it; not looked at.
+    /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     delayed: Option<IgnoredAny>,
-    /// As a GET shows it; not looked at.
+    /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     ready: Option<IgnoredAny>,
-    /// As a GET shows it; not looked at.
+    /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     reserved: Option<IgnoredAny>,
-    /// As a GET shows it; not looked at.
+    /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     dead: Option<IgnoredAny>,
-    /// As a GET shows it; not looked at.
+    /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     next_due_at: Option<IgnoredAny>,
-    /// As a GET shows it; not looked at.
+    /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     oldest_ready_age: Option<IgnoredAny>,
-    /// As a GET shows it; not looked at.
+    /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     since_start: Option<IgnoredAny>,
 }
 }
 
 with_policy! {
-/// What applies to new jobs of a topic that do not say; what is null is the server's default.
+/// Defaults for new jobs of a topic; the server's default applies where a field is null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Defaults {
-    /// How long a dead job is kept. Default: 14 days.
+    /// Time that a dead job is kept. Default: 14 days.
     dead_retention: Option<Millis>,
 }
 }
@@ -66,14 +66,14 @@ pub struct Defaults {
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseTopic {
-    /// How long the pause lasts, longer than 0. Default: until the topic is resumed.
+    /// Length of the pause, longer than 0. Default: until the topic is resumed.
     #[serde(rename = "for")]
     #[schemars(with = "Option<types::Span>")]
     span: Option<Millis>,
 }
 
 impl PauseTopic {
-    /// For how long.
+    /// Returns the length of the pause.
     pub fn valid(self) -> Result<Option<Millis>, Problem> {
         match self.span {
             Some(Millis::ZERO) => Err(Problem::field("for", "must be longer than 0")),
@@ -88,14 +88,14 @@ impl Defaults {
     }
 }
 
-/// Null is as good as absent.
+/// Treats a null `backoff` as absent.
 fn default_policy(policy: PolicyFields, dead_retention: Option<Millis>) -> PolicyFields {
     let backoff = policy.backoff.filter(Option::is_some);
     PolicyFields { backoff, dead_retention, ..policy }
 }
 
 impl PutTopic {
-    /// Checks it for the topic of the path, which is paused or not.
+    /// Checks the defaults for the topic of the path, which is `paused` or not.
     pub fn valid(mut self, topic: &Topic, paused: bool) -> Result<PolicyFields, Problem> {
         let shows_a_topic = self.shows_a_topic();
         if self.topic.as_ref().is_some_and(|given| given != topic) {
@@ -113,7 +113,7 @@ impl PutTopic {
                 Err(Problem::field("defaults", detail))
             }
             Some(defaults) => defaults.valid().map_err(|problem| problem.within("defaults")),
-            // What a list shows of a topic does not say them, and must not take them away.
+            // The entry of a topic in a list has no defaults; sent back, it must not remove them.
             None if says_none && shows_a_topic => Err(Problem::field("defaults", "is missing")),
             None => Ok(own),
         }

@@ -1,4 +1,4 @@
-//! What answers show of topics.
+//! Topics in answers.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,35 +14,35 @@ use crate::{
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TopicInList")]
 pub struct TopicResponse {
-    /// Its name.
+    /// Name of the topic.
     topic: Topic,
-    /// How many jobs wait for their due time.
+    /// Number of jobs that wait for their due time.
     delayed: u64,
-    /// How many jobs may be popped.
+    /// Number of jobs that may be popped.
     ready: u64,
-    /// How many jobs consumers hold.
+    /// Number of jobs that consumers hold.
     reserved: u64,
-    /// How many jobs are dead.
+    /// Number of dead jobs.
     dead: u64,
-    /// Whether it hands out nothing.
+    /// Whether deliveries are stopped.
     paused: bool,
     /// When the pause ends by itself; null if it does not.
     paused_until: Option<UnixMillis>,
-    /// When the next delayed job is due; null without one.
+    /// When the next delayed job is due; null if there is none.
     next_due_at: Option<UnixMillis>,
-    /// For how many seconds the job that became due first has been waiting; null without a ready one.
+    /// Age in seconds of the oldest ready job, from its due time; null if there is none.
     oldest_ready_age: Option<Millis>,
-    /// What applies to new jobs that do not say. Only in the answer for one topic.
+    /// Defaults for new jobs. Only in the answer for one topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Defaults>")]
     defaults: Option<PolicyFields>,
-    /// What this server has counted since it started. Not in lists of topics.
+    /// Counters of this server since it started. Not in lists of topics.
     #[serde(skip_serializing_if = "Option::is_none")]
     since_start: Option<Counters>,
 }
 
 impl TopicResponse {
-    /// As a list shows it.
+    /// Shows a topic as in a list.
     pub fn in_list(topic: Topic, peek: &TopicPeek, pause: Option<Pause>) -> Self {
         let TopicPeek { counts, next_due_at, oldest_ready_age, .. } = *peek;
         let Counts { delayed, ready, reserved, dead } = counts;
@@ -62,58 +62,56 @@ impl TopicResponse {
         }
     }
 
-    /// The same with what this server has counted.
     pub fn counted(self, since_start: Counters) -> Self {
         Self { since_start: Some(since_start), ..self }
     }
 
-    /// The same with what applies to new jobs that do not say.
     pub fn with_defaults(self, defaults: PolicyFields) -> Self {
         Self { defaults: Some(defaults), ..self }
     }
 }
 
-/// The answer to a pause or a resume.
+/// Answer to a pause or a resume.
 #[derive(Serialize, JsonSchema)]
 pub struct Paused {
-    /// Which topic.
+    /// The topic.
     pub topic: Topic,
-    /// Whether it hands out nothing now.
+    /// Whether deliveries are stopped now.
     pub paused: bool,
     /// When the pause ends by itself; null if it does not.
     pub paused_until: Option<UnixMillis>,
 }
 
-/// Some topics; the cursor asks for those after them.
+/// Page of a list of topics.
 #[derive(Serialize, JsonSchema)]
 pub struct TopicsPage {
-    /// By name.
+    /// Topics, ordered by name.
     pub topics: Vec<TopicResponse>,
-    /// Of the next page; null on the last one.
+    /// Cursor of the next page; null on the last one.
     pub cursor: Option<Topic>,
 }
 
-/// How many delayed jobs fall due in each step.
+/// Number of delayed jobs that become due in each step of time.
 #[derive(Serialize, JsonSchema)]
 pub struct DueCounts {
     /// When the first step begins.
     pub from: UnixMillis,
-    /// How many seconds each step is long.
+    /// Length of a step in seconds.
     pub step: Millis,
-    /// A number of jobs for each step.
+    /// Number of jobs for each step.
     pub counts: Vec<u64>,
 }
 
-/// The answer to a purge.
+/// Answer to a purge.
 #[derive(Serialize, JsonSchema)]
 pub struct Purged {
-    /// How many jobs were deleted.
+    /// Number of deleted jobs.
     pub purged: u64,
 }
 
-/// The answer to a kick of many.
+/// Answer to a kick of a topic.
 #[derive(Serialize, JsonSchema)]
 pub struct Kicked {
-    /// How many jobs became ready.
+    /// Number of jobs that became ready.
     pub kicked: u64,
 }
