@@ -1,4 +1,4 @@
-//! The whole description.
+//! The OpenAPI document.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::{
     http::{schema::types, wire::MAX_DEPTH},
 };
 
-/// The groups of operations, in the order of a reader's questions.
+/// Groups of operations, in reading order.
 const TAGS: [(&str, &str); 6] = [
     ("Jobs", "Put, look at, change, kick and delete one job."),
     ("Consumers", "Pop jobs, and say what became of them."),
@@ -18,7 +18,8 @@ const TAGS: [(&str, &str); 6] = [
     ("Operations", "For monitors, programs and readers."),
 ];
 
-/// Describes these operations, whose schemas were asked of `schemas`.
+/// Returns the OpenAPI document of these operations. `schemas` is the one that they were declared
+/// with.
 pub fn document(operations: Vec<Operation>, mut schemas: Schemas) -> Value {
     let (mut paths, mut responses) = (Map::new(), Map::new());
     for operation in operations {
@@ -78,7 +79,7 @@ fn security() -> String {
     )
 }
 
-/// What holds for all routes.
+/// Returns the rules that hold for all routes.
 fn introduction() -> String {
     format!(
         "Put a job now, get it when it is due.\n\n\

@@ -1,7 +1,8 @@
-//! OpenAPI 3.1 for `GET /openapi.json`, and what routes are declared with.
+//! OpenAPI 3.1 for `GET /openapi.json`, and the type by which routes are declared.
 //!
-//! Schemas come from the types that read requests and write answers, limits from the constants that are checked,
-//! problems from their codes. An [`Operation`] adds what types cannot say: which route takes and gives what.
+//! Schemas come from the types of requests and answers, limits from the constants that the code
+//! checks, problems from their codes. An [`Operation`] adds the rest: the requests and answers of
+//! each route.
 
 mod document;
 mod operation;
@@ -17,11 +18,11 @@ pub use self::{
     schemas::Schemas,
 };
 
-/// The description as its route serves it.
+/// The OpenAPI document as its route serves it.
 #[derive(Clone, Copy)]
 pub struct Description(pub &'static Tagged);
 
-/// Answers with the description.
+/// Serves the OpenAPI document.
 pub async fn description(
     Extension(Description(file)): Extension<Description>,
     headers: HeaderMap,

@@ -1,4 +1,5 @@
-//! One route with one method: its handler, what it needs of a caller, and how OpenAPI describes it.
+//! Declaration of a route and method: its handler, the need of its callers, and its description in
+//! OpenAPI.
 
 use std::collections::BTreeMap;
 
@@ -21,38 +22,40 @@ use crate::{
 
 const JSON: &str = "application/json";
 
-/// Which listener serves a route, where operators have a listener of their own.
+/// Listener that serves a route, where operators have a listener of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listener {
-    /// The one for jobs and topics.
+    /// The listener for jobs and topics.
     Queue,
-    /// The one for operators and their monitors.
+    /// The listener for operators and their monitors.
     Operations,
-    /// Both.
+    /// Both listeners.
     Both,
-    /// That for jobs and topics, before a caller is asked for anything: the description is the same on every server.
+    /// The listener for jobs and topics, without admission: the description is the same on every
+    /// server.
     Description,
-    /// The same for a page, which is not under `/v1`.
+    /// As `Description`, for a page, which is not under `/v1`.
     Page,
 }
 
-/// A method and its handler.
+/// Method with its handler.
 pub struct Handled(Method, MethodRouter<App>);
 
-/// Requests of this method go to this handler.
+/// Routes requests with this method to this handler.
 pub fn on<H: Handler<T, App>, T: 'static>(method: Method, handler: H) -> Handled {
     let filter = MethodFilter::try_from(method.clone()).expect("a method of HTTP");
     Handled(method, routing::on(filter, handler))
 }
 
-/// One route with one method. The router, the check of scopes and the description follow from it.
+/// Declaration of a route and method. The router, the check of scopes and the OpenAPI document
+/// follow from it.
 pub struct Operation {
     pub method: Method,
     pub path: &'static str,
     pub handler: MethodRouter<App>,
     pub listener: Listener,
     pub need: Need,
-    /// A HEAD does not answer as its GET would: that would act.
+    /// Whether HEAD is refused, because the GET changes jobs.
     pub refuses_head: bool,
     content: Map<String, Value>,
     parameters: Vec<Value>,
@@ -61,7 +64,8 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// `name` is one for programs, `summary` one for people. Its answers are still missing.
+    /// Declares an operation without answers. `name` is its id for programs, `summary` its name for
+    /// people.
     pub fn new(handled: Handled, path: &'static str, name: &str, summary: &str) -> Self {
         let Handled(method, handler) = handled;
         let content = json!({ "operationId": name, "summary": summary });
@@ -89,40 +93,41 @@ impl Operation {
         }
     }
 
-    /// What it does, in CommonMark.
+    /// Sets the description, in CommonMark.
     pub fn text(mut self, text: &str) -> Self {
         self.content.insert("description".to_owned(), text.into());
         self
     }
 
-    /// The group that it belongs to.
+    /// Sets the group.
     pub fn tag(mut self, tag: &str) -> Self {
         self.content.insert("tags".to_owned(), json!([tag]));
         self
     }
 
-    /// Which listener serves it, if it is not that of the queue.
+    /// Sets the listener. Default: that of the queue.
     pub fn served_on(self, listener: Listener) -> Self {
         Self { listener, ..self }
     }
 
-    /// HEAD is refused, and `Allow` does not name it.
+    /// Refuses HEAD, and leaves it out of `Allow`.
     pub fn without_head(self) -> Self {
         Self { refuses_head: true, ..self }
     }
 
-    /// What a token needs for it.
+    /// Requires a token with this scope.
     pub fn needs(self, scope: Scope) -> Self {
         let secured = self.secured(&json!([scope.name()])).refuses(&[Code::Forbidden]);
         Self { need: Need::Scope(scope), ..secured }
     }
 
-    /// Whatever the token's scopes.
+    /// Requires a token with any scope.
     pub fn needs_any_token(self) -> Self {
         self.secured(&json!([]))
     }
 
-    /// How every request that needs a token may be refused. The empty alternative is for servers without tokens.
+    /// Adds the problems of every request that needs a token. The empty alternative is for servers
+    /// without tokens.
     fn secured(mut self, scopes: &Value) -> Self {
         self.content.insert("security".to_owned(), json!([{ "token": scopes }, {}]));
         self.refuses(&[
@@ -134,13 +139,13 @@ impl Operation {
         ])
     }
 
-    /// It needs no token.
+    /// Requires no token.
     pub fn open(mut self) -> Self {
         self.content.insert("security".to_owned(), json!([]));
         Self { need: Need::Nothing, ..self }
     }
 
-    /// A part of the path.
+    /// Adds a parameter of the path.
     pub fn in_path(self, name: &str, schema: &Value, text: &str, example: &str) -> Self {
         self.parameter(json!({
             "name": name, "in": "path", "required": true,
@@ -148,14 +153,14 @@ impl Operation {
         }))
     }
 
-    /// A parameter of the query that may be left out, unless its schema has no default and it is `required`.
+    /// Adds a parameter of the query.
     pub fn in_query(self, name: &str, required: bool, schema: &Value, text: &str) -> Self {
         self.parameter(json!({
             "name": name, "in": "query", "required": required, "description": text, "schema": schema,
         }))
     }
 
-    /// An example of the last parameter.
+    /// Adds an example to the last parameter.
     pub fn such_as(mut self, example: &str) -> Self {
         if let Some(parameter) = self.parameters.last_mut() {
             parameter["example"] = example.into();
@@ -168,12 +173,12 @@ impl Operation {
         self
     }
 
-    /// A body that must be given.
+    /// Requires a body.
     pub fn takes(self, schema: &Value, example: &Value) -> Self {
         self.body(schema, example, true)
     }
 
-    /// A body that may be left out.
+    /// Allows a body.
     pub fn may_take(self, schema: &Value, example: &Value) -> Self {
         self.body(schema, example, false)
     }
@@ -194,18 +199,18 @@ impl Operation {
         ])
     }
 
-    /// A success without a body.
+    /// Adds a success without a body.
     pub fn done(mut self, status: u16, text: &str) -> Self {
         self.answers.push((status, json!({ "description": text, "headers": headers(&[]) })));
         self
     }
 
-    /// A success with JSON.
+    /// Adds a success with JSON.
     pub fn gives(self, status: u16, text: &str, schema: &Value, example: &Value) -> Self {
         self.gives_as(status, text, JSON, &json!({ "schema": schema, "example": example }))
     }
 
-    /// A success with another kind of content.
+    /// Adds a success with content of another type.
     pub fn gives_as(mut self, status: u16, text: &str, kind: &str, content: &Value) -> Self {
         let answer =
             json!({ "description": text, "headers": headers(&[]), "content": { kind: content } });
@@ -213,7 +218,7 @@ impl Operation {
         self
     }
 
-    /// Another kind of content of the last success.
+    /// Adds another content type to the last success.
     pub fn or_as(mut self, kind: &str, content: &Value) -> Self {
         if let Some((_, answer)) = self.answers.last_mut() {
             answer["content"][kind] = content.clone();
@@ -221,7 +226,7 @@ impl Operation {
         self
     }
 
-    /// A header of the last success.
+    /// Adds a header to the last success.
     pub fn with_header(mut self, name: &str, text: &str, example: &str) -> Self {
         if let Some((_, answer)) = self.answers.last_mut() {
             answer["headers"][name] = json!({
@@ -231,7 +236,7 @@ impl Operation {
         self
     }
 
-    /// How it may be refused, or fail.
+    /// Adds problems that the route may answer with.
     pub fn refuses(mut self, codes: &[Code]) -> Self {
         let new = codes.iter().filter(|code| !self.codes.contains(code));
         let new: Vec<Code> = new.copied().collect();
@@ -239,7 +244,8 @@ impl Operation {
         self
     }
 
-    /// The whole, and its problems among the `responses` that several operations share.
+    /// Returns the description of the operation, and adds its problems to the `responses` that
+    /// operations share.
     pub fn finish(mut self, responses: &mut Map<String, Value>, schemas: &mut Schemas) -> Value {
         let mut answers: Map<String, Value> =
             self.answers.into_iter().map(|(status, answer)| (status.to_string(), answer)).collect();
@@ -264,7 +270,7 @@ impl Operation {
     }
 }
 
-/// The answer that has one of these codes; they have the same status.
+/// Returns the description of an answer with one of these codes, which have the same status.
 fn problems(codes: &[Code], schemas: &mut Schemas) -> Value {
     let lines = codes.iter().map(|code| format!("`{}`: {}", code.name(), code.when()));
     let lines: Vec<String> = lines.collect();
@@ -284,7 +290,7 @@ fn problems(codes: &[Code], schemas: &mut Schemas) -> Value {
     })
 }
 
-/// Those that every answer has, and others.
+/// Returns the headers of every answer, and `others`.
 fn headers(others: &[&str]) -> Value {
     let all = ["X-Request-Id"].into_iter().chain(others.iter().copied());
     let all = all

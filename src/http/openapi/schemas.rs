@@ -1,9 +1,9 @@
-//! The schemas of whole requests and answers, made from the types that read and write them.
+//! Schemas of whole requests and answers, generated from the types that parse and serialise them.
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// Those that were asked for.
+/// Collection of the schemas that operations use.
 pub struct Schemas {
     requests: SchemaGenerator,
     answers: SchemaGenerator,
@@ -26,27 +26,27 @@ impl Schemas {
         }
     }
 
-    /// What a request may have that is read as this type.
+    /// Returns the schema of a request of this type.
     pub fn request<T: JsonSchema>(&mut self) -> Value {
         self.requests.subschema_for::<T>().to_value()
     }
 
-    /// What an answer has that is written from this type.
+    /// Returns the schema of an answer of this type.
     pub fn answer<T: JsonSchema>(&mut self) -> Value {
         self.answers.subschema_for::<T>().to_value()
     }
 
-    /// What an answer has that is written from this type, and not as a reference.
+    /// Returns the schema of an answer of this type in full, not as a reference.
     pub fn whole<T: JsonSchema>(&mut self) -> Value {
         T::json_schema(&mut self.answers).to_value()
     }
 
-    /// A part that has a name already.
+    /// Returns a schema that was added under this name.
     pub fn of_name(&self, name: &str) -> Value {
         self.parts.get(name).cloned().unwrap_or_default()
     }
 
-    /// A request of one job, whose id stands in the path.
+    /// Adds the schema of an action on the job in the path, without the field `id`.
     pub fn in_path<T: JsonSchema>(&mut self) -> Value {
         let mut whole = T::json_schema(&mut self.requests).to_value();
         if let Some(fields) = whole["properties"].as_object_mut() {
@@ -55,7 +55,7 @@ impl Schemas {
         self.part(&T::schema_name(), whole)
     }
 
-    /// The same as one of a batch, where the id is required.
+    /// Adds the schema of a batch of this action, where each job must have an `id`.
     pub fn in_batch<T: JsonSchema>(&mut self, name: &str) -> Value {
         let mut whole = T::json_schema(&mut self.requests).to_value();
         whole["properties"]["id"] = self.request::<crate::job::JobId>();
@@ -65,7 +65,7 @@ impl Schemas {
         self.batch(&format!("{name}Batch"), &one)
     }
 
-    /// A batch of such requests.
+    /// Adds the schema of a batch with items of schema `one`.
     pub fn batch(&mut self, name: &str, one: &Value) -> Value {
         let jobs = json!({
             "type": "array", "minItems": 1, "maxItems": crate::store::MAX_BATCH, "items": one,
@@ -78,7 +78,7 @@ impl Schemas {
         self.part(name, batch)
     }
 
-    /// An answer that has these fields of a type, always.
+    /// Adds the schema of an answer that always has these fields of a type.
     pub fn some_of<T: JsonSchema>(&mut self, name: &str, text: &str, fields: &[&str]) -> Value {
         let whole = self.whole::<T>();
         let of = |field: &&str| {
@@ -93,7 +93,8 @@ impl Schemas {
         self.part(name, some)
     }
 
-    /// An answer that has every field of a type, also those that others leave out.
+    /// Adds the schema of an answer that has all fields of a type, even those that other answers
+    /// omit.
     pub fn complete<T: JsonSchema>(&mut self, name: &str, text: &str) -> Value {
         let mut whole = self.whole::<T>();
         tidy_answer(&mut whole);
@@ -103,18 +104,18 @@ impl Schemas {
         self.part(name, whole)
     }
 
-    /// A schema under a name; answers a reference to it.
+    /// Adds a schema under a name and returns a reference to it.
     pub fn part(&mut self, name: &str, schema: Value) -> Value {
         self.parts.insert(name.to_owned(), schema);
         json!({ "$ref": format!("#/components/schemas/{name}") })
     }
 
-    /// All of them by their names.
+    /// Returns all schemas by name.
     pub fn finish(mut self) -> Value {
         let mut all = self.requests.take_definitions(true);
         for (name, mut schema) in self.answers.take_definitions(true) {
             tidy_answer(&mut schema);
-            // A name has one meaning, in both directions.
+            // A type that is both request and answer must have one schema.
             debug_assert!(all.get(&name).is_none_or(|other| *other == schema), "{name}");
             all.insert(name, schema);
         }
@@ -123,7 +124,7 @@ impl Schemas {
     }
 }
 
-/// A field that an answer leaves out is never null.
+/// Removes null from fields that an answer may omit: it omits them instead.
 fn tidy_answer(schema: &mut Value) {
     let required = schema.get("required").cloned().unwrap_or_default();
     let is_required =
