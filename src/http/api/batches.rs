@@ -1,4 +1,4 @@
-//! The routes of many jobs.
+//! Routes of batches.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
         .into()
 }
 
-/// A request for many jobs; `done` is what becomes of one that succeeds.
+/// Declares a batch route; `done` is the schema of a success with one job.
 fn of_many(
     schemas: &mut Schemas,
     handled: Handled,
@@ -63,7 +63,7 @@ fn camel(name: &str) -> String {
     name.split('_').map(capital).collect()
 }
 
-/// What a job's own route answers, with its status.
+/// Adds a status to the schema of the answer for one job.
 fn with_status(schemas: &mut Schemas, name: &str, of_one: &Value, status: &[u16]) -> Value {
     let name_of_one = of_one["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     let mut result = schemas.of_name(name_of_one.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The routes that hand jobs out and take them back.
+//! Routes of consumers: pop, finish, release, touch, bury.
 
 use axum::http::Method;
 use schemars::JsonSchema;
@@ -81,7 +81,7 @@ fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
     (with_get, with_post.may_take(&body, &json!({ "wait": "1s", "count": 10 })))
 }
 
-/// What a consumer asks of a job that it holds.
+/// Declares a route for a consumer's action on a job that it holds.
 fn of_held<T: JsonSchema>(
     schemas: &mut Schemas,
     handled: Handled,
@@ -111,13 +111,13 @@ fn of_held<T: JsonSchema>(
         ])
 }
 
-/// What a touch answers.
+/// Returns the schema of the answer to a touch.
 pub fn held(schemas: &mut Schemas) -> Value {
     let (text, fields) = ("A job that is held on.", ["id", "reserved_until"]);
     schemas.some_of::<TransitionResponse>("HeldJob", text, &fields)
 }
 
-/// What a release answers.
+/// Returns the schema of the answer to a release.
 pub fn moved(schemas: &mut Schemas) -> Value {
     let (text, fields) = ("A job that was given back.", ["id", "state", "due_at"]);
     schemas.some_of::<TransitionResponse>("ReleasedJob", text, &fields)

@@ -1,11 +1,9 @@
-//! The values of the examples.
+//! Values of the examples.
 
 use serde_json::{Value, json};
 
-/// The reservation of the examples.
 pub const RESERVATION: &str = "5f0c9d1e2b3a4800d2c85fd14a0b9e36";
 
-/// The job of the examples.
 pub fn job(state: &str) -> Value {
     json!({
         "id": "call:1", "topic": "callbacks", "state": state, "body": { "shop": 7 }, "attempt": 0,
@@ -15,7 +13,7 @@ pub fn job(state: &str) -> Value {
     })
 }
 
-/// The topic of the examples, as lists have it.
+/// A topic as in lists.
 pub fn topic() -> Value {
     json!({
         "topic": "callbacks", "delayed": 1, "ready": 0, "reserved": 0, "dead": 0, "paused": false, "paused_until": null,
@@ -23,7 +21,6 @@ pub fn topic() -> Value {
     })
 }
 
-/// The counts of the examples.
 pub fn since_start() -> Value {
     json!({ "put": 1, "popped": 0, "finished": 0, "expired": 0, "dead": 0, "gone": 0 })
 }

@@ -1,4 +1,4 @@
-//! The routes of one job.
+//! Routes of one job.
 
 use axum::http::Method;
 use serde_json::json;
@@ -45,13 +45,13 @@ fn put(schemas: &mut Schemas) -> Operation {
         .refuses(&[Code::JobExists, Code::JobReserved, Code::TopicFull, Code::StoreFull])
 }
 
-/// What a put answers.
+/// Returns the schema of the answer to a put.
 pub fn placed(schemas: &mut Schemas) -> serde_json::Value {
     let fields = ["id", "topic", "state", "due_at"];
     schemas.some_of::<TransitionResponse>("PlacedJob", "A job that was put.", &fields)
 }
 
-/// What tells the state of a job.
+/// Returns the schema of an answer with the state of a job.
 pub fn in_state(schemas: &mut Schemas) -> serde_json::Value {
     let fields = ["id", "state"];
     schemas.some_of::<TransitionResponse>("JobInState", "A job and its state.", &fields)

@@ -1,8 +1,7 @@
-//! The API, declared once: each route with its handler, what it needs of a caller, what it takes, and how it answers.
+//! Declarations of all routes: handler, need, requests and answers.
 //!
-//! The router, the check of scopes and `/openapi.json` follow from these declarations; the types of requests and
-//! answers, the limits that are checked and the codes of problems are those of the code. Tests hold docs/api.md and
-//! real answers to them.
+//! The router, the check of scopes and `/openapi.json` follow from them; types, limits and problem
+//! codes are those that the code uses. Tests compare docs/api.md and real answers with them.
 
 mod batches;
 mod consumers;

@@ -1,4 +1,4 @@
-//! Help for a client that asks for a route or a method that does not exist.
+//! Help for a client that requests a route or a method that does not exist.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -10,7 +10,7 @@ use crate::{
     suggest,
 };
 
-/// The paths of all routes, with `{name}` for their parameters, and the methods that each takes.
+/// Paths of all routes, with `{name}` for their parameters, and the methods of each.
 static ROUTES: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
     let mut routes = BTreeMap::<_, String>::new();
     for operation in operations::ALL.iter() {
@@ -33,8 +33,8 @@ pub async fn wrong_method(method: Method, path: Option<MatchedPath>) -> Problem 
     Problem::new(Code::MethodNotAllowed, format!("this route does not take {method}{takes}"))
 }
 
-/// Describes what was asked for and what there is instead: the route that is probably meant, or how
-/// routes begin.
+/// Returns a problem's detail for a missing route: the route that is probably meant, or the
+/// beginnings of all routes.
 pub fn no_route(path: &str) -> String {
     let path = path.strip_prefix("/v1").unwrap_or(path);
     let filled: Vec<(String, &str)> =
@@ -53,7 +53,8 @@ pub fn no_route(path: &str) -> String {
     format!("there is no such route: {instead} (GET /docs describes them all)")
 }
 
-/// Puts the parts of `path` into the parameters of a template that has as many parts.
+/// Fills the parameters of a template with the parts of `path`, if both have the same number of
+/// parts.
 fn fill(template: &str, path: &str) -> Option<String> {
     let (parts, given) = (template.split('/'), path.split('/'));
     if parts.clone().count() != given.clone().count() {

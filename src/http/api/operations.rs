@@ -1,14 +1,13 @@
-//! All routes, by groups.
+//! All routes.
 
 use std::sync::LazyLock;
 
 use super::{batches, consumers, jobs, server, tokens, topics};
 use crate::http::openapi::{Operation, Schemas};
 
-/// All of them, made once.
 pub static ALL: LazyLock<Vec<Operation>> = LazyLock::new(|| all(&mut Schemas::new()));
 
-/// All of them, in the order of their groups; their schemas are asked of `schemas`.
+/// Declares all routes in the order of their groups, and collects their schemas in `schemas`.
 pub fn all(schemas: &mut Schemas) -> Vec<Operation> {
     let mut all = jobs::operations(schemas);
     all.extend(consumers::operations(schemas));

@@ -11,19 +11,18 @@ use crate::{
 };
 
 impl Operation {
-    /// `{id}` in the path.
+    /// Adds `{id}` in the path.
     pub fn with_id(self, schemas: &mut Schemas) -> Self {
         let schema = schemas.request::<JobId>();
         self.in_path("id", &schema, "The job's id.", "call:1")
     }
 
-    /// `{topic}` in the path.
+    /// Adds `{topic}` in the path.
     pub fn with_topic(self, schemas: &mut Schemas) -> Self {
         let schema = schemas.request::<Topic>();
         self.in_path("topic", &schema, "The topic.", "callbacks")
     }
 
-    /// How many of something.
     pub fn with_limit(self, default: u64, most: u64, text: &str) -> Self {
         let schema =
             json!({ "type": "integer", "minimum": 1, "maximum": most, "default": default });
@@ -48,7 +47,7 @@ impl Operation {
         self.in_query(name, false, &schema.to_value(), text)
     }
 
-    /// A body that says nothing, as clients send it that always send one.
+    /// Allows an empty object as body, for clients that always send one.
     pub fn may_take_nothing(self) -> Self {
         let nothing: Value = json!({ "type": "object", "additionalProperties": false });
         self.may_take(&nothing, &json!({}))

@@ -1,4 +1,4 @@
-//! The router's routes, out of their declarations.
+//! Builds routers from the declarations of routes.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,6 @@ use crate::http::{
     openapi::{Description, Listener, Schemas, document},
 };
 
-/// Made once: it changes with the binary alone.
 static DESCRIPTION: LazyLock<Tagged> = LazyLock::new(|| {
     let mut schemas = Schemas::new();
     let operations = operations::all(&mut schemas);
@@ -28,7 +27,7 @@ static DESCRIPTION: LazyLock<Tagged> = LazyLock::new(|| {
     Tagged::new("application/json", (text + "\n").into_bytes())
 });
 
-/// What each route needs of its caller.
+/// Returns the need of each route.
 pub fn needs() -> Needs {
     let mut needs = Needs::default();
     for operation in operations::ALL.iter() {
@@ -38,7 +37,7 @@ pub fn needs() -> Needs {
     needs
 }
 
-/// The routes of a listener alone.
+/// Returns the routes of this listener only, without those of `Both`.
 pub fn routes(listener: Listener) -> Router<App> {
     let all = operations::ALL.iter().filter(|operation| operation.listener == listener);
     all.fold(Router::new(), |routes, operation| {
@@ -51,7 +50,7 @@ pub fn routes(listener: Listener) -> Router<App> {
     })
 }
 
-/// The API's description for programs and for people.
+/// Returns the routes of the API's description, for programs and for people.
 pub fn documentation() -> Router<App> {
     let description = routes(Listener::Description).layer(Extension(Description(&DESCRIPTION)));
     Router::new().nest("/v1", description.clone()).merge(description).merge(routes(Listener::Page))

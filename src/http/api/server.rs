@@ -1,4 +1,4 @@
-//! The routes for monitors, programs and readers.
+//! Routes for monitors, programs and readers.
 
 use axum::http::Method;
 use serde_json::json;

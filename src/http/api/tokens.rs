@@ -1,4 +1,4 @@
-//! The routes of access tokens.
+//! Routes of access tokens.
 
 use axum::http::Method;
 use serde_json::json;

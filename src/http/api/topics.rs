@@ -1,4 +1,4 @@
-//! The routes of topics as a whole.
+//! Routes of whole topics.
 
 use axum::http::Method;
 use serde_json::{Value, json};
