@@ -1,4 +1,4 @@
-//! The state that handlers share.
+//! State that handlers share.
 
 use std::{
     ops::Deref,
@@ -17,38 +17,38 @@ use super::{
 };
 use crate::{access::Tokens, config::Limits, queue::Queue};
 
-/// The state that handlers share. Each request has some clones of it.
+/// State that handlers share; cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
-/// The parts of the state.
+/// Parts of the state.
 pub struct Shared {
-    /// The service.
+    /// Queue that all handlers call.
     pub queue: Arc<Queue>,
-    /// How large things may be.
+    /// `limits` of the configuration.
     pub limits: Limits,
-    /// What requests and answers may hold.
+    /// Memory for requests and answers (`limits.memory_bytes`).
     pub memory: Memory,
-    /// How many requests are handled at once.
+    /// Requests being handled (`limits.requests_in_flight`).
     pub in_flight: InFlight,
-    /// What each caller may have.
+    /// Limits per caller.
     pub quotas: Quotas,
-    /// How much topics and the store may hold.
+    /// Limits of topics and of the store.
     pub capacity: Capacity,
-    /// The access tokens.
+    /// Access tokens of the store.
     pub tokens: Arc<Tokens>,
-    /// Which routes were asked for, and what they answered.
+    /// Metrics of requests.
     pub(super) requests: Requests,
-    /// Refused requests without a token, by the address that they come from.
+    /// Refused requests without a token, per address.
     pub(super) refused: PerMinute,
-    /// What `/metrics` shows; parts register their families at the start.
+    /// Metrics that `/metrics` shows, registered at the start.
     pub metrics: Registry,
-    /// The server is about to end: not ready any more.
+    /// Whether the server is shutting down; `/readyz` then fails.
     pub draining: AtomicBool,
 }
 
 impl App {
-    /// Over this queue, within these limits; `metrics` shows what each part registers.
+    /// Creates the state and registers its metrics.
     pub fn new(
         queue: Arc<Queue>,
         limits: Limits,
@@ -96,7 +96,7 @@ impl FromRef<App> for Memory {
     }
 }
 
-/// What this build is.
+/// Registers the version as a metric.
 fn register_build(registry: &mut Registry) {
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "The version of this server", build);

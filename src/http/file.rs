@@ -1,4 +1,4 @@
-//! A file for browsers, from inside the binary.
+//! Files for browsers, embedded in the binary.
 
 use std::borrow::Cow;
 
@@ -16,18 +16,18 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// A file that changes with the binary alone.
+/// Embedded file.
 pub struct File {
-    /// Its `Content-Type`.
+    /// `Content-Type` of the file.
     pub kind: &'static str,
     pub content: Cow<'static, [u8]>,
-    /// What the page may load: its `Content-Security-Policy`.
+    /// `Content-Security-Policy`: where the page may load from.
     pub policy: &'static str,
 }
 
 impl File {
-    /// Returns the file, or that the client has it. Browsers ask each time, so that a new binary is
-    /// seen at once.
+    /// Returns the file, or 304 if the client has it. With `no-cache`, browsers ask each time, so
+    /// they notice a new binary at once.
     pub fn answer(&'static self, headers: &HeaderMap, tag: &HeaderValue) -> Response {
         if headers.get(IF_NONE_MATCH).is_some_and(|known| known == tag) {
             return (StatusCode::NOT_MODIFIED, [(ETAG, tag.clone())]).into_response();
@@ -38,7 +38,7 @@ impl File {
         response
     }
 
-    /// Returns the file, not to be kept.
+    /// Returns the file without headers for caching.
     pub fn whole(&'static self) -> Response {
         let headers = [
             (CONTENT_TYPE, self.kind),
@@ -51,25 +51,25 @@ impl File {
     }
 }
 
-/// A file with a tag of its own.
+/// File with its own `ETag`.
 pub struct Tagged {
     file: File,
     tag: HeaderValue,
 }
 
 impl Tagged {
-    /// Styles and the theme's script are our own files; nothing else, and no other host.
+    /// Allows our own styles, scripts and images, and no other host.
     const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                           base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-    /// A file of documentation with this `Content-Type`.
+    /// Creates a file with this `Content-Type`.
     pub fn new(kind: &'static str, content: impl Into<Cow<'static, [u8]>>) -> Self {
         let file = File { kind, content: content.into(), policy: Self::POLICY };
         let tag = tag([&file]);
         Self { file, tag }
     }
 
-    /// Returns the file, or that the client has it.
+    /// Returns the file, or 304 if the client has it.
     pub fn answer(&'static self, headers: &HeaderMap) -> Response {
         self.file.answer(headers, &self.tag)
     }

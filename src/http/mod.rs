@@ -1,4 +1,5 @@
-//! The HTTP API: every route of `api`, and what holds for all of them. Each is served at the root and under `/v1`.
+//! The HTTP API: the routes of `api`, at the root and under `/v1`, and the steps that all requests
+//! share.
 
 mod api;
 mod app;
@@ -40,18 +41,18 @@ pub use self::{
     routes::pop::Delivery,
 };
 
-/// What a listener offers.
+/// Routes that a listener serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     /// All routes.
     Everything,
-    /// Jobs, topics and the dashboard: there is another listener for the rest.
+    /// Jobs, topics and the dashboard; another listener serves the rest.
     Queue,
-    /// What operators and their monitors ask for.
+    /// Routes for operators and their monitors.
     Operations,
 }
 
-/// The routes of a listener. `/healthz` is always among them.
+/// Returns the routes of a listener, always with `/healthz`.
 pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
     let (queue, operations) = (Listener::Queue, Listener::Operations);
     let routes = match offer {
@@ -60,7 +61,7 @@ pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
         Offer::Operations => api::routes(operations),
     };
     let routes = routes.merge(api::routes(Listener::Both));
-    // The dashboard's files and the API's description hold nothing that is secret: they need no token.
+    // The dashboard's files and the API's description contain no secrets, so they need no token.
     let pages = match offer {
         Offer::Everything | Offer::Queue => api::documentation().merge(dashboard::routes()),
         Offer::Operations => Router::new(),

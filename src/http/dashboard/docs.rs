@@ -1,4 +1,4 @@
-//! `GET /docs`: docs/api.md as a page, which `build.rs` renders. It needs no script and no other file than its styles.
+//! `GET /docs`: docs/api.md as a page, rendered by `build.rs`. It works without scripts.
 
 use std::sync::LazyLock;
 
@@ -16,12 +16,11 @@ static STYLE: LazyLock<Tagged> = LazyLock::new(|| {
     Tagged::new("text/css; charset=utf-8", include_bytes!("docs/style.css").as_slice())
 });
 
-/// Answers with the page.
 pub async fn page(headers: HeaderMap) -> Response {
     PAGE.answer(&headers)
 }
 
-/// The route of what the page has beside the dashboard's style.
+/// Returns the route of the page's own styles, which extend the dashboard's.
 pub fn style<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/docs/style.css", get(async |headers: HeaderMap| STYLE.answer(&headers)))
 }

@@ -1,7 +1,7 @@
-//! The dashboard at `/`: one page and its assets, from inside the binary.
+//! The dashboard at `/`: one page and its assets, embedded in the binary.
 //!
-//! The page uses the public API alone, so it needs no rights of its own: its files are served
-//! without a token, and what it then asks for is checked like any other request.
+//! The page only uses the public API: its files are served without a token, and its requests are
+//! checked like all others.
 
 pub mod docs;
 
@@ -20,7 +20,7 @@ use crate::http::{
     problem::{Code, Problem},
 };
 
-/// The asset with this name; the type follows from the end of the name.
+/// Embeds an asset; its type follows from the end of its name.
 macro_rules! asset {
     ($name:literal) => {
         File {
@@ -31,7 +31,7 @@ macro_rules! asset {
     };
 }
 
-/// The assets with these names, by name.
+/// Embeds assets, by name.
 macro_rules! assets {
     ($($name:literal),+ $(,)?) => { [$(($name, asset!($name))),+] };
 }
@@ -68,7 +68,7 @@ static ASSETS: &[(&str, File)] = &assets![
     "verdict.js",
 ];
 
-/// No script or style but our own files, no other host, no frame around it.
+/// Allows our own scripts and styles, no other host, and no frame around the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
@@ -83,14 +83,14 @@ const fn kind(name: &[u8]) -> &'static str {
     }
 }
 
-/// All assets change together, with the binary.
+/// One tag for all assets, since they change together with the binary.
 static TAG: LazyLock<HeaderValue> = LazyLock::new(|| tag(all()));
 
 fn all() -> impl Iterator<Item = &'static File> {
     [&INDEX, &NOT_FOUND].into_iter().chain(ASSETS.iter().map(|(_, file)| file))
 }
 
-/// Its routes, which need no token.
+/// Returns the dashboard's routes, which need no token.
 pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     docs::style()
         .route("/", get(async |headers: HeaderMap| INDEX.answer(&headers, &TAG)))
@@ -104,7 +104,7 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     }
 }
 
-/// Answers a request without a route: with a page for people, a problem for programs.
+/// Answers a request without a route: with a page for browsers, a problem for programs.
 pub fn not_found(headers: &HeaderMap, detail: &str) -> Response {
     let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accepts.contains("text/html") {
@@ -141,7 +141,7 @@ mod tests {
     fn the_page_is_painted_before_its_scripts_are_asked_for() {
         let page = String::from_utf8_lossy(&INDEX.content);
         let (head, body) = page.split_once("<body>").expect("a body");
-        // What sets the theme is one of the first paint.
+        // The theme must be set before the first paint.
         assert_eq!(head.matches(".js\"").count(), 1, "{head}");
         assert!(head.contains("assets/theme.js"), "{head}");
         let last = body.rsplit("</header>").next().expect("an end");
