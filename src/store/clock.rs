@@ -1,4 +1,4 @@
-//! The one clock that decides what is due. The only place in the crate that reads it.
+//! The clock that decides which deadlines have passed. Only this module reads it.
 
 use std::{
     sync::{
@@ -10,33 +10,35 @@ use std::{
 
 use crate::job::{Due, MAX_DURATION, Millis, Refusal, Schedule, UnixMillis};
 
-/// Whose time a store goes by.
+/// Source of a store's time.
 #[derive(Debug, Clone, Default)]
 pub enum Clock {
-    /// The store's own: this machine's for the file store, the server's `TIME` on Redis.
+    /// The store's own clock: this machine's for the file store, the server's `TIME` on Redis.
     #[default]
     Own,
-    /// A time that a test sets, so that it need not sleep.
+    /// A time set by a test, so that it need not sleep.
     Set(Arc<AtomicU64>),
 }
 
-/// One reading, rounded both ways: what has come is judged by `floor`, what is to come is counted
-/// from `ceil`. So a delay is never shorter than asked, by no part of a millisecond.
+/// A reading of the clock, rounded both ways: past deadlines are compared with `floor`, future ones
+/// count from `ceil`. So a delay is never shorter than requested, not even by part of a
+/// millisecond.
 #[derive(Debug, Clone, Copy)]
 pub struct Now {
     /// The last whole millisecond.
     pub floor: UnixMillis,
     /// The next whole millisecond.
     pub ceil: UnixMillis,
-    /// Unrounded, in microseconds: how far a deadline is, for those who sleep until it.
+    /// Unix time in microseconds, from which timers compute their wait for a deadline.
     pub micros: u64,
-    /// The last whole millisecond of the time that is believed: an earlier one after a jump ahead (see
-    /// [`ClockWatch`](super::ClockWatch)). By it a given time has come or not, which is none of this clock.
+    /// The last whole millisecond of the believed time, which is earlier than `floor` after a
+    /// forward jump of the clock (see `steady.rs`). Absolute times from clients are compared with
+    /// it, since they do not come from this clock.
     pub believed: UnixMillis,
 }
 
 impl Clock {
-    /// A clock that stands at `time` until it is set.
+    /// Returns a clock that stands at `time` until it is moved.
     pub fn set_at(time: UnixMillis) -> Self {
         Self::Set(Arc::new(AtomicU64::new(time.get())))
     }
@@ -44,7 +46,7 @@ impl Clock {
     /// Moves a set clock by `span`.
     ///
     /// # Panics
-    /// With the store's own clock, which no test moves.
+    /// Panics for the store's own clock, which cannot be moved.
     pub fn advance(&self, span: Millis) {
         match self {
             Self::Set(time) => time.fetch_add(span.get(), Ordering::SeqCst),
@@ -52,7 +54,7 @@ impl Clock {
         };
     }
 
-    /// The set time, if this clock is set.
+    /// Returns the set time, if this clock is set.
     pub fn given(&self) -> Option<UnixMillis> {
         match self {
             Self::Set(time) => Some(UnixMillis::new(time.load(Ordering::SeqCst))),
@@ -60,7 +62,7 @@ impl Clock {
         }
     }
 
-    /// The time by this machine's clock, unless it is set.
+    /// Reads this machine's clock, or returns the set time.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
     pub fn now(&self) -> Now {
         if let Some(time) = self.given() {
@@ -80,14 +82,14 @@ impl Clock {
 }
 
 impl Now {
-    /// A reading in microseconds after 1970.
+    /// Converts a Unix time in microseconds.
     pub fn of_micros(micros: u64) -> Self {
         let (floor, ceil) = (UnixMillis::new(micros / 1_000), micros.div_ceil(1_000));
         Self { floor, ceil: UnixMillis::new(ceil), micros, believed: floor }
     }
 
-    /// The due time of `schedule`, a past one is now; and whether it has come. A delay counts from this clock; a given
-    /// time is judged by the time that is believed.
+    /// Returns the due time of `schedule`, now instead of a past one, and whether the job is due. A
+    /// delay counts from this clock; an absolute time is compared with the believed time.
     ///
     /// # Errors
     /// `DueTooFar` for a time more than ten years ahead.
@@ -103,7 +105,7 @@ impl Now {
         }
     }
 
-    /// The end of what lasts until `end`.
+    /// Returns the time at which a span with this end is over.
     pub fn end(self, end: Schedule) -> UnixMillis {
         match end {
             Schedule::In(span) => self.ceil.after(span),
@@ -111,7 +113,7 @@ impl Now {
         }
     }
 
-    /// Whether `time` has come.
+    /// Returns whether `time` has come.
     pub fn reached(self, time: UnixMillis) -> Due {
         if time <= self.floor { Due::Now } else { Due::Later }
     }

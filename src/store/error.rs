@@ -1,79 +1,79 @@
-//! What can go wrong with a store.
+//! Errors of stores.
 
 use std::{path::PathBuf, sync::Arc};
 
 use thiserror::Error;
 
-/// What a failed call did to the store.
+/// Effect of a failed call on the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
-    /// Nothing was changed, and nothing will be by this call.
+    /// The call has changed nothing and never will.
     No,
-    /// It may have been carried out; only the answer is missing.
+    /// The call may have been applied; its answer is missing.
     Unknown,
 }
 
-/// Why a whole batch has no replies. Clients are told the kind; the cause goes into the log.
+/// Error of a whole batch, which then has no replies. Clients get the kind; the log gets the cause.
 #[derive(Debug, Clone, Error)]
 pub enum StoreError {
-    /// The store does not answer, or not now.
+    /// The store is unavailable.
     #[error("failed to reach the store: {cause}")]
     Unavailable {
-        /// Whether the batch may have been carried out.
+        /// Whether the batch may have been applied.
         applied: Applied,
-        /// What happened.
+        /// The error of the engine or the connection.
         cause: Arc<str>,
     },
-    /// No room for more; what frees room still works.
+    /// The store has no room; calls that free room still work.
     #[error("failed to write: the store is full: {cause}")]
     Full {
-        /// What the engine said.
+        /// The error of the engine.
         cause: Arc<str>,
     },
-    /// The store is not the one it was: it was emptied, or is another one.
+    /// The store was emptied or replaced by another one.
     #[error(
         "the store has lost its jobs: it was emptied or replaced. Restore it, or accept the loss (delay-queue doctor --accept-loss); then restart a server on files"
     )]
     Replaced {
-        /// Whether the batch may have been carried out.
+        /// Whether the batch may have been applied.
         applied: Applied,
     },
-    /// What the store has of the job asked for is damaged; other jobs are fine.
+    /// The record of the requested job is damaged; other jobs are not affected.
     #[error("failed to read a job: {cause}")]
     Damaged {
-        /// What was found.
+        /// The damage or difference found.
         cause: Arc<str>,
     },
-    /// The store answered what this version cannot read.
+    /// This version cannot read the store's answer.
     #[error("failed to read the store's answer: {cause}")]
     Unreadable {
-        /// What was found.
+        /// The damage or difference found.
         cause: Arc<str>,
     },
 }
 
 impl StoreError {
-    /// Out of reach, and surely not applied.
+    /// Returns the error of an unavailable store that has not applied the call.
     pub fn away(cause: impl ToString) -> Self {
         Self::Unavailable { applied: Applied::No, cause: cause.to_string().into() }
     }
 
-    /// The answer is missing.
+    /// Returns the error of a call whose answer is missing.
     pub fn unknown(cause: impl ToString) -> Self {
         Self::Unavailable { applied: Applied::Unknown, cause: cause.to_string().into() }
     }
 
-    /// An answer or record that makes no sense.
+    /// Returns the error of an answer or record that cannot be read.
     pub fn unreadable(cause: impl ToString) -> Self {
         Self::Unreadable { cause: cause.to_string().into() }
     }
 
-    /// A job that cannot be read.
+    /// Returns the error of a damaged job.
     pub fn damaged(cause: impl ToString) -> Self {
         Self::Damaged { cause: cause.to_string().into() }
     }
 
-    /// The same of a call that only reads: it has changed nothing, whatever became of its answer.
+    /// Marks the error as not applied, for a call that only reads.
     pub fn of_read(self) -> Self {
         match self {
             Self::Unavailable { cause, .. } => Self::away(cause),
@@ -82,7 +82,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the batch may have been carried out.
+    /// Returns whether the batch may have been applied.
     pub fn applied(&self) -> Applied {
         match self {
             Self::Unavailable { applied, .. } | Self::Replaced { applied } => *applied,
@@ -92,68 +92,68 @@ impl StoreError {
     }
 }
 
-/// Why a store cannot be opened. Each message says what to do.
+/// Error of opening a store. Each message says what to do.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Another process has the directory, or the database in it.
+    /// Another process uses the directory, or the database in it.
     #[error(
         "failed to open {dir}: another delay-queue (or a tool that has jobs.db open) is using it; \
          stop that one, or give this one another directory by store.url"
     )]
     InUse {
-        /// The data directory.
+        /// Data directory.
         dir: PathBuf,
     },
-    /// The store does not exist, and the command does not make one.
+    /// The store does not exist, and the command does not create one.
     #[error("failed to open the store: there is none in {what} (store.url)")]
     Missing {
-        /// The data directory, or the address of the server.
+        /// Data directory, or address of the server.
         what: String,
     },
-    /// The store holds jobs laid out in another way.
+    /// The store has another layout.
     #[error(
         "failed to open the store: it was made with {what} = {found}, this start asks for \
          {asked}; its jobs would not be found. {advice}"
     )]
     Layout {
-        /// Which part of the layout.
+        /// Part of the layout that differs.
         what: &'static str,
-        /// What the store has.
+        /// Value in the store.
         found: String,
-        /// What this start would use.
+        /// Value that this start would use.
         asked: String,
-        /// What to do.
+        /// Advice for the operator.
         advice: &'static str,
     },
-    /// A Redis that may lose or refuse jobs.
+    /// This Redis may lose or refuse jobs.
     #[error("failed to open the store: this Redis is not fit for a queue: {0}")]
     Unfit(String),
-    /// It is not there, or not ready; it may be in a moment.
+    /// The store is unavailable; it may become available in a moment.
     #[error("failed to open {what}: {cause}")]
     Away {
-        /// Address, or what was asked for.
+        /// Address, or the resource requested.
         what: String,
-        /// What happened.
+        /// The error of the connection or the server.
         cause: String,
     },
-    /// The store's files are not what was written.
+    /// The store's files are damaged.
     #[error(
         "failed to open the store in {dir}: {cause}. Nothing was changed. `delay-queue doctor \
          --repair` puts these files aside and goes on with all that can be read; `delay-queue \
          export --skip-damaged FILE` writes it into a file. Both say what is missing"
     )]
     Damaged {
-        /// The data directory.
+        /// Data directory.
         dir: PathBuf,
-        /// What was found.
+        /// The damage found.
         cause: String,
     },
-    /// The engine.
+    /// The engine failed.
     #[error("failed to open {what}: {cause}")]
     Engine {
         /// File or address.
         what: String,
-        /// What it said.
+        /// The error of the engine.
         cause: String,
     },
 }

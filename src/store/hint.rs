@@ -1,23 +1,23 @@
-//! What servers on one store publish to each other.
+//! Hints that servers on one store publish to each other.
 //!
-//! Hints make things quick and save calls; any of them may be lost, and no job depends on one.
+//! Hints speed up delivery and save calls; any of them may be lost, and no job depends on one.
 
 use tokio::sync::mpsc;
 
 use crate::job::{Bucket, Topic};
 
-/// One hint.
+/// A message to the other servers of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
-    /// A timer has polled the bucket: the others need not for a while.
+    /// A timer has polled the bucket: other servers need not poll it for a while.
     Polled(Bucket),
-    /// Jobs of a topic are ready, and no consumer waits for them at the sender.
+    /// Jobs of a topic are ready, and no consumer waits for them at the sending server.
     Ready {
-        /// Where.
+        /// Bucket of the jobs.
         bucket: Bucket,
-        /// Of which topic.
+        /// Topic of the jobs.
         topic: Topic,
-        /// How many.
+        /// Number of ready jobs.
         count: u64,
     },
     /// Topic settings have changed.

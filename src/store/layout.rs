@@ -1,27 +1,26 @@
-//! How a store's jobs are laid out: written at its first start, compared at every other.
+//! The layout of a store's jobs, written at the first start and compared at every other.
 
 use crate::job::{Buckets, HASH_NAME};
 
 use super::error::OpenError;
 
-/// The version of keys, tables and records that this program reads and writes. Raise it with
-/// every change of what is persisted.
+/// Version of keys, tables and records. Raise it with every change of the persisted formats.
 pub const SCHEMA: u32 = 5;
 
-/// The older version whose stores this program opens: it rewrites the layout and nothing else, and
-/// reads the records of both.
+/// Older version whose stores this program opens: it rewrites the layout alone, and reads the
+/// records of both versions.
 const UPGRADED: u32 = 4;
 
-/// What a store's layout says to a program that can work on it.
+/// Layout of a store that this program can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
-    /// How many buckets it has.
+    /// Number of buckets of the store.
     pub buckets: Buckets,
-    /// It is that of an older version, and must be rewritten before anything else is written.
+    /// Whether an older version wrote the layout: it must be rewritten before any other write.
     pub is_older: bool,
 }
 
-/// The layout as it is written into a store. Persisted: the text must stay readable.
+/// Layout as written into a store. Persisted: the text must stay readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     schema: u32,
@@ -30,17 +29,17 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// What this program would make a new store with.
+    /// Returns the layout of a new store.
     pub fn new(buckets: Buckets) -> Self {
         Self { schema: SCHEMA, hash: HASH_NAME.to_owned(), buckets: buckets.get() }
     }
 
-    /// The layout as text: `schema=5 hash=xxh3-64 buckets=16`.
+    /// Formats the layout: `schema=5 hash=xxh3-64 buckets=16`.
     pub fn text(&self) -> String {
         format!("schema={} hash={} buckets={}", self.schema, self.hash, self.buckets)
     }
 
-    /// From a store's text.
+    /// Parses a store's text.
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split(' ');
         let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
@@ -51,8 +50,8 @@ impl Layout {
         })
     }
 
-    /// What a store whose text is `found` says, if this program can work on it and `asked`
-    /// (a number that was set) agrees.
+    /// Parses the text `found` of a store, and checks that this program can use the store and that
+    /// `asked`, the configured number of buckets, agrees.
     ///
     /// # Errors
     /// [`OpenError::Layout`] names the part that differs and says what to do.

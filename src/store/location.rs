@@ -1,4 +1,4 @@
-//! Where a store is, and what can be done with one that is not open yet.
+//! Location of a store, and operations on a store that is not open.
 
 use std::{error::Error, fmt::Debug, path::Path, sync::Arc};
 
@@ -6,41 +6,41 @@ use async_trait::async_trait;
 
 use super::{OpenError, Options, Report, Store};
 
-/// A store that the settings name.
+/// Location of a store, from the settings.
 #[async_trait]
 pub trait Location: Debug + Send + Sync {
-    /// The store as logs name it: without user and password.
+    /// Returns the store's name for logs, without user and password.
     fn name(&self) -> String;
 
-    /// By what `store.ack` calls it, what an answer to a write is worth.
+    /// Returns, in the words of `store.ack`, when a write is acknowledged.
     fn ack(&self) -> &'static str;
 
-    /// The directory that has the store, if it is one of this machine.
+    /// Returns the store's directory, if it is on this machine.
     fn directory(&self) -> Option<&Path>;
 
-    /// The store as an export names it, the same from wherever it is called.
+    /// Returns the store's name for exports, which does not depend on the working directory.
     ///
     /// # Errors
-    /// There is no such directory.
+    /// The directory does not exist.
     fn identity(&self) -> std::io::Result<String>;
 
-    /// Opens the store, making it if it is not there.
+    /// Opens the store; creates a missing one if `options.create` is set.
     ///
     /// # Errors
     /// See [`OpenError`].
     async fn open(&self, options: Options) -> Result<Arc<dyn Store>, OpenError>;
 
-    /// Opens the store to accept that jobs are lost; see [`Store::accept_loss`]. A layout that is lost is
-    /// written again, if the number of buckets is set.
+    /// Opens the store and accepts the loss of jobs; see [`Store::accept_loss`]. Writes a lost
+    /// layout again if the number of buckets is set.
     ///
     /// # Errors
-    /// It cannot be opened, or not written.
+    /// The store cannot be opened or written.
     async fn accept_loss(&self, options: Options) -> Result<u64, Box<dyn Error + Send + Sync>>;
 
-    /// Examines the store from outside, and makes none; repairs it if `repair` says so.
+    /// Examines the store without creating one; repairs it if `repair` is set.
     ///
     /// # Errors
-    /// Reading failed in the middle. What is wrong with the store is in the report.
+    /// A read failed during the examination. Faults of the store are in the report instead.
     async fn examine(
         &self,
         options: Options,

@@ -1,7 +1,7 @@
-//! A store whose calls are counted, timed and traced, whatever its kind.
+//! Counts, times and traces the calls of any store.
 //!
-//! A call that only reads says that it has changed nothing, whatever became of its answer. What a
-//! call is counted by was found at the start, so counting costs a fraction of a microsecond a call.
+//! Errors of calls that only read are marked as not applied. Metrics are looked up at the start, so
+//! counting costs a fraction of a microsecond per call.
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
@@ -28,19 +28,19 @@ use crate::{
     traces,
 };
 
-/// Bounds of the histogram of jobs a call.
+/// Bounds of the histogram of jobs per call.
 const JOBS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1000.0];
 
-/// A store that is measured.
+/// A store whose calls are measured.
 pub struct Measured {
     store: Arc<dyn Store>,
-    /// By [`Verb`].
+    /// Indexed by [`Verb`].
     transitions: Vec<Meter>,
-    /// Those of the other methods, by name.
+    /// Meters of the other methods, by name.
     others: HashMap<&'static str, Meter>,
 }
 
-/// What one method is counted by.
+/// Metrics of one method.
 struct Meter {
     seconds: Histogram,
     errors: Counter,
@@ -48,7 +48,7 @@ struct Meter {
 }
 
 impl Measured {
-    /// Measures the calls that go through what it answers; their metrics are in `registry`.
+    /// Wraps `store` and registers the metrics of its calls in `registry`.
     pub fn new(store: Arc<dyn Store>, registry: &mut Registry) -> Self {
         type Labels = [(&'static str, &'static str); 1];
         let seconds = || Histogram::new(SECONDS);
@@ -77,7 +77,7 @@ impl Measured {
         Self { store, transitions, others }
     }
 
-    /// Makes a call other than a transition.
+    /// Measures a call other than a transition.
     async fn call<T>(
         &self,
         name: &'static str,
@@ -93,7 +93,7 @@ impl Measured {
         result
     }
 
-    /// The same with one outcome.
+    /// Measures a call with one result.
     async fn one<T>(
         &self,
         name: &'static str,
@@ -102,7 +102,7 @@ impl Measured {
         self.call(name, None, made, Result::is_err).await
     }
 
-    /// The same for a call that only reads.
+    /// Measures a call that only reads.
     async fn read<T>(
         &self,
         name: &'static str,
@@ -111,7 +111,7 @@ impl Measured {
         self.one(name, made).await.map_err(StoreError::of_read)
     }
 
-    /// The same for a call on several buckets that concerns no jobs.
+    /// Measures a call for several buckets that acts on no jobs.
     async fn each<T>(
         &self,
         name: &'static str,
@@ -131,7 +131,7 @@ impl Meter {
     }
 }
 
-/// Whether a transition is one of jobs that clients name or ask for.
+/// Returns whether clients choose the number of jobs of such a call.
 fn is_of_jobs(verb: Verb) -> bool {
     !matches!(verb, Verb::Restore | Verb::Promote | Verb::Purge | Verb::KickDead)
 }
@@ -152,12 +152,12 @@ impl JobTransitions for Measured {
     }
 }
 
-/// Passes the methods of a trait on, each measured by the function before its name, and names them.
+/// Implements traits by forwarding each method through the measuring function before its name.
 macro_rules! measured {
     ($($Trait:ident {
         $($measure:ident $method:ident($($argument:ident: $type:ty),*) -> $reply:ty;)+
     })+) => {
-        /// The names of what is measured beside transitions.
+        /// Names of all measured methods except transitions.
         const OTHERS: &[&[&str]] = &[$(&[$(stringify!($method)),+]),+, OF_STORE];
 
         $(
@@ -197,7 +197,7 @@ measured! {
     }
 }
 
-/// What is measured of [`Store`] itself.
+/// Measured methods of [`Store`] itself.
 const OF_STORE: &[&str] = &["accept_loss", "check"];
 
 #[async_trait]

@@ -1,19 +1,19 @@
-//! The contract between the queue and what keeps its jobs.
+//! The contract between the queue and the stores that keep its jobs.
 //!
-//! Each method that writes is one *transition* for a batch of jobs of one bucket, atomic as a
-//! whole towards crashes and other callers: a script on Redis, a transaction in the file store.
-//! A single job is a batch of one. Replies stand in the order of the batch. Within a batch a
-//! refused job is as it was and the others go on; a [`StoreError`] speaks for the whole batch and
-//! says whether it was applied. Sending a transition twice is harmless or refused.
+//! Each method that writes is one *transition* for a batch of jobs of one bucket, atomic as a whole
+//! towards crashes and other callers: a script on Redis, a transaction in the file store. A single
+//! job is a batch of one. Replies stand in the order of the batch. A refused job stays unchanged
+//! without affecting the rest of its batch; a [`StoreError`] concerns the whole batch and says
+//! whether it was applied. Sending a transition twice is harmless or refused.
 //!
-//! Buckets are how jobs are divided, not how calls are: a call takes the batches of several buckets
-//! ([`Parts`]), best of those on one server ([`SharedStore::representative`]), and each of them has its
-//! own outcome. An error in one bucket leaves the others alone.
+//! One call takes the batches of several buckets ([`Parts`]), preferably of buckets on one server
+//! ([`SharedStore::representative`]), and each batch has its own result. An error in one bucket
+//! does not affect the others.
 //!
-//! A caller may be limited to some topics ([`Guarded`]): a job of another one is refused with
-//! `NotFound`, and that is checked in the transition itself.
+//! A caller may be limited to some topics ([`Guarded`]): the transition itself refuses jobs of
+//! other topics with `NotFound`.
 //!
-//! Time is the store's alone: `now` below is its clock (or the one a test passes in).
+//! Only the store's clock counts: `now` below is its time (or the time that a test passes in).
 
 pub mod file;
 pub mod redis;
@@ -64,77 +64,77 @@ pub use topics::{
 };
 pub use transition::{Call, Command, JobTransitions, Outcome, Part, Transition, Verb, verb};
 
-/// Most jobs in one batch, and most that one call promotes.
+/// Maximum number of jobs in one batch, and of jobs that one call promotes.
 pub const MAX_BATCH: usize = 1000;
 
-/// What one job of a batch gets: the reply, or why nothing changed.
+/// Result of one job of a batch: the reply, or the reason why nothing changed.
 pub type Reply<T> = Result<T, Refusal>;
 
-/// How to open a store, whatever its kind.
+/// Options for opening a store of any kind.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How many buckets; none takes what the store was made with, or the kind's default.
+    /// Number of buckets; none for that of the existing store, or the default of its kind.
     pub buckets: Option<Buckets>,
-    /// Whose time decides.
+    /// Source of the store's time.
     pub clock: Clock,
-    /// Whether to make the store if it does not exist.
+    /// Whether to create the store if it does not exist.
     pub create: bool,
 }
 
 impl Options {
-    /// Opens an existing store or makes a new one.
+    /// Returns options that open an existing store or create a new one.
     pub fn new(buckets: Option<Buckets>, clock: Clock) -> Self {
         Self { buckets, clock, create: true }
     }
 
-    /// Refuses to open a store that does not exist ([`OpenError::Missing`]).
+    /// Returns options that refuse a store that does not exist ([`OpenError::Missing`]).
     #[must_use]
     pub fn existing(self) -> Self {
         Self { create: false, ..self }
     }
 }
 
-/// A whole batch: its replies, or what went wrong for all of it.
+/// Result of a whole batch: its replies, or the error of all of it.
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// What goes to some buckets in one call; no bucket twice.
+/// Parts of one call, each for one bucket; no bucket twice.
 pub type Parts<T> = Vec<(Bucket, T)>;
 
-/// What became of each part of a call, in the order of the parts.
+/// Results of the parts of a call, in their order.
 pub type StoreResults<T> = Vec<StoreResult<T>>;
 
-/// What keeps the jobs: four parts by subject, and what concerns the store as a whole.
+/// A store of jobs: four traits by subject, and methods on the store as a whole.
 #[async_trait]
 pub trait Store: JobTransitions + JobReads + TopicSettingsStore + TokenStore + 'static {
-    /// How many buckets this store was made with.
+    /// Returns the number of buckets that the store was created with.
     fn buckets(&self) -> Buckets;
 
-    /// The key of the tags that clients get with their reservations: the same for every server of the
-    /// store. Jobs are kept without tags.
+    /// Returns the key of the tags that clients get with their reservations, the same for every
+    /// server of the store. The store keeps jobs without tags.
     fn reservation_key(&self) -> Arc<ReservationKey>;
 
-    /// How many jobs one call should have at most; more hold up others for too long.
+    /// Returns the maximum number of jobs that one call should have; more delay others too long.
     fn batch_limit(&self) -> usize;
 
-    /// Accepts that jobs are lost, in every bucket: what the store has now is what it goes on with, at all
-    /// servers. Replies how many buckets had something to accept. Files that were replaced under this
-    /// process are refused with `Replaced`: it must be started anew to open them.
+    /// Accepts the loss of jobs in every bucket: all servers continue with the jobs that the store
+    /// has now. Returns the number of buckets that had lost jobs. Files that were replaced under
+    /// this process are refused with `Replaced`: a restart opens the new ones.
     async fn accept_loss(&self) -> StoreResult<u64>;
 
-    /// Is the store reachable and fit to take writes?
+    /// Checks that the store is available and takes writes.
     async fn check(&self) -> StoreResult<()>;
 
-    /// What this process has noticed about the store so far; costs no call.
+    /// Returns the conditions that this process has noticed so far, without a call to the store.
     fn condition(&self) -> Condition;
 
-    /// The room on the disk of a store of this machine, as the system tells it now.
+    /// Returns the current room on the disk of a store on this machine.
     fn disk_room(&self) -> Option<DiskRoom> {
         None
     }
 
-    /// The part that only a store shared by several servers has.
+    /// Returns the methods of a store that several servers share; none for others.
     fn shared(&self) -> Option<&dyn SharedStore>;
 
-    /// Ends the store's own tasks; what was acknowledged is safe without it.
+    /// Ends the store's own tasks. Acknowledged writes are safe without it.
     async fn close(&self);
 }

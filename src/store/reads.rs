@@ -1,4 +1,4 @@
-//! What a store tells of its jobs. Nothing here changes any.
+//! Reads of a store, which change nothing.
 
 use async_trait::async_trait;
 
@@ -11,8 +11,8 @@ use crate::job::{Bucket, Job, State, Topic};
 /// The part of a store that reads jobs.
 #[async_trait]
 pub trait JobReads: Send + Sync {
-    /// Reads who holds the reserved jobs of a topic: one step of a scan from `cursor` on, which tells
-    /// of every job that is reserved from its beginning to its end, perhaps twice.
+    /// Reads the reserved jobs of a topic with their reservations: one step, from `cursor` on, of a
+    /// scan that returns every job that is reserved throughout the scan, perhaps twice.
     async fn held(
         &self,
         bucket: Bucket,
@@ -20,36 +20,36 @@ pub trait JobReads: Send + Sync {
         cursor: Option<String>,
     ) -> StoreResult<ClaimPage>;
 
-    /// Reads how many jobs of each of `topics` are ready and, with `deadlines`, how far the next
-    /// deadline is.
+    /// Reads the number of ready jobs of each topic and, with `deadlines`, the bucket's next
+    /// deadline.
     async fn peek(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
 
-    /// Reads one job; none to a caller that may not reach it, whether it can be read or not.
+    /// Reads one job; returns none if its topic is not one of the caller's, even if it is damaged.
     async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>>;
 
-    /// Reads topics that have jobs in this bucket, in the order of their names.
+    /// Reads topics that have jobs in this bucket, ordered by name.
     async fn topics(&self, bucket: Bucket, page: TopicPage)
     -> StoreResult<Vec<(Topic, TopicPeek)>>;
 
-    /// Reads one topic; costs the same however many jobs it has.
+    /// Reads one topic, at a cost that does not depend on its number of jobs.
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek>;
 
-    /// Reads how many jobs a topic has in all buckets, and how many bytes their bodies have. A store
-    /// may round each body up to 16 bytes, and may estimate the bytes of many jobs from some of them.
+    /// Reads the number of jobs of a topic in all buckets, and the bytes of their bodies. A store
+    /// may round each body up to a multiple of 16 bytes, and may estimate the bytes of many jobs
+    /// from a sample.
     async fn weigh(&self, topic: Topic) -> StoreResult<Usage>;
 
-    /// Reads how many jobs the store has, and how many bytes it takes: of its file what is in use, of
-    /// a shared server all that is in its memory.
+    /// Reads the number of jobs of the store, and its bytes: those in use of its file, or all
+    /// memory of a shared server.
     async fn usage(&self) -> StoreResult<Usage>;
 
-    /// Counts the delayed jobs of a topic that fall due in each of these steps.
+    /// Counts the delayed jobs of a topic that fall due in each step.
     async fn due_counts(&self, bucket: Bucket, topic: Topic, steps: Steps)
     -> StoreResult<Vec<u64>>;
 
-    /// Reads jobs of one topic and state, in order. Jobs that
-    /// stay where they are are neither skipped nor repeated, whatever others do meanwhile. A page
-    /// may have fewer than there are: `next` says whether there may be more. A job that cannot be
-    /// read is told with the reason.
+    /// Reads jobs of one topic and state, in order. Pages neither skip nor repeat a job whose place
+    /// does not change. A page may be incomplete: `next` says whether more may follow. Damaged jobs
+    /// are reported with the reason.
     async fn list(
         &self,
         bucket: Bucket,

@@ -1,77 +1,77 @@
-//! What transitions and reads reply.
+//! Replies of transitions and reads.
 
 use std::time::Duration;
 
 use crate::job::{PoppedJob, State, Topic, UnixMillis};
 
-/// Where a put left its job.
+/// Result of a put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// What became of it.
+    /// Effect of the put.
     pub how: PutOutcome,
-    /// The living job's state.
+    /// State of the living job.
     pub state: State,
-    /// The living job's due time.
+    /// Due time of the living job.
     pub due_at: UnixMillis,
 }
 
-/// What a put did about its id.
+/// Effect of a put on the job of its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutOutcome {
-    /// The id was free.
+    /// The id was free: the job is new.
     Created,
-    /// The id was alive and is unchanged.
+    /// A living job had the id and is unchanged.
     Kept,
-    /// The id was alive and is now this job.
+    /// A living job had the id and was replaced.
     Replaced,
 }
 
-/// What one request got.
+/// Result of one pop request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Popped {
-    /// The jobs, now reserved.
+    /// The reserved jobs.
     pub jobs: Vec<PoppedJob>,
-    /// How many of the topic are still ready in this bucket.
+    /// Number of jobs of the topic that are still ready in this bucket.
     pub left: u64,
 }
 
-/// Where a transition left a living job.
+/// A living job after a transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transitioned {
-    /// Its topic.
+    /// Topic of the job.
     pub topic: Topic,
-    /// Its state.
+    /// State after the transition.
     pub state: State,
-    /// Its due time.
+    /// Due time after the transition.
     pub due_at: UnixMillis,
-    /// It died by this transition, and was not dead before.
+    /// Whether this transition made the job dead.
     pub died: bool,
 }
 
-/// What a promote did and what comes next.
+/// Result of a promote in one bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Promoted {
-    /// By topic.
+    /// Counts of promoted jobs by topic.
     pub topics: Vec<(Topic, PromoteCounts)>,
-    /// The bucket's next deadline; one that has come means that there is more to promote.
+    /// The bucket's next deadline; if it has passed, more jobs wait to be promoted.
     pub next: Option<Next>,
 }
 
-/// How many jobs a promote has moved.
+/// Counts of jobs that a promote has moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PromoteCounts {
-    /// Became ready.
+    /// Jobs that became ready.
     pub ready: u64,
-    /// Reservations whose TTR ran out.
+    /// Reservations whose TTR expired.
     pub expired: u64,
-    /// Of those, jobs that are dead now.
+    /// Expired jobs that became dead.
     pub dead: u64,
-    /// Dead jobs that are gone now.
+    /// Dead jobs deleted after their retention.
     pub gone: u64,
 }
 
 impl Promoted {
-    /// Over all topics.
+    /// Sums the counts of all topics.
     pub fn total(&self) -> PromoteCounts {
         self.topics.iter().fold(PromoteCounts::default(), |sum, (_, moves)| PromoteCounts {
             ready: sum.ready + moves.ready,
@@ -82,32 +82,33 @@ impl Promoted {
     }
 }
 
-/// What a poll of a bucket found.
+/// Result of a poll of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peek {
-    /// The bucket's next deadline. May be too early, never too late. None if it was not asked for.
+    /// The bucket's next deadline. May be too early, never too late. None if it was not requested.
     pub next: Option<Next>,
-    /// Ready jobs of each topic asked for.
+    /// Number of ready jobs of each requested topic.
     pub ready: Vec<u64>,
 }
 
-/// A deadline, and how far it is by the store's clock.
+/// A deadline, and the time until it by the store's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {
-    /// When it is.
+    /// Time of the deadline.
     pub at: UnixMillis,
-    /// How long until then; zero if it has come.
+    /// Time until the deadline; zero if it has passed.
     pub wait: Duration,
 }
 
 impl Next {
-    /// As seen at a time in Unix microseconds: a wait rounded to milliseconds would be late.
+    /// Computes the wait from the current Unix time in microseconds: a wait rounded to milliseconds
+    /// would be late.
     pub fn seen(at: UnixMillis, micros: u64) -> Self {
         let deadline = at.get().saturating_mul(1_000);
         Self { at, wait: Duration::from_micros(deadline.saturating_sub(micros)) }
     }
 
-    /// Whether it has come.
+    /// Returns whether the deadline has passed.
     pub fn has_come(self) -> bool {
         self.wait.is_zero()
     }

@@ -1,25 +1,25 @@
-//! What an examination of a store has found, as `delay-queue doctor` prints it.
+//! Report of an examination of a store, as `delay-queue doctor` prints it.
 
 use std::fmt::{Display, Write as _};
 
 use super::Counts;
 
-/// What was found, line by line.
+/// Report of an examination.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What is printed.
+    /// Text to print, one line per finding.
     pub text: String,
-    /// What must be mended.
+    /// Faults that must be repaired.
     pub problems: Vec<String>,
 }
 
 impl Report {
-    /// Adds a line.
+    /// Adds a line with a name in its first column.
     pub fn line(&mut self, name: &str, what: impl Display) {
         let _ = writeln!(self.text, "{name:<12}{what}"); // a String takes everything
     }
 
-    /// Adds advice and problems, which come last.
+    /// Adds the last lines: advice and problems.
     pub fn end(mut self, advice: &[String], problems: Vec<String>) -> Self {
         for advice in advice {
             self.line("advice", advice);
@@ -34,13 +34,13 @@ impl Report {
         self
     }
 
-    /// Adds a line of counts.
+    /// Adds a line with the counts of jobs.
     pub fn jobs(&mut self, counts: Counts) {
         self.line("jobs", shown(counts));
     }
 }
 
-/// Counts in words.
+/// Formats counts as words.
 pub fn shown(counts: Counts) -> String {
     let Counts { delayed, ready, reserved, dead } = counts;
     format!("{delayed} delayed, {ready} ready, {reserved} reserved, {dead} dead")

@@ -1,41 +1,41 @@
-//! What transitions are asked to do.
+//! Requests of transitions.
 
 use crate::job::{Change, JobId, Millis, Reservation, State, Topic, Topics};
 
-/// What one consumer asks for.
+/// Request of one consumer for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PopRequest {
-    /// The topic to pop from.
+    /// Topic to pop from.
     pub topic: Topic,
-    /// The most jobs it takes.
+    /// Maximum number of jobs.
     pub count: u16,
-    /// A TTR instead of each job's own.
+    /// TTR instead of each job's own.
     pub ttr: Option<Millis>,
 }
 
-/// A job, and the reservation by which a caller acts on it; without one, by the id alone.
+/// A job, and the reservation by which a caller acts on it; without one, the id suffices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The job.
+    /// Id of the job.
     pub id: JobId,
-    /// What its pop returned.
+    /// Reservation that the pop returned.
     pub reservation: Option<Reservation>,
-    /// The topics that the caller may reach.
+    /// Topics that the caller may reach.
     pub topics: Topics,
 }
 
-/// A job by its id alone.
+/// A job on which a caller acts by its id alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The job.
+    /// Id of the job.
     pub id: JobId,
-    /// The topics that the caller may reach.
+    /// Topics that the caller may reach.
     pub topics: Topics,
 }
 
-/// What acts on a job that may be of any topic.
+/// A request for a job whose topic the caller does not name.
 pub trait Guarded {
-    /// The topics that the caller may reach: a job of another one does not exist to it.
+    /// Returns the topics that the caller may reach: jobs of other topics do not exist for it.
     fn topics(&self) -> &Topics;
 }
 
@@ -61,55 +61,55 @@ guarded! {
 /// A job to be released.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// Which job, and by which reservation.
+    /// Job and reservation.
     pub held: Claim,
-    /// How long until its next attempt; by default its backoff decides.
+    /// Delay of the next attempt; by default that of the job's backoff.
     pub delay: Option<Millis>,
-    /// Why it was not finished.
+    /// Error text: why the job was not finished.
     pub error: Option<String>,
 }
 
 /// A reservation to be extended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touch {
-    /// Which job, and by which reservation.
+    /// Job and reservation.
     pub held: Claim,
-    /// The TTR from now on; by default the one in force.
+    /// TTR from now on; by default the current one.
     pub ttr: Option<Millis>,
 }
 
 /// A job to be buried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bury {
-    /// Which job, and by which reservation.
+    /// Job and reservation.
     pub held: Claim,
-    /// Why it is buried.
+    /// Error text: why the job is buried.
     pub error: Option<String>,
 }
 
-/// How much a promote does in one bucket.
+/// Part of a promote for one bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promote {
-    /// The most deadlines. Buckets that are one step for the store share the number.
+    /// Maximum number of deadlines. Buckets that the store promotes in one step share the limit.
     pub limit: usize,
 }
 
 /// Jobs to be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purge {
-    /// Their topic.
+    /// Topic of the jobs.
     pub topic: Topic,
-    /// Their state.
+    /// State of the jobs.
     pub state: State,
-    /// The most jobs.
+    /// Maximum number of jobs.
     pub limit: usize,
 }
 
 /// Dead jobs to be kicked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KickDead {
-    /// Their topic.
+    /// Topic of the jobs.
     pub topic: Topic,
-    /// The most jobs.
+    /// Maximum number of jobs.
     pub limit: usize,
 }

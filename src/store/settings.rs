@@ -8,22 +8,20 @@ use crate::job::{Millis, PolicyFields, Schedule, SettingsNews, Topic, UnixMillis
 /// The part of a store that keeps topic settings.
 #[async_trait]
 pub trait TopicSettingsStore: Send + Sync {
-    /// A paused topic hands out nothing; it stays so until it is resumed. Stores only keep this
-    /// word: the queue obeys it.
+    /// Pauses or resumes a topic. Stores only keep the setting; the queue stops its pops.
     async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()>;
 
-    /// Pauses a topic until a time, or for a span from now on; replies when that ends.
+    /// Pauses a topic until a time, or for a span from now on; returns the end of the pause.
     async fn pause_until(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis>;
 
-    /// Resumes a topic that is paused until `until`, once that time has come, unless its pause was
-    /// changed since. Replies how far that time is.
+    /// Resumes a topic that is paused until `until` if that time has come, unless its pause was
+    /// changed meanwhile. Returns the time left until `until`.
     async fn end_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis>;
 
-    /// Sets, or takes away, what applies to new jobs of a topic that do not say.
+    /// Sets or removes the defaults of a topic for fields that new jobs leave out.
     async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()>;
 
-    /// Reads what has changed of the settings of topics since version `known`; none if nothing has.
-    /// A store of several servers answers what has changed, unless that is too much or it does not
-    /// know that version (0 is known to none): then it is everything.
+    /// Reads the topic settings that have changed since version `known`; none if none has. Returns
+    /// all settings if too many have changed or the store does not know that version (0 never is).
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>>;
 }

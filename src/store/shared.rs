@@ -1,4 +1,4 @@
-//! The part of the contract that only a store shared by several servers has.
+//! The part of the contract for stores that several servers share.
 
 use std::sync::Arc;
 
@@ -10,41 +10,41 @@ use crate::job::Bucket;
 /// The servers at work on a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Servers {
-    /// Their ids, in order.
+    /// Ids of the servers, in order.
     pub ids: Arc<[String]>,
-    /// Which of them is this process.
+    /// Index of this process in `ids`.
     pub own: usize,
 }
 
-/// A server's claim to be at work. It is renewed every second, and ends by itself after three.
+/// A server's lease, renewed every second; it expires after three.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lease {
-    /// The id of the server.
+    /// Id of the server.
     pub server: String,
-    /// When it ends, in Unix milliseconds by the store's clock. Each renewal changes it.
+    /// End of the lease, in Unix milliseconds by the store's clock. Each renewal changes it.
     pub until: f64,
 }
 
-/// A store that several processes use at once, and that may itself be several servers.
+/// A store that several processes use at once, and that may consist of several servers.
 #[async_trait]
 pub trait SharedStore: Send + Sync {
-    /// The first bucket on the same server as this one, so that both are reachable or neither, and
-    /// calls for them may go together. It becomes another one when buckets move.
+    /// Returns the first bucket on the same server as `bucket`: both are available or neither, and
+    /// one call may serve both. Changes when buckets move.
     fn representative(&self, bucket: Bucket) -> Bucket;
 
-    /// Joins the servers at work, until [`Store::close`]. Returns the hints of other servers; a second
-    /// call returns none.
+    /// Joins the servers at work, until [`Store::close`]. Returns the hints of other servers; a
+    /// second call returns none.
     async fn join(&self) -> Option<Subscription>;
 
-    /// The servers at work, as of the last few seconds. None if this process has not joined them, or
-    /// cannot read who they are.
+    /// Returns the servers at work, as of the last few seconds. None if this process has not joined
+    /// them, or cannot read their leases.
     fn servers(&self) -> Option<Servers>;
 
-    /// Whether this process is the only server: then it knows all deadlines and settings itself.
-    /// False if that is not known.
+    /// Returns whether this process is the only server, which knows all deadlines and settings
+    /// itself. False if that is unknown.
     fn is_alone(&self) -> bool;
 
-    /// Reads the leases that have not ended. Writes nothing and joins nothing.
+    /// Reads the leases that have not expired, without joining.
     async fn leases(&self) -> StoreResult<Vec<Lease>>;
 
     /// Sends a hint to the other processes; it may be lost.
@@ -52,12 +52,12 @@ pub trait SharedStore: Send + Sync {
 }
 
 impl dyn Store {
-    /// See [`SharedStore::representative`]; one bucket stands for all in a store of this process.
+    /// See [`SharedStore::representative`]; the first bucket for a store that is not shared.
     pub fn representative(&self, bucket: Bucket) -> Bucket {
         self.shared().map_or(Bucket::FIRST, |shared| shared.representative(bucket))
     }
 
-    /// See [`SharedStore::publish`]; nothing in a store of this process.
+    /// See [`SharedStore::publish`]; does nothing for a store that is not shared.
     pub fn publish(&self, hint: Hint) {
         if let Some(shared) = self.shared() {
             shared.publish(hint);

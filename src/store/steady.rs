@@ -1,11 +1,11 @@
-//! Notices when a store's clock jumps, by this process's monotonic clock.
+//! Detects jumps of a store's clock by this process's monotonic clock.
 //!
 //! A wall clock can jump: a wrong time server, a virtual machine that was suspended, a failover to
-//! a machine that is out of step. A jump forward would promote jobs long before their time and
-//! delete dead ones for ever. So promotion goes by the earlier of two times: what the store's clock
-//! says, and what it should say by the monotonic time that went by since it was read last. After
-//! a jump the second one goes on by the old clock until the new one has been steady for
-//! [`STEADY_FOR`]. A jump back needs no such care: it makes jobs late, never early.
+//! a machine with another time. A forward jump would promote jobs long before their time and delete
+//! dead ones for good. So promotion uses the earlier of two times: that of the store's clock, and
+//! the time expected from its last reading and the monotonic time since. After a jump, the expected
+//! time follows the old clock until the new one has been steady for [`STEADY_FOR`]. A jump back
+//! needs no such care: it makes jobs late, never early.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -15,30 +15,30 @@ use std::{
 use super::Now;
 use crate::job::UnixMillis;
 
-/// A difference up to this is no jump: clocks are set right by small steps.
+/// Largest difference that is no jump: time servers correct clocks by small steps.
 const TOLERANCE: Duration = Duration::from_secs(3);
-/// How long a clock must go on without another jump until it is believed.
+/// Time without another jump after which a clock is trusted again.
 const STEADY_FOR: Duration = Duration::from_secs(60);
 
-/// Follows the clocks of a store: one source for each that may differ from the others.
+/// Watch over the clocks of a store, one source for each clock that may differ from others.
 pub struct ClockWatch {
     state: Mutex<State>,
 }
 
 struct State {
-    /// By source; none until it was read.
+    /// State of each source; none before its first reading.
     sources: Vec<Option<Source>>,
     jumps: u64,
     last_jump: Option<Jump>,
 }
 
-/// One clock.
+/// State of one clock.
 #[derive(Clone, Copy)]
 struct Source {
-    /// As it was read last.
+    /// Last reading.
     seen: Reading,
-    /// The reading that is believed: the last one, or the last one before a jump. If the last one is
-    /// earlier, then that is believed.
+    /// Trusted reading: the last one, or the last one before a jump. The believed time follows from
+    /// this or from `seen`, whichever is earlier.
     trusted: Reading,
     jumped_at: Option<Instant>,
 }
@@ -47,50 +47,50 @@ struct Source {
 struct Reading {
     /// Unix time in microseconds.
     micros: u64,
-    /// When the answer was there.
+    /// Time at which the answer arrived.
     at: Instant,
-    /// How long before that it may have been read.
+    /// Greatest possible age of the reading at that time.
     slack: Duration,
 }
 
-/// What a clock should show.
+/// Time that a clock should show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Believed {
-    /// The latest time that is no jump.
+    /// Latest time that is no jump.
     pub latest: UnixMillis,
-    /// What is believed instead of a later one. A clock that has jumped is not believed up to the
-    /// tolerance either: what is due within it would be early.
+    /// Believed time if the clock shows more than `latest`. Excludes the tolerance, within which
+    /// jobs would be early.
     pub expected: UnixMillis,
 }
 
 #[derive(Clone, Copy)]
 struct Jump {
     at: Instant,
-    /// In microseconds; negative if back.
+    /// Microseconds; negative for a jump back.
     by: i64,
 }
 
-/// How a store's clock has behaved in this process's time.
+/// Jumps of a store's clock that this process has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockJumps {
-    /// How often it has jumped.
+    /// Number of jumps.
     pub count: u64,
-    /// It has jumped and has not been steady long enough since.
+    /// Whether the clock has not yet been steady for a minute since its last jump.
     pub unsteady: bool,
 }
 
 impl Reading {
-    /// What the clock should say at a later time.
+    /// Returns the time that the clock should show at a later instant, in microseconds.
     fn expected(self, at: Instant) -> u64 {
         self.micros.saturating_add(micros(at.saturating_duration_since(self.at)))
     }
 
-    /// How far a later reading is from what was expected, in microseconds.
+    /// Returns the difference of a later reading from the expected time, in microseconds.
     fn deviation(self, later: Self) -> i64 {
         later.micros.cast_signed().saturating_sub(self.expected(later.at).cast_signed())
     }
 
-    /// How far it may be without a jump, for a given tolerance.
+    /// Returns the greatest deviation that is no jump, in microseconds, for a given tolerance.
     fn allowed(self, later: Self, tolerance: Duration) -> u64 {
         micros(tolerance + self.slack + later.slack)
     }
@@ -102,10 +102,10 @@ impl ClockWatch {
         Self { state: Mutex::new(state) }
     }
 
-    /// Takes a reading of a source that was asked at `asked` and has just answered. Answers by how
-    /// many microseconds the clock was set since the reading before, 0 if that may be the way's. How
-    /// long ago it was read is not known to more than the way's time, so it is told as the latest that it
-    /// may be: what moves with the clock ends late rather than early.
+    /// Takes a reading of a source that was requested at `asked` and has just arrived. Returns by
+    /// how many microseconds the clock was set since the reading before; 0 if latency may explain
+    /// the difference. Latency makes the amount uncertain, so this returns the greatest possible
+    /// one: reservations that move with the clock end late rather than early.
     pub fn saw(&self, source: usize, micros: u64, asked: Instant) -> i64 {
         let at = Instant::now();
         self.take(source, Reading { micros, at, slack: at.saturating_duration_since(asked) })
@@ -130,9 +130,9 @@ impl ClockWatch {
         if known.is_steady(reading.at) {
             *known = Source { seen: reading, trusted: reading, jumped_at: None };
         } else if back <= known.trusted.allowed(reading, TOLERANCE) {
-            known.trusted = reading; // it is right again
+            known.trusted = reading; // the clock is right again
         } else if jumped && before.expected(reading.at) < known.trusted.expected(reading.at) {
-            // What was trusted had been set back, so it may have been the wrong one.
+            // The trusted clock was set back, so it may have been wrong.
             known.trusted = before;
         }
         if jumped {
@@ -145,7 +145,7 @@ impl ClockWatch {
         }
     }
 
-    /// What a source should show; none before it was read.
+    /// Returns the time that a source should show; none before its first reading.
     pub fn believed(&self, source: usize) -> Option<Believed> {
         self.believed_at(source, Instant::now())
     }
@@ -161,7 +161,7 @@ impl ClockWatch {
         })
     }
 
-    /// The time by which to promote: `now`, or an earlier one after a jump.
+    /// Returns the time to promote by: `now`, or an earlier one after a forward jump.
     pub fn bounded(&self, source: usize, now: Now) -> Now {
         match self.believed(source) {
             Some(Believed { latest, expected }) if latest < now.floor => {
@@ -190,7 +190,7 @@ impl Source {
 }
 
 impl State {
-    /// Counts and logs a jump; buckets of one server notice the same one.
+    /// Counts and logs a jump, once if several buckets of one server notice it.
     fn note(&mut self, source: usize, jump: Jump) {
         let same = |last: Jump| {
             jump.at.saturating_duration_since(last.at) < STEADY_FOR

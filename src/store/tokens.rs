@@ -1,4 +1,4 @@
-//! Access tokens in a store, which keeps them without knowing what they say.
+//! Access tokens in a store, which does not interpret them.
 
 use async_trait::async_trait;
 
@@ -8,66 +8,67 @@ use crate::job::UnixMillis;
 /// The part of a store that keeps access tokens.
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// Reads the access tokens, unless they are still those of version `known`.
+    /// Reads the access tokens; none if their version is still `known`.
     async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>>;
 
-    /// Makes or revokes an access token. Once it is done its version is another one, also if the caller
-    /// has gone, or hears that the outcome is unknown.
+    /// Creates or revokes an access token. An applied change has raised the version, even if the
+    /// caller has gone or its outcome is unknown.
     async fn change_token(&self, change: TokenChange) -> StoreResult<TokenChanged>;
 
-    /// Notes when access tokens were used last, by their names: at most [`MAX_BATCH`](super::MAX_BATCH) in one call. A name
-    /// without a token is passed over. No new version.
+    /// Notes when access tokens were last used, by their names, at most
+    /// [`MAX_BATCH`](super::MAX_BATCH) per call. Ignores names without a token. Keeps the version.
     async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()>;
 }
 
-/// A token as a store has it.
+/// An access token in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredToken {
-    /// Its name; there is one of each.
+    /// Unique name.
     pub name: String,
-    /// What it may do, and the hash of its text.
+    /// Scopes, times and the hash of the secret, as JSON.
     pub text: String,
-    /// Its last use that was noted.
+    /// Last use that was noted.
     pub used_at: Option<UnixMillis>,
 }
 
-/// All tokens of a store.
+/// All access tokens of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StoredTokens {
-    /// Grows with each token that is made or revoked.
+    /// Version, raised with each token that is created or revoked.
     pub version: u64,
-    /// In no order.
+    /// The tokens, in no order.
     pub tokens: Vec<StoredToken>,
 }
 
-/// A change of a store's tokens.
+/// A change of a store's access tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenChange {
-    /// Adds one, unless there is one of this name. The first token of a store must be one of an administrator.
+    /// Adds a token, unless there is one of this name. The first token of a store must have the
+    /// scope `admin`.
     Create {
-        /// Its name.
+        /// Name of the token.
         name: String,
-        /// What it may do.
+        /// Scopes, times and the hash of the secret, as JSON.
         text: String,
         /// Whether it has the scope `admin`.
         is_admin: bool,
     },
-    /// Takes one away.
+    /// Removes a token.
     Revoke {
-        /// Its name.
+        /// Name of the token.
         name: String,
     },
 }
 
-/// The outcome of a change; the last two changed nothing.
+/// Outcome of a change; the last two changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenChanged {
-    /// It was done.
+    /// The change was applied.
     Done,
-    /// It was done, and this is now the only token of the store.
+    /// The change was applied, and its token is now the only one of the store.
     First,
-    /// There is a token of this name already (create), or none (revoke).
+    /// A token of this name exists already (create), or none does (revoke).
     Name,
-    /// There is no token, and this one does not have the scope `admin`.
+    /// The store has no token, and this one does not have the scope `admin`.
     NeedsAdmin,
 }

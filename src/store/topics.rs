@@ -1,24 +1,24 @@
-//! What a store tells of topics.
+//! Requests and replies about topics and their jobs.
 
 use super::Claim;
 use crate::job::{Job, JobId, Millis, State, Topic, UnixMillis};
 
-/// How many jobs of a topic are in each state.
+/// Number of jobs of a topic in each state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, schemars::JsonSchema)]
 #[schemars(rename = "JobCounts")]
 pub struct Counts {
-    /// Wait for their due time.
+    /// Jobs that wait for their due time.
     pub delayed: u64,
-    /// May be popped.
+    /// Jobs that may be popped.
     pub ready: u64,
-    /// Are held.
+    /// Jobs that a consumer has reserved.
     pub reserved: u64,
-    /// Are kept, and not tried any more.
+    /// Jobs that are kept, but not delivered again.
     pub dead: u64,
 }
 
 impl Counts {
-    /// The count of one state.
+    /// Returns the count of one state.
     pub fn of(&self, state: State) -> u64 {
         match state {
             State::Delayed => self.delayed,
@@ -28,7 +28,7 @@ impl Counts {
         }
     }
 
-    /// Both together.
+    /// Adds two counts.
     pub fn plus(self, other: Self) -> Self {
         Self {
             delayed: self.delayed + other.delayed,
@@ -39,17 +39,17 @@ impl Counts {
     }
 }
 
-/// How much there is in a topic or in the whole store.
+/// Usage of a topic or of the whole store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Jobs in any state.
+    /// Number of jobs in any state.
     pub jobs: u64,
-    /// Bytes.
+    /// Bytes of the bodies of a topic, or of the whole store.
     pub bytes: u64,
 }
 
 impl Usage {
-    /// Both together.
+    /// Adds two usages.
     pub fn plus(self, other: Self) -> Self {
         Self {
             jobs: self.jobs.saturating_add(other.jobs),
@@ -57,7 +57,7 @@ impl Usage {
         }
     }
 
-    /// What is left without the other; never below nothing.
+    /// Subtracts another usage, down to zero.
     pub fn minus(self, other: Self) -> Self {
         Self {
             jobs: self.jobs.saturating_sub(other.jobs),
@@ -66,37 +66,39 @@ impl Usage {
     }
 }
 
-/// Which topics to tell of.
+/// Selection of topics.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TopicPage {
-    /// Only names that begin so.
+    /// Only names with this prefix.
     pub prefix: String,
     /// Only names after this one.
     pub after: Option<Topic>,
-    /// At most so many.
+    /// Maximum number of topics.
     pub limit: usize,
 }
 
 /// One topic in one bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TopicPeek {
-    /// Its jobs.
+    /// Number of jobs in each state.
     pub counts: Counts,
-    /// The earliest due time of a delayed job.
+    /// Earliest due time of a delayed job.
     pub next_due_at: Option<UnixMillis>,
-    /// How long ago the earliest ready job fell due, by the store's clock.
+    /// Time since the earliest ready job fell due, by the store's clock.
     pub oldest_ready_age: Option<Millis>,
-    /// How long ago a delayed job should have become ready, by the same clock; none if none should.
+    /// Time since the earliest delayed job should have become ready, by the same clock; none if
+    /// none is overdue.
     pub overdue: Option<Millis>,
 }
 
-/// How long ago a job that is still delayed should have become ready.
+/// Returns the time since the earliest delayed job should have become ready; none if none is
+/// overdue.
 pub fn overdue(next_due_at: Option<UnixMillis>, now: UnixMillis) -> Option<Millis> {
     next_due_at.filter(|at| *at < now).map(|at| now.since(at))
 }
 
 impl TopicPeek {
-    /// Both together: one topic in two buckets, or two topics.
+    /// Combines one topic in two buckets, or two topics.
     pub fn plus(self, other: Self) -> Self {
         Self {
             counts: self.counts.plus(other.counts),
@@ -107,7 +109,7 @@ impl TopicPeek {
     }
 }
 
-/// Which jobs of one topic and state to tell of.
+/// Selection of jobs of one topic and state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobRange {
     /// Only jobs whose time in the state's sorted set is this or later.
@@ -116,64 +118,64 @@ pub struct JobRange {
     pub before: Option<UnixMillis>,
     /// Only jobs behind this place.
     pub after: Option<Place>,
-    /// At most so many.
+    /// Maximum number of jobs.
     pub limit: usize,
 }
 
-/// Steps of equal length, one behind the other.
+/// Consecutive steps of equal length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steps {
-    /// When the first one begins.
+    /// Begin of the first step.
     pub from: UnixMillis,
-    /// How long each is; not zero.
+    /// Length of each step; not zero.
     pub step: Millis,
-    /// How many.
+    /// Number of steps.
     pub count: usize,
 }
 
 impl Steps {
-    /// When the n-th begins, or the one before it ends.
+    /// Returns the begin of step `n`, which is the end of the step before.
     pub fn begin(&self, n: usize) -> UnixMillis {
         let length = self.step.get().saturating_mul(n as u64);
         self.from.after(Millis::new(length))
     }
 }
 
-/// A place in the order of a topic's jobs of one state: by time, then as the store breaks ties.
+/// A place in the order of a topic's jobs of one state: by time, then by the store's tie-breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The time in the state's sorted set.
+    /// Time in the state's sorted set.
     pub at: UnixMillis,
-    /// What tells jobs of the same time apart; the store's own text.
+    /// Tie-breaker of jobs of the same time, in the store's own format.
     pub tie: String,
 }
 
-/// Some jobs of one state, in order.
+/// A page of jobs of one state, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobPage {
-    /// The jobs that can be read.
+    /// Readable jobs.
     pub jobs: Vec<Job>,
-    /// Those that cannot.
+    /// Damaged jobs.
     pub damaged: Vec<Damaged>,
-    /// The place of the last job looked at; none if there are no more after it.
+    /// Place of the last job of the page; none if no more jobs follow.
     pub next: Option<Place>,
 }
 
-/// Some of the reserved jobs of a topic.
+/// A page of the reserved jobs of a topic.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClaimPage {
     /// The jobs, each with its reservation.
     pub held: Vec<Claim>,
-    /// Where the next step begins, in the store's own words; none at the end.
+    /// Cursor of the next page, in the store's own format; none at the end.
     pub next: Option<String>,
 }
 
-/// A job that is there and cannot be read.
+/// A job that exists and cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[schemars(rename = "DamagedJob")]
 pub struct Damaged {
-    /// Its id.
+    /// Id of the job.
     pub id: JobId,
-    /// What is wrong with what the store has of it.
+    /// Damage that the store found.
     pub reason: String,
 }

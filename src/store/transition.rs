@@ -1,10 +1,10 @@
-//! Transitions as values: what a store is told to do, and what became of it.
+//! Transitions as values: commands to a store, and their outcomes.
 //!
 //! The table at the end of this file has one row for each transition. A row becomes a variant of
-//! [`Command`], one of [`Outcome`], a type in [`verb`] that ties the two together, and a function of
-//! `dyn Store`. So a store is one function from commands to outcomes, and what concerns every
-//! transition (measuring, tracing, dispatching) is written once; its callers see the types of the
-//! row alone, and an answer to another command cannot reach them.
+//! [`Command`], one of [`Outcome`], a type in [`verb`] that ties the two together, and a function
+//! of `dyn Store`. So a store is one function from commands to outcomes, and code for all
+//! transitions (measuring, tracing, dispatching) exists once. Callers see only the types of their
+//! row, and never the outcome of another command.
 
 use futures::future::{BoxFuture, FutureExt};
 
@@ -16,35 +16,35 @@ use crate::job::{Bucket, Change, Job, NewJob, Nonce, State, Topic, UnixMillis};
 
 /// The part of a store that changes jobs.
 pub trait JobTransitions: Send + Sync {
-    /// Carries out a call. Its outcome is that of the same verb, with one result for each part.
+    /// Applies a command. The outcome has the same verb, and one result for each part.
     fn apply(&self, command: Command) -> BoxFuture<'_, Outcome>;
 }
 
-/// A row of the table. Its types are found in [`verb`].
+/// A row of the table, implemented by the types in [`verb`].
 pub trait Transition: Sized + Send + 'static {
-    /// What one bucket is given.
+    /// Request to one bucket.
     type Part: Part;
-    /// What one bucket replies.
+    /// Reply of one bucket.
     type Reply: Send + 'static;
 
-    /// What this call is to a store.
+    /// Wraps a call as a command.
     fn command(call: Call<Self>) -> Command;
 
-    /// What a store answers to it.
+    /// Wraps results as an outcome.
     fn outcome(results: StoreResults<Self::Reply>) -> Outcome;
 
-    /// The results in an outcome; none in that of another transition.
+    /// Returns the results of an outcome; none if it is that of another transition.
     fn results(outcome: Outcome) -> Option<StoreResults<Self::Reply>>;
 }
 
-/// One call of a transition, for some buckets at once.
+/// A call of a transition for several buckets.
 pub struct Call<T: Transition> {
-    /// What each bucket is given.
+    /// Requests to the buckets.
     pub parts: Parts<T::Part>,
 }
 
 impl<T: Transition> Call<T> {
-    /// Carries the call out by `work`, which replies for each part.
+    /// Applies the call by `work`, which returns a result for each part.
     pub fn by<'a, F>(self, work: impl FnOnce(Parts<T::Part>) -> F) -> BoxFuture<'a, Outcome>
     where
         F: Future<Output = StoreResults<T::Reply>> + Send + 'a,
@@ -53,9 +53,9 @@ impl<T: Transition> Call<T> {
     }
 }
 
-/// What one bucket is given.
+/// Request to one bucket.
 pub trait Part: Send + Sync + 'static {
-    /// How many jobs it names, or asks for; none if that is not known before.
+    /// Returns the number of jobs that it names or requests; none if that is not known in advance.
     fn jobs(&self) -> Option<usize>;
 }
 
@@ -90,7 +90,7 @@ impl Part for KickDead {
 }
 
 impl dyn Store + '_ {
-    /// Makes one call of a transition; what became of each part, in the order of the parts.
+    /// Calls a transition; returns the results in the order of the parts.
     pub async fn call<T: Transition>(&self, parts: Parts<T::Part>) -> StoreResults<T::Reply> {
         let count = parts.len();
         let outcome = self.apply(T::command(Call { parts })).await;
@@ -98,10 +98,10 @@ impl dyn Store + '_ {
         T::results(outcome).unwrap_or_else(|| (0..count).map(|_| Err(other())).collect())
     }
 
-    /// The same for one bucket.
+    /// Calls a transition for one bucket.
     ///
     /// # Errors
-    /// What became of it.
+    /// See [`StoreError`].
     pub async fn call_in<T: Transition>(
         &self,
         bucket: Bucket,
@@ -114,7 +114,7 @@ impl dyn Store + '_ {
 
 macro_rules! transitions {
     ($($(#[$doc:meta])* $function:ident, $Verb:ident($part:ty) -> $reply:ty;)+) => {
-        /// A transition by its name.
+        /// Name of a transition.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[expect(missing_docs, reason = "the functions of `dyn Store` say what each of them is")]
         pub enum Verb {
@@ -122,10 +122,10 @@ macro_rules! transitions {
         }
 
         impl Verb {
-            /// All of them, in the order of the table.
+            /// All verbs, in the order of the table.
             pub const ALL: &[Self] = &[$(Self::$Verb),+];
 
-            /// As metrics, traces and scripts call it.
+            /// Returns the name in metrics, traces and scripts.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$Verb => stringify!($function)),+
@@ -140,14 +140,15 @@ macro_rules! transitions {
         }
 
         impl Command {
-            /// Which transition it is.
+            /// Returns the transition that is called.
             pub fn verb(&self) -> Verb {
                 match self {
                     $(Self::$Verb(_) => Verb::$Verb),+
                 }
             }
 
-            /// How many jobs it names, or asks for; none if that is not known before.
+            /// Returns the number of jobs that the call names or requests; none if that is not
+            /// known in advance.
             pub fn jobs(&self) -> Option<usize> {
                 match self {
                     $(Self::$Verb(call) => call.parts.iter().map(|(_, part)| part.jobs()).sum()),+
@@ -155,14 +156,14 @@ macro_rules! transitions {
             }
         }
 
-        /// What became of each part of a call.
+        /// Results of the parts of a call, in their order.
         #[expect(missing_docs, reason = "the functions of `dyn Store` say what each of them is")]
         pub enum Outcome {
             $($Verb(StoreResults<$reply>)),+
         }
 
         impl Outcome {
-            /// Whether a part failed.
+            /// Returns whether any part failed.
             pub fn has_failed(&self) -> bool {
                 match self {
                     $(Self::$Verb(results) => results.iter().any(Result::is_err)),+
@@ -170,7 +171,7 @@ macro_rules! transitions {
             }
         }
 
-        /// Each transition as a type.
+        /// Transitions as types.
         pub mod verb {
             $(
                 $(#[$doc])*
@@ -217,28 +218,28 @@ transitions! {
     /// (`Reserved`). A due time beyond ten years from now is `DueTooFar`.
     put, Put(Vec<NewJob>) -> Vec<Reply<Placed>>;
 
-    /// absent → the state that the job says, with its times, attempts, reservation and error: as
+    /// absent → the state in the job, with its times, attempts, reservation and error, as
     /// [`list`](super::JobReads::list) read it in another store. A living id is refused with
-    /// `Exists`. Jobs that are ordered by the order of their arrival arrive in that of the batch.
+    /// `Exists`. Where the order of arrival counts, jobs arrive in the order of the batch.
     restore, Restore(Vec<Job>) -> Vec<Reply<()>>;
 
-    /// ready → reserved, for up to `count` jobs of each want, in due order. The attempt is counted
-    /// and the reservation written in the same transition. Deadline: now + TTR.
+    /// ready → reserved, for up to `count` jobs of each request, in due order. The same transition
+    /// counts the attempt and writes the reservation. Deadline: now + TTR.
     pop, Pop((Nonce, Vec<PopRequest>)) -> Vec<Popped>;
 
-    /// reserved → ready, before what was popped: the reservation and its attempt never were.
-    /// Refused with `ReservationLost` unless the reservation still holds the job. Done also while
-    /// nothing confirms writes: else attempts would be spent on what reached no consumer.
+    /// reserved → ready with its old due time: undoes a pop whose jobs reached no consumer, and its
+    /// attempt. Refused with `ReservationLost` unless the reservation still holds the job. Applied
+    /// even while writes are not confirmed, since the attempt would be spent otherwise.
     unpop, Unpop(Vec<Claim>) -> Vec<Reply<Topic>>;
 
-    /// popped → gone. Takes the last reservation also after its TTR expired, in any state, unless a
-    /// reschedule ended it; see [`Reservation::check`](crate::job::Reservation::check). Replies the
-    /// topic it had.
+    /// popped → gone. The last reservation is valid in any state, also after its TTR expired,
+    /// unless a reschedule ended it; see [`Reservation::check`](crate::job::Reservation::check).
+    /// Returns the job's topic.
     finish, Finish(Vec<Claim>) -> Vec<Reply<Topic>>;
 
     /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
-    /// attempts are spent. The reservation ends. Dead stays dead. By id alone only what is reserved
-    /// (`NotReserved`).
+    /// attempts are spent. The reservation ends. A dead job stays dead. Without a reservation, a
+    /// job that is not reserved is refused with `NotReserved`.
     release, Release(Vec<Release>) -> Vec<Reply<Transitioned>>;
 
     /// reserved → reserved, deadline now + TTR. A reservation past its end is `ReservationLost`.
@@ -250,26 +251,26 @@ transitions! {
     /// delayed, dead → ready now; a dead job's attempts start from zero. `Reserved` is refused.
     kick, Kick(Vec<Target>) -> Vec<Reply<Topic>>;
 
-    /// any → gone. Replies the state the job was in.
+    /// any → gone. Returns the state that the job had.
     delete, Delete(Vec<Target>) -> Vec<Reply<State>>;
 
-    /// delayed, ready → delayed, ready: another time or other contents. Ends the hold of a consumer
-    /// whose TTR expired. `Reserved` and `Dead` are refused, a due time beyond ten years is
-    /// `DueTooFar`. `max_attempts` follows another backoff as [`Change::with_attempts`](crate::job::Change::with_attempts) says.
-    /// Replies the job as it is then.
+    /// delayed, ready → delayed, ready: changes due time, policy or body. Ends the reservation of a
+    /// consumer whose TTR expired. `Reserved` and `Dead` are refused, a due time beyond ten years
+    /// is `DueTooFar`. A new backoff may change `max_attempts`; see
+    /// [`Change::with_attempts`](crate::job::Change::with_attempts). Returns the changed job.
     reschedule, Reschedule(Vec<(Target, Change)>) -> Vec<Reply<Job>>;
 
     /// Acts on overdue deadlines, the set with the earliest first: delayed → ready; reserved →
-    /// ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over). What follows
-    /// is computed from the deadline, not from now: it does not matter when, where or how often this
-    /// runs. After a jump of the store's clock forward, deadlines are judged by the clock before it
-    /// for a while ([`ClockJumps`](super::ClockJumps)).
+    /// ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over). The result
+    /// follows from the deadline, not from now: it does not matter when, where or how often this
+    /// runs. For a while after a forward jump of the store's clock, deadlines are compared with the
+    /// clock before the jump ([`ClockJumps`](super::ClockJumps)).
     promote, Promote(Promote) -> Promoted;
 
-    /// any → gone, for the first jobs of one topic and state. Replies how many.
+    /// any → gone, for the first jobs of one topic and state. Returns their number.
     purge, Purge(Purge) -> u64;
 
-    /// dead → ready now, attempts from zero, for the jobs of a topic that died first. Replies how
-    /// many.
+    /// dead → ready now, attempts from zero, for the jobs of a topic that died first. Returns their
+    /// number.
     kick_dead, KickDead(KickDead) -> u64;
 }

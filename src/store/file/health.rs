@@ -75,7 +75,7 @@ impl Health {
     /// Notes that nothing can be written, because of `error`. Logs it once, until writing works.
     pub fn fail(&self, error: StoreError) {
         let mut state = self.state();
-        // What was replaced stays replaced.
+        // Replaced files stay replaced until a restart.
         if matches!(state.broken, Some(StoreError::Replaced { .. })) {
             return;
         }
@@ -88,7 +88,7 @@ impl Health {
     /// Notes that writing works again.
     pub fn mend(&self) {
         let mut state = self.state();
-        // What was replaced stays replaced.
+        // Replaced files stay replaced until a restart.
         if !matches!(state.broken, None | Some(StoreError::Replaced { .. })) {
             state.broken = None;
             tracing::info!("writing goes well again: changes are taken");

@@ -46,7 +46,7 @@ impl Location for Directory {
     }
 
     async fn accept_loss(&self, _: Options) -> Result<u64, Box<dyn Error + Send + Sync>> {
-        Ok(0) // files that were replaced are those that the next start opens
+        Ok(0) // the next start opens the files that are in place
     }
 
     async fn examine(

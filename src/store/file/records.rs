@@ -163,7 +163,7 @@ impl Records {
     pub fn roll_back(&mut self) {
         self.in_transaction = false;
         if self.connection.is_autocommit() {
-            return; // the engine has rolled back by itself
+            return; // SQLite has rolled back by itself
         }
         if let Err(error) = self.connection.execute_batch("ROLLBACK") {
             tracing::error!(%error, "failed to roll back");

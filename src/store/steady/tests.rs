@@ -4,10 +4,10 @@ const SECOND: u64 = 1_000_000;
 const DAY: u64 = 86_400 * SECOND;
 const START: u64 = 1_800_000_000 * SECOND;
 
-/// In microseconds.
+/// Slack of a reading in microseconds.
 const SLACK: i64 = 1_000;
 
-/// A watch, and readings of its clock after so many seconds.
+/// A watch whose clock is read some seconds after the start.
 struct Case {
     watch: ClockWatch,
     begin: Instant,
@@ -30,13 +30,13 @@ impl Case {
         self.watch.take(0, Reading { micros, at: self.after(seconds), slack })
     }
 
-    /// By how many seconds the latest time lies behind the start of the clock.
+    /// Returns the seconds from `START` to the latest time.
     fn latest(&self, seconds: u64) -> u64 {
         let believed = self.watch.believed_at(0, self.after(seconds)).expect("a reading");
         (believed.latest.get() * 1_000 - START) / SECOND
     }
 
-    /// The same of the time that is believed after a jump.
+    /// Returns the seconds from `START` to the expected time.
     fn expected(&self, seconds: u64) -> u64 {
         let believed = self.watch.believed_at(0, self.after(seconds)).expect("a reading");
         (believed.expected.get() * 1_000 - START) / SECOND
@@ -56,7 +56,7 @@ fn a_jump_that_was_read_some_time_ago_is_told_as_no_less_than_it_was() {
     let case = Case::new();
     case.read(10, START + 10 * SECOND);
     for (back, ago) in [(DAY, 500), (DAY, 0), (2 * DAY, 30)] {
-        // It was read, and then the process had to wait so long.
+        // The process was delayed by `slack` after the reading.
         let slack = Duration::from_millis(ago);
         let before = START + 10 * SECOND;
         let micros = before - back;

@@ -52,7 +52,7 @@ impl Index {
         if let Some(Step::Changed(last, _) | Step::Inserted(last)) = own
             && *last == slot
         {
-            return; // a transition changes an entry in several steps; all of them are taken back
+            return; // already noted: a transition changes an entry in several steps
         }
         let entry = &self.entries[slot as usize];
         let before = Before {

@@ -77,7 +77,7 @@ impl Records {
             let cause = format!("SQLite can keep no write-ahead log there (only {mode:?})");
             return Ok(Err(OpenError::Engine { what: "jobs.db".to_owned(), cause }));
         }
-        // An acknowledged write is on disk: every commit syncs the log.
+        // Every commit syncs the log, so that an acknowledged write is on disk.
         connection.pragma_update(None, "synchronous", "FULL")?;
         // After a large batch, the log shrinks to its reserve.
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
