@@ -1,19 +1,19 @@
-// What an operator can do, each as a call of the API behind a dialog. A button stands on the page
-// only while the token may have the scope that its call needs.
+// Actions of an operator, each an API call behind a dialog. A button is shown only while the token
+// has the scope that the call needs.
 
 import { get, may, part } from "./api.js";
 import { ask } from "./dialog.js";
 import { field, h } from "./dom.js";
 import { count, jobLink, time } from "./format.js";
 
-/** A button for an action on a topic; it is there if the token has the scope for it. */
+/** Creates a button for an action on a topic, shown if the token has the scope. */
 export function button(label, scope, act, { topic, ...properties } = {}) {
   const element = h("button", { type: "button", "data-scope": scope, "data-topic": topic, onclick: act, ...properties }, label);
   offer(element);
   return element;
 }
 
-/** Shows a button, or hides it, as the token allows. */
+/** Shows a button if the token has its scope, else hides it. */
 export function offer(element) {
   element.hidden = !may(element.dataset.scope, element.dataset.topic);
 }
@@ -131,7 +131,7 @@ export function pause(topic) {
   });
 }
 
-/** Goes on with delivery. */
+/** Resumes delivery. */
 export const resume = (topic) =>
   ask({
     title: `Resume ${topic}`,
@@ -152,13 +152,13 @@ export const kickDead = (topic) =>
     done: ({ kicked }) => `Kicked ${count(kicked)} dead jobs of ${topic}.`,
   });
 
-/** How many jobs of these states the topic has. */
+/** Returns the number of jobs in these states. */
 async function left(topic, states) {
   const counts = await get(`/topics/${part(topic)}`);
   return states.reduce((sum, state) => sum + counts[state], 0);
 }
 
-/** Kicks, or deletes, jobs that were marked in a list. */
+/** Kicks jobs that are marked in a list. */
 export const kickMarked = (ids) =>
   ask({
     title: `Kick ${count(ids.length)} jobs`,

@@ -1,8 +1,8 @@
-// Calls of the HTTP API, and the curl lines of the same calls.
+// Calls of the HTTP API, and their curl lines.
 
 const TOKEN = "delay-queue token";
 
-/** The server refused. */
+/** A refusal by the server. */
 export class Refused extends Error {
   constructor(status, problem) {
     super(problem.detail ?? `the server answered ${status}`);
@@ -10,10 +10,10 @@ export class Refused extends Error {
   }
 }
 
-/** No answer came. */
+/** A request without an answer. */
 export class NoAnswer extends Error {}
 
-/** The token, kept for this tab until it is closed. */
+/** The access token, kept until the tab is closed. */
 export const token = {
   get: () => sessionStorage.getItem(TOKEN),
   set(text) {
@@ -26,30 +26,30 @@ export const token = {
   },
 };
 
-// Relative to the page, so that it also works behind a proxy that serves it under a path.
+// Relative to the page, so that the dashboard works behind a proxy that serves it under a path.
 const address = (path) => new URL(path.slice(1), document.baseURI).href;
 
-/** The scopes of the token, each with its topics; null until the server has told them. */
+/** Topics of each scope of the token; null until the server has sent them. */
 let scopes = null;
 
-/** Asks what the token may do. */
+/** Reads the scopes of the token. */
 export async function learn() {
   ({ scopes } = await get("/access"));
   dispatchEvent(new Event("scopes"));
 }
 
-/** Whether that is known. */
+/** Returns whether the scopes are known. */
 export const learned = () => scopes !== null;
 
 const allows = (pattern, topic) => (pattern.endsWith("*") ? topic.startsWith(pattern.slice(0, -1)) : topic === pattern);
 
-/** Whether the token has this scope, for this topic or, without one, for any; no while it is not known. */
+/** Returns whether the token has this scope for this topic or, without one, any; false if unknown. */
 export const may = (scope, topic) => Boolean(scopes?.[scope]?.some((pattern) => !topic || allows(pattern, topic)));
 
-/** Whether the token may read all topics. */
+/** Returns whether the token may read all topics. */
 export const readsAll = () => Boolean(scopes?.read?.includes("*"));
 
-/** The topics that the token may read, or the beginnings of their names. */
+/** Returns the patterns of the topics that the token may read. */
 export const readable = () => scopes?.read ?? [];
 
 async function send(method, path, body, timeout) {
@@ -66,19 +66,19 @@ async function send(method, path, body, timeout) {
   }
   if (answer.ok) return text;
   let problem = {};
-  try { problem = JSON.parse(text); } catch { /* Not from our server: a proxy, say. */ }
+  try { problem = JSON.parse(text); } catch { /* A proxy may have answered. */ }
   throw new Refused(answer.status, problem);
 }
 
-/** Reads: the text of the answer. */
+/** Sends a GET and returns the text of the answer. */
 export const read = (path) => send("GET", path, undefined, 20_000);
 
-/** Reads: the answer. */
+/** Sends a GET and returns the parsed answer. */
 export const get = async (path) => JSON.parse(await read(path));
 
 /**
- * Changes something: `{ method, path, body }`, the body as JSON text. It has no time limit:
- * a purge of a million jobs takes a while. After a refusal it is asked anew what the token may do.
+ * Sends a change: `{ method, path, body }`, the body as JSON text. It has no time limit: a purge of
+ * a million jobs takes a while. After 403 it reads the scopes of the token again.
  */
 export async function change({ method, path, body }) {
   try {
@@ -94,7 +94,7 @@ export async function change({ method, path, body }) {
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** The same call for a shell. */
+/** Returns the curl line of the same call. */
 export function curl({ method, path, body }) {
   const parts = ["curl"];
   if (method !== "POST" || body === undefined) parts.push("-X", method);
@@ -104,10 +104,10 @@ export function curl({ method, path, body }) {
   return parts.join(" ");
 }
 
-/** A part of a path. */
+/** Encodes a part of a path. */
 export const part = encodeURIComponent;
 
-/** A query of those parameters that have a value. */
+/** Returns a query of the parameters that have a value. */
 export function query(parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return given.length ? `?${new URLSearchParams(given)}` : "";

@@ -1,16 +1,16 @@
-// A body as text: indented, or as it was put. Large ones are cut until they are asked for, and laid
-// out in blocks that the browser draws only when they come into view.
+// A job's body as text: indented, or as it was put. A large body is cut until the user wants all of
+// it, and split into blocks that the browser draws only when they come into view.
 
 import { choice, h } from "./dom.js";
 import { count, visible } from "./format.js";
 import { pretty } from "./json.js";
 
-/** What is shown at first, and at most, in characters. */
+/** Characters shown at first, and at most. */
 const FIRST = 16_384;
 const MOST = 4_194_304;
 const LINES_PER_BLOCK = 200;
 
-/** The section; `set` takes the body's text. */
+/** Creates the section; `set` takes the body's text. */
 export function body() {
   let text = "";
   let form = "pretty";
@@ -36,7 +36,7 @@ export function body() {
   return {
     node,
     set(next) {
-      // A poll that brings nothing new keeps scrolling and selections.
+      // An unchanged body keeps scrolling and selections.
       if (next === text) return;
       text = next;
       show();

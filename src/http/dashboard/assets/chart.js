@@ -1,21 +1,21 @@
-// Charts: uPlot for those with axes, a few points of SVG for sparklines. A chart is a picture to
-// screen readers, so each has a label that tells what it shows.
+// Charts: uPlot for charts with axes, plain SVG for sparklines. To screen readers a chart is a
+// picture, so each has a label in words.
 
 import { h, setText, svg } from "./dom.js";
 import { brief } from "./format.js";
 
 const HEIGHT = 180;
-/** Steps of an axis of counts: whole numbers. */
+/** Steps of an axis of counts, as whole numbers. */
 const WHOLE = Array.from({ length: 30 }, (_, n) => [1, 2, 5][n % 3] * 10 ** Math.floor(n / 3));
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 /**
- * A chart over time. `series` are `{ label, color, kind: "bars" | "line" | "area", show }`, where
- * `color` names a design token and `show` writes a value. `set` takes the times, in seconds, with
- * one list of values a series, and the whole in words. `days` tells whether a time needs its day;
- * `past` shows as many seconds up to now, also where nothing is known.
- * Without an `axis` that writes them, values are counts.
+ * Creates a chart over time. `series` are `{ label, color, kind: "bars" | "line" | "area", show }`:
+ * `color` names a variable of the style sheet, `show` formats a value. `axis` formats the values of
+ * the axis; default: counts. `days` returns whether times need their day. `past` is the time span up
+ * to now in seconds; default: the span of the data. `set` takes the times in seconds with one list of
+ * values per series, and a description in words.
  */
 export function chart({ title, series, axis, days = () => false, past = null }) {
   const place = h("div", { class: "plot", role: "img", "aria-label": title });
@@ -25,7 +25,7 @@ export function chart({ title, series, axis, days = () => false, past = null }) 
   let data = [[], ...series.map(() => [])];
   let words = "";
 
-  /** The bar of the last step has its place, too. */
+  /** Leaves room for the bar of the last step. */
   const range = (_, first, last) => (past ? [Date.now() / 1000 - past, Date.now() / 1000] : [first, last + data[0][1] - data[0][0]]);
 
   function options() {
@@ -81,7 +81,7 @@ export function chart({ title, series, axis, days = () => false, past = null }) 
       else draw();
       if (!place.matches(":hover")) setText(readout, words);
     },
-    /** Says why there is nothing newer. */
+    /** Shows the reason for missing newer data. */
     fail(reason) {
       words = reason;
       setText(readout, words);
@@ -103,7 +103,7 @@ function stamp(at, days) {
   return days ? `${DAYS[date.getDay()]} ${minute}` : minute;
 }
 
-// Midnight is told as the day, so that a week has seven names and not seven times 00:00.
+// Labels midnight with the day: otherwise a week would have seven labels "00:00".
 function labels(splits) {
   return splits.map((at) => {
     const date = new Date(at * 1000);
@@ -111,7 +111,7 @@ function labels(splits) {
   });
 }
 
-/** A line above its zero line, without axes, with its last value in words for those who do not see it. */
+/** Creates a sparkline: a line above a zero line, without axes, with a label for screen readers. */
 export function spark() {
   const zero = svg("path", { d: "M0 19.5H60", class: "zero", "vector-effect": "non-scaling-stroke" });
   const line = svg("polyline", { fill: "none", "stroke-width": "1.5", "vector-effect": "non-scaling-stroke" });

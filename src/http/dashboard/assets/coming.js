@@ -1,11 +1,11 @@
-// What is coming: delayed jobs by the time when they fall due, of one topic or of all.
+// Delayed jobs by due time, of one topic or of all.
 
 import { get, part, query } from "./api.js";
 import { chart } from "./chart.js";
 import { choice, h } from "./dom.js";
 import { count } from "./format.js";
 
-/** How far ahead, and in which steps, in seconds. */
+/** Length of the chart and of its steps, in seconds. */
 const SPANS = {
   hour: { ahead: 3600, step: 60, each: "minute" },
   day: { ahead: 86_400, step: 900, each: "quarter of an hour" },
@@ -19,14 +19,14 @@ async function dueOf(topic, from, { ahead, step }) {
   return (await get(`/topics/${part(topic)}/due${range}`)).counts;
 }
 
-/** The topics with the most delayed jobs, and what is left out: each topic costs a call. */
+/** Returns the topics with the most delayed jobs, since each topic costs a call, and a note about the others. */
 function largest({ most_delayed: most, jobs }) {
   const left = jobs.delayed - most.reduce((sum, topic) => sum + topic.delayed, 0);
   const note = left > 0 ? ` Of the ${most.length} topics with the most delayed jobs; the others have ${count(left)}.` : "";
   return { names: most.map((topic) => topic.topic), note };
 }
 
-/** The panel; `topic` is null for all. */
+/** Creates the panel; `topic` is null for all topics. */
 export function coming(topic) {
   let chosen = "hour";
   let asked = 0;
@@ -67,7 +67,7 @@ export function coming(topic) {
 
   return {
     node,
-    /** `now` is the overview, where all topics are shown. */
+    /** `now` is the overview if the panel shows all topics. */
     tick(now) {
       overview = now;
       if (Date.now() - asked > PERIOD) refresh();

@@ -1,10 +1,10 @@
-// One dialog for everything that changes something: what it does, its fields, the curl line of the
-// same call, and the refusal if there is one.
+// The dialog of every change: description, fields, the curl line of the same call, and the refusal
+// if there is one.
 
 import { change, curl, token } from "./api.js";
 import { h, setText } from "./dom.js";
 
-/** Says in a corner what was done; screen readers hear it. */
+/** Shows a result in a corner for 8 seconds; screen readers announce it. */
 export function say(text) {
   const toast = h("p", { class: "toast" }, text);
   document.getElementById("said").append(toast);
@@ -12,15 +12,15 @@ export function say(text) {
 }
 
 /**
- * Asks, and does it.
- * - `title`, `text`: what it is, and what it does;
+ * Asks the user to confirm a change, and makes it.
+ * - `title`, `text`: name and description of the change;
  * - `fields`: elements of the form;
- * - `request`: the call, or a list of them, made from what the fields have now; it throws an Error that says what is
- *   wrong;
- * - `button`, `danger`: the label of the button, and whether it destroys;
- * - `typed`: what must be typed first;
- * - `left`: how many jobs are still to be done, for something that takes a while;
- * - `done`: from the answer to what is said; it may be async.
+ * - `request`: returns the call, or a list of calls, for the current fields, or throws an Error with
+ *   the fault;
+ * - `button`, `danger`: label of the button, and whether the change destroys data;
+ * - `typed`: text that the user must type first;
+ * - `left`: returns the number of remaining jobs, for the progress of a long call;
+ * - `done`: returns the result in words for an answer; it may be async.
  */
 export function ask({ title, text, fields = [], request, button, danger = false, typed = null, left, done }) {
   const problem = h("p", { class: "problem", role: "alert" });
@@ -78,7 +78,7 @@ export function ask({ title, text, fields = [], request, button, danger = false,
     }
   }
 
-  /** One call after the other; the dialog may be closed to stop after the one under way. */
+  /** Makes one call after the other. When the dialog is closed, the call under way is the last. */
   async function each(calls) {
     progress.max = calls.length;
     progress.hidden = false;
@@ -86,7 +86,7 @@ export function ask({ title, text, fields = [], request, button, danger = false,
     for (const call of calls) {
       if (!dialog.open) break;
       answers.push(await change(call).catch((error) => {
-        // What is gone, or held by now, does not keep the others from it.
+        // A job that is gone or reserved by now does not stop the others.
         if (error.status === 404 || error.status === 409) return null;
         throw error;
       }));
@@ -95,7 +95,7 @@ export function ask({ title, text, fields = [], request, button, danger = false,
     return answers;
   }
 
-  /** Shows how far one long call has come. */
+  /** Shows the progress of one long call. */
   function watch() {
     if (!left) return null;
     let first = null;
@@ -120,7 +120,7 @@ async function copied(text, button) {
     await navigator.clipboard.writeText(text);
     setText(button, "Copied");
   } catch {
-    // Without https a browser has no clipboard: the line can be selected.
+    // Browsers without HTTPS have no clipboard: the user can select the line.
     setText(button, "Select it");
   }
 }

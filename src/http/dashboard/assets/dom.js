@@ -1,8 +1,8 @@
-// Builds elements. Data only ever becomes text or an attribute: nothing here parses HTML.
+// Builds elements. Data only becomes text or attributes: nothing here parses HTML.
 
 import { headline, visible } from "./format.js";
 
-/** An element: `on…` properties are listeners, null and false leave an attribute out. */
+/** Creates an element: `on…` properties are listeners, null and false omit an attribute. */
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -16,7 +16,7 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
-/** An element of SVG. */
+/** Creates an SVG element. */
 export function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -24,14 +24,14 @@ export function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Sets a text, if it is another one: an unchanged node keeps selections and is not announced. */
+/** Sets a text only if it differs: an unchanged node keeps selections and is not announced. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
 /**
- * Makes the children of `parent` those of `items`, in order, and keeps the elements of items that
- * stay: focus and scrolling survive a poll.
+ * Sets the children of `parent` to one element for each item, in order. Items that stay keep their
+ * elements, so focus and scrolling survive a poll.
  */
 export function keyed(parent, items, key, create, update) {
   const rows = (parent.rowsByKey ??= new Map());
@@ -52,20 +52,20 @@ export function keyed(parent, items, key, create, update) {
   }
 }
 
-/** The parts of a table with these columns; each cell knows its own, for screens too narrow for a table. */
+/** Creates a table with these columns and returns its parts. */
 export function table(columns, properties = {}) {
   const body = h("tbody");
   const head = h("tr", {}, columns.map((name) => h("th", { scope: "col" }, name)));
   return { node: h("table", properties, h("thead", {}, head), body), head, body };
 }
 
-/** How much of a text is shown on its line, and unfolded. */
+/** Most characters of a folded text on its line, and unfolded. */
 const LINE = 300;
 const UNFOLDED = 8192;
-/** A text that always fits into its line. */
+/** Length of a text that always fits on its line. */
 const SHORT = 40;
 
-/** A text on one line of fixed pitch; a longer one unfolds to what `whole` makes of its beginning. */
+/** Shows a text on one monospaced line; a longer one unfolds, formatted by `whole`. */
 export function folded(text, whole = (beginning) => visible(beginning)) {
   const line = headline(text, LINE);
   if (line.length <= SHORT && line === text) return h("span", { class: "mono" }, line);
@@ -76,7 +76,7 @@ export function folded(text, whole = (beginning) => visible(beginning)) {
 
 let labels = 0;
 
-/** A labelled field, with a hint if there is one. */
+/** Creates a labelled field with an optional hint. */
 export function field(label, control, hint) {
   control.id ||= `field-${(labels += 1)}`;
   const described = hint ? h("small", { id: `${control.id}-hint` }, hint) : null;
@@ -84,7 +84,7 @@ export function field(label, control, hint) {
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control, described);
 }
 
-/** Buttons of which one is pressed: `options` are pairs of a value and its label. */
+/** Creates buttons of which one is pressed; `options` are pairs of a value and its label. */
 export function choice(label, options, chosen, choose) {
   const buttons = options.map(([value, text]) =>
     h("button", { type: "button", "data-value": value, "aria-pressed": String(value === chosen), onclick: () => set(value, true) }, text));

@@ -1,5 +1,5 @@
-// What went wrong: the last errors that consumers gave, and those that dead jobs carry, of which a
-// sample from the topics with the most of them is counted by text.
+// The last errors that consumers reported, and the errors of dead jobs: a sample from the topics with
+// the most dead jobs, counted by text.
 
 import { get, part } from "./api.js";
 import { folded, h, keyed, setText } from "./dom.js";
@@ -7,17 +7,17 @@ import { away, count, counted, jobLink, pattern } from "./format.js";
 
 const TOPICS = 5;
 const JOBS = 20;
-/** Asked again after so many milliseconds, and sooner if other numbers of jobs are dead. */
+/** Milliseconds between two samples; the second if the number of dead jobs has changed. */
 const PERIOD = 30_000;
 const PERIOD_OF_CHANGES = 4000;
 
-/** A row: its first cell, the error, a note, and a link to a job that has it. */
+/** Creates a row: first cell, error, note, and a link to a job with the error. */
 const create = () => h("li", {}, h("span", { class: "first" }), h("span"), h("span", { class: "muted" }), h("a", { class: "muted" }));
 
 function update(row, first, error, note, { topic, id }) {
   const [start, text, more, link] = row.children;
   setText(start, first);
-  // One that is unfolded is being read.
+  // The user is reading an unfolded error.
   if (row.error !== error && !text.open) {
     row.error = error;
     text.replaceWith(folded(error));
@@ -27,7 +27,7 @@ function update(row, first, error, note, { topic, id }) {
   link.href = jobLink(id);
 }
 
-/** The last errors that this server was given. */
+/** Creates the panel of the last errors that this server received. */
 export function lastErrors() {
   const list = h("ul", { class: "errors" });
   const note = h("p", { class: "muted" });
@@ -44,7 +44,7 @@ export function lastErrors() {
   return { node, tick };
 }
 
-/** Those of dead jobs. */
+/** Creates the panel of the errors of dead jobs. */
 export function errors() {
   let asked = 0;
   let seen = null;

@@ -33,12 +33,12 @@ export function span(ms) {
   return `${Math.floor(ms / size)} ${unit}${second ? ` ${second} ${rest[0]}` : ""}`;
 }
 
-/** A duration of the API, which is in seconds. */
+/** Formats a duration of the API, which is in seconds. */
 export const seconds = (s) => (s === null || s === undefined ? "–" : span(s * 1000));
 
 const two = (n) => String(n).padStart(2, "0");
 
-/** 2026-01-31 12:00:00 +01:00 in the time zone of the reader. */
+/** 2026-01-31 12:00:00 +01:00, in the user's time zone. */
 export function time(at) {
   const date = new Date(at);
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(date)}`;
@@ -55,21 +55,21 @@ function offset(date) {
   return `${date.getTimezoneOffset() > 0 ? "-" : "+"}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
 }
 
-/** The name of the reader's time zone: Europe/Berlin. */
+/** Name of the user's time zone: Europe/Berlin. */
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** How far away a time is: "in 2 m", "5 s ago", "now" within half a second. */
+/** Distance of a time: "in 2 m", "5 s ago", "now" within half a second. */
 export function away(at, now) {
   const ms = new Date(at) - now;
   if (Math.abs(ms) < 500) return "now";
   return ms >= 0 ? `in ${span(ms)}` : `${span(-ms)} ago`;
 }
 
-/** The badge of a paused topic. */
+/** Text of a paused topic's badge. */
 export const pausedFor = ({ paused_until: until }) => (until ? `paused until ${time(until)}` : "paused");
 
-// Controls and characters without a glyph, among them those that turn the direction of writing:
-// they would hide or reorder what stands beside them.
+// Control characters and characters without a glyph, including those that change the direction of
+// writing: they would hide or reorder the text around them.
 const UNSEEN = /(?![\t\n])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{DI}\ufff9-\ufffb]/gu;
 
 function escaped(c) {
@@ -77,24 +77,24 @@ function escaped(c) {
   return hex.length > 4 ? `\\u{${hex}}` : `\\u${hex.padStart(4, "0")}`;
 }
 
-/** A text with everything in it visible. */
+/** Replaces invisible characters by escapes. */
 export const visible = (text) => text.replace(UNSEEN, escaped);
 
-/** The beginning of a text, on one line; of a Python traceback the last line, which names the error. */
+/** Returns the beginning of a text on one line; for a Python traceback its last line, which names the error. */
 export function headline(text, length) {
   const line = text.startsWith("Traceback (most recent call last)") ? text.trim().split("\n").at(-1) : text;
   return visible(line.slice(0, length)).replace(/\s+/g, " ");
 }
 
 /**
- * A text without what differs from job to job: of each word with a digit, only the parts that are neither
- * numbers nor hexadecimal remain. `queue/last_errors.rs` does the same.
+ * Removes the parts of an error that differ from job to job: of each word with a digit, only the parts
+ * that are neither numbers nor hexadecimal remain. `queue/last_errors.rs` does the same.
  */
 export const pattern = (text) =>
   text.replace(/[\w.:-]+/g, (word) => (/\d/.test(word) ? `#${word.split(/[\W_]/).filter((part) => !/\d|^[a-f]*$/i.test(part)).join("")}` : word));
 
-/** Where the page of a topic is, with its jobs of a state. */
+/** Address of a topic's page, with its jobs of a state. */
 export const topicLink = (topic, state) => `#/topic/${encodeURIComponent(topic)}${state ? `/${state}` : ""}`;
 
-/** Where the page of a job is. */
+/** Address of a job's page. */
 export const jobLink = (id) => `#/job/${encodeURIComponent(id)}`;

@@ -1,4 +1,4 @@
-// One job: where it stands, how it came there, its body, and what can be done with it.
+// The page of a job: state, history, body and actions.
 
 import * as actions from "./actions.js";
 import { part, read } from "./api.js";
@@ -7,13 +7,13 @@ import { h, setText } from "./dom.js";
 import { away, seconds, time, topicLink, visible } from "./format.js";
 import { members } from "./json.js";
 
-/** Answers longer than this are read less often, every so many milliseconds. */
+/** Characters of an answer above which it is polled less often, and that period in milliseconds. */
 const LARGE = 32_768;
 const PERIOD_OF_LARGE = 15_000;
 
 const ID = /^[A-Za-z0-9._:-]{1,128}$/;
 
-/** What happened and will happen, in order of time; `at` is null where the time is not kept. */
+/** Returns past and future events in order of time. Those whose time the store does not keep have no `at`. */
 function events(job) {
   const of = job.max_attempts || "∞";
   const spent = `attempt ${job.attempt} of ${of}`;
@@ -22,14 +22,14 @@ function events(job) {
   if (job.state === "reserved") list.push({ at: job.reserved_until, what: `Reserved, ${spent}: its TTR ends` });
   if (job.died_at) list.push({ at: job.died_at, what: `Died, after ${spent}` });
   list.sort((a, b) => new Date(a.at) - new Date(b.at));
-  // The times of earlier attempts are not kept.
+  // The store does not keep the times of earlier attempts.
   const failed = job.state === "reserved" || job.state === "dead" ? job.attempt - 1 : job.attempt;
   if (failed > 0) list.splice(1, 0, { what: `${failed} of ${of} attempts failed` });
   if (job.state !== "dead") list.push({ what: next(job, failed + 1), ahead: true });
   return list;
 }
 
-/** What follows if this attempt fails. */
+/** Describes the consequence of a failure of this attempt. */
 function next({ backoff, max_attempts: most }, attempt) {
   const failed = `If attempt ${attempt} fails`;
   if (most && attempt >= most) return `${failed}: dead`;
@@ -63,7 +63,7 @@ function backoff(rule) {
   return `from ${seconds(rule.initial)}, × ${rule.factor}, at most ${seconds(rule.max)}, ± ${rule.jitter * 100} %`;
 }
 
-/** What can be done in each state. */
+/** Actions that each state allows. */
 const ALLOWED = {
   delayed: ["kick", "reschedule", "bury", "delete"],
   ready: ["reschedule", "bury", "delete"],
@@ -71,7 +71,7 @@ const ALLOWED = {
   dead: ["kick", "delete"],
 };
 
-/** The page of a job. */
+/** Creates the page of a job. */
 export function job(id) {
   const badge = h("span", { class: "badge" });
   const note = h("p", { class: "problem", role: "alert" });
@@ -98,7 +98,7 @@ export function job(id) {
   let asked = 0;
 
   async function tick() {
-    // A large body is not asked for at every beat.
+    // A large body is not read at every poll.
     if (shown?.length > LARGE && Date.now() - asked < PERIOD_OF_LARGE) return;
     await look();
   }
@@ -131,7 +131,7 @@ export function job(id) {
       actions.offer(button);
     }
     line.replaceChildren(timeline(now));
-    // The rest only changes with the job, and may be selected or read meanwhile.
+    // Unless the job changed, keep the rest: the user may be selecting or reading it.
     if (text === shown) return;
     shown = text;
     facts.replaceChildren(...rows(now));

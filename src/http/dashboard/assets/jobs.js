@@ -1,4 +1,4 @@
-// The jobs of a topic in one state, page by page, from any due time on.
+// The jobs of a topic in one state, page by page, optionally between two due times.
 
 import * as actions from "./actions.js";
 import { part, query, read } from "./api.js";
@@ -9,7 +9,7 @@ import { members, pretty } from "./json.js";
 const STATES = ["ready", "delayed", "reserved", "dead"];
 const COLUMNS = ["Attempts", "Body", "Last error"];
 
-/** Which time decides the order of a state, and what it is called. */
+/** The time by which jobs of a state are ordered, and its label. */
 const TIMES = {
   ready: ["due_at", "Due"],
   delayed: ["due_at", "Due"],
@@ -17,10 +17,10 @@ const TIMES = {
   dead: ["died_at", "Died"],
 };
 
-/** The panel, of the state that is chosen, or else of the first one that has jobs. */
+/** Creates the panel of the chosen state, or else of the first state with jobs. */
 export function jobs(topic, chosen) {
   let state = STATES.includes(chosen) ? chosen : null;
-  /** Of each page up to this one: its cursor, and how many jobs come before it. */
+  /** Cursor of each page up to this one, and the number of jobs before it. */
   let pages = [[null, 0]];
   let next = null;
   let shown = null;
@@ -59,7 +59,7 @@ export function jobs(topic, chosen) {
     show();
   }
 
-  /** What is marked can be acted upon. */
+  /** Enables the actions that apply to the marked jobs. */
   function mark() {
     const none = marked().length === 0;
     kick.disabled = none || (state !== "dead" && state !== "delayed");
@@ -122,7 +122,7 @@ export function jobs(topic, chosen) {
   return {
     node,
     refresh: show,
-    /** Shows how many there are of each state. */
+    /** Shows the number of jobs per state. */
     count(counts) {
       total = counts;
       if (!state) {

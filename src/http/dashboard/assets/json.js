@@ -1,8 +1,7 @@
-// JSON as it was written. `JSON.parse` would round large numbers and drop duplicate names, so
-// bodies are cut out of the answer as text, and indented without being parsed. No recursion, so
-// nesting costs nothing.
+// JSON as text. `JSON.parse` would round large numbers and drop duplicate names, so bodies are cut
+// out of the answer and indented without parsing. Nothing recurses, so deep nesting is harmless.
 
-/** The end of the string that begins at `at`. */
+/** Returns the end of the string that begins at `at`. */
 function endOfString(text, at) {
   let end = at;
   do {
@@ -16,7 +15,7 @@ function endOfString(text, at) {
 
 const SPACE = /\s/;
 
-/** The texts of all members of this name in objects that are nested `depth` deep (1 is the outermost). */
+/** Returns the texts of all members with this name in objects at this depth (1 is the outermost). */
 export function members(text, name, depth) {
   const found = [];
   const quoted = JSON.stringify(name);
@@ -45,10 +44,10 @@ export function members(text, name, depth) {
   return found;
 }
 
-/** How far to the right a line may begin: deeper nesting would make a small body a huge text. */
+/** Most levels of indentation: otherwise a small, deeply nested body would become a huge text. */
 const DEEPEST = 40;
 
-/** The text indented, as lines; it stops after `limit` characters, and `more` tells that it did. */
+/** Indents a text and returns its lines. Stops after `limit` characters; then `more` is true. */
 export function pretty(text, limit) {
   const lines = [];
   let line = "";

@@ -1,11 +1,11 @@
-// The heartbeat: asks for the overview every two seconds while the tab is seen, and tells everyone
-// who listens. When the server goes away it keeps asking, so it comes back by itself.
+// Polls the overview every two seconds while the tab is visible, even while the server is
+// unavailable, so that the page recovers by itself.
 
 import { NoAnswer, get, learn, learned, readsAll } from "./api.js";
 
 const PERIOD = 2000;
 
-/** The overview, or null for a token that may not read all topics. */
+/** Returns the overview, or null for a token that may not read all topics. */
 async function ask() {
   if (!learned()) await learn();
   if (readsAll()) return get("/overview");
@@ -13,7 +13,7 @@ async function ask() {
   return null;
 }
 
-/** Runs `told` after each overview, and `failed` instead if none came. */
+/** Calls `told` with each overview, or `failed` with the error; `failed` returns whether to go on. */
 export function beat(told, failed) {
   let timer = null;
   let running = false;
@@ -44,11 +44,11 @@ export function beat(told, failed) {
   });
   addEventListener("online", once);
   once();
-  /** Asks at once: something was changed. */
+  /** For a poll right after a change. */
   return once;
 }
 
-/** How a failure is told in one line. */
+/** Describes a failure in one line. */
 export function failure(error, since) {
   if (error instanceof NoAnswer) return `No answer from the server since ${since}. Trying again every 2 seconds.`;
   return `The server cannot tell how the queue is: ${error.message}`;

@@ -5,7 +5,7 @@ import { field, h, setText } from "./dom.js";
 
 const WRONG = "The server does not accept this token: it was mistyped, revoked, or has expired.";
 
-/** The form; `wrong` tells that the server has refused the token that it was given. */
+/** Creates the form; `wrong` is true if the server has refused the last token. */
 export function login(wrong, entered) {
   const input = h("input", { type: "password", autocomplete: "off", spellcheck: "false" });
   const problem = h("p", { class: "problem", role: "alert" }, wrong ? WRONG : "");
@@ -13,7 +13,7 @@ export function login(wrong, entered) {
     event.preventDefault();
     const text = input.value.trim();
     if (!text) return;
-    // Other characters cannot stand in a header.
+    // A header cannot contain other characters.
     if (!/^[\x21-\x7e]+$/.test(text)) return setText(problem, WRONG);
     token.set(text);
     entered();

@@ -1,5 +1,5 @@
-// Which page is shown, and what stands around it. Pages are chosen by the part of the address after
-// the "#", so the server serves one document.
+// Selects the page, and fills the bar around it. The part of the address after the "#" selects the
+// page, so the server serves one document.
 
 import * as actions from "./actions.js";
 import { NoAnswer, may, token } from "./api.js";
@@ -34,12 +34,12 @@ function show(next) {
   if (!banner.hidden) next.lost?.();
 }
 
-/** The page of an address. What is no page is the overview. */
+/** Shows the page of the address, or the overview if there is no such page. */
 function route() {
   if (wanted) return;
   const [, kind, name, state] = location.hash.split("/");
   let text = "";
-  try { text = decodeURIComponent(name ?? "").trim(); } catch { /* Not from a link of ours. */ }
+  try { text = decodeURIComponent(name ?? "").trim(); } catch { /* A malformed address shows the overview. */ }
   if (kind === "topic" && text) show(topic(text, state));
   else if (kind === "job" && text) show(job(text));
   else if (kind === "topics") show(topics());
@@ -73,7 +73,7 @@ function answered(now) {
   }
 }
 
-/** Whether to ask on by itself. */
+/** Shows a failure and returns whether to go on polling. */
 function failed(error) {
   if (error.status === 401) {
     const wrong = Boolean(token.get());

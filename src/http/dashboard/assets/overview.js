@@ -1,4 +1,4 @@
-// The first screen: is it moving, what is coming, where is the trouble.
+// The first page: verdict, figures, topics with trouble, due times, lateness and errors.
 
 import { chart } from "./chart.js";
 import { coming } from "./coming.js";
@@ -10,21 +10,21 @@ import { topics } from "./topics.js";
 import { trouble } from "./trouble.js";
 import { verdict } from "./verdict.js";
 
-/** Rates are taken over as many polls. */
+/** Number of polls over which rates are computed. */
 const POLLS = 6;
 
-/** What the page keeps between two looks at it: rates need an earlier sample. */
+/** Earlier samples for rates; they outlive the page. */
 const samples = [];
 
-/** Notes what was counted so far, also while another page is shown. */
+/** Adds a sample, even while another page is shown. */
 export function note(overview) {
-  // A server that was restarted counts from zero.
+  // A restarted server counts from zero.
   if (samples.length && overview.since_start.popped < samples.at(-1).counted.popped) samples.length = 0;
   samples.push({ at: Date.now(), counted: overview.since_start });
   if (samples.length > POLLS) samples.shift();
 }
 
-/** Events a second of this server; null while there is only one sample. */
+/** Returns events a second on this server, or null while there is only one sample. */
 function perSecond(name) {
   const [first, last] = [samples[0], samples.at(-1)];
   if (samples.length < 2) return null;
@@ -44,7 +44,7 @@ const TILES = [
   ["Store", (o) => (o.store.status === "unavailable" ? "down" : o.store.status), (o) => (o.store.reasons.length ? "see above" : o.servers === 0 ? "embedded" : "Redis")],
 ];
 
-/** Lateness of the last minute: of the present one and, as that may just have begun, the one before. */
+/** Returns the lateness of the current minute or, as that may have just begun, of the one before. */
 const latest = ({ lateness, as_of: now }) => lateness.filter(({ at, popped }) => popped > 0 && new Date(now) - new Date(at) < 120_000).at(-1);
 
 function tiles() {
@@ -87,7 +87,7 @@ function lateness() {
   };
 }
 
-/** What a token sees that may not read all topics: those that it may read. */
+/** Creates the page for a token that may not read all topics: a list of those that it may read. */
 function topicsOfToken() {
   const names = readable().flatMap((name, n) => [n ? ", " : "", name.endsWith("*") ? name : h("a", { href: topicLink(name) }, name)]);
   const list = topics();
@@ -95,7 +95,7 @@ function topicsOfToken() {
   return list;
 }
 
-/** The page. */
+/** Creates the page. */
 export function overview() {
   const parts = [verdict(() => perSecond("popped")), tiles(), trouble(), coming(null), lateness(), lastErrors(), errors()];
   const [state, figures, table, due, late, last, failed] = parts.map(({ node }) => node);

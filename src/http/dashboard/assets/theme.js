@@ -1,5 +1,5 @@
 // Sets the theme before the first paint, so it is a classic script in the head. "system" follows
-// the operating system, and leaves the attribute out.
+// the operating system and sets no attribute.
 (() => {
   const THEMES = ["system", "light", "dark"];
   const stored = () => {
@@ -14,7 +14,7 @@
     current,
     next() {
       const theme = THEMES[(THEMES.indexOf(current()) + 1) % THEMES.length];
-      try { localStorage.setItem("theme", theme); } catch { /* It lasts for this page only. */ }
+      try { localStorage.setItem("theme", theme); } catch { /* The theme then lasts for this page only. */ }
       apply();
       dispatchEvent(new Event("themechange"));
     },

@@ -1,4 +1,4 @@
-// One topic: its figures, what is coming, its jobs, and what can be done with it.
+// The page of a topic: figures, due times, jobs and actions.
 
 import * as actions from "./actions.js";
 import { get, part } from "./api.js";
@@ -17,7 +17,7 @@ const TILES = [
   ["Finished", (t) => count(t.since_start.finished), (t) => `${count(t.since_start.died ?? t.since_start.dead)} became dead`],
 ];
 
-/** The page of a topic, with its jobs of this state. */
+/** Creates the page of a topic, which lists its jobs of this state. */
 export function topic(name, state) {
   const paused = h("span", { class: "badge paused", hidden: true }, "paused");
   const note = h("p", { class: "problem", role: "alert" });

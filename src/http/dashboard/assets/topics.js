@@ -7,10 +7,10 @@ import { count, counted, pausedFor, topicLink } from "./format.js";
 const LIMIT = 100;
 const COLUMNS = ["Topic", "Due", "Delayed", "Reserved", "Dead"];
 
-/** How many jobs a topic has in a state, as a link to them. */
+/** Returns the number of jobs in a state, as a link to them. */
 export const jobsOf = (row, state) => (row[state] ? h("a", { href: topicLink(row.topic, state) }, count(row[state])) : "0");
 
-/** The page. */
+/** Creates the page. */
 export function topics() {
   let cursors = [null];
   let turn = 0;

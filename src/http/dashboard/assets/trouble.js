@@ -1,32 +1,35 @@
-// Where is the trouble: topics that fall behind, then those with dead jobs, or in another order, each
-// with how its due jobs developed over the last polls.
+// Topics with trouble: first those that fall behind, then those with dead jobs, or in another order,
+// each with a sparkline of its due jobs.
 
 import { spark } from "./chart.js";
 import { choice, h, keyed, setText, table } from "./dom.js";
 import { away, count, pausedFor, rate, seconds, topicLink } from "./format.js";
 
-/** Polls of a sparkline: two minutes. Rates are taken over the last few of them. */
+/** Polls of a sparkline (two minutes), and the number of last polls over which rates are computed. */
 const POLLS = 60;
 const POLLS_OF_RATE = 6;
 
-/** What each topic had at the last polls; it outlives the page that shows it. */
+/** The last polls of each topic; they outlive the page. */
 const history = new Map();
 
-/** The lists of an overview. */
+/** The lists of topics in an overview. */
 const LISTS = ["oldest_ready", "most_dead", "most_delayed"];
-/** How many topics with trouble are shown, and with how many topics in all the others fill up the list. */
+/** Most topics in the table, and the number up to which topics without trouble fill it. */
 const SHOWN = 20;
 const FILLED = 10;
 
-/** A due job that waits longer than this, in seconds, is a sign that consumers do not keep up. */
+/** Age of a due job, in seconds, above which consumers do not keep up. */
 export const LATE = 10;
 
 const isLate = (topic) => !topic.paused && topic.oldest_ready_age > LATE;
 
-/** The topics of all lists, each once. */
+/** Returns the topics of all lists, each once. */
 const all = (overview) => [...new Map(LISTS.flatMap((list) => overview[list]).map((topic) => [topic.topic, topic])).values()];
 
-/** Late topics, the latest first; those with the most dead jobs; paused ones that hold due jobs; the others by name, so that they keep their places. */
+/**
+ * Returns late topics, latest first; then those with the most dead jobs; then paused ones with due
+ * jobs; then the others by name, so that they keep their places.
+ */
 function worst(overview) {
   const keys = (topic) => [isLate(topic) ? topic.oldest_ready_age : 0, topic.dead, topic.paused ? topic.ready : 0];
   return all(overview).map((topic) => [keys(topic), topic]).sort(([a, one], [b, other]) => {
@@ -35,7 +38,7 @@ function worst(overview) {
   }).slice(0, SHOWN).filter(([keys], n) => n < FILLED || keys.some((key) => key > 0)).map(([, topic]) => topic);
 }
 
-/** Notes a poll. Topics that are in no list any more are forgotten. */
+/** Adds a poll to the history, and forgets topics that are in no list any more. */
 export function remember(overview) {
   const seen = all(overview);
   for (const { topic, ready, since_start: counted } of seen) {
@@ -48,7 +51,7 @@ export function remember(overview) {
   for (const name of history.keys()) if (!names.has(name)) history.delete(name);
 }
 
-/** Events of a topic a second, through the server that was asked. */
+/** Returns events a second of a topic on this server, or null with fewer than two polls. */
 function perSecond(polls, name) {
   const few = polls.slice(-POLLS_OF_RATE);
   if (few.length < 2) return null;
@@ -56,12 +59,12 @@ function perSecond(polls, name) {
   return Math.max(0, ((last.counted[name] - first.counted[name]) * 1000) / (last.at - first.at));
 }
 
-/** Jobs of a topic popped a second; null while that is not known. */
+/** Returns the pops a second of a topic on this server; null while unknown. */
 export const popsOf = (topic) => perSecond(history.get(topic) ?? [], "popped");
 
 const COLUMNS = ["Topic", "Oldest due", "Due", "Last 2 min", "Put/s", "Popped/s", "Delayed", "Reserved", "Dead", "Next due"];
 
-/** The panel. */
+/** Creates the panel. */
 export function trouble() {
   let by = "worst";
   let last = null;

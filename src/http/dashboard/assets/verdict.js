@@ -1,16 +1,16 @@
-// Is it moving? One sentence that says so, or what is wrong, before any figure.
+// The sentence above all figures: whether jobs move, or else the trouble.
 
 import { h, setText } from "./dom.js";
 import { counted, rate, seconds } from "./format.js";
 import { LATE, popsOf } from "./trouble.js";
 
-/** Waiting longer than this while nothing is popped is standing still. */
+/** Age in seconds of a due job from which the queue, if nothing is popped, counts as not moving. */
 const STUCK = 60;
 
-/** Topics whose due jobs wait while none is popped, the one that waits longest first; other servers may pop unseen. */
+/** Returns topics with late jobs and no pops, longest wait first; none if other servers may pop. */
 const stuck = ({ oldest_ready: topics, servers }) => (servers > 1 ? [] : topics).filter((topic) => !topic.paused && topic.oldest_ready_age > LATE && popsOf(topic.topic) === 0);
 
-/** `{ level, text }` of an overview, at so many pops a second of the server that was asked. */
+/** Returns `{ level, text }` for an overview; `popped` is the number of pops a second on this server. */
 function judge(overview, popped) {
   const { status, reasons } = overview.store;
   if (status === "unavailable") return { level: "bad", text: `The store is not available: ${reasons.join(", ")}.` };
@@ -27,7 +27,7 @@ function judge(overview, popped) {
 
 const jobsAreDue = (n) => `${counted(n, "job")} ${n === 1 ? "is" : "are"} due`;
 
-/** `oldest` tells whether the oldest job is told of. */
+/** Returns `{ level, text }` for the movement of jobs; `oldest` says whether to mention the oldest job. */
 function movement({ jobs, due_not_delivered: due, oldest_ready_age: age, oldest_ready: topics, servers }, popped, oldest) {
   const here = servers > 1 ? " through this server" : "";
   const worst = topics.find((topic) => !topic.paused)?.topic;
@@ -44,7 +44,7 @@ function movement({ jobs, due_not_delivered: due, oldest_ready_age: age, oldest_
 
 const WORDS = { ok: "OK", warn: "Warning", bad: "Critical", unknown: "Unknown" };
 
-/** The line at the top. Screen readers hear it when the level changes, not at every poll. */
+/** The verdict line. Screen readers announce it when the level changes, not at every poll. */
 export function verdict(popped) {
   const badge = h("strong");
   const text = h("span");
@@ -65,7 +65,7 @@ export function verdict(popped) {
       const { level, text: words } = judge(overview, popped());
       tell(level, words);
     },
-    /** The banner tells why. */
+    /** The banner gives the reason. */
     lost: () => tell("unknown", told === null ? "No figures yet." : "Everything below is from the last answer."),
   };
 }
