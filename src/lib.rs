@@ -1,13 +1,13 @@
-//! A durable delay queue over plain HTTP: a job is put now and delivered to a consumer when it is
-//! due; if the consumer does not finish it in time, it comes back.
+//! A durable delay queue over plain HTTP: it delivers a job to a consumer when the job is due, and
+//! delivers it again if the consumer does not finish it in time.
 //!
-//! The way of a request: `http` (extract, one call, answer) → `queue` (validate, find the bucket,
-//! join what else goes there) → `store` (one transition for a batch, atomic).
+//! The path of a request: `http` (extract, one call, answer) → `queue` (find the bucket, join other
+//! requests to the same server of the store) → `store` (one atomic transition for a batch).
 //!
-//! The way of a due job: deadline → the bucket's timer in `queue` → `store` promotes what is due →
-//! those who wait for its topics are woken → one pop for as many as wait → their answers.
+//! The path of a due job: deadline → the timer in `queue` → `store` promotes due jobs → pops that
+//! wait for their topics wake up → one call pops for all of them → their answers.
 //!
-//! Arrows run one way: `cli → server → http → queue → store → job`. `ARCHITECTURE.md` is the map.
+//! Imports run one way: `cli → server → http → queue → store → job`. `ARCHITECTURE.md` is the map.
 
 #![warn(clippy::too_many_lines)]
 

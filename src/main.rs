@@ -1,4 +1,4 @@
-//! The program: parse the command line, start telemetry, dispatch.
+//! The executable, which runs the command line with the mimalloc allocator.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `delay-queue bench`: load on a running server, and figures that can be compared.
+//! `delay-queue bench`: generates load on a running server and prints comparable figures.
 
 use std::{error::Error, time::Duration};
 
@@ -95,7 +95,6 @@ fn duration(text: &str) -> Result<Duration, String> {
     text.parse::<Millis>().map(Into::into).map_err(|error| error.to_string())
 }
 
-/// Measures a running server: the one at `--url`, or else the configured one.
 pub fn run(bench: Bench, settings: &Settings) -> Result<(), Box<dyn Error>> {
     let scheme = if settings.server.tls.files()?.is_some() { "https" } else { "http" };
     let listen = || format!("{scheme}://{}", settings.server.listen.reachable());

@@ -1,4 +1,4 @@
-//! A connection to a server on TCP.
+//! TCP connections to a server.
 
 use std::{
     io::{Error, ErrorKind, Result},
@@ -8,7 +8,7 @@ use std::{
 
 use crate::config::Listen;
 
-/// To the first of its addresses that takes a connection. Connecting, reading and writing may each take
+/// Connects to the first address that accepts. Connecting, reading and writing may each take
 /// `timeout`.
 pub fn connect(listen: &Listen, timeout: Duration) -> Result<TcpStream> {
     let mut failed = Error::from(ErrorKind::AddrNotAvailable);

@@ -1,4 +1,4 @@
-//! `delay-queue doctor`: what the configured store is, and what to mend.
+//! `delay-queue doctor`: examines the configured store and says what to repair.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ use crate::{
     store::{Clock, Options},
 };
 
-/// Prints what it finds; an error if something must be mended.
+/// Prints the findings; returns an error if something needs repair.
 pub fn run(settings: &Settings, repair: bool, accept_loss: bool) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let options = Options::new(settings.store.buckets()?, Clock::Own);

@@ -1,5 +1,5 @@
-//! `delay-queue health`: one question to a running server, for health checks in containers that
-//! have no shell and no curl.
+//! `delay-queue health`: one request to a running server, for health checks in containers without a
+//! shell or curl.
 
 use std::{
     error::Error,
@@ -20,7 +20,7 @@ use rustls::{
 use super::connect::connect;
 use crate::config::{Listen, Settings, TlsFiles};
 
-/// How long connecting, asking and answering may each take.
+/// Timeout of connecting, of the request and of its answer, each.
 const TIMEOUT: Duration = Duration::from_secs(3);
 const QUESTION: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
@@ -28,7 +28,7 @@ pub fn run(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let listen = settings.server.listen.reachable();
     let tls = settings.server.tls.files()?;
     let asked = match ask(&listen, tls.as_ref()) {
-        Err(cause) if wants_a_certificate(&cause) => return Ok(()), // so it lives
+        Err(cause) if wants_a_certificate(&cause) => return Ok(()), // so it is running
         asked => asked.map_err(|cause| format!("failed to ask {listen}: {cause}"))?,
     };
     if asked.starts_with("HTTP/1.1 200 ") {
@@ -59,7 +59,7 @@ fn exchange(mut stream: impl Read + Write) -> io::Result<String> {
     Ok(answer)
 }
 
-/// TLS with a server that has the certificate of these files, whatever host it is for.
+/// Begins TLS with a server that has the certificate of these files, for any host name.
 fn greeting(files: &TlsFiles) -> io::Result<ClientConnection> {
     let cert = CertificateDer::from_pem_file(&files.cert).map_err(io::Error::other)?;
     let provider = Arc::new(ring::default_provider());
@@ -73,14 +73,14 @@ fn greeting(files: &TlsFiles) -> io::Result<ClientConnection> {
     ClientConnection::new(Arc::new(config), host).map_err(io::Error::other)
 }
 
-/// A server that asks its clients for certificates asks this one, too.
+/// Returns whether the server requires client certificates, which this client does not have.
 fn wants_a_certificate(error: &io::Error) -> bool {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     let wanted = AlertDescription::CertificateRequired;
     matches!(error, Some(rustls::Error::AlertReceived(alert)) if *alert == wanted)
 }
 
-/// Takes one certificate alone.
+/// Accepts only one certificate.
 #[derive(Debug)]
 struct Known {
     cert: CertificateDer<'static>,

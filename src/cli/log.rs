@@ -1,4 +1,4 @@
-//! The log of the program: format, filter, and repeated warnings summed up.
+//! The log of the program: format, filter, and summaries of repeated warnings.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -26,23 +26,23 @@ use tracing_subscriber::{
 
 use crate::config::{LogFormat, LogSettings};
 
-/// What is repeated within this time is summed up at its end.
+/// Repeated lines are summed up after this time.
 const SPAN: Duration = Duration::from_secs(10);
 /// Different lines of one place in the code that are shown within [`SPAN`].
 const DIFFERENT: usize = 10;
-/// Fields that differ with every request, and do not make its line another one.
+/// Fields that differ with every request; lines that differ only in them count as equal.
 const OF_REQUESTS: [&str; 3] = ["request_id", "path", "ms"];
 
-/// Starts the log of a command: every line is shown.
+/// Starts the log of a command, which shows every line.
 pub fn start(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
     start_with(settings, None, None)
 }
 
-/// Another taker of what is logged.
+/// Another layer that receives log events.
 pub type Other = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Starts the log of a server: what is repeated is counted, and said by [`Repeated::tell`]. `other` has a
-/// filter of its own.
+/// Starts the log of a server, which counts repeated lines for [`Repeated::tell`]. `other` has its
+/// own filter.
 pub fn start_summing(
     settings: &LogSettings,
     other: Option<Other>,
@@ -66,7 +66,7 @@ fn start_with(
     };
     let filter = settings.filter.parse::<Targets>()?;
     match other {
-        // One filter for all is cheaper.
+        // A single filter is cheaper.
         None => registry().with(lines).with(filter).with(sums).init(),
         Some(other) => {
             let lines = lines.with_filter(filter).boxed();
@@ -76,23 +76,23 @@ fn start_with(
     Ok(())
 }
 
-/// Warnings and errors that were shown already, by their places in the code. A client in a loop on
-/// a full disk must not fill the disk of the log.
+/// Warnings and errors already shown, by their place in the code. Otherwise a client that retries
+/// in a loop on a full disk would fill the disk of the log.
 #[derive(Clone, Default)]
 pub struct Repeated(Arc<Mutex<HashMap<Identifier, Place>>>);
 
 struct Place {
     since: Instant,
-    /// Hashes of the lines that were shown since then.
+    /// Hashes of the lines shown since then.
     shown: Vec<u64>,
-    /// How many were not.
+    /// Number of lines that were not shown.
     more: u64,
     level: Level,
     message: String,
 }
 
 impl Repeated {
-    /// Tells every second, until it is dropped, what was repeated.
+    /// Logs summaries every second, until the future is dropped.
     pub async fn tell_for_ever(&self) -> Infallible {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         loop {
@@ -101,8 +101,7 @@ impl Repeated {
         }
     }
 
-    /// Tells what was repeated at places that began to be counted so long ago, and begins anew
-    /// there.
+    /// Logs the summaries of places that have counted for `age`, and forgets those places.
     pub fn tell(&self, age: Duration) {
         let over: Vec<Place> = {
             let mut places = self.lock();
@@ -122,7 +121,7 @@ impl Repeated {
         }
     }
 
-    /// Counts a line; whether it is to be shown.
+    /// Counts a line; returns whether to show it.
     fn is_new(&self, event: &Event<'_>) -> bool {
         let mut line = Line::default();
         event.record(&mut line);
@@ -158,7 +157,7 @@ impl<S: Subscriber> Layer<S> for Repeated {
     }
 }
 
-/// What a line says.
+/// The message of a line, and a hash of its fields.
 #[derive(Default)]
 struct Line {
     message: String,
@@ -179,7 +178,7 @@ impl Visit for Line {
     }
 }
 
-/// `3,412` for 3412.
+/// Formats 3412 as `3,412`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

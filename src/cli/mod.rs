@@ -56,8 +56,8 @@ enum Command {
         /// everything that can be read goes into a new store
         #[arg(long)]
         repair: bool,
-        /// Go on with what a Redis has that was emptied or replaced: its servers refuse all calls until
-        /// the lost jobs are restored or this is done
+        /// Go on with what a Redis has that was emptied or replaced: its servers refuse all calls
+        /// until the lost jobs are restored or this is done
         #[arg(long)]
         accept_loss: bool,
     },
@@ -67,7 +67,7 @@ enum Command {
     Token(token::Token),
 }
 
-/// Runs what the command line asks for.
+/// Runs the command of the command line.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = settings(&arguments).map_err(Into::into).and_then(|settings| {

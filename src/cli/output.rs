@@ -5,10 +5,10 @@ use std::{
     io::{self, ErrorKind, Write},
 };
 
-/// Prints a line. A reader that has closed the pipe (`| head`) has seen enough: that is no error.
+/// Prints a line. A reader that closes the pipe early (`| head`) is no error.
 ///
 /// # Errors
-/// Standard output cannot be written to, as on a full disk.
+/// Standard output cannot be written, for example because the disk is full.
 pub fn line(text: impl Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! A running server that a command asks: what its URL says, and how it is let in.
+//! The running server that a command connects to: its URL, and the credentials.
 
 use std::{
     error::Error,
@@ -15,18 +15,19 @@ use rustls::{
 
 use crate::{access::SecretToken, config::Listen, tls_error};
 
-/// The variable that has the token; it is no setting of the server's.
+/// Environment variable of clients for the token; servers have no such setting.
 const VARIABLE: &str = "DELAY_QUEUE_TOKEN";
 
-/// What lets a command in, and by what it knows the server.
+/// The token of a command, and the authorities that it trusts.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Credentials {
-    /// The file whose first line is the token for --url [default: the environment's DELAY_QUEUE_TOKEN]
+    /// The file whose first line is the token for --url [default: the environment's
+    /// DELAY_QUEUE_TOKEN]
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// The authorities that may sign the certificate of a server at https:// (PEM) [default: those that
-    /// this machine trusts]
+    /// The authorities that may sign the certificate of a server at https:// (PEM) [default: those
+    /// that this machine trusts]
     #[arg(long, global = true, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 }
@@ -34,16 +35,16 @@ pub struct Credentials {
 /// A server at a URL.
 pub struct Remote {
     pub server: Listen,
-    /// The name that its certificate must have; none over HTTP.
+    /// TLS settings, and the name that the certificate must have; `None` over HTTP.
     pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     token: Option<SecretToken>,
 }
 
 impl Remote {
-    /// The server at `url`.
+    /// Reads the URL and the files of the credentials.
     ///
     /// # Errors
-    /// The URL is none of http or https, or a file has no token or no certificates.
+    /// The URL is not http or https, or a file has no token or no certificates.
     pub fn new(url: &str, credentials: &Credentials) -> Result<Self, Box<dyn Error>> {
         let Credentials { token_file, ca_file } = credentials;
         let ca_file = ca_file.as_deref();
@@ -70,20 +71,21 @@ impl Remote {
         Ok(Self { server, tls, token })
     }
 
-    /// Describes why a connection failed: what is wrong with TLS in one sentence, else the system's error.
+    /// Describes why a connection failed: a TLS problem in one sentence, any other by the system's
+    /// error.
     pub fn explained(cause: &io::Error) -> String {
         let tls = tls_error::find(cause).map(|error| tls_error::explain(error, "--ca-file"));
         tls.unwrap_or_else(|| cause.to_string())
     }
 
-    /// The line of a request that has the token; nothing without one.
+    /// Returns the `Authorization` line of a request; empty without a token.
     pub fn authorization(&self) -> String {
         let line = |token: &SecretToken| format!("Authorization: Bearer {}\r\n", token.reveal());
         self.token.as_ref().map(line).unwrap_or_default()
     }
 }
 
-/// Whether a URL is one of https, and its host and port.
+/// Returns whether a URL is https, with its host and port.
 fn parse(url: &str) -> Option<(bool, Listen)> {
     let (scheme, rest) = url.split_once("://")?;
     let (is_https, port) = match scheme {
@@ -97,8 +99,8 @@ fn parse(url: &str) -> Option<(bool, Listen)> {
     matches!(server, Listen::Tcp { .. }).then_some((is_https, server))
 }
 
-/// TLS with servers whose certificates are signed by the authorities of a file, or else by those that
-/// this machine trusts.
+/// Makes the TLS settings that trust the authorities of a file, or by default those of this
+/// machine.
 fn trusting(ca_file: Option<&Path>) -> Result<ClientConfig, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = ca_file {

@@ -1,4 +1,4 @@
-//! `delay-queue serve`: the server, from its telemetry to its signals.
+//! `delay-queue serve`: runs the server, with its telemetry and signals.
 
 use std::{error::Error, time::Duration};
 
@@ -29,8 +29,8 @@ pub fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     done
 }
 
-/// Whether this process was started to ignore the end of its terminal (SIGHUP, the first signal), as
-/// `nohup` does.
+/// Returns whether this process ignores the hangup of its terminal (SIGHUP, signal 1), as under
+/// `nohup`.
 fn outlives_terminal() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -41,7 +41,7 @@ fn outlives_terminal() -> bool {
 async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let outlives_terminal = outlives_terminal(); // asked before the next line changes it
+    let outlives_terminal = outlives_terminal(); // must be read before the handler below is set
     let mut hang_up = signal(SignalKind::hangup())?;
     let shutdown = async move {
         tokio::select! {

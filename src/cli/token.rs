@@ -1,4 +1,4 @@
-//! `delay-queue token`: access tokens, in the configured store or by a running server.
+//! `delay-queue token`: manages access tokens, in the configured store or through a running server.
 
 mod ask;
 
@@ -25,7 +25,8 @@ pub struct Token {
     #[command(subcommand)]
     act: Act,
 
-    /// Ask the server at this URL (http:// or https://host:port) instead of opening the configured store
+    /// Ask the server at this URL (http:// or https://host:port) instead of opening the configured
+    /// store
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
 
@@ -85,7 +86,7 @@ pub fn run(arguments: Token, settings: &Settings) -> Result<(), Box<dyn Error>> 
 async fn by_store(settings: &Settings, act: Act) -> Result<(), Box<dyn Error>> {
     let opened = match act {
         Act::Create { .. } => open_store(settings).await,
-        // A command that only looks must not leave a new store behind.
+        // Commands that only read must not create a store.
         _ => open_existing_store(settings).await,
     };
     let store = opened.map_err(|error| ask_the_server(error, settings))?;
@@ -156,8 +157,8 @@ fn print_rows(tokens: impl IntoIterator<Item = impl Display>) -> Result<(), Box<
     tokens.into_iter().try_for_each(output::line).map_err(Into::into)
 }
 
-/// Says how to reach the running server that holds a file store. Another directory, as
-/// [`OpenError::InUse`] advises a second server, would give a token that this server never sees.
+/// Explains how to reach the running server that has locked a file store. The advice of
+/// [`OpenError::InUse`], another directory, would create a token that this server never sees.
 fn ask_the_server(error: StartError, settings: &Settings) -> Box<dyn Error> {
     let StartError::Store(OpenError::InUse { dir }) = &error else { return error.into() };
     let url = settings.server.listen.url(settings.server.tls.cert_file.is_some());

@@ -1,4 +1,4 @@
-//! Settings that say who may reach the server, and from which web pages.
+//! Settings for access: who may reach the server, and from which web pages.
 
 use std::{fmt, net::IpAddr};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::access::SecretToken;
 
-/// A list of texts; also as one text with commas, for the environment.
+/// A list of texts; the environment gives it as one text with commas.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct TextList(pub Vec<String>);
@@ -46,10 +46,10 @@ impl<'de> Deserialize<'de> for TextList {
 }
 
 impl ServerSettings {
-    /// The bootstrap token, if there is one. Reads its file.
+    /// Returns the bootstrap token, if it is set; reads its file.
     ///
     /// # Errors
-    /// It is given twice, cannot be read, or is no token.
+    /// The token is set twice, its file cannot be read, or the text is no token.
     pub fn bootstrap_token(&self) -> Result<Option<SecretToken>, SettingsError> {
         const KEY: &str = "server.bootstrap_token_file";
         let given = secret(KEY, &self.bootstrap_token, self.bootstrap_token_file.as_ref())?;
@@ -63,10 +63,10 @@ impl ServerSettings {
         given.map(parse).transpose()
     }
 
-    /// The networks of `trusted_proxies`.
+    /// Returns the networks of `trusted_proxies`.
     ///
     /// # Errors
-    /// One is neither a network nor an address.
+    /// A text is neither a network nor an address.
     pub fn trusted_networks(&self) -> Result<Vec<IpNet>, SettingsError> {
         let network = |text: &String| {
             let alone = || text.parse::<IpAddr>().map(IpNet::from);

@@ -6,23 +6,22 @@ use config::{Value, ValueKind};
 
 use super::{error::SettingsError, renamed};
 
-/// The strongest value of each key that is given.
+/// The value of each given key, from the last source that gives one.
 pub type Given = BTreeMap<String, Value>;
 
-/// What every variable of ours begins with.
+/// Prefix of the variables of this program.
 const PREFIX: &str = "DELAY_QUEUE_";
 
-/// The variable that sets a key.
+/// Returns the name of the variable for a key.
 fn variable(key: &str) -> String {
     format!("{PREFIX}_{}", key.replace('.', "__").to_uppercase())
 }
 
-/// Adds what variables say, where everything is text. Text that reads as a number is one, as in a file
-/// (`DELAY_QUEUE__JOB_DEFAULTS__TTR=30`), if the number writes itself the same: so a password `007` stays as
-/// it is.
+/// Adds the values of variables, which are all text. Text is read as a number, as in a file
+/// (`DELAY_QUEUE__JOB_DEFAULTS__TTR=30`), if the number is written the same way, so a password
+/// `007` stays text.
 ///
-/// One with our prefix that is no setting is a mistake: it would be
-/// ignored without a word.
+/// A variable with the prefix that is no setting is an error, since it would be ignored silently.
 pub fn read(
     variables: impl Iterator<Item = (OsString, OsString)>,
     keys: &[String],
@@ -32,7 +31,7 @@ pub fn read(
     for (name, value) in variables {
         let name = name.to_string_lossy().into_owned();
         let upper = name.to_uppercase();
-        // The token of `delay-queue token --url` is a client's.
+        // Clients use this variable for the token of `delay-queue token --url`.
         if !upper.starts_with(PREFIX) || is_of_a_service(&upper) || upper == "DELAY_QUEUE_TOKEN" {
             continue;
         }
@@ -54,8 +53,8 @@ pub fn read(
     }
 }
 
-/// Whether Kubernetes has set it, as it does for a service that is called delay-queue, or
-/// delay-queue-and-more.
+/// Returns whether Kubernetes has set the variable for a service whose name begins with
+/// delay-queue.
 fn is_of_a_service(name: &str) -> bool {
     let port = name.split("_PORT").nth(1);
     let number =
@@ -65,7 +64,7 @@ fn is_of_a_service(name: &str) -> bool {
         || port.is_some_and(|port| port.is_empty() || number(port))
 }
 
-/// What to say of a variable that is no setting.
+/// Describes a variable that is no setting.
 fn no_setting(name: &str, keys: &[String]) -> String {
     if let Some(new) = renamed::new_name(|old| variable(old) == name) {
         return format!("is called {} now", variable(new));

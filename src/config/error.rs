@@ -1,4 +1,4 @@
-//! What is wrong with settings, as it is told: which key, what was given, what is allowed.
+//! Errors in settings: the key, the given value, and what is allowed.
 
 use std::path::PathBuf;
 
@@ -6,59 +6,59 @@ use thiserror::Error;
 
 use crate::job::Millis;
 
-/// Settings that cannot be used.
+/// Why settings are invalid.
 #[derive(Debug, Error)]
 pub enum SettingsError {
-    /// The sources together make no settings.
+    /// The sources do not combine to valid settings.
     #[error("failed to read the settings: {}", shown(&.0.to_string()))]
     Read(#[from] config::ConfigError),
-    /// The file cannot be read, or is not TOML.
+    /// The file cannot be read or is not TOML.
     #[error("failed to read the settings: {}: {cause}", file.display())]
     File {
         /// The file of `--config`.
         file: PathBuf,
-        /// The system's error, or line, column and reason.
+        /// The error of the system, or line, column and reason.
         cause: String,
     },
-    /// One key or value.
+    /// A key or its value is invalid.
     #[error("failed to read the settings: {key} {}{place}", shown(wrong))]
     Key {
         /// The key, dotted.
         key: String,
-        /// Completes "<key> …".
+        /// The error, which completes "<key> …".
         wrong: String,
-        /// Where it was given, in brackets.
+        /// The source of the value, in brackets.
         place: String,
     },
-    /// A variable of the environment.
+    /// An environment variable is invalid.
     #[error("failed to read the settings: the environment variable {name} {advice}")]
     Variable {
-        /// Its name.
+        /// The name of the variable.
         name: String,
-        /// What is wrong with it, and what may be meant.
+        /// The error, and perhaps a suggestion.
         advice: String,
     },
-    /// A setting by the name that it had once.
+    /// A setting is given by its former name.
     #[error("failed to read the settings: {old} is called {new} now")]
     Renamed {
         /// The key that was given.
         old: String,
-        /// Its name now.
+        /// The current name.
         new: &'static str,
     },
-    /// A value that is not allowed.
+    /// A value is not allowed.
     #[error("failed to use the settings: {key} {allowed}, got {given}")]
     Value {
         /// The key, dotted.
         key: &'static str,
         /// What is allowed.
         allowed: String,
-        /// What was given.
+        /// The given value.
         given: String,
     },
 }
 
-/// All that is wrong with the settings, a line each.
+/// All errors in the settings, one per line.
 #[derive(Debug)]
 pub struct AllWrong(pub Vec<SettingsError>);
 
@@ -71,8 +71,8 @@ impl std::fmt::Display for AllWrong {
 
 impl std::error::Error for AllWrong {}
 
-/// What a message may show of an error of reading: in one line, without the lines of the file that
-/// it quotes, as a password may stand there.
+/// Returns an error of the parser in one line, without the lines that it quotes from the file,
+/// since they may contain a password.
 fn shown(text: &str) -> String {
     let quoted = |line: &&str| {
         let line = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit());
@@ -82,7 +82,7 @@ fn shown(text: &str) -> String {
     without_urls(&lines.join(" ")).trim().to_owned()
 }
 
-/// What a message may show of a text that has URLs in it, and passwords in them: the schemes.
+/// Removes everything after the schemes of URLs in a text, since they may contain passwords.
 fn without_urls(text: &str) -> String {
     let mut parts = text.split("://");
     let mut shown = parts.next().unwrap_or_default().to_owned();
@@ -94,7 +94,7 @@ fn without_urls(text: &str) -> String {
     shown
 }
 
-/// Checks a span of time.
+/// Checks that a duration is within limits.
 pub fn between(
     key: &'static str,
     given: Millis,
@@ -108,7 +108,7 @@ pub fn between(
     Err(refused(key, &allowed, format!("{} seconds", given.as_seconds())))
 }
 
-/// The refusal of a value.
+/// Makes the error of a value that is not allowed.
 pub fn refused(key: &'static str, allowed: &str, given: impl ToString) -> SettingsError {
     SettingsError::Value { key, allowed: allowed.to_owned(), given: given.to_string() }
 }

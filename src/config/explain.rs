@@ -1,4 +1,4 @@
-//! Wrong settings in the words of this program: what is wrong, and where it stands.
+//! Explanations of invalid settings in plain words, with their positions.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use toml::de::{DeTable, DeValue};
 
 use crate::suggest;
 
-/// The keys of a settings file with the lines on which they stand.
+/// Line numbers of the keys of a settings file.
 pub type Lines = BTreeMap<String, usize>;
 
-/// Finds the line of each key.
+/// Returns the line of each key.
 ///
 /// # Errors
 /// The text is not TOML: line, column and reason.
@@ -37,14 +37,14 @@ fn add(within: &str, table: &DeTable<'_>, text: &str, lines: &mut Lines) {
     }
 }
 
-/// Line and column of an offset, both from 1.
+/// Returns the line and column of an offset, both from 1.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.rsplit('\n').next().unwrap_or_default();
     (before.matches('\n').count() + 1, line.chars().count() + 1)
 }
 
-/// Completes "<key> …" for a value that does not fit.
+/// Completes "<key> …" for an invalid value.
 pub fn wrong_value(cause: &ConfigError) -> String {
     match cause {
         ConfigError::At { error, .. } => wrong_value(error),
@@ -78,7 +78,7 @@ fn in_words(expected: &str) -> &str {
     }
 }
 
-/// `3` for "integer `3`", `"x"` for "string \"x\"".
+/// Shortens "integer `3`" to `3`, and "string \"x\"" to `"x"`.
 fn given(unexpected: &str) -> &str {
     match unexpected {
         "sequence" => "a list",
@@ -88,7 +88,7 @@ fn given(unexpected: &str) -> &str {
     }
 }
 
-/// Completes "<key> …" for a key that no setting has.
+/// Completes "<key> …" for a key that is no setting.
 pub fn unknown_key(key: &str, known: &[String]) -> String {
     let section = key.split('.').next().unwrap_or_default();
     let of_section = known.iter().filter_map(|known| known.split_once('.'));

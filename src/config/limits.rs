@@ -1,4 +1,4 @@
-//! `[limits]`: how much clients may ask for, and how long they may take.
+//! `[limits]`: limits of requests, memory, connections and jobs, and timeouts of clients.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Where to listen: a host, by name or by address, and a port; or a Unix socket.
+//! Listen addresses: a host, by name or address, with a port; or a Unix socket.
 
 use std::{
     fmt,
@@ -15,18 +15,18 @@ use serde::{Deserialize, Serialize};
 pub enum Listen {
     /// A port of a host.
     Tcp {
-        /// An address, in brackets if it is one of IPv6, or a name.
+        /// An address, in brackets for IPv6, or a name.
         host: String,
-        /// 0 is any that is free.
+        /// 0 means any free port.
         port: u16,
     },
-    /// A socket in the file system.
+    /// The path of a socket in the file system.
     Unix(PathBuf),
 }
 
 impl Listen {
-    /// All addresses that the host has; a name is looked up now, which may take a while. A Unix
-    /// socket has none.
+    /// Returns all addresses of the host. Resolving a name may take a while. A Unix socket has
+    /// none.
     ///
     /// # Errors
     /// The name cannot be resolved.
@@ -43,7 +43,8 @@ impl Listen {
         }
     }
 
-    /// The same for a client on this machine: a server on all addresses is asked on loopback.
+    /// Returns the address for a client on this machine: loopback if the server listens on all
+    /// addresses.
     #[must_use]
     pub fn reachable(&self) -> Self {
         let Self::Tcp { host, port } = self else { return self.clone() };
@@ -56,7 +57,8 @@ impl Listen {
         Self::Tcp { host, port: *port }
     }
 
-    /// Returns the URL by which a client on this machine reaches the server; none for a Unix socket.
+    /// Returns the URL by which a client on this machine reaches the server; `None` for a Unix
+    /// socket.
     #[must_use]
     pub fn url(&self, is_tls: bool) -> Option<String> {
         let scheme = if is_tls { "https" } else { "http" };
@@ -114,14 +116,13 @@ impl TryFrom<String> for Listen {
     }
 }
 
-/// Who may connect to a Unix socket: the mode of its file, as chmod takes it, with a leading zero
-/// (`"0660"`).
+/// Permissions of a Unix socket: the mode of its file as for chmod, with a leading zero (`"0660"`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SocketMode(u32);
 
 impl SocketMode {
-    /// The bits.
+    /// Returns the permission bits.
     #[must_use]
     pub fn bits(self) -> u32 {
         self.0

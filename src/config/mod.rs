@@ -35,7 +35,7 @@ use crate::{
 /// Every setting with its default and meaning.
 pub const DEFAULTS: &str = include_str!("../../config/default.toml");
 
-/// All settings. The fields are those of `config/default.toml`, and explained there.
+/// All settings, with the fields of `config/default.toml`, which explains them.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
@@ -104,13 +104,13 @@ pub struct LogSettings {
     pub format: LogFormat,
 }
 
-/// How a line of the log looks.
+/// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For machines.
+    /// JSON for machines.
     Json,
 }
 
@@ -126,7 +126,7 @@ impl TryFrom<String> for LogFormat {
     }
 }
 
-/// What the command line overrides.
+/// Values of the command line, which override all others.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
     /// `--config`
@@ -141,7 +141,7 @@ impl Settings {
     /// Reads all sources and checks every value.
     ///
     /// # Errors
-    /// All that are wrong: the key, what was given, and what is allowed.
+    /// All invalid settings: the key, the given value, and what is allowed.
     pub fn load(flags: &Flags) -> Result<Self, AllWrong> {
         let mut wrong = Vec::new();
         let settings = match sources::read(flags, &mut wrong) {
@@ -158,10 +158,10 @@ impl Settings {
         }
     }
 
-    /// The settings in effect, as a settings file; passwords are hidden.
+    /// Returns the settings in effect as a settings file, with passwords hidden.
     ///
     /// # Errors
-    /// None that is known: every setting can be written.
+    /// None are known: every setting can be written.
     pub fn shown(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }

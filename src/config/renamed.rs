@@ -1,7 +1,7 @@
-//! Settings that had another name once. The old one is refused with the new one: a setting that is
-//! ignored would be worse.
+//! Former names of settings. They are refused with the current name, since ignoring them would be
+//! worse.
 
-/// The old key and the new one.
+/// Former and current keys.
 const RENAMED: [(&str, &str); 10] = [
     ("timer.max_sleep", "timer.poll_interval"),
     ("limits.body_bytes", "limits.max_body_bytes"),
@@ -15,7 +15,7 @@ const RENAMED: [(&str, &str); 10] = [
     ("queue.dead_retention", "job_defaults.dead_retention"),
 ];
 
-/// What the setting of this name is called now, if it had another one. `is_it` compares.
+/// Returns the current name of a setting whose former name `is_it` accepts.
 pub fn new_name(is_it: impl Fn(&str) -> bool) -> Option<&'static str> {
     RENAMED.iter().find(|(old, _)| is_it(old)).map(|(_, new)| *new)
 }

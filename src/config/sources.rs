@@ -1,5 +1,5 @@
-//! Where settings come from: default < file < environment < flags. Each value is tried by itself, so
-//! that all that are wrong are named at once.
+//! Sources of settings: default < file < environment < flags. Each value is tried on its own, so
+//! that one run reports all invalid ones.
 
 use std::{fs, path::Path};
 
@@ -12,7 +12,7 @@ use super::{
     renamed,
 };
 
-/// Reads all sources. A value that cannot be used stays at its default and adds an error.
+/// Reads all sources. An invalid value stays at its default and adds an error.
 pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, ConfigError> {
     let defaults = File::from_str(DEFAULTS, FileFormat::Toml);
     let defaults = Config::builder().add_source(defaults).build()?;
@@ -62,7 +62,7 @@ pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, 
     with(&defaults, &given)
 }
 
-/// The content of a settings file, and the line of each key.
+/// Returns the content of a settings file, and the line of each key.
 fn read_file(file: &Path) -> Result<(Map<String, Value>, Lines), String> {
     let text = fs::read_to_string(file).map_err(|cause| cause.to_string())?;
     let lines = explain::lines(&text)?;
@@ -70,8 +70,8 @@ fn read_file(file: &Path) -> Result<(Map<String, Value>, Lines), String> {
     Ok((content.map_err(|cause| cause.to_string())?, lines))
 }
 
-/// Refuses what the `config` crate converts in silence: a number to true or false, a fraction to a whole
-/// number.
+/// Refuses silent conversions of the `config` crate: numbers to booleans, fractions to whole
+/// numbers.
 fn converted(settings: &Settings, key: &str, value: &Value) -> Option<String> {
     let settings = serde_json::to_value(settings).ok()?;
     let taken = settings.pointer(&format!("/{}", key.replace('.', "/")))?;
@@ -83,7 +83,7 @@ fn converted(settings: &Settings, key: &str, value: &Value) -> Option<String> {
     Some(format!("must be {must_be}, got {value}"))
 }
 
-/// Where a value was given: file and line, variable or flag.
+/// Returns where a value was given: file and line, variable or flag.
 fn place(flags: &Flags, lines: &Lines, key: &str, value: &Value) -> String {
     match (value.origin(), &flags.file, lines.get(key)) {
         (Some(origin), ..) => format!(" ({origin})"),
@@ -100,7 +100,7 @@ fn with(defaults: &Config, given: &Given) -> Result<Settings, ConfigError> {
     all.build()?.try_deserialize()
 }
 
-/// Adds the values within tables by their whole keys.
+/// Adds the values of nested tables with their full keys.
 fn flatten(within: &str, table: Map<String, Value>, given: &mut Given) {
     for (name, value) in table {
         let key = if within.is_empty() { name } else { format!("{within}.{name}") };
@@ -111,7 +111,7 @@ fn flatten(within: &str, table: Map<String, Value>, given: &mut Given) {
     }
 }
 
-/// The keys of all settings, also of those that have no value.
+/// Returns the keys of all settings, including those without a value.
 fn keys(settings: &serde_json::Value) -> Vec<String> {
     fn add(within: &str, value: &serde_json::Value, keys: &mut Vec<String>) {
         match value.as_object() {

@@ -1,4 +1,4 @@
-//! `[store]`: which store, and who connects to it.
+//! `[store]`: the store, and the login for it.
 
 use std::path::PathBuf;
 
@@ -38,20 +38,20 @@ pub struct StoreSettings {
 }
 
 impl StoreSettings {
-    /// The number of buckets, if it is set.
+    /// Returns the number of buckets, if it is set.
     ///
     /// # Errors
-    /// A number that is not allowed.
+    /// The number is not allowed.
     pub fn buckets(&self) -> Result<Option<Buckets>, SettingsError> {
         let buckets = self.buckets.map(Buckets::try_from).transpose();
         let given = self.buckets.unwrap_or_default();
         buckets.map_err(|_| refused("store.buckets", "must be from 1 to 1024", given))
     }
 
-    /// Which store `url` names. Reads the files that hold passwords.
+    /// Returns the store that `url` names; reads the files of passwords.
     ///
     /// # Errors
-    /// A URL of no kind that there is; settings that do not go together.
+    /// The URL is of no known kind, or settings contradict each other.
     pub fn location(&self) -> Result<Box<dyn Location>, SettingsError> {
         let text = self.url.0.as_str();
         if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
@@ -108,7 +108,7 @@ impl StoreSettings {
     }
 }
 
-/// A value that may stand in two places, and should stand in one.
+/// Returns a value that may be set in one of two places; both are an error.
 fn one_of<T>(
     key: &'static str,
     own: Option<T>,
@@ -120,7 +120,7 @@ fn one_of<T>(
     }
 }
 
-/// What the settings may show of a URL: all but user and password.
+/// Writes a URL without its user and password.
 fn without_login<S: Serializer>(url: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
     let text = url.0.as_str();
     match text.parse::<RedisUrl>() {
@@ -133,7 +133,7 @@ fn without_login<S: Serializer>(url: &Secret, serializer: S) -> Result<S::Ok, S:
     }
 }
 
-/// What a message may show of a URL: it may have a password anywhere behind the scheme.
+/// Returns the scheme of a URL for a message, since a password may be anywhere after it.
 fn scheme(url: &str) -> String {
     let is_plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'+');
     match url.split_once(':') {
@@ -142,8 +142,8 @@ fn scheme(url: &str) -> String {
     }
 }
 
-/// A user without a password would not be sent: Redis would take the connection for the default
-/// user's.
+/// Refuses a user without a password: it would not be sent, and Redis would treat the connection as
+/// the default user's.
 fn with_password(key: &'static str, login: &Login) -> Result<(), SettingsError> {
     match (&login.user, &login.password) {
         (Some(user), None) => {
@@ -154,7 +154,7 @@ fn with_password(key: &'static str, login: &Login) -> Result<(), SettingsError> 
     }
 }
 
-/// A secret, or what a file has of it: its first line.
+/// Returns a secret, or the first line of the file that contains it.
 pub fn secret(
     key: &'static str,
     own: &Option<Secret>,

@@ -16,22 +16,22 @@ pub struct TlsSettings {
     pub client_ca_file: Option<PathBuf>,
 }
 
-/// The files that TLS needs.
+/// The files for TLS towards clients.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// The server's certificate, and those between it and its authority.
+    /// The certificate of the server, followed by intermediate ones.
     pub cert: PathBuf,
-    /// Its key.
+    /// The private key of the server.
     pub key: PathBuf,
-    /// The authorities that sign the certificates of clients, if they need some.
+    /// The authorities that sign the certificates of clients, if these are required.
     pub client_ca: Option<PathBuf>,
 }
 
 impl TlsSettings {
-    /// What files there are; none without TLS.
+    /// Returns the files; `None` without TLS.
     ///
     /// # Errors
-    /// Some without the others.
+    /// A file is set without the others that it needs.
     pub fn files(&self) -> Result<Option<TlsFiles>, SettingsError> {
         match (&self.cert_file, &self.key_file, &self.client_ca_file) {
             (Some(cert), Some(key), client_ca) => Ok(Some(TlsFiles {

@@ -36,7 +36,7 @@ impl TracesSettings {
         if uri.as_ref().is_some_and(fits) {
             return Ok(());
         }
-        // What was given is not shown: a password may stand in it.
+        // The given text is not shown, since it may contain a password.
         let allowed = "must be a URL such as \"http://127.0.0.1:4318/v1/traces\", by plain HTTP and \
                        without a user";
         Err(refused(key, allowed, "another text"))

@@ -1,7 +1,7 @@
-//! `delay-queue export`: bucket by bucket, page by page.
+//! `delay-queue export`: writes the jobs of each bucket, page by page.
 //!
-//! What was written to a file before an interruption is read again and compared with the store, and
-//! the rest follows behind its last complete section.
+//! After an interruption, the export reads the file that it had begun, compares it with the store,
+//! and continues after its last complete section.
 
 use std::{
     error::Error,
@@ -28,9 +28,9 @@ use crate::{
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
-/// Fewest jobs of a page; with large bodies it comes down to this.
+/// Fewest jobs of a page; large bodies reduce it to this.
 const LEAST: usize = 10;
-/// About so many bytes of bodies a page may have.
+/// Approximate most bytes of bodies in a page.
 const PAGE_BYTES: usize = 4 << 20;
 
 pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
@@ -70,7 +70,6 @@ struct Exporter<'a> {
     no_servers: NoServers,
     part: Part,
     skip_damaged: bool,
-    /// Jobs that could not be read.
     left_out: u64,
 }
 
@@ -89,7 +88,8 @@ impl Exporter<'_> {
         drop(progress);
         let topics = self.topics().await?;
         if self.no_servers.has_one_started(self.store).await? {
-            // An export that goes on with this part would only compare the numbers of jobs.
+            // Otherwise the next export would resume from this part, and compare only the numbers
+            // of jobs.
             self.part.go_on(Sums::default())?;
             let why = "a server has started to work on this store, so jobs may be missing or twice";
             return Err(format!("failed to export: {why}; stop it, and export anew").into());
@@ -151,7 +151,7 @@ impl Exporter<'_> {
         }
     }
 
-    /// Whether a section has all jobs that its bucket has; counts those that are damaged.
+    /// Checks that a section has all jobs of its bucket; counts damaged ones.
     async fn compare(
         &mut self,
         bucket: Bucket,
@@ -184,7 +184,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// Writes topic settings; how many there are.
+    /// Writes topic settings; returns how many topics have any.
     async fn topics(&mut self) -> StoreResult<u64> {
         let mut settings = TopicSettings::default();
         let changes = self.store.settings(settings.version).await?;
@@ -201,8 +201,8 @@ impl Exporter<'_> {
         Ok(self.part.sums.topics)
     }
 
-    /// Reads what an interrupted export has written, and goes on behind its last section; answers
-    /// whether there is anything to go on with.
+    /// Reads the part of an interrupted export and continues after its last section; returns
+    /// whether there is one to continue.
     async fn resume(&mut self, head: &Head) -> StoreResult<bool> {
         let Some(file) = self.part.written()? else { return Ok(false) };
         let shown = self.part.name();
@@ -217,7 +217,7 @@ impl Exporter<'_> {
             return Err(refused(format!("it is of {store} ({buckets} buckets)")).into());
         }
         let (mut sums, mut written) = (reader.sums().clone(), Tally::default());
-        // Whatever is wrong behind the last complete section is the interruption.
+        // Any error after the last complete section is due to the interruption.
         while let Ok(Some(item)) = reader.next() {
             match item {
                 Item::Job(job) => written.add(&job.topic, job.state),
@@ -234,7 +234,7 @@ impl Exporter<'_> {
     }
 }
 
-/// Whether there is no more in a file than a part of this head.
+/// Returns whether a file has at most the beginning of this head.
 fn is_beginning(file: &File, head: &Head) -> StoreResult<bool> {
     let line = serde_json::to_vec(&Line::Head(head.clone()))?;
     let mut begun = Vec::new();

@@ -1,6 +1,5 @@
-//! `delay-queue import`: reads the whole file and checks it, then takes its jobs into the store.
-//!
-//! Nothing of the file is believed but what has been read to its end; nothing is written before.
+//! `delay-queue import`: reads and checks the whole file before it writes any of its jobs to the
+//! store.
 
 use std::{
     error::Error,
@@ -28,13 +27,13 @@ use crate::{
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
-/// About so many bytes a batch may have, and all batches that wait for more.
+/// Approximate most bytes of a batch, and of all batches that wait for more jobs.
 const BATCH_BYTES: usize = 8 << 20;
 const HELD_BYTES: usize = 64 << 20;
-/// What a job takes beside its body, about.
+/// Approximate bytes of a job in addition to its body.
 const JOB_BYTES: usize = 512;
 
-/// What the file has.
+/// Counts of jobs, and topic settings, of the file.
 struct Content {
     tally: Tally,
     topics: Vec<TopicLine>,
@@ -62,7 +61,7 @@ pub async fn run(file: &Path, settings: &Settings) -> StoreResult<()> {
 struct Source(File);
 
 impl Source {
-    /// Standard input is copied into a file without a name, in the folder for temporary ones.
+    /// Opens the file; copies standard input to an unnamed temporary file.
     fn of(file: &Path) -> StoreResult<Self> {
         if !super::is_standard(file) {
             return Ok(Self(File::open(file)?));
@@ -76,14 +75,14 @@ impl Source {
         Ok(Self(copied.map_err(failed)?))
     }
 
-    /// From its beginning.
+    /// Reads from the beginning.
     fn open(&self) -> StoreResult<Reader<BufReader<&File>>> {
         (&self.0).rewind()?;
         Ok(Reader::open(BufReader::with_capacity(1 << 20, &self.0))?)
     }
 }
 
-/// Reads it to its end.
+/// Reads and checks the whole file.
 fn check(source: &Source) -> StoreResult<Content> {
     let mut reader = source.open()?;
     let mut content = Content { tally: Tally::default(), topics: Vec::new() };
@@ -107,8 +106,8 @@ fn check(source: &Source) -> StoreResult<Content> {
     }
 }
 
-/// The ids of a file, to find one that stands there twice: 16 bytes each, of which 11 are of a
-/// hash (with a billion ids, the chance that two meet is one in 10^8) and 5 the line.
+/// The ids of a file, to find duplicates: 16 bytes each, of which 11 are of a hash (with a billion
+/// ids, the chance of a collision is one in 10^8) and 5 are the line number.
 #[derive(Default)]
 struct Ids(Vec<u128>);
 
@@ -120,7 +119,7 @@ impl Ids {
         self.0.push(hash | u128::from(line));
     }
 
-    /// The lines of two jobs with one id.
+    /// Returns the lines of two jobs with the same id.
     fn twice(mut self) -> Option<(u128, u128)> {
         self.0.sort_unstable();
         let same = |pair: &&[u128]| pair[0] >> Self::LINE_BITS == pair[1] >> Self::LINE_BITS;
@@ -129,7 +128,7 @@ impl Ids {
     }
 }
 
-/// Takes a checked file into the store, and compares the two.
+/// Imports a checked file and compares the store with it.
 async fn take(
     store: &dyn Store,
     source: &Source,
@@ -150,7 +149,7 @@ async fn take(
     compare(&before, &Tally::of_store(store).await?, &taken, content)
 }
 
-/// How many jobs were restored, and how many were alive.
+/// Numbers of jobs that were restored, and that existed already.
 #[derive(Default)]
 struct Taken {
     created: u64,
@@ -158,7 +157,7 @@ struct Taken {
 }
 
 async fn fill(store: &dyn Store, source: &Source, content: &Content) -> StoreResult<Taken> {
-    // First, so that no server hands out what is to be held back.
+    // Must come first, so that no server delivers jobs of paused topics.
     set_topics(store, &content.topics).await?;
     let mut reader = source.open()?;
     let mut progress = Progress::new("imported", Some(content.tally.jobs()));
@@ -178,8 +177,8 @@ async fn fill(store: &dyn Store, source: &Source, content: &Content) -> StoreRes
     Ok(taken)
 }
 
-/// Pauses topics and sets defaults. What the file does not say of a topic stays as it is, and so does
-/// the pause of a topic that is paused already: an import makes none deliver that does not.
+/// Pauses topics and sets defaults. Settings that the file does not have stay, and so do existing
+/// pauses, so that no import makes a topic deliver jobs again.
 async fn set_topics(store: &dyn Store, topics: &[TopicLine]) -> StoreResult<()> {
     let settings = match store.settings(0).await? {
         Some(SettingsNews::All(settings)) => settings,
@@ -215,10 +214,10 @@ async fn restore(
     Ok(())
 }
 
-/// Jobs on their way, by the bucket that they have in this store.
+/// Jobs to be restored, by their bucket in this store.
 struct Batches {
     buckets: Buckets,
-    /// Most jobs of one.
+    /// Most jobs of one batch.
     limit: usize,
     of: Vec<(Vec<Job>, usize)>,
     bytes: usize,
@@ -230,7 +229,7 @@ impl Batches {
         Self { buckets, limit, of, bytes: 0 }
     }
 
-    /// Adds a job; answers what is to be restored now, in this order.
+    /// Adds a job; returns the batches to restore now, in this order.
     fn add(&mut self, job: Job) -> Vec<(Bucket, Vec<Job>)> {
         let bucket = self.buckets.of(&job.id);
         let (jobs, bytes) = &mut self.of[bucket.index()];
@@ -245,7 +244,7 @@ impl Batches {
         if self.bytes >= HELD_BYTES { self.all() } else { Vec::new() }
     }
 
-    /// All that is left.
+    /// Returns all remaining batches.
     fn all(&mut self) -> Vec<(Bucket, Vec<Job>)> {
         self.bytes = 0;
         let taken = self.of.iter_mut().map(|of| std::mem::take(of).0);
@@ -253,8 +252,8 @@ impl Batches {
     }
 }
 
-/// The store must have what it had and what was restored; and what the file has, state by state, if
-/// it had nothing else before.
+/// Checks that the store has its previous jobs and the restored ones; and if it had no others, that
+/// it has the counts of the file in each state.
 fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> StoreResult<()> {
     let expected = before.jobs() + taken.created;
     if after.jobs() != expected {
@@ -267,7 +266,7 @@ fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> S
             format_args!("checked: the store has them all, and {others} others as before");
         return Ok(output::line(checked)?);
     }
-    // What was there already may have fallen due since.
+    // Existing jobs may have become due since.
     let settle = |tally: &Tally| if before.jobs() > 0 { tally.settled() } else { tally.clone() };
     let (stored, filed) = (settle(after), settle(&content.tally));
     if let Some((topic, stored, filed)) = stored.differs(&filed) {

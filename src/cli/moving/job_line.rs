@@ -1,4 +1,5 @@
-//! A job as a line: all that a store has of it. Times are Unix milliseconds, spans milliseconds.
+//! A job as a line of an export, with everything that a store keeps of it. Times and durations are
+//! in (Unix) milliseconds.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -12,13 +13,13 @@ pub struct JobLine<'a> {
     id: JobId,
     topic: Topic,
     state: State,
-    /// The body's JSON, as a string: blanks, order and digits of numbers are kept that way, and a
-    /// line feed between its parts does not end the line.
+    /// The JSON of the body as a string: this keeps blanks, order and digits of numbers, and a line
+    /// feed between its parts does not end the line.
     #[serde(borrow)]
     body: Cow<'a, str>,
     due_at: u64,
     created_at: u64,
-    /// Its TTR is that of the next pop.
+    /// The policy, with the TTR of the next pop.
     #[serde(flatten)]
     policy: Policy,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -27,14 +28,14 @@ pub struct JobLine<'a> {
     reservation: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserved_until: Option<u64>,
-    /// While reserved: the TTR in force.
+    /// The current TTR, while reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reserved_ttr_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     died_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Fields that are not known: there must be none.
+    /// Unknown fields, which are refused.
     #[serde(flatten, skip_serializing)]
     unknown: BTreeMap<String, IgnoredAny>,
 }
@@ -45,7 +46,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl<'a> JobLine<'a> {
-    /// The line of a job; or why no store can have such a job.
+    /// Makes the line of a job; returns an error if no store can have such a job.
     pub fn of(job: &'a Job) -> Result<Self, String> {
         let line = Self {
             id: job.id.clone(),
@@ -56,7 +57,7 @@ impl<'a> JobLine<'a> {
             created_at: job.created_at.get(),
             policy: job.policy.clone(),
             attempt: job.attempt,
-            // The tag that its holder has is of this store's key, which no other store has.
+            // Its tag depends on the key of this store, which no other store has.
             reservation: job.reservation.map(|held| held.untagged().to_string()),
             reserved_until: job.reserved_until.map(UnixMillis::get),
             reserved_ttr_ms: (job.state == State::Reserved).then(|| job.ttr.get()),
@@ -67,7 +68,6 @@ impl<'a> JobLine<'a> {
         line.check().map(|()| line)
     }
 
-    /// The job of a line.
     pub fn job(self) -> Result<Job, String> {
         self.check()?;
         let reservation = self.reservation.as_deref().map(str::parse::<Reservation>).transpose();
@@ -88,7 +88,7 @@ impl<'a> JobLine<'a> {
         })
     }
 
-    /// What is true of every job in a store.
+    /// Checks the rules that every job in a store obeys.
     fn check(&self) -> Result<(), String> {
         if let Some(field) = self.unknown.keys().next() {
             return Err(format!("unknown field `{field}`"));

@@ -1,9 +1,9 @@
-//! The format of an export: lines of JSON, each an object with one key that tells its kind.
+//! The format of an export: lines of JSON, each an object with one key that names its kind.
 //!
-//! A head; for each bucket, in order, its jobs and a section line that counts and sums them up;
-//! topic settings; a total. Every byte is under a CRC-32 or compared: a cut or a flipped
-//! bit is found before anything is made of the file. Persisted: another form of any line needs
-//! another [`VERSION`].
+//! A head; for each bucket, in order, its jobs and a section line with their count and checksum;
+//! topic settings; a total. A CRC-32 or a comparison covers every byte, so that a cut or a flipped
+//! bit is found before the file is used. Persisted: another form of any line needs another
+//! [`VERSION`].
 
 use std::fmt;
 
@@ -12,12 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::job_line::JobLine;
 use crate::job::{PolicyFields, Topic, UnixMillis};
 
-/// What the head names, so that no other file is taken for an export.
+/// Name of the format in the head, so that no other file is mistaken for an export.
 pub const FORMAT: &str = "delay-queue export";
 /// The version of the format that this program writes and reads.
 pub const VERSION: u32 = 1;
 
-/// One line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line<'a> {
@@ -35,19 +34,19 @@ pub enum Line<'a> {
 pub struct Head {
     pub format: String,
     pub version: u32,
-    /// Where the jobs come from, without a password: an export that goes on must be of the same.
+    /// The source of the jobs, without a password; an export that continues must have the same.
     pub store: String,
-    /// How many sections follow.
+    /// Number of sections that follow.
     pub buckets: u16,
 }
 
-/// After the jobs of a bucket.
+/// The line after the jobs of a bucket.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
     pub bucket: u16,
     pub jobs: u64,
-    /// Of their lines, with the line feeds.
+    /// CRC-32 of the job lines of this section, with their line feeds.
     pub crc32: String,
 }
 
@@ -57,7 +56,7 @@ pub struct Section {
 pub struct TopicLine {
     pub topic: Topic,
     pub paused: bool,
-    /// When the pause ends by itself.
+    /// When the pause ends by itself; `None` if only a resume ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<UnixMillis>,
     pub defaults: Option<PolicyFields>,
@@ -69,11 +68,11 @@ pub struct TopicLine {
 pub struct Total {
     pub jobs: u64,
     pub topics: u64,
-    /// Of all lines before.
+    /// CRC-32 of all lines before this one.
     pub crc32: String,
 }
 
-/// What every version of the first line has: enough to refuse others by name.
+/// The fields of the head in every version, enough to refuse other versions by name.
 #[derive(Deserialize)]
 pub struct AnyHead {
     pub head: AnyVersion,
@@ -99,7 +98,7 @@ impl fmt::Display for Total {
     }
 }
 
-/// A sum as lines have it.
+/// Returns a checksum as lines show it.
 pub fn sum(of: &crc32fast::Hasher) -> String {
     format!("{:08x}", of.clone().finalize())
 }

@@ -1,7 +1,7 @@
-//! `delay-queue export` and `import`: all jobs of a store as a file, and back into any store.
+//! `delay-queue export` and `import`: write all jobs of a store to a file, and back into any store.
 //!
-//! So jobs move between stores, and to another number of buckets. Neither is a part of the server:
-//! they work on the store alone, and must be alone there.
+//! They move jobs between stores, also with different numbers of buckets. Both access the store
+//! without a server, and no server may use it meanwhile.
 
 mod export;
 #[cfg(any(test, fuzzing))]
@@ -64,12 +64,12 @@ pub fn import(arguments: &Import, settings: &Settings) -> Result<(), Box<dyn Err
     work(settings, import::run(&arguments.file, settings))
 }
 
-/// Whether the command line says `-` instead of a file.
+/// Returns whether the command line has `-` instead of a file.
 fn is_standard(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// Runs to the end; what a store has to say about damage is said, and else nothing.
+/// Runs a command to its end, with a log of warnings only, such as those about damage in a store.
 fn work(
     settings: &Settings,
     work: impl Future<Output = Result<(), Box<dyn Error>>>,

@@ -1,4 +1,4 @@
-//! The store that an export reads: the configured one, or a copy of all that can be read of it.
+//! The store that an export reads: the configured one, or a copy of its readable parts.
 
 use std::{error::Error, ffi::OsString, fs, path::PathBuf, sync::Arc};
 
@@ -14,21 +14,21 @@ use crate::{
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
-/// A copy of a damaged store, and what is in it.
+/// A copy of the readable parts of a damaged store, and a summary of them.
 pub struct Salvage {
     pub found: Salvaged,
     dir: PathBuf,
 }
 
 impl Salvage {
-    /// Takes the copy away and says what is missing.
+    /// Removes the copy and reports what is missing.
     pub fn end(self) -> StoreResult<()> {
         eprintln!("the store is damaged: {}", self.found);
         Ok(fs::remove_dir_all(self.dir)?)
     }
 }
 
-/// Opens the store; of one that is damaged, a copy of all that can be read, if that will do.
+/// Opens the store; if it is damaged and `--skip-damaged` is given, a copy of its readable parts.
 pub async fn open(
     arguments: &Export,
     settings: &Settings,
@@ -59,7 +59,7 @@ pub async fn open(
     };
     let copy = beside(arguments);
     if copy.exists() {
-        fs::remove_dir_all(&copy)?; // an interrupted one
+        fs::remove_dir_all(&copy)?; // left by an interrupted export
     }
     let options = Options::new(settings.store.buckets()?, Clock::Own);
     let found = salvage_into(dir, &copy, &options)?;
@@ -67,7 +67,7 @@ pub async fn open(
     Ok((Arc::new(store), Some(Salvage { found, dir: copy })))
 }
 
-/// Where there is room for the export, there should be room for the copy.
+/// Returns the path of the copy: the disk with room for the export should have room for it too.
 fn beside(arguments: &Export) -> PathBuf {
     if is_standard(&arguments.file) {
         return std::env::temp_dir().join(format!("delay-queue-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Where an export goes: FILE.part, which becomes FILE when it is complete; or standard output.
+//! The output of an export: FILE.part, which becomes FILE when it is complete; or standard output.
 
 use std::{
     error::Error,
@@ -14,7 +14,7 @@ use crate::cli::output;
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
-/// What is written so far.
+/// The lines written so far, with their sums.
 pub struct Part {
     target: Target,
     pub sums: Sums,
@@ -27,14 +27,14 @@ enum Target {
 }
 
 impl Part {
-    /// Takes FILE.part for this process alone; empty if there was none, or to begin anew.
+    /// Opens and locks FILE.part; truncates it if `anew`.
     pub fn of(file: &Path, anew: bool) -> StoreResult<Self> {
         let mut path = OsString::from(file);
         path.push(".part");
         let path = PathBuf::from(path);
         let shown = path.display();
         let mut options = OpenOptions::new();
-        // Bodies are for the user who exports them, whatever the umask.
+        // Only the exporting user may read the bodies, whatever the umask is.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let opened = options.open(&path);
         let out = opened.map_err(|cause| format!("failed to write {shown}: {cause}"))?;
@@ -54,7 +54,7 @@ impl Part {
         Ok(Self::new(Target::File { part: path, file, out }))
     }
 
-    /// Standard output, which always begins anew.
+    /// Standard output, which cannot be resumed.
     pub fn standard_output() -> Self {
         Self::new(Target::StandardOutput(BufWriter::new(io::stdout())))
     }
@@ -63,7 +63,7 @@ impl Part {
         Self { target, sums: Sums::default(), text: Vec::new() }
     }
 
-    /// The name by which messages call it.
+    /// Returns the name for messages.
     pub fn name(&self) -> String {
         match &self.target {
             Target::File { part, .. } => part.display().to_string(),
@@ -71,7 +71,7 @@ impl Part {
         }
     }
 
-    /// How to begin again, for messages.
+    /// Returns how to start over, for messages.
     pub fn begin_anew(&self) -> &'static str {
         match self.target {
             Target::File { .. } => "begin anew by --force",
@@ -79,7 +79,7 @@ impl Part {
         }
     }
 
-    /// What an export before this one has written, to be read from its beginning.
+    /// Opens the part that an earlier export has written, for reading.
     pub fn written(&self) -> StoreResult<Option<File>> {
         match &self.target {
             Target::File { part, .. } => Ok(Some(File::open(part)?)),
@@ -99,7 +99,7 @@ impl Part {
         out.write_all(&self.text).map_err(|cause| self.failed(&cause))
     }
 
-    /// Goes on behind what these are the sums of; what stands there is dropped.
+    /// Continues at the position of `sums`; drops everything after it.
     pub fn go_on(&mut self, sums: Sums) -> StoreResult<()> {
         let done = match &mut self.target {
             Target::File { out, .. } => {
@@ -115,8 +115,8 @@ impl Part {
         done.map_err(|cause| self.failed(&cause))
     }
 
-    /// Brings a file to the disk under its final name. Says `done`, with the place, where the
-    /// export itself does not go.
+    /// Syncs the file to disk and gives it its final name. Prints `done` and the place, on the
+    /// stream that the export does not use.
     pub fn finish(mut self, done: &str) -> StoreResult<()> {
         match self.flush() {
             Ok(()) => {}

@@ -1,4 +1,4 @@
-//! How far a long work is, about once a second, on standard error.
+//! Progress of a long command on standard error, about once a second.
 
 use std::{
     io::IsTerminal,
@@ -8,9 +8,9 @@ use std::{
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub struct Progress {
-    /// What is being done to jobs.
+    /// The verb for the jobs that are done.
     verb: &'static str,
-    /// How many there are, if that is known.
+    /// Total number of jobs, if it is known.
     all: Option<u64>,
     last: Instant,
     terminal: bool,
@@ -23,7 +23,7 @@ impl Progress {
         Self { verb, all, last: Instant::now(), terminal, shown: false }
     }
 
-    /// So many are done.
+    /// Reports `done` jobs, if the last report is long enough ago.
     pub fn at(&mut self, done: u64) {
         if self.last.elapsed() < REPORT_INTERVAL {
             return;
@@ -32,7 +32,7 @@ impl Progress {
         let all = self.all.map_or_else(String::new, |all| format!(" of {all}"));
         let line = format!("{} {done}{all} jobs", self.verb);
         if self.terminal {
-            // Over the line before.
+            // Overwrites the previous line.
             eprint!("\r{line}\x1b[K");
             self.shown = true;
         } else {
@@ -42,7 +42,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// What is said next begins in a line of its own.
+    /// Ends the line, so that further output begins on its own.
     fn drop(&mut self) {
         if self.shown {
             eprintln!();

@@ -1,5 +1,5 @@
-//! Reads an export line by line and believes none of it: order, counts and sums are checked on the
-//! way, so a reader at the end has read what was written.
+//! Reader of an export that checks order, counts and sums: a read that reaches the end has seen the
+//! file as it was written.
 
 #[cfg(test)]
 mod tests;
@@ -14,10 +14,10 @@ use crc32fast::Hasher;
 use super::line::{AnyHead, FORMAT, Head, Line, Section, TopicLine, Total, VERSION, sum};
 use crate::job::{Bucket, Buckets, Job};
 
-/// No line is longer: the largest body that can be allowed, with all of it escaped.
+/// Longest line: the largest body that settings allow, with every byte escaped.
 const LONGEST: u64 = 160 << 20;
 
-/// What is wrong with a file, and where.
+/// Damage of a file, and its line.
 #[derive(Debug)]
 pub struct Damage {
     line: u64,
@@ -32,35 +32,33 @@ impl fmt::Display for Damage {
 
 impl std::error::Error for Damage {}
 
-/// What stands in a line.
 #[derive(Debug)]
 pub enum Item {
     Job(Box<Job>),
-    /// All jobs of this bucket have been read, and they are as they were written.
+    /// The end of a bucket, whose jobs match their checksum.
     Section(Bucket),
     Topic(TopicLine),
-    /// All of the file is as it was written.
+    /// The end of the file, which matches its checksum.
     Total,
 }
 
-/// What is known at the end of a section: enough to go on writing behind it.
+/// Counts and checksums of the lines so far; at the end of a section, enough to resume writing.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
-    /// Bytes so far.
     pub bytes: u64,
-    /// Of all lines so far.
+    /// CRC-32 of all lines so far.
     pub whole: Hasher,
-    /// Of the job lines of this section so far.
+    /// CRC-32 of the job lines of this section so far.
     pub section: Hasher,
     pub section_jobs: u64,
     pub jobs: u64,
     pub topics: u64,
-    /// How many sections are complete.
+    /// Number of complete sections.
     pub sections: u16,
 }
 
 impl Sums {
-    /// Adds a line to all that it belongs to.
+    /// Adds a line to its counts and checksums.
     pub fn add(&mut self, line: &Line<'_>, text: &[u8]) {
         self.bytes += text.len() as u64;
         self.whole.update(text);
@@ -80,13 +78,13 @@ impl Sums {
         }
     }
 
-    /// The section line that follows now.
+    /// Returns the section line for the current position.
     pub fn section(&self) -> Section {
         let (bucket, jobs) = (self.sections, self.section_jobs);
         Section { bucket, jobs, crc32: sum(&self.section) }
     }
 
-    /// The last line, if it follows now.
+    /// Returns the last line for the current position.
     pub fn total(&self) -> Total {
         Total { jobs: self.jobs, topics: self.topics, crc32: sum(&self.whole) }
     }
@@ -104,7 +102,6 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads the first line.
     pub fn open(input: R) -> Result<Self, Damage> {
         let mut reader = Self {
             input,
@@ -115,7 +112,7 @@ impl<R: BufRead> Reader<R> {
             sums: Sums::default(),
             complete: false,
         };
-        // What cannot be read at all is not called another file.
+        // A file that cannot be read must not be reported as another kind of file.
         let first = reader.input.fill_buf().map(|_| ());
         first.map_err(|cause| reader.damage(format!("it cannot be read: {cause}")))?;
         let begun = reader.read_line();
@@ -145,7 +142,7 @@ impl<R: BufRead> Reader<R> {
         &self.head
     }
 
-    /// The number of the line that was read last.
+    /// Returns the number of the line that was read last.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -154,12 +151,12 @@ impl<R: BufRead> Reader<R> {
         &self.sums
     }
 
-    /// The next line; none after the last.
+    /// Reads the next line; returns `None` after the last.
     pub fn next(&mut self) -> Result<Option<Item>, Damage> {
         if !self.read_line()? {
             return Ok(None);
         }
-        // Taken and put back: the line borrows from it.
+        // Taken out and put back because the line borrows from it.
         let text = std::mem::take(&mut self.text);
         let item = self.item(&text);
         self.text = text;
@@ -212,7 +209,7 @@ impl<R: BufRead> Reader<R> {
         )))
     }
 
-    /// Reads a line with its line feed; answers whether there was one.
+    /// Reads a line with its line feed; returns `false` at the end of the file.
     fn read_line(&mut self) -> Result<bool, Damage> {
         self.text.clear();
         self.line += 1;
@@ -231,7 +228,7 @@ impl<R: BufRead> Reader<R> {
 
     fn parse<'a>(&self, text: &'a [u8]) -> Result<Line<'a>, Damage> {
         serde_json::from_slice(text).map_err(|error| {
-            // It knows of one line only.
+            // The parser always says line 1, since it gets only one line.
             self.damage(error.to_string().replace(" at line 1 column ", " at column "))
         })
     }

@@ -1,6 +1,8 @@
-//! Keeps exports and imports apart from servers: jobs that move meanwhile would be missed or doubled.
+//! Keeps exports and imports apart from servers, since jobs that move meanwhile would be missed or
+//! doubled.
 //!
-//! A file store has a lock for this. On Redis each server holds a lease that it renews every second.
+//! A file store has a lock for this. On Redis each server holds a lease that it renews every
+//! second.
 
 use std::{
     error::Error,
@@ -9,15 +11,15 @@ use std::{
 
 use crate::store::{Lease, Store, StoreResult};
 
-/// How long to wait for a lease that a killed server left: it ends after three seconds, or later if
-/// the clock of Redis was set back.
+/// How long to wait for the lease of a killed server: it ends after three seconds, or later if the
+/// clock of Redis was set back.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often leases are read meanwhile.
+/// Interval of reading the leases meanwhile.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Proof that no server was at work when the export or import began.
 pub struct NoServers {
-    /// Leases that did not end, and that no server renews.
+    /// Leases that did not end, although no server renews them.
     abandoned: Vec<Lease>,
 }
 
@@ -25,7 +27,7 @@ impl NoServers {
     /// Waits until every lease has ended.
     ///
     /// # Errors
-    /// A server has renewed its lease, or taken one; or the leases cannot be read.
+    /// A server has renewed or taken a lease, or the leases cannot be read.
     pub async fn wait(store: &dyn Store) -> Result<Self, Box<dyn Error>> {
         let mut leases = read(store).await?;
         let (first, end) = (leases.clone(), Instant::now() + PATIENCE);
@@ -44,7 +46,7 @@ impl NoServers {
         Ok(Self { abandoned: leases })
     }
 
-    /// Whether a server has started since.
+    /// Returns whether a server has started since.
     ///
     /// # Errors
     /// The leases cannot be read.

@@ -1,4 +1,4 @@
-//! How many jobs there are of each topic and state: what a file and a store are compared by.
+//! Counts of jobs by topic and state, to compare a file with a store.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,11 @@ use crate::{
     store::{Counts, Store, StoreResult, TopicPage},
 };
 
-/// Topics with their counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally(BTreeMap<Topic, Counts>);
 
 impl Tally {
-    /// Of one bucket.
+    /// Counts the jobs of one bucket.
     pub async fn of_bucket(store: &dyn Store, bucket: Bucket) -> StoreResult<Self> {
         let mut tally = Self::default();
         let mut page = TopicPage { limit: 1000, ..TopicPage::default() };
@@ -27,7 +26,7 @@ impl Tally {
         }
     }
 
-    /// Of all buckets.
+    /// Counts the jobs of all buckets.
     pub async fn of_store(store: &dyn Store) -> StoreResult<Self> {
         let mut sum = Self::default();
         for bucket in store.buckets().all() {
@@ -39,9 +38,8 @@ impl Tally {
         Ok(sum)
     }
 
-    /// Adds one job.
     pub fn add(&mut self, topic: &Topic, state: State) {
-        // Most jobs are of a topic that is known: without a copy of its name.
+        // Copies the name only of a new topic.
         if !self.0.contains_key(topic) {
             self.0.insert(topic.clone(), Counts::default());
         }
@@ -54,7 +52,7 @@ impl Tally {
         }
     }
 
-    /// All jobs.
+    /// Returns the number of all jobs.
     pub fn jobs(&self) -> u64 {
         self.0.values().map(jobs).sum()
     }
@@ -63,7 +61,8 @@ impl Tally {
         self.0.keys()
     }
 
-    /// The same with delayed and ready together: opening a file store makes ready what is due.
+    /// Returns the counts with delayed and ready jobs added up, since opening a file store makes
+    /// due jobs ready.
     pub fn settled(&self) -> Self {
         let settled = |counts: &Counts| Counts {
             delayed: 0,
@@ -73,7 +72,8 @@ impl Tally {
         Self(self.0.iter().map(|(topic, counts)| (topic.clone(), settled(counts))).collect())
     }
 
-    /// The first topic of which `other` has another number of jobs in any state, with both counts.
+    /// Returns the first topic with another number of jobs in any state in `other`, with both
+    /// counts.
     pub fn differs<'a>(&'a self, other: &'a Self) -> Option<(&'a Topic, Counts, Counts)> {
         let of = |tally: &Self, topic| tally.0.get(topic).copied().unwrap_or_default();
         let topics = self.0.keys().chain(other.0.keys());
@@ -81,7 +81,7 @@ impl Tally {
         pairs.find(|(_, own, others)| own != others)
     }
 
-    /// Whether no topic has more jobs in any state here than in `other`.
+    /// Returns whether no topic has more jobs in any state than in `other`.
     pub fn is_within(&self, other: &Self) -> bool {
         self.0.iter().all(|(topic, counts)| {
             let most = other.0.get(topic).copied().unwrap_or_default();

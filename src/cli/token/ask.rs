@@ -12,11 +12,11 @@ use serde_json::Value;
 
 use crate::cli::{connect::connect, remote::Remote};
 
-/// How long connecting, asking and answering may each take.
+/// Timeout of connecting, of the request and of its answer, each.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Remote {
-    /// The JSON of a good answer.
+    /// Sends a request and returns the JSON of a successful answer.
     pub fn ask(
         &self,
         method: &str,
@@ -42,7 +42,7 @@ impl Remote {
 
     fn send(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<String> {
         let body = body.map(Value::to_string).unwrap_or_default();
-        // HTTP/1.0: the answer is one text to its end.
+        // With HTTP/1.0 the answer ends with the connection.
         let request = format!(
             "{method} {path} HTTP/1.0\r\nHost: {}\r\n{}Content-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",

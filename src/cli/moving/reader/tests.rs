@@ -1,4 +1,4 @@
-//! Whatever is written is read back; whatever is damaged is refused.
+//! Tests that written exports are read back, and damaged ones are refused.
 
 use proptest::prelude::*;
 
@@ -54,12 +54,12 @@ fn job() -> impl Strategy<Value = Job> {
     })
 }
 
-/// A policy that has every field.
+/// Returns a policy with every field.
 fn whole() -> Policy {
     include_str!("../../../job/policy/whole.txt").parse().expect("a policy")
 }
 
-/// A whole export of these jobs.
+/// Returns a complete export of these jobs.
 fn written(jobs: &[Job], buckets: u16) -> Vec<u8> {
     let (mut all, mut sums) = (Vec::new(), Sums::default());
     let mut write = |sums: &mut Sums, line: Line<'_>| {
@@ -89,7 +89,7 @@ fn written(jobs: &[Job], buckets: u16) -> Vec<u8> {
     all
 }
 
-/// The jobs of a text; it must have been read to its end.
+/// Returns the jobs of an export that is read to its end.
 fn read(text: &[u8]) -> Result<Vec<Job>, Damage> {
     let (mut reader, mut jobs, mut complete) = (Reader::open(text)?, Vec::new(), false);
     while let Some(item) = reader.next()? {
@@ -162,7 +162,7 @@ fn pinned() -> Job {
 
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// As the line of a job had its fields before.
+/// An export with job lines in an older form.
 const OLDER: &str = r#"{"head":{"format":"delay-queue export","version":1,"store":"file:/data","buckets":1}}
 {"job":{"id":"close:4711","topic":"orders","state":"reserved","body":"{\"order\":\n4711}","due_at":1763690060000,"created_at":1763690000000,"ttr_ms":60000,"max_attempts":20,"backoff":"list:120000,600000","dead_retention_ms":1209600000,"attempt":2,"reservation":"5f0c9d1e2b3a4000","reserved_until":1763690150003,"reserved_ttr_ms":90000,"error":"ttr expired","traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
 {"section":{"bucket":0,"jobs":1,"crc32":"9a84c970"}}
