@@ -26,8 +26,7 @@ pub struct File {
 }
 
 impl File {
-    /// Returns the file, or 304 if the client has it. With `no-cache`, browsers ask each time, so
-    /// they notice a new binary at once.
+    /// Returns the file, or 304. With `no-cache`, browsers ask each time and notice a new binary.
     pub fn answer(&'static self, headers: &HeaderMap, tag: &HeaderValue) -> Response {
         if headers.get(IF_NONE_MATCH).is_some_and(|known| known == tag) {
             return (StatusCode::NOT_MODIFIED, [(ETAG, tag.clone())]).into_response();
@@ -69,7 +68,6 @@ impl Tagged {
         Self { file, tag }
     }
 
-    /// Returns the file, or 304 if the client has it.
     pub fn answer(&'static self, headers: &HeaderMap) -> Response {
         self.file.answer(headers, &self.tag)
     }

@@ -1,5 +1,4 @@
-//! The HTTP API: the routes of `api`, at the root and under `/v1`, and the steps that all requests
-//! share.
+//! The HTTP API: its routes, at the root and under `/v1`, and the steps that all requests share.
 
 mod api;
 mod app;

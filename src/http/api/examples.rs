@@ -13,7 +13,6 @@ pub fn job(state: &str) -> Value {
     })
 }
 
-/// A topic as in lists.
 pub fn topic() -> Value {
     json!({
         "topic": "callbacks", "delayed": 1, "ready": 0, "reserved": 0, "dead": 0, "paused": false, "paused_until": null,

@@ -21,20 +21,18 @@ static ROUTES: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
     routes
 });
 
-/// Returns the methods that a route takes, by the path that it was registered with.
+/// Returns the methods of the route that was registered with this path.
 pub fn methods_of(path: &str) -> Option<&'static str> {
     ROUTES.get(path.strip_prefix("/v1").unwrap_or(path)).map(String::as_str)
 }
 
-/// Refuses a method that a route does not take, and names those that it takes.
 pub async fn wrong_method(method: Method, path: Option<MatchedPath>) -> Problem {
     let takes = path.and_then(|path| methods_of(path.as_str()));
     let takes = takes.map_or_else(String::new, |methods| format!("; it takes {methods}"));
     Problem::new(Code::MethodNotAllowed, format!("this route does not take {method}{takes}"))
 }
 
-/// Returns a problem's detail for a missing route: the route that is probably meant, or the
-/// beginnings of all routes.
+/// Returns a problem's detail: the route that is probably meant, or the beginnings of all routes.
 pub fn no_route(path: &str) -> String {
     let path = path.strip_prefix("/v1").unwrap_or(path);
     let filled: Vec<(String, &str)> =
@@ -53,8 +51,7 @@ pub fn no_route(path: &str) -> String {
     format!("there is no such route: {instead} (GET /docs describes them all)")
 }
 
-/// Fills the parameters of a template with the parts of `path`, if both have the same number of
-/// parts.
+/// Fills the parameters of a template with the parts of `path`, if their numbers are equal.
 fn fill(template: &str, path: &str) -> Option<String> {
     let (parts, given) = (template.split('/'), path.split('/'));
     if parts.clone().count() != given.clone().count() {

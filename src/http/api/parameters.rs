@@ -11,13 +11,11 @@ use crate::{
 };
 
 impl Operation {
-    /// Adds `{id}` in the path.
     pub fn with_id(self, schemas: &mut Schemas) -> Self {
         let schema = schemas.request::<JobId>();
         self.in_path("id", &schema, "The job's id.", "call:1")
     }
 
-    /// Adds `{topic}` in the path.
     pub fn with_topic(self, schemas: &mut Schemas) -> Self {
         let schema = schemas.request::<Topic>();
         self.in_path("topic", &schema, "The topic.", "callbacks")

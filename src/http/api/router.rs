@@ -27,7 +27,6 @@ static DESCRIPTION: LazyLock<Tagged> = LazyLock::new(|| {
     Tagged::new("application/json", (text + "\n").into_bytes())
 });
 
-/// Returns the need of each route.
 pub fn needs() -> Needs {
     let mut needs = Needs::default();
     for operation in operations::ALL.iter() {

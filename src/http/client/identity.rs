@@ -54,19 +54,16 @@ impl Identity {
     /// when its body has arrived, or the jobs that it waited for are ready.
     ///
     /// # Errors
-    /// 401 `unauthenticated`: the token was revoked or has expired, or the server requires tokens
-    /// now.
+    /// 401 `unauthenticated`: the token was revoked or has expired, or the server now needs tokens.
     pub fn check(&self) -> Result<(), Problem> {
         let access = self.access.as_ref();
         access.map_or(Ok(()), |access| access.check(self.token()).map_err(Into::into))
     }
 
-    /// Returns the name of the token.
     pub fn name(&self) -> Option<&TokenName> {
         self.token.as_ref().map(|token| &token.name)
     }
 
-    /// Returns the token, if requests need one.
     pub fn token(&self) -> Option<&Token> {
         self.token.as_deref()
     }
@@ -75,8 +72,7 @@ impl Identity {
         self.peer.as_ref().and_then(Peer::address)
     }
 
-    /// Returns the scope that the route was declared with. A call on a route without a scope is a
-    /// defect.
+    /// Returns the scope that the route was declared with. A call without one is a defect.
     fn scope(&self) -> Result<Scope, Problem> {
         self.scope.ok_or_else(Problem::internal)
     }

@@ -29,7 +29,6 @@ struct OfPath {
 }
 
 impl Needs {
-    /// Adds a route.
     pub fn add(&mut self, path: &'static str, method: Method, need: Need, is_limited: bool) {
         let routes = self.0.entry(path).or_default();
         routes.methods.push((method, need));

@@ -26,9 +26,9 @@ pub struct Peer {
 /// Address of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAddress {
-    /// Of the other end of the connection.
+    /// Address of the other end of the connection.
     Direct(SocketAddr),
-    /// As trusted proxies name it.
+    /// Address that trusted proxies name.
     Forwarded(IpAddr),
 }
 
@@ -61,8 +61,8 @@ impl Peer {
         Self { socket, address, is_encrypted, is_https: is_encrypted }
     }
 
-    /// Returns the same connection for a client whose requests a proxy passes on. `is_https` is
-    /// `None` if the proxy does not say.
+    /// Returns the same connection for a proxy's client. `is_https` is `None` if the proxy is
+    /// silent.
     pub fn behind(&self, client: IpAddr, is_https: Option<bool>) -> Self {
         let is_https = is_https.unwrap_or(self.is_https);
         Self { address: Some(ClientAddress::Forwarded(client)), is_https, ..self.clone() }

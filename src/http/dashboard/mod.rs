@@ -1,7 +1,6 @@
 //! The dashboard at `/`: one page and its assets, embedded in the binary.
 //!
-//! The page only uses the public API: its files are served without a token, and its requests are
-//! checked like all others.
+//! The page only uses the public API, so its files need no token.
 
 pub mod docs;
 
@@ -31,7 +30,6 @@ macro_rules! asset {
     };
 }
 
-/// Embeds assets, by name.
 macro_rules! assets {
     ($($name:literal),+ $(,)?) => { [$(($name, asset!($name))),+] };
 }

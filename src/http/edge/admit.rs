@@ -35,8 +35,7 @@ impl Admission {
 }
 
 impl Admission {
-    /// Returns the caller of a request to a route with this need. If the need is a scope, the
-    /// handler checks it for its topics.
+    /// Returns the caller of a request. A scope is only checked by the handler, for its topics.
     ///
     /// # Errors
     /// 401 `unauthenticated`, 403 `forbidden_origin`, 415 `unsupported_media_type`, 429

@@ -24,8 +24,7 @@ pub enum Farewell {
     TooSlow,
     /// The server is shutting down.
     Stopping {
-        /// Whether a handler has begun a request and not answered it: then it may have changed
-        /// jobs.
+        /// Whether a handler has begun a request: then it may have changed jobs.
         handled: bool,
     },
 }

@@ -4,10 +4,9 @@
 //! problem becomes JSON here, whichever layer it comes from. Errors are logged here only: here they
 //! become answers, and id, status and cause are known together.
 //!
-//! The request-id layers of tower-http do not suffice: they keep any id of the caller, even one
-//! that breaks a log or a header, and they know neither the id inside the problem's JSON nor the
-//! answers to requests that hyper rejects (`farewell`). Its `TraceLayer` logs a status without the
-//! problem's cause.
+//! The request-id layers of tower-http keep any id of the caller, even one that breaks a log or a
+//! header, and know neither the id inside the problem's JSON nor the answers to requests that hyper
+//! rejects (`farewell`). Its `TraceLayer` logs a status without the problem's cause.
 
 use axum::{
     body::Body,

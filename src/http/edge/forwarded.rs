@@ -1,8 +1,7 @@
 //! The client behind the reverse proxies of `server.trusted_proxies`.
 //!
-//! Each proxy appends the address that called it, so trusted proxies wrote the last addresses of
-//! the header. Any client may have written those before the first untrusted one, counted from the
-//! end.
+//! Each proxy appends the address that called it. So trusted proxies wrote the last addresses of
+//! the header, and any client may have written those before the last untrusted one.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -30,8 +29,7 @@ impl TrustedProxies {
         Self(networks.into())
     }
 
-    /// If a trusted proxy sent the request, replaces its [`Peer`] by the client that the proxy
-    /// names.
+    /// Sets the [`Peer`] of a request from a trusted proxy to the client that the proxy names.
     pub fn resolve(&self, request: &mut Request) {
         if self.0.is_empty() {
             return;
@@ -66,8 +64,7 @@ impl TrustedProxies {
         }
     }
 
-    /// Returns the last address that is not a trusted proxy's. An unreadable address ends the
-    /// search at the proxy that wrote it.
+    /// Returns the last address that is not a trusted proxy's; an unreadable one ends the search.
     fn walk(&self, proxy: IpAddr, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> IpAddr {
         let mut client = proxy;
         for hop in hops.rev() {
@@ -94,8 +91,7 @@ fn is_https(headers: &HeaderMap) -> Option<bool> {
     }
 }
 
-/// Returns the elements of a list header, over all of its lines. A line that is not text becomes
-/// one element that nothing can parse.
+/// Returns the elements of a list header, over all its lines; `?` for a line that is not text.
 fn elements(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?"));
     lines.flat_map(|line| split(line, ',')).collect()
@@ -118,8 +114,7 @@ fn split(text: &str, separator: char) -> Vec<String> {
     parts.iter().map(|part| part.trim().to_owned()).collect()
 }
 
-/// Parses the address of an element of `Forwarded`: `for=192.0.2.60;proto=http`,
-/// `for="[2001:db8::1]:4711"`.
+/// Parses `for=192.0.2.60;proto=http` or `for="[2001:db8::1]:4711"`, an element of `Forwarded`.
 fn node_of(element: &str) -> Option<IpAddr> {
     address(&parameter(element, "for")?)
 }

@@ -1,6 +1,5 @@
-//! Log lines about requests: one for each failure, the audit (operators' actions and requests
-//! refused for lack of rights), and at debug level one for each request. Never bodies: jobs may
-//! hold secrets.
+//! Log lines about requests: failures, the audit (operators' actions and requests refused for lack
+//! of rights), and at debug level all. Never bodies: jobs may hold secrets.
 
 use std::{borrow::Cow, net::Ipv4Addr, sync::OnceLock, time::Instant};
 
@@ -81,7 +80,6 @@ impl IntoResponseParts for PartFailed {
 }
 
 impl Asked {
-    /// Describes a request with this id, before it is admitted.
     pub fn new(request: &Request, id: HeaderValue) -> Self {
         Self {
             method: request.method().clone(),
@@ -197,7 +195,7 @@ impl Asked {
 }
 
 impl Drop for Asked {
-    /// Audits an action even if its client did not wait for the answer.
+    /// Audits an action even if its client has gone.
     fn drop(&mut self) {
         if !self.is_answered && self.is_audited() {
             self.audit_act(

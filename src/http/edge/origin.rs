@@ -50,8 +50,7 @@ impl Origins {
         Self { exposure, hosts, allowed: allowed.to_vec() }
     }
 
-    /// Returns the layer that lets pages of `server.cors_origins` call; `None` if the setting is
-    /// empty.
+    /// Returns the layer that admits pages of `server.cors_origins`; `None` if that is empty.
     pub fn cors(&self) -> Option<CorsLayer> {
         let origins = self.allowed.iter().filter_map(|origin| HeaderValue::from_str(origin).ok());
         let origins: Vec<HeaderValue> = origins.collect();
@@ -121,8 +120,7 @@ impl Origins {
     }
 }
 
-/// Returns whether a script or no browser sent the request: no navigation, prefetch, image or
-/// frame.
+/// Returns whether a script or no browser sent it: no navigation, prefetch, image or frame.
 fn is_of_script(headers: &HeaderMap) -> bool {
     let is_fetch = |mode: &str| ["cors", "no-cors", "same-origin"].contains(&mode);
     texts(headers, &SEC_FETCH_MODE).all(is_fetch)
@@ -136,9 +134,8 @@ fn hosts(request: &Request) -> impl Iterator<Item = &str> {
     named.into_iter().chain(texts(request.headers(), &HOST))
 }
 
-/// Refuses a body of a type that a page can send without asking: before browsers send JSON, they
-/// ask (CORS). Forms are allowed without an `Origin`, since `curl -d` claims to send one; a page
-/// that sends a form has an `Origin`.
+/// Refuses a body of a type that pages can send without asking (CORS), as they cannot with JSON.
+/// Forms are allowed without an `Origin`: `curl -d` claims to send one, and pages have an `Origin`.
 fn media_type(headers: &HeaderMap, has_origin: bool) -> Result<(), Problem> {
     let mut types = texts(headers, &CONTENT_TYPE).map(|value| {
         let essence = value.split(';').next().unwrap_or_default().trim();
@@ -157,8 +154,7 @@ fn media_type(headers: &HeaderMap, has_origin: bool) -> Result<(), Problem> {
     Err(Problem::new(Code::UnsupportedMediaType, detail))
 }
 
-/// Returns all values of a header. A value that is not text becomes `?`, which matches no known
-/// value.
+/// Returns all values of a header; `?`, which matches nothing, for a value that is not text.
 fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     headers.get_all(name).iter().map(|value| value.to_str().unwrap_or("?"))
 }

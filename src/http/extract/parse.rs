@@ -87,8 +87,7 @@ fn problem(field: String, detail: &str) -> Problem {
     }
 }
 
-/// Rewrites serde's message about the field at `path`. Also returns the field, which may lie inside
-/// that one.
+/// Rewrites serde's message about the field at `path`, and returns the field, perhaps inside it.
 fn readable(what: &str, path: String) -> (String, String) {
     let within = |field: &str| match path.as_str() {
         "" => field.to_owned(),

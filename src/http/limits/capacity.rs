@@ -1,5 +1,5 @@
-//! Limits on jobs and bytes of topics and of the store (`limits.topic_jobs`, `topic_bytes`,
-//! `store_jobs` and `store_bytes`).
+//! Limits of topics and of the store (`limits.topic_jobs`, `topic_bytes`, `store_jobs`,
+//! `store_bytes`).
 //!
 //! While jobs are put, the store counts them once a second, or every ten seconds while less than
 //! half of each limit is used; puts of this server since then are added. So a single server never
@@ -222,13 +222,12 @@ impl<K: Eq + Hash + Clone> Bound<K> {
         Look::Count(now)
     }
 
-    /// Caches the result of a count that was requested at `asked`; after an error, the old count
-    /// stays for another interval.
+    /// Caches the count requested at `asked`; after an error, keeps the old one for an interval.
     fn counted(&self, key: &K, asked: Instant, counted: Option<Usage>) {
         let mut all = self.lock();
         let known = all.again(key);
         if known.asking != Some(asked) && known.counted.is_some() {
-            return; // another one was asked for meanwhile
+            return; // a later count was requested meanwhile
         }
         known.asking = None;
         match (counted, known.counted) {

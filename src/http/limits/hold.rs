@@ -34,7 +34,7 @@ pub fn hold(
     let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
     let (Some(bytes @ SMALL..), Some(peer)) = (size, identity.peer()) else { return response };
     let is_counted = response.extensions_mut().remove::<Counted>().is_some();
-    // Not an answer to a change: it is the only report of what was done.
+    // The answer to a change must not be refused: it alone reports the change.
     let may_refuse = is_read || is_counted;
     let mut share = memory.share();
     if !is_counted && share.grow(bytes).is_err() {

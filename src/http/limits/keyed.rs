@@ -6,8 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Map with a bounded number of entries. When it is full, it drops entries that are no longer
-/// needed before it refuses a new key.
+/// Map with a bounded number of entries. Drops unneeded ones before it refuses a new key.
 pub struct Keyed<K, V> {
     entries: HashMap<K, V>,
     most: usize,
@@ -43,8 +42,7 @@ impl<K: Eq + Hash + Clone, V> Keyed<K, V> {
         Some(self.entries.entry(key.clone()).or_insert_with(new))
     }
 
-    /// Returns the entry of a key that had one a moment ago, or a new one if a sweep removed it
-    /// since.
+    /// Returns the entry of a key that had one a moment ago; a new one if a sweep removed it.
     pub fn again(&mut self, key: &K) -> &mut V
     where
         V: Default,

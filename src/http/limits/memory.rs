@@ -31,15 +31,13 @@ use crate::{
     metrics::gauge,
 };
 
-/// Bytes counted per byte of a request: the body is held as received, and again in the command to
-/// the store.
+/// Bytes counted per byte of a request: its body is held as received and in the store's command.
 pub const COPIES: usize = 2;
 /// Shares up to this size may also use the last eighth of the memory: finishing, deleting and
 /// looking at jobs go on while large puts are refused.
 const SMALL: usize = 16 << 10;
-/// Most pages of jobs that are read from the store at once, and most that wait for that
-/// ([`WAITING_PAGES`]): so page reads take little of the store's time and few of the requests in
-/// flight.
+/// Most pages of jobs that are read at once, and that wait for it ([`WAITING_PAGES`]): so they take
+/// little of the store's time and few of the requests in flight.
 const PAGES: usize = 4;
 /// Estimated bytes of the result of one job of a batch.
 const RESULT: usize = 512;
@@ -82,22 +80,18 @@ impl Memory {
         gauge(registry, "memory_bytes", help, move || memory.used());
     }
 
-    /// Returns the bytes in use.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// Returns `limits.memory_bytes`.
     pub fn limit(&self) -> usize {
         self.0.limit
     }
 
-    /// Returns the unwritten answers.
     pub fn held(&self) -> &Held {
         &self.0.held
     }
 
-    /// Returns an empty share.
     pub fn share(&self) -> Share {
         Share { memory: self.clone(), bytes: 0 }
     }
@@ -110,8 +104,7 @@ impl Memory {
         }
     }
 
-    /// Does the same, but first closes the connections of slow readers and waits up to half a
-    /// second for their memory.
+    /// Like [`Self::has_room`], but closes connections of slow readers and waits for their memory.
     pub async fn room(&self) -> Result<(), Problem> {
         if self.has_room().is_err() && self.held().make_room(None, self.0.limit / 8) {
             for _ in 0..ROOM_TRIES {
@@ -130,8 +123,7 @@ impl Memory {
         share.grow(jobs * RESULT).map(|()| share)
     }
 
-    /// Returns roughly how many bytes the bodies of one pop may take, so that a few pops leave room
-    /// for others.
+    /// Returns roughly the most bytes of the bodies of one pop, so that others find room.
     pub fn of_one_pop(&self) -> usize {
         self.0.limit / 8
     }
@@ -214,7 +206,6 @@ impl Problem {
         Self::overloaded_by("limits.memory_bytes")
     }
 
-    /// The limit of this setting is reached, and nothing was done.
     pub fn overloaded_by(setting: &str) -> Self {
         let detail = format!(
             "the server has no room for this now ({setting}): nothing was done, so ask again in a \

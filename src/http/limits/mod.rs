@@ -1,4 +1,4 @@
-//! Bounds on what requests, callers, topics and the store may have.
+//! Limits of requests, callers, topics and the store.
 
 pub mod capacity;
 pub mod held;

@@ -1,5 +1,5 @@
-//! Refused requests per address and minute: a client that guesses tokens is told to wait, and a
-//! client without a token does not fill the log.
+//! Refused requests per address and minute: a client that guesses tokens gets 429, and a client
+//! without a token does not fill the log.
 
 use std::{
     net::IpAddr,
@@ -12,7 +12,7 @@ use super::keyed::Keyed;
 /// Refused requests per address and minute before the next is one too many.
 const MOST: u32 = 100;
 const MINUTE: Duration = Duration::from_secs(60);
-/// Most addresses counted at once, to bound memory.
+/// Most addresses counted at once.
 const ADDRESSES: usize = 10_000;
 
 /// Shortest time between two searches for addresses whose minute is over; each visits all entries.
@@ -24,11 +24,9 @@ pub struct PerMinute(Mutex<Keyed<IpAddr, (u32, Instant)>>);
 /// Refused requests of one address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// In the current minute, this one included. Zero if the address is not counted because there
-    /// are too many.
+    /// In this minute; zero if there are too many addresses to count this one.
     number: u32,
-    /// With the first request of a minute: how many of the minute before followed its first one too
-    /// many, and so were not logged.
+    /// Refusals of the last minute that were not logged; set on the first of a new minute.
     pub left_out: u32,
 }
 
@@ -37,7 +35,6 @@ impl Count {
         self.number > MOST
     }
 
-    /// Returns whether this request is too many and the one before it was not.
     pub fn is_first_too_many(self) -> bool {
         self.number == MOST + 1
     }
@@ -50,8 +47,8 @@ impl Default for PerMinute {
 }
 
 impl PerMinute {
-    /// Counts a refused request. Requests with a valid token are never counted: clients behind one
-    /// proxy share its address.
+    /// Counts a refused request. Valid tokens are never counted: clients behind one proxy share its
+    /// address.
     pub fn count(&self, address: IpAddr, now: Instant) -> Count {
         let mut counts = self.0.lock().expect("no thread panics while holding this lock");
         let is_recent = |since: Instant| now.saturating_duration_since(since) < MINUTE;

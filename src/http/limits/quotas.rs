@@ -23,8 +23,7 @@ use crate::{
     },
 };
 
-/// The unit that is counted: an access token, or an address without tokens. All callers on Unix
-/// sockets are one.
+/// Unit of counting: an access token, else an address, or all Unix sockets together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Caller {
     Token(TokenName),
@@ -88,15 +87,14 @@ fn too_many(detail: &str) -> Problem {
     Problem::new(Code::TooManyRequests, detail)
 }
 
-/// Most callers with a rate of their own. Beyond them, callers that have put nothing for a second
-/// are forgotten, and those that still do not fit share one rate.
+/// Most callers with their own rate. When there are more, callers without a put in the last second
+/// are forgotten; those that still do not fit share one rate.
 const CALLERS: usize = 10_000;
 /// Shortest time between two searches for such callers.
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// Rate limit of puts per caller. A second's worth may come at once. A batch of any size passes
-/// while at least one put is left; what it takes beyond that must be made up for before the next
-/// put.
+/// while at least one put is left; the caller then waits until its excess is made up for.
 struct Rate {
     a_second: f64,
     left: Mutex<Left>,

@@ -18,8 +18,7 @@ const TAGS: [(&str, &str); 6] = [
     ("Operations", "For monitors, programs and readers."),
 ];
 
-/// Returns the OpenAPI document of these operations. `schemas` is the one that they were declared
-/// with.
+/// Returns the OpenAPI document of these operations, which were declared with `schemas`.
 pub fn document(operations: Vec<Operation>, mut schemas: Schemas) -> Value {
     let (mut paths, mut responses) = (Map::new(), Map::new());
     for operation in operations {

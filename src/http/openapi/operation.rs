@@ -1,5 +1,4 @@
-//! Declaration of a route and method: its handler, the need of its callers, and its description in
-//! OpenAPI.
+//! Declarations of routes: handler, need of the caller, and description in OpenAPI.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +30,7 @@ pub enum Listener {
     Operations,
     /// Both listeners.
     Both,
-    /// The listener for jobs and topics, without admission: the description is the same on every
-    /// server.
+    /// The listener for jobs and topics, before admission: every server has the same description.
     Description,
     /// As `Description`, for a page, which is not under `/v1`.
     Page,
@@ -47,8 +45,7 @@ pub fn on<H: Handler<T, App>, T: 'static>(method: Method, handler: H) -> Handled
     Handled(method, routing::on(filter, handler))
 }
 
-/// Declaration of a route and method. The router, the check of scopes and the OpenAPI document
-/// follow from it.
+/// Declaration of a route and method, for the router, the check of scopes and OpenAPI.
 pub struct Operation {
     pub method: Method,
     pub path: &'static str,
@@ -64,8 +61,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Declares an operation without answers. `name` is its id for programs, `summary` its name for
-    /// people.
+    /// Declares an operation without answers. `name` is for programs, `summary` for people.
     pub fn new(handled: Handled, path: &'static str, name: &str, summary: &str) -> Self {
         let Handled(method, handler) = handled;
         let content = json!({ "operationId": name, "summary": summary });
@@ -99,7 +95,6 @@ impl Operation {
         self
     }
 
-    /// Sets the group.
     pub fn tag(mut self, tag: &str) -> Self {
         self.content.insert("tags".to_owned(), json!([tag]));
         self
@@ -126,8 +121,7 @@ impl Operation {
         self.secured(&json!([]))
     }
 
-    /// Adds the problems of every request that needs a token. The empty alternative is for servers
-    /// without tokens.
+    /// Adds the problems of requests with tokens. The empty alternative is for servers without.
     fn secured(mut self, scopes: &Value) -> Self {
         self.content.insert("security".to_owned(), json!([{ "token": scopes }, {}]));
         self.refuses(&[
@@ -145,7 +139,6 @@ impl Operation {
         Self { need: Need::Nothing, ..self }
     }
 
-    /// Adds a parameter of the path.
     pub fn in_path(self, name: &str, schema: &Value, text: &str, example: &str) -> Self {
         self.parameter(json!({
             "name": name, "in": "path", "required": true,
@@ -153,7 +146,6 @@ impl Operation {
         }))
     }
 
-    /// Adds a parameter of the query.
     pub fn in_query(self, name: &str, required: bool, schema: &Value, text: &str) -> Self {
         self.parameter(json!({
             "name": name, "in": "query", "required": required, "description": text, "schema": schema,
@@ -173,12 +165,10 @@ impl Operation {
         self
     }
 
-    /// Requires a body.
     pub fn takes(self, schema: &Value, example: &Value) -> Self {
         self.body(schema, example, true)
     }
 
-    /// Allows a body.
     pub fn may_take(self, schema: &Value, example: &Value) -> Self {
         self.body(schema, example, false)
     }
@@ -244,8 +234,7 @@ impl Operation {
         self
     }
 
-    /// Returns the description of the operation, and adds its problems to the `responses` that
-    /// operations share.
+    /// Returns the operation's description, and adds its problems to the shared `responses`.
     pub fn finish(mut self, responses: &mut Map<String, Value>, schemas: &mut Schemas) -> Value {
         let mut answers: Map<String, Value> =
             self.answers.into_iter().map(|(status, answer)| (status.to_string(), answer)).collect();

@@ -66,7 +66,7 @@ pub struct Written {
     /// `no`: nothing was changed. `unknown`: the change may have been made.
     #[schemars(extend("enum" = ["no", "unknown"]))]
     applied: &'static str,
-    /// The same as in `X-Request-Id`. Absent in the results of a batch.
+    /// Id of the request, as in `X-Request-Id`. Absent in the results of a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
     /// Only in the results of a batch: the id of the job.

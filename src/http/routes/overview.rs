@@ -44,8 +44,7 @@ pub struct Overview {
     most_dead: Vec<TopicResponse>,
     /// Time from due time to pop, for pops on this server, per minute of the last hour.
     lateness: Vec<LateMinute>,
-    /// The last 20 errors that consumers reported to this server, at most 4 per topic, latest
-    /// first.
+    /// The last 20 errors that consumers gave to this server, at most 4 per topic, latest first.
     last_errors: Vec<LastError>,
     /// Counters of this server since it started.
     since_start: Counters,
@@ -78,8 +77,7 @@ pub async fn overview(
         oldest_ready_age: delivered.oldest_ready_age,
         topics: survey.topics.len(),
         paused: app.queue.paused_topics(),
-        // A job that is due in this millisecond has age 0 and is ready, so it must not rank as
-        // none.
+        // A job that is due in this millisecond is ready at age 0, so 0 must not mean none.
         oldest_ready: top(|peek| peek.oldest_ready_age.map_or(0, |age| age.get() + 1)),
         most_delayed: top(|peek| peek.counts.delayed),
         most_dead: top(|peek| peek.counts.dead),

@@ -16,8 +16,7 @@ use crate::http::{
 /// Answer to an accepted loss of jobs.
 #[derive(Serialize, JsonSchema)]
 pub struct AcceptedLoss {
-    /// Number of buckets that continue with the jobs that they have; 0 if the loss was accepted
-    /// already.
+    /// Number of buckets that continue with their remaining jobs; 0 if already accepted.
     buckets: u64,
 }
 

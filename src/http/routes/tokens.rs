@@ -76,8 +76,7 @@ impl TokenResponse {
 pub struct TokensPage {
     /// The tokens, ordered by name.
     tokens: Vec<TokenResponse>,
-    /// Tokens that this version cannot read: requests with them are refused. Absent if there are
-    /// none.
+    /// Tokens that this version cannot read, and therefore refuses. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unreadable: Vec<UnreadableToken>,
 }

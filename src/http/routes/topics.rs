@@ -72,8 +72,7 @@ async fn readable_topics(
     readable: &Topics,
 ) -> Result<(Vec<(Topic, TopicPeek)>, bool), Problem> {
     let Some(patterns) = readable.patterns() else { return Ok(app.queue.topics(page).await?) };
-    // Without the patterns that another one covers, the topics of all patterns together are in
-    // order.
+    // Without patterns that another one covers, the topics of all patterns are in order.
     let is_covered = |one: &TopicPattern| {
         let covers = |other: &TopicPattern| {
             other != one && other.prefix().is_some_and(|prefix| one.as_str().starts_with(prefix))

@@ -1,7 +1,6 @@
 //! JSON Schemas of values and of rules between fields.
 
-/// Implements `JsonSchema` for types. A type with a name becomes a component, the others are
-/// inlined.
+/// Implements `JsonSchema`. A type with a name becomes a component, others are inlined.
 macro_rules! schemas {
     ($($type:ty $(, $name:literal)? => $schema:expr;)+) => {
         $(impl schemars::JsonSchema for $type {

@@ -1,5 +1,5 @@
-//! Schemas of single values. Where requests allow more forms than answers (durations, times), the
-//! schema depends on the direction, which the generator's contract tells.
+//! Schemas of single values. Requests allow more forms of durations and times than answers; the
+//! generator's contract tells the direction.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};

@@ -129,7 +129,7 @@ impl From<Job> for JobResponse {
 }
 
 impl JobResponse {
-    /// Removes what a caller without the scope `read` may not see.
+    /// Removes content that a caller without the scope `read` may not see.
     pub fn without_content(self) -> Self {
         Self { body: None, error: None, policy: self.policy.without_content(), ..self }
     }

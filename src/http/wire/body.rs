@@ -131,8 +131,7 @@ fn behind_number(json: &str, start: usize) -> Result<usize, Fault> {
     }
 }
 
-/// Returns the JSON pointer (RFC 6901) to the value at a byte, or to the object if its key is
-/// there.
+/// Returns the JSON pointer (RFC 6901) to the value at a byte, or to the object of that key.
 fn place(json: &str, target: usize) -> String {
     enum Step<'a> {
         Index(usize),

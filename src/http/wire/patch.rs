@@ -27,10 +27,9 @@ pub struct PatchJob<'a> {
     #[schemars(with = "types::Anything")]
     #[serde(default, borrow, deserialize_with = "given")]
     body: Option<&'a RawValue>,
-    /// Time from now until the job is due. Not together with `due_at`.
+    /// Time from now until the job is due. Not with `due_at`.
     delay: Option<Millis>,
-    /// When the job is due, at most ten years ahead; a time in the past is now. Not together with
-    /// `delay`.
+    /// When the job is due, at most ten years ahead; a past time is now. Not with `delay`.
     due_at: Option<UnixMillis>,
     /// Must be as the job has it.
     id: Option<JobId>,

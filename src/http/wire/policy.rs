@@ -151,7 +151,7 @@ impl From<&Policy> for ShownPolicy {
 }
 
 impl WholePolicy {
-    /// Removes what a caller without the scope `read` may not see.
+    /// Removes content that a caller without the scope `read` may not see.
     pub fn without_content(mut self) -> Self {
         self.shown.headers = Headers::NONE;
         self

@@ -25,18 +25,16 @@ pub struct PutJob<'a> {
     /// Topic that consumers pop from.
     #[schemars(with = "Topic")]
     topic: Option<Topic>,
-    /// Name of your choice for the job, unique in the whole store. Default: a number that the
-    /// server makes.
+    /// Your own name for the job, unique in the store. Default: a number that the server makes.
     id: Option<JobId>,
     /// Any JSON value, 256 KiB at most by default (`limits.max_body_bytes`), nested at most 128
     /// deep. It comes back byte for byte. Default: null.
     #[serde(borrow)]
     #[schemars(with = "Option<types::Anything>")]
     body: Option<&'a RawValue>,
-    /// Time from now until the job is due. Not together with `due_at`. Default: 0.
+    /// Time from now until the job is due. Not with `due_at`. Default: 0.
     delay: Option<Millis>,
-    /// When the job is due, at most ten years ahead; a time in the past is now. Not together with
-    /// `delay`.
+    /// When the job is due, at most ten years ahead; a past time is now. Not with `delay`.
     due_at: Option<UnixMillis>,
     /// Behaviour if a job with this `id` exists: `reject` answers 409 `job_exists`, `keep` leaves
     /// the job unchanged, `replace` gives it the new body and schedule with attempts from zero.
@@ -50,8 +48,7 @@ pub struct PutJob<'a> {
 }
 
 impl PutJob<'_> {
-    /// Checks rules between fields. `content` is the request that contains the body, `traceparent`
-    /// that of the request.
+    /// Checks rules between fields. `content` contains the body; `traceparent` is the request's.
     pub fn valid(
         mut self,
         content: &Bytes,

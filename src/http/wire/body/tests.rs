@@ -58,7 +58,7 @@ fn what_readers_take_is_taken() {
     }
 }
 
-/// JSON by its grammar, with texts and numbers at the edge of what readers take.
+/// Generates valid JSON with texts and numbers at the limits of readers.
 fn any_json() -> impl Strategy<Value = String> {
     let text = "[a-z\\[{:,0-9]{0,3}".prop_map(|text| format!("\"{text}\""));
     let escapes = proptest::collection::vec(
