@@ -8,7 +8,7 @@ use crate::http::problem::{Code, Problem};
 /// Most characters of a refused value that a problem repeats.
 const SHOWN: usize = 300;
 
-/// Parses a JSON object. `within` is the path of this text in the request ("" or "jobs[3]").
+/// Parses a JSON object. `within` is the path of this text in the request (empty, or `jobs[3]`).
 pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
     // Serde would fill the fields from a list, in their order.
     if !matches!(json.trim_ascii_start().first(), None | Some(b'{')) {

@@ -15,7 +15,7 @@ use crate::http::client::peer::Peer;
 
 /// Age of an unwritten answer from which its connection may be closed to free memory.
 const SLOW: Duration = Duration::from_secs(1);
-/// Extension of an answer to a read or a pop whose bytes are counted in [`Memory`] already.
+/// Extension of an answer to a read or a pop whose bytes are counted in `Memory` already.
 #[derive(Clone)]
 pub struct Counted;
 

@@ -94,7 +94,7 @@ const CALLERS: usize = 10_000;
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// Rate limit of puts per caller. A second's worth may come at once. A batch of any size passes
-/// while at least one put is left; the caller then waits until its excess is made up for.
+/// while at least one put is left; the next put then gets 429 until the excess is made up for.
 struct Rate {
     a_second: f64,
     left: Mutex<Left>,
