@@ -18,7 +18,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Prefix of every family except those of the process.
+/// Prefix of all families but those of the process.
 const PREFIX: &str = "delay_queue";
 
 /// Bounds of the histograms of requests and calls, in seconds.
@@ -27,7 +27,6 @@ pub const SECONDS: [f64; 18] = [
     5.0, 10.0, 30.0, 60.0,
 ];
 
-/// Makes a registry without families.
 pub fn registry() -> Registry {
     Registry::with_prefix(PREFIX)
 }
@@ -111,7 +110,6 @@ pub fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue + fmt::Debug>(
     Ok(())
 }
 
-/// Families that are read on each scrape.
 struct Reading<F> {
     name: &'static str,
     encode: F,

@@ -15,8 +15,7 @@ pub fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
         if let Some(tls) = error.downcast_ref::<TlsError>() {
             return Some(tls);
         }
-        // `source` of an `io::Error` skips the wrapped error; the redis crate shares its causes in
-        // `Arc`s.
+        // `source` of an `io::Error` skips the error inside; the redis crate wraps causes in `Arc`.
         let of_io = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         let shared = error.downcast_ref::<Arc<dyn Error + Send + Sync>>();
         next = match (of_io, shared) {

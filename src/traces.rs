@@ -59,8 +59,7 @@ pub fn answered(span: &Span, status: StatusCode) {
     }
 }
 
-/// Makes the span of a call for several requests: a child of the first one's span, linked to the
-/// others.
+/// Makes the span of a shared call: a child of the first span, linked to the others.
 pub fn batch(jobs: usize, of: impl Iterator<Item = Span>) -> Span {
     let mut of = of.filter(|span| !span.is_disabled());
     let Some(first) = of.next() else { return Span::none() };

@@ -73,8 +73,7 @@ struct Known {
 }
 
 impl Access {
-    /// Makes the access control of a server with this bootstrap token. If `closed`, requests need a
-    /// token even while there are none.
+    /// Makes the access control of a server. If `closed`, it needs tokens even while it has none.
     pub fn new(bootstrap: Option<&SecretToken>, closed: bool) -> Self {
         let token = |secret: &SecretToken| {
             let name = BOOTSTRAP.parse().expect("it is a name");
@@ -97,8 +96,7 @@ impl Access {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Returns the token of a request with this `Authorization`, or `None` if requests need no
-    /// token.
+    /// Returns the token of an `Authorization`, or `None` if requests need no token.
     ///
     /// # Errors
     /// The request is refused.

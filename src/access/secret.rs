@@ -61,8 +61,7 @@ fn after(text: &str, at: usize, fits: impl Fn(char) -> bool) -> Option<usize> {
     fits(found).then_some(at + length)
 }
 
-/// The text of a token: `dq_`, 64 random hexadecimal digits, and 8 of checksum. No message and no
-/// log shows it.
+/// The text of a token: `dq_`, 64 random hexadecimal digits, and 8 of checksum; never logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretToken(String);
 
@@ -88,8 +87,7 @@ impl SecretToken {
         &self.0
     }
 
-    /// Returns the hash that stores keep. A fast hash is enough, since there are 2^256 texts to
-    /// try.
+    /// Returns the hash that stores keep. A fast one is enough for 2^256 possible texts.
     pub fn hash(&self) -> TokenHash {
         let digest = digest::digest(&digest::SHA256, self.0.as_bytes());
         TokenHash(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))

@@ -40,7 +40,7 @@ struct Record {
 }
 
 impl Token {
-    /// Makes a token that was never used.
+    /// Makes an unused token.
     pub fn new(
         name: TokenName,
         hash: TokenHash,
@@ -100,8 +100,7 @@ impl Token {
         }
     }
 
-    /// Returns the last use if the store should record it: at least a minute after the last one
-    /// recorded.
+    /// Returns the last use if it is at least a minute after the one that the store knows.
     pub fn unnoted_use(&self) -> Option<UnixMillis> {
         let noted = self.noted_at.load(Ordering::Relaxed);
         let is_due = |at: &UnixMillis| noted == 0 || at.get() >= noted.saturating_add(USE_INTERVAL);

@@ -35,8 +35,7 @@ pub enum TokenError {
     /// No token has this name.
     #[error("there is no token {0:?}")]
     NotFound(TokenName),
-    /// The first token has no `admin`: it would lock every client out, and none could create
-    /// another.
+    /// The first token lacks `admin`, so no client could create another.
     #[error(
         "the first token must have the scope admin (\"admin\":[\"*\"]): from the first one on every \
          request needs a token, and only one with admin can create more"

@@ -8,8 +8,7 @@ use std::{
 
 use crate::config::Listen;
 
-/// Connects to the first address that accepts. Connecting, reading and writing may each take
-/// `timeout`.
+/// Connects to the first address that accepts, with a `timeout` for each read and write too.
 pub fn connect(listen: &Listen, timeout: Duration) -> Result<TcpStream> {
     let mut failed = Error::from(ErrorKind::AddrNotAvailable);
     for address in listen.addresses()? {

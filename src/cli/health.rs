@@ -1,5 +1,4 @@
-//! `delay-queue health`: one request to a running server, for health checks in containers without a
-//! shell or curl.
+//! `delay-queue health`: health check of a server, for containers without a shell or curl.
 
 use std::{
     error::Error,
@@ -80,7 +79,6 @@ fn wants_a_certificate(error: &io::Error) -> bool {
     matches!(error, Some(rustls::Error::AlertReceived(alert)) if *alert == wanted)
 }
 
-/// Accepts only one certificate.
 #[derive(Debug)]
 struct Known {
     cert: CertificateDer<'static>,

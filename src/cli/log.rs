@@ -38,11 +38,9 @@ pub fn start(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
     start_with(settings, None, None)
 }
 
-/// Another layer that receives log events.
 pub type Other = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Starts the log of a server, which counts repeated lines for [`Repeated::tell`]. `other` has its
-/// own filter.
+/// Starts the log of a server, which sums up repeated lines. `other` has its own filter.
 pub fn start_summing(
     settings: &LogSettings,
     other: Option<Other>,
@@ -121,7 +119,7 @@ impl Repeated {
         }
     }
 
-    /// Counts a line; returns whether to show it.
+    /// Counts a line and returns whether to show it.
     fn is_new(&self, event: &Event<'_>) -> bool {
         let mut line = Line::default();
         event.record(&mut line);

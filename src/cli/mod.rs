@@ -67,7 +67,7 @@ enum Command {
     Token(token::Token),
 }
 
-/// Runs the command of the command line.
+/// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = settings(&arguments).map_err(Into::into).and_then(|settings| {

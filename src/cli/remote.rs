@@ -71,8 +71,7 @@ impl Remote {
         Ok(Self { server, tls, token })
     }
 
-    /// Describes why a connection failed: a TLS problem in one sentence, any other by the system's
-    /// error.
+    /// Describes why a connection failed: a TLS problem, or else the system's error.
     pub fn explained(cause: &io::Error) -> String {
         let tls = tls_error::find(cause).map(|error| tls_error::explain(error, "--ca-file"));
         tls.unwrap_or_else(|| cause.to_string())
@@ -99,8 +98,7 @@ fn parse(url: &str) -> Option<(bool, Listen)> {
     matches!(server, Listen::Tcp { .. }).then_some((is_https, server))
 }
 
-/// Makes the TLS settings that trust the authorities of a file, or by default those of this
-/// machine.
+/// Makes a TLS configuration that trusts the authorities of a file, or those of this machine.
 fn trusting(ca_file: Option<&Path>) -> Result<ClientConfig, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = ca_file {

@@ -29,8 +29,7 @@ pub fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     done
 }
 
-/// Returns whether this process ignores the hangup of its terminal (SIGHUP, signal 1), as under
-/// `nohup`.
+/// Returns whether this process ignores SIGHUP (signal 1), as under `nohup`.
 fn outlives_terminal() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

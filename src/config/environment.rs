@@ -9,10 +9,8 @@ use super::{error::SettingsError, renamed};
 /// The value of each given key, from the last source that gives one.
 pub type Given = BTreeMap<String, Value>;
 
-/// Prefix of the variables of this program.
 const PREFIX: &str = "DELAY_QUEUE_";
 
-/// Returns the name of the variable for a key.
 fn variable(key: &str) -> String {
     format!("{PREFIX}_{}", key.replace('.', "__").to_uppercase())
 }
@@ -53,8 +51,7 @@ pub fn read(
     }
 }
 
-/// Returns whether Kubernetes has set the variable for a service whose name begins with
-/// delay-queue.
+/// Returns whether Kubernetes set the variable for a service named delay-queue or delay-queue-*.
 fn is_of_a_service(name: &str) -> bool {
     let port = name.split("_PORT").nth(1);
     let number =
@@ -64,7 +61,7 @@ fn is_of_a_service(name: &str) -> bool {
         || port.is_some_and(|port| port.is_empty() || number(port))
 }
 
-/// Describes a variable that is no setting.
+/// Returns the advice about a variable that is no setting.
 fn no_setting(name: &str, keys: &[String]) -> String {
     if let Some(new) = renamed::new_name(|old| variable(old) == name) {
         return format!("is called {} now", variable(new));

@@ -71,8 +71,7 @@ impl std::fmt::Display for AllWrong {
 
 impl std::error::Error for AllWrong {}
 
-/// Returns an error of the parser in one line, without the lines that it quotes from the file,
-/// since they may contain a password.
+/// Joins a parser's error into one line, without quotes from the file: they may have passwords.
 fn shown(text: &str) -> String {
     let quoted = |line: &&str| {
         let line = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit());
@@ -94,7 +93,6 @@ fn without_urls(text: &str) -> String {
     shown
 }
 
-/// Checks that a duration is within limits.
 pub fn between(
     key: &'static str,
     given: Millis,
@@ -108,7 +106,6 @@ pub fn between(
     Err(refused(key, &allowed, format!("{} seconds", given.as_seconds())))
 }
 
-/// Makes the error of a value that is not allowed.
 pub fn refused(key: &'static str, allowed: &str, given: impl ToString) -> SettingsError {
     SettingsError::Value { key, allowed: allowed.to_owned(), given: given.to_string() }
 }

@@ -7,7 +7,6 @@ use toml::de::{DeTable, DeValue};
 
 use crate::suggest;
 
-/// Line numbers of the keys of a settings file.
 pub type Lines = BTreeMap<String, usize>;
 
 /// Returns the line of each key.

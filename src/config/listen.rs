@@ -20,13 +20,12 @@ pub enum Listen {
         /// 0 means any free port.
         port: u16,
     },
-    /// The path of a socket in the file system.
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl Listen {
-    /// Returns all addresses of the host. Resolving a name may take a while. A Unix socket has
-    /// none.
+    /// Returns all addresses of the host, which may take a while; a Unix socket has none.
     ///
     /// # Errors
     /// The name cannot be resolved.
@@ -43,8 +42,7 @@ impl Listen {
         }
     }
 
-    /// Returns the address for a client on this machine: loopback if the server listens on all
-    /// addresses.
+    /// Returns the address for local clients: loopback if the server listens on all addresses.
     #[must_use]
     pub fn reachable(&self) -> Self {
         let Self::Tcp { host, port } = self else { return self.clone() };
@@ -57,8 +55,7 @@ impl Listen {
         Self::Tcp { host, port: *port }
     }
 
-    /// Returns the URL by which a client on this machine reaches the server; `None` for a Unix
-    /// socket.
+    /// Returns the URL for clients on this machine; `None` for a Unix socket.
     #[must_use]
     pub fn url(&self, is_tls: bool) -> Option<String> {
         let scheme = if is_tls { "https" } else { "http" };

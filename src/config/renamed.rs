@@ -1,7 +1,6 @@
-//! Former names of settings. They are refused with the current name, since ignoring them would be
-//! worse.
+//! Former names of settings, which are refused with the current name instead of ignored.
 
-/// Former and current keys.
+/// Pairs of former and current keys.
 const RENAMED: [(&str, &str); 10] = [
     ("timer.max_sleep", "timer.poll_interval"),
     ("limits.body_bytes", "limits.max_body_bytes"),

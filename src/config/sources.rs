@@ -70,8 +70,7 @@ fn read_file(file: &Path) -> Result<(Map<String, Value>, Lines), String> {
     Ok((content.map_err(|cause| cause.to_string())?, lines))
 }
 
-/// Refuses silent conversions of the `config` crate: numbers to booleans, fractions to whole
-/// numbers.
+/// Refuses silent conversions by `config`: numbers to booleans, fractions to whole numbers.
 fn converted(settings: &Settings, key: &str, value: &Value) -> Option<String> {
     let settings = serde_json::to_value(settings).ok()?;
     let taken = settings.pointer(&format!("/{}", key.replace('.', "/")))?;

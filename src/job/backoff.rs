@@ -29,8 +29,7 @@ pub const MAX_FACTOR: f64 = 1000.0;
 pub enum Backoff {
     /// The wait after the first attempt, the second, and so on; the last value repeats.
     List(Vec<Millis>),
-    /// `initial × factor^(attempt − 1)`, at most `max`, plus or minus up to `jitter` times the
-    /// wait.
+    /// `initial × factor^(attempt − 1)`, at most `max`, spread by `jitter`.
     Exponential {
         /// The wait after the first attempt.
         initial: Millis,

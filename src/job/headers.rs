@@ -13,8 +13,7 @@ pub const MAX_HEADERS: usize = 32;
 /// Most bytes of all names and values of one job together.
 pub const MAX_HEADER_BYTES: usize = 8 << 10;
 
-/// Names that a job delivered as an HTTP request would need itself, in lower case. A `*` at the end
-/// matches any continuation.
+/// Lower-case names that HTTP delivery would need itself; a `*` at the end matches any text.
 pub const RESERVED_NAMES: [&str; 16] = [
     "host",
     "content-length",

@@ -7,8 +7,7 @@ use serde::{
     de::{Error, IgnoredAny, SeqAccess, Visitor},
 };
 
-/// A list of 1 to `MAX` items. Reading ends with an error at the first item beyond `MAX`, since a
-/// request may have millions.
+/// A list of 1 to `MAX` items; reading fails at the next one, since a request may have millions.
 pub struct List<T, const MAX: usize>(pub Vec<T>);
 
 impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MAX> {

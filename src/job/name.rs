@@ -87,8 +87,7 @@ pub struct NameError {
     given: String,
 }
 
-/// Checks that `text` has only ASCII letters, digits and `extra` characters; `allowed` describes
-/// these in the error.
+/// Checks a name; besides letters and digits it may have `extra`, as `allowed` says in the error.
 pub fn check(text: &str, extra: &[u8], allowed: &'static str) -> Result<(), NameError> {
     let fits = (1..=MAX_LEN).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || extra.contains(&byte))

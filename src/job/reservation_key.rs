@@ -10,7 +10,6 @@ use ring::hmac;
 
 use super::{JobId, Reservation};
 
-/// Digits of a reservation, and of a tag.
 const DIGITS: usize = 16;
 
 /// The secret key for the tags of a store.
@@ -24,13 +23,12 @@ pub struct ReservationKey {
 pub struct TaggedReservation(Reservation, u64);
 
 impl ReservationKey {
-    /// Generates a random key.
+    /// Generates a key.
     pub fn generate() -> Self {
         Self::from(rand::random::<[u8; 32]>())
     }
 
-    /// Returns the form of stores: 64 hexadecimal digits and 8 of a CRC-32. Persisted: must stay
-    /// stable.
+    /// Writes the form of stores: 64 hexadecimal digits and 8 of a CRC-32. Must stay stable.
     pub fn reveal(&self) -> String {
         let digits: String = self.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{digits}{:08x}", crc32fast::hash(&self.bytes))

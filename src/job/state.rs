@@ -81,8 +81,7 @@ pub enum Event {
     Kick,
     /// A client deletes it.
     Delete,
-    /// It gets another due time or other contents; the reservation of a consumer whose TTR expired
-    /// ends.
+    /// It gets a new due time or contents, and loses the reservation of an expired TTR.
     Reschedule(Due),
     /// It is imported from another store, in the same state.
     Restore(State),

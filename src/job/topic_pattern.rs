@@ -34,8 +34,7 @@ impl TopicPattern {
         }
     }
 
-    /// Returns the common prefix of the matching topics, or `None` if the pattern is a single
-    /// topic.
+    /// Returns the prefix of all matching topics, or `None` for a single topic.
     pub fn prefix(&self) -> Option<&str> {
         self.0.strip_suffix('*')
     }

@@ -15,13 +15,12 @@ impl Pause {
     /// A pause without an end.
     pub const OPEN: Self = Self { until: None };
 
-    /// Returns the number that stores keep: 1 without an end, otherwise the end in Unix
-    /// milliseconds. Must stay stable.
+    /// Returns the form of stores: the end in Unix milliseconds, or 1 without. Must stay stable.
     pub fn number(self) -> u64 {
         self.until.map_or(1, |until| until.get().max(2))
     }
 
-    /// Reads the number that stores keep; 0 means no pause.
+    /// Reads the form of stores; 0 means no pause.
     pub fn of_number(number: u64) -> Option<Self> {
         match number {
             0 => None,
@@ -68,8 +67,7 @@ pub struct TopicChange {
 }
 
 impl TopicSettings {
-    /// Applies the changes since [`version`](Self::version); returns the topics that are no longer
-    /// paused.
+    /// Applies changes since [`version`](Self::version); returns the topics no longer paused.
     pub fn take(&mut self, changes: SettingsNews) -> Vec<Topic> {
         match changes {
             SettingsNews::All(all) => {

@@ -67,7 +67,7 @@ impl Process {
     }
 }
 
-/// Returns the boot time in seconds since 1970.
+/// Returns seconds since 1970.
 fn boot_time() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()

@@ -3,9 +3,7 @@
 //! `prometheus_client` writes OpenMetrics. Monitors that do not request it get the older format of
 //! Prometheus, with the same samples; only the names in its comments differ.
 
-/// Media type of OpenMetrics.
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Media type of the Prometheus format.
 pub const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Returns whether the `Accept` header of a request includes OpenMetrics.
@@ -14,8 +12,7 @@ pub fn accepts_open_metrics(accept: &str) -> bool {
     accept.split(',').any(is_it)
 }
 
-/// Converts OpenMetrics to the format of Prometheus, whose comments name a counter like its
-/// samples, and call an info a gauge.
+/// Converts OpenMetrics for Prometheus: comments name counters as samples do, and infos are gauges.
 pub fn prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len() + 1024);
     let mut help = None;

@@ -37,7 +37,6 @@ impl Queue {
         done
     }
 
-    /// Records the errors of jobs that changed their state.
     fn note_errors(
         &self,
         errors: Vec<(usize, JobId, String)>,

@@ -81,7 +81,6 @@ impl Queue {
         ids.zip(replies).map(|(id, reply)| Ok((id, reply?))).collect()
     }
 
-    /// Fills in all defaults.
     fn fill_in(&self, put: Put, topics: &TopicSettings, part: Part) -> NewJob {
         let of_topic = topics.defaults.get(&put.topic);
         // A generated id must not replace or return a job that has it by chance.

@@ -163,8 +163,7 @@ impl Queue {
         self.no_waiting.cancel();
     }
 
-    /// Ends the timers, waits for calls and for the return of undelivered jobs, and closes the
-    /// store.
+    /// Ends the timers, waits for calls and the return of undelivered jobs, and closes the store.
     pub async fn stop(&self) {
         self.stop_waiting();
         self.stopping.cancel();

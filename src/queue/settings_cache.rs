@@ -38,7 +38,6 @@ impl TopicSettingsCache {
         self.current().paused.contains_key(topic)
     }
 
-    /// Returns the pause that ends next, and its end.
     fn next_end(&self) -> Option<(Topic, UnixMillis)> {
         let settings = self.current();
         let ends = settings.paused.iter().filter_map(|(topic, pause)| Some((topic, pause.until?)));
@@ -80,8 +79,8 @@ impl Refresher {
             if let Err(error) = self.topics.refresh(&*self.store, &self.waiters).await {
                 tracing::debug!(%error, "failed to read the settings of topics");
             }
-            // A server that is alone made all changes itself, but must ask now and then since hints
-            // may be lost.
+            // A server that is alone knows its own changes; it still asks sometimes, as hints may
+            // be lost.
             for _ in 0..WHEN_ALONE {
                 tokio::select! {
                     () = tokio::time::sleep(self.end_pauses().await) => {}

@@ -79,8 +79,7 @@ impl Timer {
         while !stop.is_cancelled() {
             self.handle.awake();
             for bucket in self.store.buckets().all() {
-                // The answer of a running call may omit deadlines set meanwhile: the handle keeps
-                // those until the call has ended.
+                // A running call may omit new deadlines: the handle keeps them until it ends.
                 if !deadlines.known[bucket.index()].is_asked
                     && let Some(at) = self.handle.take_told(bucket)
                 {
@@ -183,8 +182,7 @@ impl Timer {
             }
             let next = known.next.map_or(end, |(_, when)| when);
             let work = next.min(self.next_poll(bucket, deadlines));
-            // The pause after a failure also holds for a due deadline: no hot loop while the store
-            // is unavailable.
+            // Due deadlines wait for the retry too: no hot loop while the store is down.
             let work = known.retry.map_or(work, |(when, _)| when);
             if work < end && !deadlines.busy.contains(&self.store.representative(bucket)) {
                 end = work;
@@ -256,9 +254,8 @@ impl Timer {
         }
         let known = &mut deadlines.known[bucket.index()];
         if retry.is_some() && known.next.is_some_and(|(_, when)| when <= Instant::now()) {
-            // The failed call may have been a promote, and only a promote shows that the bucket has
-            // recovered. Without the pause, failing promotes and polls would alternate in a hot
-            // loop.
+            // If a promote failed, only a promote shows that the bucket has recovered. Without the
+            // pause, failing promotes and polls would alternate in a hot loop.
             known.retry = retry;
         } else {
             self.handle.succeeded(bucket);

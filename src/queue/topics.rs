@@ -19,8 +19,7 @@ use crate::{
 /// Jobs of one step of a purge or a kick: few enough that other calls are not delayed.
 const JOBS_PER_STEP: usize = 200;
 
-/// How often a purge checks a bucket for remaining jobs; without this limit, new jobs could keep it
-/// running.
+/// How often a purge checks a bucket for remaining jobs, so that new jobs cannot keep it running.
 const MOST_PASSES: usize = 10;
 
 /// Size of bodies in bytes at which a page of jobs ends.
@@ -57,8 +56,7 @@ impl Queue {
         let calls = buckets.map(|bucket| self.store.topics(bucket, page.clone()));
         let mut sums: BTreeMap<Topic, TopicPeek> = BTreeMap::new();
         let mut more = false;
-        // A topic on the page is among the first of each bucket that has it, so its counts are
-        // complete.
+        // Each bucket that has a topic of this page lists it, so its counts are complete.
         for found in try_join_all(calls).await? {
             more |= found.len() == page.limit;
             for (topic, peek) in found {
@@ -141,7 +139,7 @@ impl Queue {
         self.surveys.fresh(&self.store, &self.calls).await
     }
 
-    /// Makes a survey if one is due, and waits for it only briefly.
+    /// Makes a survey if one is due; waits for it only briefly.
     pub async fn refresh_survey(&self) {
         self.surveys.refresh(&self.store, &self.calls).await;
     }
@@ -265,8 +263,7 @@ impl Queue {
     pub async fn kick_dead(&self, topic: &Topic, limit: u64) -> StoreResult<u64> {
         let mut kicked = 0;
         let mut buckets: Vec<Bucket> = self.store.buckets().all().collect();
-        // One step from each bucket in turn, so that a small limit takes the oldest jobs of all of
-        // them.
+        // One step from each bucket in turn, so that a small limit takes the oldest jobs of all.
         while !buckets.is_empty() && kicked < limit {
             let share = (limit - kicked).div_ceil(buckets.len() as u64).min(JOBS_PER_STEP as u64);
             let mut rest = Vec::new();

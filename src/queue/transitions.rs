@@ -30,7 +30,6 @@ use crate::{
 /// Bytes of a body that count as much as a job: a full batch of 1,000 has about 8 MiB.
 const PART: usize = 8 << 10;
 
-/// A pop from one bucket.
 #[derive(Debug, Clone)]
 pub struct PopFrom {
     pub bucket: Bucket,
@@ -49,11 +48,9 @@ pub struct Transitions {
     pub reschedule: Dispatcher<(Target, Change), Reply<Job>>,
 }
 
-/// Effect of a transition after the answer of the store: for the jobs of one bucket, with the data
-/// kept of each of them.
+/// Effect of a transition on the jobs of one bucket that the store has answered for.
 type After<K, O> = fn(&Context, Bucket, &[K], &[Reply<O>]);
 
-/// Keeps no data of a job.
 fn nothing<I>(_: &I) {}
 
 impl Context {
@@ -106,8 +103,7 @@ impl Context {
         })
     }
 
-    /// Returns the result of a part for each of its jobs. A part of unknown result may have set
-    /// deadlines.
+    /// Returns the result of a part for each of its jobs; an unknown one may have set deadlines.
     fn of_each<O>(&self, outcome: StoreResult<Vec<O>>, count: usize) -> StoreResults<O> {
         match outcome {
             Ok(replies) => replies.into_iter().map(Ok).collect(),

@@ -34,20 +34,17 @@ use crate::{
 const LISTS_OF_A_POLL: usize = 65_536;
 /// Least number of topics that a poll reads in each bucket, however many buckets there are.
 const LEAST_TOPICS: usize = 128;
-/// How long a topic without waiting consumers is kept; none is kept while there are more than
-/// [`MAX_KEPT`] topics.
+/// How long a topic without waiting consumers is kept, unless there are over [`MAX_KEPT`] topics.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 const MAX_KEPT: usize = 10_000;
 
 pub struct Waiters {
     buckets: Buckets,
-    /// Number of registered pops.
     pops: AtomicUsize,
     topics: Mutex<HashMap<Topic, Entry>>,
     publish: Publish,
 }
 
-/// Publishes a hint to the other servers.
 pub type Publish = Box<dyn Fn(Hint) + Send + Sync>;
 
 /// A topic with waiting consumers, or one whose last consumer left recently.
@@ -65,7 +62,6 @@ struct Entry {
     marked: Arc<Notify>,
 }
 
-/// Hint about one bucket.
 #[derive(Clone, Copy, Default)]
 struct Mark {
     /// Ready jobs that no pop has claimed.
@@ -170,7 +166,6 @@ impl Waiters {
         }
     }
 
-    /// Clears the mark of a bucket.
     pub fn unmark(&self, topic: &Topic, bucket: Bucket) {
         let since = self.last_marks(bucket, std::iter::once(topic));
         since.into_iter().for_each(|since| self.left(topic, bucket, since, 0));
@@ -200,7 +195,6 @@ impl Waiters {
         (LISTS_OF_A_POLL / usize::from(self.buckets.get())).max(LEAST_TOPICS)
     }
 
-    /// Registers one pop for each of its topics.
     pub fn register(&self, topics: &[Topic]) -> Registration<'_> {
         let mut entries = self.lock();
         let mut place = |topic: &Topic| {
@@ -221,8 +215,7 @@ impl Waiters {
         if !topics.contains_key(topic) {
             let marks = vec![Mark::default(); self.buckets.get().into()].into_boxed_slice();
             let unannounced = vec![false; usize::from(self.buckets.get())].into_boxed_slice();
-            // Starts at a random number: otherwise a topic that is rarely popped from would always
-            // begin with the same bucket.
+            // Random, or a topic that is rarely popped from would always begin with one bucket.
             let asked = u64::from(rand::random::<u16>()) * JOBS_PER_BUCKET;
             let (left_at, marked) = (Instant::now(), Arc::default());
             let entry =

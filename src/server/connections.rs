@@ -88,8 +88,7 @@ pub struct Connections {
     most: usize,
     by_address: LimitBy<IpAddr>,
     open: TaskTracker,
-    /// When cancelled, no connection is accepted, and each open one serves at most one more
-    /// request.
+    /// When cancelled, no connection is accepted, and each open one serves its last request.
     pub stop: CancellationToken,
     /// When cancelled, open connections are cut.
     pub abort: CancellationToken,
@@ -147,8 +146,7 @@ impl Connections {
         self.open.len()
     }
 
-    /// Returns whether each answer should close its connection: at shutdown, or while others wait
-    /// for room.
+    /// Returns whether answers should close their connections: at shutdown, or for lack of room.
     pub fn wants_connections_closed(&self) -> bool {
         self.stop.is_cancelled() || self.shared.crowded.load(Ordering::Relaxed)
     }
@@ -182,7 +180,7 @@ impl Connections {
     }
 }
 
-/// The entry of an open connection in the list of all.
+/// An entry of `Shared::links`.
 struct Place<'a> {
     all: &'a Connections,
     place: usize,

@@ -21,7 +21,6 @@ pub fn raise_limit() {
     }
 }
 
-/// Returns the current limit.
 pub fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

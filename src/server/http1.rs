@@ -48,9 +48,8 @@ pub async fn serve<W, S>(
     let peer = Peer::new(link.socket.clone(), link.socket.address(), is_encrypted);
     let answer = service_fn(|mut request: Request<Incoming>| {
         link.begin_request();
-        // Hyper ignores a `Content-Length` next to `Transfer-Encoding`. A proxy that does not would
-        // see a different end of this request, and could take the bytes after it for the next
-        // request.
+        // Hyper ignores a `Content-Length` next to `Transfer-Encoding`. A proxy that reads it would
+        // see another end of this request, and could take the bytes after it for a request.
         let is_last = request.headers().contains_key(TRANSFER_ENCODING);
         request.extensions_mut().insert(peer.clone());
         let answer = service.clone().oneshot(request);
@@ -106,8 +105,7 @@ fn refusal(error: &hyper::Error, link: &Link) -> Option<Farewell> {
     }
 }
 
-/// Completes when the server must close the connection; returns what to tell the client, if
-/// anything.
+/// Completes when the server must close the connection, with the farewell for its client.
 async fn close_when_not_needed(all: &Connections, link: &Link) -> Option<Farewell> {
     tokio::select! {
         () = all.stop.cancelled() => {}

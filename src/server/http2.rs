@@ -25,7 +25,6 @@ use super::{
 };
 use crate::http::{Farewell, Peer};
 
-/// Most concurrent requests of a connection.
 const STREAMS: u32 = 128;
 /// Bytes that a client may send before a handler reads them: of one request, and of a connection.
 const STREAM_WINDOW: u32 = 128 << 10;

@@ -35,7 +35,6 @@ struct State {
     /// Number of HTTP/2 requests that were answered, and that the client cancelled.
     answered: usize,
     called_off: usize,
-    /// Why the connection is to be closed.
     end: Option<End>,
 }
 
@@ -119,13 +118,11 @@ impl Link {
             .then_some(state.since)
     }
 
-    /// Notes that TLS is established.
     pub fn greeted(&self) {
         let mut state = self.lock();
         (state.phase, state.since) = (Phase::Waiting, Instant::now());
     }
 
-    /// Notes that bytes have arrived.
     pub fn has_read(&self) {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Waiting | Phase::Reading) {
@@ -136,7 +133,6 @@ impl Link {
         }
     }
 
-    /// Notes that a handler has received a request.
     pub fn begin_request(&self) {
         self.lock().phase = Phase::Handling;
     }
@@ -167,7 +163,7 @@ impl Link {
         self.lock().phase = Phase::Flushing;
     }
 
-    /// Notes that hyper has flushed all its writes.
+    /// Notes that hyper has flushed its writes.
     pub fn flushed(&self) {
         let mut state = self.lock();
         if state.phase == Phase::Flushing {

@@ -161,8 +161,7 @@ impl UnixSocket {
             // Its server has ended without removing the file.
             Ok(_) => fs::remove_file(path)?,
         }
-        // Creates the file with its mode: a later chmod would leave a moment with other
-        // permissions.
+        // The file must have its mode from the start: a later chmod would come too late.
         let before = umask(Mode::from_bits_truncate(!mode.bits() & 0o777));
         let bound = UnixListener::bind(path);
         umask(before);

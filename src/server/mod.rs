@@ -74,8 +74,7 @@ pub enum StartError {
 /// `shutdown` completes, and finishes requests in flight for at most `server.shutdown_grace`.
 ///
 /// # Errors
-/// The settings, the store or missing tokens prevent the start. Once this serves, only `shutdown`
-/// ends it.
+/// See [`StartError`]. Once this serves, only `shutdown` ends it.
 pub async fn run(
     listeners: impl Into<Listeners>,
     settings: Settings,

@@ -18,7 +18,6 @@ pub enum Socket {
     Unix(UnixStream),
 }
 
-/// Makes the same call on either kind.
 macro_rules! on {
     ($socket:expr, $stream:ident => $call:expr) => {
         match $socket {
@@ -78,8 +77,7 @@ impl Socket {
         on!(self, stream => stream.try_write_vectored(slices))
     }
 
-    /// Reads by another method; an error of the kind `WouldBlock` clears the readiness of the
-    /// runtime.
+    /// Reads by another method; a `WouldBlock` error clears the readiness of the runtime.
     pub fn try_reading<R>(&self, read: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         on!(self, stream => stream.try_io(Interest::READABLE, read))
     }

@@ -43,7 +43,6 @@ struct Inner {
     loaded: Contents,
 }
 
-/// Contents of the files.
 #[derive(Clone, PartialEq, Eq)]
 struct Contents {
     cert: Vec<u8>,
@@ -62,7 +61,6 @@ impl Tls {
         Ok(Self(Arc::new(Inner { files, config, loaded })))
     }
 
-    /// Returns the configuration for the next connection.
     pub fn config(&self) -> Arc<ServerConfig> {
         let config = self.0.config.read().expect("no thread panics while holding this lock");
         Arc::clone(&config)
@@ -209,8 +207,7 @@ fn unusable(
     SettingsError::Value { key, allowed: allowed.to_owned(), given }
 }
 
-/// Waits for the first byte of a connection; returns whether it begins TLS, or the connection ended
-/// or failed first.
+/// Waits for the first byte; returns `false` if it does not begin TLS.
 pub async fn begins(socket: &Socket) -> bool {
     !matches!(socket.first_byte().await, Ok(Some(byte)) if byte != HANDSHAKE)
 }

@@ -31,7 +31,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time to send the last spans at the end of the server.
 const END: Duration = Duration::from_secs(5);
 
-/// The exporter of spans.
 pub struct Export {
     provider: SdkTracerProvider,
 }
@@ -76,7 +75,6 @@ impl Export {
 }
 
 impl Drop for Export {
-    /// Sends the last spans.
     fn drop(&mut self) {
         if let Err(error) = self.provider.shutdown_with_timeout(END) {
             tracing::warn!(%error, "failed to export the last spans");

@@ -30,7 +30,7 @@ type StoreResult<T> = Result<T, Box<dyn Error>>;
 
 /// Fewest jobs of a page; large bodies reduce it to this.
 const LEAST: usize = 10;
-/// Approximate most bytes of bodies in a page.
+/// Approximate limit of the bodies in a page, in bytes.
 const PAGE_BYTES: usize = 4 << 20;
 
 pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
@@ -88,8 +88,7 @@ impl Exporter<'_> {
         drop(progress);
         let topics = self.topics().await?;
         if self.no_servers.has_one_started(self.store).await? {
-            // Otherwise the next export would resume from this part, and compare only the numbers
-            // of jobs.
+            // The next export must not resume from it: that compares only numbers of jobs.
             self.part.go_on(Sums::default())?;
             let why = "a server has started to work on this store, so jobs may be missing or twice";
             return Err(format!("failed to export: {why}; stop it, and export anew").into());
@@ -201,8 +200,7 @@ impl Exporter<'_> {
         Ok(self.part.sums.topics)
     }
 
-    /// Reads the part of an interrupted export and continues after its last section; returns
-    /// whether there is one to continue.
+    /// Continues after the last section of an interrupted export; returns `false` if there is none.
     async fn resume(&mut self, head: &Head) -> StoreResult<bool> {
         let Some(file) = self.part.written()? else { return Ok(false) };
         let shown = self.part.name();

@@ -1,5 +1,4 @@
-//! `delay-queue import`: reads and checks the whole file before it writes any of its jobs to the
-//! store.
+//! `delay-queue import`: checks the whole file before it writes any of its jobs to the store.
 
 use std::{
     error::Error,
@@ -27,7 +26,7 @@ use crate::{
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
-/// Approximate most bytes of a batch, and of all batches that wait for more jobs.
+/// Approximate limits in bytes of one batch, and of all that wait for more jobs.
 const BATCH_BYTES: usize = 8 << 20;
 const HELD_BYTES: usize = 64 << 20;
 /// Approximate bytes of a job in addition to its body.
@@ -75,14 +74,12 @@ impl Source {
         Ok(Self(copied.map_err(failed)?))
     }
 
-    /// Reads from the beginning.
     fn open(&self) -> StoreResult<Reader<BufReader<&File>>> {
         (&self.0).rewind()?;
         Ok(Reader::open(BufReader::with_capacity(1 << 20, &self.0))?)
     }
 }
 
-/// Reads and checks the whole file.
 fn check(source: &Source) -> StoreResult<Content> {
     let mut reader = source.open()?;
     let mut content = Content { tally: Tally::default(), topics: Vec::new() };
@@ -244,7 +241,6 @@ impl Batches {
         if self.bytes >= HELD_BYTES { self.all() } else { Vec::new() }
     }
 
-    /// Returns all remaining batches.
     fn all(&mut self) -> Vec<(Bucket, Vec<Job>)> {
         self.bytes = 0;
         let taken = self.of.iter_mut().map(|of| std::mem::take(of).0);

@@ -14,7 +14,6 @@ use crate::job::{PolicyFields, Topic, UnixMillis};
 
 /// Name of the format in the head, so that no other file is mistaken for an export.
 pub const FORMAT: &str = "delay-queue export";
-/// The version of the format that this program writes and reads.
 pub const VERSION: u32 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,7 +27,6 @@ pub enum Line<'a> {
     Total(Total),
 }
 
-/// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
@@ -40,7 +38,7 @@ pub struct Head {
     pub buckets: u16,
 }
 
-/// The line after the jobs of a bucket.
+/// Follows the jobs of a bucket.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
@@ -50,7 +48,6 @@ pub struct Section {
     pub crc32: String,
 }
 
-/// The settings of a topic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopicLine {
@@ -62,7 +59,6 @@ pub struct TopicLine {
     pub defaults: Option<PolicyFields>,
 }
 
-/// The last line.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Total {
@@ -98,7 +94,6 @@ impl fmt::Display for Total {
     }
 }
 
-/// Returns a checksum as lines show it.
 pub fn sum(of: &crc32fast::Hasher) -> String {
     format!("{:08x}", of.clone().finalize())
 }

@@ -54,7 +54,6 @@ impl Part {
         Ok(Self::new(Target::File { part: path, file, out }))
     }
 
-    /// Standard output, which cannot be resumed.
     pub fn standard_output() -> Self {
         Self::new(Target::StandardOutput(BufWriter::new(io::stdout())))
     }
@@ -63,7 +62,6 @@ impl Part {
         Self { target, sums: Sums::default(), text: Vec::new() }
     }
 
-    /// Returns the name for messages.
     pub fn name(&self) -> String {
         match &self.target {
             Target::File { part, .. } => part.display().to_string(),
@@ -71,7 +69,7 @@ impl Part {
         }
     }
 
-    /// Returns how to start over, for messages.
+    /// Returns the advice for messages.
     pub fn begin_anew(&self) -> &'static str {
         match self.target {
             Target::File { .. } => "begin anew by --force",

@@ -8,9 +8,7 @@ use std::{
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub struct Progress {
-    /// The verb for the jobs that are done.
     verb: &'static str,
-    /// Total number of jobs, if it is known.
     all: Option<u64>,
     last: Instant,
     terminal: bool,

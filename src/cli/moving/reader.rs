@@ -1,5 +1,4 @@
-//! Reader of an export that checks order, counts and sums: a read that reaches the end has seen the
-//! file as it was written.
+//! Reader of an export that checks order, counts and checksums up to the end of the file.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +16,6 @@ use crate::job::{Bucket, Buckets, Job};
 /// Longest line: the largest body that settings allow, with every byte escaped.
 const LONGEST: u64 = 160 << 20;
 
-/// Damage of a file, and its line.
 #[derive(Debug)]
 pub struct Damage {
     line: u64,
@@ -53,12 +51,10 @@ pub struct Sums {
     pub section_jobs: u64,
     pub jobs: u64,
     pub topics: u64,
-    /// Number of complete sections.
     pub sections: u16,
 }
 
 impl Sums {
-    /// Adds a line to its counts and checksums.
     pub fn add(&mut self, line: &Line<'_>, text: &[u8]) {
         self.bytes += text.len() as u64;
         self.whole.update(text);
@@ -90,7 +86,6 @@ impl Sums {
     }
 }
 
-/// A file that is being read.
 pub struct Reader<R> {
     input: R,
     head: Head,
@@ -142,7 +137,6 @@ impl<R: BufRead> Reader<R> {
         &self.head
     }
 
-    /// Returns the number of the line that was read last.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -151,7 +145,6 @@ impl<R: BufRead> Reader<R> {
         &self.sums
     }
 
-    /// Reads the next line; returns `None` after the last.
     pub fn next(&mut self) -> Result<Option<Item>, Damage> {
         if !self.read_line()? {
             return Ok(None);

@@ -1,8 +1,6 @@
-//! Keeps exports and imports apart from servers, since jobs that move meanwhile would be missed or
-//! doubled.
+//! Keeps exports and imports apart from servers: moving jobs would be missed or doubled.
 //!
-//! A file store has a lock for this. On Redis each server holds a lease that it renews every
-//! second.
+//! A file store has a lock for this. On Redis each server renews a lease every second.
 
 use std::{
     error::Error,
@@ -11,10 +9,8 @@ use std::{
 
 use crate::store::{Lease, Store, StoreResult};
 
-/// How long to wait for the lease of a killed server: it ends after three seconds, or later if the
-/// clock of Redis was set back.
+/// How long a killed server's lease may last: three seconds, or more if Redis's clock is set back.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval of reading the leases meanwhile.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Proof that no server was at work when the export or import began.

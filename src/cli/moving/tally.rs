@@ -11,7 +11,6 @@ use crate::{
 pub struct Tally(BTreeMap<Topic, Counts>);
 
 impl Tally {
-    /// Counts the jobs of one bucket.
     pub async fn of_bucket(store: &dyn Store, bucket: Bucket) -> StoreResult<Self> {
         let mut tally = Self::default();
         let mut page = TopicPage { limit: 1000, ..TopicPage::default() };
@@ -26,7 +25,6 @@ impl Tally {
         }
     }
 
-    /// Counts the jobs of all buckets.
     pub async fn of_store(store: &dyn Store) -> StoreResult<Self> {
         let mut sum = Self::default();
         for bucket in store.buckets().all() {
@@ -52,7 +50,6 @@ impl Tally {
         }
     }
 
-    /// Returns the number of all jobs.
     pub fn jobs(&self) -> u64 {
         self.0.values().map(jobs).sum()
     }
@@ -61,8 +58,7 @@ impl Tally {
         self.0.keys()
     }
 
-    /// Returns the counts with delayed and ready jobs added up, since opening a file store makes
-    /// due jobs ready.
+    /// Adds delayed to ready jobs, since opening a file store makes due jobs ready.
     pub fn settled(&self) -> Self {
         let settled = |counts: &Counts| Counts {
             delayed: 0,
@@ -72,8 +68,7 @@ impl Tally {
         Self(self.0.iter().map(|(topic, counts)| (topic.clone(), settled(counts))).collect())
     }
 
-    /// Returns the first topic with another number of jobs in any state in `other`, with both
-    /// counts.
+    /// Returns the first topic whose counts differ from those in `other`, with both counts.
     pub fn differs<'a>(&'a self, other: &'a Self) -> Option<(&'a Topic, Counts, Counts)> {
         let of = |tally: &Self, topic| tally.0.get(topic).copied().unwrap_or_default();
         let topics = self.0.keys().chain(other.0.keys());

@@ -55,8 +55,7 @@ impl Text<'_, '_> {
 }
 
 impl PolicyFields {
-    /// Returns the given fields for a script: like the text of a policy, but an empty value removes
-    /// the field.
+    /// Returns the given fields as text for a script, where an empty value removes a field.
     pub fn text(&self) -> String {
         let Self { ttr, max_attempts, backoff, dead_retention, traceparent, headers } = self;
         let backoff =

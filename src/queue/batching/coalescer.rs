@@ -36,7 +36,7 @@ const MOST: usize = 4;
 /// Makes one call for a batch and returns one result per job, in the order of the batch.
 type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, StoreResults<O>> + Send + Sync>;
 
-/// Merges the jobs of concurrent callers into calls.
+/// Merges jobs of concurrent callers into calls.
 pub struct Coalescer<I, O> {
     inner: Arc<Inner<I, O>>,
 }
@@ -54,7 +54,7 @@ struct Inner<I, O> {
 
 struct State<I, O> {
     waiting: VecDeque<Group<I, O>>,
-    /// Number of jobs in all groups of `waiting`.
+    /// Number of jobs in `waiting`.
     jobs: usize,
     /// Number of tasks that are making calls. Each checks this state again before it ends.
     calling: usize,
@@ -72,7 +72,6 @@ impl<I, O> State<I, O> {
     }
 }
 
-/// The jobs that one caller submitted.
 struct Group<I, O> {
     jobs: Vec<I>,
     reply: oneshot::Sender<StoreResults<O>>,
@@ -135,7 +134,6 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         join_all(calls.collect::<Vec<_>>()).await.into_iter().flatten().collect()
     }
 
-    /// Returns the number of jobs for each call.
     fn parts(&self, jobs: &[I]) -> Vec<usize> {
         let (mut parts, mut weight) = (vec![0], 0);
         for job in jobs {

@@ -19,7 +19,6 @@ pub struct Dispatcher<I, O> {
 }
 
 impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
-    /// Calls `make` once for each bucket.
     pub fn new(
         store: &Arc<dyn Store>,
         bucket_of: fn(&I, Buckets) -> Bucket,
@@ -35,8 +34,7 @@ impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
         Self { server_of: Box::new(|_| Bucket::FIRST), coalescers: vec![coalescer] }
     }
 
-    /// Submits jobs to all servers concurrently. Returns one result per job, in the order of
-    /// `jobs`.
+    /// Submits jobs to all servers concurrently; returns one result per job, in their order.
     pub async fn submit(&self, jobs: Vec<I>) -> StoreResults<O> {
         if let [job] = &jobs[..] {
             let server = (self.server_of)(job);

@@ -7,6 +7,5 @@ pub mod sticky;
 
 use std::time::Duration;
 
-/// How long after a call was given up the store may still execute it, because the server or the
-/// network had stalled.
+/// How long a stalled server or network may delay the execution of an abandoned call.
 pub const LATE_CALL: Duration = Duration::from_secs(60);

@@ -20,7 +20,7 @@ const PARTS: u16 = 16;
 #[derive(Debug, Default)]
 pub struct StickyBucket(AtomicU64);
 
-/// The part of the buckets that is chosen now.
+/// The currently chosen part of the buckets.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     index: usize,

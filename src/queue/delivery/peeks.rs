@@ -29,7 +29,6 @@ pub struct Peeks {
     coalescers: Vec<Coalescer<Question, ()>>,
 }
 
-/// The peek that one pop requests from one server.
 struct Question {
     buckets: Vec<Bucket>,
     topics: Vec<Topic>,

@@ -26,7 +26,6 @@ pub struct PendingDelivery {
     returner: Option<Arc<Returner>>,
 }
 
-/// Gives undelivered jobs back to the store.
 pub struct Returner {
     pub unpop: Dispatcher<Claim, Reply<Topic>>,
     pub tasks: TaskTracker,

@@ -28,7 +28,6 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// After this time the longest TTR has expired.
 const GIVEN_UP: Duration = Duration::from_secs(24 * 3_600);
 
-/// The unanswered pops of one bucket.
 pub struct Unanswered {
     bucket: Bucket,
     context: Context,
@@ -103,15 +102,13 @@ impl Unanswered {
         let scanned = self.scan(&pops, &asked, &mut found).await;
         let mut now = self.lock();
         match scanned {
-            // A scan that runs while the store executes a pop may see some of its jobs; the next
-            // one sees all.
+            // A scan during a late pop may see some of its jobs; the next one sees all.
             Ok(()) => now.waiting.retain(|pop| {
                 let is_over = pop.found || pop.since.elapsed() > LATE_CALL;
                 !(is_over && asked.contains(&pop.nonce))
             }),
             Err(error) => {
-                // A topic that can never be read ends the search as well: its jobs return after
-                // their TTR.
+                // Gives up a topic that can never be read: its jobs return after their TTR.
                 now.waiting.retain(|pop| pop.since.elapsed() <= GIVEN_UP);
                 let (bucket, pops) = (self.bucket.index(), pops.len());
                 match last {

@@ -14,13 +14,11 @@ use serde::Serialize;
 use crate::job::{Millis, UnixMillis};
 
 const MINUTE: u64 = 60_000;
-/// Number of minutes that are kept.
 const MINUTES: usize = 60;
 /// A day, in milliseconds: greater values count as this one.
 const LATEST: u64 = 86_400_000;
 
-/// Bounds of the histogram since the start, in seconds. A job that failed may have waited for a
-/// day.
+/// Bounds in seconds since the due time; a job that failed may have waited for a day.
 const SECONDS: [f64; 17] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 3600.0,
     21600.0, 86400.0,
@@ -56,13 +54,11 @@ pub struct LateMinute {
 }
 
 impl Lateness {
-    /// Returns the histogram since the start.
     pub fn seconds(&self) -> Buckets {
         self.seconds.clone()
     }
 
-    /// Counts jobs that are delivered `now`; `pops` gives their due and pop times by the store's
-    /// clock.
+    /// Counts jobs delivered `now`, each with its due and pop times by the store's clock.
     pub fn count(&self, now: UnixMillis, pops: impl Iterator<Item = (UnixMillis, UnixMillis)>) {
         let minute = now.get() / MINUTE;
         let mut minutes = self.lock();

@@ -53,7 +53,6 @@ pub struct Tally {
     /// Jobs given back because their consumer had disconnected.
     pub returned: u64,
     pub finished: u64,
-    /// Jobs released by their consumers.
     pub released: u64,
     pub expired: u64,
     pub dead: u64,
@@ -101,7 +100,6 @@ impl Stats {
         self.lock().all.get(topic).map(|entry| entry.tally.into()).unwrap_or_default()
     }
 
-    /// Returns the counters of all topics together.
     pub fn sum(&self) -> Counters {
         self.tally().into()
     }

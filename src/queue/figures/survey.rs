@@ -59,7 +59,6 @@ struct Taken {
 }
 
 impl Taken {
-    /// Returns whether a new survey should replace this one.
     fn is_due(&self) -> bool {
         self.at.elapsed() > FRESH.max(self.survey.took * PAUSES)
     }
@@ -90,8 +89,7 @@ impl Surveys {
         Ok(taken.survey)
     }
 
-    /// Makes a survey if one is due, and waits for it at most [`MOMENT`]: it may take seconds, and
-    /// is then for the next caller.
+    /// Makes a survey if one is due; one that takes longer than [`MOMENT`] is for the next caller.
     pub async fn refresh(self: &Arc<Self>, store: &Arc<dyn Store>, calls: &TaskTracker) {
         if !self.lock().as_ref().is_none_or(Taken::is_due) {
             return;

@@ -33,8 +33,7 @@ const ASKED: u64 = u64::MAX;
 struct OfBucket {
     /// The next deadline that the timer knows, in Unix ms; or [`ANY`] or [`ASKED`].
     sleeps_until: AtomicU64,
-    /// The earliest deadline reported to the timer since it last took one, in Unix ms; `u64::MAX`
-    /// if none.
+    /// The earliest deadline that the timer has yet to take, in Unix ms; `u64::MAX` if none.
     told: AtomicU64,
     /// When another server last announced a poll.
     polled_elsewhere: Mutex<Option<Instant>>,
@@ -76,8 +75,7 @@ impl TimerHandle {
         let bucket = self.of(bucket);
         if deadline.get() < bucket.sleeps_until.load(Ordering::SeqCst) {
             bucket.told.fetch_min(deadline.get(), Ordering::SeqCst);
-            // Read again: the call may have ended since, and the timer may have taken `told` before
-            // this.
+            // Read again: the timer may have taken `told` just before, at the end of a call.
             if bucket.sleeps_until.load(Ordering::SeqCst) != ASKED {
                 self.nearer.notify_one();
             }
@@ -108,7 +106,6 @@ impl TimerHandle {
         self.of(bucket).sleeps_until.load(Ordering::SeqCst) < ANY
     }
 
-    /// Records that another server has polled the bucket.
     pub fn polled_elsewhere(&self, bucket: Bucket) {
         *lock(&self.of(bucket).polled_elsewhere) = Some(Instant::now());
     }
@@ -117,7 +114,6 @@ impl TimerHandle {
         *lock(&self.of(bucket).polled_elsewhere)
     }
 
-    /// Records that the timer is running.
     pub fn awake(&self) {
         *lock(&self.last_round) = Instant::now();
     }
@@ -144,7 +140,6 @@ impl TimerHandle {
         *lock(&self.of(bucket).busy_since) = None;
     }
 
-    /// Counts a call that has ended.
     pub fn passed(&self) {
         self.passes.fetch_add(1, Ordering::Relaxed);
     }
@@ -174,8 +169,7 @@ impl TimerHandle {
         (0..self.buckets.len()).filter(is_failing).collect()
     }
 
-    /// Returns the index of a bucket where the timer has made no progress for `limit`, although the
-    /// store has not refused its calls.
+    /// Returns the index of a bucket without progress for `limit`, and without a failed call.
     pub fn stuck(&self, limit: Duration) -> Option<usize> {
         let all = lock(&self.last_round).elapsed() > limit;
         self.buckets.iter().position(|bucket| {

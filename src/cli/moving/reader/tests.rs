@@ -54,7 +54,6 @@ fn job() -> impl Strategy<Value = Job> {
     })
 }
 
-/// Returns a policy with every field.
 fn whole() -> Policy {
     include_str!("../../../job/policy/whole.txt").parse().expect("a policy")
 }

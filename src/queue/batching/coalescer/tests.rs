@@ -66,7 +66,6 @@ async fn gathered(
     gate: &tokio::sync::Semaphore,
     groups: &[Vec<u32>],
 ) -> Vec<usize> {
-    // Occupies every concurrent call.
     let mut held = Vec::new();
     for _ in 0..MOST {
         let coalescer = coalescer.clone();
