@@ -219,7 +219,7 @@ transitions! {
     put, Put(Vec<NewJob>) -> Vec<Reply<Placed>>;
 
     /// absent → the state in the job, with its times, attempts, reservation and error, as
-    /// [`list`](super::JobReads::list) read it in another store. A living id is refused with
+    /// [`list`](crate::store::JobReads::list) read it in another store. A living id is refused with
     /// `Exists`. Where the order of arrival counts, jobs arrive in the order of the batch.
     restore, Restore(Vec<Job>) -> Vec<Reply<()>>;
 
@@ -257,14 +257,14 @@ transitions! {
     /// delayed, ready → delayed, ready: changes due time, policy or body. Ends the reservation of a
     /// consumer whose TTR expired. `Reserved` and `Dead` are refused, a due time beyond ten years
     /// is `DueTooFar`. A new backoff may change `max_attempts`; see
-    /// [`Change::with_attempts`](crate::job::Change::with_attempts). Returns the changed job.
+    /// [`Policy::set`](crate::job::Policy::set). Returns the changed job.
     reschedule, Reschedule(Vec<(Target, Change)>) -> Vec<Reply<Job>>;
 
     /// Acts on overdue deadlines, the set with the earliest first: delayed → ready; reserved →
     /// ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over). The result
     /// follows from the deadline, not from now: it does not matter when, where or how often this
     /// runs. For a while after a forward jump of the store's clock, deadlines are compared with the
-    /// clock before the jump ([`ClockJumps`](super::ClockJumps)).
+    /// clock before the jump ([`ClockJumps`](crate::store::ClockJumps)).
     promote, Promote(Promote) -> Promoted;
 
     /// any → gone, for the first jobs of one topic and state. Returns their number.

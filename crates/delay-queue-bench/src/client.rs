@@ -1,4 +1,4 @@
-//! A connection that sends one HTTP/1.1 request at a time, and costs little.
+//! A cheap HTTP/1.1 client that sends one request at a time on a connection.
 
 use std::{io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio_rustls::{
 use super::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The longest wait for an answer: a minute's pop and some more.
+/// Longest wait for an answer: more than the longest pop, which waits a minute.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The server took longer than [`ANSWER_TIMEOUT`].
@@ -26,38 +26,38 @@ pub struct NoAnswer;
 
 /// A delay-queue server to measure.
 pub struct Site {
-    /// As the report names it.
+    /// URL for the report.
     pub url: String,
     /// `<host>:<port>`, also for the header `Host`.
     pub host: String,
     /// More header lines for each request, each with its line end.
     pub headers: String,
-    /// None over plain HTTP.
+    /// TLS settings; none for plain HTTP.
     pub tls: Option<Tls>,
 }
 
-/// TLS with a server.
+/// TLS settings of a connection.
 #[derive(Clone)]
 pub struct Tls {
-    /// Which certificates to accept.
+    /// Configuration with the certificates to accept.
     pub config: Arc<ClientConfig>,
-    /// The name that the certificate must have.
+    /// Name that the certificate must have.
     pub name: ServerName<'static>,
-    /// Says why a handshake failed.
+    /// Returns why a handshake failed.
     pub explain: fn(&io::Error) -> String,
 }
 
-/// Where connections go.
+/// Address and settings of connections.
 #[derive(Clone)]
 pub struct Destination {
     address: SocketAddr,
-    /// The lines that each HTTP request has.
+    /// Header lines of each HTTP request.
     headers: Rc<str>,
     tls: Option<Tls>,
 }
 
 impl Destination {
-    /// Finds a server by the first address of its host.
+    /// Resolves a server to the first address of its host.
     ///
     /// # Errors
     /// The host has no address.
@@ -82,7 +82,7 @@ impl Destination {
 }
 
 impl From<SocketAddr> for Destination {
-    /// A program that speaks another protocol.
+    /// Returns the destination of a program with another protocol.
     fn from(address: SocketAddr) -> Self {
         Self { address, headers: "".into(), tls: None }
     }
@@ -100,15 +100,15 @@ pub(crate) async fn resolve(url: &str, host: &str) -> Result<SocketAddr, Failure
 trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
-/// Bytes from a server, read as far as they are needed.
+/// A connection for raw bytes.
 pub struct Wire {
     stream: Box<dyn Stream>,
-    /// What was read since something was last sent.
+    /// Bytes read since the last [`send`](Self::send).
     pub read: BytesMut,
 }
 
 impl Wire {
-    /// Connects.
+    /// Opens a connection.
     ///
     /// # Errors
     /// The other end refuses, or does not answer within three seconds.
@@ -121,7 +121,7 @@ impl Wire {
         Ok(Self { stream, read: BytesMut::with_capacity(16 << 10) })
     }
 
-    /// Sends, and drops what was read before.
+    /// Drops the bytes read before, and sends `bytes`.
     ///
     /// # Errors
     /// The connection broke.
@@ -131,10 +131,10 @@ impl Wire {
         Ok(self.stream.flush().await?)
     }
 
-    /// Reads what has arrived, at least one byte.
+    /// Waits for bytes and reads all that have arrived, at least one.
     ///
     /// # Errors
-    /// The connection broke or was closed, or nothing came for 90 seconds.
+    /// The connection broke or was closed, or no byte arrived for 90 seconds.
     pub async fn more(&mut self) -> Result<(), Failure> {
         match timeout(ANSWER_TIMEOUT, self.stream.read_buf(&mut self.read)).await {
             Err(_) => Err(NoAnswer.into()),
@@ -162,7 +162,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a request; answers the body of a 2xx.
+    /// Sends a request; returns the body of a 2xx answer.
     pub async fn call(&mut self, method: &str, path: &str, body: &[u8]) -> Result<&[u8], Failure> {
         use std::io::Write;
 

@@ -1,8 +1,8 @@
-//! The time of this machine.
+//! The clock of this machine.
 
 use std::time::{Duration, SystemTime};
 
-/// The time of this machine, since 1970.
+/// Returns the time of this machine, since 1970.
 #[expect(clippy::disallowed_methods, reason = "lateness is what a client sees")]
 pub fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()

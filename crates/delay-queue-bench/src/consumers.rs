@@ -1,8 +1,7 @@
-//! Consumers that wait for jobs and finish them, and what came: how late, how often, and what did
-//! not come.
+//! Consumers that wait for jobs and finish them, and counts of late, early, lost and doubled jobs.
 //!
-//! Late by this machine's clock, from the due time until the answer has been read: a server on
-//! another machine adds the difference of their clocks.
+//! Lateness is the time, by this machine's clock, from the due time until the answer has been read:
+//! with a server on another machine, the difference of the clocks adds to it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,30 +20,30 @@ use super::{
     report::{Counts, Figures, SERVER, Tally},
 };
 
-/// How long nothing may come until what is left is given up.
+/// Time without a job after which the missing jobs count as lost.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many seconds a consumer waits in one request.
+/// Seconds that a pop waits for jobs.
 const WAIT: u64 = 20;
 
-/// What the consumers of a phase share. Times are since 1970.
+/// State that the consumers of a phase share. Times are since 1970.
 pub struct Arrivals {
-    /// How many jobs a pop takes.
+    /// Maximum number of jobs per pop.
     count: u64,
-    /// From when, and until when if not the last job, the rate is taken.
+    /// Begin and end of the time for the rate; without an end, until the last job.
     measured: (Duration, Option<Duration>),
     put: Cell<u64>,
     all_put: Cell<bool>,
-    /// The numbers of those that were finished.
+    /// Numbers of the finished jobs.
     finished: RefCell<HashSet<u64>>,
-    /// How many were finished while the rate is taken.
+    /// Number of jobs finished within `measured`.
     sustained: Cell<u64>,
-    /// Those that were finished lately: each counts less, by a factor of e a second.
+    /// Recently finished jobs, whose weight decays by a factor of e per second.
     recent: Cell<f64>,
-    /// When that was reckoned.
+    /// Time of the last update of `recent`.
     reckoned: Cell<Duration>,
-    /// When the last of them came.
+    /// Time at which the last job arrived.
     last: Cell<Duration>,
-    /// All are there: no consumer need wait.
+    /// Cancelled when all jobs are finished, so that no consumer waits.
     complete: CancellationToken,
     pub tally: RefCell<Tally>,
 }
@@ -70,7 +69,7 @@ impl Arrivals {
         self.put.set(self.put.get() + jobs);
     }
 
-    /// How many were put so far.
+    /// Returns the number of jobs put so far.
     pub fn jobs(&self) -> u64 {
         self.put.get()
     }
@@ -80,12 +79,13 @@ impl Arrivals {
         self.peek();
     }
 
-    /// How many were put and not finished.
+    /// Returns the number of jobs put and not yet finished.
     pub fn under_way(&self) -> u64 {
         self.put.get().saturating_sub(self.finished())
     }
 
-    /// The rate of the last seconds at `at`, if jobs were finished for `seconds`.
+    /// Returns the rate of the last seconds at the time `at`, `seconds` after the first jobs could
+    /// be finished.
     pub fn finished_a_second(&self, at: Duration, seconds: f64) -> f64 {
         let since = at.saturating_sub(self.reckoned.get()).as_secs_f64();
         self.recent.get() * (-since).exp() / (1.0 - (-seconds).exp())
@@ -101,7 +101,7 @@ impl Arrivals {
         }
     }
 
-    /// Pops and finishes until all jobs were.
+    /// Pops and finishes jobs until all are finished.
     pub async fn consume(self: Rc<Self>, mut server: Server, topic: String) -> Result<(), Failure> {
         loop {
             let jobs = tokio::select! {
@@ -138,7 +138,7 @@ impl Arrivals {
         Ok(())
     }
 
-    /// Gives up what does not come: [`IDLE_TIMEOUT`] after the last job that came, or after `due`.
+    /// Fails if jobs are missing [`IDLE_TIMEOUT`] after the last arrival and after `due`.
     pub async fn give_up(self: Rc<Self>, due: Duration) -> Result<(), Failure> {
         loop {
             let end = self.last.get().max(due) + IDLE_TIMEOUT;
@@ -153,7 +153,7 @@ impl Arrivals {
         }
     }
 
-    /// What was measured; `puts_per_second` if jobs were put meanwhile.
+    /// Returns the figures; `puts_per_second` if jobs were put meanwhile.
     pub fn figures(&self, phase: Phase, puts_per_second: Option<f64>) -> Figures {
         let tally = self.tally.borrow();
         let (from, until) = self.measured;
@@ -195,7 +195,7 @@ mod tests {
             }
             arrivals.finished_a_second(end, end.as_secs_f64())
         };
-        // Two jobs each 2 ms are 1,000 a second, from the beginning on; each 8 ms are 250.
+        // Two jobs every 2 ms are 1,000 a second from the beginning; every 8 ms, 250.
         assert!((rate_after(0..100, 2) - 1_000.0).abs() < 50.0);
         assert!((rate_after(100..5_000, 2) - 1_000.0).abs() < 50.0);
         assert!((rate_after(5_000..12_000, 8) - 250.0).abs() < 20.0);

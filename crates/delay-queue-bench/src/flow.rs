@@ -1,7 +1,7 @@
-//! Jobs that are put, promoted, popped and finished at the same time, as in daily use.
+//! The phase flow: jobs are put, promoted, popped and finished at the same time, as in daily use.
 //!
-//! Without a rate, producers put as much as consumers finish and no more: a put costs less than a
-//! pop and a finish, so that the backlog would grow until the end.
+//! Without a rate, producers put only as many jobs as consumers finish: a put costs less than a pop
+//! and a finish, so the backlog would grow until the end.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
@@ -21,25 +21,25 @@ use super::{
     peer::{Peer, Server},
 };
 
-/// Producers hold back when more jobs are due than are finished in this time.
+/// Producers hold back when the backlog of due jobs takes longer than this to finish.
 const BACKLOG: Duration = Duration::from_millis(500);
-/// How long a producer that holds back sleeps.
+/// Sleep of a producer that holds back.
 const HOLD: Duration = Duration::from_millis(1);
 
-/// What the producers share.
+/// State that the producers share.
 struct Producers {
     jobs: Rc<Jobs>,
     batch: u64,
-    /// When the first job is due, and when they stop.
+    /// Due time of the first job, and end of the puts.
     first_due: Instant,
     until: Instant,
-    /// How many still put.
+    /// Number of producers that still put.
     active: Cell<u16>,
     arrivals: Rc<Arrivals>,
 }
 
 impl Producers {
-    /// Puts until the time is over: once a tick, or as much as is finished.
+    /// Puts jobs until `until`: a batch per tick of `pace`, or as many as are finished.
     async fn produce(
         self: Rc<Self>,
         mut server: Server,
@@ -58,7 +58,7 @@ impl Producers {
             }
             server.put(&topic, &self.jobs, self.batch).await?;
             self.arrivals.put(self.batch);
-            // Nothing is finished yet: leave the time that a pop and a finish would take.
+            // No job is due yet: leave the time that a pop and a finish would take.
             if pace.is_none() && began < self.first_due {
                 sleep(2 * began.elapsed()).await;
             }
@@ -70,7 +70,7 @@ impl Producers {
         Ok(())
     }
 
-    /// As many jobs are under way as are finished in the time from a put to its finish.
+    /// Returns whether more jobs are under way than are finished in the time from put to finish.
     fn enough(&self) -> bool {
         let seconds = self.first_due.elapsed().as_secs_f64();
         if seconds == 0.0 {
@@ -82,8 +82,8 @@ impl Producers {
     }
 }
 
-/// Measures, and puts what was measured into the report. What was put is drained before the end,
-/// so that what is lost or comes twice is seen.
+/// Measures the phase and adds its figures to the report. Drains all jobs before the end, so that
+/// lost and doubled ones are counted.
 pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
     let half = (run.load.connections / 2).max(1);
     let mut servers = Vec::new();

@@ -1,4 +1,4 @@
-//! The jobs that a run puts: their ids, their body, and when they are due.
+//! The jobs that a run puts: ids, body and due times.
 
 use std::{cell::Cell, fmt::Write, time::Duration};
 
@@ -7,12 +7,12 @@ use super::{
     options::{Ids, Load},
 };
 
-/// Own ids scatter as order numbers do: consecutive multiples of a number without a common factor
-/// with their range, so that none comes twice.
+/// Range of own ids, which scatter like order numbers: they are consecutive multiples of
+/// [`SCATTER`], which has no common factor with the range, so none repeats.
 const ORDERS: u64 = 10_000_000_000;
 const SCATTER: u64 = 6_180_339_887;
 
-/// When a job is due.
+/// Due time of a job.
 #[derive(Clone, Copy)]
 pub enum Due {
     In(Duration),
@@ -20,27 +20,26 @@ pub enum Due {
     At(u64),
 }
 
-/// Makes the jobs of a run.
+/// Generator of the jobs of a run.
 pub struct Jobs {
     ids: Ids,
-    /// Tells the ids of this run from those of others.
+    /// Distinguishes ids of this run from those of others.
     run: u32,
-    /// How many have been made.
+    /// Number of jobs generated so far.
     made: Cell<u64>,
-    /// A JSON text.
+    /// Body of each job, as JSON.
     pub body: String,
-    /// Jobs of the phases put and flow are due so long after their put.
+    /// Delay of jobs in the phases put and flow.
     pub due_in: Duration,
 }
 
 impl Jobs {
-    /// `run` is the mark of this run.
     pub(crate) fn new(load: &Load, run: u32) -> Self {
         let body = format!("\"{}\"", "x".repeat((load.body as usize).saturating_sub(2)));
         Self { ids: load.ids, run, made: Cell::new(0), body, due_in: load.due_in }
     }
 
-    /// Adds the next job to a request that is being written.
+    /// Appends the next job to a request body.
     pub(crate) fn write(&self, text: &mut String, topic: &str, due: Due) -> Result<(), Failure> {
         write!(text, r#"{{"topic":"{topic}""#)?;
         if self.ids == Ids::Own {
@@ -57,7 +56,7 @@ impl Jobs {
     }
 }
 
-/// What tells a job of a run from its others, from its id: the number that it ends with.
+/// Parses the number at the end of an id, which identifies a job within its run.
 pub fn number(id: &str) -> Result<u64, Failure> {
     let number = id.rsplit('-').next().and_then(|number| number.parse().ok());
     number

@@ -1,4 +1,4 @@
-//! How late due jobs come to consumers that wait for them, with little else to do.
+//! The phase lateness: how late waiting consumers get due jobs, without other load.
 
 use std::{rc::Rc, slice, time::Duration};
 
@@ -14,11 +14,11 @@ use super::{
     peer::{Peer, Server},
 };
 
-/// Jobs are put before the first falls due: so long, and so many a second.
+/// Time for puts before the first due time, and jobs put per second in addition to it.
 const LEAD: Duration = Duration::from_secs(2);
 const PUTS_PER_SECOND: u64 = 10_000;
 
-/// Measures, and puts what was measured into the report.
+/// Measures the phase and adds its figures to the report.
 pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
     let (jobs, window) = (run.load.late_jobs, run.load.window);
     let lead = LEAD + Duration::from_secs(jobs / PUTS_PER_SECOND);
@@ -30,7 +30,7 @@ pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
         return Err(format!("putting {jobs} jobs took longer than {} s", lead.as_secs()).into());
     }
 
-    // The rate is that from the first due time on.
+    // The rate counts from the first due time on.
     let first = Duration::from_millis(first);
     let arrivals = Arrivals::new(run.load.count, (first, None));
     arrivals.put(jobs);

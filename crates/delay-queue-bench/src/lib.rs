@@ -28,33 +28,35 @@ pub use self::{
     report::Report,
 };
 
-/// Why a run could not start, or ended before it was done.
+/// Error of a run that could not start, or ended early.
 pub type Failure = Box<dyn Error>;
 
-/// A run that is over.
+/// A finished run.
 pub struct Finished {
-    /// What was measured.
+    /// Figures of the phases, as far as they ran.
     pub report: Report,
-    /// Whether all phases were done and all jobs removed.
+    /// Error of a phase or of the removal of jobs, if one failed.
     pub result: Result<(), Failure>,
 }
 
-/// What a run has in hand.
+/// State of a run.
 struct Run {
     load: Load,
     jobs: Rc<Jobs>,
-    /// Names of this run alone.
+    /// Topics of this run.
     topics: Vec<String>,
-    /// Another, where nothing that other phases left is taken for a late job.
+    /// Separate topic of the phase lateness, so that jobs left by other phases do not count as
+    /// late.
     late_topic: String,
     stop: CancellationToken,
     report: RefCell<Report>,
 }
 
-/// Measures a delay-queue server. Ends early at the first Ctrl-C, and leaves jobs behind at the second.
+/// Measures a delay-queue server. The first Ctrl-C ends the run early; a second one leaves its jobs
+/// on the server.
 ///
 /// # Errors
-/// Nothing answers there, or the options do not go together.
+/// The server does not answer, or options contradict each other.
 pub fn run(load: Load, site: Site) -> Result<Finished, Failure> {
     on_one_thread(async {
         let url = site.url.clone();
@@ -65,11 +67,11 @@ pub fn run(load: Load, site: Site) -> Result<Finished, Failure> {
     })
 }
 
-/// Puts the load of the phases put and pop on another program than a delay-queue server: at `url`,
-/// whose scheme is `name`.
+/// Measures the phases put and pop on a program other than delay-queue, at `url`, whose scheme is
+/// `name`.
 ///
 /// # Errors
-/// Nothing answers there, or not as it should, or the options do not go together.
+/// The program does not answer, or not as expected, or options contradict each other.
 pub fn run_peer<P: Peer + 'static>(
     load: Load,
     name: &'static str,
@@ -93,7 +95,7 @@ fn on_one_thread<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T,
 impl Run {
     async fn start<P: Peer>(load: Load, url: &str, to: &Destination) -> Result<Self, Failure> {
         load.check()?;
-        drop(P::connect(to).await?); // what is not there is told before anything is measured
+        drop(P::connect(to).await?); // report a missing server before any work
         let stop = CancellationToken::new();
         let interrupted = stop.clone();
         tokio::task::spawn_local(async move {
@@ -134,7 +136,7 @@ impl Run {
         Ok(())
     }
 
-    /// Runs one phase of load; what was measured is in the report also if it fails.
+    /// Runs put or pop and adds its figures to the report, also if it fails.
     async fn phase<P: Peer + 'static>(
         &self,
         target: &mut Target,
@@ -145,7 +147,7 @@ impl Run {
         done
     }
 
-    /// Leaves nothing behind.
+    /// Removes the jobs of the run and returns its report.
     async fn end<P: Peer>(self, to: &Destination, measured: Result<(), Failure>) -> Finished {
         let purged = self.purge::<P>(to).await;
         let mut report = self.report.into_inner();
@@ -153,7 +155,7 @@ impl Run {
         Finished { report, result: measured.and(purged) }
     }
 
-    /// Removes what is left, as long as the user has patience: a second Ctrl-C ends it.
+    /// Removes the jobs that are left; a second Ctrl-C interrupts it.
     async fn purge<P: Peer>(&self, to: &Destination) -> Result<(), Failure> {
         let purge = async {
             let topics: Vec<&str> =

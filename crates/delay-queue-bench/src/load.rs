@@ -1,4 +1,4 @@
-//! As much as the connections can carry: puts, and pops with their finishes.
+//! The phases put and pop, at the rate that the connections carry.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,25 +20,25 @@ use super::{
     report::{Figures, Tally},
 };
 
-/// How often a long phase says how far it is.
+/// Interval at which a long phase prints its progress.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// How many jobs one request of a fill puts at most, and about how many bytes.
+/// Maximum number of jobs in one request of a fill, and approximate bytes of their bodies.
 const FILL_BATCH: u64 = 500;
 const FILL_BYTES: u64 = 2 << 20;
-/// Connections of a fill.
+/// Number of connections of a fill.
 const FILLERS: usize = 8;
-/// Why a run that the user stopped failed.
+/// Error of a run that the user stopped.
 const INTERRUPTED: &str = "interrupted: these are the figures so far";
-/// In milliseconds.
+/// A day in milliseconds.
 const DAY: u64 = 24 * 3_600_000;
 
-/// What is measured.
+/// The program under test.
 pub struct Target {
     name: &'static str,
     to: Destination,
-    /// Jobs that the phase put has put and the phase pop has not popped.
+    /// Number of jobs put by the phase put and not popped yet by the phase pop.
     left: u64,
-    /// When the last of them is due.
+    /// Due time of the last of these jobs.
     due: Instant,
 }
 
@@ -48,16 +48,16 @@ impl Target {
     }
 }
 
-/// What the connections of a phase share.
+/// State that the connections of a phase share.
 struct Work {
     phase: Phase,
     jobs: Rc<Jobs>,
     batch: u64,
-    /// Jobs that no connection has taken on to put yet, or that have not been finished yet.
+    /// Number of jobs that no connection has begun to put, or that are not finished.
     left: Cell<u64>,
-    /// Nothing is left.
+    /// Cancelled when no jobs are left.
     done: CancellationToken,
-    /// When a job was last finished.
+    /// Time at which a job was last finished.
     last: Cell<Instant>,
     tally: Rc<RefCell<Tally>>,
 }
@@ -83,7 +83,7 @@ impl Work {
         }
     }
 
-    /// Until all that was put is finished; what is due but not promoted yet is waited for.
+    /// Pops and finishes until all jobs are finished; waits for due jobs that are not promoted yet.
     async fn pops<P: Peer>(&self, mut peer: P, topic: &str) -> Result<(), Failure> {
         let mut wait = 0;
         while self.left.get() > 0 {
@@ -106,7 +106,7 @@ impl Work {
     }
 }
 
-/// One phase on one target: what was measured, and why it ended before it was done.
+/// Measures one phase on one target; returns the figures, and the error that ended it early.
 pub async fn measure<P: Peer + 'static>(
     run: &Run,
     target: &mut Target,
@@ -158,7 +158,7 @@ async fn connections<P: Peer + 'static>(
     Ok(())
 }
 
-/// Waits for all parts or the first that fails, and says how far they are meanwhile.
+/// Waits for all parts or the first failure, and prints the progress meanwhile.
 pub async fn watch(
     run: &Run,
     mut parts: JoinSet<Result<(), Failure>>,
@@ -179,7 +179,7 @@ pub async fn watch(
     }
 }
 
-/// Puts jobs that are due at given times, without measuring.
+/// Puts jobs with given due times, without measuring.
 pub async fn fill(
     run: &Run,
     to: &Destination,
@@ -207,7 +207,7 @@ pub async fn fill(
     watch(run, parts, ("put for later", Some(jobs)), &tally).await
 }
 
-/// Due in a day and within another: scattered, as the due times of real jobs are.
+/// Returns due times scattered over the day after the next 24 hours, like those of real jobs.
 pub fn in_a_day() -> impl Fn(u64) -> u64 + Copy + 'static {
     let now = u64::try_from(now().as_millis()).unwrap_or(u64::MAX - 2 * DAY);
     move |n| now + DAY + n.wrapping_mul(7_919_777) % DAY

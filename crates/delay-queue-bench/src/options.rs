@@ -1,50 +1,51 @@
-//! What a run measures.
+//! Options of a run.
 
 use std::time::Duration;
 
 use super::Failure;
 
-/// A flow is measured from so long after its first due time.
+/// Time from the first due time of a flow to the begin of its measurement.
 pub const SETTLING: Duration = Duration::from_secs(1);
-/// And for so long at least.
+/// Minimum time for which a flow is measured.
 const MEASURED: Duration = Duration::from_secs(1);
 
 /// The load of a run. `delay-queue bench` has an option of the same name for each field.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// What to measure, in this order.
+    /// Phases to run, in this order.
     pub phases: Vec<Phase>,
-    /// How many jobs to put, and then to pop and finish.
+    /// Number of jobs to put, and then to pop and finish.
     pub jobs: u64,
-    /// Where the ids of the jobs come from.
+    /// Origin of the jobs' ids.
     pub ids: Ids,
-    /// How long after their put the jobs of the phases put and flow are due; none is at once.
+    /// Delay of jobs in the phases put and flow; zero for none.
     pub due_in: Duration,
-    /// How many connections at once, from 1; half of them produce and half consume in the phase flow.
+    /// Number of connections, from 1; in the phase flow, half of them produce and half consume.
     pub connections: u16,
-    /// The size of a job's body in bytes, from 2.
+    /// Size of a job's body in bytes, from 2.
     pub body: u32,
-    /// How many jobs to send in one request, from 1 to 100: 1 uses the routes of one job, more those of batches.
+    /// Number of jobs per request, from 1 to 100: 1 uses the routes of one job, more those of
+    /// batches.
     pub batch: u16,
-    /// How many topics to spread the jobs over, from 1.
+    /// Number of topics over which the jobs are spread, from 1.
     pub topics: u16,
-    /// How many jobs to put before measuring, in the same topics, that are not due for a day.
+    /// Number of jobs to put into the same topics before measuring, due after more than a day.
     pub pending: u64,
-    /// For how long the phase flow puts jobs.
+    /// Time for which the phase flow puts jobs.
     pub flow_time: Duration,
-    /// How many jobs a second the phase flow puts; none is as many as possible.
+    /// Number of jobs per second that the phase flow puts; none for as many as possible.
     pub rate: Option<u64>,
-    /// How many jobs the phase lateness puts.
+    /// Number of jobs in the phase lateness.
     pub late_jobs: u64,
-    /// The time over which they fall due, evenly; none is all in the same millisecond.
+    /// Time over which these jobs fall due evenly; zero for all in the same millisecond.
     pub window: Duration,
-    /// How many consumers wait for them, each on its own connection.
+    /// Number of consumers that wait for these jobs, each on its own connection.
     pub consumers: u16,
-    /// How many jobs a waiting consumer takes at once, from 1 to 100.
+    /// Maximum number of jobs that a waiting consumer takes at once, from 1 to 100.
     pub count: u16,
 }
 
-/// Where the ids of the jobs come from.
+/// Origin of the jobs' ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
@@ -71,7 +72,7 @@ pub enum Phase {
 }
 
 impl Load {
-    /// Refuses options that do not go together.
+    /// Refuses options that contradict each other.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let Self { phases, due_in, flow_time, .. } = self;
         let least = due_in.saturating_add(SETTLING + MEASURED);

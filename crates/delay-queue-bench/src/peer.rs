@@ -1,4 +1,4 @@
-//! What is loaded, as one connection to it: a delay-queue server, or what a caller implements.
+//! Connections to the program under test: a delay-queue server, or another one by [`Peer`].
 
 use std::borrow::Cow;
 
@@ -10,23 +10,23 @@ use super::{
     jobs::{self, Due, Jobs},
 };
 
-/// One connection to something that keeps jobs.
+/// A connection to a program that keeps jobs.
 #[expect(async_fn_in_trait, reason = "one thread runs all of a bench: no future need be Send")]
 pub trait Peer: Sized {
-    /// Connects.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// Nothing answers there.
+    /// The program does not answer.
     async fn connect(to: &Destination) -> Result<Self, Failure>;
 
-    /// Puts so many jobs, due after [`Jobs::due_in`].
+    /// Puts `count` jobs, due after [`Jobs::due_in`].
     ///
     /// # Errors
     /// The connection broke, or the program refuses a job.
     async fn put(&mut self, topic: &str, jobs: &Jobs, count: u64) -> Result<(), Failure>;
 
     /// Pops up to `count` jobs, waiting up to `wait` seconds for the first, and finishes them;
-    /// answers how many there were.
+    /// returns their number.
     ///
     /// # Errors
     /// The connection broke, or the program refuses.
@@ -42,7 +42,7 @@ pub trait Peer: Sized {
 /// A connection to delay-queue.
 pub struct Server {
     client: Client,
-    /// The request that is being made; kept for its room.
+    /// Buffer of request bodies, kept to save allocations.
     text: String,
 }
 
@@ -51,17 +51,17 @@ struct Popped {
     jobs: Vec<PoppedJob>,
 }
 
-/// As much of a popped job as is needed; what it does not name is skipped.
+/// The fields of a popped job that are needed; others are skipped.
 #[derive(Deserialize)]
 pub struct PoppedJob {
     id: String,
     reservation: String,
-    /// When it fell due, in milliseconds since 1970.
+    /// Due time, in milliseconds since 1970.
     #[serde(deserialize_with = "unix_millis")]
     pub due_at: u64,
 }
 
-/// Reads a time in RFC 3339.
+/// Deserializes a time in RFC 3339.
 fn unix_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let text = Cow::<str>::deserialize(deserializer)?;
     let time = text.parse::<jiff::Timestamp>().map_err(de::Error::custom)?;
@@ -69,14 +69,14 @@ fn unix_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Err
 }
 
 impl PoppedJob {
-    /// What tells it from the others of its run.
+    /// Returns the number of the job within its run.
     pub fn number(&self) -> Result<u64, Failure> {
         jobs::number(&self.id)
     }
 }
 
 impl Server {
-    /// Puts jobs that are due at the given times, in milliseconds since 1970, in one request.
+    /// Puts jobs with the given due times, in milliseconds since 1970, in one request.
     pub async fn put_at(
         &mut self,
         topic: &str,
@@ -102,7 +102,7 @@ impl Server {
         Ok(serde_json::from_slice::<Popped>(answer)?.jobs)
     }
 
-    /// Finishes jobs; one by the route of one job.
+    /// Finishes jobs; a single one by the route of one job.
     pub async fn finish(&mut self, jobs: &[PoppedJob]) -> Result<(), Failure> {
         if let [PoppedJob { id, reservation, .. }] = jobs {
             let path = format!("/jobs/{id}/finish?reservation={reservation}");
@@ -118,7 +118,7 @@ impl Server {
         self.batch("/batch/finish").await
     }
 
-    /// Makes room for another job in the batch that is being written.
+    /// Begins the batch in the buffer, or separates its next item.
     fn next_item(&mut self) {
         self.text.push_str(if self.text.is_empty() { r#"{"jobs":["# } else { "," });
     }
@@ -163,7 +163,7 @@ impl Peer for Server {
         Ok(jobs.len() as u64)
     }
 
-    /// Until nothing is found: a request that was given up may still be carried out.
+    /// Purges until no job is found, since the server may still carry out a request that timed out.
     async fn purge(&mut self, topics: &[&str]) -> Result<(), Failure> {
         #[derive(Deserialize)]
         struct Answer {
@@ -176,7 +176,7 @@ impl Peer for Server {
                 match self.client.call("DELETE", &path, b"").await {
                     Ok(answer) if serde_json::from_slice::<Answer>(answer)?.purged == 0 => break,
                     Ok(_) => {}
-                    // Millions may take longer than an answer may.
+                    // Purging millions of jobs may take longer than the wait for an answer.
                     Err(error) if error.is::<NoAnswer>() => self.client.renew().await?,
                     Err(error) => return Err(error),
                 }

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The report of a run, as text and as JSON.
 
 use std::{fmt::Write, time::Duration};
 
@@ -10,12 +10,12 @@ use super::{
     options::{Ids, Load, Phase},
 };
 
-/// In microseconds; what took longer counts as this.
+/// An hour in microseconds; longer times count as an hour.
 const HOUR: u64 = 3_600_000_000;
-/// The name of the server under test.
+/// Name of a delay-queue server in the report.
 pub const SERVER: &str = "delay-queue";
 
-/// The figures of a run, of each phase as far as it came.
+/// Options and figures of a run, of each phase as far as it ran.
 #[derive(Serialize)]
 pub struct Report {
     url: String,
@@ -29,49 +29,49 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<u64>,
     pub(crate) figures: Vec<Figures>,
-    /// Why it ended early.
+    /// Error that ended the run early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
 }
 
-/// One phase on one peer.
+/// Figures of one phase on one program.
 #[derive(Serialize)]
 pub struct Figures {
     peer: &'static str,
     phase: Phase,
-    /// When its first request was sent, in seconds since 1970: what others count beside can be told apart.
+    /// Time of the first request, in seconds since 1970, to match other measurements.
     began: f64,
     jobs: u64,
     seconds: f64,
     jobs_per_second: f64,
-    /// Of a request (in pop: of a pop and its finish); in flow and lateness: from the due time to
-    /// the answer.
+    /// Duration of a request (in pop: of a pop and its finish); in flow and lateness: from the due
+    /// time to the answer.
     p50_ms: f64,
     p99_ms: f64,
     p99_9_ms: f64,
     max_ms: f64,
-    /// Processor time of the thread that made the requests, a job.
+    /// Processor time per job of the thread that made the requests.
     generator_us: Option<f64>,
-    /// Of flow and lateness.
+    /// Present for flow and lateness.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     arrivals: Option<Counts>,
 }
 
-/// Jobs that went wrong on their way to waiting consumers.
+/// Counts of jobs that waiting consumers did not get once and on time.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Counts {
-    /// Came before they were due.
+    /// Jobs that arrived before they were due.
     pub early: u64,
-    /// Did not come.
+    /// Jobs that did not arrive.
     pub lost: u64,
-    /// Came again.
+    /// Repeated deliveries.
     pub doubled: u64,
-    /// Put a second, while jobs were put (flow only).
+    /// Jobs put per second (flow only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub puts_per_second: Option<f64>,
 }
 
-/// Counts while a phase runs.
+/// Counters of a running phase.
 pub struct Tally {
     pub jobs: u64,
     micros: Histogram<u64>,
@@ -88,19 +88,19 @@ impl Tally {
         Self { jobs: 0, micros, early: 0, began, began_at, cpu: None }
     }
 
-    /// From now on it counts.
+    /// Restarts the clocks of wall time and processor time.
     pub fn start(&mut self) {
         (self.began, self.began_at) = (std::time::Instant::now(), now());
         self.cpu = cpu_time();
     }
 
-    /// A request that concerned so many jobs.
+    /// Counts a request for `jobs` jobs.
     pub fn add(&mut self, jobs: u64, took: Duration) {
         self.jobs += jobs;
         self.micros.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// A job that came at `now`, since 1970, and was due at `due`, in milliseconds.
+    /// Counts a job that arrived at `now` and was due at `due`, in milliseconds; both since 1970.
     pub fn late(&mut self, now: Duration, due: u64) {
         let due = Duration::from_millis(due);
         self.early += u64::from(now < due);
@@ -129,7 +129,8 @@ impl Tally {
 }
 
 impl Figures {
-    /// What comes to consumers that wait is counted over a time of its own.
+    /// Sets the counts of waiting consumers, and the rate over the time for which they were
+    /// measured.
     pub fn of_arrivals(&mut self, (jobs, seconds): (u64, f64), counts: Counts) {
         self.seconds = seconds;
         self.jobs_per_second = rate(jobs, seconds);
@@ -176,12 +177,13 @@ impl Report {
         }
     }
 
-    /// Returns it as one JSON object.
+    /// Returns the report as one JSON object.
     pub fn json(&self) -> String {
         serde_json::to_string(self).expect("numbers and texts")
     }
 
-    /// Returns it as one line about the run, one a phase, and one about the generator's own cost.
+    /// Returns the report as text: one line about the run, one per phase, and one about the
+    /// generator's own cost.
     pub fn lines(&self) -> String {
         let Self { ids, connections, body_bytes, batch, topics, pending, .. } = self;
         let mut text = format!(
@@ -207,7 +209,7 @@ fn rate(jobs: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { jobs as f64 / seconds } else { 0.0 }
 }
 
-/// The processor time of this thread so far, where the system tells (Linux, `proc(5)`).
+/// Returns the processor time of this thread so far, on Linux (`proc(5)`).
 fn cpu_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)

@@ -8,7 +8,7 @@ pub use self::{
     wal::{Damage, Log, Version},
 };
 
-/// Whether SQLite can make pages of this size: a power of two from 512 to 65,536 bytes.
+/// Returns whether SQLite has pages of this size: a power of two from 512 to 65,536 bytes.
 fn is_page_size(size: usize) -> bool {
     (512..=65_536).contains(&size) && size.is_power_of_two()
 }

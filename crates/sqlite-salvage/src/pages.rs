@@ -1,8 +1,8 @@
-//! The pages of a database file, read without the engine.
+//! The pages of a database file, read without SQLite.
 //!
-//! After the description of the format at <https://www.sqlite.org/fileformat2.html>. Pages have no
-//! checksums, so what leads from one page to another is compared with the pointer map, which names
-//! the parent of every page. Any bytes can be read without a panic.
+//! Follows the description of the format at <https://www.sqlite.org/fileformat2.html>. Pages have
+//! no checksums, so links between pages are compared with the pointer map, which names the parent
+//! of every page. No bytes cause a panic.
 
 mod cell;
 mod structure;
@@ -20,7 +20,7 @@ use crate::{
     wal::{Log, Version},
 };
 
-/// The first byte of a page, for the two kinds that a table with a rowid has.
+/// First byte of a page, for the two kinds in a table with rowids.
 const INTERIOR: u8 = 0x05;
 const LEAF: u8 = 0x0d;
 
@@ -31,24 +31,23 @@ pub struct Pages {
     logged: HashMap<u32, Version>,
     page_size: usize,
     count: u32,
-    /// By parent, from the pointer map; read when it is first needed.
+    /// Child pages by parent, from the pointer map; read when first needed.
     children: Option<HashMap<u32, Vec<u32>>>,
 }
 
 /// The rows of a leaf.
 #[derive(Debug, Clone)]
 pub struct Cells {
-    /// The rows that could be read, in the order of the page.
+    /// Readable rows, in the order of the page.
     pub cells: Vec<Cell>,
-    /// How many cells could not be read. None if the page does not add up, so that it may have had
-    /// more rows than are known.
+    /// Number of unreadable cells. None if the page is inconsistent and may have had more rows.
     pub unreadable: Option<usize>,
 }
 
 impl Pages {
-    /// Opens a database file and the log beside it (`<file>-wal`), if there is one.
+    /// Opens a database file and its log (`<file>-wal`), if there is one.
     ///
-    /// The caller names the page size, since the first page, which also has it, may be damaged.
+    /// The caller gives the page size, since the first page, which stores it, may be damaged.
     ///
     /// # Errors
     /// A file cannot be opened or read, or SQLite has no pages of this size.
@@ -71,7 +70,7 @@ impl Pages {
         Ok(Self { file, log, logged, page_size, count, children: None })
     }
 
-    /// A page as the last whole transaction left it.
+    /// Reads a page as of the last whole transaction; none if it is lost or cannot be read.
     fn page(&self, number: u32) -> Option<Vec<u8>> {
         let mut page = vec![0; self.page_size];
         let size = self.page_size as u64;
@@ -102,7 +101,8 @@ impl Pages {
     fn cell(&self, page: &[u8], at: usize) -> Option<Cell> {
         let (length, after_length) = varint(page, at)?;
         let (serial, begin) = varint(page, after_length)?;
-        // No row is longer than its file: overflow pages that lead round in a circle would go on for as long as it says.
+        // No row is longer than its file. With a damaged length, overflow pages that form a circle
+        // would be read on and on.
         let length = usize::try_from(length)
             .ok()
             .filter(|length| length / self.page_size < self.count as usize)?;
@@ -124,7 +124,8 @@ impl Pages {
     }
 }
 
-/// The children of an interior page, each with the rowids that it may have.
+/// Returns the children of an interior page with their ranges of rowids; none if it is
+/// inconsistent.
 fn interior(page: &[u8], (mut low, high): Range) -> Option<Vec<Leaf>> {
     let mut children = Vec::new();
     for place in pointers(page, 12, half(page, 3))? {
@@ -140,13 +141,14 @@ fn interior(page: &[u8], (mut low, high): Range) -> Option<Vec<Leaf>> {
     Some(children)
 }
 
-/// Where the first `count` cells of a page are.
+/// Returns the offsets of the first `count` cells of a page.
 fn pointers(page: &[u8], header: usize, count: usize) -> Option<Vec<usize>> {
     let places = page.get(header..header + 2 * count)?;
     Some(places.chunks_exact(2).map(|place| half(place, 0)).collect())
 }
 
-/// How much of a row of this length lies in its leaf; the rest is in overflow pages.
+/// Returns the number of bytes of a row of this length that its leaf holds; the rest is in overflow
+/// pages.
 fn local_part(page_size: usize, length: usize) -> usize {
     let most = page_size - 35;
     let least = (page_size - 12) * 32 / 255 - 23;

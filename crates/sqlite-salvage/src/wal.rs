@@ -1,20 +1,20 @@
-//! The write-ahead log as it lies on the disk, read before the engine opens it.
+//! The write-ahead log on disk, read before SQLite opens it.
 //!
-//! The engine takes in a log until the first frame whose checksum is wrong, and drops the rest
-//! without a word. After a crash in the middle of a commit that is right. After a flipped byte it
-//! loses what was acknowledged, and what was finished comes back. So this looks first, after the
-//! description of the format at <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
+//! SQLite applies a log up to the first frame with a wrong checksum, and silently drops the rest.
+//! After a crash in the middle of a commit this is right. After a flipped byte it loses commits
+//! that were acknowledged. This module finds such damage, after the description of the format at
+//! <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
 //!
-//! **What tells damage from a torn end.** With `synchronous=FULL` a commit ends with a sync of its
+//! **How damage differs from a torn end.** With `synchronous=FULL` a commit ends with a sync of its
 //! frames, and only then does the next transaction write. A crash can therefore leave wrong frames
-//! in the last transaction alone, in any order if the power failed. A frame's checksum begins with
+//! in the last transaction alone, in any order if the power failed. A frame's checksum continues
 //! that of the frame before it. So a frame that follows from a commit frame was written after that
-//! commit was synced, and every frame up to that commit was whole at that time: a wrong one among
-//! them is damage, for certain. Frames that a failed or rolled back transaction has left behind a
-//! shorter one do not follow from it, and prove nothing.
+//! commit was synced, when every frame up to that commit was whole: a wrong one among them is
+//! certainly damaged. Frames of a failed or rolled back transaction that remain behind a shorter
+//! one do not follow from it, and prove nothing.
 //!
-//! Known limits: damage within the last transaction looks like a torn end, and is taken for one; so
-//! does damage in the transaction before it, if it hits the field that tells that commit.
+//! Known limits: damage within the last transaction looks like a torn end; so does damage in the
+//! transaction before it, if it hits the field that marks the commit.
 
 use std::{
     collections::HashMap,
@@ -28,19 +28,19 @@ use crate::is_page_size;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// The number at the beginning, without its last bit, which tells the order of bytes of checksums.
+/// Magic number of the header without its last bit, which says the byte order of checksums.
 const MAGIC: u32 = 0x377f_0682;
 type Sum = (u32, u32);
 
-/// One frame: a page as a transaction has left it.
+/// A frame: a page as a transaction wrote it.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     page: u32,
-    /// Of the last frame of a transaction, how many pages the database has then; else 0.
+    /// In the last frame of a transaction, the number of pages of the database after it; else 0.
     commit: u32,
-    /// Written into this log, not left from the one before.
+    /// Whether the frame belongs to this log, and is not left from an earlier one.
     current: bool,
-    /// Its checksum follows from the frame before it.
+    /// Whether the checksum follows from the frame before.
     follows: bool,
 }
 
@@ -61,11 +61,11 @@ pub struct Log {
 /// Damage before the last commit of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage {
-    /// The first byte of what is not as it was written.
+    /// Offset of the first damaged header or frame.
     pub offset: u64,
-    /// Frames from there up to the last commit.
+    /// Number of frames from there up to the last commit.
     pub frames: usize,
-    /// Commits among those frames.
+    /// Number of commits among those frames.
     pub commits: usize,
 }
 
@@ -80,17 +80,17 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Where the latest version of a page is.
+/// Place of the latest version of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// At this byte of the log.
+    /// At this offset of the log.
     At(u64),
-    /// The log had a later one than the database, and it is damaged.
+    /// In a damaged frame of the log.
     Lost,
 }
 
 impl Log {
-    /// Reads and checks a log. None if there is none, or nothing but zeros in it.
+    /// Reads and checks a log. None if the file is missing, or has nothing but zeros.
     ///
     /// # Errors
     /// The file cannot be opened or read.
@@ -102,7 +102,7 @@ impl Log {
         Self::parse(BufReader::with_capacity(1 << 20, file), page_size)
     }
 
-    /// `page_size` is for a log whose header does not tell.
+    /// Parses a log; `page_size` is used if its header is damaged.
     fn parse(mut input: impl Read, page_size: usize) -> io::Result<Option<Self>> {
         let mut header = [0; HEADER];
         if !fill(&mut input, &mut header)? {
@@ -124,33 +124,33 @@ impl Log {
         let mut is_unused = header == [0; HEADER];
         while fill(&mut input, &mut frame)? {
             if frame == zeros {
-                // Room that the log has taken and not used.
+                // Reserved and unused room.
                 frames.push(Frame { page: 0, commit: 0, current: false, follows: false });
                 before = [(0, 0); 2];
                 continue;
             }
             is_unused = false;
             let word = |at: usize| be(&frame[at..]);
-            // Where the header does not tell, the first frame does.
+            // If the header is damaged, the first frame gives the salts.
             let current = (word(8), word(12)) == *salts.get_or_insert((word(8), word(12)));
             let sums =
                 before.map(|seed| order.sum(order.sum(seed, &frame[..8]), &frame[FRAME_HEADER..]));
             let stored = (word(16), word(20));
             let follows = sums.contains(&stored);
             frames.push(Frame { page: word(0), commit: word(4), current, follows });
-            // Should its own field for the checksum be what is damaged, the next one follows from
-            // what had to be there.
+            // If the stored checksum itself is damaged, the next frame follows from the computed
+            // one.
             before = [stored, sums[0]];
         }
         Ok((!is_unused).then_some(Self { page_size, header_is_sound: known, frames }))
     }
 
-    /// The size of the pages, in bytes.
+    /// Returns the size of a page in bytes.
     pub fn page_size(&self) -> usize {
         self.page_size
     }
 
-    /// The first frame that the engine does not take in.
+    /// Returns the first frame that SQLite does not apply.
     fn first_wrong(&self) -> usize {
         if !self.header_is_sound {
             return 0;
@@ -158,7 +158,7 @@ impl Log {
         self.frames.iter().position(|frame| !frame.is_sound()).unwrap_or(self.frames.len())
     }
 
-    /// The last commit that was surely synced, from the first wrong frame on.
+    /// Returns the last commit, from the first wrong frame on, that was certainly synced.
     fn last_certain(&self) -> Option<usize> {
         let wrong = self.first_wrong();
         let certain = |pair: &[Frame]| pair[0].commit > 0 && pair[1].is_sound();
@@ -166,7 +166,7 @@ impl Log {
         Some(wrong + place)
     }
 
-    /// Returns what is damaged for certain. None of a whole log and of one with a torn end.
+    /// Returns the certain damage; none for a sound log, or one with a torn end.
     pub fn damage(&self) -> Option<Damage> {
         let (wrong, end) = (self.first_wrong(), self.end()?);
         self.last_certain()?;
@@ -176,13 +176,13 @@ impl Log {
         Some(Damage { offset, frames: lost.len(), commits })
     }
 
-    /// Counts the frames that a crash left of an unfinished commit.
+    /// Counts the frames that a crash has left of an unfinished commit.
     pub fn torn(&self) -> usize {
         let end = self.end().map_or(0, |end| end + 1);
         self.frames[end..].iter().take_while(|frame| frame.current).count()
     }
 
-    /// The last frame of the last transaction that counts.
+    /// Returns the last frame of the last committed transaction.
     fn end(&self) -> Option<usize> {
         let from = self.last_certain();
         let rest = self.frames.iter().enumerate().skip(from.map_or(0, |certain| certain + 1));
@@ -191,13 +191,13 @@ impl Log {
         sound.filter(|(_, frame)| frame.commit > 0).last().map(|(index, _)| index).or(from)
     }
 
-    /// The first byte of a frame.
+    /// Returns the offset of a frame in the file.
     fn offset(&self, frame: usize) -> u64 {
         (HEADER + frame * (FRAME_HEADER + self.page_size)) as u64
     }
 
-    /// Returns where the pages are that the log has, and how many pages the database has with them.
-    /// A damaged frame costs its page, unless a later frame has that again.
+    /// Returns the places of the pages in the log, and the number of pages of the database. The
+    /// page of a damaged frame is lost, unless a later frame has it again.
     pub fn pages(&self) -> (HashMap<u32, Version>, Option<u32>) {
         let Some(end) = self.end() else { return (HashMap::new(), None) };
         let mut pages = HashMap::new();
@@ -212,7 +212,7 @@ impl Log {
     }
 }
 
-/// Of the bytes of the words that checksums are made of.
+/// Byte order of the words in checksums.
 #[derive(Clone, Copy)]
 enum Order {
     Little,
@@ -224,13 +224,13 @@ impl Order {
         match magic {
             magic if magic == MAGIC | 1 => Self::Big,
             MAGIC => Self::Little,
-            // It is damaged: the engine writes in the order of its machine.
+            // The magic number is damaged: assume the order of this machine, as SQLite would write.
             _ if cfg!(target_endian = "big") => Self::Big,
             _ => Self::Little,
         }
     }
 
-    /// The checksum of `bytes` behind those whose checksum is `seed`.
+    /// Continues the checksum `seed` with `bytes`.
     fn sum(self, seed: Sum, bytes: &[u8]) -> Sum {
         let word = |bytes: &[u8]| match self {
             Self::Little => be(bytes).swap_bytes(),
@@ -243,12 +243,11 @@ impl Order {
     }
 }
 
-/// The first four bytes.
 fn be(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |word| u32::from_be_bytes(*word))
 }
 
-/// Reads so many bytes; answers whether there were as many.
+/// Fills `bytes`; returns false if the input ends before.
 fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
     match input.read_exact(bytes) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

@@ -1,4 +1,4 @@
-//! Files of every page size that the engine makes, through the public interface alone.
+//! Tests on files of every page size of SQLite, through the public interface alone.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use sqlite_salvage::{Field, Log, Pages};
 const SIZES: [usize; 8] = [512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
 const ROWS: i64 = 700;
 
-/// A file whose second half of rows is in its log alone.
+/// Creates a file whose second half of rows is only in its log.
 fn file(dir: &Path, page_size: usize) -> PathBuf {
     let path = dir.join(format!("{page_size}.db"));
     let file = Connection::open(&path).expect("opened");

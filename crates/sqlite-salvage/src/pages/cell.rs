@@ -1,22 +1,22 @@
-//! A row as a leaf stores it: the record format.
+//! Rows of a leaf, in the record format.
 
-/// A row of a table with a rowid, as it lies in a leaf.
+/// A row of a table with rowids, as stored in a leaf.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// The rowid.
+    /// Rowid.
     pub serial: i64,
-    /// The record: a header with the type of each field, then the fields.
+    /// Record: a header with the type of each field, then the fields.
     pub payload: Vec<u8>,
-    /// Its overflow pages lead nowhere, so only the beginning of the record is there.
+    /// Whether the overflow pages end early, so that the end of the record is missing.
     pub is_cut: bool,
-    /// It may be a deleted row, or an old version of one: the cell count of its page is damaged.
+    /// Whether the row may be deleted, or an old version: the cell count of its page is damaged.
     pub may_be_old: bool,
 }
 
 /// A field of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Field<'a> {
-    /// NULL, which is also what the rowid's own column has.
+    /// NULL; also stored in the column of the rowid.
     Null,
     /// An INTEGER.
     Number(i64),
@@ -27,7 +27,7 @@ pub enum Field<'a> {
 }
 
 impl Cell {
-    /// Returns the fields, of a cut row those before the cut. None if the record is not well-formed.
+    /// Returns the fields, or the whole ones of a cut row. None if the record is malformed.
     pub fn fields(&self) -> Option<Vec<Field<'_>>> {
         let (header, mut at) = varint(&self.payload, 0)?;
         let header = usize::try_from(header).ok().filter(|end| *end <= self.payload.len())?;
@@ -45,7 +45,7 @@ impl Cell {
             };
             let Some(bytes) = data.checked_add(length).and_then(|end| self.payload.get(data..end))
             else {
-                // The last field of a row that is cut.
+                // A cut row ends in this field.
                 return self.is_cut.then_some(fields);
             };
             fields.push(match kind {
@@ -61,7 +61,7 @@ impl Cell {
     }
 }
 
-/// Reads a number of one to nine bytes. Returns it and where it ends.
+/// Reads a varint of one to nine bytes. Returns the number and the offset behind it.
 pub(super) fn varint(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     let mut number = 0_u64;
     for (index, byte) in bytes.get(at..)?.iter().take(9).enumerate() {
@@ -76,7 +76,7 @@ pub(super) fn varint(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     None
 }
 
-/// Reads a signed number of one to eight bytes.
+/// Reads a signed big-endian number of one to eight bytes.
 fn number(bytes: &[u8]) -> i64 {
     let first = bytes.first().map_or(0, |byte| i64::from(byte.cast_signed()));
     bytes.iter().skip(1).fold(first, |number, byte| number << 8 | i64::from(*byte))

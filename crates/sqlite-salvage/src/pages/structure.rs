@@ -1,16 +1,16 @@
-//! Whether the pages of a table add up.
+//! Consistency checks of the pages of a table.
 //!
-//! An application can put checksums into its rows, but what says which rows there are has none: with
-//! a flipped bit in the count or in the places of a page, the engine leaves rows out or reads one
-//! twice, and reports nothing.
+//! An application can put checksums into its rows, but a page's list of rows has none: with a
+//! flipped bit in the cell count or a cell pointer, SQLite leaves rows out or reads one twice, and
+//! reports nothing.
 
 use std::collections::HashSet;
 
 use super::{INTERIOR, LEAF, Leaf, Pages, cell::varint, half, interior, local_part, pointers};
 
 impl Pages {
-    /// Finds a page that does not add up in the table whose tree begins at `root`. Pages that the engine
-    /// itself refuses to read do not count: it reports those.
+    /// Finds an inconsistent page in the table with the root page `root`. Ignores pages that SQLite
+    /// refuses to read, since it reports them.
     pub fn unsound(&mut self, root: u32) -> Option<u32> {
         let mut open = vec![Leaf { page: root, range: (i64::MIN, i64::MAX) }];
         let mut seen = HashSet::from([root]);
@@ -34,14 +34,14 @@ impl Pages {
         None
     }
 
-    /// Whether the engine can read this page as the root of a table. A page that cannot be read at all
-    /// counts as one: the engine reports it.
+    /// Returns whether SQLite reads this page as the root of a table. True also for an unreadable
+    /// page, which SQLite reports.
     pub fn is_root(&self, number: u32) -> bool {
         self.page(number).is_none_or(|page| [INTERIOR, LEAF].contains(&page[0]))
     }
 }
 
-/// Each byte of a leaf is of one cell, or of none and counted as free.
+/// Returns whether each byte of a leaf belongs to one cell, or to none and is counted as free.
 pub fn leaf_adds_up(page: &[u8]) -> bool {
     pointers(page, 8, half(page, 3)).is_some_and(|places| all_adds_up(page, &places))
 }
@@ -50,15 +50,15 @@ fn all_adds_up(page: &[u8], places: &[usize]) -> bool {
     adds_up(page, 8, places, |place| length(page, place))
 }
 
-/// Likewise of an interior page.
+/// Returns the same for an interior page.
 pub fn interior_adds_up(page: &[u8]) -> bool {
     let places = pointers(page, 12, half(page, 3)).unwrap_or_default();
     adds_up(page, 12, &places, |place| Some(varint(page, place + 4)?.1 - place))
 }
 
-/// Where the cells of a leaf are, how many of them are surely its rows, and whether the page adds up with all of them or
-/// with those. Its count may be damaged: behind the last pointer are others, which lead to rows that were
-/// deleted, or to old versions of rows.
+/// Returns the offsets of a leaf's cells, the number of them that are surely current rows, and
+/// whether the page is consistent with its cell count or with another one. If the count is damaged,
+/// the pointers behind the last current one may lead to deleted rows, or to old versions of rows.
 pub fn places(page: &[u8]) -> (Vec<usize>, usize, bool) {
     let most = (page.len() - 8) / 2;
     let all = pointers(page, 8, most).unwrap_or_default();
@@ -73,7 +73,7 @@ pub fn places(page: &[u8]) -> (Vec<usize>, usize, bool) {
     }
 }
 
-/// With how many of these cells a leaf adds up.
+/// Returns the number of these cells with which a leaf is consistent.
 fn count(page: &[u8], places: &[usize]) -> Option<usize> {
     let (begin, free) = (begin(page), free(page)?);
     let mut bytes = 0;
@@ -86,7 +86,7 @@ fn count(page: &[u8], places: &[usize]) -> Option<usize> {
     None
 }
 
-/// Whether all bytes of a page are accounted for: its header, its cells, its free blocks and what is between.
+/// Returns whether header, cells, free blocks and fragments account for all bytes of a page.
 fn adds_up(
     page: &[u8],
     header: usize,
@@ -105,7 +105,7 @@ fn adds_up(
     apart && is_behind && begin >= header + 2 * cells.len() && is_sound
 }
 
-/// Where the cells of a page begin.
+/// Returns the offset at which the cells of a page begin.
 fn begin(page: &[u8]) -> usize {
     match half(page, 5) {
         0 => 65_536,
@@ -113,7 +113,7 @@ fn begin(page: &[u8]) -> usize {
     }
 }
 
-/// The free bytes between the cells of a page; none if its list of free blocks leads nowhere.
+/// Counts the free bytes between the cells of a page; none if its list of free blocks is broken.
 fn free(page: &[u8]) -> Option<usize> {
     let (mut free, mut block) = (usize::from(page[7]), half(page, 1));
     while block != 0 {
@@ -130,7 +130,7 @@ fn free(page: &[u8]) -> Option<usize> {
     Some(free)
 }
 
-/// How many bytes of the leaf a cell has.
+/// Returns the number of bytes that a cell takes in its leaf.
 fn length(page: &[u8], at: usize) -> Option<usize> {
     let (whole, after) = varint(page, at)?;
     let (_, begin) = varint(page, after)?;

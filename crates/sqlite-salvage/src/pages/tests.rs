@@ -1,4 +1,4 @@
-//! On files as the engine writes them, and on any bytes.
+//! Tests on files written by SQLite, and on random bytes.
 
 use std::{fs, sync::LazyLock};
 
@@ -9,7 +9,7 @@ use super::*;
 
 const PAGE: usize = 4096;
 
-/// A file with one table of so many rows, at page 3.
+/// Creates a file with one table, whose root is page 3.
 fn file(rows: i64, bytes: usize) -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("x.db");
@@ -72,7 +72,7 @@ fn a_row_whose_overflow_leads_round_in_a_circle_takes_no_more_than_its_file() {
     bytes[leaf] = LEAF;
     bytes[leaf + 4] = 1;
     bytes[leaf + 8..leaf + 10].copy_from_slice(&1000_u16.to_be_bytes());
-    // Half a gigabyte, number 1, and a page that is its own next one.
+    // Length half a gigabyte, rowid 1, and an overflow page that names itself as the next one.
     bytes[leaf + cell..leaf + cell + 6].copy_from_slice(&[0x82, 0x80, 0x80, 0x80, 0x00, 1]);
     let next = leaf + cell + 6 + local_part(PAGE, 1 << 29);
     bytes[next..next + 4].copy_from_slice(&3_u32.to_be_bytes());
@@ -85,7 +85,8 @@ fn a_row_whose_overflow_leads_round_in_a_circle_takes_no_more_than_its_file() {
     assert_eq!((cells.len(), unreadable), (0, Some(1)), "it is told as damaged");
 }
 
-/// The rows of a file of 2,000 with a root that is an interior page, after each of these changes of some bytes.
+/// Asserts that all 2,000 rows of a file with an interior root page are found after each change of
+/// some bytes.
 fn all_rows_are_there_after(changes: impl Fn(&[u8]) -> Vec<(usize, Vec<u8>)>) {
     let (_dir, path) = file(2_000, 100);
     let sound = fs::read(&path).expect("the file");
@@ -105,7 +106,7 @@ fn all_rows_are_there_after(changes: impl Fn(&[u8]) -> Vec<(usize, Vec<u8>)>) {
     }
 }
 
-/// Where the page begins that is the root of the table.
+/// Offset of the table's root page.
 const ROOT: usize = 2 * PAGE;
 
 #[test]
@@ -116,7 +117,7 @@ fn an_interior_page_that_is_damaged_costs_no_row() {
         let mut changes: Vec<(usize, Vec<u8>)> =
             [0, 3, 8, 13, 40].map(|at| (ROOT + at, vec![0x77])).into();
         changes.push((ROOT, vec![LEAF]));
-        // A child is named twice, or one page less is told.
+        // A child is named twice, or the count is one less.
         changes.push((ROOT + first, root[second..second + 4].to_vec()));
         changes.push((ROOT + 4, vec![root[4] - 1]));
         changes

@@ -1,5 +1,6 @@
-//! Finds the leaves of a table, though pages above them may be damaged. What leads to a page has no checksum, but is
-//! there twice: an interior page names its children, and the pointer map every page's parent.
+//! Finds the leaves of a table even if pages above them are damaged. Links between pages have no
+//! checksum, but are stored twice: an interior page names its children, and the pointer map names
+//! the parent of every page.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,40 +9,40 @@ use super::{
     structure::{interior_adds_up, leaf_adds_up},
 };
 
-/// The page with this byte is never used: locks lie on it.
+/// Offset of SQLite's lock bytes, whose page is never used.
 const LOCKS: usize = 0x4000_0000;
-/// Deeper than any tree of pages is.
+/// Maximum depth; real trees are shallower.
 const DEEPEST: usize = 20;
-/// The bytes of an entry of the pointer map, and its kinds: from a root to a page of a tree.
+/// Bytes of an entry of the pointer map, and its types: from root page to non-root tree page.
 const ENTRY: usize = 5;
 const KINDS: std::ops::RangeInclusive<u8> = 1..=BRANCH;
 const BRANCH: u8 = 5;
 
-/// Rowids from behind the first up to the second.
+/// Range of rowids: greater than the first, up to the second.
 pub type Range = (i64, i64);
 const ALL: Range = (i64::MIN, i64::MAX);
 
 /// A leaf of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaf {
-    /// Its number; the first page of a file is 1.
+    /// Page number; the first page of a file is 1.
     pub page: u32,
-    /// The rowids that it may have.
+    /// Rowids that the leaf may have.
     pub range: Range,
 }
 
 /// The leaves of a table.
 #[derive(Debug, Default)]
 pub struct Leaves {
-    /// Those that can be read, in the order of their rowids.
+    /// Readable leaves, in the order of their rowids.
     pub leaves: Vec<Leaf>,
-    /// The rowids that unreadable pages may have had.
+    /// Rowids that unreadable pages may have had.
     pub gaps: Vec<Range>,
 }
 
 impl Pages {
-    /// Finds the leaves of the table whose tree begins at page `root`. A page whose kind is unknown is
-    /// among them: the caller can tell by the rows whether they are its own.
+    /// Finds the leaves of the table with the root page `root`. Includes pages of unknown kind: the
+    /// caller can see by their rows whether they belong to the table.
     pub fn leaves(&mut self, root: u32) -> Leaves {
         let mut leaves = Leaves::default();
         let mut seen = HashSet::from([root]);
@@ -68,13 +69,14 @@ impl Pages {
         }
     }
 
-    /// The children of a page, none if it is a leaf. Where the page and the pointer map differ, one of them is
-    /// damaged: the page, if it does not add up or names another page in place of a child.
+    /// Returns the children of a page, none for a leaf. If the page and the pointer map differ, one
+    /// of them is damaged: the page, if it is inconsistent or names another page in place of a
+    /// child.
     fn below(&mut self, at: Leaf, page: Option<&[u8]>) -> Vec<Leaf> {
         let mapped = self.children(at.page);
         let mut told = match page {
             Some(page) if page[0] == INTERIOR => interior(page, at.range).unwrap_or_default(),
-            // A flipped bit makes an interior page a leaf, or damage of the map gives a leaf a child.
+            // A consistent leaf has no children, even if a damaged map names some.
             Some(page) if leaf_adds_up(page) => return Vec::new(),
             _ => Vec::new(),
         };
@@ -103,12 +105,12 @@ impl Pages {
         all.and_then(|all| all.get(&parent)).cloned().unwrap_or_default()
     }
 
-    /// A page of the pointer map and the pages that it describes.
+    /// Returns the distance of the pages of the pointer map: one, and the pages that it describes.
     fn mapped(&self) -> u32 {
         u32::try_from(self.page_size / ENTRY).map_or(u32::MAX, |pages| pages + 1)
     }
 
-    /// Every page's parent, if it is a page of a tree that has one; turned round.
+    /// Reads the children of every page of a tree from the pointer map, which stores parents.
     fn read_pointer_map(&self) -> HashMap<u32, Vec<u32>> {
         let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
         let mut map = 2;
@@ -127,8 +129,9 @@ impl Pages {
         children
     }
 
-    /// Whether a page that the pointer map does not name as a child of this parent may be one: its entry is damaged in
-    /// one of its two parts, or wholly. A free page, which may have old rows, has a sound entry.
+    /// Returns whether a page may be a child of `parent` although the pointer map does not say so:
+    /// one or both parts of its entry may be damaged. A free page, which may have old rows, has a
+    /// sound entry and is no child.
     fn may_be_child(&self, page: u32, parent: u32) -> bool {
         if page < 3 || page > self.count {
             return false;

@@ -1,4 +1,4 @@
-//! On logs as the engine writes them.
+//! Tests on logs written by SQLite.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use super::*;
 const PAGE: usize = 4096;
 const FRAME: usize = FRAME_HEADER + PAGE;
 
-/// A log of so many transactions that were not carried over; frames a transaction alike.
+/// Returns a log of some transactions without a checkpoint.
 fn log(transactions: usize) -> Vec<u8> {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = Connection::open(dir.path().join("x.db")).expect("opened");
@@ -40,7 +40,7 @@ fn a_whole_log_is_not_damaged() {
 #[test]
 fn a_log_that_breaks_off_anywhere_is_torn_and_not_damaged() {
     let whole = log(12);
-    // Every byte of the last frames, and some of those before.
+    // Every byte of the last frames, and some before.
     let every = whole.len() - 3 * FRAME..whole.len();
     for end in (0..whole.len()).step_by(397).chain(every.step_by(7)) {
         if let Some(log) = Log::parse(&whole[..end], PAGE).expect("read") {
@@ -84,7 +84,7 @@ fn a_flipped_byte_before_the_last_transaction_is_damage_wherever_it_is() {
         let log = read(&bytes);
         let damage = log.damage().unwrap_or_else(|| panic!("byte {at}"));
         assert!(damage.commits > 0 && damage.offset as usize <= at, "byte {at}: {damage:?}");
-        // All that is behind it can be read all the same.
+        // The rest of the log can still be read.
         let (pages, size) = log.pages();
         assert_eq!(size, sound.pages().1, "byte {at}");
         let lost = pages.values().filter(|version| **version == Version::Lost).count();
@@ -99,7 +99,7 @@ fn what_failed_commits_have_left_behind_a_shorter_one_is_no_damage() {
     let base = Connection::open(path("base.db")).expect("opened");
     base.pragma_update(None, "journal_mode", "WAL").expect("set");
     base.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)").expect("created");
-    // Three commits on one beginning, as if the sync of the first two had failed.
+    // Three commits on the same state, as if the sync of the first two had failed.
     let commit = |name: &str, bytes: usize| {
         for end in ["", "-wal"] {
             let from = path(&format!("base.db{end}"));
@@ -140,7 +140,7 @@ proptest! {
     fn a_torn_end_starts_well_at_every_byte(end in 0..FRAME * 3, zeros in any::<bool>()) {
         let mut whole = log(6);
         let cut = whole.len() - end.min(whole.len());
-        // The last transaction has three frames or fewer: what is cut there was never synced.
+        // The last transaction has at most three frames: a cut within them loses no synced commit.
         let last = { let log = read(&whole); let all = log.frames.len();
             HEADER + (0..all - 1).rev().find(|&n| log.frames[n].commit > 0).map_or(0, |n| n + 1) * FRAME };
         let cut = cut.max(last);
