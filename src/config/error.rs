@@ -25,7 +25,7 @@ pub enum SettingsError {
     Key {
         /// The key, dotted.
         key: String,
-        /// The error, which completes "<key> …".
+        /// The error, which completes `<key> …`.
         wrong: String,
         /// The source of the value, in brackets.
         place: String,

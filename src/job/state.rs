@@ -41,7 +41,7 @@ impl State {
 pub enum Due {
     /// Its due time has passed.
     Now,
-    /// It lies ahead.
+    /// Its due time is in the future.
     Later,
 }
 

@@ -8,7 +8,7 @@ use crate::store::{Condition, StoreError, StoreResult};
 /// A timer whose round takes this much longer than its sleep is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
-/// The parts of the server that do not work.
+/// Result of a readiness check: the parts that do not work.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Readiness {
     /// Indexes of buckets that are unavailable and refuse requests; the others still work.

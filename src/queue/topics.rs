@@ -289,7 +289,7 @@ impl Queue {
     }
 }
 
-/// Converts an error after successful steps into one that does not deny changes.
+/// Converts an error after successful steps into one of unknown effect, since these changed jobs.
 fn in_the_middle(error: StoreError, done: u64) -> StoreError {
     match error.applied() {
         Applied::No if done > 0 => StoreError::unknown(error),

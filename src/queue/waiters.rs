@@ -254,8 +254,8 @@ impl Entry {
 }
 
 impl Registration<'_> {
-    /// Completes when one of the topics is marked after this call, not only after the first poll of
-    /// the future: call this first, then check for jobs, then wait.
+    /// Completes when one of the topics is marked after this call, even before the future is
+    /// polled: call this first, then check for jobs, then wait.
     pub fn marked(&self) -> impl Future<Output = ()> + use<> {
         let enabled = |(_, marked): &(Topic, Arc<Notify>)| {
             let mut notified: std::pin::Pin<Box<OwnedNotified>> =

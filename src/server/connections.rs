@@ -88,7 +88,7 @@ pub struct Connections {
     most: usize,
     by_address: LimitBy<IpAddr>,
     open: TaskTracker,
-    /// When cancelled, no connection is accepted, and each open one serves its last request.
+    /// When cancelled, no connection is accepted, and open ones take one more request at most.
     pub stop: CancellationToken,
     /// When cancelled, open connections are cut.
     pub abort: CancellationToken,

@@ -138,7 +138,7 @@ impl Link {
     }
 
     /// Returns whether hyper's bytes may be sent. Without a request in flight they are hyper's own
-    /// answer to an unreadable head, which has no body and is replaced by ours.
+    /// answer to an unreadable head, which has no body and must not be sent.
     pub fn may_write(&self, bytes: &[u8]) -> bool {
         let mut state = self.lock();
         match state.phase {

@@ -21,7 +21,7 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<W: AsyncRead + AsyncWrite + Unpin + Send> Transport for W {}
 
-/// Reads and writes a socket, and fails if the client stops reading.
+/// A socket whose writes fail when the client stops reading.
 pub struct Wire {
     socket: Arc<Socket>,
     /// How long a client may leave an answer unread.

@@ -39,7 +39,7 @@ fn what_is_repeated_is_shown_once_and_counted() {
     assert_eq!(count("once"), 1, "{said}");
 }
 
-/// Collects the lines that are written.
+/// Writer that collects lines.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 

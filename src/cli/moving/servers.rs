@@ -9,7 +9,7 @@ use std::{
 
 use crate::store::{Lease, Store, StoreResult};
 
-/// How long a killed server's lease may last: three seconds, or more if Redis's clock is set back.
+/// Wait for a killed server's lease: three seconds, or longer if Redis's clock was set back.
 const PATIENCE: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -1,6 +1,5 @@
-//! Text of a policy in the form of schema 4: `<TTR>,<max
-//! attempts>,<retention>[/<traceparent>],<backoff>`. Jobs keep it until another policy is written
-//! for them.
+//! Policies in the form of schema 4, which a job keeps until a new policy is written for it:
+//! `<TTR>,<max_attempts>,<retention>[/<traceparent>],<backoff>`.
 
 use std::str::FromStr;
 

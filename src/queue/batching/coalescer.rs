@@ -36,7 +36,7 @@ const MOST: usize = 4;
 /// Makes one call for a batch and returns one result per job, in the order of the batch.
 type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, StoreResults<O>> + Send + Sync>;
 
-/// Merges jobs of concurrent callers into calls.
+/// Jobs of concurrent callers, merged into calls.
 pub struct Coalescer<I, O> {
     inner: Arc<Inner<I, O>>,
 }

@@ -10,7 +10,7 @@ use crate::{
     store::{Parts, Store, StoreError, StoreResults},
 };
 
-/// Submits each job to the coalescer of the server that has its bucket.
+/// One coalescer for each server of the store, and the choice of the server for each job.
 pub struct Dispatcher<I, O> {
     /// Returns the bucket that represents the server of a job.
     server_of: Box<dyn Fn(&I) -> Bucket + Send + Sync>,

@@ -22,7 +22,7 @@ const PEEK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Most ready lists in one call of the store: more would make a request of many megabytes.
 const MOST_LISTS: usize = 1 << 17;
 
-/// Peeks at every bucket for pops without a mark.
+/// Shared peeks at every bucket, for pops without a mark.
 pub struct Peeks {
     context: Context,
     /// Indexed by bucket; only buckets that represent a server are used.
@@ -44,8 +44,8 @@ impl Peeks {
         Self { context: context.clone(), coalescers }
     }
 
-    /// Peeks at every bucket and marks each one that has jobs of these topics, of all that were
-    /// ready at the time of this call and that no pop has claimed.
+    /// Peeks at every bucket and marks its ready jobs of these topics: all that were ready when
+    /// this was called and that no pop has claimed.
     ///
     /// # Errors
     /// The error of a bucket that could not be read; the others were.

@@ -13,7 +13,7 @@ use tokio::{sync::Notify, time::Instant};
 use crate::job::{Bucket, Buckets, UnixMillis};
 use crate::queue::batching::LATE_CALL;
 
-/// Reports deadlines to the timer, and the state of the timer to others.
+/// Deadlines for the timer, and the state of the timer for others.
 pub struct TimerHandle {
     buckets: Vec<OfBucket>,
     nearer: Notify,
