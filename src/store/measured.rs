@@ -40,7 +40,6 @@ pub struct Measured {
     others: HashMap<&'static str, Meter>,
 }
 
-/// Metrics of one method.
 struct Meter {
     seconds: Histogram,
     errors: Counter,
@@ -197,7 +196,6 @@ measured! {
     }
 }
 
-/// Measured methods of [`Store`] itself.
 const OF_STORE: &[&str] = &["accept_loss", "check"];
 
 #[async_trait]

@@ -32,10 +32,8 @@ struct State {
     last_jump: Option<Jump>,
 }
 
-/// State of one clock.
 #[derive(Clone, Copy)]
 struct Source {
-    /// Last reading.
     seen: Reading,
     /// Trusted reading: the last one, or the last one before a jump. The believed time follows from
     /// this or from `seen`, whichever is earlier.

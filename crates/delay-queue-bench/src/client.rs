@@ -156,7 +156,6 @@ impl Client {
         Ok(Self { wire: Wire::connect(to).await?, head: Vec::new(), to: to.clone() })
     }
 
-    /// Connects again.
     pub async fn renew(&mut self) -> Result<(), Failure> {
         self.wire = Wire::connect(&self.to).await?;
         Ok(())

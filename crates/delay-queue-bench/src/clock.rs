@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-/// Returns the time of this machine, since 1970.
+/// Returns the time since 1970.
 #[expect(clippy::disallowed_methods, reason = "lateness is what a client sees")]
 pub fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()

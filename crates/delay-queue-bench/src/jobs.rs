@@ -12,7 +12,6 @@ use super::{
 const ORDERS: u64 = 10_000_000_000;
 const SCATTER: u64 = 6_180_339_887;
 
-/// Due time of a job.
 #[derive(Clone, Copy)]
 pub enum Due {
     In(Duration),
@@ -25,7 +24,6 @@ pub struct Jobs {
     ids: Ids,
     /// Distinguishes ids of this run from those of others.
     run: u32,
-    /// Number of jobs generated so far.
     made: Cell<u64>,
     /// Body of each job, as JSON.
     pub body: String,

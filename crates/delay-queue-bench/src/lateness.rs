@@ -18,7 +18,6 @@ use super::{
 const LEAD: Duration = Duration::from_secs(2);
 const PUTS_PER_SECOND: u64 = 10_000;
 
-/// Measures the phase and adds its figures to the report.
 pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
     let (jobs, window) = (run.load.late_jobs, run.load.window);
     let lead = LEAD + Duration::from_secs(jobs / PUTS_PER_SECOND);

@@ -39,11 +39,9 @@ pub struct Finished {
     pub result: Result<(), Failure>,
 }
 
-/// State of a run.
 struct Run {
     load: Load,
     jobs: Rc<Jobs>,
-    /// Topics of this run.
     topics: Vec<String>,
     /// Separate topic of the phase lateness, so that jobs left by other phases do not count as
     /// late.

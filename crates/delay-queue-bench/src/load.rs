@@ -25,7 +25,6 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// Maximum number of jobs in one request of a fill, and approximate bytes of their bodies.
 const FILL_BATCH: u64 = 500;
 const FILL_BYTES: u64 = 2 << 20;
-/// Number of connections of a fill.
 const FILLERS: usize = 8;
 /// Error of a run that the user stopped.
 const INTERRUPTED: &str = "interrupted: these are the figures so far";

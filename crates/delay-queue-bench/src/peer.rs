@@ -69,7 +69,6 @@ fn unix_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Err
 }
 
 impl PoppedJob {
-    /// Returns the number of the job within its run.
     pub fn number(&self) -> Result<u64, Failure> {
         jobs::number(&self.id)
     }

@@ -71,7 +71,6 @@ pub struct Counts {
     pub puts_per_second: Option<f64>,
 }
 
-/// Counters of a running phase.
 pub struct Tally {
     pub jobs: u64,
     micros: Histogram<u64>,

@@ -191,7 +191,6 @@ impl Log {
         sound.filter(|(_, frame)| frame.commit > 0).last().map(|(index, _)| index).or(from)
     }
 
-    /// Returns the offset of a frame in the file.
     fn offset(&self, frame: usize) -> u64 {
         (HEADER + frame * (FRAME_HEADER + self.page_size)) as u64
     }

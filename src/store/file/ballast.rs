@@ -33,7 +33,6 @@ pub struct Ballast {
 
 /// State of a ballast that is missing or not complete yet.
 struct Missing {
-    /// Time of the next step.
     next: Instant,
     /// The unfinished file, and the bytes written of ballast and margin.
     taken: Option<(File, u64)>,

@@ -43,7 +43,6 @@ struct Mark {
     writes: usize,
 }
 
-/// A write that failed.
 struct Failure {
     cause: rusqlite::Error,
     committing: bool,
@@ -81,7 +80,7 @@ impl WriterState {
             groups[group].push(work);
         }
         let done = catch_unwind(AssertUnwindSafe(|| {
-            // Before `load`, which compares deadlines with the clock.
+            // Before `load`, which compares due times with the clock.
             self.follow_clock();
             if self.stale
                 && !self.in_doubt

@@ -31,7 +31,7 @@ struct State {
     full: bool,
     /// Calls refused since the disk became full.
     refused: u64,
-    /// Error of the last write, while nothing can be written.
+    /// Reason why nothing can be written.
     broken: Option<StoreError>,
 }
 
@@ -85,7 +85,6 @@ impl Health {
         state.broken = Some(error);
     }
 
-    /// Notes that writing works again.
     pub fn mend(&self) {
         let mut state = self.state();
         // Replaced files stay replaced until a restart.
@@ -103,7 +102,6 @@ impl Health {
             .is_some_and(|error| !matches!(error, StoreError::Replaced { .. }))
     }
 
-    /// Returns whether the opened files were replaced.
     pub fn is_replaced(&self) -> bool {
         matches!(self.state().broken, Some(StoreError::Replaced { .. }))
     }
@@ -113,7 +111,6 @@ impl Health {
     }
 }
 
-/// Returns the error of a write without room.
 pub fn full() -> StoreError {
     StoreError::Full { cause: "the disk is full".into() }
 }

@@ -43,7 +43,6 @@ pub struct Entry {
     /// Present from the first pop on.
     pub attempt: Option<Box<Attempt>>,
     topic: u32,
-    /// Size of the body.
     size: Size,
     pub state: State,
 }
@@ -69,7 +68,7 @@ impl Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     pub number: u32,
-    /// Reservation of the last pop, until a release or bury.
+    /// Reservation of the last pop, if it has not ended.
     pub reservation: Option<Reservation>,
     /// Due time before the pop.
     pub due_at: UnixMillis,
@@ -91,7 +90,6 @@ pub struct Arrival {
     /// The whole policy, or its decisive part.
     pub policy: Policy,
     pub attempt: Option<Attempt>,
-    /// Size of the body.
     pub size: Size,
 }
 
@@ -159,7 +157,6 @@ impl Index {
         &mut self.entries[slot as usize]
     }
 
-    /// Returns all reserved jobs.
     pub fn reserved(&self) -> Vec<Slot> {
         let sets = self.topics.iter().map(|(_, topic)| &topic.sets[State::Reserved as usize]);
         sets.flatten().map(|place| place.slot).collect()
@@ -169,7 +166,7 @@ impl Index {
         &self.topics[self.entry(slot).topic as usize].name
     }
 
-    /// Adds a job to index and sets. Its id must be free.
+    /// Adds a job, whose id must be free.
     pub fn insert(&mut self, arrival: Arrival) {
         let slot = self.add(arrival);
         self.link(slot);
@@ -198,7 +195,6 @@ impl Index {
         }
     }
 
-    /// Reserves memory for `jobs` more jobs.
     pub fn make_room(&mut self, jobs: usize) {
         self.entries.reserve(jobs);
         let entries = &self.entries;
@@ -256,7 +252,6 @@ impl Index {
         self.link(slot);
     }
 
-    /// Changes the body size of a job.
     pub fn resize(&mut self, slot: Slot, size: Size) {
         self.note(slot);
         self.unlink(slot);

@@ -115,7 +115,7 @@ impl Machine {
     }
 
     /// Loads a job from disk. An overdue job is ready at once, not only after the next promotion.
-    /// Its deadline is compared with the believed time, which differs after a jump of the clock.
+    /// Its due time is compared with the believed time, which differs after a jump of the clock.
     pub fn load(&mut self, now: Now, arrival: Arrival) {
         let due = arrival.state == State::Delayed && arrival.at <= now.believed;
         let state = if due { State::Ready } else { arrival.state };
@@ -205,7 +205,6 @@ impl Machine {
         Some(self.reserve(slot, now, reservation, ttr, writes))
     }
 
-    /// Returns the number of ready jobs in a topic.
     pub fn ready(&self, topic: &Topic) -> u64 {
         self.index.count(topic, State::Ready)
     }
@@ -247,7 +246,6 @@ impl Machine {
         taken
     }
 
-    /// Returns the entry of a job, and its topic.
     pub fn get(&self, id: &JobId) -> Option<(&Entry, &Topic)> {
         let slot = self.index.find(id)?;
         Some((self.index.entry(slot), self.index.topic(slot)))
@@ -330,19 +328,16 @@ impl Machine {
     }
 }
 
-/// Returns the change of the error text for a transition without an error of its own. An expired
-/// TTR follows from the deadline on disk; as the transition overwrites the deadline, it writes
-/// the text.
+/// Returns the change of the error text for a transition without an error of its own. Until then an
+/// expired TTR follows from the deadline on disk, which the transition overwrites.
 fn error_text(expired: bool) -> ErrorText {
     if expired { ErrorText::Set(Some(EXPIRED.to_owned())) } else { ErrorText::Keep }
 }
 
-/// The error text of an attempt whose TTR ran out.
 pub const EXPIRED: &str = "ttr expired";
 
 const POPPED: &str = "a held job has been popped";
 
-/// Returns the due time of a job, past or future.
 pub fn due_at_of(entry: &Entry) -> UnixMillis {
     match (&entry.attempt, entry.state) {
         (Some(attempt), State::Reserved | State::Dead) => attempt.due_at,

@@ -20,7 +20,8 @@ impl FileStore {
     /// and `options.create` is set.
     ///
     /// # Errors
-    /// Another process has the store open, it has another layout, it is damaged, or the disk fails.
+    /// Another process has the store open, it is missing or damaged or has another layout, or the
+    /// disk fails.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let engine = |cause: &dyn std::fmt::Display| OpenError::Engine {
             what: dir.display().to_string(),

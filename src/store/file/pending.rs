@@ -91,7 +91,6 @@ impl Pending {
     }
 }
 
-/// Applies `writes` to the topic settings of the file.
 pub fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSettings {
     for write in writes {
         match write {
@@ -110,7 +109,6 @@ pub fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSet
     settings
 }
 
-/// Applies `writes` to the access tokens of the file.
 pub fn tokens_after(writes: &[Write], mut tokens: Vec<StoredToken>) -> Vec<StoredToken> {
     for write in writes {
         match write {

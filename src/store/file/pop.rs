@@ -30,7 +30,7 @@ pub fn pop(
 struct Pop {
     now: Now,
     nonce: Nonce,
-    /// Reservations given.
+    /// Number of reservations given.
     given: u16,
     bytes: usize,
 }

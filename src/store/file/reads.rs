@@ -208,7 +208,6 @@ pub fn list(
     Ok(page)
 }
 
-/// Adds the fields that are only on disk.
 fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job> {
     let refused = |error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
@@ -223,7 +222,6 @@ fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job
     Ok(Job { body, created_at, policy, error, ..job })
 }
 
-/// Returns a job with the fields that are in memory.
 fn without_record(entry: &Entry, topic: &Topic) -> Job {
     let attempt = entry.attempt.as_deref();
     let reserved = attempt.filter(|_| entry.state == State::Reserved);

@@ -62,7 +62,6 @@ pub struct Records {
 }
 
 impl Records {
-    /// Makes all writes since the last commit durable.
     pub fn commit(&mut self) -> rusqlite::Result<()> {
         if !self.in_transaction {
             return Ok(());
@@ -90,7 +89,6 @@ impl Records {
         room::extend(&File::options().write(true).open(log_of(file))?, LOG_BYTES)
     }
 
-    /// Returns the length of the log.
     pub fn log_bytes(&self, file: &Path) -> io::Result<u64> {
         fs::metadata(log_of(file)).map(|log| log.len())
     }
@@ -159,7 +157,6 @@ impl Records {
         tried.map(drop)
     }
 
-    /// Rolls back all writes since the last commit.
     pub fn roll_back(&mut self) {
         self.in_transaction = false;
         if self.connection.is_autocommit() {
@@ -184,7 +181,6 @@ fn no_room(cause: io::Error) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(cause.to_string()))
 }
 
-/// Returns the error of a row that is not as it was written.
 fn damage(what: &str) -> rusqlite::Error {
     let failure = ffi::Error::new(ffi::SQLITE_CORRUPT);
     rusqlite::Error::SqliteFailure(failure, Some(what.to_owned()))

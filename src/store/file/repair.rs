@@ -62,7 +62,7 @@ pub fn check(dir: &Path) -> Result<(), OpenError> {
     check_tables(dir)
 }
 
-/// Refuses tables of which SQLite would silently leave out rows.
+/// Refuses tables whose rows SQLite would silently leave out.
 fn check_tables(dir: &Path) -> Result<(), OpenError> {
     let file = dir.join("jobs.db");
     // A crash at the very first start leaves a journal, and no tables yet.
@@ -94,8 +94,8 @@ pub fn salvage_into(dir: &Path, into: &Path, options: &Options) -> Result<Salvag
     salvage(&dir.join("jobs.db"), &into.join("jobs.db"), options.buckets, now)
 }
 
-/// Moves the files of the store in `dir` to a folder in it, and makes a new store of all readable
-/// rows.
+/// Keeps the files of the store in a folder in `dir`, and replaces them by a new store of all
+/// readable rows.
 ///
 /// # Errors
 /// Another process has the store open, or the disk fails; another call continues the repair.

@@ -325,7 +325,6 @@ impl Reader {
     }
 }
 
-/// Returns the root page of a table.
 fn root(table: &str) -> u32 {
     ROOTS.iter().find(|(name, _)| *name == table).map_or(0, |(_, root)| *root)
 }

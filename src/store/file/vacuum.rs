@@ -29,7 +29,6 @@ const OVERDUE: Duration = Duration::from_millis(200);
 const SPARE: u64 = 4096;
 const SPARE_PART: u64 = 4;
 
-/// Schedule of the vacuum's steps.
 pub struct Vacuum {
     next: Option<Instant>,
     /// Number of pages of the next step.

@@ -21,7 +21,6 @@ use super::{
 };
 use crate::store::{MAX_BATCH, StoreError, StoreResult};
 
-/// A piece of work, and its need of the disk.
 pub struct Work {
     pub need: Need,
     pub job: Job,
@@ -56,7 +55,6 @@ impl Writer {
         self.call_with(Need::Writing, work).await
     }
 
-    /// Runs `work` that only reads.
     pub async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut WriterState) -> StoreResult<T> + Send + 'static,

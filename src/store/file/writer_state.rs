@@ -111,7 +111,6 @@ impl WriterState {
         reserved.inspect_err(|error| tracing::warn!(%error, "no room for the log")).is_ok()
     }
 
-    /// Returns the serial number for the next new record.
     pub fn next_serial(&mut self) -> u64 {
         self.last_serial += 1;
         self.last_serial

@@ -45,7 +45,6 @@ impl SmallId {
         }
     }
 
-    /// Returns the whole id.
     pub fn full(&self) -> JobId {
         let mut digits = itoa::Buffer::new();
         let text = match self {

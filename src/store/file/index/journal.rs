@@ -65,13 +65,12 @@ impl Index {
         self.journal.steps.push(Step::Changed(slot, before));
     }
 
-    /// Returns a position in the journal, for [`take_back`](Self::take_back).
+    /// Marks a position, to which [`take_back`](Self::take_back) rolls back.
     pub fn mark(&mut self) -> usize {
         self.journal.marked = self.journal.steps.len();
         self.journal.marked
     }
 
-    /// Rolls back all changes since the mark.
     pub fn take_back(&mut self, mark: usize) {
         self.journal.marked = mark.min(self.journal.marked);
         while self.journal.steps.len() > mark {

@@ -6,7 +6,6 @@ use super::{Index, Place, Slot};
 use crate::job::{State, Topic, UnixMillis};
 
 impl Index {
-    /// Returns the number of jobs in the index.
     pub fn jobs(&self) -> u64 {
         self.by_id.len() as u64
     }
@@ -16,7 +15,6 @@ impl Index {
         self.by_name.get(topic).map_or(0, |&number| self.topics[number as usize].bytes)
     }
 
-    /// Returns the earliest deadline of all jobs.
     pub fn next_deadline(&self) -> Option<UnixMillis> {
         self.bucket.first().map(|&(at, _, _)| at)
     }
@@ -47,12 +45,10 @@ impl Index {
             .map(|(name, _)| name)
     }
 
-    /// Returns the number of jobs of a topic and state.
     pub fn count(&self, topic: &Topic, state: State) -> u64 {
         self.set(topic, state).map_or(0, |set| set.len() as u64)
     }
 
-    /// Returns the first job of a topic and state.
     pub fn first(&self, topic: &Topic, state: State) -> Option<Slot> {
         self.set(topic, state)?.first().map(|place| place.slot)
     }

@@ -3,12 +3,11 @@
 use super::Machine;
 
 impl Machine {
-    /// Returns a position in the batch, for [`take_back`](Self::take_back).
     pub fn mark(&mut self) -> usize {
         self.index.mark()
     }
 
-    /// Rolls back all changes since the mark; the whole batch for 0.
+    /// Rolls back all changes since a [`mark`](Self::mark); the whole batch for 0.
     pub fn take_back(&mut self, mark: usize) {
         self.index.take_back(mark);
     }

@@ -31,13 +31,11 @@ impl Machine {
         }
     }
 
-    /// Returns the jobs and bytes of a topic.
     pub fn weigh(&self, topic: &Topic) -> Usage {
         let jobs = State::ALL.into_iter().map(|state| self.index.count(topic, state)).sum();
         Usage { jobs, bytes: self.index.bytes(topic) }
     }
 
-    /// Returns the number of jobs in the bucket.
     pub fn jobs(&self) -> u64 {
         self.index.jobs()
     }

@@ -1,9 +1,8 @@
-//! Reads all of the file to find its faults.
+//! Reads the whole file and returns its faults, none if it is sound.
 
 use super::Records;
 
 impl Records {
-    /// Reads the whole file and returns its faults, none if it is sound.
     pub fn examine(&self) -> rusqlite::Result<Vec<String>> {
         let mut statement = self.connection.prepare("PRAGMA quick_check(5)")?;
         let lines: rusqlite::Result<Vec<String>> =

@@ -219,8 +219,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
     }
 }
 
-/// Returns a job by its row in `pool`, as delayed: the machine compares its due time with the
-/// clock.
+/// Returns a job by its row in `pool`, as delayed: the machine makes due ones ready.
 fn arrival(row: &PoolRow<'_>, size: Size, last_topic: &mut Option<Topic>) -> Option<Arrival> {
     if last_topic.as_ref().is_none_or(|topic| topic.as_str() != row.topic) {
         *last_topic = Some(row.topic.parse().ok()?);
@@ -241,8 +240,8 @@ fn time(millis: i64) -> Option<UnixMillis> {
     u64::try_from(millis).ok().map(UnixMillis::new)
 }
 
-/// Returns state, place and attempt of a popped job; delayed also if it is ready, since the machine
-/// compares its due time with the clock.
+/// Returns state, place and attempt of a popped job. A ready one is delayed here: the machine makes
+/// due ones ready.
 pub fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
     let state = match row.state {
         State::Delayed | State::Ready => State::Delayed,

@@ -17,7 +17,6 @@ use crate::{
 };
 
 impl Records {
-    /// Opens the file, creates the tables if it is new, and compares the layout.
     pub fn open(file: &Path, asked: Option<Buckets>) -> Result<(Self, Buckets), OpenError> {
         let engine = |cause: rusqlite::Error| OpenError::Engine {
             what: file.display().to_string(),

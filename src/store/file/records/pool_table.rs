@@ -58,7 +58,6 @@ pub enum PoolTable {
 impl PoolTable {
     pub const ALL: [Self; 2] = [Self::Current, Self::Schema4];
 
-    /// Returns the statement that creates the table.
     pub fn create(self) -> &'static str {
         match self {
             Self::Current => CREATE,

@@ -182,7 +182,6 @@ impl Records {
     }
 }
 
-/// The settings of one topic.
 type Own = (Topic, Option<Pause>, Option<PolicyFields>);
 
 impl Extend<Own> for TopicSettings {

@@ -108,7 +108,6 @@ impl AttemptRow {
     pub const COLUMNS: &'static str =
         "serial, state, at, number, reservation, due_at, died_at, ttr, checksum";
 
-    /// Returns the checksum that the row must have.
     pub fn checksum(&self) -> i64 {
         let numbers = [
             self.serial,
@@ -134,12 +133,10 @@ pub fn text_checksum(text: Option<&str>) -> i64 {
     text.map_or(0, |text| low_half(xxh3_64(text.as_bytes())))
 }
 
-/// Converts a pause to the number in its column.
 pub fn pause_number(pause: Option<Pause>) -> i64 {
     pause.map_or(0, |pause| i64::try_from(pause.number()).unwrap_or(i64::MAX))
 }
 
-/// Converts the number in a column to a pause.
 pub fn pause_of(number: i64) -> Option<Pause> {
     u64::try_from(number).ok().and_then(Pause::of_number)
 }
@@ -150,7 +147,6 @@ pub fn topic_checksum(topic: &str, paused: i64, defaults: Option<&str>) -> i64 {
     low_half(xxh3_64(text.as_bytes()))
 }
 
-/// Finds a state by its name.
 pub fn state(name: &str) -> Option<State> {
     State::ALL.into_iter().find(|state| state.name() == name)
 }

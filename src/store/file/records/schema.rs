@@ -76,7 +76,7 @@ fn definitions(connection: &Connection) -> rusqlite::Result<Vec<Definition>> {
     rows.collect()
 }
 
-/// Removes SQL comments and layout: they may differ between versions.
+/// Removes SQL comments and layout, which may differ in an unchanged table.
 fn without_comments(sql: &str) -> String {
     let lines = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
     lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")

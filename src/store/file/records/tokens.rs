@@ -55,12 +55,11 @@ fn token(row: &Row<'_>) -> rusqlite::Result<StoredToken> {
     if row.get::<_, i64>(2)? != token_checksum(&name, &text) {
         return Err(damage(&format!("the token {name:?} is not what was written")));
     }
-    // Not under the checksum, since it only informs operators.
+    // Not under the checksum, and ignored if damaged: it only informs operators.
     let used_at = row.get::<_, Option<u64>>(3).unwrap_or_default();
     Ok(StoredToken { name, text, used_at: used_at.map(UnixMillis::new) })
 }
 
-/// Returns the checksum of a token's row.
 pub fn token_checksum(name: &str, text: &str) -> i64 {
     topic_checksum(name, 0, Some(text))
 }

@@ -51,7 +51,7 @@ fn token(cell: &Cell) -> Option<TokenChange> {
     let (name, text) = (text(name)?, text(content)?);
     let sound = token_checksum(name, text) == number(sum)?;
     let (name, text) = (name.to_owned(), text.to_owned());
-    // `is_admin`: the check for the first token was made when this one was created.
+    // The rule for the first token was checked when this one was created.
     sound.then_some(TokenChange::Create { name, text, is_admin: true })
 }
 
