@@ -36,7 +36,7 @@ use bytes::Bytes;
 #[cfg(any(test, fuzzing))]
 pub use fuzzing::redis_records;
 
-/// The longest body that is kept in its record. Mirrored in `prelude.lua`.
+/// The longest body that is kept in its record. Mirrored in `shared/prelude.lua`.
 pub const INLINE: usize = 4096;
 
 /// How many characters of a checksum are kept.
@@ -288,7 +288,7 @@ impl Attempt {
         format!("{check} {attempt} {reservation} {due_at} {died_at} {ttr} {rules}\n{error}")
     }
 
-    /// What changes with every digit: the same as `check` in `prelude.lua`.
+    /// Changes with every digit; the same as `attempt_checksum` in `shared/prelude.lua`.
     fn check(&self) -> u64 {
         let token = self.reservation.map_or(0, Reservation::bits);
         let terms = [

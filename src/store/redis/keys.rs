@@ -27,7 +27,7 @@
 //! | `<tag>:reserved:<t>` | sorted set | id → end of the TTR | – |
 //! | `<tag>:dead:<t>` | sorted set | id → end of its retention | – |
 //!
-//! `<tag>:hints-5:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see `prelude.lua`.
+//! `<tag>:hints-5:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see `shared/prelude.lua`.
 //!
 //! A job is in `pool` and in exactly one of the four sorted sets of its topic. `bucket` may name
 //! a set too early (the timer then looks in vain and corrects it), never too late.

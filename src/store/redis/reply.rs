@@ -268,7 +268,7 @@ impl Values {
     }
 }
 
-/// The code of a state, as in `prelude.lua`.
+/// The code of a state, as in `shared/prelude.lua`.
 pub fn state_of(code: i64) -> Result<State, StoreError> {
     match code {
         1 => Ok(State::Delayed),
@@ -279,7 +279,7 @@ pub fn state_of(code: i64) -> Result<State, StoreError> {
     }
 }
 
-/// The code of a refusal, as in `prelude.lua`.
+/// The code of a refusal, as in `shared/prelude.lua`.
 fn refusal(code: i64) -> Result<Refusal, StoreError> {
     match code {
         -1 => Ok(Refusal::NotFound),

@@ -12,7 +12,7 @@ use crate::{
     store::{Applied, Parts, Reply, StoreError, StoreResult, StoreResults, Target},
 };
 
-/// So many bytes of bodies are enough for one call. Mirrored in `prelude.lua`.
+/// So many bytes of bodies are enough for one call. Mirrored in `shared/prelude.lua`.
 const ENOUGH: usize = 512 << 10;
 
 impl RedisStore {

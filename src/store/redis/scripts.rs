@@ -1,40 +1,23 @@
 //! The transitions as scripts, one file each under `scripts/`.
 
+pub mod assemble;
+
 use redis::{Cmd, Script};
 
+use self::assemble::{guarded, unguarded};
 use super::{codec::reservation_text, keys::Keys};
 use crate::{
     job::{Millis, TopicPattern},
     store::{Claim, Guarded},
 };
 
-/// What sets a word about a topic: no transition of a job, so without the prelude.
+// Scripts that stand alone: their keys are those of no bucket.
 pub const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
-
-/// What changes access tokens: the same.
 pub const CHANGE_TOKEN: &str = include_str!("scripts/change_token.lua");
-
-/// What notes when they were used: the same.
 pub const NOTE_TOKEN_USES: &str = include_str!("scripts/note_token_uses.lua");
-
-/// What renews a server's lease: the same.
 pub const RENEW_LEASE: &str = include_str!("scripts/renew_lease.lua");
-
-/// What notes that a loss of jobs is accepted: the same.
 pub const ACCEPT_LOSS: &str = include_str!("scripts/accept_loss.lua");
-
-/// What gives a bucket another incarnation: the same.
 pub const SET_INCARNATION: &str = include_str!("scripts/set_incarnation.lua");
-
-const PRELUDE: &str = include_str!("scripts/prelude.lua");
-const RECORDS: &str = include_str!("scripts/records.lua");
-const MOVES: &str = include_str!("scripts/moves.lua");
-const GUARD: &str = include_str!("scripts/guard.lua");
-const TOOLS: &str = include_str!("scripts/tools.lua");
-const PEEK: &str = include_str!("scripts/peek.lua");
-const EACH_BUCKET: &str = include_str!("scripts/each_bucket.lua");
-const MAKE: &str =
-    "local made\nlocal function tools()\n  made = made or make()\n  return made\nend";
 
 /// One script: its text, and the hash by which Redis knows it.
 pub struct Transition {
@@ -43,16 +26,15 @@ pub struct Transition {
     confirmed: bool,
 }
 
-/// A script of jobs that not every caller may reach: as it is, and behind a guard. One that all
-/// callers may call for all topics costs nothing more.
+/// A script in two forms: for callers that may access all topics, and with a check of each job's topic.
 pub struct Guardable {
     open: Transition,
     guarded: Transition,
-    /// How many arguments a job has.
+    /// The number of arguments of a job.
     stride: usize,
 }
 
-/// All of them.
+/// Every script that works on buckets.
 pub struct Scripts {
     pub put: Transition,
     pub restore: Transition,
@@ -82,84 +64,57 @@ pub struct Scripts {
 
 impl Scripts {
     pub fn new() -> Self {
-        let transition = |shared: &str, own: &str, confirmed| {
-            let text = format!("{PRELUDE}\n{shared}\n{own}\n{EACH_BUCKET}");
-            Transition { hash: Script::new(&text).get_hash().to_owned(), text, confirmed }
+        let write = |path| Transition::new(unguarded(path), true);
+        // Reads, and what follows from deadlines: if a failover undoes that, the next timer does it again.
+        let unconfirmed = |path| Transition::new(unguarded(path), false);
+        let guardable = |path, stride| Guardable {
+            open: write(path),
+            guarded: Transition::new(guarded(path), true),
+            stride,
         };
-        let script = |own: &str, confirmed| {
-            let own = format!("local function transition()\n{own}\nend");
-            transition(&format!("{RECORDS}\n{MOVES}"), &own, confirmed)
-        };
-        // To make a function takes a good part of a command's time. So those that are called most
-        // make theirs once a call and not for each bucket, and those of the shared parts when they
-        // need them.
-        let often = |own: &str| {
-            let tools = format!("local function make()\n{RECORDS}\n{MOVES}\n{TOOLS}end\n{MAKE}");
-            transition(&tools, own, true)
-        };
-        let guardable = |own: &str, stride| {
-            let guard = format!("local seek, whereabouts = find, locate\n{GUARD}");
-            let own = format!("local function transition()\n{own}\nend");
-            let shared = format!("{RECORDS}\n{MOVES}");
-            Guardable {
-                open: transition(&shared, &own, true),
-                guarded: transition(&shared, &format!("{own}\n{guard}"), true),
-                stride,
-            }
-        };
-        let often_guardable = |own: &str, stride| {
-            let guard = "local function seek(...) return tools().find(...) end\n\
-                         local function whereabouts(...) return tools().locate(...) end";
-            let guarded = often(&format!("{own}\n{guard}\n{GUARD}"));
-            Guardable { open: often(own), guarded, stride }
-        };
-        let write = |own| script(own, true);
-        // What only reads, and what follows from the deadlines: if a failover takes it back, the
-        // next timer does it again.
-        let other = |own| script(own, false);
         Self {
-            put: often(include_str!("scripts/put.lua")),
-            restore: write(include_str!("scripts/restore.lua")),
-            pop: often(include_str!("scripts/pop.lua")),
-            unpop: write(include_str!("scripts/unpop.lua")),
-            held: other(include_str!("scripts/held.lua")),
-            finish: often_guardable(include_str!("scripts/finish.lua"), 2),
-            release: guardable(include_str!("scripts/release.lua"), 4),
-            touch: guardable(include_str!("scripts/touch.lua"), 4),
-            bury: guardable(include_str!("scripts/bury.lua"), 3),
-            kick: guardable(include_str!("scripts/kick.lua"), 1),
-            delete: guardable(include_str!("scripts/delete.lua"), 1),
-            reschedule: guardable(include_str!("scripts/reschedule.lua"), 5),
-            promote: other(include_str!("scripts/promote.lua")),
-            get: guardable(include_str!("scripts/get.lua"), 1).unconfirmed(),
-            kick_dead: write(include_str!("scripts/kick_dead.lua")),
-            purge: write(include_str!("scripts/purge.lua")),
-            list: other(include_str!("scripts/list.lua")),
-            topic: other(&format!("{PEEK}\n{}", include_str!("scripts/topic.lua"))),
-            due_counts: other(include_str!("scripts/due_counts.lua")),
-            weigh: other(include_str!("scripts/weigh.lua")),
-            usage: other(include_str!("scripts/usage.lua")),
-            topics: other(&format!("{PEEK}\n{}", include_str!("scripts/topics.lua"))),
-            mend: write(include_str!("scripts/mend.lua")),
-            mend_sets: write(include_str!("scripts/mend_sets.lua")),
+            put: write("put"),
+            restore: write("restore"),
+            pop: write("pop"),
+            unpop: write("unpop"),
+            held: unconfirmed("held"),
+            finish: guardable("finish", 2),
+            release: guardable("release", 4),
+            touch: guardable("touch", 4),
+            bury: guardable("bury", 3),
+            kick: guardable("kick", 1),
+            delete: guardable("delete", 1),
+            reschedule: guardable("reschedule", 5),
+            promote: unconfirmed("promote"),
+            get: guardable("get", 1).unconfirmed(),
+            kick_dead: write("kick_dead"),
+            purge: write("purge"),
+            list: unconfirmed("list"),
+            topic: unconfirmed("topic"),
+            due_counts: unconfirmed("due_counts"),
+            weigh: unconfirmed("weigh"),
+            usage: unconfirmed("usage"),
+            topics: unconfirmed("topics"),
+            mend: write("mend"),
+            mend_sets: write("mend_sets"),
         }
     }
 }
 
 impl Guardable {
-    /// For what writes nothing.
+    /// For a script that only reads.
     fn unconfirmed(mut self) -> Self {
         (self.open.confirmed, self.guarded.confirmed) = (false, false);
         self
     }
 
-    /// The script for these jobs: behind the guard if any of their callers is limited to topics.
+    /// Returns the script for these jobs: with the check if a caller may access only some topics.
     pub fn of<'a, J: Guarded + 'a>(&self, mut jobs: impl Iterator<Item = &'a J>) -> &Transition {
         let is_limited = jobs.any(|job| job.topics().patterns().is_some());
         if is_limited { &self.guarded } else { &self.open }
     }
 
-    /// What the guard takes, if `script` is behind it.
+    /// Adds the arguments of the check (`shared/guard.lua`), if `script` has it.
     pub fn fill<J: Guarded>(&self, script: &Transition, cmd: &mut Cmd, jobs: &[J]) {
         if script.hash != self.guarded.hash {
             return;
@@ -168,7 +123,7 @@ impl Guardable {
         for job in jobs {
             let patterns = job.topics().patterns().map(|patterns| {
                 let texts: Vec<&str> = patterns.iter().map(TopicPattern::as_str).collect();
-                // Of no topic: an empty text would be all of them.
+                // For a caller without any topic: an empty text would allow all.
                 if texts.is_empty() { " ".to_owned() } else { texts.join(" ") }
             });
             cmd.arg(patterns.unwrap_or_default());
@@ -177,8 +132,12 @@ impl Guardable {
 }
 
 impl Transition {
-    /// The call by hash, or with the whole text for a Redis that does not know the hash (yet, or
-    /// again). `fill` adds the arguments of one bucket.
+    fn new(text: String, confirmed: bool) -> Self {
+        Self { hash: Script::new(&text).get_hash().to_owned(), text, confirmed }
+    }
+
+    /// Builds the call: by hash, or as text for a Redis that does not know the hash. `fill` adds the
+    /// arguments of one bucket.
     pub fn call<'a>(
         &self,
         buckets: impl ExactSizeIterator<Item = &'a Keys> + Clone,
@@ -209,18 +168,18 @@ impl Transition {
         cmd
     }
 
-    /// Whether its answer must mean what `store.ack` says.
+    /// Whether the reply waits for the confirmation that `store.ack` demands.
     pub fn is_confirmed(&self) -> bool {
         self.confirmed
     }
 }
 
-/// The arguments of one [`Claim`].
+/// Adds the arguments of one [`Claim`].
 pub fn held(cmd: &mut Cmd, held: &Claim) {
     cmd.arg(held.id.as_str()).arg(reservation_text(held.reservation));
 }
 
-/// A span in milliseconds; empty if there is none.
+/// Formats a span in milliseconds, empty if there is none.
 pub fn millis_text(span: Option<Millis>) -> String {
     span.map_or_else(String::new, |span| span.get().to_string())
 }

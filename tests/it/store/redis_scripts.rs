@@ -253,19 +253,39 @@ fn undeclared(commands: &[Command]) -> Vec<String> {
 /// The files of which a script is made.
 fn files_of(text: &str) -> impl Iterator<Item = String> {
     let all = scripts().into_iter();
-    all.filter(move |(_, own)| text.contains(own.trim())).map(|(name, _)| name)
+    all.filter(move |(_, own)| own_parts(own).iter().all(|part| text.contains(part)))
+        .map(|(name, _)| name)
+}
+
+/// What a file adds to its scripts: its text between the lines that include others.
+fn own_parts(file: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for line in file.lines() {
+        match parts.last_mut() {
+            Some(part) if !line.starts_with("--- @include") => *part += &format!("{line}\n"),
+            _ => parts.push(String::new()),
+        }
+    }
+    parts.iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
 /// Every script there is, by its file.
 fn scripts() -> Vec<(String, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/redis/scripts");
-    let files = fs::read_dir(dir).expect("a directory").map(|file| file.expect("a file"));
-    files
-        .map(|file| {
-            let name = file.file_name().into_string().expect("a name");
-            (name, fs::read_to_string(file.path()).expect("a script"))
-        })
-        .collect()
+    let mut scripts = Vec::new();
+    let mut folders = vec![dir];
+    while let Some(folder) = folders.pop() {
+        for file in fs::read_dir(folder).expect("a directory") {
+            let path = file.expect("a file").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "lua") {
+                let text = fs::read_to_string(&path).expect("a script");
+                scripts.push((path.display().to_string(), text));
+            }
+        }
+    }
+    scripts
 }
 
 /// Makes the call of a limited caller.
@@ -306,7 +326,8 @@ async fn twice_and_cut_off(redis: &mut Watched, before: Vec<Step>, act: Act) -> 
         go(&mut side, number as u64, step).await;
     }
     let untouched = redis.contents();
-    let command = cut_off(redis, &mut side, before.len() as u64, &act).await;
+    let is_kept = worlds[worlds.len() - 1].answer().contains("Kept");
+    let command = cut_off(redis, &mut side, before.len() as u64, &act, !is_kept).await;
     assert_eq!(redis.contents(), untouched, "{name}: it was cut off before its first write");
 
     redis.send_again(&command);
@@ -320,7 +341,7 @@ async fn twice_and_cut_off(redis: &mut Watched, before: Vec<Step>, act: Act) -> 
     let verbs = asked.iter().filter(|command| command.0).map(|(_, words)| words[0].to_lowercase());
     let used = verbs.filter(|verb| WRITES.contains(&verb.to_uppercase().as_str())).collect();
     let once = redis.contents();
-    assert_eq!(once == untouched, worlds[worlds.len() - 1].answer().contains("Kept"), "{name}");
+    assert_eq!(once == untouched, is_kept, "{name}");
     redis.send_again(&command);
 
     reconnected(&side).await;
@@ -344,10 +365,10 @@ async fn without_one_right(
     for (number, step) in before.iter().enumerate() {
         go(&mut side, number as u64, step).await;
     }
-    let command = cut_off(redis, &mut side, before.len() as u64, act).await;
+    let command = cut_off(redis, &mut side, before.len() as u64, act, !used.is_empty()).await;
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
     let tag = command[3].strip_suffix(":pool").map(str::to_owned);
-    // What may be too early or read in vain: see scripts/prelude.lua and scripts/set_topic.lua.
+    // What may be too early or read in vain: see scripts/shared/prelude.lua and scripts/set_topic.lua.
     let matters = |line: &String| {
         let key = line.split(' ').next().expect("a key");
         ![":bucket", ":version", ":changes"].iter().any(|end| key.ends_with(end))
@@ -385,8 +406,15 @@ async fn reconnected(side: &Side) {
     }
 }
 
-/// Makes the call for a user who may not write; the call of the script with its text.
-async fn cut_off(redis: &mut Watched, side: &mut Side, number: u64, act: &Act) -> Vec<String> {
+/// Makes the call for a user who may not write, which is an error if the call would change something. Returns the call
+/// of the script with its text.
+async fn cut_off(
+    redis: &mut Watched,
+    side: &mut Side,
+    number: u64,
+    act: &Act,
+    changes: bool,
+) -> Vec<String> {
     // Redis gets the whole script, whose text tells which it is.
     redis.ask(&["SCRIPT", "FLUSH"]);
     redis.asked();
@@ -397,7 +425,7 @@ async fn cut_off(redis: &mut Watched, side: &mut Side, number: u64, act: &Act) -
             Act::Limited(step) => limited(side, number, step).await,
         }
     });
-    cut_off.catch_unwind().await.expect_err("its caller is told");
+    assert_eq!(cut_off.catch_unwind().await.is_err(), changes, "{act:?}: its caller is told");
     let asked = redis.asked();
     redis.may_write(true);
     // The store has a new connection inspected meanwhile, by other scripts.

@@ -1,30 +1,39 @@
 -- popped -> dead, with an error text.
--- ARGV  per job: id, reservation ('' goes by id alone), error (see codec.rs)
--- Reply per job: state, topic, due time, 1 if it died by this; or refusal, '', 0, 0
-local reply = {}
+-- ARGV  for each job: id, reservation ('' acts by id alone), error (see codec.rs)
+-- Reply for each job: state, topic, due time, 1 if it died by this call; or refusal, '', 0, 0
 
-local function bury(id, a, error)
-  local rules = parse_rules(id, a.rules) or (find(id) or {}).rules
-  local topic, state, score = locate(id, rules and rules.topic or a.topic)
-  rules = rules or rules_aside(id, topic)
-  local died = state ~= 'dead'
-  take(state, topic, id)
-  if died then a.died = NOW end
-  -- A reserved or dead job's due time is in its record already.
-  if state == 'ready' or state == 'delayed' then a.due = score end
-  a.error, a.reservation, a.rules = error, '-', rules.text
-  note('attempt', id, attempt_text(a))
-  place('dead', topic, id, a.died + rules.retention)
-  return STATE_CODE.dead, topic, a.due, died and 1 or 0
+--- @include "shared/prelude"
+--- @include "shared/jobs"
+--- @include "shared/each_job"
+
+local function bury(id, attempt, error)
+  local rules = parse_rules(id, attempt.rules) or (find_job(id) or {}).rules
+  local topic, state, time = locate_job(id, rules and rules.topic or attempt.topic)
+  rules = rules or rules_of_damaged(id, topic)
+  local dies = state ~= 'dead'
+  leave_set(state, topic, id)
+  if dies then attempt.died = NOW end
+  -- The record of a reserved or dead job has its due time already.
+  if state == 'ready' or state == 'delayed' then attempt.due = time end
+  attempt.error, attempt.reservation, attempt.rules = error, '-', rules.text
+  save('attempt', id, format_attempt(attempt))
+  join_set('dead', topic, id, attempt.died + rules.retention)
+  return STATE_CODE.dead, topic, attempt.due, dies and 1 or 0
 end
 
-each_job(3, function(id, text, i)
-  local n = #reply
-  local a, refusal = judge(text, id, ARGV[i + 1])
-  if a then
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = bury(id, a, ARGV[i + 2])
-  else
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = refusal, '', 0, 0
-  end
-end)
-return reply
+local function transition()
+  local reply = {}
+  each_job(3, function(id, text, i)
+    local n = #reply
+    local attempt, refusal = authorize(text, id, ARGV[i + 1])
+    if attempt then
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = bury(id, attempt, ARGV[i + 2])
+    else
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = refusal, '', 0, 0
+    end
+  end)
+  return reply
+end
+
+--- @include "shared/guard"
+--- @include "shared/each_bucket"

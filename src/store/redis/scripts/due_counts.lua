@@ -1,7 +1,17 @@
--- Counts delayed jobs by the step of time in which they fall due; writes nothing.
--- ARGV  2 topic, 3 when the first step begins, 4 how long each is in ms, 5 how many
--- Reply per step: how many
-local set, from, step, reply = key('delayed', ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), {}
-local function time(n) return string.format('%d', from + n * step) end
-for n = 1, tonumber(ARGV[5]) do reply[n] = redis.call('ZCOUNT', set, time(n - 1), '(' .. time(n)) end
-return reply
+-- Counts the delayed jobs of a topic by intervals of their due time; writes nothing.
+-- ARGV  2 topic, 3 start of the first interval, 4 length of an interval in ms, 5 number of intervals
+-- Reply for each interval: number of jobs
+
+--- @include "shared/prelude"
+--- @include "shared/jobs"
+
+local function transition()
+  local set, start, length, reply = key('delayed', ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), {}
+  local function start_of(n) return string.format('%d', start + n * length) end
+  for n = 1, tonumber(ARGV[5]) do
+    reply[n] = redis.call('ZCOUNT', set, start_of(n - 1), '(' .. start_of(n))
+  end
+  return reply
+end
+
+--- @include "shared/each_bucket"

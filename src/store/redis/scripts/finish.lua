@@ -1,66 +1,70 @@
 -- popped -> gone.
--- ARGV  per job: id, reservation ('' goes by id alone)
--- Reply per job: its topic, or refusal
+-- ARGV  for each job: id, reservation ('' acts by id alone)
+-- Reply for each job: its topic, or refusal
 
+--- @include "shared/prelude"
+--- @include "shared/tools"
+
+-- Captures the reservation, and what RULES captures.
 local HEADER = '^%d+ %d+ (%S+) %d+ %d+ %d+ ' .. RULES
 
--- Removes those that are not reserved any more from where they are.
-local function take_others(topic, ids, missing)
+-- Removes jobs that are no longer reserved from the sets that they are in.
+local function leave_other_sets(topic, ids, missing)
   local tools, rest = tools(), {}
   for _, id in ipairs(ids) do
     local state = tools.state_of(topic, id)
     if state then
-      tools.take(state, topic, id)
+      tools.leave_set(state, topic, id)
       missing = missing - 1
     else
       rest[#rest + 1] = id
     end
   end
-  -- A topic that is damaged is not where the job is.
+  -- A damaged record may name a topic that does not have the job.
   for _, id in ipairs(missing > 0 and rest or {}) do
-    local there, state = tools.search(id)
-    tools.take(state, there, id)
-    if there then tools.leaves(there) end
+    local found, state = tools.search_topics(id)
+    tools.leave_set(state, found, id)
+    if found then tools.topic_shrinks(found) end
   end
   tools.commit()
 end
 
 local function transition()
-  local ids, reply, finished, of_topic, long = {}, {}, {}, {}, {}
+  local ids, reply, finished, by_topic, long = {}, {}, {}, {}, {}
   for i = 2, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
   local texts = redis.call('HMGET', ATTEMPTS, unpack(ids))
   for n, id in ipairs(ids) do
-    -- No field is believed that could do harm: a reservation that was not given matches none, and
-    -- a wrong topic does not have the job.
-    local own, length, _, topic = string.match(texts[n] or '', HEADER)
+    -- The record's checksum is not verified; a damaged field does no harm: a damaged reservation equals none that was
+    -- given, and a wrong topic does not have the job.
+    local held_by, length, _, topic = string.match(texts[n] or '', HEADER)
     local given, refusal = ARGV[2 * n + 1], nil
     if finished[id] then
       refusal = NOT_FOUND
-    elseif not own then
-      topic, refusal = nil, select(2, tools().judge(nil, id, given))
-    elseif given ~= '' and given ~= own then
+    elseif not held_by then
+      topic, refusal = nil, select(2, tools().authorize(nil, id, given))
+    elseif given ~= '' and given ~= held_by then
       refusal = RESERVATION_LOST
     else
       finished[id] = true
       finished[#finished + 1] = id
-      local same = of_topic[topic] or {}
-      same[#same + 1], of_topic[topic] = id, same
-      if (number(length) or math.huge) > INLINE then long[#long + 1] = id end
+      local same_topic = by_topic[topic] or {}
+      same_topic[#same_topic + 1], by_topic[topic] = id, same_topic
+      if (number(length) or math.huge) > MAX_INLINE_BODY then long[#long + 1] = id end
     end
     reply[n] = refusal or topic
   end
-  -- With one topic, its ZREM is the first to change something, and would itself throw.
+  -- With one topic, its ZREM is the first command to change something, and fails by itself.
   if #long > 0 then redis.call('HEXISTS', BODIES, '') end
   if #finished > 0 then redis.call('HDEL', ATTEMPTS, '') end
-  if next(of_topic, (next(of_topic))) then
-    for topic in pairs(of_topic) do redis.call('ZCARD', key('reserved', topic)) end
+  if next(by_topic, (next(by_topic))) then
+    for topic in pairs(by_topic) do redis.call('ZCARD', key('reserved', topic)) end
   end
 
-  for topic, same in pairs(of_topic) do
-    -- Nearly always all are still reserved. A set that is none of these has no job of ours.
-    local missing = #same - redis.call('ZREM', key('reserved', topic), unpack(same))
-    if missing > 0 then pcall(take_others, topic, same, missing) end
-    leave(topic)
+  for topic, same_topic in pairs(by_topic) do
+    -- Nearly always all are still reserved. A key of another type has no job of ours.
+    local missing = #same_topic - redis.call('ZREM', key('reserved', topic), unpack(same_topic))
+    if missing > 0 then pcall(leave_other_sets, topic, same_topic, missing) end
+    forget_if_empty(topic)
   end
   if #finished > 0 then
     redis.call('HDEL', ATTEMPTS, unpack(finished))
@@ -69,3 +73,8 @@ local function transition()
   if #long > 0 then redis.call('HDEL', BODIES, unpack(long)) end
   return reply
 end
+
+local function find_job(id, text) return tools().find_job(id, text) end
+local function locate_job(id, topic) return tools().locate_job(id, topic) end
+--- @include "shared/guard"
+--- @include "shared/each_bucket"

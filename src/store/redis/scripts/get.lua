@@ -1,9 +1,18 @@
 -- Reads one job; writes nothing.
 -- ARGV  2 id
 -- Reply {} or record, attempt record (''), state, its due time or deadline
-local id = ARGV[2]
-local record = redis.call('HGET', POOL, id)
-if not record then return {} end
-local text = redis.call('HGET', ATTEMPTS, id)
-local _, state, score = locate(id, find(id, text).topic)
-return { whole(id, record), text or '', STATE_CODE[state] or 0, score or 0 }
+
+--- @include "shared/prelude"
+--- @include "shared/jobs"
+
+local function transition()
+  local id = ARGV[2]
+  local record = redis.call('HGET', POOL, id)
+  if not record then return {} end
+  local text = redis.call('HGET', ATTEMPTS, id)
+  local _, state, time = locate_job(id, find_job(id, text).topic)
+  return { with_long_body(id, record), text or '', STATE_CODE[state] or 0, time or 0 }
+end
+
+--- @include "shared/guard"
+--- @include "shared/each_bucket"

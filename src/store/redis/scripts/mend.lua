@@ -1,97 +1,101 @@
--- Looks at jobs that a scan found wrong, again and all at once, and mends them if told.
--- ARGV  2 '1' to mend, '' to tell only; then per job: id, how many topics, the topics it was seen in
--- Reply per job: 0 if all is well, 1 it is in no set, 2 in several, 3 in that of another topic,
---       4 it has no record, 5 its long body is missing
-local mend, reply = ARGV[2] == '1', {}
+-- Examines jobs that a scan found wrong once more, each at one moment, and mends them if asked to.
+-- ARGV  2 '1' to mend, '' to report only; then for each job: id, number of topics, the topics where it was seen
+-- Reply for each job: 0 if it is sound, 1 it is in no set, 2 in several, 3 in one of another topic, 4 it has no record,
+--       5 its long body is missing
 
--- Every set that has the job.
-local function places_of(id, topics)
-  local places, seen = {}, {}
+--- @include "shared/prelude"
+--- @include "shared/jobs"
+
+-- Every set of these topics that has the job, as { topic, state }.
+local function sets_with(id, topics)
+  local sets, seen = {}, {}
   for _, topic in ipairs(topics) do
     for _, state in ipairs(seen[topic] and {} or STATES) do
-      local score = redis.call('ZSCORE', key(state, topic), id)
-      if score then places[#places + 1] = { topic = topic, state = state } end
+      if redis.call('ZSCORE', key(state, topic), id) then sets[#sets + 1] = { topic = topic, state = state } end
     end
     seen[topic] = true
   end
-  return places
+  return sets
 end
 
--- A job in no set: as long as it may be tried it is ready, for its due time is lost; one that had
--- died is dead, and so is one that cannot be read.
+-- A job in no set becomes ready, since its due time is lost; it becomes dead if it was dead or cannot be read.
+-- Returns its topic.
 local function put_back(id, job)
-  local a, rules = job.attempt, job.rules
+  local attempt, rules = job.attempt, job.rules
   local topic = job.topic or 'damaged'
-  if rules and not (a and a.died > 0) then
-    place('ready', topic, id, a and a.due or NOW)
+  if rules and not (attempt and attempt.died > 0) then
+    join_set('ready', topic, id, attempt and attempt.due or NOW)
   else
-    place('dead', topic, id, NOW + (rules and rules.retention or STANDARD.retention))
+    join_set('dead', topic, id, NOW + (rules and rules.retention or DEFAULT_POLICY.retention))
   end
   return topic
 end
 
 local function lacks_body(id, rules)
-  return rules and rules.length > INLINE and redis.call('HEXISTS', BODIES, id) == 0
+  return rules and rules.length > MAX_INLINE_BODY and redis.call('HEXISTS', BODIES, id) == 0
 end
 
--- A job whose long body is missing: dead, unless a consumer holds it. With an empty body in its place every reader
--- sees that the record is damaged; without any, a pop takes the bodies to be on another node.
-local function set_aside(id, job, at)
-  note('body', id, '')
-  if at.state == 'reserved' or at.state == 'dead' then return end
-  local _, due = state_of(at.topic, id)
-  take(at.state, at.topic, id)
-  place('dead', at.topic, id, NOW + job.rules.retention)
-  local a = job.attempt
-  if a then
-    a.due, a.died, a.error, a.reservation, a.rules = due, NOW, DAMAGED, '-', job.rules.text
-    note('attempt', id, attempt_text(a))
+-- A job whose long body is missing becomes dead unless a consumer holds it. An empty body replaces the missing one: then
+-- every reader sees that the record is damaged; without any, a pop assumes that the bodies are on another node.
+local function set_aside(id, job, set)
+  save('body', id, '')
+  if set.state == 'reserved' or set.state == 'dead' then return end
+  local _, due = state_of(set.topic, id)
+  leave_set(set.state, set.topic, id)
+  join_set('dead', set.topic, id, NOW + job.rules.retention)
+  local attempt = job.attempt
+  if attempt then
+    attempt.due, attempt.died, attempt.error, attempt.reservation = due, NOW, DAMAGED, '-'
+    attempt.rules = job.rules.text
+    save('attempt', id, format_attempt(attempt))
   end
 end
 
 local function examine(id, topics)
   local text = redis.call('HGET', ATTEMPTS, id)
-  local job = redis.call('HEXISTS', POOL, id) == 1 and find(id, text) or nil
+  local job = redis.call('HEXISTS', POOL, id) == 1 and find_job(id, text) or nil
   if job and job.topic then topics[#topics + 1] = job.topic end
-  local places = places_of(id, topics)
-  if job and #places == 0 then
-    local topic, state = search(id)
-    if state then places[1] = { topic = topic, state = state } end
+  local sets = sets_with(id, topics)
+  if job and #sets == 0 then
+    local topic, state = search_topics(id)
+    if state then sets[1] = { topic = topic, state = state } end
   end
-  local own = job and job.rules and job.topic
+  local own_topic = job and job.rules and job.topic
   local keep
-  for _, at in ipairs(places) do
-    -- The first in the order of states, reserved before all: a consumer may hold it.
-    if not own or at.topic == own then keep = keep or at end
+  for _, set in ipairs(sets) do
+    -- The first in the order of STATES: reserved before all, since a consumer may hold the job.
+    if not own_topic or set.topic == own_topic then keep = keep or set end
   end
-  if job and #places == 1 and keep then
+  if job and #sets == 1 and keep then
     if not lacks_body(id, job.rules) then return 0 end
     set_aside(id, job, keep)
     return 5
   end
-  if not job and #places == 0 and not text and redis.call('HEXISTS', BODIES, id) == 0 then return 0 end
-  for _, at in ipairs(places) do
-    if at ~= keep or not job then
-      take(at.state, at.topic, id)
-      leaves(at.topic)
+  if not job and #sets == 0 and not text and redis.call('HEXISTS', BODIES, id) == 0 then return 0 end
+  for _, set in ipairs(sets) do
+    if set ~= keep or not job then
+      leave_set(set.state, set.topic, id)
+      topic_shrinks(set.topic)
     end
   end
   if not job then
-    note('no_attempt', id)
-    note('no_body', id)
+    erase('attempt', id)
+    erase('body', id)
     return 4
   end
-  if not keep then
-    name(put_back(id, job))
-  end
-  return #places == 0 and 1 or #places > 1 and 2 or 3
+  if not keep then register_topic(put_back(id, job)) end
+  return #sets == 0 and 1 or #sets > 1 and 2 or 3
 end
 
-local i = 3
-while i <= #ARGV do
-  local count = tonumber(ARGV[i + 1])
-  reply[#reply + 1] = examine(ARGV[i], { unpack(ARGV, i + 2, i + 1 + count) })
-  if mend then commit() else nothing() end
-  i = i + 2 + count
+local function transition()
+  local mend, reply, i = ARGV[2] == '1', {}, 3
+  while i <= #ARGV do
+    local count = tonumber(ARGV[i + 1])
+    reply[#reply + 1] = examine(ARGV[i], { unpack(ARGV, i + 2, i + 1 + count) })
+    if mend then commit() else discard_gathered() end
+    i = i + 2 + count
+  end
+  return reply
 end
-return reply
+
+--- @include "shared/each_bucket"

@@ -1,42 +1,47 @@
--- Compares sets with what the bucket knows of them, and mends that if told.
--- ARGV  2 '1' to mend, '' to tell only; then per set: state, topic
--- Reply per set: 0 if all is well, 1 the topic has no name in the bucket, 2 the timer does not know of
---       the set, or too late, 3 a score of the set, or the timer's, is no time, 4 the key is no sorted set
-local mend, reply = ARGV[2] == '1', {}
+-- Compares sets with what the bucket knows of them, and mends the bucket if asked to.
+-- ARGV  2 '1' to mend, '' to report only; then for each set: state, topic
+-- Reply for each set: 0 if it is sound, 1 the topic has no name in the bucket, 2 the timer does not know the set, or
+--       too late, 3 a score of the set, or the timer's, is not a time, 4 the key is not a sorted set
 
-local function is_time(score)
-  local at = tonumber(score)
-  return at >= 0 and at <= 1e14
-end
+--- @include "shared/prelude"
+--- @include "shared/jobs"
 
--- Jobs of the set whose score is no time, each with one that is: now, but a dead job is kept for a while.
-local function without_time(set, at)
+-- Up to 1,000 jobs of the set whose score is not a time, each with `score` as its new one.
+local function without_time(set, state, score)
+  local lowest, end_of_range = score_range(state)
   local found = {}
-  for _, range in ipairs({ { '-inf', '(0' }, { '(1e14', '+inf' } }) do
+  local ranges = { { '-inf', string.format('(%.0f', lowest) }, { string.format('%.0f', end_of_range), '+inf' } }
+  for _, range in ipairs(ranges) do
     for _, id in ipairs(redis.call('ZRANGE', set, range[1], range[2], 'BYSCORE', 'LIMIT', 0, 500)) do
-      found[#found + 1], found[#found + 2] = at, id
+      found[#found + 1], found[#found + 2] = score, id
     end
   end
   return found
 end
 
-local function examine(state, topic)
-  local set, name = key(state, topic), state .. ':' .. topic
+local function examine(state, topic, mend)
+  local set, set_name = key(state, topic), state .. ':' .. topic
   local head = redis.pcall('ZRANGE', set, 0, 0, 'WITHSCORES')
   if head.err then return 4 end
   if not head[1] then return 0 end
-  local odd = without_time(set, state == 'dead' and NOW + STANDARD.retention or NOW)
+  -- Such a job becomes due now; a dead one is kept for the default retention.
+  local odd = without_time(set, state, state == 'dead' and NOW + DEFAULT_POLICY.retention or NOW)
   if mend and #odd > 0 then
     redis.call('ZADD', set, unpack(odd))
     head = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
   end
-  local named, word = redis.call('ZSCORE', TOPICS, topic), redis.call('ZSCORE', BUCKET, name)
-  local late = state ~= 'ready' and (not word or tonumber(word) > tonumber(head[2]))
-  local is_odd = #odd > 0 or word and not is_time(word)
-  if mend and not named then redis.call('ZADD', TOPICS, 0, topic) end
-  if mend and (late or is_odd and state ~= 'ready') then redis.call('ZADD', BUCKET, head[2], name) end
-  return late and 2 or not named and 1 or is_odd and 3 or 0
+  local is_named, deadline = redis.call('ZSCORE', TOPICS, topic), redis.call('ZSCORE', BUCKET, set_name)
+  local is_late = state ~= 'ready' and (not deadline or tonumber(deadline) > tonumber(head[2]))
+  local is_odd = #odd > 0 or deadline and not is_score('delayed', deadline)
+  if mend and not is_named then redis.call('ZADD', TOPICS, 0, topic) end
+  if mend and (is_late or is_odd and state ~= 'ready') then redis.call('ZADD', BUCKET, head[2], set_name) end
+  return is_late and 2 or not is_named and 1 or is_odd and 3 or 0
 end
 
-for i = 3, #ARGV, 2 do reply[#reply + 1] = examine(ARGV[i], ARGV[i + 1]) end
-return reply
+local function transition()
+  local mend, reply = ARGV[2] == '1', {}
+  for i = 3, #ARGV, 2 do reply[#reply + 1] = examine(ARGV[i], ARGV[i + 1], mend) end
+  return reply
+end
+
+--- @include "shared/each_bucket"

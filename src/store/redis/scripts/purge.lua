@@ -1,9 +1,17 @@
 -- any -> gone, for the first jobs of one topic and state.
 -- ARGV  2 topic, 3 state, 4 limit
--- Reply how many
--- unpack takes a few thousand values.
-local topic, state, limit = ARGV[2], ARGV[3], math.min(tonumber(ARGV[4]), 1000)
-local ids = redis.call('ZRANGE', key(state, topic), 0, limit - 1)
-for _, id in ipairs(ids) do remove(id, state, topic) end
-commit()
-return { #ids }
+-- Reply number of jobs
+
+--- @include "shared/prelude"
+--- @include "shared/jobs"
+
+local function transition()
+  -- unpack takes a few thousand values.
+  local topic, state, limit = ARGV[2], ARGV[3], math.min(tonumber(ARGV[4]), 1000)
+  local ids = redis.call('ZRANGE', key(state, topic), 0, limit - 1)
+  for _, id in ipairs(ids) do remove_job(id, state, topic) end
+  commit()
+  return { #ids }
+end
+
+--- @include "shared/each_bucket"

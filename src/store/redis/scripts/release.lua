@@ -1,41 +1,50 @@
--- popped -> ready or delayed by the given delay or the job's backoff; dead if attempts are spent.
--- ARGV  per job: id, reservation ('' goes by id alone), delay in ms ('' is the backoff's), error (see codec.rs)
--- Reply per job: state, topic, due time, 1 if it died by this; or refusal, '', 0, 0
-local reply = {}
+-- popped -> ready, or delayed by the given delay or the job's backoff; dead if its attempts are spent.
+-- ARGV  for each job: id, reservation ('' acts by id alone), delay in ms ('' for the backoff's), error (see codec.rs)
+-- Reply for each job: state, topic, due time, 1 if it died by this call; or refusal, '', 0, 0
 
-local function release(id, a, by_id_alone, delay, error)
-  local rules = parse_rules(id, a.rules) or (find(id) or {}).rules
-  local wait = delay or rules and backoff_delay(rules.backoff, a.attempt, id)
-  local topic, state, score = locate(id, rules and rules.topic or a.topic)
+--- @include "shared/prelude"
+--- @include "shared/jobs"
+--- @include "shared/each_job"
+
+local function release(id, attempt, by_id_alone, delay, error)
+  local rules = parse_rules(id, attempt.rules) or (find_job(id) or {}).rules
+  local wait = delay or rules and backoff_delay(rules.backoff, attempt.count, id)
+  local topic, state, time = locate_job(id, rules and rules.topic or attempt.topic)
   if by_id_alone and state ~= 'reserved' then return NOT_RESERVED, '', 0, 0 end
-  -- A job whose rules cannot be read is set aside, as a pop would do.
-  if not rules or not wait then rules, error = rules_aside(id, topic), DAMAGED end
-  -- A reserved or dead job's due time is in its record; of another it is where the job stands.
-  if state == 'ready' or state == 'delayed' then a.due = score end
+  -- As after a pop, a job with unreadable rules becomes dead.
+  if not rules or not wait then rules, error = rules_of_damaged(id, topic), DAMAGED end
+  -- The record of a reserved or dead job has its due time; that of another job is its time in the set.
+  if state == 'ready' or state == 'delayed' then attempt.due = time end
   local died = 0
-  take(state, topic, id)
-  a.error, a.reservation, a.rules = error, '-', rules.text
+  leave_set(state, topic, id)
+  attempt.error, attempt.reservation, attempt.rules = error, '-', rules.text
   if state == 'dead' then
-    place('dead', topic, id, a.died + rules.retention)
-  elseif error == DAMAGED or rules.max > 0 and a.attempt >= rules.max then
-    state, a.died, died = 'dead', NOW, 1
-    place('dead', topic, id, NOW + rules.retention)
+    join_set('dead', topic, id, attempt.died + rules.retention)
+  elseif error == DAMAGED or rules.max_attempts > 0 and attempt.count >= rules.max_attempts then
+    state, attempt.died, died = 'dead', NOW, 1
+    join_set('dead', topic, id, NOW + rules.retention)
   else
-    a.due = wait == 0 and NOW or NOW_UP + wait
-    state = place_due(topic, id, a.due)
+    attempt.due = wait == 0 and NOW or NOW_UP + wait
+    state = join_by_due_time(topic, id, attempt.due)
   end
-  note('attempt', id, attempt_text(a))
-  return STATE_CODE[state], topic, a.due, died
+  save('attempt', id, format_attempt(attempt))
+  return STATE_CODE[state], topic, attempt.due, died
 end
 
-each_job(4, function(id, text, i)
-  local n = #reply
-  local a, refusal = judge(text, id, ARGV[i + 1])
-  if a then
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] =
-      release(id, a, ARGV[i + 1] == '', tonumber(ARGV[i + 2]), ARGV[i + 3])
-  else
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = refusal, '', 0, 0
-  end
-end)
-return reply
+local function transition()
+  local reply = {}
+  each_job(4, function(id, text, i)
+    local n = #reply
+    local attempt, refusal = authorize(text, id, ARGV[i + 1])
+    if attempt then
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] =
+        release(id, attempt, ARGV[i + 1] == '', tonumber(ARGV[i + 2]), ARGV[i + 3])
+    else
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = refusal, '', 0, 0
+    end
+  end)
+  return reply
+end
+
+--- @include "shared/guard"
+--- @include "shared/each_bucket"

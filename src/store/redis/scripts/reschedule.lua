@@ -1,77 +1,93 @@
--- delayed, ready -> delayed, ready: another time or other contents; ends the hold of a consumer whose TTR expired.
--- ARGV  per job: id, schedule (see due_time), then '' for what stays or: checksum, body, fields of its
---       policy (PolicyFields::text)
--- Reply per job: {record, attempt record (''), state, due time}; or refusal. Fewer than there are
---       jobs once their bodies are enough: the rest is as it was, and to be sent again.
-local reply, bytes = {}, 0
+-- delayed, ready -> delayed, ready: another time or other contents. Ends the hold of a consumer whose TTR expired.
+-- ARGV  for each job: id, schedule (see due_time) or '', checksum and text of another body or '' and '', fields of its
+--       policy that change (PolicyFields::text)
+-- Reply for each job: {record, attempt record (''), state, due time}; or refusal. Ends early once it is long enough:
+--       the remaining jobs are unchanged, and to be sent again.
+
+--- @include "shared/prelude"
+--- @include "shared/jobs"
+--- @include "shared/each_job"
+
 local RECORD = '^[34] (%x+) [^\n]+\n(.*)$'
 
--- The attempts that follow from a list: one more than it has values.
+-- The attempts that follow from a list of waits: one more than it has values.
 local function list_attempts(backoff)
   local values = string.match(backoff, '^list:(.+)$')
   return values and 2 + select(2, string.gsub(values, ',', ''))
 end
 
--- The record, the long body (nil if it has none) and the rules that the job is to have; nil if the body
--- that it keeps has another length, or is nowhere: it is damaged, or on another node.
+-- The same as Policy::set: a new list of waits brings its own limit if the old limit followed from the old list.
+local function with_implied_attempts(fields, rules)
+  local backoff = string.match(';' .. fields, ';b=([^;]*)')
+  local implied = backoff and list_attempts(backoff)
+  if not implied or string.find(';' .. fields, ';m=') or rules.max_attempts ~= list_attempts(rules.backoff) then
+    return fields
+  end
+  return fields .. ';m=' .. string.format('%d', implied)
+end
+
+-- The new record, its long body (nil if it has none) and its rules; nil if the old body is to stay and is damaged or on
+-- another node.
 local function changed(id, record, rules, new_crc, new_body, fields)
   local created, body = string.match(record, RECORD)
   if new_crc ~= '' then
     body = new_body
   else
-    if rules.length > INLINE then body = redis.call('HGET', BODIES, id) or '' end
+    if rules.length > MAX_INLINE_BODY then body = redis.call('HGET', BODIES, id) or '' end
     if #body ~= rules.length then return nil end
   end
-  -- Another list takes along the limit that followed from the list before it: the same as Policy::set.
-  local backoff = string.match(';' .. fields, ';b=([^;]*)')
-  local implied = backoff and list_attempts(backoff)
-  if implied and not string.find(';' .. fields, ';m=') and rules.max == list_attempts(rules.backoff) then
-    fields = fields .. ';m=' .. string.format('%d', implied)
-  end
   local text = format_rules(id, {
-    crc = new_crc ~= '' and new_crc or rules.crc, length = #body, policy = change_policy(rules.policy, fields),
-    topic = rules.topic
+    crc = new_crc ~= '' and new_crc or rules.crc, length = #body,
+    policy = change_policy(rules.policy, with_implied_attempts(fields, rules)), topic = rules.topic
   })
-  local long = #body > INLINE
-  return '4 ' .. created .. ' ' .. text .. '\n' .. (long and '' or body), long and body, text
+  local is_long = #body > MAX_INLINE_BODY
+  return '4 ' .. created .. ' ' .. text .. '\n' .. (is_long and '' or body), is_long and body, text
 end
 
-local function reschedule(id, text, schedule, new_crc, ...)
+-- What the job replies, and the bytes of that.
+local function reschedule(id, text, schedule, new_crc, new_body, fields)
   local record = redis.call('HGET', POOL, id)
-  if not record then return NOT_FOUND end
+  if not record then return NOT_FOUND, 0 end
   local rules = parse_rules(id, rules_text(record))
-  if not rules then return UNREADABLE end
-  local topic, state, score = locate(id, rules.topic)
-  if state == 'reserved' then return RESERVED end
-  if state == 'dead' then return DEAD end
-  -- Without another time it stays where it is, whatever the clock shows; what is in no set is ready.
-  local due, became = score or NOW, state or 'ready'
-  if schedule ~= '' then due, became = due_time(schedule) end
-  if not due then return DUE_TOO_FAR end
+  if not rules then return UNREADABLE, 0 end
+  local topic, state, time = locate_job(id, rules.topic)
+  if state == 'reserved' then return RESERVED, 0 end
+  if state == 'dead' then return DEAD, 0 end
+  -- Without another time it stays where it is, whatever the clock shows; a job in no set becomes ready.
+  local due, new_state = time or NOW, state or 'ready'
+  if schedule ~= '' then due, new_state = due_time(schedule) end
+  if not due then return DUE_TOO_FAR, 0 end
 
-  local a, long, rules_now = parse_attempt(text), nil, nil
-  record, long, rules_now = changed(id, record, rules, new_crc, ...)
-  if not record then return UNREADABLE end
-  take(state, topic, id)
-  note('record', id, record)
-  if not long then
-    if rules.length > INLINE then note('no_body', id) end
+  local attempt = parse_attempt(text)
+  local new_record, long_body, new_rules = changed(id, record, rules, new_crc, new_body, fields)
+  if not new_record then return UNREADABLE, 0 end
+  leave_set(state, topic, id)
+  save('record', id, new_record)
+  if not long_body then
+    if rules.length > MAX_INLINE_BODY then erase('body', id) end
   elseif new_crc ~= '' then
-    note('body', id, long)
+    save('body', id, long_body)
   end
-  if a then
+  if attempt then
     -- The consumer whose TTR expired knows neither the new time nor the new contents: its hold ends.
-    a.rules, a.reservation = rules_now, '-'
-    note('attempt', id, attempt_text(a))
+    attempt.rules, attempt.reservation = new_rules, '-'
+    save('attempt', id, format_attempt(attempt))
   end
-  record = record .. (long or '')
-  bytes = bytes + #record + rules.length
-  place(became, topic, id, due)
-  return { record, a and attempt_text(a) or '', STATE_CODE[became], due }
+  join_set(new_state, topic, id, due)
+  new_record = new_record .. (long_body or '')
+  local reply = { new_record, attempt and format_attempt(attempt) or '', STATE_CODE[new_state], due }
+  return reply, #new_record + rules.length
 end
 
-each_job(5, function(id, text, i)
-  reply[#reply + 1] = reschedule(id, text, unpack(ARGV, i + 1, i + 4))
-  return bytes > ENOUGH and 'stop'
-end)
-return reply
+local function transition()
+  local replies, bytes = {}, 0
+  each_job(5, function(id, text, i)
+    local reply, size = reschedule(id, text, unpack(ARGV, i + 1, i + 4))
+    replies[#replies + 1], bytes = reply, bytes + size
+    return bytes > MAX_REPLY_BYTES and 'stop'
+  end)
+  return replies
+end
+
+--- @include "shared/guard"
+--- @include "shared/each_bucket"

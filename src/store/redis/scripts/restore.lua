@@ -1,28 +1,38 @@
--- absent -> the state that the job says; a living id is refused. The due time is not judged: a timer does.
--- ARGV  per job: id, topic, state, its time in that set, record, long body (''), attempt record ('' before the first pop)
--- Reply per job: 0, or refusal
-local reply = {}
-for i = 2, #ARGV, 7 do
-  local id, topic, state, at = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
-  local body, attempt = ARGV[i + 5], ARGV[i + 6]
-  place(state, topic, id, at)
-  if body ~= '' then note('body', id, body) end
-  if attempt ~= '' then note('attempt', id, attempt) else note('no_attempt', id) end
-  prove()
-  -- These change nothing, and throw if they are forbidden or Redis is full.
+-- absent -> the state that the job has; a living id is refused. Due times are not judged here: a timer does that.
+-- ARGV  for each job: id, topic, state, its time in that set, record, long body (''), attempt record ('' before the
+--       first pop)
+-- Reply for each job: 0, or refusal
+
+--- @include "shared/prelude"
+--- @include "shared/jobs"
+
+local function restore(id, topic, state, time, record, body, attempt)
+  join_set(state, topic, id, time)
+  if body ~= '' then save('body', id, body) end
+  if attempt ~= '' then save('attempt', id, attempt) else erase('attempt', id) end
+  prove_types()
+  -- These change nothing, and fail if they are forbidden or Redis is full.
   redis.call('ZADD', BUCKET, 'XX', 0, '')
   redis.call('HDEL', ATTEMPTS, '')
-  if redis.call('HSETNX', POOL, id, ARGV[i + 4]) == 1 then
-    name(topic)
-    local sound, problem = pcall(commit, true)
-    if not sound then
-      redis.call('HDEL', POOL, id)
-      error(problem, 0)
-    end
-    reply[#reply + 1] = 0
-  else
-    nothing()
-    reply[#reply + 1] = EXISTS
+  if redis.call('HSETNX', POOL, id, record) == 0 then
+    discard_gathered()
+    return EXISTS
   end
+  register_topic(topic)
+  local sound, problem = pcall(commit, true)
+  if not sound then
+    redis.call('HDEL', POOL, id)
+    error(problem, 0)
+  end
+  return 0
 end
-return reply
+
+local function transition()
+  local reply = {}
+  for i = 2, #ARGV, 7 do
+    reply[#reply + 1] = restore(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), unpack(ARGV, i + 4, i + 6))
+  end
+  return reply
+end
+
+--- @include "shared/each_bucket"

@@ -1,21 +1,30 @@
--- reserved -> ready, as if the pop had not been: before later jobs, the attempt uncounted.
--- ARGV  per job: id, reservation
--- Reply per job: its topic, or refusal
-local reply = {}
-each_job(2, function(id, text, i)
-  local a, refusal = judge(text, id, ARGV[i + 1])
-  if a and redis.call('ZSCORE', key('reserved', a.topic), id) then
-    a.attempt, a.reservation = a.attempt - 1, '-'
-    take('reserved', a.topic, id)
-    if a.attempt == 0 then
-      note('no_attempt', id)
+-- reserved -> ready, as if the pop had not been: before later jobs, the attempt not counted.
+-- ARGV  for each job: id, reservation
+-- Reply for each job: its topic, or refusal
+
+--- @include "shared/prelude"
+--- @include "shared/jobs"
+--- @include "shared/each_job"
+
+local function transition()
+  local reply = {}
+  each_job(2, function(id, text, i)
+    local attempt, refusal = authorize(text, id, ARGV[i + 1])
+    if attempt and redis.call('ZSCORE', key('reserved', attempt.topic), id) then
+      attempt.count, attempt.reservation = attempt.count - 1, '-'
+      leave_set('reserved', attempt.topic, id)
+      if attempt.count == 0 then
+        erase('attempt', id)
+      else
+        save('attempt', id, format_attempt(attempt))
+      end
+      join_set('ready', attempt.topic, id, attempt.due)
+      reply[#reply + 1] = attempt.topic
     else
-      note('attempt', id, attempt_text(a))
+      reply[#reply + 1] = refusal or RESERVATION_LOST
     end
-    place('ready', a.topic, id, a.due)
-    reply[#reply + 1] = a.topic
-  else
-    reply[#reply + 1] = refusal or RESERVATION_LOST
-  end
-end)
-return reply
+  end)
+  return reply
+end
+
+--- @include "shared/each_bucket"

@@ -1,3 +1,11 @@
--- Reads how many jobs there are in this bucket; writes nothing.
--- Reply how many
-return { redis.call('HLEN', POOL) }
+-- Counts the jobs of the bucket; writes nothing.
+-- Reply number of jobs
+
+--- @include "shared/prelude"
+--- @include "shared/jobs"
+
+local function transition()
+  return { redis.call('HLEN', POOL) }
+end
+
+--- @include "shared/each_bucket"

@@ -63,7 +63,7 @@ pub fn fault(error: &RedisError) -> Fault {
         return fault(Unknown, Remedy::FindMaster);
     }
     if is_forbidden(error) {
-        // A script meets it before it has changed anything (scripts/prelude.lua).
+        // A script meets it before it has changed anything (scripts/shared/prelude.lua).
         return fault(No, Remedy::AskRights);
     }
     match error.kind() {

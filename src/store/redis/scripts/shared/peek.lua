@@ -1,5 +1,5 @@
--- Appends to `reply` what is told of a topic: how many jobs are delayed, ready, reserved, dead; earliest
--- due time of a delayed job and of a ready one (0 if none).
+-- Appends to `reply` the figures of a topic: its number of delayed, ready, reserved and dead jobs, then the earliest
+-- due time of a delayed and of a ready job (0 if there is none).
 local function peek(topic, reply)
   local counts = {}
   for _, state in ipairs({ 'delayed', 'ready', 'reserved', 'dead' }) do
@@ -8,6 +8,6 @@ local function peek(topic, reply)
   end
   for _, state in ipairs({ 'delayed', 'ready' }) do
     local first = counts[state] > 0 and redis.call('ZRANGE', key(state, topic), 0, 0, 'WITHSCORES')[2]
-    reply[#reply + 1] = first and time_of(first) or 0
+    reply[#reply + 1] = first and time_of(state, first) or 0
   end
 end

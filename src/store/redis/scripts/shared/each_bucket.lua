@@ -1,4 +1,4 @@
--- The transition in each bucket of the call: appended to each script.
+-- Ends every script that works on buckets: runs the transition in each bucket of the call.
 
 local function enter(n, first, last)
   ARGV = { CALL[1], unpack(CALL, first, last) }
@@ -13,7 +13,7 @@ for n = 1, buckets do
   enter(n, first, last)
   local sound, reply = pcall(transition)
   if not sound then
-    forget()
+    discard()
     reply = { err = error_text(reply) }
   end
   replies[n] = reply

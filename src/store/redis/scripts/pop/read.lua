@@ -1,0 +1,43 @@
+-- Reads the record of a job that is about to be popped.
+
+-- Captures where the rules begin, what RULES captures, and where the body begins.
+local HEADER = '^[34] %x+ ()' .. RULES .. '()'
+local LONGEST_TTR = 86400000
+-- The TTR of a policy without one. Mirrored in shared/policy.lua.
+local DEFAULT_TTR = 60000
+
+-- The TTR of a policy; one of schema 4 begins with it.
+local function ttr_of(policy)
+  if policy == '' then return DEFAULT_TTR end
+  local text = string.match(policy, '^(%d+),') or string.match(';' .. policy, ';t=(%d+)')
+  return math.min(tonumber(text) or DEFAULT_TTR, LONGEST_TTR)
+end
+
+-- A record that does not name the topic it was found in. Returns what `read` returns.
+local function read_misplaced(id, record, rules, named, topic)
+  if not (rules and tools().parse_rules(id, rules)) then
+    return record, tools().rules_of_damaged(id, topic).text, DEFAULT_TTR
+  end
+  -- The id is in this set by mistake: its job belongs to another topic, and may be in no set there.
+  if not tools().state_of(named, id) then
+    tools().join_set('ready', named, id, NOW)
+    tools().register_topic(named)
+  end
+  return nil
+end
+
+-- The record with its body, the job's rules and its own TTR; nil if the job does not belong to the topic.
+local function read(id, record, topic)
+  local first, length, policy, named, last = string.match(record, HEADER)
+  local rules = first and string.sub(record, first, last - 2)
+  if named ~= topic then return read_misplaced(id, record, rules, named, topic) end
+  if tonumber(length) > MAX_INLINE_BODY then
+    local body = redis.call('HGET', BODIES, id)
+    if body then
+      record = record .. body
+    elseif redis.call('EXISTS', BODIES) == 0 and tools().parse_rules(id, rules) then
+      body_is_away, a_body_is_away = true, true
+    end
+  end
+  return record, rules, ttr_of(policy)
+end

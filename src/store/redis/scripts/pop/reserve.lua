@@ -1,0 +1,72 @@
+-- Reserves jobs of one topic.
+
+-- Writes the reservations: fields of the attempts, and members of the reserved set.
+local function write_reservations(topic, attempts, deadlines, earliest_end)
+  -- Each command fails if it is forbidden, and no job has moved by then: the first changes nothing, and the timer may
+  -- know a deadline that is too early.
+  redis.call('ZREMRANGEBYRANK', key('ready', topic), 1, 0)
+  redis.call('ZADD', BUCKET, 'LT', earliest_end, 'reserved:' .. topic)
+  redis.call('HSET', ATTEMPTS, unpack(attempts))
+  redis.call('ZADD', key('reserved', topic), unpack(deadlines))
+end
+
+-- Reserves up to `count` jobs and appends them to `jobs`; returns whether there may be more.
+local function reserve(topic, count, ttr, jobs)
+  local ready = key('ready', topic)
+  local found = redis.call('ZRANGE', ready, 0, count - 1, 'WITHSCORES')
+  is_drained = #found < 2 * count
+  if #found == 0 then return false end
+  local ids = {}
+  for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
+  local records = redis.call('HMGET', POOL, unpack(ids))
+  -- Ids that are ready without any record: an interrupted move of the slot has left the pool on another node. Nothing
+  -- is thrown away.
+  if not records[1] and redis.call('EXISTS', POOL) == 0 then
+    pool_is_away, is_drained = true, false
+    return false
+  end
+  local earlier = redis.call('HMGET', ATTEMPTS, unpack(ids))
+
+  local attempts, deadlines, earliest_end, done, has_stray_ids = {}, {}, math.huge, #ids, false
+  -- Many jobs have the same TTR, and Redis takes a score faster as a text than as a number.
+  local last_ttr, deadline
+  for n, id in ipairs(ids) do
+    local record, rules, own_ttr
+    if bytes <= MAX_REPLY_BYTES and records[n] then record, rules, own_ttr = read(id, records[n], topic) end
+    if bytes > MAX_REPLY_BYTES or body_is_away then
+      done = n - 1
+      break
+    end
+    if record then
+      local due, reservation = time_of('ready', found[n * 2]), nonce .. string.format('%03x', next_number)
+      local attempt = earlier[n] and tools().parse_attempt(earlier[n])
+      local attempt_count, held_for = (attempt and attempt.count or 0) + 1, ttr or own_ttr
+      local sum = attempt_checksum(attempt_count, high, middle, next_number, due, 0, held_for)
+      next_number, bytes = next_number + 1, bytes + #record
+      local last, job = #attempts, #jobs
+      -- The error is appended and not formatted: it may contain any byte.
+      attempts[last + 1], attempts[last + 2] = id,
+        string.format('%d %d %s %d 0 %d ', sum, attempt_count, reservation, due, held_for) .. rules .. '\n' ..
+        (attempt and attempt.error or '')
+      if held_for ~= last_ttr then
+        last_ttr, deadline = held_for, string.format('%d', NOW_UP + held_for)
+      end
+      deadlines[last + 1], deadlines[last + 2] = deadline, id
+      if NOW_UP + held_for < earliest_end then earliest_end = NOW_UP + held_for end
+      jobs[job + 1], jobs[job + 2], jobs[job + 3] = id, record, attempt_count
+      jobs[job + 4], jobs[job + 5] = due, held_for
+    else
+      has_stray_ids = true
+    end
+  end
+
+  is_drained = is_drained and done == #ids
+  if #attempts > 0 then write_reservations(topic, attempts, deadlines, earliest_end) end
+  if done > 0 then redis.call('ZREMRANGEBYRANK', ready, 0, done - 1) end
+  -- Ids without a record have left the set; the topic may have no jobs now.
+  if has_stray_ids then
+    tools().topic_shrinks(topic)
+    tools().commit()
+  end
+  return done == count
+end

@@ -1,0 +1,43 @@
+-- What becomes of jobs whose deadline has come, by the state they are in. Each function gathers the changes of jobs of
+-- one topic and returns how many became what.
+local promote = {}
+
+function promote.delayed(topic, ids, scores)
+  for n, id in ipairs(ids) do
+    join_set('ready', topic, id, time_of('delayed', scores[n]), ready_score(scores[n]))
+  end
+  return { ready = #ids }
+end
+
+-- The next attempt is counted from the end of the TTR, so it does not matter when this runs.
+function promote.reserved(topic, ids, scores)
+  local texts, counts = redis.call('HMGET', ATTEMPTS, unpack(ids)), { ready = 0, expired = #ids, dead = 0 }
+  for n, id in ipairs(ids) do
+    local job, deadline, state = find_job(id, texts[n]) or {}, time_of('reserved', scores[n]), 'ready'
+    local attempt, rules, error = job.attempt, job.rules, TTR_EXPIRED
+    if not attempt then
+      -- The attempt record is unreadable: the job stays, and its attempts start again.
+      erase('attempt', id)
+      join_set('ready', topic, id, deadline)
+    else
+      local wait = rules and backoff_delay(rules.backoff, attempt.count, id)
+      -- As after a pop, a job with unreadable rules becomes dead.
+      if not wait then rules, error = rules_of_damaged(id, topic), DAMAGED end
+      attempt.error, attempt.rules = error, rules.text
+      if error == DAMAGED or rules.max_attempts > 0 and attempt.count >= rules.max_attempts then
+        attempt.died, state = deadline, 'dead'
+        join_set('dead', topic, id, deadline + rules.retention)
+      else
+        state = join_by_due_time(topic, id, deadline + wait)
+      end
+      save('attempt', id, format_attempt(attempt))
+    end
+    if counts[state] then counts[state] = counts[state] + 1 end
+  end
+  return counts
+end
+
+function promote.dead(_, ids)
+  for _, id in ipairs(ids) do remove_job(id) end
+  return { gone = #ids }
+end

@@ -1,0 +1,29 @@
+-- A put whose id lives already.
+
+-- Returns what put.lua replies for the job.
+local function conflict(id, topic, due, state, record, body, on_conflict)
+  local tools = tools()
+  local job = tools.find_job(id, redis.call('HGET', ATTEMPTS, id))
+  if not job then return EXISTS end
+  local old_topic, old_state, old_time = tools.locate_job(id, job.topic)
+  -- A put keeps or replaces only a job of its own topic.
+  if old_state and (on_conflict == 'reject' or old_topic ~= topic) then
+    return { EXISTS, STATE_CODE[old_state], old_topic }
+  end
+  if on_conflict == 'reject' then return EXISTS end
+  -- A job in no set is not alive, whatever its record says: it is replaced.
+  if on_conflict == 'keep' and old_state then
+    local due_in_attempt = job.attempt and (old_state == 'reserved' or old_state == 'dead')
+    return { 1, STATE_CODE[old_state], due_in_attempt and job.attempt.due or old_time }
+  end
+  if old_state == 'reserved' then return RESERVED end
+  if old_state then tools.topic_shrinks(old_topic) end
+  tools.leave_set(old_state, old_topic, id)
+  tools.erase('attempt', id)
+  tools.save('record', id, record)
+  if body then tools.save('body', id, body) else tools.erase('body', id) end
+  tools.join_set(state, topic, id, due)
+  tools.register_topic(topic)
+  tools.commit()
+  return { 2, STATE_CODE[state], due }
+end

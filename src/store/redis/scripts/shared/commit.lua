@@ -1,0 +1,52 @@
+-- Performs the gathered writes.
+
+-- The hashes in the order in which they are written, each with its key.
+local function hashes()
+  return ipairs({ { 'attempt', ATTEMPTS }, { 'record', POOL }, { 'body', BODIES } })
+end
+
+-- Fails before anything is written if one of the keys has another type.
+local function prove_types()
+  for set in pairs(joining) do redis.call('ZCARD', TAG .. set) end
+  for _, hash in hashes() do
+    if #saved[hash[1]] + #erased[hash[1]] > 0 then redis.call('HEXISTS', hash[2], '') end
+  end
+end
+
+-- Fails before anything is changed if this user may not perform the writes. HSET has no form that changes nothing, so
+-- it is the first command that changes something.
+local function prove_rights()
+  if next(leaving) or next(joining) then redis.call('ZREM', BUCKET, '') end
+  if next(joining) then redis.call('ZADD', BUCKET, 'XX', 0, '') end
+  if #erased.attempt + #erased.record + #erased.body > 0 then redis.call('HDEL', ATTEMPTS, '') end
+end
+
+local function write_hashes(command, lists)
+  for _, hash in hashes() do
+    local list = lists[hash[1]]
+    if #list > 0 then redis.call(command, hash[2], unpack(list)) end
+  end
+end
+
+-- Writes records first, then deadlines for the timer, the sets that jobs join, the sets that they leave, and names of
+-- topics.
+local function commit(is_proved)
+  if not is_proved then prove_types() end
+  prove_rights()
+  write_hashes('HSET', saved)
+  for set, time in pairs(earliest) do redis.call('ZADD', BUCKET, 'LT', time, set) end
+  for set, members in pairs(joining) do redis.call('ZADD', TAG .. set, unpack(members)) end
+  for set, ids in pairs(leaving) do
+    if #ids > 0 then redis.call('ZREM', TAG .. set, unpack(ids)) end
+  end
+  write_hashes('HDEL', erased)
+  for set in pairs(leaving) do
+    -- A deadline may be years ahead; the name of an empty set must not stay that long.
+    if not string.find(set, '^re') and redis.pcall('EXISTS', TAG .. set) == 0 then
+      redis.call('ZREM', BUCKET, set)
+    end
+  end
+  for topic in pairs(registered) do redis.pcall('ZADD', TOPICS, 0, topic) end
+  for topic in pairs(shrunk) do forget_if_empty(topic) end
+  discard_gathered()
+end

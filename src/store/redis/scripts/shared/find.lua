@@ -1,0 +1,59 @@
+-- Finds jobs and the sets that hold them.
+
+-- The job's state and the time in its score; nil if no set of the topic has the job.
+local function state_of(topic, id)
+  for _, state in ipairs(STATES) do
+    local score = redis.call('ZSCORE', key(state, topic), id)
+    if score then return state, time_of(state, score) end
+  end
+end
+
+-- The number of topics that a script may still search for jobs whose records do not name the right one.
+local searches = 500
+
+-- The job's topic, state and time by a search through the topics.
+local function search_topics(id)
+  local topics = searches > 0 and redis.call('ZRANGE', TOPICS, 0, searches - 1) or {}
+  searches = searches - #topics
+  for _, topic in ipairs(topics) do
+    local state, time = state_of(topic, id)
+    if state then return topic, state, time end
+  end
+end
+
+-- The job's topic (nil if unknown), and its state and time (nil if no set has it).
+local function locate_job(id, topic)
+  if topic then
+    local state, time = state_of(topic, id)
+    if state then return topic, state, time end
+  end
+  local found, state, time = search_topics(id)
+  return found or topic, state, time
+end
+
+-- A living job: { attempt (nil before the first pop, or if damaged), rules (nil if damaged), topic as its records name
+-- it }; nil if there is no such job. `text` is its attempt record.
+local function find_job(id, text)
+  local attempt = parse_attempt(text)
+  local rules = attempt and parse_rules(id, attempt.rules)
+  if rules then return { attempt = attempt, rules = rules, topic = rules.topic } end
+  local record = redis.call('HGET', POOL, id)
+  if not record then return nil end
+  local own_rules = rules_text(record)
+  rules = parse_rules(id, own_rules)
+  if attempt and rules then attempt.rules = rules.text end
+  local topic = rules and rules.topic or attempt and attempt.topic or string.match(own_rules or '', ' (%S+)$')
+  return { attempt = attempt, rules = rules, topic = topic }
+end
+
+-- The attempt that this reservation may act on; a reservation of '' acts by id alone. Otherwise nil and the refusal.
+-- `text` is the attempt record.
+local function authorize(text, id, reservation)
+  local attempt = parse_attempt(text)
+  if attempt then
+    if reservation == '' or reservation == attempt.reservation then return attempt end
+    return nil, RESERVATION_LOST
+  end
+  if redis.call('HEXISTS', POOL, id) == 0 then return nil, NOT_FOUND end
+  return nil, reservation == '' and NEVER_POPPED or RESERVATION_LOST
+end

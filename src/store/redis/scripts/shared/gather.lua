@@ -1,0 +1,65 @@
+-- Gathers writes while a transition reads and checks; commit.lua then performs them.
+
+-- By '<state>:<topic>': ids that leave a set; score and id of each job that joins one; the earliest time of these.
+local leaving, joining, earliest
+-- Topics that have lost jobs, and topics that may be new to the bucket.
+local shrunk, registered
+-- Fields by hash ('attempt', 'record' or 'body'): ids to erase; id and text of each field to save.
+local erased, saved
+
+local function discard_gathered()
+  leaving, joining, earliest, shrunk, registered = {}, {}, {}, {}, {}
+  erased, saved = { attempt = {}, record = {}, body = {} }, { attempt = {}, record = {}, body = {} }
+end
+discard_gathered()
+discard = discard_gathered
+
+local function save(hash, id, text)
+  local fields = saved[hash]
+  fields[#fields + 1], fields[#fields + 2] = id, text
+end
+
+local function erase(hash, id)
+  local ids = erased[hash]
+  ids[#ids + 1] = id
+end
+
+local function register_topic(topic)
+  registered[topic] = true
+end
+
+local function topic_shrinks(topic)
+  shrunk[topic] = true
+end
+
+-- If the job then joins the same set, it stays there.
+local function leave_set(state, topic, id)
+  if not state then return end
+  local set = state .. ':' .. topic
+  local ids = leaving[set] or {}
+  ids[#ids + 1], leaving[set] = id, ids
+end
+
+-- `time`: the job's due time, or its deadline when reserved or dead. `score` is by default that of priority 4.
+local function join_set(state, topic, id, time, score)
+  local set = state .. ':' .. topic
+  local members = joining[set] or {}
+  members[#members + 1], members[#members + 2], joining[set] = score or time, id, members
+  local ids = leaving[set]
+  if ids and ids[#ids] == id then ids[#ids] = nil end
+  if state ~= 'ready' then earliest[set] = math.min(earliest[set] or math.huge, time) end
+end
+
+-- Returns the state that follows from the due time.
+local function join_by_due_time(topic, id, due)
+  local state = due <= NOW and 'ready' or 'delayed'
+  join_set(state, topic, id, due)
+  return state
+end
+
+-- The job goes, with all its records.
+local function remove_job(id, state, topic)
+  leave_set(state, topic, id)
+  for hash in pairs(erased) do erase(hash, id) end
+  if topic then topic_shrinks(topic) end
+end

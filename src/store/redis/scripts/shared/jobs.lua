@@ -1,0 +1,8 @@
+-- Everything that scripts need to read, check and change single jobs.
+
+--- @include "shared/policy"
+--- @include "shared/rules"
+--- @include "shared/attempts"
+--- @include "shared/find"
+--- @include "shared/gather"
+--- @include "shared/commit"

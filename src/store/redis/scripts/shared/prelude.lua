@@ -1,0 +1,81 @@
+-- Begins every script that works on buckets.
+--
+-- A call runs the same transition in several buckets of one server. Each script defines `transition`, and
+-- each_bucket.lua calls it for every bucket; a bucket that fails leaves the others alone.
+--
+-- KEYS  for each bucket: pool, attempts, bucket, topics, bodies, and a key that never exists. keys.rs says what each
+--       holds. The names of topics' sorted sets begin with the pool's hash tag, so all keys of a bucket share a slot.
+--       While a cluster moves that slot to another node, access to a key that has moved fails in the middle of a
+--       script, and earlier writes stay. With a missing key among its KEYS, Redis refuses to begin such a script.
+-- ARGV  1 now in ms, or '' for this Redis' clock. Then the arguments of each bucket, and at the end the number of
+--       arguments of each bucket. A transition sees now as ARGV[1], followed by its own bucket's arguments.
+-- Reply for each bucket: the transition's reply, or an error; after an error nothing was written to that bucket.
+--
+-- A job is in exactly one of its topic's sorted sets; that set is its state. Scripts first read and check, then write
+-- (commit.lua). No script fails after its first write: records are parsed before, and keys are known to have the right
+-- type.
+--
+-- A user's rights may be withdrawn at any time, and writes before a refused command stay. So each command that removes
+-- something first runs once in a form that changes nothing (a member or field '' never exists), and a job joins its new
+-- set before it leaves the old one. The first of these commands needs no memory: a full Redis refuses a script only at
+-- its first write.
+--
+-- codec.rs defines the form of records. Scripts check records before they act on them. A job with an unreadable record
+-- loses its attempts or becomes dead; other jobs are not affected.
+
+local CALL, ARGV = ARGV, nil
+local POOL, ATTEMPTS, BUCKET, TAG
+-- The number of buckets of the call that come after this one.
+local FOLLOWING
+-- The names of topics with jobs in this bucket, and bodies that are too long for their records.
+local TOPICS, BODIES
+-- Budgets that the buckets of a call share.
+local shared = {}
+-- Discards the writes that a failed bucket has gathered; gather.lua replaces it.
+local discard = function() end
+
+-- The states in the order in which a job is looked for, and their codes in replies. A unit test compares both with
+-- job/state.rs.
+local STATES = { 'reserved', 'ready', 'delayed', 'dead' }
+local STATE_CODE = { delayed = 1, ready = 2, reserved = 3, dead = 4 }
+-- Refusals are negative. Mirrored in reply.rs.
+local NOT_FOUND, EXISTS, RESERVATION_LOST, NEVER_POPPED = -1, -2, -3, -4
+local RESERVED, DEAD, DUE_TOO_FAR, NOT_RESERVED, UNREADABLE = -5, -6, -7, -8, -9
+-- A longer body is in BODIES. Mirrored in codec.rs.
+local MAX_INLINE_BODY = 4096
+-- Captures the length of the body, the policy and the topic of a record's rules (rules.lua).
+local RULES = '%x+ (%d+) (%S*) (%S+)\n'
+-- A reply ends early once it has this many bytes of bodies.
+local MAX_REPLY_BYTES = 524288
+
+-- The text of an error, beginning with its code. Since Redis 7.2 an error is a table; Redis 7.0 and 7.1 have no code of
+-- their own for a missing right.
+local function error_text(problem)
+  local text = type(problem) == 'table' and problem.err or tostring(problem)
+  if not string.find(text, '^%u+ ') then text = 'ERR ' .. text end
+  return (string.gsub(text, '^ERR (The user executing the script)', 'NOPERM %1'))
+end
+
+local function key(state, topic)
+  return TAG .. state .. ':' .. topic
+end
+
+-- Removes the name of a topic that has lost jobs, if it has none left.
+local function forget_if_empty(topic)
+  local sets = {}
+  for n, state in ipairs(STATES) do sets[n] = key(state, topic) end
+  if redis.pcall('EXISTS', unpack(sets)) == 0 then redis.pcall('ZREM', TOPICS, topic) end
+end
+
+-- A number of at most 14 digits: sums of such numbers are exact, and no product is infinite.
+local function number(text)
+  return text and #text <= 14 and tonumber(text) or nil
+end
+
+-- Changes with every digit of an attempt; the same as `check` in codec.rs.
+local function attempt_checksum(count, high, middle, low, due, died, ttr)
+  return (count * 3 + high * 5 + middle * 7 + low * 11 + due * 13 + died * 17 + ttr * 19) % 2147483647
+end
+
+--- @include "shared/clock"
+--- @include "shared/score"

@@ -1,0 +1,36 @@
+-- Scores of the topics' sorted sets, with room for a priority from 0 to 9; 4 is the default:
+--
+--   delayed          due time + ((priority - 4) mod 10) / 16
+--   ready            due time + (4 - priority) * 2^43, so higher priorities come first
+--   reserved, dead   deadline
+--
+-- A job of priority 4 has its plain time as its score in every state. Promotion derives the ready score from the
+-- delayed score without reading the record. Times stay below 2^43 ms until the year 2248.
+local PRIORITY_STEP = 8796093022208
+
+-- The lowest and the highest score of a state, the latter exclusive.
+local function score_range(state)
+  if state == 'ready' then return -5 * PRIORITY_STEP, 5 * PRIORITY_STEP end
+  return 0, 1e14
+end
+
+local function is_score(state, score)
+  local value, lowest, end_of_range = tonumber(score), score_range(state)
+  return value and value >= lowest and value < end_of_range
+end
+
+-- The time in a score; now if something else wrote a score that has none.
+local function time_of(state, score)
+  if not is_score(state, score) then return NOW end
+  if state == 'ready' then return math.floor(score % PRIORITY_STEP) end
+  return math.floor(score)
+end
+
+-- The score of a ready job that had this score when it was delayed.
+local function ready_score(delayed_score)
+  local time = time_of('delayed', delayed_score)
+  if not is_score('delayed', delayed_score) then return time end
+  local above_default = math.floor((delayed_score - time) * 16)
+  if above_default > 5 then above_default = above_default - 10 end
+  return time - above_default * PRIORITY_STEP
+end
