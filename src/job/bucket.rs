@@ -33,13 +33,13 @@ impl Bucket {
 pub struct BucketsError(u16);
 
 impl Buckets {
-    /// One bucket, which is enough for a store in a single file.
+    /// The default of a new store in a file or on one Redis.
     pub const ONE: Self = Self(NonZeroU16::MIN);
-    /// The default of a new store on one Redis or a few masters.
+    /// The default of a new store on a small cluster.
     pub const SIXTEEN: Self = Self(NonZeroU16::MIN.saturating_add(15));
-    /// The default of a new store on a cluster of some masters.
+    /// The default of a new store on a cluster of more than three masters.
     pub const SIXTY_FOUR: Self = Self(NonZeroU16::MIN.saturating_add(63));
-    /// The default of a new store on a large cluster.
+    /// The default of a new store on a cluster of more than twelve masters.
     pub const TWO_HUNDRED_FIFTY_SIX: Self = Self(NonZeroU16::MIN.saturating_add(255));
 
     /// Returns the number of buckets.

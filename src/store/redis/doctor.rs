@@ -114,7 +114,11 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
             }
         }
     }
-    let all = Keys::all(&options.prefix, examined.agree(reached.len()), options.url.db);
+    let all = Keys::all(
+        &options.prefix,
+        examined.agree(&options.url.kind, reached.len()),
+        options.url.db,
+    );
     preflight.will_use(&all);
     let mut findings = Findings::default();
     for (host, mut connection) in reached {
@@ -159,15 +163,15 @@ async fn masters(
 }
 
 impl Examined {
-    /// The number of buckets by the layout; of a new store, by the number of masters.
-    fn agree(&mut self, masters: usize) -> Buckets {
+    /// Returns the number of buckets in the layout; for a new store, the default.
+    fn agree(&mut self, kind: &Kind, masters: usize) -> Buckets {
         let buckets = match &self.layout {
             Some(text) => Layout::agree(text, None).map(|agreed| agreed.buckets),
-            None => Ok(default_buckets(masters)),
+            None => Ok(default_buckets(kind, masters)),
         };
         let buckets = buckets.unwrap_or_else(|error| {
             self.problems.push(error.to_string());
-            Buckets::SIXTEEN
+            default_buckets(kind, masters)
         });
         self.buckets = buckets.get();
         buckets

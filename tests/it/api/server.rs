@@ -120,7 +120,11 @@ impl Server {
         server
     }
 
-    async fn begin(settings: Settings) -> Self {
+    async fn begin(mut settings: Settings) -> Self {
+        // Calls of the store then carry jobs of several buckets, also on one Redis.
+        if settings.store.url.0.starts_with("redis://") {
+            settings.store.buckets = settings.store.buckets.or(Some(16));
+        }
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         let (stop, stopped) = oneshot::channel();

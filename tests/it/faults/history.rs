@@ -17,7 +17,7 @@ pub type Time = Duration;
 pub type Text = Arc<str>;
 
 /// Buckets of a new store on Redis.
-const BUCKETS: u64 = 16;
+pub const BUCKETS: u64 = 16;
 
 /// One call of one client.
 #[derive(Debug, Clone)]

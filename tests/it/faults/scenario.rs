@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use crate::{
     faults::{
         epoch::{Epoch, Judgement},
+        history::BUCKETS,
         load::{self, TOPICS},
         vitals::{Vitals, vitals},
     },
@@ -31,7 +32,7 @@ impl Scenario {
     /// Two servers and the load. `settings` are those of `[store]`, as TOML.
     pub async fn start(settings: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let file = format!("[store]\n{settings}\n[log]\nfilter = \"error\"\n");
+        let file = format!("[store]\nbuckets = {BUCKETS}\n{settings}\n[log]\nfilter = \"error\"\n");
         fs::write(dir.path().join("faults.toml"), file).expect("a file");
         let mut servers = Vec::new();
         for _ in 0..2 {

@@ -38,7 +38,7 @@ fn dump(redis: &Redis) -> Vec<(String, String)> {
 async fn a_fit_redis_without_a_store_and_with_one() {
     let (place, redis) = (Place::new(), Redis::start());
     let settings = store(&redis.url(), "");
-    let said = place.well(&settings, &["no store there yet", "16 buckets (0-15)", "servers     0"]);
+    let said = place.well(&settings, &["no store there yet", "1 bucket (0)", "servers     0"]);
     assert!(said.contains("appendfsync everysec") && said.contains("no replica"), "{said}");
     untouched(&redis);
     place.well(&store(&redis.url(), "buckets = 3"), &["no store there yet"]);
@@ -48,8 +48,8 @@ async fn a_fit_redis_without_a_store_and_with_one() {
     let before = dump(&redis);
     assert_eq!(
         before.len(),
-        18 + 4,
-        "layout, key of reservations, incarnations; pool, bucket, topics and delayed"
+        3 + 4,
+        "layout, key of reservations, incarnation; pool, bucket, topics and delayed"
     );
     place.well(
         &settings,
@@ -112,7 +112,7 @@ async fn a_redis_with_something_to_mend() {
     place.ill(&store(&away, ""), &["failed to open Redis at 127.0.0.1", "refused"]);
 
     let redis = Redis::start();
-    let settings = store(&redis.url(), "");
+    let settings = store(&redis.url(), "buckets = 16");
     filled(&place, &settings).await;
     let before = dump(&redis);
     let other = store(&redis.url(), "buckets = 8");
@@ -131,7 +131,7 @@ async fn a_redis_with_something_to_mend() {
     assert!(ask(redis.port(), &["DEL", "{dq:0fb}:incarnation", "{dq:15c}:incarnation"]).is_some());
     place.ill(&settings, &["2 buckets have no incarnation", "emptied"]);
     assert_eq!(dump(&redis).len(), before.len() - 2, "it makes none");
-    place.ill(&store(&redis.url(), "accept_data_loss = true"), &["no incarnation"]);
+    place.ill(&store(&redis.url(), "buckets = 16\naccept_data_loss = true"), &["no incarnation"]);
 
     let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -330,7 +330,7 @@ async fn keys_of_a_wrong_type_and_scores_that_are_no_times_are_named_and_mended_
 #[tokio::test(flavor = "multi_thread")]
 async fn an_emptied_store_is_taken_up_by_its_servers_once_the_loss_is_accepted() {
     let (place, redis) = (Place::new(), Redis::start());
-    let settings = store(&redis.url(), "");
+    let settings = store(&redis.url(), "buckets = 16");
     let file = place.file("serve.toml", &settings);
     let server = Process::start(place.path(), &["--config", &file]).await;
     let readyz = async |code: &str| {

@@ -62,7 +62,7 @@ async fn the_start_says_in_one_line_what_serves() {
 
     let url = redis.url();
     let on_redis = Logged::start(&place, &store(&url, "")).wait_for("serving");
-    one(&on_redis, &["serving", &format!("store=\"{url}0\""), "buckets=16", "ack=\"memory\""]);
+    one(&on_redis, &["serving", &format!("store=\"{url}0\""), "buckets=1", "ack=\"memory\""]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

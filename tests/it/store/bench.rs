@@ -116,8 +116,10 @@ impl Bench {
         Self::open(Home::Dir(Arc::new(folder)), Layout::default()).await
     }
 
+    /// Has several buckets, so that calls carry jobs of more than one.
     pub async fn redis() -> Self {
-        Self::open(Home::Redis(Arc::new(Redis::start())), Layout::default()).await
+        let layout = Layout { buckets: Some(Buckets::SIXTEEN), ..Layout::default() };
+        Self::open(Home::Redis(Arc::new(Redis::start())), layout).await
     }
 
     pub async fn cluster() -> Self {

@@ -32,8 +32,9 @@ pub async fn report(
             server.facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
         report.line("server", format_args!("{}: {}", server.address, facts.join(", ")));
         let numbers = ranges(&server.buckets);
-        let buckets =
-            format!("{} buckets ({numbers}), {}", server.buckets.len(), shown(server.counts));
+        let noun = if server.buckets.len() == 1 { "bucket" } else { "buckets" };
+        let counts = shown(server.counts);
+        let buckets = format!("{} {noun} ({numbers}), {counts}", server.buckets.len());
         report.line("", buckets);
     }
     let layout = found.layout.as_deref().unwrap_or("no store there yet: the first start makes it");

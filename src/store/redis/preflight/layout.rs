@@ -9,20 +9,22 @@ use crate::{
     job::Buckets,
     store::{
         Layout, OpenError,
-        redis::{Host, keys},
+        redis::{Host, keys, url::Kind},
     },
 };
 
 /// Calls of SCAN, each of about 1,000 keys; beyond that a Redis counts as new.
 const MOST_SCANS: usize = 1_000;
 
-/// How many buckets a new store gets: enough that the fullest of so many masters has little more
-/// than its share, and no more, since every timer costs (see ARCHITECTURE.md).
-pub fn default_buckets(masters: usize) -> Buckets {
-    match masters {
-        0..=3 => Buckets::SIXTEEN,
-        4..=12 => Buckets::SIXTY_FOUR,
-        _ => Buckets::TWO_HUNDRED_FIFTY_SIX,
+/// Returns the number of buckets of a new store. One Redis needs one: each bucket of a call costs it
+/// commands of its own, and its only thread runs them one after the other. A cluster gets enough
+/// that the fullest master has little more than its share, and no more, since every timer costs.
+pub fn default_buckets(kind: &Kind, masters: usize) -> Buckets {
+    match (kind, masters) {
+        (Kind::Single | Kind::Sentinel { .. }, _) => Buckets::ONE,
+        (Kind::Cluster, 0..=3) => Buckets::SIXTEEN,
+        (Kind::Cluster, 4..=12) => Buckets::SIXTY_FOUR,
+        (Kind::Cluster, _) => Buckets::TWO_HUNDRED_FIFTY_SIX,
     }
 }
 

@@ -100,7 +100,7 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
             let (_, (host, _)) = &opening.servers[0];
             return Err(OpenError::Missing { what: format!("Redis at {host}: no key {key}") });
         }
-        None => store.buckets.unwrap_or(default_buckets(opening.servers.len())),
+        None => store.buckets.unwrap_or(default_buckets(&options.url.kind, opening.servers.len())),
     };
     let keys = Keys::all(&options.prefix, buckets, options.url.db);
     opening.preflight.will_use(&keys);
