@@ -20,7 +20,7 @@ pub enum Clock {
     Set(Arc<AtomicU64>),
 }
 
-/// A reading of the clock, rounded both ways: past deadlines are compared with `floor`, future ones
+/// A reading of the clock, rounded both ways: deadlines are compared with `floor`, and new ones
 /// count from `ceil`. So a delay is never shorter than requested, not even by part of a
 /// millisecond.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ impl Clock {
     /// Moves a set clock by `span`.
     ///
     /// # Panics
-    /// Panics for the store's own clock, which cannot be moved.
+    /// The clock is the store's own, which cannot be moved.
     pub fn advance(&self, span: Millis) {
         match self {
             Self::Set(time) => time.fetch_add(span.get(), Ordering::SeqCst),
@@ -105,7 +105,7 @@ impl Now {
         }
     }
 
-    /// Returns the time at which a span with this end is over.
+    /// Returns the time of `end`; a span counts from now.
     pub fn end(self, end: Schedule) -> UnixMillis {
         match end {
             Schedule::In(span) => self.ceil.after(span),

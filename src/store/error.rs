@@ -41,13 +41,13 @@ pub enum StoreError {
     /// The record of the requested job is damaged; other jobs are not affected.
     #[error("failed to read a job: {cause}")]
     Damaged {
-        /// The damage or difference found.
+        /// The damage found.
         cause: Arc<str>,
     },
     /// This version cannot read the store's answer.
     #[error("failed to read the store's answer: {cause}")]
     Unreadable {
-        /// The damage or difference found.
+        /// The reason.
         cause: Arc<str>,
     },
 }

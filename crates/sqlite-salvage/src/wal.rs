@@ -223,7 +223,7 @@ impl Order {
         match magic {
             magic if magic == MAGIC | 1 => Self::Big,
             MAGIC => Self::Little,
-            // The magic number is damaged: assume the order of this machine, as SQLite would write.
+            // The magic number is damaged: SQLite writes in the byte order of its machine.
             _ if cfg!(target_endian = "big") => Self::Big,
             _ => Self::Little,
         }

@@ -241,7 +241,7 @@ impl Index {
 
     /// Moves a job to another set or another time.
     pub fn place(&mut self, slot: Slot, state: State, at: UnixMillis) {
-        let entry = self.entry_mut(slot); // notes how it was
+        let entry = self.entry_mut(slot); // notes its state for a rollback
         if (entry.state, entry.at) == (state, at) {
             return;
         }

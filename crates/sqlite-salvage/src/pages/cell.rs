@@ -27,7 +27,7 @@ pub enum Field<'a> {
 }
 
 impl Cell {
-    /// Returns the fields, or the whole ones of a cut row. None if the record is malformed.
+    /// Returns the fields; for a cut row, those before the cut. None if the record is malformed.
     pub fn fields(&self) -> Option<Vec<Field<'_>>> {
         let (header, mut at) = varint(&self.payload, 0)?;
         let header = usize::try_from(header).ok().filter(|end| *end <= self.payload.len())?;

@@ -76,7 +76,8 @@ impl Pages {
         let mapped = self.children(at.page);
         let mut told = match page {
             Some(page) if page[0] == INTERIOR => interior(page, at.range).unwrap_or_default(),
-            // A consistent leaf has no children, even if a damaged map names some.
+            // A consistent leaf has no children, even if a damaged map names some. An inconsistent
+            // one may be an interior page with a flipped bit.
             Some(page) if leaf_adds_up(page) => return Vec::new(),
             _ => Vec::new(),
         };
