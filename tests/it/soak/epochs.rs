@@ -1,5 +1,5 @@
-//! A run: epochs of load one after another, each with the faults that cost the same, a drain and a
-//! judgement.
+//! A run of epochs: each puts load on the servers, injects all faults of one cost, drains and
+//! judges.
 
 use std::time::{Duration, Instant};
 
@@ -21,36 +21,38 @@ use crate::{
     support::scan_api::counters_equal,
 };
 
-/// How long after a fault's end delivery may take to go on: a failover on a busy machine.
+/// Time that delivery may take to resume after a fault: a failover on a busy machine.
 const DELIVERY_GOES_ON: Duration = Duration::from_secs(60);
-/// What a Redis has not synced after it, with `everysec`: a second, two on a busy disk, and some more.
+/// Time before a crash in which `everysec` may lose writes: a second, two on a busy disk, and a
+/// margin.
 const SYNCED_WITHIN: Duration = Duration::from_secs(3);
-/// How often a fault is brought about until it shows, in one epoch.
+/// Attempts per epoch to inject a fault until it shows.
 const TRIES: usize = 3;
-/// How long a run goes on in which a fault has not shown.
+/// Extra time of a run whose faults have not all shown.
 const OVERTIME: Duration = Duration::from_secs(600);
-/// Epochs in which jobs are late or lost are rare: the clock is believed again after a minute.
+/// Passes between epochs in which jobs are late or lost. They are rare because servers need a
+/// minute to believe a changed clock.
 const PASSES_BETWEEN: usize = 5;
 
 struct Run {
     stage: Stage,
     ack: Option<Ack>,
     faults: Vec<&'static Fault>,
-    /// Decides on the order of the faults, and on nothing else, so that a seed repeats it.
+    /// Chooses the order of the faults and nothing else, so that a seed repeats it.
     order: StdRng,
-    /// Decides on all else.
+    /// Makes all other random choices.
     random: StdRng,
     end: Instant,
     report: Report,
-    /// Jobs put before this time of the epoch may be gone.
+    /// Time of the epoch before which jobs were put that the store may have lost.
     forgotten_until: Option<Time>,
-    /// When in the epoch acknowledgements were given that may not hold.
+    /// Times of the epoch in which acknowledgements were given that may not hold.
     undone: Vec<(Time, Time)>,
-    /// When in the epoch the store's clock was wrong.
+    /// Times of the epoch in which the store's clock was wrong.
     wrong_clock: Vec<(Time, Time)>,
 }
 
-/// Runs for as long as asked, and until each fault has shown.
+/// Runs for the requested time, and until each fault has shown.
 ///
 /// # Panics
 /// If a promise was broken, or a fault did not show.
@@ -91,7 +93,7 @@ impl Run {
         Instant::now() > self.end && self.report.all_have_shown()
     }
 
-    /// All faults that cost this, in an order by chance; then the drain and the judgement.
+    /// Injects all faults of this cost in random order, then drains and judges.
     async fn epoch(&mut self, cost: Cost) {
         let mut faults: Vec<_> =
             self.faults.iter().copied().filter(|fault| fault.cost(self.ack) == cost).collect();
@@ -110,7 +112,7 @@ impl Run {
         self.judge(epoch, cost).await;
     }
 
-    /// Brings a fault about until it shows, each time until delivery goes on.
+    /// Injects a fault until it shows, and waits each time until delivery goes on.
     async fn fault(&mut self, fault: &Fault, epoch: &Epoch) {
         let history = &epoch.history;
         for _ in 0..TRIES {
@@ -143,7 +145,7 @@ impl Run {
         };
         if cost == Cost::Time {
             terms.wrong_clock = std::mem::take(&mut self.wrong_clock);
-            // What fell due while the clock was wrong waits until it is believed.
+            // Jobs that fell due while the clock was wrong wait until the servers believe it.
             terms.drains_within += clock::BELIEVED_AFTER;
             clock::set_right(&bases, &history).await;
         }
@@ -157,7 +159,7 @@ impl Run {
             assert_eq!(purged, Some(200), "{topic} is purged");
         }
         if let Store::Redis(single) = &mut self.stage.store {
-            // What is judged by now need not be read by each start to come.
+            // The next starts need not read the part of the log that is already judged.
             block_in_place(|| single.rewrite());
         }
     }

@@ -1,5 +1,5 @@
-//! A load on a store for as long as asked, while one fault after another comes about: `./tests/soak`.
-//! In the test suite a minute on the file store and on one Redis, in which each fault shows.
+//! Load on a store while one fault after another is injected: `./tests/soak`. In the test suite it
+//! runs for a minute on the file store and on one Redis, and each fault must show.
 
 mod epochs;
 pub mod faults;
@@ -23,7 +23,7 @@ async fn all_promises_hold_in_a_minute_on_redis() {
     epochs::run(Options::read(&words).expect("good words")).await;
 }
 
-/// Whether this comes to hold within ten seconds.
+/// Waits up to ten seconds for the condition, and returns whether it came to hold.
 async fn soon(mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + scaled(Duration::from_secs(10));
     while !holds() {

@@ -1,4 +1,4 @@
-//! What a run is asked for, as words of a command line: `./tests/soak --help` shows them.
+//! Options of a run, as words of a command line: `./tests/soak --help` shows them.
 
 use std::ffi::OsString;
 
@@ -6,30 +6,29 @@ use clap::{Parser, ValueEnum};
 
 use crate::soak::faults;
 
-/// Puts, pops and ends jobs on real servers for as long as asked, while one fault after another
-/// comes about, and judges what clients were told and what the store holds.
+/// Puts, pops and ends jobs on real servers while it injects one fault after another, and judges
+/// the answers to clients and the contents of the store.
 #[derive(Debug, Parser)]
 #[command(name = "tests/soak", no_binary_name = true)]
 pub struct Options {
-    /// The store that is tried.
+    /// The store under test.
     #[arg(long)]
     pub store: Kind,
-    /// How long it runs, and at least until every fault has come about.
+    /// Minutes to run; the run goes on until every fault was injected.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub minutes: u64,
-    /// Decides the order of the faults and what they choose. One by chance if it is not given.
+    /// Decides the order of the faults and their random choices. Random if not given.
     #[arg(long, default_value_t = rand::random::<u32>().into())]
     pub seed: u64,
-    /// With "memory", a Redis that syncs once a second and acknowledges before: what a fault costs that may cost the
-    /// last seconds is counted. Otherwise all stores acknowledge what is durable.
+    /// With "memory", Redis syncs once a second and acknowledges earlier: jobs lost by a fault that
+    /// may cost the last seconds are counted. Otherwise all stores acknowledge what is durable.
     #[arg(long)]
     pub ack: Option<Ack>,
-    /// Only this fault, by its name; can be given several times. All that the store has otherwise.
+    /// Only this fault, by its name; can be given several times. Default: all faults of the store.
     #[arg(long = "fault", value_parser = known_fault)]
     pub faults: Vec<String>,
 }
 
-/// The stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// The embedded store, with one server.
@@ -42,17 +41,17 @@ pub enum Kind {
     Cluster,
 }
 
-/// What an acknowledgement says.
+/// The moment of acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Ack {
     Memory,
 }
 
 impl Options {
-    /// Reads the words.
+    /// Parses the words.
     ///
     /// # Errors
-    /// What is wrong with them, and what is known.
+    /// If a word is unknown or wrong; the error lists the known ones.
     pub fn read(words: &[impl Clone + Into<OsString>]) -> Result<Self, clap::Error> {
         let options = Self::try_parse_from(words.iter().cloned())?;
         if options.ack.is_some() && options.store != Kind::Redis {
@@ -71,8 +70,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Those of the environment variable `SOAK`, which `./tests/soak` sets, or else these. Bad ones
-    /// end the process with 2, as those of a command do.
+    /// Reads the environment variable `SOAK`, which `./tests/soak` sets, or else `words`. Bad
+    /// options end the process with 2, as those of a command do.
     pub fn asked_or(words: &str) -> Self {
         let asked = std::env::var("SOAK").unwrap_or_else(|_| words.to_owned());
         let words: Vec<_> = asked.split('\n').filter(|word| !word.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! What a run tells: a line for each fault while it lasts, and the sum at its end.
+//! Output of a run: a line for each fault while the run lasts, and the totals at its end.
 
 use std::{
     collections::BTreeMap,
@@ -10,25 +10,25 @@ use crate::{
     soak::{faults::Fault, options::Options},
 };
 
-/// The sum so far.
+/// Totals so far.
 pub struct Report {
     words: String,
     began: Instant,
-    /// By name, how often each fault has come about, and how often it has shown.
+    /// By name, how often each fault was injected, and how often it showed.
     faults: BTreeMap<&'static str, [usize; 2]>,
     /// Calls of the epochs that have ended.
     operations: usize,
     failed: usize,
-    /// Jobs that a fault has cost which may cost jobs.
+    /// Jobs lost to faults that may cost jobs.
     forgotten: usize,
-    /// How long calls took that met no failure, by kind.
+    /// Durations of calls that met no failure, by kind.
     took: BTreeMap<&'static str, Durations>,
     objections: Vec<Objection>,
     counters: Vec<String>,
 }
 
 impl Report {
-    /// Tells what was asked for.
+    /// Prints the options and the faults of the run.
     pub fn begin(options: &Options, faults: &[&'static Fault]) -> Self {
         let words = format!(
             "--store {:?} --minutes {} --seed {}{}",
@@ -56,7 +56,7 @@ impl Report {
         self.faults.values().all(|[_, shown]| *shown > 0)
     }
 
-    /// Tells of a fault, after which delivery went on.
+    /// Prints a fault after which delivery went on.
     pub fn fired(
         &mut self,
         name: &'static str,
@@ -81,7 +81,7 @@ impl Report {
         );
     }
 
-    /// Adds an epoch.
+    /// Adds an epoch to the totals.
     pub fn judged(
         &mut self,
         history: &History,
@@ -103,7 +103,7 @@ impl Report {
         self.counters.extend(counters.err());
     }
 
-    /// Tells the sum.
+    /// Prints the totals.
     ///
     /// # Panics
     /// If a promise was broken, or a fault has not shown.

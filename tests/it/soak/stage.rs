@@ -1,4 +1,4 @@
-//! What a run takes place on: the servers, the store behind them, and what stands between.
+//! The servers of a run, their store, and the proxies and disks between them.
 
 use std::{
     fs::{self, File},
@@ -26,7 +26,6 @@ use crate::{
     },
 };
 
-/// Servers and their store.
 pub struct Stage {
     pub servers: Vec<Server>,
     pub store: Store,
@@ -34,14 +33,14 @@ pub struct Stage {
     dir: TempDir,
 }
 
-/// A server, and the proxy that clients reach it by.
+/// Server and the proxy through which clients reach it.
 pub struct Server {
     pub port: u16,
     pub process: Process,
     pub proxy: Proxy,
 }
 
-/// A store.
+/// Store behind the servers.
 pub enum Store {
     File(Disk),
     Redis(Box<Single>),
@@ -49,7 +48,7 @@ pub enum Store {
     Cluster(Box<Cluster>),
 }
 
-/// One Redis, the disk below it and the proxy before it.
+/// One Redis, the disk below it and the proxy in front of it.
 pub struct Single {
     pub redis: Redis,
     pub disk: Disk,
@@ -83,22 +82,22 @@ impl Stage {
         stage
     }
 
-    /// Where clients reach the servers.
+    /// Returns the addresses at which clients reach the servers.
     pub fn bases(&self) -> Vec<String> {
         self.servers.iter().map(|s| format!("http://127.0.0.1:{}", s.proxy.port)).collect()
     }
 
-    /// Starts a server again that has ended, and waits until it is ready.
+    /// Restarts a server that has ended, and waits until it is ready.
     pub async fn restart(&mut self, server: usize) {
         block_in_place(|| self.servers[server].process.end());
         self.servers[server].process = self.process(self.servers[server].port).await;
     }
 
-    /// Kills a server as `kill -9` does, and starts it again.
+    /// Kills a server as `kill -9` does, and restarts it.
     pub async fn kill(&mut self, server: usize) {
         let old = self.servers[server].process.id();
         block_in_place(|| self.servers[server].process.kill());
-        // The other one, if there is one, serves alone for a while.
+        // The other server, if there is one, serves alone for a while.
         tokio::time::sleep(Duration::from_millis(300)).await;
         self.restart(server).await;
         assert_ne!(self.servers[server].process.id(), old, "it is another process");
@@ -121,7 +120,7 @@ impl Stage {
         Process::telling(port, command).await
     }
 
-    /// The disk below the store, where there is one that can be broken.
+    /// Returns the disk below the store, if tests can break it.
     pub fn disk(&self) -> &Disk {
         match &self.store {
             Store::File(disk) => disk,
@@ -137,7 +136,7 @@ impl Stage {
         }
     }
 
-    /// The ports of the Redis that can be written to.
+    /// Returns the ports of the Redis processes that accept writes.
     pub fn masters(&self) -> Vec<u16> {
         match &self.store {
             Store::File(_) => Vec::new(),
@@ -147,7 +146,7 @@ impl Stage {
         }
     }
 
-    /// What the store holds.
+    /// Reads the whole store.
     pub fn scan(&self) -> Scan {
         match &self.store {
             Store::File(disk) => scan_file(&disk.root().join("state/data"), &TOPICS),
@@ -157,9 +156,10 @@ impl Stage {
 }
 
 impl Single {
-    /// One that acknowledges what is on its disk, unless asked otherwise, by the given clock.
+    /// Starts a Redis on the given clock that acknowledges after the sync, unless `ack` says
+    /// otherwise.
     async fn start(clock: &ShiftedClock, ack: Option<Ack>) -> Self {
-        // Its log is not rewritten: a power cut then leaves its files with what was synced of each.
+        // The log is not rewritten, so a power cut leaves the synced part of each file.
         let sync = if ack.is_some() { "everysec" } else { "always" };
         let durable = ["--appendonly", "yes", "--appendfsync", sync];
         let mut redis =
@@ -172,13 +172,13 @@ impl Single {
         Self { redis, disk, proxy }
     }
 
-    /// Whether it has ended by itself.
+    /// Reports whether the process has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         let child = self.redis.child.as_mut();
         child.is_none_or(|child| child.try_wait().expect("it is ours").is_some())
     }
 
-    /// Writes its log anew, with what is there by now.
+    /// Rewrites the log with the current contents.
     pub fn rewrite(&self) {
         let port = self.redis.port();
         let began = ask(port, &["BGREWRITEAOF"]).expect("an answer");

@@ -1,4 +1,4 @@
-//! Clients that do not behave.
+//! Misbehaving clients.
 
 use std::{
     io::{Read, Write},
@@ -19,7 +19,7 @@ fn connect(port: u16) -> TcpStream {
     client
 }
 
-/// Consumers that go away in the middle of the request, before the answer, in the middle of it, or
+/// Consumers disconnect in the middle of the request, before the answer, in the middle of it, or
 /// after it; half of them with a reset.
 pub async fn hang_up(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
@@ -45,7 +45,7 @@ pub async fn hang_up(mut scene: Scene<'_>) -> bool {
     true
 }
 
-/// Puts that break off in their head or body: none of them is a job.
+/// Puts break off in their head or body, and create no job.
 pub async fn send_half_a_request(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let port = scene.stage.servers[server].port;
@@ -64,7 +64,7 @@ pub async fn send_half_a_request(mut scene: Scene<'_>) -> bool {
     true
 }
 
-/// They ask for one page after another and read nothing of them.
+/// Clients request one page after another and read no answer.
 pub async fn do_not_read(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let port = scene.stage.servers[server].port;
@@ -73,7 +73,7 @@ pub async fn do_not_read(mut scene: Scene<'_>) -> bool {
     for mut client in &clients {
         client.set_nonblocking(true).expect("a socket");
         for _ in 0..50 {
-            // Until the server reads no more of it either.
+            // Until the server stops reading requests too.
             if client.write_all(page.as_bytes()).is_err() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! The store's clock is set, and after a while back.
+//! Jumps of the store's clock, set back after a while.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ pub async fn fifteen_days_ahead(scene: Scene<'_>) -> bool {
     moved(scene, 15 * 24 * HOUR).await
 }
 
-/// By so many seconds; all servers must count both jumps.
+/// Moves the clock by this many seconds and back; all servers must count both jumps.
 async fn moved(scene: Scene<'_>, seconds: i64) -> bool {
     let mut seen = true;
     for offset in [seconds, 0] {
@@ -50,7 +50,7 @@ async fn moved(scene: Scene<'_>, seconds: i64) -> bool {
     seen
 }
 
-/// Counted by each server.
+/// Returns the jumps that each server has counted.
 async fn jumps(scene: &Scene<'_>) -> Vec<u64> {
     let mut all = Vec::new();
     for server in &scene.stage.servers {
@@ -62,11 +62,10 @@ async fn jumps(scene: &Scene<'_>) -> Vec<u64> {
     all
 }
 
-/// How long the servers go by the old clock after a jump, and some more.
+/// Time that servers keep the old clock after a jump, and a margin.
 pub const BELIEVED_AFTER: Duration = Duration::from_secs(75);
 
-/// What an operator does after a clock was wrong: jobs that were given a time by it are not waited
-/// for.
+/// Deletes the jobs whose times a wrong clock set, as an operator would: nothing waits for them.
 pub async fn set_right(bases: &[String], history: &Arc<History>) {
     let mut client = Client::new(Arc::clone(history), bases, 0);
     for (state, field) in [("delayed", "due_at"), ("reserved", "reserved_until")] {
@@ -76,7 +75,7 @@ pub async fn set_right(bases: &[String], history: &Arc<History>) {
     }
 }
 
-/// Jobs of the load whose time is more than ten seconds away.
+/// Returns the load's jobs that are due in more than ten seconds.
 async fn far_ahead(base: &str, state: &str, field: &str) -> Vec<String> {
     let (mut ids, mut cursor) = (Vec::new(), String::new());
     loop {

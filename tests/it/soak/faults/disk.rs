@@ -11,7 +11,7 @@ use crate::{
     support::process::Process,
 };
 
-/// What was not synced is gone.
+/// Cuts the power: all writes since the last sync are lost.
 pub async fn power_lost(scene: Scene<'_>) -> bool {
     match &mut scene.stage.store {
         Store::File(disk) => {
@@ -36,7 +36,7 @@ pub async fn power_lost(scene: Scene<'_>) -> bool {
     true
 }
 
-/// Of what was not synced, a part of each file is there.
+/// Cuts the power in a write: of the unsynced writes, a part of each file is kept.
 pub async fn power_lost_in_a_write(scene: Scene<'_>) -> bool {
     let Scene { stage, random, .. } = scene;
     block_in_place(|| {
@@ -51,7 +51,7 @@ pub async fn full(scene: Scene<'_>) -> bool {
     match &mut scene.stage.store {
         Store::File(_) => filled(scene, ENOSPC).await,
         Store::Redis(single) => {
-            // It refuses writes; or it ends, if it syncs each write, rather than acknowledge one that it cannot sync.
+            // Redis refuses writes, or ends if it syncs each write and cannot.
             let before = scene.history.failures_with(": 50");
             single.disk.set(Field::WriteError, ENOSPC);
             let refused = soon(|| scene.history.failures_with(": 50") > before).await;
@@ -70,7 +70,7 @@ pub async fn quota_used_up(scene: Scene<'_>) -> bool {
     filled(scene, EDQUOT).await
 }
 
-/// Large jobs use up what is left; meanwhile puts are refused and all else goes on.
+/// Fills the rest of the disk with large jobs: puts are refused meanwhile, and all else goes on.
 async fn filled(scene: Scene<'_>, error: i32) -> bool {
     let (disk, server) = (scene.stage.disk(), &scene.stage.servers[0].process);
     let files = fs::read_dir(disk.root().join("state/data")).expect("the store's directory");
@@ -78,7 +78,7 @@ async fn filled(scene: Scene<'_>, error: i32) -> bool {
     let before = scene.history.failures_with("507 store_full");
     disk.set(Field::FullError, error);
     disk.set(Field::CapacityKib, i32::try_from(used / 1024 + 2048).expect("a small store"));
-    // The file may have much that is free.
+    // The file may have much free room inside.
     let all = put_large(server, 100).await;
     assert!(!all, "the disk does not fill up");
     let refused = soon(|| scene.history.failures_with("507 store_full") > before).await;
@@ -98,7 +98,7 @@ pub async fn syncs_fail(scene: Scene<'_>) -> bool {
 
 pub async fn reads_fail(scene: Scene<'_>) -> bool {
     let (disk, server) = (scene.stage.disk(), &scene.stage.servers[0].process);
-    // More than the engine holds in memory.
+    // More than the engine caches in memory.
     assert!(put_large(server, 4).await, "there is room");
     disk.set(Field::ReadError, EIO);
     let refused = server.get("/topics/large/jobs?state=ready&limit=1000").await.0 == 503;
@@ -108,7 +108,7 @@ pub async fn reads_fail(scene: Scene<'_>) -> bool {
     refused
 }
 
-/// Puts so often sixty jobs of 100 kB, until one is refused; whether none was.
+/// Puts batches of sixty jobs of 100 kB until one is refused. Returns whether all were accepted.
 async fn put_large(server: &Process, batches: usize) -> bool {
     let job = json!({"topic": "large", "body": "x".repeat(100_000)});
     let batch = json!({"jobs": vec![job; 60]});
@@ -125,7 +125,7 @@ async fn purge_large(server: &Process) {
     assert_eq!(server.delete("/topics/large/jobs").await, Some(200), "they are purged");
 }
 
-/// Every one of these operations, with EIO.
+/// Makes each operation of this kind fail with EIO.
 async fn failing(scene: Scene<'_>, field: Field) -> bool {
     let disk = scene.stage.disk();
     let before = scene.history.failures_with("503 store_unavailable");

@@ -1,4 +1,4 @@
-//! Another Redis takes over, under Sentinel and in a cluster.
+//! Failovers to another Redis, under Sentinel and in a cluster.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ fn cluster<'a>(scene: &'a mut Scene<'_>) -> &'a mut Cluster {
     }
 }
 
-/// Its replica is promoted; without a replica nothing is acknowledged until it is back.
+/// Kills the master: its replica is promoted. The new master has no replica, so nothing is
+/// acknowledged until the old one is back.
 pub async fn sentinel_master_killed(mut scene: Scene<'_>) -> bool {
     let sentinel = sentinel(&mut scene);
     block_in_place(|| {
@@ -36,7 +37,7 @@ pub async fn sentinel_master_killed(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// It goes on as a master once it may, until the Sentinels tell it otherwise.
+/// Freezes the master. After the thaw it goes on as a master until the Sentinels demote it.
 pub async fn sentinel_master_frozen(mut scene: Scene<'_>) -> bool {
     let sentinel = sentinel(&mut scene);
     block_in_place(|| {
@@ -49,7 +50,7 @@ pub async fn sentinel_master_frozen(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// `SENTINEL FAILOVER`: the old master lives.
+/// Runs `SENTINEL FAILOVER`: the old master stays alive.
 pub async fn sentinel_master_replaced(mut scene: Scene<'_>) -> bool {
     let sentinel = sentinel(&mut scene);
     block_in_place(|| {
@@ -59,7 +60,7 @@ pub async fn sentinel_master_replaced(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// A node that is a master, with a slot that it has.
+/// Chooses a node that is a master, and one of its slots.
 fn any_master(scene: &mut Scene<'_>) -> (usize, u16) {
     let cluster = match &scene.stage.store {
         Store::Cluster(cluster) => cluster,
@@ -71,7 +72,7 @@ fn any_master(scene: &mut Scene<'_>) -> (usize, u16) {
     (node, *slots.first().expect("it has buckets"))
 }
 
-/// Its replica takes over.
+/// Kills a master: its replica takes over.
 pub async fn cluster_master_killed(mut scene: Scene<'_>) -> bool {
     block_in_place(|| {
         let (old, slot) = any_master(&mut scene);
@@ -83,7 +84,7 @@ pub async fn cluster_master_killed(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// The same, and it goes on as if nothing had been.
+/// Freezes a master: its replica takes over, and after the thaw the old one goes on unaware.
 pub async fn cluster_master_frozen(mut scene: Scene<'_>) -> bool {
     block_in_place(|| {
         let (old, slot) = any_master(&mut scene);
@@ -98,7 +99,7 @@ pub async fn cluster_master_frozen(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// Two slots with buckets go to another master and back, key by key.
+/// Moves two slots with buckets to another master and back, key by key.
 pub async fn slots_moved(mut scene: Scene<'_>) -> bool {
     block_in_place(|| {
         let (from, _) = any_master(&mut scene);
@@ -112,8 +113,8 @@ pub async fn slots_moved(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// One master keeps the slot of the access tokens and no other of the store's, while a server starts; then all go
-/// back.
+/// Leaves one master with the slot of the access tokens and no other slot of the store while a
+/// server starts; then moves all slots back.
 pub async fn tokens_slot_moved(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let (node, slots, tokens, home) = block_in_place(|| {
@@ -130,7 +131,7 @@ pub async fn tokens_slot_moved(mut scene: Scene<'_>) -> bool {
         }
         (node, slots, tokens, home)
     });
-    // A server that starts reads the tokens before it is ready.
+    // A starting server reads the tokens before it is ready.
     scene.stage.kill(server).await;
     block_in_place(|| {
         let cluster = cluster(&mut scene);

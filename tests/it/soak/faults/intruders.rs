@@ -1,4 +1,4 @@
-//! What an operator or another program does to a Redis that the store shares with them.
+//! Interference with a shared Redis by an operator or another program.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const NEEDED: [&str; 14] = [
     "time",
 ];
 
-/// One of these is forbidden for some seconds, in the middle of calls.
+/// Forbids one of these commands for some seconds, in the middle of calls.
 pub async fn rights_taken_away(mut scene: Scene<'_>) -> bool {
     let (masters, began) = (block_in_place(|| scene.stage.masters()), scene.history.now());
     let command = *NEEDED.choose(scene.random).expect("there are some");
@@ -47,8 +47,8 @@ pub async fn rights_taken_away(mut scene: Scene<'_>) -> bool {
     failed > 0
 }
 
-/// A text where the ready list of a topic belongs that a consumer waits for, and a deadline that is no time: that
-/// topic has none of the load's jobs, which go on meanwhile.
+/// Puts a string in place of a topic's ready list while a consumer waits for it, and an invalid
+/// deadline. The topic has no jobs of the load, which goes on meanwhile.
 pub async fn key_of_a_wrong_type(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let url = format!("{}/topics/odd/pop?wait=20s", scene.stage.servers[server].process.base);

@@ -1,5 +1,5 @@
-//! What can go wrong, by name. Each fault is brought about by a small function, which answers
-//! whether it showed: a fault that no call and no counter noticed has not come about.
+//! Faults by name. A small function injects each one and returns whether it showed: a fault that no
+//! call and no counter noticed did not happen.
 
 use futures::future::{BoxFuture, FutureExt};
 use rand::{RngExt, rngs::StdRng};
@@ -24,20 +24,19 @@ mod network;
 mod redis;
 mod server;
 
-/// What a fault may cost.
+/// Allowed cost of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cost {
-    /// Nothing that was acknowledged.
+    /// No acknowledged job or transition.
     Nothing,
-    /// With `--ack memory`, what was acknowledged in the last seconds; otherwise nothing.
+    /// With `--ack memory`, jobs and transitions acknowledged in the last seconds; otherwise none.
     Seconds,
-    /// Jobs that meet a wrong clock may be late.
+    /// Lateness of jobs that meet a wrong clock.
     Time,
-    /// All jobs that were there.
+    /// All jobs of the store.
     Jobs,
 }
 
-/// One fault.
 pub struct Fault {
     pub name: &'static str,
     on: &'static [Kind],
@@ -54,16 +53,16 @@ impl Fault {
     }
 }
 
-/// What a fault is brought about on.
+/// Target of a fault: the stage and its load.
 pub struct Scene<'a> {
     pub stage: &'a mut Stage,
-    /// What clients have met so far.
+    /// Calls of the clients so far.
     pub history: &'a History,
     pub random: &'a mut StdRng,
 }
 
 impl Scene<'_> {
-    /// One of the servers.
+    /// Chooses a server.
     fn any_server(&mut self) -> usize {
         self.random.random_range(0..self.stage.servers.len())
     }
@@ -87,7 +86,7 @@ const SENTINEL: &[Kind] = &[Sentinel];
 const CLUSTER: &[Kind] = &[Cluster];
 const SEVERAL: &[Kind] = &[Redis, Sentinel, Cluster];
 
-/// All there are.
+/// All faults.
 const FAULTS: &[Fault] = faults! {
     "server-killed" ALL Nothing server::killed,
     "server-killed-before-the-store-call" SINGLE Nothing server::killed_before_the_store_call,
@@ -137,17 +136,17 @@ const FAULTS: &[Fault] = faults! {
     "tokens-slot-moved" CLUSTER Nothing failover::tokens_slot_moved,
 };
 
-/// The names of all.
+/// Returns the names of all faults.
 pub fn names() -> Vec<&'static str> {
     FAULTS.iter().map(|fault| fault.name).collect()
 }
 
-/// Those that this store can have.
+/// Returns the faults that this store can have.
 pub fn on(kind: Kind) -> impl Iterator<Item = &'static Fault> {
     FAULTS.iter().filter(move |fault| fault.on.contains(&kind))
 }
 
-/// Their names.
+/// Returns the names of the faults that this store can have.
 pub fn of(kind: Kind) -> Vec<&'static str> {
     on(kind).map(|fault| fault.name).collect()
 }

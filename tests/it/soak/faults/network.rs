@@ -1,4 +1,4 @@
-//! Faults of the way between clients and a server, and between the servers and Redis.
+//! Faults of the network between clients and a server, and between servers and Redis.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ both_ways! {
     answers_cut_short redis_answers_cut_short bite,
 }
 
-/// Answers come 200 ms later, and all at once.
+/// Holds answers for 200 ms and then sends all at once.
 async fn delay(proxy: &Proxy) -> bool {
     let before = proxy.held();
     for _ in 0..5 {
@@ -45,12 +45,12 @@ async fn delay(proxy: &Proxy) -> bool {
     proxy.held() > before
 }
 
-/// Nothing comes through, and nothing ends.
+/// Loses all bytes and closes no connection.
 async fn swallow(proxy: &Proxy) -> bool {
     loses(proxy, (Mode::Swallow, 0), Duration::from_millis(1000)).await
 }
 
-/// All connections end at once, and new ones for a moment.
+/// Cuts all connections, and new ones for a moment.
 async fn cut(proxy: &Proxy) -> bool {
     let before = proxy.cut();
     proxy.set(Mode::Cut);
@@ -59,12 +59,12 @@ async fn cut(proxy: &Proxy) -> bool {
     proxy.cut() > before
 }
 
-/// What was asked is done, and the answer is lost.
+/// Loses answers to requests that were done.
 async fn mute(proxy: &Proxy) -> bool {
     loses(proxy, (Mode::Mute, 1), Duration::from_millis(200)).await
 }
 
-/// Until bytes are lost in this direction, and for so long after.
+/// Loses bytes in this direction, at least some and then for `longer`.
 async fn loses(proxy: &Proxy, (mode, way): (Mode, usize), longer: Duration) -> bool {
     let before = proxy.swallowed()[way];
     proxy.set(mode);
@@ -74,7 +74,7 @@ async fn loses(proxy: &Proxy, (mode, way): (Mode, usize), longer: Duration) -> b
     lost
 }
 
-/// Half of an answer comes through.
+/// Lets half of an answer through.
 async fn bite(proxy: &Proxy) -> bool {
     let before = proxy.bitten();
     for _ in 0..5 {

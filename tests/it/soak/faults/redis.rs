@@ -1,4 +1,4 @@
-//! Faults of a Redis.
+//! Faults of one Redis.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     support::resp::ask,
 };
 
-/// `kill -9`, and started again.
+/// Kills Redis with `kill -9` and restarts it.
 pub async fn killed(scene: Scene<'_>) -> bool {
     let redis = &mut scene.stage.single().redis;
     block_in_place(|| redis.kill());
@@ -20,7 +20,7 @@ pub async fn killed(scene: Scene<'_>) -> bool {
     true
 }
 
-/// It stands still, for less and for more than an answer is awaited.
+/// Freezes Redis, for less or more time than a server waits for an answer.
 pub async fn frozen(mut scene: Scene<'_>) -> bool {
     let frozen = block_in_place(|| freeze(scene.stage.single().redis.port()));
     sleep(Duration::from_millis(1000 + scene.random_below(5500))).await;
@@ -28,18 +28,18 @@ pub async fn frozen(mut scene: Scene<'_>) -> bool {
     true
 }
 
-/// It answers nobody for a while.
+/// Pauses all clients of Redis for a while.
 pub async fn paused(scene: Scene<'_>) -> bool {
     let masters = block_in_place(|| scene.stage.masters());
     let began = scene.history.now();
     for port in masters {
         block_in_place(|| ask(port, &["CLIENT", "PAUSE", "1200", "ALL"]).expect("an answer"));
     }
-    // Those that it kept waiting end with it.
+    // Calls that the pause delayed end after it.
     soon(|| scene.history.longest_since(began) > Duration::from_millis(500)).await
 }
 
-/// It knows no script any more; several times, in the middle of calls.
+/// Flushes the scripts, several times, in the middle of calls.
 pub async fn scripts_flushed(scene: Scene<'_>) -> bool {
     let masters = block_in_place(|| scene.stage.masters());
     for _ in 0..5 {
@@ -53,11 +53,11 @@ pub async fn scripts_flushed(scene: Scene<'_>) -> bool {
         let info = ask(port, &["INFO", "memory"]).expect("an answer");
         !info.text().contains("number_of_cached_scripts:0\r")
     };
-    // Calls have loaded them again.
+    // Calls have loaded the scripts again.
     soon(|| block_in_place(|| masters.iter().any(|&port| used(port)))).await
 }
 
-/// Its memory is used up: puts are refused, and what makes room goes on.
+/// Fills the memory: puts are refused, and transitions that free memory go on.
 pub async fn memory_full(scene: Scene<'_>) -> bool {
     let (masters, before) =
         (block_in_place(|| scene.stage.masters()), scene.history.failures_with("507 store_full"));
@@ -74,7 +74,7 @@ pub async fn memory_full(scene: Scene<'_>) -> bool {
     refused
 }
 
-/// FLUSHALL. Each server notices it and is not ready until the loss is accepted.
+/// Runs FLUSHALL. Each server notices it and is not ready until the loss is accepted.
 pub async fn emptied(scene: Scene<'_>) -> bool {
     let port = scene.stage.single().redis.port();
     let emptied = block_in_place(|| ask(port, &["FLUSHALL", "SYNC"]));

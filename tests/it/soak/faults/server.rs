@@ -1,4 +1,4 @@
-//! Faults of a server's process.
+//! Faults of a server process.
 
 use std::{
     io::{Read, Write},
@@ -16,7 +16,7 @@ use crate::{
     support::{proxy::Mode, signal::Frozen},
 };
 
-/// At any moment.
+/// Kills a server at a random moment.
 pub async fn killed(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     sleep(Duration::from_millis(scene.random_below(300))).await;
@@ -24,19 +24,19 @@ pub async fn killed(mut scene: Scene<'_>) -> bool {
     true
 }
 
-/// When it has read a request, and its call has not reached the store.
+/// Kills a server that has read a request, before the call reaches the store.
 pub async fn killed_before_the_store_call(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let Store::File(disk) = &scene.stage.store else {
         return killed_while(scene, server, Mode::Swallow, 0).await;
     };
-    // The write that begins a commit does not come about.
+    // The write that begins a commit is not made.
     disk.set(Field::CrashWithin, 0);
     let soon = disk.get(Field::Changes) + 5;
     crashed_by(scene, server, Field::CrashAt, soon).await
 }
 
-/// When the store has done it, and the server does not know that yet.
+/// Kills a server after the store has made a transition, before the server learns of it.
 pub async fn killed_after_the_store_call(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     match &scene.stage.store {
@@ -45,7 +45,7 @@ pub async fn killed_after_the_store_call(mut scene: Scene<'_>) -> bool {
     }
 }
 
-/// By its disk, which is told when.
+/// Crashes a server through its disk, which gets `value` in the field `when`.
 async fn crashed_by(scene: Scene<'_>, server: usize, when: Field, value: i32) -> bool {
     scene.stage.disk().set(when, value);
     let process = &mut scene.stage.servers[server].process;
@@ -55,20 +55,20 @@ async fn crashed_by(scene: Scene<'_>, server: usize, when: Field, value: i32) ->
     crashed
 }
 
-/// When the way to Redis has lost bytes in this direction.
+/// Kills a server once its connection to Redis has lost bytes in this direction.
 async fn killed_while(scene: Scene<'_>, server: usize, mode: Mode, way: usize) -> bool {
     let proxy = &scene.stage.single().proxy;
     let before = proxy.swallowed()[way];
     proxy.set(mode);
     let lost = soon(|| proxy.swallowed()[way] > before).await;
     block_in_place(|| scene.stage.servers[server].process.kill());
-    // The connections of the other server have lost something too.
+    // The other server's connections have lost bytes too.
     cut_and_pass(&scene.stage.single().proxy).await;
     scene.stage.restart(server).await;
     lost
 }
 
-/// When it has written an answer that does not arrive.
+/// Kills a server that has written an answer, before the answer arrives.
 pub async fn killed_before_the_answer(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let it = &mut scene.stage.servers[server];
@@ -81,14 +81,14 @@ pub async fn killed_before_the_answer(mut scene: Scene<'_>) -> bool {
     lost
 }
 
-/// Ends what has lost bytes, as nothing comes through it any more.
+/// Closes connections that have lost bytes, as nothing gets through them any more.
 pub async fn cut_and_pass(proxy: &crate::support::proxy::Proxy) {
     proxy.set(Mode::Cut);
     sleep(Duration::from_millis(50)).await; // what is open now is met
     proxy.set(Mode::Pass);
 }
 
-/// For longer than a TTR, with all that lies in its buffers.
+/// Freezes a server for longer than a TTR, with full buffers.
 pub async fn frozen(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let frozen = Frozen::freeze(scene.stage.servers[server].process.id());
@@ -97,7 +97,7 @@ pub async fn frozen(mut scene: Scene<'_>) -> bool {
     true
 }
 
-/// By SIGTERM: it ends in order, with 0.
+/// Stops a server with SIGTERM: it exits in order, with 0.
 pub async fn terminated(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let process = &mut scene.stage.servers[server].process;
@@ -108,7 +108,8 @@ pub async fn terminated(mut scene: Scene<'_>) -> bool {
     true
 }
 
-/// It can open no more files or connections: it closes idle ones to make room, or answers later.
+/// Uses up the server's file descriptors: it closes idle connections to make room, or answers
+/// later.
 pub async fn out_of_descriptors(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let server = &scene.stage.servers[server];
@@ -131,7 +132,7 @@ pub async fn out_of_descriptors(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// Within so many milliseconds.
+/// Reports whether the server answers within this many milliseconds.
 fn is_answered(mut client: &TcpStream, millis: u64) -> bool {
     client.set_read_timeout(Some(Duration::from_millis(millis))).expect("a socket");
     let sent = client.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
