@@ -1,4 +1,4 @@
-//! What the answers of a server say.
+//! Parser of a server's answers.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::faults::history::{Answer, Ask, Delivery, StoreResult, Text};
 
-/// Refusals that a job's state explains; any other 4xx is a fault.
+/// Refusals that the job's state explains; any other 4xx is a fault.
 const REFUSALS: [&str; 5] =
     ["job_dead", "job_exists", "job_not_found", "job_reserved", "reservation_lost"];
 
-/// What a problem says about what was changed. `retry_after`: whether it comes with that header.
+/// Returns the result that a problem states. `retry_after`: whether the response has that header.
 pub fn refusal(kind: &str, status: u16, problem: &Value, retry_after: bool) -> StoreResult {
     let code = problem["code"].as_str().unwrap_or_default();
     match (status, problem["applied"].as_str().unwrap_or_default()) {
@@ -23,13 +23,13 @@ pub fn refusal(kind: &str, status: u16, problem: &Value, retry_after: bool) -> S
     }
 }
 
-/// The answer to what was asked; none if it is not what it must be.
+/// Reads the answer to a call; none if the answer is malformed.
 pub fn read(ask: &Ask, answer: &Value) -> Option<Answer> {
     let time = |field: &str| millis(&answer[field]);
     Some(match ask {
         Ask::Put { id: asked, .. } => {
             let id = text(&answer["id"])?;
-            // The one that is there already, if that is it.
+            // If the answer names the requested id, shares its text.
             let id = asked.clone().filter(|asked| *asked == id).unwrap_or(id);
             Answer::Put { id, due_at: time("due_at")? }
         }

@@ -1,4 +1,4 @@
-//! A client that records each call, and uses the other server when one fails.
+//! Client that records each call, and uses the other server when one fails.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,18 +14,17 @@ use crate::faults::{
 /// Longer than a server may take: the wait of a pop, then 5 s for an answer of Redis, twice.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// One client.
 pub struct Client {
     history: Arc<History>,
     servers: Vec<String>,
-    /// The server it uses now.
+    /// Index of the current server.
     current: usize,
-    /// How many requests it has made.
+    /// Number of requests so far.
     requests: usize,
     http: reqwest::Client,
 }
 
-/// What a put asks for.
+/// Fields of a put.
 pub struct Put {
     pub topic: &'static str,
     pub id: Option<Text>,
@@ -47,7 +46,7 @@ impl Put {
 }
 
 impl Client {
-    /// Client number `number` begins with the server of that number, in turn.
+    /// Creates a client; its first server follows from `number`, in turn.
     pub fn new(history: Arc<History>, servers: &[String], number: usize) -> Self {
         let http = reqwest::Client::builder().timeout(PATIENCE).build().expect("a client");
         Self {
@@ -73,7 +72,7 @@ impl Client {
         self.batch("batch put", "/batch/jobs", items).await;
     }
 
-    /// The jobs; none also if the call failed.
+    /// Pops jobs; returns none if the call failed.
     pub async fn pop(&mut self, topic: &'static str, options: &str) -> Vec<Delivery> {
         let path = format!("/topics/{topic}/pop?{options}");
         let kind = if options.contains("wait=") { "waiting pop" } else { "pop" };
@@ -84,7 +83,7 @@ impl Client {
         }
     }
 
-    /// Asks again while the outcome is unknown, as a client does that wants to know.
+    /// Finishes a job, and retries the request while the outcome is unknown.
     pub async fn finish(&mut self, job: &Delivery) {
         let (id, reservation) = (&job.id, &job.reservation);
         let path = format!("/jobs/{id}/finish");
@@ -92,7 +91,7 @@ impl Client {
         self.insist(ask, Method::POST, &path, json!({"reservation": **reservation})).await;
     }
 
-    /// The same of several.
+    /// Finishes several jobs in one request, and retries it while an outcome is unknown.
     pub async fn finish_batch(&mut self, jobs: &[Delivery]) {
         let item = |job: &Delivery| {
             let (id, reservation) = (job.id.clone(), job.reservation.clone());
@@ -116,7 +115,7 @@ impl Client {
         self.call("release", ask, Method::POST, &path, body).await;
     }
 
-    /// Holds it for another TTR from now.
+    /// Holds the job for another TTR from now.
     pub async fn touch(&mut self, job: &Delivery) {
         let (id, reservation) = (job.id.clone(), job.reservation.clone());
         let path = format!("/jobs/{id}/touch");
@@ -154,7 +153,7 @@ impl Client {
         self.call("pause", ask, Method::POST, &path, json!({})).await;
     }
 
-    /// Whether that is certain.
+    /// Resumes a topic. Returns whether the resume is certain.
     pub async fn resume(&mut self, topic: &'static str) -> bool {
         let path = format!("/topics/{topic}/resume");
         let outcome =
@@ -162,7 +161,7 @@ impl Client {
         matches!(outcome, StoreResult::Done(_))
     }
 
-    /// A call that is made again while its outcome is unknown.
+    /// Makes a call, and retries it while the outcome is unknown.
     async fn insist(&mut self, ask: Ask, method: Method, path: &str, body: Value) {
         for _ in 0..TRIES {
             let (ask, body) = (ask.clone(), body.clone());
@@ -190,7 +189,7 @@ impl Client {
         outcome
     }
 
-    /// One request for several jobs; what became of each, in their order.
+    /// Sends one request for several jobs, and returns the result of each in their order.
     async fn batch(
         &mut self,
         kind: &'static str,
@@ -220,17 +219,17 @@ impl Client {
     async fn record(&mut self, kind: &'static str, start: Time, asked: Vec<(Ask, StoreResult)>) {
         let failed = self.history.add(kind, start, asked);
         self.requests += 1;
-        // The other one also after a while without failures, so that no server stays without clients.
+        // Also changes after a while without failures, so that no server stays without clients.
         if failed || self.requests.is_multiple_of(32) {
             self.current = (self.current + 1) % self.servers.len();
         }
         if failed {
-            // Harsher than Retry-After asks, but no hot loop on a store that is away.
+            // More often than Retry-After asks, but no hot loop on an unavailable store.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
-    /// The answer to a request that was done, or what is known of one that was not.
+    /// Sends a request; returns the answer if it was done, and otherwise the known result.
     async fn send(
         &self,
         kind: &'static str,
@@ -246,7 +245,7 @@ impl Client {
         };
         let response = match request.body(body).send().await {
             Ok(response) => response,
-            // No server listens there: the request was not sent.
+            // No server listens at this address: the request was not sent.
             Err(error) if error.is_connect() => {
                 drop(failed("no connection"));
                 return Err(StoreResult::Refused("not_sent".into()));
@@ -263,7 +262,7 @@ impl Client {
         Err(self.refused(kind, status, &answer, retry_after))
     }
 
-    /// What a problem says, which is counted.
+    /// Counts a problem and returns its result.
     fn refused(&self, kind: &str, status: u16, problem: &Value, retry_after: bool) -> StoreResult {
         let (code, applied) = (&problem["code"], &problem["applied"]);
         let [code, applied] = [code, applied].map(|field| field.as_str().unwrap_or_default());

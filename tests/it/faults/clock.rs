@@ -1,4 +1,4 @@
-//! A wall clock that jumps: nothing is delivered early, taken from its holder or deleted by it.
+//! A wall clock that jumps: no job is delivered early, taken from its holder or deleted by a jump.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ impl Server {
         self.process.get(&format!("/jobs/{id}")).await.1["state"].take()
     }
 
-    /// Moves the clock, and waits until the server has counted so many jumps.
+    /// Moves the clock, and waits until the server has counted this many jumps.
     async fn jump(&self, seconds: i64, jumps: u32) {
         self.clock.set(seconds);
         let counted = format!("delay_queue_clock_jumps_total {jumps}\n");
@@ -77,7 +77,7 @@ async fn a_jump_there_and_back_changes_nothing(server: Server) {
     let held = server.pop("held", "10s").await[0]["reservation"].take();
 
     server.jump(15 * DAY, 1).await;
-    // Each timer goes through several times meanwhile.
+    // Each timer runs several times meanwhile.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert_eq!(server.pop("held,later", "0s").await, json!([]), "held by another, and not due");
     for (id, state) in [("dead", "dead"), ("held", "reserved"), ("later", "delayed")] {
@@ -106,7 +106,7 @@ async fn a_jump_there_and_back_changes_nothing_on_redis() {
 async fn what_is_due_in_a_moment_is_not_early_when_the_clock_jumps(server: Server) {
     let put = Instant::now();
     server.post("/jobs", json!({"topic": "t", "delay": "2500ms"})).await;
-    // There is always something to promote, so the first look at the new clock is one that promotes.
+    // There is always a job to promote, so the first check of the new clock is a promotion.
     let others: Vec<_> =
         (0..240).map(|n| json!({"topic": "others", "delay": format!("{n}0ms")})).collect();
     server.post("/batch/jobs", json!({"jobs": others})).await;
@@ -161,7 +161,7 @@ async fn a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays_on_redis() {
     a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays(Server::on_redis().await).await;
 }
 
-/// How many seconds are left of a job's TTR by the true time, which the server does not have.
+/// Returns the seconds left of a job's TTR by the true time, which the server does not have.
 async fn ttr_left(server: &Server, id: &str) -> i64 {
     seconds_until(&server.process.get(&format!("/jobs/{id}")).await.1["reserved_until"])
 }

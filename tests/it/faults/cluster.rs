@@ -1,4 +1,4 @@
-//! A Redis Cluster: a master is killed, slots are moved, servers are killed.
+//! Redis Cluster under faults: a master is killed, slots are moved, servers are killed.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn promises_hold_while_a_master_is_killed_and_its_replica_promoted() {
         .round("master killed, replica promoted", || {
             cluster.kill(0);
             promoted = cluster.wait_for_failover(slot, 0);
-            // Without a replica nothing of its slots is acknowledged, so the fault ends here.
+            // A slot without a replica acknowledges nothing, so the fault ends here.
             cluster.resume(&[0]);
         })
         .await;

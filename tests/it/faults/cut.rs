@@ -1,4 +1,4 @@
-//! Between the servers and a Redis: a black hole, resets, answers that end in the middle.
+//! Faults between the servers and Redis: a black hole, resets, truncated answers.
 
 use std::{thread::sleep, time::Duration};
 
@@ -13,7 +13,7 @@ async fn promises_hold_while_the_way_to_redis_is_a_black_hole_and_then_cut() {
     let proxy = Proxy::start(pair.master.port()).await;
     let mut scenario = Scenario::start(&pair.settings(proxy.port)).await;
     let mut open = vec![pair.connections()];
-    // Lost answers at first may all have been those of timers.
+    // The first lost answers may all have been those of timers.
     while open.len() < 3 || scenario.unavailable("unknown") == 0 {
         assert!(open.len() < 5, "no call was under way");
         let ([there, back], cut) = (proxy.swallowed(), proxy.cut());
@@ -31,7 +31,7 @@ async fn promises_hold_while_the_way_to_redis_is_a_black_hole_and_then_cut() {
         assert!(failures > 0, "no call met the fault");
         let now = proxy.swallowed();
         assert!(now[0] > there && now[1] > back, "{there} and {back}, then {now:?} bytes");
-        // Each server has three: for calls, for writes, and for hints.
+        // Each server has three connections: for calls, for writes, and for hints.
         assert!(proxy.cut() >= cut + 6, "{cut}, then {} connections were reset", proxy.cut());
         open.push(pair.connections());
     }
@@ -51,12 +51,12 @@ async fn promises_hold_while_connections_to_redis_are_dead_without_a_reset() {
             .round("connections dead", || {
                 proxy.set(Mode::Swallow);
                 sleep(Duration::from_secs(1)); // all that are in use have lost something
-                // New ones are well; these stay dead, until they are given up.
+                // New connections work; the old ones stay dead until the servers give them up.
                 proxy.set(Mode::Pass);
             })
             .await;
         assert!(proxy.swallowed()[0] > there, "nothing was lost");
-        // Answers are awaited for five seconds, once and not by one call after another.
+        // A call waits five seconds for an answer, and calls wait together, not one after another.
         let longest = scenario.longest();
         assert!((4.0..9.8).contains(&longest.as_secs_f64()), "the longest call took {longest:?}");
         open.push(pair.connections());

@@ -1,4 +1,4 @@
-//! A load on servers from its begin to its drain, and the judgement of it.
+//! Load on servers from its start to its drain, and the judgement of it.
 
 use std::{
     sync::Arc,
@@ -16,21 +16,22 @@ use crate::{
     support::scan::Scan,
 };
 
-/// Clients that use servers, and what they were told.
+/// Clients of the servers, and the record of their calls.
 pub struct Epoch {
     pub history: Arc<History>,
     load: Load,
 }
 
 impl Epoch {
-    /// Lets clients use the servers at these addresses.
+    /// Starts clients of the servers at these addresses.
     pub fn start(bases: &[String]) -> Self {
         let history = Arc::new(History::new());
         let load = Load::start(&history, bases);
         Self { history, load }
     }
 
-    /// How long it takes until every bucket has delivered a job put from now on.
+    /// Waits until every bucket has delivered a job put from now on, and returns the time that
+    /// took.
     pub async fn delivers_within(&self, limit: Duration, when: &str) -> Duration {
         let from = self.history.now();
         loop {
@@ -46,7 +47,7 @@ impl Epoch {
         }
     }
 
-    /// Stops the clients. What they were told stays.
+    /// Stops the clients and returns the record of their calls.
     pub async fn stop(self) -> Arc<History> {
         self.load.stop().await;
         self.history
@@ -58,15 +59,15 @@ impl Epoch {
     }
 }
 
-/// What is asked of a store at the end of an epoch.
+/// Terms of the judgement at the end of an epoch.
 pub struct Terms {
-    /// Jobs whose put began before this may be gone.
+    /// Time before which puts began whose jobs the store may have lost.
     pub forgotten_until: Option<Time>,
-    /// When acknowledgements were given that may not hold.
+    /// Times in which acknowledgements were given that may not hold.
     pub undone: Vec<(Time, Time)>,
-    /// When the store's clock was wrong.
+    /// Times in which the store's clock was wrong.
     pub wrong_clock: Vec<(Time, Time)>,
-    /// How long the drain may take. What a lost pop took comes back after its TTR; all else is
+    /// Limit of the drain. Jobs that a lost pop took come back after their TTR; all others are
     /// quicker.
     pub drains_within: Duration,
 }
@@ -78,16 +79,16 @@ impl Default for Terms {
     }
 }
 
-/// What came of an epoch.
+/// Result of an epoch.
 pub struct Judgement {
     pub objections: Vec<Objection>,
-    /// Jobs that were lost as the terms allow.
+    /// Number of jobs that were lost as the terms allow.
     pub forgotten: usize,
-    /// What is left in the store.
+    /// Contents of the store after the drain.
     pub left: Scan,
 }
 
-/// Judges, drains, and judges again. No client may use the servers any more.
+/// Judges, drains, and judges again. No other client may use the servers meanwhile.
 pub async fn drain_and_judge(
     history: &Arc<History>,
     bases: &[String],

@@ -1,5 +1,5 @@
-//! Processes that stand still and then go on with all that lay in their buffers: a master while
-//! its replica is promoted, a replica, a Redis without either, a server.
+//! Processes that freeze and then go on with full buffers: a master whose replica is promoted
+//! meanwhile, a replica, a Redis without either, a server.
 
 use std::{thread::sleep, time::Duration};
 
@@ -8,19 +8,19 @@ use crate::{
     support::{cluster::Cluster, resp::ask, sentinel::Sentinel, signal::Frozen},
 };
 
-/// Has the Redis on this port stand still.
+/// Freezes the Redis on this port.
 pub fn freeze(port: u16) -> Frozen {
     let info = ask(port, &["INFO", "server"]).expect("an answer");
     let pid = info.text().lines().find_map(|line| line.strip_prefix("process_id:"));
     Frozen::freeze(pid.and_then(|pid| pid.parse().ok()).expect("a process id"))
 }
 
-/// What the Redis on this port takes itself for.
+/// Returns the role that the Redis on this port believes to have.
 fn role(port: u16) -> String {
     ask(port, &["ROLE"]).expect("an answer").list()[0].text().to_owned()
 }
 
-/// Longer than any call takes that meets no fault, also on a busy machine.
+/// Longer than any call that meets no fault, also on a busy machine.
 const LONG: Duration = Duration::from_millis(1500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -30,7 +30,7 @@ async fn promises_hold_while_a_master_of_a_cluster_is_frozen_and_its_replica_pro
     let mut scenario = Scenario::start(&settings).await;
     let slot = cluster.slots_in_use(0)[0];
     for _ in 0..2 {
-        // The second time the other way round.
+        // The second round freezes the master promoted in the first.
         let (old, mut promoted) = (cluster.master_of(slot).expect("settled slots"), 0);
         scenario
             .round("master frozen, replica promoted", || {
@@ -39,15 +39,16 @@ async fn promises_hold_while_a_master_of_a_cluster_is_frozen_and_its_replica_pro
                 promoted = cluster.wait_for_failover(slot, old);
                 frozen.thaw();
                 cluster.note_frozen(None);
-                // Without a replica nothing of its slots is acknowledged, so the fault ends here.
+                // A slot without a replica acknowledges nothing, so the fault ends here.
                 cluster.wait_until_whole();
             })
             .await;
         assert_ne!(promoted, old);
-        // It has found out, unless a busy machine made the cluster go back to it.
+        // The old master has learned of it, unless a busy machine made the cluster go back to it.
         let is_master = cluster.master_of(slot) == Some(old);
         assert_eq!(role(cluster.port(old)) == "master", is_master);
-        // A call that tried its connection first, and then followed the slot, has not even failed.
+        // A call that tried the old connection first and then followed the slot has not even
+        // failed.
         assert!(scenario.longest() > LONG, "no call met the fault");
     }
     scenario.promises_hold(&cluster.masters()).await;
@@ -66,7 +67,8 @@ async fn promises_hold_while_a_master_under_sentinel_is_frozen_and_its_replica_p
             promoted = sentinel.wait_for_failover(old);
             frozen.thaw();
             believed = role(old);
-            // For ten seconds or so, and nothing is acknowledged as the new one has no replica.
+            // This takes about ten seconds; the new master has no replica, so nothing is
+            // acknowledged.
             sentinel.wait_until_settled();
         })
         .await;
@@ -89,14 +91,14 @@ async fn promises_hold_while_the_only_replica_is_frozen() {
         scenario
             .round("replica frozen", || {
                 let frozen = freeze(pair.replica.port());
-                // Longer than one confirmation may take, and then another that is asked for before.
+                // Longer than two confirmations may take: one call may follow another that waits.
                 sleep(Duration::from_secs(5));
                 frozen.thaw();
             })
             .await;
         refused.push(scenario.unavailable("no"));
     }
-    // After that batch all are refused before they are made.
+    // After that batch, servers refuse all calls before they make them.
     assert!(refused.is_sorted_by(|one, next| one < next), "nothing was refused: {refused:?}");
     scenario.promises_hold(&[pair.master.port()]).await;
 }

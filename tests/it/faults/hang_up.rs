@@ -1,10 +1,10 @@
-//! Consumers that hang up at random moments. Of each request one of these must come true:
+//! Consumers that hang up at random moments. For each request one of these must hold:
 //!
-//! - Not a byte of an answer was sent to the consumer: then the next consumer gets the job at once,
-//!   with the first attempt, as if the other had never asked.
-//! - The whole answer was sent: then the job is that consumer's, and its reservation is good.
+//! - The consumer was sent no byte of an answer: then the next consumer gets the job at once, with
+//!   the first attempt, as if the other had never asked.
+//! - The consumer was sent the whole answer: then it holds the job, and its reservation is good.
 //!
-//! TTRs are an hour: no job comes back because one runs out.
+//! TTRs are an hour, so no job comes back because its TTR ended.
 
 use std::{
     collections::BTreeMap,
@@ -31,21 +31,22 @@ use crate::{
 };
 
 const CONSUMERS: u64 = 1000;
-/// How many are there at once.
+/// Number of concurrent consumers.
 const AT_ONCE: usize = 50;
 const SEED: u64 = 15;
 
-/// When a consumer hangs up.
+/// Moment at which a consumer hangs up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// When only so much of its request is sent, in thousandths.
+    /// After part of the request, in thousandths.
     Sending(usize),
-    /// So long after its request, before there is a job.
+    /// This long after the request, before there is a job.
     Waiting(Duration),
-    /// After the put of the job that it waits for was sent, and so much of the time, in thousandths, that an
-    /// answer took at last: as many go before it as after, however busy the machine is.
+    /// After the put of the job, and this part, in thousandths, of the time that the last measured
+    /// answer took: about half hang up before the answer and half after it, however busy the
+    /// machine is.
     Answered(u64),
-    /// When it has read all of its answer.
+    /// After reading the whole answer.
     Done,
 }
 
@@ -69,20 +70,21 @@ impl Phase {
     }
 }
 
-/// What became of a job.
+/// Fate of a job.
 enum Then {
-    /// The next consumer had it so long after the first had gone and the job was there.
+    /// The next consumer got it, this long after the first hung up and the job was there.
     Next(Duration),
-    /// The one that hung up had it.
+    /// The consumer that hung up got it.
     Kept,
 }
 
-/// One consumer that hangs up, and the next.
+/// Consumer that hangs up, and the next one.
 struct Consumer {
     number: u64,
     base: String,
     http: reqwest::Client,
-    /// How many microseconds went by, at last, from the put of a job until its consumer had read the answer.
+    /// Last measured time in microseconds from the put of a job until its consumer had read the
+    /// answer.
     answer_took: Arc<AtomicU64>,
 }
 
@@ -94,7 +96,7 @@ impl Consumer {
         (status, serde_json::from_str(&answer.text().await.expect("text")).unwrap_or_default())
     }
 
-    /// A job that only these two ask for.
+    /// Puts a job that only these two consumers pop.
     async fn put(&self) {
         let topic = format!("t{}", self.number);
         let job = json!({"topic": topic, "id": self.number.to_string(), "ttr": "1h"});
@@ -111,9 +113,9 @@ impl Consumer {
             _ => request.len(),
         };
         connection.write_all(&request.as_bytes()[..part]).await.expect("sent");
-        // What was sent to it can be read after it has closed its side only.
+        // A connection closed in one direction can still read an answer.
         let half_closed = match phase {
-            // Every other one resets its connection.
+            // Every other consumer resets its connection.
             Phase::Sending(_) | Phase::Waiting(_) => {
                 if let Phase::Waiting(span) = phase {
                     sleep(span).await;
@@ -168,14 +170,14 @@ impl Consumer {
         }
     }
 
-    /// What the next consumer gets; nothing if the job does not come.
+    /// Returns the next consumer's job; none if it does not come.
     async fn next(&self) -> Option<Value> {
         let path = format!("/topics/t{}/pop?wait=5s", self.number);
         let mut popped = self.post(&path, json!({})).await.1;
         popped["jobs"].get_mut(0).map(Value::take)
     }
 
-    /// It has the job: with the first attempt, and a reservation that is good.
+    /// Asserts that the consumer holds the job: first attempt, good reservation.
     async fn keeps(&self, job: &Value) -> Then {
         assert_eq!(job["attempt"], 1);
         let held = json!({"reservation": job["reservation"]});
@@ -185,7 +187,7 @@ impl Consumer {
     }
 }
 
-/// Reads an answer; its job, if it has one and came whole.
+/// Reads an answer. Returns its job if it has one and is complete.
 async fn read_job(connection: &mut TcpStream) -> Option<Value> {
     let mut answer = Vec::new();
     loop {

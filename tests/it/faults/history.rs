@@ -1,4 +1,4 @@
-//! What clients asked and were told, on one monotonic clock.
+//! Record of clients' calls and their answers, on one monotonic clock.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -13,13 +13,12 @@ use crate::faults::percentiles::{Durations, Percentiles};
 /// Time since the history began.
 pub type Time = Duration;
 
-/// Ids and the like, which most calls of a job share: a long history has millions of them.
+/// Text that most calls of a job share, such as ids: a long history has millions of them.
 pub type Text = Arc<str>;
 
 /// Buckets of a new store on Redis.
 pub const BUCKETS: u64 = 16;
 
-/// One call of one client.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub start: Time,
@@ -28,17 +27,17 @@ pub struct Call {
     pub outcome: StoreResult,
 }
 
-/// What was asked.
+/// Request of a call.
 #[derive(Debug, Clone)]
 pub enum Ask {
-    /// Bodies differ between jobs, so that one tells which put a job comes from.
+    /// Bodies differ between jobs, so a body identifies the put of its job.
     Put {
         id: Option<Text>,
         body: Text,
         delay: Duration,
         max_attempts: u32,
     },
-    /// Of one topic, or of several with commas between them; by the server of this number.
+    /// Pop of one topic, or of several separated by commas, at the server of this number.
     Pop {
         topic: &'static str,
         server: usize,
@@ -55,7 +54,7 @@ pub enum Ask {
     Delete {
         id: Text,
     },
-    /// For as long as the job's TTR, or longer than its hold lasts without that.
+    /// Touch for the job's TTR, or until the present end of the reservation if that is later.
     Touch {
         id: Text,
         reservation: Text,
@@ -81,19 +80,18 @@ pub enum Ask {
     },
 }
 
-/// What came of it.
+/// Result of a call.
 #[derive(Debug, Clone)]
 pub enum StoreResult {
     Done(Answer),
-    /// Nothing was changed, with the reason as a code.
+    /// Nothing was changed; the reason as a code.
     Refused(Text),
-    /// It may have been done or not.
     Unknown,
-    /// An answer that must not be given; whether it was done is unknown too.
+    /// An answer that must not be given; whether the call was done is unknown too.
     Wrong(Text),
 }
 
-/// What was answered. Times are the store's, in Unix milliseconds.
+/// Answer to a call that was done. Times are the store's, in Unix milliseconds.
 #[derive(Debug, Clone)]
 pub enum Answer {
     Put { id: Text, due_at: i64 },
@@ -109,7 +107,7 @@ pub enum Answer {
     Resumed,
 }
 
-/// A job as a pop gave it.
+/// Job as a pop returned it.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     pub id: Text,
@@ -144,7 +142,7 @@ impl Call {
         matches!(self.outcome, StoreResult::Done(_))
     }
 
-    /// It failed for want of a server or store.
+    /// Reports whether the call failed because a server or store was unavailable.
     pub fn failed(&self) -> bool {
         match &self.outcome {
             StoreResult::Done(_) => false,
@@ -155,7 +153,7 @@ impl Call {
         }
     }
 
-    /// It was done, or perhaps.
+    /// Reports whether the call was or may have been done.
     pub fn may_be_done(&self) -> bool {
         !matches!(self.outcome, StoreResult::Refused(_))
     }
@@ -172,11 +170,11 @@ impl Call {
     }
 }
 
-/// Collects the calls of all clients. Looking at what is recent costs nothing for what is old.
+/// Calls of all clients. Reads of recent calls do not scan old ones.
 pub struct History {
     began: Instant,
     recorded: Mutex<Recorded>,
-    /// How often each call met each failure.
+    /// Count of each failure of each kind of call.
     failures: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -184,7 +182,7 @@ pub struct History {
 struct Recorded {
     /// In the order of their ends.
     calls: Vec<Call>,
-    /// How long the requests of each kind took that were answered.
+    /// Durations of the answered requests, by kind.
     took: BTreeMap<&'static str, Durations>,
 }
 
@@ -200,7 +198,7 @@ impl std::ops::Deref for Calls<'_> {
 }
 
 impl Calls<'_> {
-    /// Those that ended at this time or later.
+    /// Returns the calls that ended at this time or later.
     fn ended_since(&self, from: Time) -> &[Call] {
         &self[self.partition_point(|call| call.end < from)..]
     }
@@ -215,9 +213,9 @@ impl History {
         self.began.elapsed()
     }
 
-    /// Records what one request asked and was told, which ends now; whether any of it failed for
-    /// want of a server or store. `kind` is that of the request: batches and waiting pops take
-    /// longer than others.
+    /// Records the calls of one request, which ends now. Returns whether any failed because a
+    /// server or store was unavailable. `kind` is that of the request: batches and waiting pops
+    /// take longer than others.
     pub fn add(
         &self,
         kind: &'static str,
@@ -225,7 +223,7 @@ impl History {
         asked: impl IntoIterator<Item = (Ask, StoreResult)>,
     ) -> bool {
         let mut recorded = self.recorded();
-        // Read under the lock: the calls are in this order.
+        // Read under the lock, so that calls are in the order of their ends.
         let end = self.now();
         let before = recorded.calls.len();
         let calls = asked.into_iter().map(|(ask, outcome)| Call { start, end, ask, outcome });
@@ -237,7 +235,7 @@ impl History {
         failed
     }
 
-    /// Notes that a store may have forgotten what was put before: as if each job may have been
+    /// Notes that a store may have lost all jobs put before `until`, as if each may have been
     /// deleted by then.
     pub fn may_have_forgotten(&self, until: Time) {
         let forgotten = |call: &Call| match (&call.ask, &call.outcome) {
@@ -256,7 +254,7 @@ impl History {
         }));
     }
 
-    /// Notes that what was acknowledged in this time may not hold.
+    /// Notes that acknowledgements given in this time may not hold.
     pub fn may_have_undone(&self, from: Time, to: Time) {
         let calls = &mut self.recorded().calls;
         for call in calls.iter_mut().filter(|call| (from..=to).contains(&call.end) && call.done()) {
@@ -277,35 +275,37 @@ impl History {
         Calls(self.recorded())
     }
 
-    /// How many calls have ended.
+    /// Returns the number of calls that have ended.
     pub fn operations(&self) -> usize {
         self.calls().len()
     }
 
-    /// How long each request took, by kind, of those that met no failure.
+    /// Returns the durations of requests that met no failure, by kind.
     pub fn took(&self) -> BTreeMap<&'static str, Durations> {
         self.recorded().took.clone()
     }
 
-    /// The same, summed up.
+    /// Returns the percentiles of those durations.
     pub fn percentiles(&self) -> BTreeMap<&'static str, Percentiles> {
         self.took().into_iter().map(|(kind, took)| (kind, took.percentiles())).collect()
     }
 
-    /// Calls that failed for want of a server or store, and ended between these times.
+    /// Counts calls that failed because a server or store was unavailable, and ended between these
+    /// times.
     pub fn failures_between(&self, from: Time, to: Time) -> usize {
         let calls = self.calls();
         let until = calls.ended_since(from).iter().take_while(|call| call.end <= to);
         until.filter(|call| call.failed()).count()
     }
 
-    /// How often any call met a failure that is told with these words.
+    /// Counts the failures whose description contains `words`.
     pub fn failures_with(&self, words: &str) -> usize {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.iter().filter(|(what, _)| what.contains(words)).map(|(_, count)| count).sum()
     }
 
-    /// The longest that any call took which ended after `from`, but for pops, which may wait.
+    /// Returns the longest duration of calls that ended after `from`; pops do not count, as they
+    /// may wait.
     pub fn longest_since(&self, from: Time) -> Time {
         let calls = self.calls();
         let ended = calls.ended_since(from).iter();
@@ -313,7 +313,8 @@ impl History {
         ended.map(|call| call.end - call.start).max().unwrap_or_default()
     }
 
-    /// When each bucket first delivered a job whose put began after `from`; none while one has not.
+    /// Returns the time at which the last bucket first delivered a job whose put began after
+    /// `from`; none while a bucket has not.
     pub fn all_buckets_deliver(&self, from: Time) -> Option<Time> {
         let calls = self.calls();
         let calls = calls.ended_since(from);
@@ -332,7 +333,7 @@ impl History {
         all.then(|| first.into_values().max()).flatten()
     }
 
-    /// Prints how many calls went how, and how long they took.
+    /// Prints counts and durations of all calls.
     pub fn print(&self) {
         let mut done: BTreeMap<&str, usize> = BTreeMap::new();
         for call in self.calls().iter().filter(|call| call.done()) {
@@ -369,7 +370,7 @@ fn what_is_recent_is_found_from_the_back() {
     };
     history.add("put", Time::ZERO, [(put("old"), StoreResult::Unknown)]);
     let from = history.now();
-    // Begun before, and ended after.
+    // A call that began before and ended after.
     history.add("put", Time::ZERO, [(put("between"), StoreResult::Unknown)]);
     assert_eq!(history.failures_between(from, history.now()), 1);
     assert_eq!(history.failures_between(Time::ZERO, from), 1);

@@ -1,5 +1,5 @@
-//! A server that lies: an HTTP proxy before a real one, that breaks one promise now and then. A
-//! judge that has never objected proves nothing.
+//! A server that lies: an HTTP proxy in front of a real one that breaks one promise now and then.
+//! It proves that the judge can object.
 
 mod lies;
 mod tests;
@@ -24,26 +24,25 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::faults::judge::{Objection, Rule};
 
-/// What it lies about.
+/// Subject of the lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// Nothing.
     None,
-    /// Says of one job in a thousand that it was put.
+    /// Acknowledges one put in a thousand without making it.
     LosesJobs,
-    /// Makes jobs due 50 ms early, and tells times as if it did not.
+    /// Makes jobs due 50 ms early, and reports the promised times.
     Early,
-    /// Hands the reservation of a job to the next consumer too.
+    /// Delivers a reserved job to the next consumer too, with the same reservation.
     TwoHolders,
-    /// Says of a finish that it was done.
+    /// Acknowledges finishes without making them.
     ForgetsFinishes,
-    /// Tells an attempt too many.
+    /// Reports an attempt too many.
     MiscountsAttempts,
-    /// Says of a pause that it holds.
+    /// Acknowledges pauses without making them.
     ForgetsPauses,
 }
 
-/// The proxy, while it lives.
+/// The proxy; it stops when dropped.
 pub struct Liar {
     pub base: String,
     proxy: Arc<Proxy>,
@@ -54,7 +53,7 @@ struct Proxy {
     lie: Lie,
     honest: AtomicBool,
     told: AtomicUsize,
-    /// What it could have lied about so far.
+    /// Number of opportunities to lie so far.
     seen: AtomicU64,
     memory: Mutex<Memory>,
     server: String,
@@ -65,14 +64,14 @@ struct Proxy {
 struct Memory {
     /// Jobs that are due earlier than their clients believe.
     early: HashSet<String>,
-    /// A job of each path that pops, for the next consumer.
+    /// Per path that pops, a job to deliver again to the next consumer.
     twice: HashMap<String, Value>,
-    /// The ids of all jobs that a lie was about.
+    /// Ids of all jobs that were lied about.
     lied_about: HashSet<String>,
 }
 
 impl Liar {
-    /// Begins to lie about the server at this address.
+    /// Starts to lie in front of the server at this address.
     pub async fn before(server: &str, lie: Lie) -> Self {
         let proxy = Arc::new(Proxy {
             lie,
@@ -90,18 +89,18 @@ impl Liar {
         Self { base, proxy, task }
     }
 
-    /// How many lies it has told.
+    /// Returns the number of lies so far.
     pub fn told(&self) -> usize {
         self.proxy.told()
     }
 
-    /// Whether an objection is one that a lie brings about: the pause that was forgotten, or a job that was lied about.
-    /// Which rules such a job breaks besides depends on what its consumers do.
+    /// Reports whether a lie explains an objection: it is about the forgotten pause, or about a job
+    /// that was lied about. Which rules such a job breaks depends on its consumers too.
     pub fn explains(&self, objection: &Objection) -> bool {
         if self.proxy.lie == Lie::ForgetsPauses {
             return objection.rule == Rule::Paused;
         }
-        // It begins with the id, or has it in a list.
+        // The objection begins with the id, or has it in a list.
         let is_of = |id: &str| {
             let rest = objection.what.strip_prefix(id);
             rest.is_some_and(|rest| rest.starts_with(": "))
@@ -110,7 +109,7 @@ impl Liar {
         self.proxy.memory().lied_about.iter().any(|id| is_of(id))
     }
 
-    /// Tells the truth from now on, but for what it must go on hiding.
+    /// Tells the truth from now on, and hides only earlier lies.
     pub fn repent(&self) {
         self.proxy.honest.store(true, Ordering::Relaxed);
     }
@@ -149,15 +148,15 @@ async fn serve(
     respond(status, &headers, &answer)
 }
 
-/// What becomes of a request.
+/// The proxy's decision on a request.
 enum Passed {
-    /// It is passed on, without the items of a batch that answers are made up for.
+    /// Passed on, without the items of a batch whose answers are made up.
     On(Value, Vec<Option<Value>>),
-    /// It is answered with this instead.
+    /// Answered by the proxy with this.
     Not(StatusCode, Value),
 }
 
-/// Puts what is made up in its place among the results of a batch.
+/// Merges made-up results into those of a batch, in their places.
 fn merge(answer: &mut Value, made_up: Vec<Option<Value>>) {
     if let Some(Value::Array(results)) = answer.get_mut("results") {
         let mut true_ones = std::mem::take(results).into_iter();
@@ -176,12 +175,12 @@ fn respond(status: StatusCode, headers: &HeaderMap, answer: &Value) -> Response 
 }
 
 impl Proxy {
-    /// Notes that it lies about this job.
+    /// Notes that a lie is about this job.
     fn note(&self, id: &str) {
         self.memory().lied_about.insert(id.to_owned());
     }
 
-    /// Whether to lie this time: about each `nth` of what it could.
+    /// Decides whether to lie this time: at about each `nth` opportunity.
     fn lies(&self, lie: Lie, nth: u64) -> bool {
         if self.lie != lie || self.honest.load(Ordering::Relaxed) {
             return false;

@@ -1,4 +1,4 @@
-//! The ordinary load: clients that put and delete, that pop and end, and one that pauses.
+//! The ordinary load: clients that put and delete, clients that pop and end, and one that pauses.
 
 mod consumers;
 mod producers;
@@ -18,28 +18,27 @@ use crate::{
     support::scan::Scan,
 };
 
-/// Where most jobs go, which are all popped and ended.
+/// Topic of most jobs, which are all popped and ended.
 const TOPIC: &str = "t";
-/// Jobs that no consumer pops: due in an hour.
+/// Topic of jobs that no consumer pops: due in an hour.
 const KEPT: &str = "kept";
-/// Jobs that are popped for an hour.
+/// Topic of jobs that are reserved for an hour.
 const HELD: &str = "held";
-/// Jobs that have one attempt, which fails.
+/// Topic of jobs that have one attempt, which fails.
 const DOOMED: &str = "doomed";
-/// Jobs that are popped and finished while this is not paused.
+/// Topic that is paused at times; its jobs are popped and finished.
 const PAUSED: &str = "paused";
-/// All of them.
 pub const TOPICS: [&str; 5] = [TOPIC, KEPT, HELD, DOOMED, PAUSED];
 
-/// The shortest there is, and room for a busy machine: what a failed pop took comes back after it.
+/// Short, as jobs of a failed pop come back after it, and long enough for a busy machine.
 pub const TTR: Duration = Duration::from_secs(2);
-/// How often a job is tried.
+/// Limit of a job's attempts.
 const ATTEMPTS: u32 = 20;
-/// How often a client asks what was not answered.
+/// Times that a client sends a request that gets no answer.
 pub const TRIES: usize = 3;
-/// Clients that put, and as many that pop.
+/// Number of clients that put, and of clients that pop.
 const CLIENTS: usize = 6;
-/// How many jobs a consumer takes at once, and a batch has.
+/// Jobs per pop and per batch.
 const BATCH: u64 = 16;
 
 /// The running clients.
@@ -57,7 +56,7 @@ impl Load {
         let stop = Arc::new(AtomicBool::new(false));
         let mut clients = JoinSet::new();
         let behind: Arc<AtomicBool> = Arc::default();
-        // A server gets as many of each kind as the other.
+        // Each server gets as many clients of each kind as the other.
         let client = |number| Client::new(Arc::clone(history), servers, number);
         for number in 0..CLIENTS {
             let flags = || (Arc::clone(&behind), Arc::clone(&stop));
@@ -78,7 +77,7 @@ impl Load {
     }
 }
 
-/// Jobs of the load that consumers can still pop.
+/// Counts the load's jobs that consumers can still pop.
 pub fn pending(scan: &Scan) -> usize {
     let pending = |set: &String| {
         [TOPIC, PAUSED].iter().any(|topic| {
@@ -88,8 +87,8 @@ pub fn pending(scan: &Scan) -> usize {
     scan.values().filter(|stored| stored.sets.iter().any(pending)).count()
 }
 
-/// Pops and finishes with four clients until `empty` says that nothing is left to wait for; whether
-/// it came to that within the limit.
+/// Pops and finishes with four clients until `empty` returns true. Returns whether it did within
+/// the limit.
 pub async fn drain(
     history: &Arc<History>,
     servers: &[String],

@@ -1,5 +1,5 @@
-//! Faults under load, with the real binary and real Redis processes: whatever is killed, frozen
-//! or cut off, the promises hold, as judged from what clients were told and what the store holds.
+//! Faults under load, with the real binary and real Redis processes: whatever is killed, frozen or
+//! cut off, the promises hold, as judged by the answers to clients and the contents of the store.
 
 mod answers;
 pub mod client;

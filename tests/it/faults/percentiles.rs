@@ -1,12 +1,12 @@
-//! How long answers took: for the summary of a run, never for its verdict.
+//! Percentiles of durations: for the summary of a run, never for its verdict.
 
 use std::{fmt, time::Duration};
 
-/// How long each call of a kind took, in microseconds: four bytes a call.
+/// Durations of all calls of a kind in microseconds: four bytes per call.
 #[derive(Debug, Clone, Default)]
 pub struct Durations(Vec<u32>);
 
-/// Of all calls of a kind.
+/// Percentiles of all calls of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percentiles {
     pub count: usize,
@@ -28,7 +28,7 @@ impl Durations {
     pub fn percentiles(mut self) -> Percentiles {
         self.0.sort_unstable();
         let count = self.0.len();
-        // The least that so many calls in a thousand do not exceed.
+        // The least duration that this many calls in a thousand do not exceed.
         let least = |thousandths: usize| {
             let rank = (count * thousandths).div_ceil(1000).max(1);
             Duration::from_micros(self.0.get(rank - 1).copied().unwrap_or_default().into())

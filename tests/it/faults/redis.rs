@@ -1,4 +1,4 @@
-//! One Redis: it is killed and comes back; so are the servers.
+//! One Redis that is killed and restarted, and servers that are killed.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::{
     support::{Redis, resp},
 };
 
-/// What tells one life of a Redis from another.
+/// Returns the run id, which differs after each start of Redis.
 fn run_id(redis: &Redis) -> String {
     let info = resp::ask(redis.port(), &["INFO", "server"]).expect("an answer");
     info.text().lines().find(|line| line.starts_with("run_id:")).expect("a run id").to_owned()
@@ -18,13 +18,13 @@ fn settings(redis: &Redis) -> String {
     format!("url = {:?}", redis.url())
 }
 
-/// Connections to it, but for the one that asks.
+/// Counts the connections to this Redis, without the one that asks.
 fn connections(redis: &Redis) -> usize {
     let list = resp::ask(redis.port(), &["CLIENT", "LIST"]).expect("an answer");
     list.text().lines().count() - 1
 }
 
-/// A master and its only replica, without anybody to promote that.
+/// A master and its only replica, without a Sentinel that would promote the replica.
 pub struct Pair {
     pub master: Redis,
     pub replica: Redis,
@@ -32,7 +32,7 @@ pub struct Pair {
 
 impl Pair {
     pub fn start() -> Self {
-        // A replica should have its data at once, not after the 5 s in which others may come.
+        // The replica should get its data at once, not after the 5 s in which others may join.
         let arguments = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0"];
         let master = Redis::with(&arguments);
         let follow = ["--replicaof", "127.0.0.1", &master.port().to_string()];
@@ -44,12 +44,12 @@ impl Pair {
         Self { master, replica }
     }
 
-    /// Settings with the master at `port`, behind a proxy or not.
+    /// Returns settings with the master at `port`, which may be a proxy's.
     pub fn settings(&self, port: u16) -> String {
         format!("url = \"redis://127.0.0.1:{port}/\"\nack = \"replica\"")
     }
 
-    /// Connections to the master, but for the one that asks and the replica's.
+    /// Counts the connections to the master, without the one that asks and the replica's.
     pub fn connections(&self) -> usize {
         connections(&self.master) - 1
     }
@@ -67,7 +67,7 @@ async fn promises_hold_while_redis_is_killed_and_started_again() {
         let failures = scenario
             .round("redis killed", || {
                 redis.kill();
-                // Calls must meet it while it is away.
+                // Calls must meet Redis while it is unavailable.
                 std::thread::sleep(Duration::from_millis(500));
                 redis.resume();
             })
@@ -93,7 +93,7 @@ async fn promises_hold_while_each_server_is_killed_in_turn() {
 async fn calls_are_answered_in_time_while_redis_answers_none_for_half_a_minute() {
     let redis = Redis::start();
     let mut scenario = Scenario::start(&settings(&redis)).await;
-    // A shorter one first: what a pause makes of memory and sockets is compared with it.
+    // A shorter pause first: its effect on memory and sockets is the baseline for the longer one.
     for seconds in [8, 30] {
         let failures = scenario
             .round(&format!("redis paused for {seconds} s"), || {
@@ -105,14 +105,14 @@ async fn calls_are_answered_in_time_while_redis_answers_none_for_half_a_minute()
             .await;
         println!("the longest call took {:?}", scenario.longest());
         assert!(failures > 0, "no call met the fault");
-        // An answer of Redis is awaited for five seconds, and a request asks it twice at most:
-        // a third time would end after fifteen.
+        // A request asks Redis at most twice and waits five seconds for each answer: a third try
+        // would end after fifteen.
         assert!(scenario.longest() < Duration::from_millis(14_800), "{:?}", scenario.longest());
     }
     scenario.promises_hold(&[redis.port()]).await;
 }
 
-/// The judge and the load together: a store that does lose jobs is found out.
+/// The judge and the load together notice a store that does lose jobs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_redis_that_forgets_what_it_had_is_noticed() {
     let mut redis = Redis::with(&["--appendonly", "no"]);

@@ -1,5 +1,4 @@
-//! What a store holds is read in three ways that must agree: past the server, by its lists, and by
-//! its counts.
+//! Three ways to read a store that must agree: past the server, by its lists, and by its counts.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::support::{
 
 const TOPICS: [&str; 2] = ["t", "u"];
 
-/// Makes jobs in every state; how many are there at the end.
+/// Makes jobs in every state; returns how many are there at the end.
 async fn fill(server: &Process) -> usize {
     let post = async |path: &str, body: Value| {
         let (status, answer) = server.post(path, body).await.expect("an answer");
@@ -24,7 +23,7 @@ async fn fill(server: &Process) -> usize {
     };
     let jobs: Vec<Value> = (0..60)
         .map(|n| {
-            // Some bodies are longer than those that a record on Redis has room for.
+            // Some bodies are too long for a record on Redis.
             let body = format!("{n}:{}", "x".repeat(n * n * 2));
             let delay = ["0s", "200ms", "1h"][n % 3];
             json!({"topic": TOPICS[n % 2], "id": n.to_string(), "body": body, "delay": delay,
@@ -34,7 +33,7 @@ async fn fill(server: &Process) -> usize {
     let mut left = jobs.len();
     post("/batch/jobs", json!({"jobs": jobs})).await;
     for n in 0..12 {
-        // Of those with the short TTR the attempts of some are spent then.
+        // Some jobs with the short TTR have spent their attempts then.
         let ttr = if n % 6 == 5 { "1s" } else { "1h" };
         let popped = server.get(&format!("/topics/t/pop?ttr={ttr}&wait=5s")).await.1;
         let id = popped["jobs"][0]["id"].as_str().expect("an id").to_owned();
@@ -55,7 +54,8 @@ async fn fill(server: &Process) -> usize {
     left
 }
 
-/// The scan has jobs in every state; without one of them, no other way to read agrees.
+/// Asserts that the scan has jobs in every state, and that without one of them the other ways
+/// disagree.
 async fn is_told_apart(server: &Process, scan: &Scan) {
     for state in [":delayed:t", ":ready:u", ":reserved:t", ":dead:t"] {
         let is = |set: &String| set.ends_with(state);

@@ -14,7 +14,7 @@ use crate::{
     support::{free_port, process::Process, scan::scan, signal::Frozen},
 };
 
-/// How long after a fault's end delivery may take to go on.
+/// Time that delivery may take to resume after a fault.
 const DELIVERY_GOES_ON: Duration = Duration::from_secs(60);
 
 /// Everything of one test but the store.
@@ -22,14 +22,14 @@ pub struct Scenario {
     dir: TempDir,
     servers: Vec<(u16, Process)>,
     epoch: Epoch,
-    /// Of each server at the end of each round.
+    /// Memory and sockets of each server at the end of each round.
     vitals: Vec<Vec<Vitals>>,
-    /// When the last round began.
+    /// Start of the last round.
     began: Duration,
 }
 
 impl Scenario {
-    /// Two servers and the load. `settings` are those of `[store]`, as TOML.
+    /// Starts two servers and the load. `settings` are those of `[store]`, as TOML.
     pub async fn start(settings: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let file = format!("[store]\nbuckets = {BUCKETS}\n{settings}\n[log]\nfilter = \"error\"\n");
@@ -42,13 +42,13 @@ impl Scenario {
         let epoch = Epoch::start(&bases(&servers));
         let scenario = Self { dir, servers, epoch, vitals: Vec::new(), began: Duration::ZERO };
         scenario.delivered_since_now("before any fault").await;
-        // From then on TTRs run out and jobs come back, also while a fault lasts.
+        // From now on TTRs end and jobs come back, also during a fault.
         tokio::time::sleep(load::TTR).await;
         scenario
     }
 
-    /// Brings a fault about and waits until all buckets deliver again. Returns how many calls
-    /// failed from its begin to its end.
+    /// Injects a fault and waits until all buckets deliver again. Returns how many calls failed in
+    /// between.
     pub async fn round(&mut self, name: &str, fault: impl FnOnce()) -> usize {
         let began = self.epoch.history.now();
         self.began = began;
@@ -57,14 +57,14 @@ impl Scenario {
         self.end_round(name, began).await
     }
 
-    /// Kills each server in turn as `kill -9` does, and starts it again.
+    /// Kills each server in turn as `kill -9` does, and restarts it.
     pub async fn round_of_killed_servers(&mut self) -> usize {
         let began = self.epoch.history.now();
         for n in 0..self.servers.len() {
             let (port, server) = &mut self.servers[n];
             let (port, old) = (*port, server.id());
             tokio::task::block_in_place(|| server.kill());
-            // The other one serves alone for a while.
+            // The other server serves alone for a while.
             tokio::time::sleep(Duration::from_millis(500)).await;
             let new = self::server(&self.dir, port).await;
             assert_ne!(old, new.id(), "it is another process");
@@ -73,17 +73,17 @@ impl Scenario {
         self.end_round("each server killed in turn", began).await
     }
 
-    /// Freezes each server in turn and lets it go on. Calls must have met that.
+    /// Freezes each server in turn and lets it go on; asserts that calls met the freeze.
     pub async fn round_of_frozen_servers(&mut self, span: Duration) {
         for n in 0..self.servers.len() {
             let began = self.epoch.history.now();
             let frozen = Frozen::freeze(self.servers[n].1.id());
             tokio::time::sleep(span).await;
             frozen.thaw();
-            // What lay in its buffers meets what the other one did meanwhile.
+            // The buffered calls of the thawed server meet the other server's transitions.
             self.end_round(&format!("server {n} frozen"), began).await;
             for (_, server) in &self.servers {
-                // Its timers go on too, or it is not ready.
+                // A server whose timers do not go on is not ready.
                 assert_eq!(server.get("/readyz").await.0, 200);
             }
             assert!(
@@ -93,12 +93,12 @@ impl Scenario {
         }
     }
 
-    /// The longest that a call took, but for pops, since the last round began.
+    /// Returns the longest duration of a call since the last round began; pops do not count.
     pub fn longest(&self) -> Duration {
         self.epoch.history.longest_since(self.began)
     }
 
-    /// Calls that were answered 503 so far, with this word for what was applied.
+    /// Counts the calls so far that were answered 503 with this word in `applied`.
     pub fn unavailable(&self, applied: &str) -> usize {
         self.epoch.history.failures_with(&format!("503 store_unavailable, applied {applied:?}"))
     }
@@ -116,26 +116,27 @@ impl Scenario {
         failures
     }
 
-    /// How long it takes until every bucket has delivered a job put from now on.
+    /// Waits until every bucket has delivered a job put from now on, and returns the time that
+    /// took.
     async fn delivered_since_now(&self, when: &str) -> Duration {
         self.epoch.delivers_within(DELIVERY_GOES_ON, when).await
     }
 
-    /// Ends it; the judge must have nothing to object to. `masters` hold the store by now.
+    /// Ends the scenario; the judge must have no objection. `masters` hold the store by now.
     pub async fn promises_hold(self, masters: &[u16]) {
         does_not_grow(&self.vitals);
         let Judgement { objections: found, left, .. } = self.end(masters).await;
         let shown: Vec<_> =
             found.iter().take(20).map(|o| format!("{:?}: {}", o.rule, o.what)).collect();
         assert!(found.is_empty(), "{} objections:\n{}", found.len(), shown.join("\n"));
-        // Sets of each kind were looked at, not only empty ones.
+        // The judge saw sets of each kind, not only empty ones.
         for kind in [":delayed:kept", ":reserved:held", ":dead:doomed"] {
             let is = |set: &String| set.ends_with(kind);
             assert!(left.values().any(|stored| stored.sets.iter().any(is)), "none in {kind}");
         }
     }
 
-    /// Stops the load, drains, and judges before and after; what came of it.
+    /// Stops the load, drains, and judges before and after.
     pub async fn end(self, masters: &[u16]) -> Judgement {
         let bases = bases(&self.servers);
         self.epoch.end(&bases, || scan(masters, &TOPICS)).await
@@ -150,8 +151,8 @@ fn bases(servers: &[(u16, Process)]) -> Vec<String> {
     servers.iter().map(|(_, server)| server.base.clone()).collect()
 }
 
-/// From the first round's end to the last one's, where the processes are the same, memory and
-/// sockets stay what they are, give or take what a moment of load makes.
+/// Asserts that memory and sockets of processes that ran in both rounds do not grow from the first
+/// round's end to the last one's, except for variations of the load.
 fn does_not_grow(rounds: &[Vec<Vitals>]) {
     let [first, .., last] = rounds else { return };
     for (first, last) in first.iter().zip(last) {

@@ -1,4 +1,4 @@
-//! A master and a replica under Sentinel: the master is killed, or replaced while it lives.
+//! A master and a replica under Sentinel: the master is killed, or replaced while it is alive.
 
 use crate::{faults::scenario::Scenario, support::sentinel::Sentinel};
 
@@ -15,7 +15,7 @@ async fn promises_hold_while_the_master_is_killed_and_its_replica_promoted() {
         .round("master killed, replica promoted", || {
             old = sentinel.kill_master();
             new = sentinel.wait_for_failover(old);
-            // Without a replica nothing is acknowledged, so the fault ends here.
+            // A master without a replica acknowledges nothing, so the fault ends here.
             sentinel.resume_killed();
         })
         .await;

@@ -1,9 +1,9 @@
-//! SIGTERM under load. A request counts when all of its bytes were sent. Each that counts must be
-//! answered: a whole answer comes, of whatever status. Two kinds do not count:
+//! SIGTERM under load. A request counts when all of its bytes were sent. Each one that counts must
+//! get a whole answer, of any status. Two kinds do not count:
 //!
-//! - The first request of a connection that was begun after the signal and is reset before a byte
+//! - The first request of a connection that was opened after the signal and is reset before a byte
 //!   of an answer: the port took the connection while it was being closed, and no process did.
-//! - A request on a kept connection whose end, sent by the server, had come before it was sent.
+//! - A request that was sent on a kept connection after the server's end of it had arrived.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -25,11 +25,11 @@ const ROUNDS: u64 = 20;
 const CLIENTS: u64 = 24;
 const SEED: u64 = 20;
 
-/// What became of requests that were sent whole.
+/// Counts of the requests that were sent whole.
 #[derive(Debug, Default, Clone, Copy)]
 struct Outcomes {
     answered: usize,
-    /// Of those, how many said that the server was stopping, or closed with their answer.
+    /// Answers that said that the server was stopping, or closed the connection.
     last: usize,
     /// First requests of connections that the port took while it was being closed.
     not_taken: usize,
@@ -47,14 +47,14 @@ impl Outcomes {
     }
 }
 
-/// An answer that came whole.
+/// Complete answer.
 struct Answer {
     status: u16,
     closes: bool,
     body: Value,
 }
 
-/// One client of a server, until that is gone.
+/// Client of a server until the server has stopped.
 struct Client {
     address: String,
     /// Set just before the signal is sent.
@@ -62,7 +62,7 @@ struct Client {
     random: StdRng,
     connection: Option<TcpStream>,
     outcomes: Outcomes,
-    /// Of the job popped last: its id and reservation.
+    /// Id and reservation of the job popped last.
     held: Option<(String, String)>,
 }
 
@@ -73,7 +73,7 @@ impl Client {
         self.outcomes
     }
 
-    /// Whether the server is still there.
+    /// Makes one call. Returns whether the server still listens.
     fn call(&mut self) -> bool {
         let stopping = self.stopping.load(Ordering::SeqCst);
         let (kept, mut connection) = match self.connection.take() {
@@ -89,7 +89,7 @@ impl Client {
         connection.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
         let request = self.request();
         if connection.write_all(request.as_bytes()).is_err() {
-            // Not sent whole.
+            // The request was not sent whole.
             return true;
         }
         match read_answer(&mut connection) {
@@ -104,7 +104,7 @@ impl Client {
                 self.connection = Some(connection).filter(|_| !answer.closes);
             }
             Err(error) => {
-                // A connection that no process accepted: the port was closed with it in its queue.
+                // No process accepted the connection: the port was closed with it in its queue.
                 let refused = !kept && stopping && error == ErrorKind::ConnectionReset;
                 self.outcomes.not_taken += usize::from(refused);
                 self.outcomes.unanswered += usize::from(!refused);
@@ -125,7 +125,7 @@ impl Client {
                 self.held = held;
                 match kind {
                     0..4 => ("POST", "/topics/t/pop".to_owned(), r#"{"count":5}"#.to_owned()),
-                    // It waits when the signal comes, or is answered before.
+                    // The pop waits when the signal comes, or is answered before.
                     4..6 => ("GET", "/topics/none/pop?wait=10s".to_owned(), String::new()),
                     6 => {
                         let jobs = [r#"{"topic":"t"}"#; 20].join(",");
@@ -143,7 +143,7 @@ impl Client {
     }
 }
 
-/// Whether the other side has closed it, as far as has come through.
+/// Reports whether the end of the connection has arrived from the other side.
 fn is_closed(connection: &TcpStream) -> bool {
     connection.set_nonblocking(true).expect("a socket");
     let closed =
@@ -152,7 +152,10 @@ fn is_closed(connection: &TcpStream) -> bool {
     closed
 }
 
-/// Reads an answer to its end; else why none came.
+/// Reads an answer to its end.
+///
+/// # Errors
+/// The kind of error if no answer came.
 fn read_answer(connection: &mut TcpStream) -> Result<Answer, ErrorKind> {
     let (mut bytes, mut block) = (Vec::new(), [0; 16 * 1024]);
     loop {
@@ -162,7 +165,7 @@ fn read_answer(connection: &mut TcpStream) -> Result<Answer, ErrorKind> {
         match connection.read(&mut block) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof),
             Ok(length) => bytes.extend_from_slice(&block[..length]),
-            // Part of an answer is none, however it breaks off.
+            // A partial answer is none, however it breaks off.
             Err(_) if !bytes.is_empty() => return Err(ErrorKind::UnexpectedEof),
             Err(error) => return Err(error.kind()),
         }

@@ -1,15 +1,14 @@
-//! What a process uses, from /proc.
+//! Resources of a process, read from /proc.
 
 use std::fs;
 
-/// Memory and sockets of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct Vitals {
     pub memory_kib: u64,
     pub sockets: usize,
 }
 
-/// Of the process with this id.
+/// Returns the vitals of the process with this id.
 pub fn vitals(pid: u32) -> Vitals {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
