@@ -1,4 +1,4 @@
-//! What is known of each job, and what is certain about the order of its deliveries.
+//! Facts about each job, and the certain order of its deliveries.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,28 +7,28 @@ use crate::{
     support::scan::{Scan, Stored},
 };
 
-/// What is known of one job.
+/// Facts about one job, from all calls and the scan.
 #[derive(Default)]
 pub struct Job<'a> {
-    /// Puts that were done, or perhaps.
+    /// Puts that were or may have been done.
     pub puts: Vec<&'a Call>,
-    /// Puts that surely were not.
+    /// Puts that certainly were not done.
     pub refused_puts: Vec<&'a Call>,
-    /// By attempt.
+    /// Deliveries, sorted by attempt.
     pub deliveries: Vec<Delivered<'a>>,
-    /// Everything else that was asked about it.
+    /// All other calls about the job.
     pub acts: Vec<&'a Call>,
     pub stored: Option<&'a Stored>,
 }
 
-/// A delivery and its pop.
+/// Delivery and its pop.
 #[derive(Clone, Copy)]
 pub struct Delivered<'a> {
     pub pop: &'a Call,
     pub job: &'a Delivery,
 }
 
-/// Everything by id. A job whose put has no answer and no id of its own is known by its body.
+/// Collects the facts by id. A job whose put has neither an answer nor an id is found by its body.
 pub fn jobs<'a>(calls: &'a [Call], scan: &'a Scan) -> BTreeMap<&'a str, Job<'a>> {
     let mut jobs: BTreeMap<&'a str, Job<'a>> = BTreeMap::new();
     let mut nameless: HashMap<&str, &Call> = HashMap::new();
@@ -47,7 +47,7 @@ pub fn jobs<'a>(calls: &'a [Call], scan: &'a Scan) -> BTreeMap<&'a str, Job<'a>>
     let mut find = |jobs: &mut BTreeMap<&'a str, Job<'a>>, id: &'a str, body: &str| {
         if !jobs.contains_key(id) {
             let mut job = Job::default();
-            // Once found it has a name: a second job of the same put would be one never put.
+            // The put has its job now: a second job with this body would be one that was never put.
             if let Some(put) = nameless.remove(body) {
                 if put.may_be_done() { job.puts.push(put) } else { job.refused_puts.push(put) }
             }
@@ -76,7 +76,7 @@ pub fn jobs<'a>(calls: &'a [Call], scan: &'a Scan) -> BTreeMap<&'a str, Job<'a>>
     jobs
 }
 
-/// The job that a call names, but for puts.
+/// Returns the id of the job that a call names, unless it is a put.
 fn acted_on(call: &Call) -> Option<&str> {
     match &call.ask {
         Ask::Finish { id, .. }
@@ -90,12 +90,12 @@ fn acted_on(call: &Call) -> Option<&str> {
     }
 }
 
-/// The text of a body as it is stored: the load's bodies are JSON texts without escapes.
+/// Returns the text of a body as it is stored: the load's bodies are JSON strings without escapes.
 pub fn text(body: &str) -> &str {
     body.trim_matches('"')
 }
 
-/// The reservation that a call was sent with.
+/// Returns the reservation that a call was sent with.
 pub fn reservation(call: &Call) -> Option<&str> {
     match &call.ask {
         Ask::Finish { reservation, .. }
@@ -106,56 +106,56 @@ pub fn reservation(call: &Call) -> Option<&str> {
     }
 }
 
-/// Whether `one` had surely been carried out when `other` began.
+/// Reports whether `one` had certainly been carried out when `other` began.
 pub fn is_before(one: &Call, other: &Call) -> bool {
     one.done() && one.end <= other.start
 }
 
 impl<'a> Job<'a> {
-    /// A client was told that it is there.
+    /// Reports whether a client was told that the job is there.
     pub fn accepted(&self) -> bool {
         let exists = self.refused_puts.iter().any(|put| put.refused("job_exists"));
         self.puts.iter().any(|put| put.done()) || (exists && !self.puts.is_empty())
     }
 
-    /// Finishes and deletes that were acknowledged.
+    /// Returns finishes and deletes that were acknowledged.
     pub fn ended_for_sure(&self) -> impl Iterator<Item = &'a Call> {
         self.ended_perhaps().filter(|call| call.done())
     }
 
-    /// Finishes and deletes that were done, or perhaps.
+    /// Returns finishes and deletes that were or may have been done.
     pub fn ended_perhaps(&self) -> impl Iterator<Item = &'a Call> {
         self.perhaps().filter(|call| matches!(call.ask, Ask::Finish { .. } | Ask::Delete { .. }))
     }
 
-    /// Kicks that were done, or perhaps.
+    /// Returns kicks that were or may have been done.
     pub fn kicks(&self) -> impl Iterator<Item = &'a Call> {
         self.perhaps().filter(|call| matches!(call.ask, Ask::Kick { .. }))
     }
 
-    /// Acknowledged changes of its time or contents: each found it without a holder.
+    /// Returns acknowledged reschedules: each found the job without a holder.
     pub fn changes(&self) -> impl Iterator<Item = &'a Call> {
         let changes = |call: &&Call| call.done() && matches!(call.ask, Ask::Reschedule { .. });
         self.acts.iter().copied().filter(changes)
     }
 
-    /// All that was done about it, or perhaps.
+    /// Returns all calls about the job, besides puts and pops, that were or may have been done.
     pub fn perhaps(&self) -> impl Iterator<Item = &'a Call> {
         self.acts.iter().copied().filter(|call| call.may_be_done())
     }
 
-    /// The delivery that gave this reservation.
+    /// Returns the delivery that gave this reservation.
     pub fn given(&self, reservation: &str) -> Option<Delivered<'a>> {
         self.deliveries.iter().copied().find(|given| &*given.job.reservation == reservation)
     }
 
-    /// The delivery that a call goes back to.
+    /// Returns the delivery whose reservation a call was sent with.
     pub fn held_by(&self, call: &Call) -> Option<Delivered<'a>> {
         self.given(reservation(call)?)
     }
 
-    /// Could another call, before this time, have ended the hold of `given`? A kick or a change
-    /// of the schedule cannot: a reserved job refuses both.
+    /// Reports whether another call may have ended the hold of `given` before this time. A kick or
+    /// a change of the schedule cannot: a reserved job refuses both.
     pub fn may_have_let_go(&self, given: Delivered, before: Time, but: &Call) -> bool {
         self.perhaps().any(|act| {
             let lets_go = match act.ask {
@@ -169,8 +169,8 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Until when the holder surely has it, by the clients' clock and by the store's: touches that
-    /// were acknowledged and began before this time count.
+    /// Returns the time until which the holder certainly has the job, by the clients' clock and by
+    /// the store's: acknowledged touches that began before `before` count.
     pub fn held_until(&self, given: Delivered, before: Time) -> (Time, i64) {
         let mut until = (given.pop.start + given.job.ttr, given.job.reserved_until);
         for act in self.acts.iter().filter(|act| act.start < before) {
@@ -185,12 +185,13 @@ impl<'a> Job<'a> {
         until
     }
 
-    /// Deliveries that surely came after `held`.
+    /// Returns deliveries that certainly came after `held`.
     pub fn after(&self, held: Delivered<'a>) -> impl Iterator<Item = Delivered<'a>> {
         self.deliveries.iter().copied().filter(move |given| self.is_after(*given, held))
     }
 
-    /// Attempts tell the order, unless a kick may have set them to zero between the two.
+    /// Reports whether `given` certainly came after `held`. Attempts tell the order, unless a kick
+    /// may have reset them in between.
     pub fn is_after(&self, given: Delivered, held: Delivered) -> bool {
         if self.same_life(given, held) && given.job.attempt != held.job.attempt {
             given.job.attempt > held.job.attempt
@@ -199,7 +200,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Surely no kick came between the two.
+    /// Reports whether certainly no kick came between the two.
     pub fn same_life(&self, one: Delivered, other: Delivered) -> bool {
         self.kicks().all(|kick| {
             let before = |given: Delivered| given.pop.end <= kick.start;
@@ -208,12 +209,12 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// When the last kick began that surely found it buried, before this delivery.
+    /// Returns the begin of the last kick before this delivery that certainly found the job buried.
     pub fn reborn(&self, given: Delivered) -> Option<Time> {
         let kicks = self.kicks().filter(|kick| is_before(kick, given.pop));
         let reborn = kicks.filter(|kick| {
             let buried = |act: &&&Call| matches!(act.ask, Ask::Bury { .. }) && is_before(act, kick);
-            // Or another kick may have been the one that brought it back.
+            // Another kick may have been the one that brought the job back.
             let other = |bury: &Call| {
                 let mut others = self.kicks().filter(|other| !std::ptr::eq(*other, *kick));
                 others.any(|other| other.start < kick.end && !is_before(other, bury))
@@ -225,7 +226,7 @@ impl<'a> Job<'a> {
 }
 
 impl Delivered<'_> {
-    /// When the store reserved it, by its clock.
+    /// Returns the time of the reservation by the store's clock.
     pub fn popped_at(&self) -> i64 {
         let ttr = i64::try_from(self.job.ttr.as_millis()).unwrap_or(i64::MAX);
         self.job.reserved_until.saturating_sub(ttr)

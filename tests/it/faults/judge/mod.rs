@@ -1,9 +1,9 @@
-//! Do the answers that clients got, and what the store holds, keep the queue's promises?
+//! Judge of the queue's promises, from the answers to clients and the contents of the store.
 //!
-//! A pure function over a history and a scan. Where an outcome is unknown both are allowed, and
-//! nothing else: every rule speaks only of what is certain whichever way unknown calls went. It
-//! relies on the load for three things: bodies differ between jobs, no id is put again that may
-//! have been ended, and no touch shortens a hold.
+//! The judge is a pure function over a history and a scan. Where an outcome is unknown, it allows
+//! both results and nothing else: every rule states only what holds whichever way unknown calls
+//! went. It relies on the load for three things: bodies differ between jobs, no id is put again
+//! that may have been ended, and no touch shortens a hold.
 
 mod job;
 mod pauses;
@@ -20,18 +20,18 @@ use crate::{
 
 use self::job::jobs;
 
-/// What a promise says, and what an objection is about.
+/// Promise of the queue, and kind of an objection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// An acknowledged job is there until it is finished or deleted.
+    /// An acknowledged job stays until it is finished or deleted.
     Lost,
-    /// Only what was put is delivered or stored, once for each put.
+    /// Each delivered or stored job was put, and each put makes at most one job.
     NeverPut,
     /// The body is that of the put.
     OtherBody,
-    /// Nothing is delivered before it is due.
+    /// No job is delivered before it is due.
     Early,
-    /// One holder at a time.
+    /// A job has at most one holder at a time.
     TwoHolders,
     /// A consumer that lost a job cannot end or keep it.
     StaleAccepted,
@@ -44,7 +44,7 @@ pub enum Rule {
     /// Attempts grow by one with every delivery, and not beyond their limit; a kick of a dead job
     /// sets them to zero.
     Attempts,
-    /// A server that says that a topic is paused delivers nothing of it.
+    /// A server that has acknowledged a pause of a topic delivers none of its jobs.
     Paused,
     /// A job is in the pool and in exactly one set.
     Sets,
@@ -59,17 +59,17 @@ pub struct Objection {
     pub what: String,
 }
 
-/// How long after its client gave it up a call may still be carried out: what stands still goes on
-/// with what lies in its buffers.
+/// Time after which an abandoned call may still be carried out: a frozen process goes on with its
+/// buffers.
 const LATE: Duration = Duration::from_secs(60);
 
-/// When calls failed for want of a server or store. Pops may have taken attempts then that no
-/// client has heard of: also pops with an answer, of a server that had none from its store and
-/// gave other jobs.
+/// Times at which calls failed because a server or store was unavailable. Pops may have taken
+/// attempts then that no client received. That includes answered pops: a server may give jobs of
+/// other buckets while its store call for one has no answer.
 struct Trouble(Vec<(Time, Time)>);
 
 impl Trouble {
-    /// How long before the first failure it may have begun that is told to a client.
+    /// Time by which trouble may precede the first failure that a client sees.
     const UNSEEN: Duration = Duration::from_secs(10);
 
     fn of(calls: &[Call]) -> Self {
@@ -79,7 +79,7 @@ impl Trouble {
         Self(times)
     }
 
-    /// Whether there may have been any between these times.
+    /// Reports whether there may have been trouble between these times.
     fn between(&self, from: Time, to: Time) -> bool {
         let from = from.saturating_sub(LATE);
         let first = self.0.partition_point(|(end, _)| *end < from);
@@ -87,9 +87,10 @@ impl Trouble {
     }
 }
 
-/// Every objection. `scan` was taken after the last call had ended. If the store's clock was wrong
-/// meanwhile, its times tell nothing, and only the clients' clock counts; what was put, popped,
-/// touched, released or rescheduled in that time may have got any due time or end of its TTR.
+/// Returns every objection. `scan` was taken after the last call had ended. If the store's clock
+/// was wrong at some time, the judge ignores all times of the store and uses the clients' clock;
+/// jobs that were put, popped, touched, released or rescheduled during that time may have got any
+/// due time or end of TTR.
 pub fn judge(calls: &[Call], scan: &Scan, wrong_clock: &[(Time, Time)]) -> Vec<Objection> {
     let mut objections = Vec::new();
     for call in calls {
@@ -119,8 +120,8 @@ pub fn judge(calls: &[Call], scan: &Scan, wrong_clock: &[(Time, Time)]) -> Vec<O
     objections
 }
 
-/// How many acknowledged jobs were ended, perhaps ended, or are left. Without objections these
-/// are all of them.
+/// Counts the acknowledged jobs that were ended, perhaps ended, or are left. Without objections
+/// these are all of them.
 pub fn account(calls: &[Call], scan: &Scan) -> String {
     let jobs = jobs(calls, scan);
     let accepted = || jobs.values().filter(|job| job.accepted());
@@ -134,11 +135,11 @@ pub fn account(calls: &[Call], scan: &Scan) -> String {
     )
 }
 
-/// Whether the store's clock was wrong at the time of this call.
+/// Reports whether the store's clock was wrong at the time of this call.
 fn meets(wrong_clock: &[(Time, Time)], call: &Call) -> bool {
     wrong_clock.iter().any(|(from, to)| call.end >= *from && call.start <= *to)
 }
 
-/// Takes an objection.
+/// Receiver of objections.
 trait Object: FnMut(Rule, String) {}
 impl<F: FnMut(Rule, String)> Object for F {}

@@ -1,10 +1,11 @@
-//! No pop that began after a pause was acknowledged by the same server, and ended before a resume
-//! was sent to any, has jobs. Other servers obey as soon as they hear of it.
+//! Rule on pauses: a pop has no jobs if it began after the same server acknowledged a pause, and
+//! ended before a resume was sent to any server. Other servers obey as soon as they hear of the
+//! pause.
 
 use super::{LATE, Object, Rule};
 use crate::faults::history::{Ask, Call, Time};
 
-/// From the acknowledgement of a pause until a resume may have begun.
+/// Certain pause, from its acknowledgement until a resume may have begun.
 struct Pause {
     topic: &'static str,
     server: usize,
@@ -17,7 +18,7 @@ pub fn pauses(calls: &[Call], object: &mut impl Object) {
     for call in calls.iter().filter(|call| !call.deliveries().is_empty()) {
         let Ask::Pop { topic, server } = call.ask else { continue };
         let behind = pauses.partition_point(|pause| pause.from <= call.start);
-        // Pauses of others may be between.
+        // Pauses of other topics or servers may be in between.
         let last = pauses[..behind]
             .iter()
             .rev()
@@ -33,7 +34,8 @@ pub fn pauses(calls: &[Call], object: &mut impl Object) {
     }
 }
 
-/// Pauses by their begin. One that a resume without an answer may have ended is none.
+/// Returns certain pauses by their begin, without those that a resume without an answer may have
+/// ended.
 fn certain(calls: &[Call]) -> Vec<Pause> {
     let resumes = |name: &str| {
         let is = |call: &&Call| matches!(call.ask, Ask::Resume { topic } if topic == name);
@@ -53,7 +55,7 @@ fn certain(calls: &[Call]) -> Vec<Pause> {
         if resumes.iter().any(|resume| may_come_late(&resume)) {
             continue;
         }
-        // One that was under way when the pause began may have come after it.
+        // A resume that was under way when the pause began may have come after it.
         let after = resumes.iter().filter(|resume| resume.end > call.start);
         let until = after.map(|resume| resume.start).min().unwrap_or(Time::MAX);
         if until > call.end {

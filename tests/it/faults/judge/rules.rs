@@ -1,4 +1,4 @@
-//! What is delivered, who holds it, and how it ends: rules over what is known of one job.
+//! Rules on one job: its contents, its holders, its attempts and its end.
 
 use super::{
     Object, Rule, Trouble,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::faults::history::{Ask, Call, Text, Time};
 
-/// Only what was put, and as it was put.
+/// Requires that deliveries and stored records have the contents of a put.
 pub fn contents(job: &Job, object: &mut impl Object) {
     let body = |call: &Call| match &call.ask {
         Ask::Put { body, .. } => body.clone(),
@@ -31,7 +31,7 @@ pub fn contents(job: &Job, object: &mut impl Object) {
     }
 }
 
-/// No later delivery while an earlier one surely holds the job.
+/// Forbids a later delivery while an earlier one certainly holds the job.
 pub fn holders(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
     for &held in job.deliveries.iter().filter(|held| times_are_right(job, **held, wrong_clock)) {
         for given in job.after(held) {
@@ -48,7 +48,7 @@ pub fn holders(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object
     }
 }
 
-/// Whether the store's clock was right when this hold began, and at each touch of it.
+/// Reports whether the store's clock was right when this hold began, and at each touch of it.
 fn times_are_right(job: &Job, held: Delivered, wrong_clock: &[(Time, Time)]) -> bool {
     let touch = |act: &&Call| matches!(act.ask, Ask::Touch { .. });
     let own = |act: &&Call| reservation(act) == Some(&*held.job.reservation);
@@ -56,7 +56,8 @@ fn times_are_right(job: &Job, held: Delivered, wrong_clock: &[(Time, Time)]) -> 
     !meets(wrong_clock, held.pop) && !touches.any(|act| meets(wrong_clock, act))
 }
 
-/// Attempts grow from delivery to delivery, each with its own reservation, and within the limit.
+/// Requires that attempts grow from delivery to delivery, each with its own reservation, up to the
+/// limit.
 pub fn attempts(job: &Job, object: &mut impl Object) {
     let limit = job.puts.iter().filter_map(|put| match put.ask {
         Ask::Put { max_attempts, .. } => Some(max_attempts),
@@ -69,7 +70,7 @@ pub fn attempts(job: &Job, object: &mut impl Object) {
             object(Rule::Attempts, format!("attempt {attempt} of {limit}"));
         }
         for &other in &job.deliveries[n + 1..] {
-            // Sorted by attempt: the other one has the higher one.
+            // Sorted by attempt: `other` has the higher one.
             let wrong = other.job.attempt == attempt || other.pop.end < one.pop.start;
             if other.job.reservation == one.job.reservation {
                 object(Rule::TwoHolders, format!("one reservation twice, attempt {attempt}"));
@@ -81,7 +82,7 @@ pub fn attempts(job: &Job, object: &mut impl Object) {
     }
 }
 
-/// Each attempt before a delivery was a delivery too, unless a pop may have lost its answer.
+/// Requires a delivery for each attempt, unless a pop may have lost its answer.
 pub fn counted_attempts(job: &Job, trouble: &Trouble, object: &mut impl Object) {
     let put = job.puts.iter().map(|put| put.start).min().unwrap_or_default();
     for &given in &job.deliveries {
@@ -95,7 +96,7 @@ pub fn counted_attempts(job: &Job, trouble: &Trouble, object: &mut impl Object) 
     }
 }
 
-/// What was acknowledged as ended stays so, and only a holder ended or kept it.
+/// Requires that an acknowledged end is final, and that only a holder ended or kept the job.
 pub fn ends(job: &Job, object: &mut impl Object) {
     for call in job.acts.iter().filter(|call| call.done()) {
         let (held, name) = (job.held_by(call), call.ask.name());
@@ -125,7 +126,7 @@ pub fn ends(job: &Job, object: &mut impl Object) {
     }
 }
 
-/// Refusals that the job's state cannot explain.
+/// Forbids refusals that the job's state cannot explain.
 pub fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
     for call in &job.acts {
         let (gone, lost) = (call.refused("job_not_found"), call.refused("reservation_lost"));
@@ -154,7 +155,7 @@ pub fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Objec
     }
 }
 
-/// Accepted is ended or left, and not both.
+/// Requires that each accepted job was ended or is stored, and not both.
 pub fn account(job: &Job, object: &mut impl Object) {
     let stored = job.stored.is_some();
     if job.accepted() && !stored && job.ended_perhaps().next().is_none() {
@@ -166,7 +167,7 @@ pub fn account(job: &Job, object: &mut impl Object) {
     }
 }
 
-/// In the pool once, and in one set; an attempt record only beside a pool record.
+/// Requires one pool record and one set per job; an attempt record needs a pool record.
 pub fn sets(job: &Job, object: &mut impl Object) {
     if let Some(stored) = job.stored
         && (stored.bodies.len() != 1 || stored.sets.len() != 1 || stored.attempts > 1)

@@ -1,5 +1,5 @@
-//! Nothing is delivered before it is due, by the clients' clock and by the store's, whatever made
-//! it due; nor while it is dead.
+//! Rules on due times: no job is delivered before it is due, by the clients' clock and by the
+//! store's, whatever made it due; nor while it is dead.
 
 use super::{
     Object, Rule,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::faults::history::{Answer, Ask, Call, StoreResult, Time};
 
-/// Not before the time of its put.
+/// Forbids deliveries before the due time of the put.
 pub fn put_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
     let told = job.puts.iter().filter_map(|put| match put.outcome {
         StoreResult::Done(Answer::Put { due_at, .. }) => Some(due_at),
@@ -36,10 +36,12 @@ pub fn put_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Obje
     }
 }
 
-/// How far a store's clock that was set may be from the clients' until it is believed again.
+/// Possible difference between the clients' clock and a store's clock that was set right, until
+/// servers believe the latter.
 const SET_RIGHT_WITHIN: Time = Time::from_millis(500);
 
-/// The end of a delay by the clients' clock; at once if the store's was wrong.
+/// Returns the end of a delay by the clients' clock; the begin of the call if the store's clock was
+/// wrong.
 fn due_after(call: &Call, delay: Time, wrong_clock: &[(Time, Time)]) -> Time {
     match wrong_clock {
         [] => call.start + delay,
@@ -48,7 +50,7 @@ fn due_after(call: &Call, delay: Time, wrong_clock: &[(Time, Time)]) -> Time {
     }
 }
 
-/// When a kick or another schedule makes the job due, at the earliest.
+/// Returns the earliest time at which a kick or reschedule makes the job due.
 fn moved_to(act: &Call, wrong_clock: &[(Time, Time)]) -> Option<Time> {
     match act.ask {
         Ask::Kick { .. } => Some(act.start),
@@ -57,14 +59,14 @@ fn moved_to(act: &Call, wrong_clock: &[(Time, Time)]) -> Option<Time> {
     }
 }
 
-/// Not before the time of a release.
+/// Forbids deliveries before the due time of a release.
 pub fn release_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
     for call in &job.acts {
         let StoreResult::Done(Answer::Released { due_at }) = call.outcome else { continue };
         let Ask::Release { delay, .. } = &call.ask else { continue };
         let Some(held) = job.held_by(call) else { continue };
         let due = due_after(call, *delay, wrong_clock);
-        // A delivery that ended before is of another rule: the release was stale.
+        // A delivery that ended before the release breaks another rule: the release was stale.
         for given in job.after(held).filter(|given| given.pop.end > call.start) {
             let end = given.pop.end;
             let moved = job.perhaps().any(|act| {
@@ -77,7 +79,7 @@ pub fn release_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl 
     }
 }
 
-/// Not before the time that it was rescheduled to.
+/// Forbids deliveries before the due time of a reschedule.
 pub fn reschedule_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
     for call in &job.acts {
         let StoreResult::Done(Answer::Rescheduled { due_at }) = call.outcome else { continue };
@@ -85,7 +87,7 @@ pub fn reschedule_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut im
         let due = due_after(call, *delay, wrong_clock);
         for &given in &job.deliveries {
             let end = given.pop.end;
-            // A stale holder may have released it since: it has the last reservation.
+            // A stale holder may have released the job since: its reservation is the last one.
             let moved = job.perhaps().any(|act| {
                 let moves =
                     moved_to(act, wrong_clock).is_some() || matches!(act.ask, Ask::Release { .. });
@@ -100,14 +102,15 @@ pub fn reschedule_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut im
     }
 }
 
-/// Whether the job was surely popped after it was rescheduled: a reserved job refuses that.
+/// Reports whether the job was certainly popped after the reschedule: a reserved job refuses that
+/// call.
 fn is_popped_after(job: &Job, given: Delivered, call: &Call) -> bool {
     let held = call.end < given.pop.start + given.job.ttr
         && !job.may_have_let_go(given, call.end, given.pop);
     given.pop.start >= call.end || (given.pop.end > call.start && held)
 }
 
-/// Not between a burial and a kick.
+/// Forbids deliveries between a burial and a kick.
 pub fn burials(job: &Job, object: &mut impl Object) {
     let buried = job.acts.iter().filter(|call| matches!(call.ask, Ask::Bury { .. }));
     for call in buried.filter(|call| call.done()) {

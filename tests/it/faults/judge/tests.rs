@@ -1,4 +1,4 @@
-//! The judge against histories made by hand: it objects to each fault, and to nothing else.
+//! Tests of the judge on histories made by hand: it objects to each fault, and to nothing else.
 
 mod transitions;
 
@@ -10,7 +10,7 @@ use crate::{
     support::scan::{Scan, Stored},
 };
 
-/// The store's clock at the begin of each history.
+/// The store's clock at the begin of each history, in Unix milliseconds.
 const EPOCH: i64 = 1_763_690_000_000;
 
 fn millis(n: u64) -> Duration {
@@ -21,7 +21,7 @@ fn at(n: u64) -> i64 {
     EPOCH + i64::try_from(n).expect("a short history")
 }
 
-/// From `start`, for 10 ms.
+/// Returns a call that begins at `start` and takes 10 ms.
 fn call(start: u64, ask: Ask, outcome: StoreResult) -> Call {
     Call { start: millis(start), end: millis(start + 10), ask, outcome }
 }
@@ -40,7 +40,8 @@ fn put() -> Call {
     put_at(0, 0)
 }
 
-/// A delivery by a pop 5 ms after its start, for a second, of a job that fell due at 5.
+/// Returns a pop whose delivery is 5 ms after its start, with a TTR of a second, of a job that fell
+/// due at 5.
 fn pop(start: u64, attempt: u32) -> Call {
     pop_with(start, attempt, |_| {})
 }
@@ -101,7 +102,7 @@ fn kicked(start: u64) -> Call {
     kick(start, StoreResult::Done(Answer::Kicked))
 }
 
-/// A delivery after a kick, with a reservation of its own.
+/// Returns a pop after a kick, with a new reservation.
 fn pop_again(start: u64, attempt: u32) -> Call {
     pop_with(start, attempt, |job| job.reservation = format!("r{}", 10 + attempt).into())
 }
@@ -133,7 +134,7 @@ fn stored(sets: &[&str]) -> Scan {
     BTreeMap::from([("a".to_owned(), Stored { bodies: vec![body], sets, attempts: 0 })])
 }
 
-/// The rules that the judge finds broken.
+/// Returns the rules that the judge finds broken.
 fn broken(calls: &[Call], scan: &Scan) -> Vec<Rule> {
     let mut rules: Vec<Rule> = judge(calls, scan, &[]).iter().map(|found| found.rule).collect();
     rules.sort();
@@ -158,7 +159,7 @@ fn a_clean_history_is_clean() {
         pop(20, 1),
         released(100, 1, 1000),
         finish(150, 1, refused("reservation_lost")),
-        // The TTR of this one runs out, and a later finish of it is refused.
+        // The TTR of attempt 2 ends, and a later finish by it is refused.
         pop_with(1200, 2, late),
         pop_with(2300, 3, late),
         finish(2350, 2, refused("reservation_lost")),
@@ -236,7 +237,7 @@ fn it_objects_to_what_was_never_put() {
     assert_eq!(broken(&[refused_put], &stored(&["{dq:0}:ready:t"])), [Rule::NeverPut]);
     let exists = put_with(0, "a", 0, refused("job_exists"));
     objects(&[exists], Rule::NeverPut);
-    // Not even by a put that comes later.
+    // A later put does not make up for it.
     let put_later = [pop(0, 1), put_at(100, 0), finished(200, 1)];
     assert!(broken(&put_later, &Scan::new()).contains(&Rule::NeverPut));
 }
@@ -267,10 +268,10 @@ fn it_objects_to_an_early_delivery_by_either_clock() {
 #[test]
 fn it_objects_to_two_holders() {
     objects(&[put(), pop(20, 1), pop(900, 2), finished(950, 2)], Rule::TwoHolders);
-    // By the store's clock a millisecond too soon, by the clients' perhaps not.
+    // A millisecond too soon by the store's clock, perhaps not by the clients'.
     let soon = pop_with(1020, 2, |job| job.reserved_until = at(1024 + 1000));
     objects(&[put(), pop(20, 1), soon, finished(1050, 2)], Rule::TwoHolders);
-    // A finish that certainly failed frees the job for no other consumer.
+    // A finish that certainly failed does not release the job.
     let away = finish(40, 1, refused("store_unavailable"));
     objects(&[put(), pop(20, 1), away, pop(900, 2), finished(950, 2)], Rule::TwoHolders);
 }
@@ -293,7 +294,8 @@ fn it_objects_to_a_live_finish_that_was_refused() {
 #[test]
 fn it_objects_to_a_delivery_after_the_end() {
     objects(&[put(), pop(20, 1), finished(40, 1), pop(60, 2)], Rule::AfterTheEnd);
-    // While the finish was under way, too: the pop came after it, or it came too late.
+    // Also while the finish was under way: either the pop came after the finish, or the finish came
+    // too late.
     objects(&[put(), pop(20, 1), finished(1100, 1), pop(1105, 2)], Rule::AfterTheEnd);
     let deleted = || deleted(40, StoreResult::Done(Answer::Deleted));
     objects(&[put(), deleted(), pop(60, 1)], Rule::AfterTheEnd);

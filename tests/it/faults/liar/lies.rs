@@ -1,4 +1,4 @@
-//! The lies, each in what is passed on and in what is answered.
+//! The lies, each in the requests passed on and in the answers.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{Lie, Passed, Proxy};
 
-/// How much too early jobs are delivered.
+/// Seconds by which jobs are delivered early.
 const EARLY: f64 = 0.05;
 
 impl Proxy {
-    /// What becomes of a request.
+    /// Decides whether a request is passed on, and changes it.
     pub fn request(&self, path: &str, mut asked: Value) -> Passed {
         match path.split('/').collect::<Vec<_>>()[1..] {
             ["jobs"] => {
@@ -44,7 +44,7 @@ impl Proxy {
         Passed::On(asked, Vec::new())
     }
 
-    /// What is answered to a put that is lost; else it is passed on, changed perhaps.
+    /// Returns the made-up answer to a put that is lost; otherwise may change the put.
     fn put(&self, put: &mut Value) -> Option<Value> {
         let delay = put["delay"].as_f64().unwrap_or_default();
         if self.lies(Lie::LosesJobs, 1000) {
@@ -66,7 +66,6 @@ impl Proxy {
         None
     }
 
-    /// Changes an answer.
     pub fn change(&self, path: &str, answer: &mut Value) {
         if path.ends_with("/pop") {
             self.change_popped(path, answer);
@@ -95,7 +94,7 @@ impl Proxy {
         jobs.extend(given);
     }
 
-    /// The times of jobs that are early are told as their clients expect them.
+    /// Changes the times of early jobs to those that clients expect.
     fn hide_early(&self, answer: &mut Value) {
         if self.lie != Lie::Early {
             return;
@@ -122,7 +121,7 @@ impl Proxy {
     }
 }
 
-/// A batch without the items that `made_up` has an answer for.
+/// Returns the batch without the items that `made_up` answers.
 fn batch(
     mut asked: Value,
     status: u16,

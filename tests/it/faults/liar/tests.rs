@@ -22,20 +22,20 @@ use crate::{
     },
 };
 
-/// One load at a time: what is early by 50 ms shows only if answers take less than that.
+/// Allows one load at a time: 50 ms too early shows only if answers are faster than that.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// What the judge made of a load.
+/// The judge's verdict on a load.
 #[derive(Debug)]
 struct Verdict {
     lies: usize,
-    /// How often it objected, by rule.
+    /// Number of objections by rule.
     found: BTreeMap<Rule, usize>,
     /// Objections that no lie explains.
     unexplained: Vec<Objection>,
 }
 
-/// The verdict after `least` lies or more, of which one breaks `rule`.
+/// Runs a load with at least `least` lies, of which one breaks `rule`, and judges it.
 async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     let _alone = ALONE.lock().await;
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -44,7 +44,7 @@ async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     let history = Arc::new(History::new());
     let servers = [liar.base.clone()];
     let load = Load::start(&history, &servers);
-    // So long that TTRs run out, and until it has lied enough.
+    // Until TTRs have ended and the proxy has lied enough.
     let under_load = rule.filter(|rule| *rule != Rule::Early);
     while history.now() < Duration::from_secs(6)
         || liar.told() < least
@@ -87,7 +87,8 @@ async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     Verdict { lies: liar.told(), found: rules, unexplained }
 }
 
-/// A load makes answers slower than what is early by 50 ms; a single client gets quick ones.
+/// Waits until a lie about a due time shows. Under load, answers take longer than the 50 ms of the
+/// lie; a single client gets quick ones.
 async fn wait_for_one_early(history: &Arc<History>, servers: &[String]) {
     let mut client = Client::new(Arc::clone(history), servers, 0);
     for probe in 0..200 {
@@ -104,8 +105,8 @@ async fn wait_for_one_early(history: &Arc<History>, servers: &[String]) {
     panic!("no lie shows");
 }
 
-/// Whether one of its lies can be seen: of those about times only what is quick shows anything, and
-/// a busy machine is slow. What is lost is seen only at the end.
+/// Reports whether a lie against this rule shows yet. Lies about times show only in quick answers,
+/// and a busy machine is slow. A lost job shows only at the end.
 fn shows(rule: Option<Rule>, history: &History) -> bool {
     let Some(rule) = rule.filter(|rule| *rule != Rule::Lost) else { return true };
     judge(&history.calls(), &Scan::new(), &[]).iter().any(|objection| objection.rule == rule)

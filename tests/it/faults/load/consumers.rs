@@ -1,4 +1,4 @@
-//! Clients that pop jobs and do something with each, and one that pauses a topic.
+//! Clients that pop and end jobs, and one that pauses a topic.
 
 use std::{
     sync::{
@@ -14,23 +14,23 @@ use crate::faults::{
     history::{Delivery, Time},
 };
 
-/// What is done later with a job.
+/// Later action on a job.
 enum Then {
     Finish,
-    /// And finish it after its first TTR, within the second.
+    /// Touch, and finish after the first TTR, within the second.
     Touch,
     Kick,
-    /// Too late: change it, which ends the hold, then try to finish it.
+    /// Reschedule too late, which ends the hold, then try to finish.
     Change,
 }
 
-/// Ends jobs until `stop`, and says whether it is `behind`.
+/// Ends jobs until `stop`, and reports in `behind` whether consumers are behind.
 pub async fn end_jobs(mut client: Client, (behind, stop): (Arc<AtomicBool>, Arc<AtomicBool>)) {
     let mut popped = 0_u64;
     let mut later: Vec<(Time, Then, Delivery)> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let mut done = Vec::new();
-        // One that need not wait finds more.
+        // A pop that does not wait finds more jobs.
         let wait = if popped.is_multiple_of(3) { "" } else { "wait=1s&" };
         let jobs = client.pop(TOPIC, &format!("{wait}count={BATCH}")).await;
         behind.store(jobs.len() as u64 == BATCH, Ordering::Relaxed);
@@ -38,9 +38,9 @@ pub async fn end_jobs(mut client: Client, (behind, stop): (Arc<AtomicBool>, Arc<
             popped += 1;
             let now = client.now();
             match popped % 40 {
-                // The next consumer holds it for a while, until the finish further below.
+                // The next consumer holds the job for a while, until the finish further below.
                 _ if job.attempt > 1 => later.push((now + TTR / 5, Then::Finish, job)),
-                // Too late: refused if another consumer has the job by now, else accepted.
+                // Too late: refused if another consumer has the job by now, accepted otherwise.
                 0 | 1 => later.push((now + TTR + TTR / 20, Then::Finish, job)),
                 2 => client.release(&job, Duration::from_millis(popped % 500)).await,
                 3 => client.delete(&job.id).await,
@@ -79,7 +79,8 @@ pub async fn end_jobs(mut client: Client, (behind, stop): (Arc<AtomicBool>, Arc<
     }
 }
 
-/// Pops what may be paused, for so short that each pause sees some pops begin and end.
+/// Pops jobs of the topic that is paused at times. The pops are so short that each pause sees some
+/// begin and end.
 pub async fn end_paused_jobs(mut client: Client, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         for job in client.pop(PAUSED, "wait=50ms&count=10").await {

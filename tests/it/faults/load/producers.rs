@@ -14,14 +14,14 @@ use crate::faults::{
     history::{StoreResult, Text},
 };
 
-/// Between two puts of a client.
+/// Time between two puts of a client.
 const PAUSE: Duration = Duration::from_millis(5);
-/// While the consumers are behind: debug builds on a busy machine must keep up.
+/// Time between puts while the consumers are behind: debug builds on a busy machine must keep up.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
 
 const NOW: Duration = Duration::ZERO;
 
-/// Puts until `stop`, fewer while the consumers are `behind`.
+/// Puts until `stop`, more slowly while the consumers are `behind`.
 pub async fn put_jobs(
     mut client: Client,
     producer: String,
@@ -36,7 +36,7 @@ pub async fn put_jobs(
     }
 }
 
-/// A job with this name as its id, if it gets one, and as its body.
+/// Returns a put whose body, and id if it keeps one, is this name.
 fn named(topic: &'static str, name: &Text, delay: Duration) -> Put {
     let (id, body) = (Some(name.clone()), name.clone());
     Put { topic, id, body, delay, max_attempts: ATTEMPTS }
@@ -46,14 +46,15 @@ async fn put_one(client: &mut Client, name: &str, number: u64) {
     let name = Text::from(name);
     let soon = Duration::from_millis(number * 37 % 2000);
     match number % 20 {
-        // Deleted before it is due, or while a consumer may hold it.
+        // The job is deleted before it is due, or while a consumer may hold it.
         0 | 1 => {
             let delay = if number % 20 == 1 { soon } else { NOW };
             client.put(named(TOPIC, &name, delay)).await;
             client.delete(&name).await;
         }
         2 => {
-            // Alive for an hour, so putting it again is harmless: it becomes certain.
+            // The job lives for an hour, so putting it again is harmless, and its outcome becomes
+            // certain.
             for _ in 0..TRIES {
                 let put = client.put(named(KEPT, &name, Duration::from_secs(3600))).await;
                 if !matches!(put, StoreResult::Unknown) {
@@ -69,7 +70,7 @@ async fn put_one(client: &mut Client, name: &str, number: u64) {
         5..8 => drop(client.put(Put { id: None, ..named(TOPIC, &name, NOW) }).await),
         8 => drop(client.put(named(PAUSED, &name, NOW)).await),
         9..12 => drop(client.put(named(TOPIC, &name, soon)).await),
-        // Later than it was put for, or sooner.
+        // The job becomes due later than it was put for, or sooner.
         12 => {
             client.put(named(TOPIC, &name, Duration::from_millis(500))).await;
             client.reschedule(&name, soon).await;
@@ -89,7 +90,7 @@ async fn put_one(client: &mut Client, name: &str, number: u64) {
     }
 }
 
-/// Dead at its first release; some are kicked, and die once more.
+/// Puts a job that is dead after its first release; some are kicked, and die once more.
 async fn doom(client: &mut Client, name: &Text, number: u64) {
     client.put(Put { max_attempts: 1, ..named(DOOMED, name, NOW) }).await;
     for job in client.pop(DOOMED, "").await {

@@ -1,4 +1,4 @@
-//! Touches, burials, kicks, schedules, pauses, and the attempts that go with them.
+//! Tests of touches, burials, kicks, schedules and pauses, and of the attempts that go with them.
 
 use super::*;
 
@@ -8,10 +8,11 @@ fn it_objects_to_attempts_that_were_counted_and_not_made() {
     objects(&[put(), pop(20, 1), pop(1100, 3), finished(1120, 3)], Rule::Attempts);
     let lost = |start| call(start, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
     is_content(&[put(), lost(20), pop(1100, 2), finished(1120, 2)], &Scan::new());
-    // Any failure means that a server may have been without an answer too, and soon after as well.
+    // Any failure means that a server may have been without an answer too, also soon after.
     let away = finish(1200, 9, refused("store_unavailable"));
     is_content(&[put(), pop(1100, 2), away, finished(1220, 2)], &Scan::new());
-    // One that a job's state explains means nothing, nor does one of long ago, or long after.
+    // A failure that the job's state explains does not count, nor does one long before or long
+    // after.
     let explained = finish(20, 9, refused("reservation_lost"));
     objects(&[put(), explained, pop(1100, 2), finished(1120, 2)], Rule::Attempts);
     objects(&[put(), pop(1100, 2), finished(1120, 2), lost(60_000)], Rule::Attempts);
@@ -23,7 +24,7 @@ fn it_objects_to_attempts_that_were_counted_and_not_made() {
 #[test]
 fn a_touch_holds_a_job_for_longer() {
     let lost = |start| finish(start, 1, refused("reservation_lost"));
-    // Its first TTR ends at 1020.
+    // The first TTR ends at 1020.
     objects(
         &[put(), pop(20, 1), touched(800, 1), pop(1100, 2), finished(1200, 2)],
         Rule::TwoHolders,
@@ -32,7 +33,7 @@ fn a_touch_holds_a_job_for_longer() {
         &[put(), pop(20, 1), touched(800, 1), lost(1100), pop(1900, 2), finished(1950, 2)],
         Rule::LiveRefused,
     );
-    // From 1805 on another may have it.
+    // From 1805 on another consumer may have the job.
     is_content(
         &[put(), pop(20, 1), touched(800, 1), pop(1810, 2), finished(1850, 2)],
         &Scan::new(),
@@ -41,7 +42,7 @@ fn a_touch_holds_a_job_for_longer() {
         &[put(), pop(20, 1), touched(800, 1), pop(1810, 2), lost(1830), finished(1850, 2)],
         &Scan::new(),
     );
-    // Without an answer it may have been made or not.
+    // Without an answer the touch may have been made or not.
     let perhaps = Call { outcome: StoreResult::Unknown, ..touched(800, 1) };
     is_content(&[put(), pop(20, 1), perhaps, pop(1100, 2), finished(1200, 2)], &Scan::new());
 }
@@ -61,7 +62,7 @@ fn it_objects_to_a_buried_job_that_is_delivered_before_it_is_kicked() {
     let ended = |start, calls: &[Call]| [calls, &[finished(start, 12)]].concat();
     let calls = [put(), pop(20, 1), buried(100, 1), pop_again(200, 2)];
     objects(&ended(300, &calls), Rule::Buried);
-    // A kick before the burial, or after the delivery, is none of it; nor is one that failed.
+    // A kick before the burial or after the delivery does not count, nor one that failed.
     let calls = [put(), kicked(10), pop(25, 1), buried(100, 1), pop_again(200, 2)];
     objects(&ended(300, &calls), Rule::Buried);
     let calls = [put(), pop(20, 1), buried(100, 1), pop_again(200, 2), kicked(250)];
@@ -69,12 +70,12 @@ fn it_objects_to_a_buried_job_that_is_delivered_before_it_is_kicked() {
     let none = kick(150, refused("store_unavailable"));
     let calls = [put(), pop(20, 1), buried(100, 1), none, pop_again(200, 2)];
     objects(&ended(300, &calls), Rule::Buried);
-    // One without an answer may have been made at any time since.
+    // A kick without an answer may have been made at any time since.
     let perhaps = kick(150, StoreResult::Unknown);
     let calls =
         [put(), pop(20, 1), buried(100, 1), perhaps, pop_again(5000, 1), finished(5100, 11)];
     is_content(&calls, &Scan::new());
-    // Nor is a burial without one certain.
+    // Nor is a burial without an answer certain.
     let perhaps = Call { outcome: StoreResult::Unknown, ..buried(100, 1) };
     is_content(&[put(), pop(20, 1), perhaps, pop(1100, 2), finished(1200, 2)], &Scan::new());
 }
@@ -85,10 +86,10 @@ fn after_a_kick_attempts_count_from_zero() {
     let then = |calls: &[Call]| [&begun[..], calls].concat();
     is_content(&then(&[pop_again(1400, 1), finished(1500, 11)]), &Scan::new());
     objects(&then(&[pop_again(1400, 3), finished(1500, 13)]), Rule::Attempts);
-    // By no reservation that it had.
+    // No reservation is given twice.
     let old = pop_with(1400, 1, |job| job.reservation = "r1".into());
     assert_eq!(broken(&then(&[old]), &stored(&["{dq:0}:reserved:t"])), [Rule::TwoHolders]);
-    // A job that was not dead when it was kicked goes on counting.
+    // A job that was not dead when it was kicked keeps its count of attempts.
     let delayed = [put(), pop(20, 1), released(100, 1, 5000), kicked(200)];
     let moved = pop_with(300, 2, |job| job.due_at = at(205));
     is_content(&[&delayed[..], &[moved, finished(400, 2)]].concat(), &Scan::new());
@@ -115,10 +116,10 @@ fn it_objects_to_a_rescheduled_job_before_its_new_time() {
         Rule::Early,
     );
     objects(&moved(at_new(600, 520)), Rule::Early);
-    // A pop that waited since before may have had the job only after.
+    // A pop that began before the change may have got the job after it.
     let waited = Call { start: millis(10), ..at_new(400, 105) };
     objects(&moved(waited), Rule::Early);
-    // Sooner than it was put for.
+    // The change made the job due sooner than its put.
     let sooner = [put_at(0, 5000), rescheduled(20, 100), at_new(130, 125), finished(200, 1)];
     is_content(&sooner, &Scan::new());
     // Without an answer either time is right.
@@ -133,11 +134,11 @@ fn it_objects_to_a_late_consumer_that_ends_a_job_which_was_changed() {
     objects(&late(released(1200, 1, 0)), Rule::StaleAccepted);
     objects(&[put(), pop(20, 1), rescheduled(1100, 0), finished(1200, 1)], Rule::StaleAccepted);
     is_content(&late(finish(1200, 1, refused("reservation_lost"))), &Scan::new());
-    // Before the change, at the same time, or by the next consumer.
+    // The finish came before the change, at the same time, or by the next consumer.
     is_content(&[put(), pop(20, 1), rescheduled(1100, 0), finished(1105, 1)], &Scan::new());
     let next = pop_with(1200, 2, |job| job.due_at = at(1105));
     is_content(&[put(), pop(20, 1), rescheduled(1100, 0), next, finished(1300, 2)], &Scan::new());
-    // A change that was refused, or perhaps was, ends no hold.
+    // A change that was refused, or may have been, ends no hold.
     for outcome in [refused("job_reserved"), StoreResult::Unknown] {
         let change = Call { outcome, ..rescheduled(1100, 0) };
         is_content(&[put(), pop(20, 1), change, finished(1200, 1)], &Scan::new());
@@ -151,21 +152,21 @@ fn it_objects_to_a_paused_topic_that_delivers() {
     objects(&done(&[paused(100), pop(200, 1), resumed(300)]), Rule::Paused);
     objects(&done(&[paused(100), pop(200, 1)]), Rule::Paused);
     objects(&done(&[resumed(50), paused(100), pop(200, 1), resumed(300)]), Rule::Paused);
-    // Begun before the acknowledgement, or ended after the resume was sent.
+    // The pop began before the acknowledgement, or ended after the resume was sent.
     is_content(&done(&[paused(100), pop(105, 1), resumed(300)]), &Scan::new());
     is_content(&done(&[paused(100), resumed(200), pop(195, 1)]), &Scan::new());
     is_content(&done(&[paused(100), resumed(200), pop(220, 1)]), &Scan::new());
-    // Nor is anything certain where an answer is missing.
+    // Nothing is certain where an answer is missing.
     let (perhaps, resumed) = (pause(100, StoreResult::Unknown), resume(150, StoreResult::Unknown));
     is_content(&done(&[perhaps, pop(200, 1)]), &Scan::new());
     is_content(&done(&[paused(100), resumed.clone(), pop(200, 1)]), &Scan::new());
     is_content(&done(&[resumed, paused(170), pop(200, 1)]), &Scan::new());
     let failed = resume(150, refused("store_unavailable"));
     objects(&done(&[paused(100), failed, pop(200, 1)]), Rule::Paused);
-    // Another server hears of it later.
+    // Another server hears of the pause later.
     let there = Call { ask: Ask::Pop { topic: "t", server: 1 }, ..pop(200, 1) };
     is_content(&done(&[paused(100), there]), &Scan::new());
-    // Another topic's pause is none of it.
+    // A pause of another topic does not count.
     let other = call(100, Ask::Pause { topic: "u", server: 0 }, StoreResult::Done(Answer::Paused));
     is_content(&done(&[other, pop(200, 1)]), &Scan::new());
 }
