@@ -1,4 +1,4 @@
-//! Calls of scripts: which buckets go together, and the reply of each.
+//! Calls of scripts: groups buckets into calls and returns the reply of each bucket.
 
 use futures::future::join_all;
 use redis::{Cmd, Value};
@@ -27,9 +27,9 @@ impl RedisStore {
         only(self.call(transition, confirmed, &[(bucket, ())], &fill).await?)
     }
 
-    /// Runs a script on each part: `fill` adds its arguments, `read` takes its reply apart. What is
-    /// on one Redis is one call. On a cluster a script has the keys of one slot: there each bucket
-    /// has a call of its own, and those to one node go in one write.
+    /// Runs a script on each part: `fill` adds its arguments, `read` parses its reply. On one
+    /// Redis, one call serves all buckets. On a cluster a script may access one slot only, so each
+    /// bucket has its own call; calls to the same node go in one write.
     pub async fn each<T: Sync, O>(
         &self,
         transition: &Transition,
@@ -49,7 +49,7 @@ impl RedisStore {
         parts.iter().zip(replies).map(|((_, part), reply)| read(&mut reply?, part)).collect()
     }
 
-    /// The same for jobs that not every caller may reach.
+    /// Runs a script like [`each`](Self::each), for jobs that some callers may not access.
     pub async fn each_guarded<J: Guarded + Sync, O>(
         &self,
         script: &Guardable,
@@ -65,7 +65,8 @@ impl RedisStore {
         self.each(transition, parts, fill_all, read).await
     }
 
-    /// One call of a script; the reply of each part. A bucket that has lost its jobs takes no part.
+    /// Calls a script once and returns the reply of each part. Refuses parts whose bucket lost its
+    /// jobs.
     pub async fn call<T: Sync>(
         &self,
         transition: &Transition,
@@ -84,7 +85,7 @@ impl RedisStore {
         Ok((0..parts.len()).map(reply).collect())
     }
 
-    /// The same for those of the parts whose numbers are in `sound`.
+    /// Calls a script for the parts whose indexes are in `sound`.
     async fn call_sound<T: Sync>(
         &self,
         transition: &Transition,
@@ -112,13 +113,13 @@ impl RedisStore {
         }
     }
 
-    /// The time as scripts take it: empty for the clock of Redis.
+    /// Formats the time for scripts: empty if they use the clock of Redis.
     fn now(&self) -> String {
         self.clock.given().map_or_else(String::new, |time| time.get().to_string())
     }
 }
 
-/// The reply of a call on one bucket.
+/// Returns the reply of a call on one bucket.
 pub fn only(mut replies: StoreResults<Values>) -> StoreResult<Values> {
     replies.pop().unwrap_or_else(|| Err(StoreError::unreadable("no reply")))
 }

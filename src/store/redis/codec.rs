@@ -1,25 +1,25 @@
-//! Records: what is kept of a job, and how arguments are written.
+//! Format of job records, and of some arguments of scripts.
 //!
 //! A pool record is `4 <created at><check> <rules>`, a line feed, and the body if it has at most
-//! [`INLINE`] bytes; a longer body is in a hash of its own, so that scripts can read what they
-//! decide by without it. The time has at least 11 hexadecimal digits, which is enough until the year
-//! 2527; the check, 4 more, is that of the time alone, which the script writes.
+//! [`INLINE`] bytes. Longer bodies are in a hash of their own, so that scripts can decide without
+//! reading them. The creation time has at least 11 hexadecimal digits, enough until the year 2527.
+//! The check, 4 more digits, covers the time alone, because the script writes both.
 //!
-//! The rules are `<sum><CRC-32 of the body> <length of the body> <policy> <topic>`, where the sum is
-//! that of the job's id, a blank, and what follows the sum. So a record that is damaged, or under
-//! another id, is noticed: a damaged AOF loads without an error. The policy is the text of
-//! [`Policy`](crate::job::Policy), which leaves out what a job has like most jobs: records are what a
-//! store's memory goes to. Records of version 3, which schema 4 wrote, have another form of it; both
-//! are read, and a job's next change writes the new one.
+//! The rules are `<sum><CRC-32 of the body> <length of the body> <policy> <topic>`. The sum covers
+//! the job's id, a blank, and the text after the sum, so it reveals a record that is damaged or
+//! under another id: Redis loads a damaged AOF without an error. The policy is the text of
+//! [`Policy`](crate::job::Policy), which omits the usual values because records take most of a
+//! store's memory. Records of version 3, written by schema 4, have another form of it. Both
+//! versions are read, and a job's next change writes version 4.
 //!
 //! An attempt record is `<check> <attempt> <reservation or -> <due at> <died at> <TTR> <rules>`, a
-//! line feed, and the last error as `<its CRC-32> <text>`, or nothing. Its check is a weighted sum
+//! line feed, and the last error as `<its CRC-32> <text>`, or nothing. The check is a weighted sum
 //! of the numbers before the rules, which a script computes faster than a hash.
 //!
-//! Other numbers are decimal, times in milliseconds, checksums in 8 hexadecimal digits; a sum is the
-//! beginning of a SHA-1, the one hash that scripts have. All of this is persisted: must stay
-//! stable. Scripts check what they act on; here all of it is checked before a
-//! job is handed out or shown.
+//! Other numbers are decimal, times in milliseconds, checksums in 8 hexadecimal digits. A sum is
+//! the beginning of a SHA-1, the one hash that scripts can compute. All formats are persisted and
+//! must stay stable. Scripts check the parts that they act on; this module checks the whole record
+//! before a job is handed out or shown.
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../fuzz/inside/redis_records.rs"]
@@ -36,16 +36,16 @@ use bytes::Bytes;
 #[cfg(any(test, fuzzing))]
 pub use fuzzing::redis_records;
 
-/// The longest body that is kept in its record. Mirrored in `shared/prelude.lua`.
+/// Longest body that its record contains, in bytes. Mirrored in `shared/prelude.lua`.
 pub const INLINE: usize = 4096;
 
-/// How many characters of a checksum are kept.
+/// Hexadecimal digits of a checksum.
 const SUM: usize = 8;
 
-/// The check of a time is the remainder by this prime, which a script has at once.
+/// Prime whose remainder is the check of a time. Scripts compute it cheaply.
 const TIME_CHECK: u64 = 65_521;
 
-/// The part of a pool record that a put sends; the script sets version, time and check before it.
+/// Formats the part of a pool record that a put sends; the script prepends version, time and check.
 pub fn record_rest(job: &NewJob) -> Vec<u8> {
     let mut record = rules(job).into_bytes();
     record.push(b'\n');
@@ -55,14 +55,14 @@ pub fn record_rest(job: &NewJob) -> Vec<u8> {
     record
 }
 
-/// The whole pool record of a job that was put at this time.
+/// Formats the whole pool record of a job created at this time.
 pub fn record(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
     let mut record = format!("4 {} ", time_text(created_at)).into_bytes();
     record.extend(record_rest(job));
     record
 }
 
-/// The body, if it is too long for the record.
+/// Returns the body if it is too long for the record.
 pub fn long_body(body: &Bytes) -> Option<&Bytes> {
     (body.len() > INLINE).then_some(body)
 }
@@ -73,19 +73,19 @@ fn rules(job: &NewJob) -> String {
     format!("{}{rest}", sum(&[id.as_str(), " ", &rest]))
 }
 
-/// A time with its check.
+/// Formats a time with its check.
 fn time_text(time: UnixMillis) -> String {
     format!("{:011x}{:04x}", time.get(), time.get() % TIME_CHECK)
 }
 
-/// The inverse of `time_text`.
+/// Inverts [`time_text`].
 fn parse_time(text: &str) -> Option<UnixMillis> {
     let (time, _) = text.split_at_checked(text.len().checked_sub(4)?)?;
     let time = UnixMillis::new(u64::from_str_radix(time, 16).ok()?);
     (time_text(time) == text).then_some(time)
 }
 
-/// The beginning of the SHA-1 of these texts together.
+/// Returns the beginning of the SHA-1 of the concatenated texts.
 fn sum(texts: &[&str]) -> String {
     let mut sha = Sha1::new();
     texts.iter().for_each(|text| sha.update(text.as_bytes()));
@@ -93,12 +93,12 @@ fn sum(texts: &[&str]) -> String {
     format!("{:08x}", u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
 }
 
-/// The CRC-32 of a body, in hexadecimal.
+/// Returns the CRC-32 of a body, in hexadecimal.
 pub fn checksum(body: &[u8]) -> String {
     format!("{:08x}", crc32fast::hash(body))
 }
 
-/// An error as attempt records have it.
+/// Formats an error for attempt records, with a checksum of its own.
 pub fn error_text(error: Option<&str>) -> String {
     match error {
         None | Some("") => String::new(),
@@ -106,7 +106,7 @@ pub fn error_text(error: Option<&str>) -> String {
     }
 }
 
-/// The inverse of `error_text`; it has a checksum of its own.
+/// Inverts [`error_text`].
 fn parse_error(text: &str) -> Result<Option<String>, ()> {
     match text.split_once(' ') {
         None if text.is_empty() => Ok(None),
@@ -115,7 +115,7 @@ fn parse_error(text: &str) -> Result<Option<String>, ()> {
     }
 }
 
-/// An attempt record without its error text, if that is damaged.
+/// Returns an attempt record without its error text if that is damaged.
 pub fn with_sound_error(attempt: &str) -> &str {
     match attempt.split_once('\n') {
         Some((header, error)) if parse_error(error).is_err() => &attempt[..=header.len()],
@@ -123,7 +123,7 @@ pub fn with_sound_error(attempt: &str) -> &str {
     }
 }
 
-/// A schedule as scripts take it; `believed`: what is believed of the clock by which a given time is judged.
+/// Formats a schedule for scripts. They check an absolute time by the clock in `believed`.
 pub fn schedule_text(schedule: Schedule, believed: &str) -> String {
     match schedule {
         Schedule::In(delay) => format!("+{}", delay.get()),
@@ -131,12 +131,12 @@ pub fn schedule_text(schedule: Schedule, believed: &str) -> String {
     }
 }
 
-/// A reservation as scripts take it.
+/// Formats a reservation for scripts; empty if there is none.
 pub fn reservation_text(reservation: Option<Reservation>) -> String {
     reservation.map_or_else(String::new, |token| token.to_string())
 }
 
-/// A pool record, taken apart.
+/// Parsed pool record.
 #[derive(Debug)]
 pub struct Record {
     pub(super) created_at: UnixMillis,
@@ -146,11 +146,11 @@ pub struct Record {
 }
 
 impl Record {
-    /// Takes apart the record of the job `id`, with its body behind it wherever that was, and
+    /// Parses the record of the job `id`, to which a body kept elsewhere has been appended, and
     /// compares its checksums.
     ///
     /// # Errors
-    /// It is damaged, or of another version.
+    /// The record is damaged or of another version.
     pub fn parse(id: &JobId, text: Vec<u8>) -> Result<Self, StoreError> {
         let bad = || StoreError::damaged(format!("pool record {:?}", shown(&text)));
         let end = text.iter().position(|&byte| byte == b'\n').ok_or_else(bad)?;
@@ -178,7 +178,7 @@ impl Record {
     }
 }
 
-/// What a pool record says of a job beside its body.
+/// Rules of a pool record.
 struct Rules {
     crc: String,
     length: usize,
@@ -187,7 +187,7 @@ struct Rules {
 }
 
 impl Rules {
-    /// Takes apart rules whose sum is sound.
+    /// Parses rules whose sum is sound.
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.get(SUM..)?.split(' ');
         let (crc, length) = (fields.next()?, fields.next()?);
@@ -202,25 +202,25 @@ impl Rules {
     }
 }
 
-/// Whether rules begin with the sum of this id and what follows.
+/// Returns whether rules begin with the sum of this id and the following text.
 fn is_sound(id: &JobId, rules: &str) -> bool {
     let (own, rest) = rules.split_at_checked(SUM).unwrap_or_default();
     own == sum(&[id.as_str(), " ", rest])
 }
 
-/// The beginning of a record, for a message.
+/// Returns the beginning of a record, for a message.
 fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(&text[..text.len().min(100)]).into_owned()
 }
 
-/// Whether a pool record tells of a body that is too long for it.
+/// Returns whether the body of a pool record is too long to be in it.
 pub fn has_long_body(record: &[u8]) -> bool {
     let length = record.split(|&byte| byte == b' ').nth(3);
     let length = length.and_then(|text| std::str::from_utf8(text).ok()?.parse::<usize>().ok());
     length.is_some_and(|length| length > INLINE)
 }
 
-/// An attempt record, as far as a look at the job shows it.
+/// Attempt record, without its rules.
 pub struct Attempt {
     pub attempt: u32,
     pub reservation: Option<Reservation>,
@@ -231,10 +231,10 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Takes apart the attempt record of the job `id`; none before the first pop.
+    /// Parses the attempt record of the job `id`; none before the first pop.
     ///
     /// # Errors
-    /// It is damaged.
+    /// The record is damaged.
     pub fn parse(id: &JobId, text: &str) -> Result<Option<Self>, StoreError> {
         if text.is_empty() {
             return Ok(None);
@@ -266,7 +266,7 @@ impl Attempt {
         (own.parse() == Ok(found.check())).then_some(found)
     }
 
-    /// The attempt of a job as another store had it; none before its first pop.
+    /// Returns the attempt of a job from another store; none before its first pop.
     pub fn of(job: &Job) -> Option<Self> {
         (job.attempt > 0).then(|| Self {
             attempt: job.attempt,
@@ -278,7 +278,7 @@ impl Attempt {
         })
     }
 
-    /// Its record.
+    /// Formats the attempt record.
     pub fn text(&self, job: &NewJob) -> String {
         let reservation =
             self.reservation.map_or_else(|| "-".to_owned(), |token| token.to_string());
@@ -288,7 +288,8 @@ impl Attempt {
         format!("{check} {attempt} {reservation} {due_at} {died_at} {ttr} {rules}\n{error}")
     }
 
-    /// Changes with every digit; the same as `attempt_checksum` in `shared/prelude.lua`.
+    /// Computes the check, as `attempt_checksum` in `shared/prelude.lua` does: a change of one digit
+    /// always changes it.
     fn check(&self) -> u64 {
         let token = self.reservation.map_or(0, Reservation::bits);
         let terms = [

@@ -1,4 +1,4 @@
-//! Whether the servers take writes, as `/readyz` asks.
+//! Health of the servers for `/readyz`: whether they accept writes.
 
 use std::sync::{
     Arc,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::store::{StoreError, StoreResult};
 
-/// What the last look has found.
+/// Results of the last check.
 #[derive(Default)]
 pub struct Health {
     is_full: AtomicBool,
@@ -24,29 +24,28 @@ pub struct Health {
 }
 
 impl Health {
-    /// A server has no memory left.
+    /// Returns whether a server has no memory left.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// A server takes no writes.
+    /// Returns whether a server refuses writes.
     pub fn refuses_writes(&self) -> bool {
         self.refuses_writes.load(Ordering::Relaxed)
     }
 }
 
-/// How a server takes writes.
+/// Writes that a server accepts.
 enum Writes {
     All,
-    /// Those that bring no jobs.
+    /// Only writes that add no jobs.
     Freeing,
-    /// None.
     Refused(StoreError),
 }
 
 impl RedisStore {
-    /// Whether a server, at least, is there, fit, and takes writes: where there are several, the others'
-    /// buckets refuse for themselves.
+    /// Checks that at least one server is available, fit, and accepts writes. If another one fails,
+    /// its buckets refuse their own calls.
     pub async fn check_servers(&self) -> StoreResult<()> {
         let masters = self.nodes.all();
         let looks = join_all(masters.iter().map(|master| self.check_server(master))).await;
@@ -57,7 +56,7 @@ impl RedisStore {
                 Ok(Writes::All) => works = true,
                 Ok(Writes::Freeing) => (works, is_full) = (true, true),
                 Ok(Writes::Refused(error)) => (refuses, last) = (true, error),
-                // Its buckets are unavailable, which says more.
+                // Sets no flag: this server's buckets are reported as unavailable, which says more.
                 Err(error) => last = error,
             }
         }
@@ -99,14 +98,14 @@ impl RedisStore {
                     return Ok(Writes::Refused(error));
                 }
                 Err(Failure { remedy: Remedy::FindMaster, error }) => return Err(error),
-                // The slot is on the move, which says nothing of the server.
+                // The slot is migrating, which proves nothing about the server.
                 Ok(_) | Err(_) => {}
             }
         }
         Ok(Writes::All)
     }
 
-    /// A key that never exists, in a slot that this server has.
+    /// Returns a key that never exists, in a slot of this server.
     fn absent_key_on(&self, master: &Arc<Master>) -> Option<String> {
         let of_buckets = self.keys.iter().map(|keys| keys.absent.clone());
         of_buckets

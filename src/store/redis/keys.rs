@@ -1,47 +1,47 @@
-//! Every key that a store on Redis has. Persisted: names and contents must stay stable, or
-//! [`SCHEMA`](super::super::layout) be raised.
+//! Names of all keys of a store on Redis. They are persisted: names and contents must stay stable,
+//! or [`SCHEMA`](super::super::layout) must be raised.
 //!
-//! `<tag>` is the bucket's hash tag; `t` a topic. All keys live as long as there is something in
-//! them. Sizes are for a pending job with a 200-byte body and a server-made id.
+//! `<tag>` is the hash tag of a bucket, `t` a topic. Redis removes a hash or set with its last
+//! member. Sizes are those of a pending job with a 200-byte body and an id made by the server.
 //!
 //! | key | type | holds | bytes a job |
 //! |---|---|---|---|
 //! | `<prefix>:layout` | string | schema, hash and number of buckets | – |
-//! | `{<prefix>:layout}:reservations` | string | the secret key of the tags of reservations, in the slot of the layout | – |
-//! | `<tag>:incarnation` | string | made with the store: another one is another store | – |
-//! | `{<prefix>:layout}:accepted` | hash | bucket → incarnation, where the loss of what was there before was accepted | – |
-//! | `{<prefix>:topics}:paused` | hash | topics that hand out nothing: 1, or until when in Unix ms | – |
+//! | `{<prefix>:layout}:reservations` | string | secret key that tags reservations, in the slot of the layout | – |
+//! | `<tag>:incarnation` | string | random text made with the store; another one means another store | – |
+//! | `{<prefix>:layout}:accepted` | hash | bucket → incarnation with which an operator accepted a loss of jobs | – |
+//! | `{<prefix>:topics}:paused` | hash | paused topic → 1, or the end of the pause in Unix ms | – |
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
-//! | `{<prefix>:topics}:version` | number | grows with every change of these two | – |
+//! | `{<prefix>:topics}:version` | number | grows with every change of `paused` and `defaults` | – |
 //! | `{<prefix>:topics}:changes` | sorted set | `<version> <t>` → version, for the last 10,000 changes | – |
-//! | `{<prefix>:topics}:servers` | sorted set | id of a server at work → end of its lease (`leases.rs`) | – |
-//! | `{<prefix>:tokens}:all` | hash | `=<name>` → an access token as JSON, `@<name>` → its last use, and their version | – |
-//! | `<tag>:confirm`, `{<prefix>:topics}:confirm`, `{<prefix>:tokens}:confirm` | hash | a field that comes and goes with each confirmation (`transport/confirmed.rs`) | – |
-//! | `<tag>:pool` | hash | id → the record as put (`codec.rs`), until the job is gone | 330 |
-//! | `<tag>:bodies` | hash | id → the body, if it is longer than 4,096 bytes | – |
+//! | `{<prefix>:topics}:servers` | sorted set | id of a running server → end of its lease (`leases.rs`) | – |
+//! | `{<prefix>:tokens}:all` | hash | `=<name>` → access token as JSON, `@<name>` → its last use, `version` → their version | – |
+//! | `<tag>:confirm`, `{<prefix>:topics}:confirm`, `{<prefix>:tokens}:confirm` | hash | a field that confirmations set and delete in turn (`transport/confirmed.rs`) | – |
+//! | `<tag>:pool` | hash | id → pool record (`codec.rs`), until the job is gone | 330 |
+//! | `<tag>:bodies` | hash | id → body longer than 4,096 bytes | – |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |
-//! | `<tag>:bucket` | sorted set | `<state>:<t>` → when the timer must look there next | – |
-//! | `<tag>:topics` | sorted set | the names of topics that have jobs here, all at 0 | – |
+//! | `<tag>:bucket` | sorted set | `<state>:<t>` → time at which the timer must look at that set next | – |
+//! | `<tag>:topics` | sorted set | topics that have jobs in this bucket, all with score 0 | – |
 //! | `<tag>:delayed:<t>` | sorted set | id → due time | 100 |
 //! | `<tag>:ready:<t>` | sorted set | id → due time | – |
 //! | `<tag>:reserved:<t>` | sorted set | id → end of the TTR | – |
 //! | `<tag>:dead:<t>` | sorted set | id → end of its retention | – |
 //!
-//! `<tag>:hints-5:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see `shared/prelude.lua`.
+//! `<tag>:hints-5:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see
+//! `shared/prelude.lua`.
 //!
-//! A job is in `pool` and in exactly one of the four sorted sets of its topic. `bucket` may name
-//! a set too early (the timer then looks in vain and corrects it), never too late.
+//! A job is in `pool` and in exactly one of the four sorted sets of its topic. `bucket` may have
+//! too early a time for a set (the timer then finds nothing and corrects it), never too late a one.
 
 use crc::{CRC_16_XMODEM, Crc};
 
 use crate::job::{Bucket, Buckets, State, Topic};
 
-/// Its table is made once, by the compiler.
+/// A constant, so that the compiler computes its table.
 const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
-/// Hash slots of a Redis Cluster.
 const SLOTS: u32 = 16_384;
 
-/// The keys of one bucket.
+/// Keys of one bucket.
 #[derive(Debug, Clone)]
 pub struct Keys {
     tag: String,
@@ -50,23 +50,22 @@ pub struct Keys {
     pub bodies: String,
     pub bucket: String,
     pub incarnation: String,
-    /// Never exists.
+    /// Key that never exists.
     pub absent: String,
-    /// Changes with each confirmation.
     pub confirm: String,
-    /// The names of topics.
+    /// Key of the topics that have jobs in the bucket.
     pub topics: String,
-    /// The channel.
+    /// Channel of the bucket's hints.
     pub hints: String,
-    /// The channel of hints of schema 4.
+    /// Channel of hints of schema 4.
     pub older_hints: String,
-    /// The cluster slot of all of them.
+    /// Cluster slot of all these keys.
     pub slot: u16,
 }
 
 impl Keys {
-    /// For every bucket of a store with this prefix in this database. Keys of two databases are
-    /// different anyhow, channels are not: publishing knows no databases.
+    /// Returns the keys of every bucket. Only channels depend on the database `db`: Redis publishes
+    /// to subscribers of all databases.
     pub fn all(prefix: &str, buckets: Buckets, db: u32) -> Vec<Self> {
         buckets.all().map(|bucket| Self::new(&tag(prefix, bucket, buckets), db)).collect()
     }
@@ -89,12 +88,12 @@ impl Keys {
         }
     }
 
-    /// What all of them begin with.
+    /// Returns the hash tag with which all keys of the bucket begin.
     pub fn tag(&self) -> &str {
         &self.tag
     }
 
-    /// A topic's sorted set of one state.
+    /// Returns the key of a topic's sorted set of one state.
     pub fn topic(&self, state: State, topic: &Topic) -> String {
         format!("{}:{}:{topic}", self.tag, state.name())
     }
@@ -131,88 +130,86 @@ impl Home {
     }
 }
 
-/// A key in each slot that the store uses for something else than a bucket. A cluster may have any of
-/// these slots on a master without buckets.
+/// Returns a key in each slot that the store uses for other things than buckets. A cluster may have
+/// any of these slots on a master without buckets.
 pub fn beside_buckets(prefix: &str) -> impl Iterator<Item = String> + '_ {
     Home::ALL.iter().map(|home| home.key(prefix, "any"))
 }
 
-/// The key of the layout. Its name as a whole is the tag of [`Home::Layout`], so it has the same slot.
+/// Returns the key of the layout. The whole key is the tag of [`Home::Layout`], so the slots are
+/// equal.
 pub fn layout(prefix: &str) -> String {
     format!("{prefix}:{}", Home::Layout.name())
 }
 
-/// The key of the secret that tags reservations, in the slot of the layout.
+/// Returns the key of the secret that tags reservations, in the slot of the layout.
 pub fn reservations(prefix: &str) -> String {
     Home::Layout.key(prefix, "reservations")
 }
 
-/// Never exists; in the slot of the layout.
+/// Returns a key that never exists, in the slot of the layout.
 pub fn absent_by_layout(prefix: &str) -> String {
     Home::Layout.key(prefix, "absent")
 }
 
-/// The key of the incarnations that were accepted after a loss of jobs.
+/// Returns the key of the incarnations that were accepted after a loss of jobs.
 pub fn accepted(prefix: &str) -> String {
     Home::Layout.key(prefix, "accepted")
 }
 
-/// A pattern for the incarnations of every bucket there may be, under any number of buckets, and perhaps
-/// of other prefixes. A prefix has no letter that means something in a pattern.
+/// Returns a pattern that matches the incarnations of all buckets, whatever their number, and
+/// perhaps keys of other prefixes. No letter of a prefix has a meaning in patterns.
 pub fn every_incarnation(prefix: &str) -> String {
     format!("{{{prefix}:[0-9]*}}:incarnation")
 }
 
-/// Whether a key that has this pattern is an incarnation under this prefix.
+/// Returns whether a key that matches this pattern is an incarnation under this prefix.
 pub fn is_incarnation(prefix: &str, key: &str) -> bool {
     let rest = key.strip_prefix(&format!("{{{prefix}:")).unwrap_or_default();
     let bucket = rest.strip_suffix("}:incarnation").unwrap_or_default();
     !bucket.is_empty() && bucket.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// The key of the paused topics.
 pub fn paused(prefix: &str) -> String {
     Home::Topics.key(prefix, "paused")
 }
 
-/// The key of the topics' defaults.
 pub fn defaults(prefix: &str) -> String {
     Home::Topics.key(prefix, "defaults")
 }
 
-/// The key of the number that grows with every change of both.
+/// Returns the key of the number that grows with every change of `paused` and `defaults`.
 pub fn version(prefix: &str) -> String {
     Home::Topics.key(prefix, "version")
 }
 
-/// The key of the last changes of both.
+/// Returns the key of the last changes of `paused` and `defaults`.
 pub fn changes(prefix: &str) -> String {
     Home::Topics.key(prefix, "changes")
 }
 
-/// The key of the leases of the servers at work.
+/// Returns the key of the leases of running servers.
 pub fn servers(prefix: &str) -> String {
     Home::Topics.key(prefix, "servers")
 }
 
-/// The key that changes with each confirmation of a change of these.
+/// Returns the key in which changes of topics are confirmed.
 pub fn confirm_topics(prefix: &str) -> String {
     Home::Topics.key(prefix, "confirm")
 }
 
-/// The key of the access tokens.
 pub fn tokens(prefix: &str) -> String {
     Home::Tokens.key(prefix, "all")
 }
 
-/// The key that changes with each confirmation of a change of these.
+/// Returns the key in which changes of access tokens are confirmed.
 pub fn confirm_tokens(prefix: &str) -> String {
     Home::Tokens.key(prefix, "confirm")
 }
 
-/// The hash tag of a bucket, `{<prefix>:<bucket><letters>}`. The letters are the first, in the
-/// order "", a, b, …, z, aa, …, with which the tag's slot lies in the bucket's own N-th of all
-/// slots: so buckets spread evenly over masters that hold contiguous ranges.
+/// Returns the hash tag of a bucket, `{<prefix>:<bucket><letters>}`. The letters are the first of
+/// "", a, b, …, z, aa, … that give the tag a slot in bucket i's part, the i-th of N equal parts of
+/// all slots: so buckets spread evenly over masters that hold contiguous ranges.
 fn tag(prefix: &str, bucket: Bucket, buckets: Buckets) -> String {
     let number = u32::try_from(bucket.index()).expect("a bucket's number has 16 bits");
     let count = u32::from(buckets.get());
@@ -222,7 +219,7 @@ fn tag(prefix: &str, bucket: Bucket, buckets: Buckets) -> String {
         .expect("an endless search over a spreading hash ends")
 }
 
-/// The n-th of "", a, b, …, z, aa, ab, …
+/// Returns the n-th of "", a, b, …, z, aa, ab, …
 fn letters(mut n: u32) -> String {
     let mut reversed = Vec::new();
     while n > 0 {
@@ -233,8 +230,8 @@ fn letters(mut n: u32) -> String {
     reversed.iter().rev().collect()
 }
 
-/// The cluster slot of a key: CRC16 (XMODEM) of what stands between the first braces, or of all
-/// of it. Source: Redis Cluster specification, "Key distribution model".
+/// Returns the cluster slot of a key: CRC16 (XMODEM) of the text between the first braces, or of
+/// the whole key if there is none. Source: Redis Cluster specification, "Key distribution model".
 pub fn slot(key: &str) -> u16 {
     let tagged = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
     let hashed = tagged.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key);

@@ -1,4 +1,4 @@
-//! What can be done with a store on Redis that is not open yet.
+//! Operations on a store on Redis that is not open yet.
 
 use std::{error::Error, io, path::Path, sync::Arc, time::Duration};
 

@@ -1,8 +1,8 @@
-//! Jobs on Redis: each transition is one script on the keys of one bucket.
+//! Store on Redis: each transition is one Lua script on the keys of one bucket.
 //!
-//! The scripts hold all that matters; here are only their calls. A bucket's keys lie in one slot,
-//! so it is the same on one Redis, under Sentinel, and on a cluster: only the way to the server
-//! that has the bucket differs (`topology/`).
+//! The rules of jobs are in the scripts; this folder calls them. All keys of a bucket have the same
+//! slot, so the same calls serve one Redis, Sentinel and a cluster. Only the search for the server
+//! that holds a bucket differs (`topology/`).
 
 mod calls;
 mod codec;
@@ -55,10 +55,10 @@ pub use codec::{Record, record, record_rest};
 pub use options::{Ack, Login, RedisOptions, TlsFiles};
 pub use url::{Host, Kind, RedisUrl, Secret};
 
-/// Jobs of one script. While it runs Redis does nothing else, and 250 take it about 3 ms.
+/// Most jobs that one script handles. A script blocks Redis, for about 3 ms with 250 jobs.
 const BATCH: usize = 250;
 
-/// The store on Redis.
+/// Store of jobs on Redis.
 pub struct RedisStore {
     nodes: Arc<Nodes>,
     keys: Vec<Keys>,
@@ -73,15 +73,15 @@ pub struct RedisStore {
     leases: Arc<Leases>,
     watch: ClockWatch,
     prefix: String,
-    /// A loss of jobs needs no operator.
+    /// Accepts a loss of jobs without an operator.
     accept_data_loss: bool,
 }
 
 impl RedisStore {
-    /// Connects, judges the servers, and records or compares the layout.
+    /// Connects, checks the servers, and records the layout or compares it with the recorded one.
     ///
     /// # Errors
-    /// Out of reach, unfit to keep jobs, or made with another layout.
+    /// The servers are unavailable or unfit to keep jobs, or the store has another layout.
     pub async fn open(redis: RedisOptions, options: Options) -> Result<Self, OpenError> {
         let opened = Nodes::open(&redis, &options).await?;
         let Opened { nodes, keys, buckets, incarnations, preflight } = opened;

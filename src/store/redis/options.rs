@@ -1,19 +1,19 @@
-//! What a store on Redis is told.
+//! Options of a store on Redis.
 
 use std::{path::PathBuf, time::Duration};
 
 use super::url::{RedisUrl, Secret};
 
-/// What an answer to a write is worth.
+/// Durability of a write that was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
 #[serde(try_from = "String", rename_all = "lowercase")]
 pub enum Ack {
-    /// Redis has it in memory; what a crash leaves of it is for its AOF to say.
+    /// Redis has the write in memory; its AOF settings decide whether the write survives a crash.
     #[default]
     Memory,
-    /// A replica has it too.
+    /// A replica has the write, too.
     Replica,
-    /// It is on the disk of the master.
+    /// The master has written and synced the write to its disk.
     Fsync,
 }
 
@@ -30,7 +30,7 @@ impl TryFrom<String> for Ack {
 }
 
 impl Ack {
-    /// As settings write it.
+    /// Returns the name used in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -40,47 +40,48 @@ impl Ack {
     }
 }
 
-/// Who connects.
+/// Credentials for Redis or its Sentinels.
 #[derive(Debug, Clone, Default)]
 pub struct Login {
-    /// The ACL user; none is the default user.
+    /// ACL user; none is the default user.
     pub user: Option<String>,
-    /// Its password.
+    /// Password of the user.
     pub password: Option<Secret>,
 }
 
-/// Files for TLS, PEM each.
+/// PEM files for TLS.
 #[derive(Debug, Clone, Default)]
 pub struct TlsFiles {
-    /// Who signed the server's certificate; none asks this machine's trusted authorities.
+    /// Certificate authority of the server; none uses this machine's trusted authorities.
     pub ca: Option<PathBuf>,
-    /// This client's certificate and its key.
+    /// Certificate of this client, and its key.
     pub client: Option<(PathBuf, PathBuf)>,
 }
 
-/// Where and how to keep jobs on Redis.
+/// Address of a Redis, and how jobs are kept there.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
-    /// Where.
+    /// Address, from `store.url`.
     pub url: RedisUrl,
-    /// Who connects to Redis.
+    /// Credentials for Redis.
     pub login: Login,
-    /// Who connects to its Sentinels.
+    /// Credentials for its Sentinels.
     pub sentinel_login: Login,
-    /// For `rediss…`.
+    /// Files for TLS, used with `rediss…`.
     pub tls: TlsFiles,
-    /// What every key begins with.
+    /// Beginning of every key.
     pub prefix: String,
-    /// What an answer to a write is worth.
+    /// Durability of a write that was answered, from `store.ack`.
     pub ack: Ack,
-    /// Start although this Redis may lose jobs (no AOF, eviction).
+    /// Starts even if this Redis may lose jobs (no AOF, eviction).
     pub accept_data_loss: bool,
-    /// How long one that is not there, or still loads its data, is waited for at the start.
+    /// Time to wait at the start for a Redis that is unavailable or still loads its data.
     pub connect_timeout: Duration,
 }
 
 impl RedisOptions {
-    /// With nothing but an address; waits for nothing.
+    /// Returns options for this address, with the default of every other option and without
+    /// waiting.
     pub fn new(url: RedisUrl, prefix: &str) -> Self {
         let login = Login { user: url.user.clone(), password: url.password.clone() };
         Self {

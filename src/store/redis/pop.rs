@@ -1,4 +1,4 @@
-//! Popping, whose reply is checked job by job, and giving back.
+//! Pops, whose reply is checked job by job, and their reversal.
 
 use futures::future::join_all;
 use redis::Cmd;
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl RedisStore {
-    /// A job whose record is damaged is set aside as dead, and the others are the consumer's.
+    /// Pops jobs. Jobs with a damaged record are buried; the consumer gets the others.
     pub async fn pop(&self, parts: Parts<(Nonce, Vec<PopRequest>)>) -> StoreResults<Vec<Popped>> {
         let fill = |cmd: &mut Cmd, _, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
             cmd.arg(nonce.to_string());
@@ -38,7 +38,7 @@ impl RedisStore {
             Ok(popped)
         });
         let outcomes = outcomes.collect();
-        // If this fails, the job comes back after its TTR and is set aside then.
+        // If this fails, the next pop after the job's TTR buries it.
         for error in self.bury(damaged).await.into_iter().filter_map(Result::err) {
             tracing::error!(%error, "failed to set damaged jobs aside");
         }
@@ -50,13 +50,14 @@ impl RedisStore {
         self.each_guarded(&self.scripts.bury, &damaged, fill, read).await
     }
 
-    /// Gives back what a pop has reserved.
+    /// Releases the reservations of a pop.
     pub async fn unpop(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
         let script = &self.scripts.unpop;
         let (fill, read) = (each_job(held), each_reply(topic));
         let outcomes = self.each(script, &parts, &fill, &read).await;
         let settled = parts.iter().zip(outcomes).map(async |(part, outcome)| match outcome {
-            // Nothing was written, perhaps because nothing confirms what was written before.
+            // Nothing was written, perhaps because earlier writes lack a confirmation: try without
+            // one.
             Err(StoreError::Unavailable { applied: Applied::No, .. }) => {
                 let unconfirmed = self.call(script, false, std::slice::from_ref(part), &fill);
                 read(&mut only(unconfirmed.await?)?, &part.1)
@@ -67,7 +68,7 @@ impl RedisStore {
     }
 }
 
-/// What each want got, and what of it cannot be read.
+/// Reads the jobs of each request, and the damaged ones, which must be buried.
 fn read(
     reply: &mut Values,
     nonce: Nonce,

@@ -1,4 +1,4 @@
-//! What is told of jobs: the calls of the scripts that only read.
+//! Calls of the scripts that only read jobs.
 
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -18,12 +18,12 @@ use crate::{
     },
 };
 
-/// Topics of one script.
+/// Most topics that one script reads.
 const TOPICS_PER_SCRIPT: usize = 200;
-/// So many jobs of one state of a topic, of all buckets together, tell how large its bodies are: a
-/// call takes Redis at most a few milliseconds.
+/// Jobs of one topic and state, over all buckets, whose bodies are measured to estimate the rest.
+/// Redis takes at most a few milliseconds for a call.
 const SAMPLE: usize = 512;
-/// Of each bucket, if there are many.
+/// Least number of measured jobs of a bucket, however many buckets there are.
 const LEAST_OF_A_BUCKET: usize = 8;
 
 #[async_trait]
@@ -105,7 +105,8 @@ impl JobReads for RedisStore {
         bucket: Bucket,
         page: TopicPage,
     ) -> StoreResult<Vec<(Topic, TopicPeek)>> {
-        // Names are of letters, digits, dot, line and dash: all before this byte.
+        // Names consist of letters, digits, dots, underscores and hyphens: all sort before this
+        // byte.
         let last =
             if page.prefix.is_empty() { "+".to_owned() } else { format!("[{}\x7f", page.prefix) };
         let (mut topics, mut after) = (Vec::new(), page.after);
@@ -189,7 +190,6 @@ impl RedisStore {
     }
 }
 
-/// What is told of one topic.
 fn topic_peek(reply: &mut Values, now: UnixMillis) -> StoreResult<TopicPeek> {
     let counts = reply.counts()?;
     let (next_due_at, oldest) = (reply.maybe_millis()?, reply.maybe_millis()?);

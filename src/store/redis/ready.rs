@@ -1,4 +1,4 @@
-//! How many jobs are ready.
+//! Counts of ready jobs.
 
 use redis::Pipeline;
 
@@ -12,12 +12,13 @@ use crate::{
     store::StoreResult,
 };
 
-/// Ready lists of one `EXISTS`. If one of them has jobs, each is then asked for its length.
+/// Ready lists of one `EXISTS`. If any of them has jobs, the length of each is read.
 const LISTS_AT_ONCE: usize = 128;
 
 impl RedisStore {
-    /// Counts the ready jobs of each topic, in buckets whose keys may go in one command. Most lists that a server
-    /// asks for are empty, also where topics have delayed jobs: one command finds that out for many of them.
+    /// Counts the ready jobs of each topic, in buckets whose keys may share a command. Most
+    /// requested lists are empty, even of topics with delayed jobs: one command finds that out for
+    /// many lists.
     pub async fn count_ready(&self, parts: &[(Bucket, Vec<Topic>)]) -> StoreResult<Vec<Vec<u64>>> {
         let key = |bucket: Bucket, topic| self.keys[bucket.index()].topic(State::Ready, topic);
         let keys = parts
@@ -53,7 +54,8 @@ impl RedisStore {
     }
 }
 
-/// The length of a ready list: none where the key is of another type, which concerns this topic alone.
+/// Returns the length of a ready list: 0 if the key has a wrong type, which affects this topic
+/// alone.
 fn length(lengths: &mut Answers, topic: &Topic) -> u64 {
     let length = next(lengths).and_then(|length| Values::one(length).number());
     length.unwrap_or_else(|error| {

@@ -1,4 +1,4 @@
-//! What timers ask, and whether the servers are fit.
+//! Calls of timers: promote due jobs, peek at deadlines, and compare clocks.
 
 use std::time::Instant;
 
@@ -30,9 +30,9 @@ impl RedisStore {
         read.collect()
     }
 
-    /// Peeks at buckets whose keys may go in one command. An idle store has no deadlines: one command
-    /// finds that out, instead of one per bucket. Fails as a whole only if the server does: a key of a wrong type
-    /// concerns its own bucket or topic.
+    /// Peeks at buckets whose keys may share a command. An idle store has no deadlines: one command
+    /// finds that out, instead of one per bucket. The call fails as a whole only if the server
+    /// does; a key of a wrong type affects its own bucket or topic.
     pub(super) async fn peek_together(
         &self,
         parts: &[(Bucket, Vec<Topic>)],
@@ -70,7 +70,7 @@ impl RedisStore {
         Ok(peeks)
     }
 
-    /// The answers of the server that has these buckets, and its time in microseconds.
+    /// Returns the answers of the server that has these buckets, and its time in microseconds.
     async fn ask_with_time(
         &self,
         parts: &[(Bucket, Vec<Topic>)],
@@ -94,7 +94,7 @@ impl RedisStore {
         Ok((answers.into_iter(), micros))
     }
 
-    /// The answers of the server that has these buckets; none to no command.
+    /// Returns the answers of the server that has these buckets; none if there are no commands.
     pub async fn ask(
         &self,
         parts: &[(Bucket, Vec<Topic>)],
@@ -111,14 +111,15 @@ impl RedisStore {
         parts.first().map_or(0, |(first, _)| self.keys[first.index()].slot)
     }
 
-    /// What is believed of the bucket's clock, as scripts take it: the latest time that is no jump, and the time that
-    /// holds after a jump. Empty until it was read.
+    /// Formats the believed clock of the bucket for scripts: the latest time that is no jump, and
+    /// the time that holds after a jump. Empty before the first reading.
     pub fn believed(&self, bucket: Bucket) -> String {
         let text = |Believed { latest, expected }| format!("{} {}", latest.get(), expected.get());
         self.watch.believed(bucket.index()).map_or_else(String::new, text)
     }
 
-    /// Compares the clock of the bucket's server with this process's own, unless a test sets it.
+    /// Compares the clock of the bucket's server with this process's clock, unless a test sets the
+    /// time.
     fn saw_clock(&self, bucket: Bucket, micros: u64, asked: Instant) {
         if self.clock.given().is_none() {
             self.watch.saw(bucket.index(), micros, asked);
@@ -126,7 +127,7 @@ impl RedisStore {
     }
 }
 
-/// What a promote has done in one bucket, and the clock of its server in microseconds.
+/// Reads the promoted jobs of one bucket and the clock of its server, in microseconds.
 fn promoted(reply: &mut Values) -> StoreResult<(Promoted, u64)> {
     let next = reply.text()?;
     let (micros, clock) = (reply.number()?, reply.number()?);
@@ -140,15 +141,15 @@ fn promoted(reply: &mut Values) -> StoreResult<(Promoted, u64)> {
     Ok((Promoted { topics, next: deadline(&next, micros)? }, clock))
 }
 
-/// Each command's own answer.
+/// Answers of the commands of a pipeline.
 pub type Answers = std::vec::IntoIter<StoreResult<Value>>;
 
-/// The answer of the next command.
+/// Returns the answer of the next command.
 pub fn next(answers: &mut Answers) -> StoreResult<Value> {
     answers.next().unwrap_or_else(|| Err(StoreError::unreadable("a reply with too few values")))
 }
 
-/// The first deadline of a bucket's set.
+/// Reads the first deadline of a bucket's set.
 fn first_deadline(head: StoreResult<Value>, micros: u64) -> StoreResult<Option<Next>> {
     let mut head = Values::new(head?)?;
     if head.left() == 0 {
@@ -158,8 +159,8 @@ fn first_deadline(head: StoreResult<Value>, micros: u64) -> StoreResult<Option<N
     deadline(&head.text()?, micros)
 }
 
-/// The deadline that a script or command names; empty if there is none. It is a double that others may have written:
-/// a script acts on it in the first whole millisecond that is not before it.
+/// Parses a deadline; empty if there is none. Other programs may have written it as any double:
+/// scripts act on it in the first whole millisecond that is not before it.
 fn deadline(text: &str, micros: u64) -> StoreResult<Option<Next>> {
     const LATEST: f64 = 1e14;
     if text.is_empty() {

@@ -1,5 +1,5 @@
-//! Access tokens: one small hash beside the buckets, with a version by which servers see whether
-//! it has changed.
+//! Access tokens: one small hash outside the buckets. Servers see by its version whether it has
+//! changed.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Fields that one command reads.
+/// Fields that one `HSCAN` reads, about.
 const PAGE: usize = 500;
 
 #[async_trait]
@@ -31,7 +31,7 @@ impl TokenStore for RedisStore {
         if known == Some(version) {
             return Ok(None);
         }
-        // What changes while this reads gives another version, and is read again.
+        // A change during this scan raises the version, so the next call reads everything again.
         let (mut cursor, mut found, mut used) = (0_u64, Vec::new(), HashMap::new());
         loop {
             let mut scan = redis::cmd("HSCAN");
@@ -52,7 +52,7 @@ impl TokenStore for RedisStore {
                 break;
             }
         }
-        // A scan may give a field twice.
+        // A scan may return a field twice.
         found.sort_unstable();
         found.dedup_by(|one, other| one.0 == other.0);
         let tokens = found.into_iter().map(|(name, text)| {

@@ -1,4 +1,4 @@
-//! Each transition as the call of its script: what it is given, and how its reply is read.
+//! Transitions as calls of scripts: writes the arguments and parses the replies.
 
 use futures::future::BoxFuture;
 use redis::Cmd;
@@ -74,7 +74,7 @@ impl JobTransitions for RedisStore {
 }
 
 impl RedisStore {
-    /// Makes a call by a script: `fill` adds the arguments of a bucket, `read` takes its reply apart.
+    /// Runs a script: `fill` adds the arguments of a bucket, `read` parses its reply.
     fn make<'a, T: Transition>(
         &'a self,
         call: Call<T>,
@@ -85,7 +85,7 @@ impl RedisStore {
         call.by(|parts| async move { self.each(script, &parts, fill, read).await })
     }
 
-    /// The same for jobs that not every caller may reach.
+    /// Runs a script like [`make`](Self::make), for jobs that some callers may not access.
     fn make_guarded<'a, J: Guarded + Send + Sync + 'static, T: Transition<Part = Vec<J>>>(
         &'a self,
         call: Call<T>,
@@ -97,14 +97,14 @@ impl RedisStore {
     }
 }
 
-/// The arguments of a batch: those of one job after another.
+/// Adds the arguments of a batch, job after job.
 pub fn each_job<J>(
     fill: impl Fn(&mut Cmd, &J) + Send + Sync,
 ) -> impl Fn(&mut Cmd, Bucket, &Vec<J>) + Send + Sync {
     move |cmd, _, jobs| jobs.iter().for_each(|job| fill(cmd, job))
 }
 
-/// The replies of a batch, one for each of its jobs.
+/// Reads the replies of a batch, one for each job.
 pub fn each_reply<J, O>(
     read: impl Fn(&mut Values) -> StoreResult<Reply<O>> + Send,
 ) -> impl Fn(&mut Values, &Vec<J>) -> StoreResult<Vec<Reply<O>>> + Send {
@@ -134,7 +134,7 @@ fn puts(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[NewJob]) {
     }
 }
 
-/// A job as another store had it, written as this one would have left it.
+/// Adds a job of another store, in the format in which this store would keep it.
 fn restored(cmd: &mut Cmd, job: &Job) {
     cmd.arg(job.id.as_str()).arg(job.topic.as_str()).arg(job.state.name());
     let put = job.unpopped();

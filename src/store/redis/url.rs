@@ -1,14 +1,14 @@
-//! Where a Redis is, as `store.url` says it.
+//! Address of a Redis, parsed from `store.url`.
 //!
 //! `redis://host:port/db` is one server, `redis+sentinel://host:port,…/master/db` the master that
-//! Sentinels name, `redis+cluster://host:port,…` a cluster; `rediss…` is the same over TLS. The
-//! redis crate reads only the first of these.
+//! Sentinels name, and `redis+cluster://host:port,…` a cluster. With `rediss…`, connections use
+//! TLS. The redis crate parses only the first form.
 
 use std::{fmt, str::FromStr};
 
 use percent_encoding::percent_decode_str;
 
-/// A text that no message and no log shows.
+/// Text that messages and logs never show.
 #[derive(Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Secret(pub String);
@@ -25,7 +25,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// One server's address.
+/// Address of one server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Host {
     /// Name or IP address.
@@ -43,39 +43,39 @@ impl fmt::Display for Host {
     }
 }
 
-/// How many servers there are, and which one has a key.
+/// Kind of Redis deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// One server.
     Single,
-    /// The hosts are Sentinels, which know the master of this name.
+    /// The hosts are Sentinels, which know the master's address.
     Sentinel {
-        /// The name.
+        /// Name of the master, as configured in the Sentinels.
         master: String,
     },
-    /// The hosts are nodes of a cluster; they know the others.
+    /// The hosts are nodes of a cluster, which know the other nodes.
     Cluster,
 }
 
-/// A URL, taken apart.
+/// Parsed `store.url`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisUrl {
-    /// What the hosts are.
+    /// Kind of the hosts.
     pub kind: Kind,
-    /// Over TLS.
+    /// Whether connections use TLS.
     pub tls: bool,
-    /// At least one.
+    /// Hosts, at least one.
     pub hosts: Vec<Host>,
-    /// The ACL user.
+    /// ACL user.
     pub user: Option<String>,
-    /// Its password, or that of the default user.
+    /// Password of the user, or of the default user if there is none.
     pub password: Option<Secret>,
     /// Number of the database; 0 on a cluster.
     pub db: u32,
 }
 
 impl fmt::Display for RedisUrl {
-    /// As it is given, without user and password.
+    /// Writes the URL without user and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "rediss" } else { "redis" };
         let hosts: Vec<String> = self.hosts.iter().map(Host::to_string).collect();
@@ -93,7 +93,8 @@ impl fmt::Display for RedisUrl {
 impl FromStr for RedisUrl {
     type Err = &'static str;
 
-    /// The error completes "store.url …", and shows nothing of the URL: it may have a password.
+    /// Parses a URL. The error completes "store.url …" and omits the URL, which may contain a
+    /// password.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (scheme, rest) = text.split_once("://").unwrap_or((text, ""));
         let (tls, kind) = match scheme.split_once('+').unwrap_or((scheme, "")) {
