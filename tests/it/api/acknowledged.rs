@@ -1,4 +1,4 @@
-//! What `store.ack` promises, and what clients are told when it cannot be kept.
+//! Promises of `store.ack`, and the answers when they cannot be kept.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::{
     },
 };
 
-/// A master that has its replica's data sent at once.
+/// Starts a master that sends its data to a replica at once.
 fn master() -> Redis {
     Redis::with(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"])
 }
 
-/// A replica of the master at this port.
+/// Starts a replica of the master at this port.
 fn replica_of(port: u16) -> Redis {
     let replica =
         Redis::with(&["--appendonly", "yes", "--replicaof", &format!("127.0.0.1 {port}")]);
@@ -26,7 +26,7 @@ fn replica_of(port: u16) -> Redis {
     replica
 }
 
-/// A master, and a replica of it.
+/// Starts a master and its replica.
 pub fn pair() -> (Redis, Redis) {
     let master = master();
     let replica = replica_of(master.port());
@@ -59,12 +59,12 @@ async fn without_a_replica_one_batch_is_unknown_and_then_nothing_is_written() {
     server.put(r#"{"topic":"t","id":"before"}"#).await;
     replica.kill();
 
-    // Written on the master, and confirmed by no replica.
+    // The put is written on the master and confirmed by no replica.
     let first = server.post("/jobs", r#"{"topic":"t","id":"first"}"#).await;
     assert_eq!(first.problem(503, "store_unavailable")["applied"], "unknown");
     assert!(first.headers.contains_key("retry-after"));
     server.get("/jobs/first").await.ok(200);
-    // From then on it is refused before anything is written.
+    // Later calls are refused before they write.
     for (path, body) in [
         ("/jobs", r#"{"topic":"t","id":"second"}"#),
         ("/jobs", r#"{"topic":"t"}"#),
@@ -79,13 +79,13 @@ async fn without_a_replica_one_batch_is_unknown_and_then_nothing_is_written() {
     }
     server.get("/topics/t/pop").await.problem(503, "store_unavailable");
     server.get("/jobs/second").await.problem(404, "job_not_found");
-    // What reads needs no replica.
+    // Reads need no replica.
     assert_eq!(server.get("/jobs/held").await.ok(200)["attempt"], 1);
     assert_eq!(server.get("/jobs/before").await.ok(200)["state"], "ready");
 
     replica.resume();
     follows(&replica);
-    // The master hears of it a little later.
+    // The master hears of the replica a little later.
     let end = std::time::Instant::now() + patience();
     loop {
         let second = server.post("/jobs", r#"{"topic":"t","id":"second"}"#).await;
@@ -113,7 +113,7 @@ async fn every_acknowledged_write_is_on_the_replica() {
         let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
         assert_eq!(one.post(&path, "").await.status, 204);
     }
-    // Killed in the very moment of the last answer: the replica has everything.
+    // The master is killed right after the last answer: the replica has everything.
     master.kill();
     replica.command("REPLICAOF NO ONE").expect("an answer");
     let other = server(&replica, Ack::Memory).await;
@@ -142,7 +142,7 @@ async fn a_master_that_becomes_a_replica_acknowledges_nothing_more() {
     }
     master.command("REPLICAOF NO ONE").expect("an answer");
     let back = std::time::Instant::now();
-    // Its replica follows it again, within a second or so.
+    // The replica follows the master again within a second or so.
     while server.post("/jobs", r#"{"topic":"t","id":"b"}"#).await.status != 201 {
         assert!(back.elapsed() < patience(), "it does not go on");
         crate::api::server::pass(std::time::Duration::from_millis(50)).await;
@@ -155,7 +155,7 @@ async fn an_old_master_that_does_not_know_it_yet_acknowledges_with_memory_alone(
     let (old, new) = pair();
     let (weak, strong) = (server(&old, Ack::Memory).await, server(&old, Ack::Replica).await);
     strong.put(r#"{"topic":"t","id":"before"}"#).await;
-    // The replica takes over; the old master answers on, as one that is cut off does.
+    // The replica takes over; the old master still answers, as one behind a network partition does.
     new.command("REPLICAOF NO ONE").expect("an answer");
     weak.put(r#"{"topic":"t","id":"weak"}"#).await;
     let put = strong.post("/jobs", r#"{"topic":"t","id":"strong"}"#).await;
@@ -178,8 +178,8 @@ async fn an_answer_that_changes_nothing_is_not_confirmed_while_nothing_else_is()
     let x = r#"{"topic":"t","id":"x"}"#;
     let first = one.post("/jobs", x).await.problem(503, "store_unavailable");
     assert_eq!(first["applied"], "unknown");
-    // What the README tells clients to do then: on the connection that wrote it, and on one that
-    // has never written.
+    // The README tells clients to retry: on the connection that wrote the job, and on one that has
+    // never written.
     let keep = r#"{"topic":"t","id":"x","on_conflict":"keep"}"#;
     for server in [&one, &other, &one] {
         server.post("/jobs", keep).await.problem(503, "store_unavailable");

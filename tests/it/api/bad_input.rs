@@ -1,4 +1,4 @@
-//! What must not get in: each gets a 4xx that names the field, and nothing is stored.
+//! Invalid input: each request gets a 4xx that names the field, and nothing is stored.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::api::server::{Server, token};
 
-/// Asserts that no job of these tests has got in.
+/// Asserts that no job of these tests was stored.
 async fn nothing_stored(server: &Server) {
     assert!(server.pop("t/pop?count=100").await.is_empty());
     for id in ["a", "x"] {
@@ -91,7 +91,7 @@ pub async fn a_bad_put_is_refused_by_field_and_stores_nothing(server: Server) {
     nothing_stored(&server).await;
 }
 
-/// Sends a request line as it is, which a client library would tidy up.
+/// Sends a request line verbatim, which a client library would clean up.
 async fn raw(server: &Server, request: &str) -> String {
     let mut connection = TcpStream::connect(server.address).await.expect("connected");
     connection.write_all(request.as_bytes()).await.expect("sent");
@@ -120,7 +120,7 @@ pub async fn a_bad_id_or_topic_in_the_path_is_refused(server: Server) {
         let answer = server.post(path, "").await;
         assert!(answer.status.is_client_error(), "{path}: {answer:?}");
     }
-    // What is encoded needlessly is still the same id.
+    // A needlessly encoded id is still the same id.
     server.put(r#"{"topic":"t","id":"ab"}"#).await;
     assert_eq!(server.get("/jobs/%61b").await.ok(200)["id"], "ab");
 }
@@ -195,7 +195,7 @@ pub async fn a_body_over_the_limit_is_refused_however_it_is_sent(server: Server)
     let problem = server.post("/jobs", put(262_145)).await.problem(413, "body_too_large");
     assert_eq!(problem["field"], "body");
     assert!(problem["detail"].as_str().expect("text").contains("262144"), "{problem}");
-    // A request over its own limit: with a length, and in chunks without one.
+    // A request above the size limit: with a length, and in chunks without one.
     server.post("/jobs", put(9 << 20)).await.problem(413, "body_too_large");
     let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut connection = TcpStream::connect(server.address).await.expect("connected");

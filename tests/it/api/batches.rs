@@ -1,4 +1,4 @@
-//! Many jobs in one request.
+//! Batches: many jobs in one request.
 
 use std::collections::HashSet;
 

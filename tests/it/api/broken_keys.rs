@@ -1,4 +1,5 @@
-//! Keys of a wrong type, and scores that are no times, as anybody with redis-cli can write them.
+//! Keys of a wrong type, and scores that are no times, as an operator with redis-cli can write
+//! them.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +22,7 @@ use crate::{
     },
 };
 
-/// Jobs of each kind, so many that each of 16 buckets has some.
+/// Jobs of each kind: enough for each of 16 buckets to have some.
 const JOBS: usize = 96;
 
 enum Home {
@@ -29,7 +30,7 @@ enum Home {
     Cluster(Arc<Cluster>, String),
 }
 
-/// What is done to one bucket, `T` standing for its tag, and what of it need not move any more.
+/// Commands against one bucket, with `T` for its tag, and the jobs that must still be delivered.
 struct Attack {
     commands: &'static [&'static str],
     spares: Spares,
@@ -38,9 +39,9 @@ struct Attack {
 #[derive(PartialEq)]
 enum Spares {
     Everything,
-    /// All but the jobs of this bucket.
+    /// All jobs but those of this bucket.
     OtherBuckets,
-    /// All but the topic's jobs in this bucket.
+    /// All jobs but those of this topic in this bucket.
     OtherTopics(&'static str),
 }
 
@@ -82,7 +83,7 @@ impl Home {
     fn ask(&self, tag: &str, line: &str) -> Reply {
         let words: Vec<String> = line.split(' ').map(|word| word.replace('T', tag)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        // Names of commands are in capitals, and have that letter too.
+        // The verb is not replaced: names of commands may contain the letter `T` too.
         let verb = line.split(' ').next().expect("a verb");
         ask(self.port(tag), &[&[verb], &words[1..]].concat()).expect("an answer")
     }
@@ -98,7 +99,7 @@ impl Home {
         .await
     }
 
-    /// The tag of the first bucket, which every number of buckets has.
+    /// Returns the tag of the first bucket, which every store has.
     fn tag(&self) -> String {
         let (prefix, ports) = match self {
             Self::One(redis) => ("dq", vec![redis.port()]),
@@ -119,7 +120,8 @@ fn commands(redis: &Redis) -> u64 {
     line.expect("a count").trim().parse().expect("a number")
 }
 
-/// Puts jobs that are due in a second and jobs whose TTR ends in one, breaks something, and pops what comes.
+/// Puts jobs that are due in a second and jobs whose TTR ends in one, makes the attack, and pops
+/// all jobs that must come.
 async fn survives(home: &Home, attack: &Attack) {
     let what = attack.commands.join(", ");
     let server = Arc::new(home.server().await);
@@ -176,7 +178,7 @@ async fn survives(home: &Home, attack: &Attack) {
     waiting.abort();
 }
 
-/// Some side by side: each waits for its deadlines most of the time.
+/// Runs four attacks at a time: each waits for deadlines most of the time.
 async fn all_survive(home: impl Fn() -> Home) {
     for some in ATTACKS.chunks(4) {
         let homes: Vec<Home> = some.iter().map(|_| home()).collect();

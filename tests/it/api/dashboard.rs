@@ -1,4 +1,4 @@
-//! The dashboard's files: what `tests/browser` then runs in a browser.
+//! Files of the dashboard; `tests/browser` runs them in a browser.
 
 use reqwest::Method;
 
@@ -9,7 +9,7 @@ async fn browse(server: &Server, path: &str) -> Answer {
     Server::send(request.header("accept", "text/html,application/xhtml+xml,*/*;q=0.8")).await
 }
 
-/// What the page loads, by what it and its modules say.
+/// Returns the files that a page or module names between `before` and `after`.
 fn named<'a>(text: &'a str, before: &str, after: char) -> Vec<&'a str> {
     let parts = text.split(before).skip(1);
     parts.map(|part| part.split(after).next().unwrap_or_default()).collect()
@@ -38,7 +38,6 @@ pub async fn the_page_and_all_that_it_loads_are_served_from_here(server: Server)
             _ => "image/svg+xml",
         };
         assert_eq!(kind, expected, "{file}");
-        // Modules load modules.
         for import in named(&answer.text, " from \"./", '"') {
             if !files.iter().any(|file| file == import) {
                 files.push(import.to_owned());

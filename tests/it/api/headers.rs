@@ -1,4 +1,4 @@
-//! Headers: text that a put gives to the consumers of its job.
+//! Headers: text from a put for the consumers of its job.
 
 use reqwest::Method;
 use serde_json::json;

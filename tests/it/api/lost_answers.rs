@@ -1,5 +1,5 @@
-//! Pops whose answer does not reach their client: what they have reserved is given back, and the
-//! attempt is not counted.
+//! Pops whose answer does not reach their client: the server gives their jobs back and does not
+//! count the attempt.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// A server behind a proxy, and another one that has its own way to the same Redis.
+/// Starts a server behind a proxy, and another one directly connected to the same Redis.
 async fn two_ways(redis: &Redis) -> (Proxy, Server, Server) {
     let proxy = Proxy::start(redis.port()).await;
     let port = proxy.port;
@@ -32,8 +32,8 @@ async fn two_ways(redis: &Redis) -> (Proxy, Server, Server) {
     (proxy, behind, beside)
 }
 
-/// Puts two jobs with one attempt each, and pops one, so that the server knows where the other is;
-/// its id.
+/// Puts two jobs with one attempt each, and pops one, so that the server knows where the other is.
+/// Returns the other's id.
 async fn one_of_two(server: &Server) -> String {
     let job = |id| format!(r#"{{"topic":"t","id":"{id}","max_attempts":1}}"#);
     server.put(&job("first")).await;
@@ -43,7 +43,7 @@ async fn one_of_two(server: &Server) -> String {
     other.to_owned()
 }
 
-/// Waits until a job is in this state, after so many attempts.
+/// Waits until a job is in this state, after this many attempts.
 async fn becomes(server: &Server, id: &str, state: &str, attempt: u64) {
     let begin = Instant::now();
     loop {
@@ -95,7 +95,7 @@ async fn what_only_reads_has_changed_nothing_also_if_its_answer_is_lost() {
     proxy.set(Mode::Mute);
     let paths = ["/jobs/a", "/topics", "/topics/t", "/topics/t/jobs?state=ready", "/topics/t/due"];
     let reads = paths.map(|path| (reqwest::Method::GET, path, ""));
-    // These look before they change anything.
+    // These calls read before they change anything.
     let looks = [
         (reqwest::Method::PATCH, "/jobs/a", r#"{"id":"a","topic":"t","max_attempts":3}"#),
         (reqwest::Method::DELETE, "/topics/t/jobs", ""),
@@ -137,13 +137,13 @@ async fn jobs_of_an_unconfirmed_pop_are_given_back_and_delivered_later() {
     for number in 0..20 {
         server.put(&format!(r#"{{"topic":"t","id":"job:{number}","max_attempts":1}}"#)).await;
     }
-    // The script of pops is known by now; the first call of one would be refused, for that alone.
+    // The pop script must be known: a first call of it would be refused for that alone.
     server.put(r#"{"topic":"u"}"#).await;
     server.pop_one("u").await;
     replica.kill();
     let pop = server.get("/topics/t/pop?count=100").await;
     assert_eq!(pop.problem(503, "store_unavailable")["applied"], "unknown");
-    // Given back although nothing is confirmed still.
+    // The jobs are given back although replicas still confirm nothing.
     for number in 0..20 {
         becomes(&server, &format!("job:{number}"), "ready", 0).await;
     }

@@ -1,4 +1,4 @@
-//! Every route × every scope × own topic, other topic, none: as the table of docs/security.md says.
+//! Every route × every scope × own topic, other topic, none: the table of docs/security.md.
 
 use delay_queue::access::SecretToken;
 use reqwest::Method;
@@ -13,7 +13,7 @@ struct Row {
     method: Method,
     path: &'static str,
     scope: &'static str,
-    /// For own, other, a token without the scope, and none.
+    /// Results for own topic, other topic, a token without the scope, and no token.
     expected: [&'static str; 4],
 }
 
@@ -30,7 +30,7 @@ fn rows() -> Vec<Row> {
     table.map(row).collect()
 }
 
-/// Asserts that the table has each declared route, with the scope that it is declared with.
+/// Asserts that the table has each declared route with its declared scope.
 fn assert_every_route_has_its_row(description: &Value) {
     let rows = rows();
     for (path, methods) in description["paths"].as_object().expect("paths") {
@@ -76,7 +76,8 @@ impl Matrix {
         made.await["token"].as_str().expect("a token").to_owned()
     }
 
-    /// A job of this topic that any route may act on: popped, and given back where it must be free.
+    /// Puts a job of this topic that a route can act on: popped, and released where it must be
+    /// free. Returns its id and reservation.
     async fn job(&mut self, topic: &str, act: &str) -> (String, String) {
         self.next += 1;
         let id = format!("job-{}", self.next);
@@ -91,7 +92,8 @@ impl Matrix {
         (id, own["reservation"].as_str().expect("a reservation").to_owned())
     }
 
-    /// Calls a route on a job, topic or token of this topic; what became of it.
+    /// Calls a route on a job, topic or token of this topic, and returns the result as the table
+    /// has it.
     async fn call(&mut self, row: &Row, token: Option<&str>, topic: &str) -> String {
         let act = row.path.rsplit('/').next().unwrap_or_default();
         let (mut path, mut body) = (row.path.replace("{t}", topic), Value::Null);
@@ -164,7 +166,7 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
     assert_every_route_has_its_row(&description.json());
     let everything: serde_json::Map<String, Value> =
         SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"]))).collect();
-    // As long as there are no tokens, everyone may make the first.
+    // While there are no tokens, anyone may make the first.
     let first = json!({"name": "root", "scopes": everything});
     let root = server.post("/tokens", first.to_string()).await.ok(201);
     let root = root["token"].as_str().expect("a token").to_owned();
@@ -269,7 +271,7 @@ pub async fn an_id_of_a_topic_out_of_reach_tells_nothing_and_stays_as_it_is(serv
     let both =
         matrix.send(Some(&popper), Method::GET, "/topics/own.a,other/pop", Value::Null).await;
     both.problem(403, "forbidden");
-    // A list neither shows nor leads to names that may not be read.
+    // A list shows no topic that the token may not read, and leads to none.
     for topic in ["own.a", "own.b", "zzz", "aaa"] {
         matrix.as_root(Method::POST, "/jobs", json!({"topic": topic})).await;
     }

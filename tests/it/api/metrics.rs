@@ -1,4 +1,4 @@
-//! What `/metrics` counts.
+//! Values of `/metrics`.
 
 use std::{
     sync::Arc,
@@ -17,7 +17,7 @@ use crate::{
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The value of one series, if it is there.
+/// Returns the value of a series, if it is there.
 fn value(metrics: &str, series: &str) -> Option<f64> {
     let mut lines = metrics.lines().filter_map(|line| line.strip_prefix(series));
     let text = lines.find_map(|rest| rest.strip_prefix(' '))?;
@@ -30,7 +30,7 @@ async fn scrape(server: &Server) -> String {
     answer.text
 }
 
-/// Scrapes until it holds: jobs are counted once a second at most.
+/// Scrapes until the condition holds: jobs are counted once a second at most.
 async fn until(server: &Server, holds: impl Fn(&str) -> bool) -> String {
     let begin = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The server in process, on a free port, over real HTTP, on each store; one file a behaviour.
+//! The server in process, on a free port, over real HTTP, on each store; one file per behaviour.
 
 mod acknowledged;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! A cluster of which one node, and what could take its place, is away.
+//! A cluster in which one node and its replica are unavailable.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use delay_queue::store::redis::Secret;
 
 use crate::{api::server::Server, support::cluster::Cluster};
 
-/// Ids of the jobs on a master.
+/// Returns the ids of the jobs on a master.
 fn ids_on(cluster: &Cluster, node: usize) -> BTreeSet<String> {
     let keys = cluster.command(node, &["KEYS", "{*}:pool"]).texts();
     keys.iter().flat_map(|key| cluster.command(node, &["HKEYS", key]).texts()).collect()
@@ -18,7 +18,7 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
     // Without this the cluster itself refuses everything.
     for node in 0..6 {
         cluster.command(node, &["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
-        // What is killed here comes back by its own AOF.
+        // A killed node must come back with all of its jobs.
         cluster.command(node, &["CONFIG", "SET", "appendfsync", "always"]);
     }
     let server = Server::with(|settings| settings.store.url = Secret(cluster.url())).await;
@@ -51,7 +51,7 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
         }
     }
     assert_eq!(refused, gone.len());
-    // A put without an id goes elsewhere, single and in batches.
+    // A put without an id goes to another bucket, single and in batches.
     for _ in 0..100 {
         server.put(r#"{"topic":"new"}"#).await;
     }
@@ -60,7 +60,7 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
     for result in put["results"].as_array().expect("results") {
         assert_eq!(result["status"], 201, "{result}");
     }
-    // Pops give what there is; and say so when there is nothing where they could look.
+    // Pops return the jobs of other buckets, and fail when none of those has a job left.
     let mut popped = 0;
     while popped < 300 {
         let jobs = server.pop("new/pop?count=100&wait=2s").await;
@@ -72,7 +72,7 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
     let line = format!("delay_queue_buckets_unavailable {buckets}\n");
     assert!(metrics.contains(&line), "{metrics}");
 
-    // A consumer that waits gets the job of a bucket that comes back.
+    // A waiting consumer gets the job of a bucket that comes back.
     let waiting = server.request(reqwest::Method::GET, "/topics/later/pop?wait=30s").send();
     let waiting = tokio::spawn(waiting);
     tokio::task::block_in_place(|| {

@@ -1,4 +1,4 @@
-//! What operators use: health, metrics, request ids, the log.
+//! Features for operators: health, metrics, request ids, the log.
 
 use reqwest::Method;
 use serde_json::Value;

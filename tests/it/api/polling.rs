@@ -1,4 +1,4 @@
-//! What servers poll for while no client asks.
+//! Polls of servers while no client makes a request.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// The commands that a Redis was sent since this was made.
+/// Commands that a Redis received since this value was made.
 struct Commands(Arc<Mutex<Vec<String>>>);
 
 impl Commands {
@@ -28,7 +28,7 @@ impl Commands {
         monitor.ask(&["MONITOR"]).expect("an answer");
         let all: Arc<Mutex<Vec<String>>> = Arc::default();
         let of_thread = Arc::clone(&all);
-        // Ends with the Redis, which is the test's own.
+        // The thread ends with the Redis, which is the test's own.
         std::thread::spawn(move || {
             while let Some(line) = monitor.next() {
                 let mut all = of_thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,14 +38,15 @@ impl Commands {
         Self(all)
     }
 
-    /// Those of servers that name ready lists: how many each.
+    /// Returns, for each command that names ready lists, their number; commands inside scripts do
+    /// not count.
     fn asking_for_ready(&self) -> Vec<usize> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lists = all.iter().filter(|line| !line.contains("lua]"));
         lists.map(|line| line.matches("}:ready:").count()).filter(|&lists| lists > 0).collect()
     }
 
-    /// Waits until there are so many of these.
+    /// Waits until there are this many such commands.
     async fn asked_for_ready(&self, count: usize) {
         eventually!(
             self.asking_for_ready().len() >= count,
@@ -64,7 +65,7 @@ async fn topics_without_waiting_consumers_are_not_polled_for() {
         .map(|n| json!({"topic": format!("t{}", n % TOPICS), "id": format!("job:{n}")}))
         .collect();
     one.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
-    // Each is popped from once here, and drained there.
+    // Each topic is popped from at both servers, and drained at the second.
     for server in [&one, &other] {
         for topic in 0..TOPICS {
             assert_eq!(server.pop(&format!("t{topic}/pop")).await.len(), 1);
@@ -81,7 +82,7 @@ async fn topics_without_waiting_consumers_are_not_polled_for() {
         }
         assert!(begin.elapsed() < patience(), "{calls} commands in 2 s for nothing");
     }
-    // The next pop finds the jobs that came meanwhile.
+    // The next pop finds the jobs put meanwhile.
     other.put(r#"{"topic":"t7","id":"later"}"#).await;
     assert_eq!(one.pop("t7/pop").await[0]["id"], "later");
 }
@@ -91,7 +92,7 @@ async fn a_consumer_that_waits_for_a_hundred_topics_costs_a_command_a_bucket() {
     let redis = Arc::new(Redis::start());
     let server = Arc::new(Server::on(Arc::clone(&redis)).await);
     let topics: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
-    // In every bucket, each of them has jobs that are not due.
+    // Each topic has jobs in every bucket that are not due.
     for topic in &topics {
         let jobs = vec![json!({"topic": topic, "delay": "1h"}); 64];
         server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
@@ -114,7 +115,8 @@ async fn a_consumer_that_waits_for_a_hundred_topics_costs_a_command_a_bucket() {
 async fn pops_share_a_look_that_began_after_them_and_never_an_older_one() {
     const POPS: usize = 8;
     let redis = Arc::new(Redis::start());
-    // The server behind the proxy asks by itself: it hears no hints, and does not poll within this test.
+    // Only pops make the server behind the proxy ask: it hears no hints, and does not poll within
+    // this test.
     redis.command("ACL SETUSER deaf on >secret ~* &* +@all -ssubscribe").expect("an answer");
     let proxy = Proxy::start(redis.port()).await;
     let url = format!("redis://deaf:secret@127.0.0.1:{}/", proxy.port);
@@ -129,7 +131,7 @@ async fn pops_share_a_look_that_began_after_them_and_never_an_older_one() {
     let early = server.pop("t/pop");
     let late = async {
         commands.asked_for_ready(1).await;
-        // The answer to that is on its way, and says that there is nothing.
+        // The answer to the first pop is on its way, and says that there is no job.
         beside.put(r#"{"topic":"t","id":"a"}"#).await;
         let pops = join_all((0..POPS).map(|_| server.pop("t/pop")));
         let pass_on = async {
@@ -142,6 +144,7 @@ async fn pops_share_a_look_that_began_after_them_and_never_an_older_one() {
     assert_eq!(early, [Value::Null; 0], "it asked before the job was there");
     let got: Vec<Value> = late.into_iter().flatten().collect();
     assert_eq!(got.iter().map(|job| &job["id"]).collect::<Vec<_>>(), ["a"]);
-    // Of the first pop one, of all others together two: which lists have jobs, and how many.
+    // One command for the first pop, and for all others together two steps: which lists have jobs,
+    // and how many, in each of the 16 buckets.
     assert_eq!(commands.asking_for_ready().len(), 1 + 1 + 16, "looks of {POPS} pops");
 }

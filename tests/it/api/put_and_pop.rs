@@ -1,4 +1,4 @@
-//! The main way of a job.
+//! A job's usual way: put, pop, finish.
 
 use std::time::{Duration, Instant};
 

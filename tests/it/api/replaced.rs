@@ -1,4 +1,5 @@
-//! A Redis that lost the jobs: every server notices, refuses, and goes on once the loss is accepted.
+//! A Redis that lost the jobs: every server notices, refuses, and goes on once the loss is
+//! accepted.
 
 use std::{
     fs,
@@ -23,7 +24,7 @@ use crate::{
 
 const INCARNATION: &str = "{dq:0fb}:incarnation";
 
-/// Waits until a server answers `/readyz` with this status; the answer.
+/// Waits until a server answers `/readyz` with this status, and returns the answer.
 async fn ready(server: &Server, status: u16) -> Value {
     let began = Instant::now();
     loop {
@@ -36,7 +37,7 @@ async fn ready(server: &Server, status: u16) -> Value {
     }
 }
 
-/// Whether every transition, and every read that might say "not found", is refused.
+/// Asserts that every transition is refused, and every read that might answer "not found".
 async fn refuses_everything(server: &Server) {
     for (path, body) in [
         ("/jobs", r#"{"topic":"t","id":"new"}"#),
@@ -64,7 +65,8 @@ async fn refuses_everything(server: &Server) {
     server.get("/readyz").await.problem(503, "store_replaced");
 }
 
-/// Puts and finishes at one server what the other one pops: both know the tags of its reservations.
+/// Puts and finishes at one server a job that the other one pops: both know the tags of the store's
+/// reservations.
 async fn delivers(putter: &Server, popper: &Server, id: &str) {
     putter.put(&format!(r#"{{"topic":"t","id":"{id}"}}"#)).await;
     let job = popper.pop_one("t").await;
@@ -86,7 +88,8 @@ async fn every_server_notices_an_emptied_redis_and_refuses_until_the_loss_is_acc
     for server in &servers {
         ready(server, 503).await;
     }
-    // One that starts now finds the layout that they keep, and has no more jobs than they.
+    // A server that starts now finds the layout that the others keep, and has no more jobs than
+    // they.
     servers.push(Server::unready(|settings| settings.store.url = Secret(redis.url())).await);
     for server in &servers {
         refuses_everything(server).await;
@@ -98,7 +101,7 @@ async fn every_server_notices_an_emptied_redis_and_refuses_until_the_loss_is_acc
     assert_eq!(there, ":0\r\n", "no server may write an incarnation by itself");
     assert!(redis.command("GET dq:layout").expect("an answer").contains("buckets=16"));
 
-    // All operators at once.
+    // All operators accept at once.
     let accepted =
         join_all(servers.iter().map(|server| server.post("/store/accept-loss", ""))).await;
     for answer in accepted {
@@ -111,7 +114,6 @@ async fn every_server_notices_an_emptied_redis_and_refuses_until_the_loss_is_acc
     for (number, putter) in servers.iter().enumerate() {
         delivers(putter, &servers[(number + 1) % servers.len()], &format!("after:{number}")).await;
     }
-    // The next loss is noticed as well.
     redis.command("FLUSHALL").expect("an answer");
     for server in &servers {
         ready(server, 503).await;
@@ -147,7 +149,7 @@ async fn a_server_that_made_a_new_store_in_the_place_of_the_lost_one_shares_it_o
  {
     let redis = Redis::start();
     let (one, other) = (Server::at(&redis).await, Server::at(&redis).await);
-    // As a server does that starts on an empty Redis before any other one has looked.
+    // A server does this that starts on an empty Redis before any other server has looked.
     let script = "for _, key in ipairs(redis.call('KEYS', '*:incarnation')) do redis.call('SET', key, 'new') end";
     drop(ask(redis.port(), &["EVAL", script, "0"]).expect("an answer"));
     ready(&one, 503).await;
@@ -155,7 +157,7 @@ async fn a_server_that_made_a_new_store_in_the_place_of_the_lost_one_shares_it_o
     let third = Server::at(&redis).await;
     third.put(r#"{"topic":"t","id":"new"}"#).await;
     refuses_everything(&one).await;
-    // A load balancer sends the operator to the one that is ready.
+    // A load balancer sends the operator to the server that is ready.
     third.post("/store/accept-loss", "").await.ok(200);
     for server in [&one, &other, &third] {
         ready(server, 200).await;
@@ -203,7 +205,7 @@ async fn when_the_lost_data_is_back_servers_go_on_by_themselves() {
     let (files, aside) = (redis.dir.path().join("appendonlydir"), redis.dir.path().join("aside"));
     fs::rename(&files, &aside).expect("moved aside");
     redis.resume();
-    // Before it has looked it is out of reach.
+    // The store is unavailable until the server has looked.
     while ready(&server, 503).await["code"] != "store_replaced" {
         pass(Duration::from_millis(20)).await; // servers look now and then
     }
@@ -221,7 +223,7 @@ async fn a_node_of_a_cluster_that_came_back_empty_costs_its_own_buckets_until_it
     let settings = |settings: &mut Settings| settings.store.url = Secret(cluster.url());
     let servers = [Server::with(settings).await, Server::with(settings).await];
     let ids: Vec<String> = (0..60).map(|number| format!("job:{number}")).collect();
-    // Each node in its turn: one of them has the layout, and what was accepted before.
+    // Each node in turn: one of them has the layout and the record of accepted losses.
     for node in 0..3 {
         for id in &ids {
             servers[0].put(&format!(r#"{{"topic":"t","id":"{id}","delay":"1h"}}"#)).await;

@@ -1,4 +1,4 @@
-//! What consumers do with the jobs they hold.
+//! Calls of consumers on the jobs they hold.
 
 use std::{
     sync::Arc,
@@ -79,7 +79,7 @@ pub async fn no_reservation_follows_from_another_of_the_same_pop(server: Server)
         format!("{known}{}", &mine[16..]),
         format!("{known}{}", "0".repeat(16)),
         format!("{known}{}{last}", &tag[..15]),
-        // As an older version numbered it.
+        // The number that an older version gave.
         format!("{}0{}", &known[..13], &known[14..]),
     ];
     for guess in guesses.iter().filter(|guess| **guess != other) {
@@ -114,7 +114,7 @@ async fn a_job_that_an_older_version_reserved_is_finished_without_a_tag() {
     restored.expect("written").remove(0).expect("restored");
     store.close().await;
     drop(store);
-    // Such a version has left no key.
+    // An older version has left no key.
     let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
     let deleted = file.execute("DELETE FROM layout WHERE text LIKE 'reservations=%'", ());
     assert_eq!(deleted, Ok(1));
@@ -134,7 +134,7 @@ async fn a_job_that_an_older_version_reserved_is_finished_without_a_tag() {
     let stripped = format!("/jobs/new/finish?reservation={}", &new[..16]);
     server.post(&stripped, "").await.problem(409, "reservation_lost");
 
-    // The key that was made then is the store's from now on.
+    // The store keeps the key that was made then.
     server.stop().await;
     let server = open().await;
     let finish = format!("/jobs/new/finish?reservation={new}");
@@ -151,7 +151,7 @@ async fn a_key_of_reservations_that_is_no_text_any_more_prevents_no_start() {
     };
     open().await.stop().await;
     let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
-    // "reservations=" and a byte that no text has.
+    // "reservations=" and a byte that is not UTF-8.
     let damage = "UPDATE layout SET text = CAST(x'7265736572766174696f6e733d80' AS TEXT)
                   WHERE text LIKE 'reservations=%'";
     assert_eq!(file.execute(damage, ()), Ok(1));
@@ -165,7 +165,7 @@ async fn a_key_of_reservations_that_is_no_text_any_more_prevents_no_start() {
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_on_one_redis_take_each_others_reservations() {
     let redis = Arc::new(Redis::start());
-    // At the same time: one of them makes the key.
+    // Both start at the same time: one of them makes the key.
     let (one, other) = tokio::join!(Server::on(Arc::clone(&redis)), Server::on(Arc::clone(&redis)));
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     one.put(r#"{"topic":"t","id":"b"}"#).await;

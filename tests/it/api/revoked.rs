@@ -1,4 +1,5 @@
-//! Requests that were let in and act later: when their body is there, or when a job is that they wait for.
+//! Requests that were let in and act later: once their body has arrived, or once the job that they
+//! wait for is there.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use super::server::{Answer, Server};
 
 const HALF: usize = 20;
 
-/// A request of which the head and a part of the body are sent.
+/// Request of which only the head and a part of the body were sent.
 struct HalfSent {
     stream: TcpStream,
     rest: String,
@@ -36,7 +37,7 @@ impl HalfSent {
         Self { stream, rest: body[HALF..].to_owned() }
     }
 
-    /// Sends the rest; the status.
+    /// Sends the rest and returns the status.
     async fn end(mut self) -> u16 {
         self.stream.write_all(self.rest.as_bytes()).await.expect("sent");
         status(&mut self.stream).await
@@ -132,7 +133,7 @@ pub async fn a_waiting_pop_gets_no_job_when_its_token_was_revoked_or_has_expired
     }
 }
 
-/// Asks until it holds: there is no event to wait for.
+/// Repeats the check until it holds: there is no event to wait for.
 async fn until(holds: impl AsyncFn() -> bool) {
     eventually!(holds().await, "it does not come to hold");
 }

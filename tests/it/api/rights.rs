@@ -1,4 +1,4 @@
-//! A right that is taken away while servers run.
+//! Rights that are revoked while servers run.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use crate::{
 
 const JOBS: usize = 400;
 
-/// What is wrong in any bucket.
+/// Returns the problems that the doctor's script finds in any bucket.
 fn problems(redis: &Redis) -> Vec<String> {
     let port = redis.port();
     let keys = ask(port, &["KEYS", "*:incarnation"]).expect("an answer").texts();
@@ -49,7 +49,7 @@ async fn a_right_that_is_missing_for_a_while_is_named_and_costs_no_job() {
         let named = |text: &str| text.contains(&format!("allow +{right}"));
         loop {
             if right == "hdel" {
-                // No timer needs it for these jobs.
+                // No timer needs this right for these jobs.
                 let (id, token) = (held[0]["id"].as_str().expect("an id"), token(&held[0]));
                 let finish = format!("/jobs/{id}/finish?reservation={token}");
                 server.post(&finish, "").await.problem(503, "store_unavailable");

@@ -1,4 +1,4 @@
-//! What null means, and what of an answer can be sent back as a request.
+//! The meaning of null, and the parts of an answer that can be sent back as a request.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub async fn a_job_can_be_sent_back_as_a_get_showed_it(server: Server) {
         assert_eq!(changed.text, shown.text, "nothing has changed");
         assert_eq!(server.get(&path).await.text, shown.text);
     }
-    // With one field changed, that one is changed.
+    // If one field differs, the request changes that field.
     let mut shown = server.get("/jobs/list").await.ok(200);
     shown["ttr"] = json!("2m");
     let changed = server.call(Method::PATCH, "/jobs/list", shown.to_string()).await.ok(200);
@@ -110,7 +110,7 @@ pub async fn a_topic_can_be_sent_back_as_a_get_showed_it(server: Server) {
         assert_eq!(answer["defaults"], shown["defaults"]);
     }
     assert_eq!(server.get("/topics/t").await.ok(200)["defaults"], shown["defaults"]);
-    // What a list shows has no defaults, and takes none away.
+    // An entry of the list shows no defaults, and removes none when sent back.
     let listed = server.get("/topics").await.ok(200)["topics"][0].to_string();
     for (field, text) in [
         ("defaults", listed),

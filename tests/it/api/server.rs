@@ -34,7 +34,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// Asserts a problem with this status and code; answers its JSON.
+    /// Asserts a problem with this status and code, and returns its JSON.
     #[track_caller]
     pub fn problem(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
@@ -49,14 +49,14 @@ impl Answer {
         problem
     }
 
-    /// Asserts success; answers the JSON.
+    /// Asserts success, and returns the JSON.
     #[track_caller]
     pub fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         self.json()
     }
 
-    /// The jobs of a pop.
+    /// Returns the jobs of a pop.
     #[track_caller]
     pub fn jobs(&self) -> Vec<Value> {
         let answer = self.ok(200);
@@ -90,24 +90,24 @@ impl Server {
         .await
     }
 
-    /// With other settings than the defaults.
+    /// Starts a server with changed settings.
     pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = defaults();
         change(&mut settings);
         Self::start(settings).await
     }
 
-    /// One more server on a Redis.
+    /// Starts one more server on a shared Redis.
     pub async fn on(redis: Arc<Redis>) -> Self {
         Self { _redis: Some(Arc::clone(&redis)), ..Self::at(&redis).await }
     }
 
-    /// The same, on a Redis that the test stops and starts.
+    /// Starts a server on a Redis that the test stops and starts.
     pub async fn at(redis: &Redis) -> Self {
         Self::with(|settings| settings.store.url = Secret(redis.url())).await
     }
 
-    /// One that need not be ready at its start.
+    /// Starts a server that need not become ready.
     pub async fn unready(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = defaults();
         change(&mut settings);
@@ -136,13 +136,13 @@ impl Server {
         Self { address, _redis: None, client, stop: Some(stop), task: Some(task), _dir: None }
     }
 
-    /// Stops it as SIGTERM does, and waits until it has ended.
+    /// Stops the server as SIGTERM does, and waits until it has ended.
     pub async fn stop(mut self) {
         drop(self.stop.take());
         self.task.take().expect("it runs").await.expect("it ends in order");
     }
 
-    /// Begins to stop it.
+    /// Begins to stop the server.
     pub fn begin_to_stop(&mut self) {
         drop(self.stop.take());
     }
@@ -178,7 +178,7 @@ impl Server {
         self.call(Method::DELETE, path, "").await
     }
 
-    /// Puts a job that must be taken.
+    /// Puts a job, which must be accepted.
     pub async fn put(&self, body: &str) -> Value {
         self.post("/jobs", body.to_owned()).await.ok(201)
     }
@@ -187,12 +187,12 @@ impl Server {
         self.get(&format!("/topics/{query}")).await.jobs()
     }
 
-    /// Waits until at least so many pops look for jobs or wait for them.
+    /// Waits until at least `count` pops look for jobs or wait for them.
     pub async fn until_pops_wait(&self, count: usize) {
         events::until_pops_wait(&self.url(""), count..).await;
     }
 
-    /// Pops the one job that comes within ten seconds.
+    /// Pops one job, and waits for it if there is none.
     pub async fn pop_one(&self, topic: &str) -> Value {
         let mut jobs = self.pop(&format!("{topic}/pop?wait=30s")).await;
         assert_eq!(jobs.len(), 1, "no job of {topic:?} came");
@@ -204,12 +204,12 @@ fn defaults() -> Settings {
     Settings::load(&Flags::default()).expect("the defaults are valid")
 }
 
-/// The token of a popped job.
+/// Returns the reservation of a popped job.
 pub fn token(job: &Value) -> String {
     job["reservation"].as_str().expect("a reservation").to_owned()
 }
 
-/// A wait that nothing can signal: time itself is what is tested.
+/// Sleeps, where no event can end the wait: time itself is tested.
 pub async fn pass(span: Duration) {
     tokio::time::sleep(span).await;
 }

@@ -79,7 +79,7 @@ async fn a_job_put_on_one_server_reaches_who_waits_on_another() {
         one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
         let put_at = Instant::now();
         assert_eq!(waiting.await.expect("joined")["id"], format!("job:{round}"));
-        // timer.poll_interval is half a second.
+        // `timer.poll_interval` is half a second.
         assert!(put_at.elapsed() < scaled(Duration::from_secs(8)), "{:?}", put_at.elapsed());
     }
 }
@@ -116,7 +116,7 @@ async fn a_pause_holds_within_a_second_for_who_waits_on_another_server_already()
     });
     other.until_pops_wait(1).await;
     one.post("/topics/t/pause", "").await.ok(200);
-    // Every server knows within a second, or more if the machine is busy.
+    // Every server hears of the pause within a second, or later on a busy machine.
     eventually!(other.get("/topics/t").await.ok(200)["paused"] == true, "it does not hear of it");
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     assert!(waiting.await.expect("joined").is_empty());
@@ -124,7 +124,8 @@ async fn a_pause_holds_within_a_second_for_who_waits_on_another_server_already()
     assert_eq!(other.pop_one("t").await["id"], "a");
 }
 
-/// A server whose timers do not poll again within a test: it knows of others by hints alone.
+/// Starts a server whose timers do not poll again within a test: it learns of other servers' calls
+/// only from hints.
 async fn that_hardly_polls(redis: &Arc<Redis>) -> Arc<Server> {
     let change = |settings: &mut delay_queue::config::Settings| {
         settings.store.url = Secret(redis.url());
@@ -156,7 +157,8 @@ async fn hints_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_poll() 
     );
 }
 
-/// Calls to Redis within three seconds without a request, and how many of them began a poll.
+/// Returns the calls to Redis in three seconds without a request, and how many of them began a
+/// poll.
 async fn calls_while_idle(redis: &Redis) -> [u64; 2] {
     let count = |section, name| {
         let info = redis.command(&format!("INFO {section}")).expect("an answer");
@@ -174,7 +176,7 @@ async fn calls_while_idle(redis: &Redis) -> [u64; 2] {
     [after[0] - before[0], after[1] - before[1]]
 }
 
-/// A server at which a consumer waits, so that it has something to poll for.
+/// Starts a server with a waiting consumer, so that it polls.
 async fn start_idle(redis: &Arc<Redis>, servers: &mut JoinSet<Vec<Value>>) {
     let server = Server::on(Arc::clone(redis)).await;
     servers.spawn(async move { server.pop("t/pop?wait=60s").await });
@@ -185,7 +187,7 @@ async fn idle_servers_share_their_polls_and_one_that_is_alone_asks_for_less() {
     let redis = Arc::new(Redis::start());
     let mut servers = JoinSet::new();
     let first = Server::on(Arc::clone(&redis)).await;
-    // Jobs that are not due, so that there are deadlines to know of.
+    // Jobs that are not due, so that there are deadlines to read.
     for number in 0..64 {
         let job = format!(r#"{{"topic":"t","id":"job:{number}","delay":"1h"}}"#);
         first.put(&job).await;
@@ -203,13 +205,14 @@ async fn idle_servers_share_their_polls_and_one_that_is_alone_asks_for_less() {
     let [[one, polls_of_one], [two, _], [_, polls_of_four]] = counts[..] else {
         unreachable!("three counts")
     };
-    // Four that did not share would make four times the polls, and one alone leaves most of each out.
+    // Four servers that did not share would poll four times as often; a single server skips most
+    // reads of deadlines.
     assert!(polls_of_four < 3 * polls_of_one, "four servers share their polls: {counts:?}");
     assert!(5 * one < 4 * two, "one alone asks for deadlines rarely: {counts:?}");
     assert!(one > 10, "timers poll: {counts:?}");
 }
 
-/// How long after its due time a job has arrived, by the clock of this machine.
+/// Returns the time since a job was due, by the clock of this machine.
 fn late(job: &Value) -> Duration {
     let due: jiff::Timestamp = job["due_at"].as_str().expect("a time").parse().expect("a time");
     #[expect(clippy::disallowed_methods, reason = "what a consumer sees is measured")]
@@ -266,7 +269,7 @@ async fn the_deadline_of_a_put_that_is_carried_out_after_its_connection_was_cut_
 async fn a_server_is_known_to_live_however_rarely_it_polls_until_it_stops() {
     let redis = Arc::new(Redis::start());
     let server = that_hardly_polls(&redis).await;
-    // How far a lease reaches into the future; none without one.
+    // Milliseconds until the server's lease ends; -1 without a lease.
     let left = || {
         let script = "local time, lease = redis.call('TIME'), redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES') \
                       return lease[2] and lease[2] - time[1] * 1000 - time[2] / 1000 or -1";

@@ -1,4 +1,4 @@
-//! Slots of a cluster without a bucket in them: each on a master that has nothing else of the store.
+//! Slots of a cluster without a bucket: each on a master that has nothing else of the store.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A Redis that goes away and comes back.
+//! A Redis that becomes unavailable and comes back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ async fn a_store_that_is_away_is_a_503_and_service_goes_on_by_itself_when_it_is_
     redis.kill();
     pass(Duration::from_millis(500)).await; // the job falls due while the store is away
 
-    // The first call may find the broken connection: its outcome is unknown. Then it is "no".
+    // The first call may find the broken connection: its outcome is unknown. Later ones are "no".
     let mut applied = Vec::new();
     for number in 0..5 {
         let body = format!(r#"{{"topic":"t","id":"away:{number}"}}"#);
@@ -126,7 +126,7 @@ async fn ready_jobs_without_a_consumer_here_are_published_to_other_servers() {
         async move { other.pop_one("t").await }
     });
     other.until_pops_wait(1).await;
-    // One of two jobs goes to a consumer here, which then asks for no more.
+    // One of two jobs goes to a consumer at the first server, which then asks for no more.
     let (here, ()) = futures::future::join(one.pop("t/pop?wait=10s"), async {
         one.until_pops_wait(1).await;
         let both = r#"{"jobs":[{"topic":"t","id":"a"},{"topic":"t","id":"b"}]}"#;
@@ -142,7 +142,7 @@ async fn a_pause_that_its_server_cannot_take_up_is_not_acknowledged() {
     let redis = Redis::start();
     let server = Server::at(&redis).await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;
-    // The change is made by a script; what it has changed is read with these commands.
+    // A script makes the change; the server reads the changed settings with these commands.
     redis.command("ACL SETUSER default -hmget -hscan").expect("an answer");
     let problem = server.post("/topics/t/pause", "").await.problem(503, "store_unavailable");
     assert_eq!(problem["applied"], "unknown");

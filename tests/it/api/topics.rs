@@ -1,4 +1,4 @@
-//! Topics as a whole: what is there, pausing, purging, kicking, defaults.
+//! Topics as a whole: counts, pausing, purging, kicking, defaults.
 
 use std::{
     collections::HashSet,
@@ -115,7 +115,7 @@ pub async fn an_overview_tells_of_all_topics_at_once(server: Server) {
         "topic"
     );
 
-    // Later changes are seen as well, if not at once.
+    // Later changes are shown as well, if not at once.
     server.delete("/topics/paused/jobs").await.ok(200);
     while server.get("/overview").await.ok(200)["jobs"]["ready"] != 1 {
         pass(Duration::from_millis(100)).await;
@@ -290,7 +290,6 @@ pub async fn a_paused_topic_takes_jobs_and_hands_out_none(server: Server) {
     assert!(server.pop("t/pop?wait=300ms").await.is_empty());
     assert_eq!(server.get("/topics/t").await.ok(200)["paused"], true);
     assert_eq!(server.get("/topics").await.ok(200)["topics"][0]["paused"], true);
-    // Other topics of the same pop are served.
     server.put(r#"{"topic":"u","id":"other"}"#).await;
     assert_eq!(server.pop("t,u/pop").await[0]["id"], "other");
 
@@ -330,7 +329,7 @@ pub async fn a_pause_for_a_time_ends_by_itself(server: Server) {
     let shown = server.get("/topics/t").await.ok(200);
     assert_eq!((&shown["paused"], &shown["paused_until"]), (&false.into(), &Value::Null));
 
-    // The last word counts.
+    // The latest pause replaces the earlier one.
     server.post("/topics/t/pause", r#"{"for":"1h"}"#).await.ok(200);
     let paused = server.post("/topics/t/pause", "").await.ok(200);
     assert_eq!(paused["paused_until"], Value::Null);
@@ -472,7 +471,7 @@ pub async fn a_topic_has_defaults_for_jobs_that_do_not_say(server: Server) {
     assert_eq!(get("d").await["ttr"], 60);
 }
 
-/// Eight delays give nine attempts, then dead, then back with a kick.
+/// Eight delays give nine attempts; then the job is dead, and a kick brings it back.
 pub async fn the_backoff_of_a_payment_callback_ends_in_dead_and_comes_back(server: Server) {
     let backoff = ["0s", "20ms", "30ms", "30ms", "40ms", "40ms", "50ms", "60ms"];
     let put = json!({"topic": "t", "id": "call", "backoff": backoff});
@@ -536,7 +535,7 @@ async fn what_is_set_for_a_topic_is_seen_by_all_servers_and_outlives_them() {
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     one.post("/topics/t/pause", "").await.ok(200);
     one.call(Method::PUT, "/topics/t", r#"{"ttr":"90s"}"#).await.ok(200);
-    // Every server knows within a second, or more if the machine is busy.
+    // Every server hears of the change within a second, or later on a busy machine.
     eventually!(other.get("/topics/t").await.ok(200)["paused"] == true, "it does not hear of it");
     eventually!(
         other.get("/topics/t").await.ok(200)["defaults"]["ttr"] == 90,

@@ -1,4 +1,4 @@
-//! What jobs carry of the traces that their producers are in.
+//! Trace contexts that jobs carry from their producers.
 
 use reqwest::Method;
 
@@ -42,7 +42,7 @@ pub async fn a_job_gives_its_consumers_the_traceparent_of_its_put(server: Server
         }
     }
 
-    // What a GET shows can be sent back, and another one is refused.
+    // The `traceparent` of a GET can be sent back; another one is refused.
     let shown = server.get("/jobs/field").await.ok(200);
     assert_eq!(shown["traceparent"], own.as_str());
     let patch = async |body: String| server.call(Method::PATCH, "/jobs/field", body).await;

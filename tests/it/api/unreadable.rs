@@ -1,4 +1,4 @@
-//! Bodies that are JSON by its grammar and that readers refuse: one must not make the answer of a
+//! Bodies that are valid JSON but that parsers refuse: such a body must not make the answer of a
 //! pop unreadable for its consumer.
 
 use reqwest::Method;
@@ -43,7 +43,6 @@ pub async fn a_body_that_readers_refuse_is_refused_and_takes_no_other_with_it(se
         server.call(Method::DELETE, "/jobs/x", "").await.ok(200);
     }
     assert_eq!(server.get("/jobs/there").await.ok(200)["body"], 1);
-    // What is not UTF-8 is no JSON.
     let raw = b"{\"topic\":\"t\",\"id\":\"a\",\"body\":\"\xff\"}".to_vec();
     server.post("/jobs", raw.clone()).await.problem(400, "invalid_json");
     let batch = [b"{\"jobs\":[".as_slice(), &raw, b"]}"].concat();

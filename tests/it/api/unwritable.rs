@@ -1,4 +1,4 @@
-//! Whatever keeps Redis from taking writes: `/readyz` says so, and is well again once it is mended.
+//! Causes that keep Redis from taking writes: `/readyz` names each, and recovers once it is gone.
 
 use std::{
     fs,
@@ -68,7 +68,7 @@ async fn a_redis_that_refuses_writes_is_not_ready_until_that_is_mended() {
     ok(&redis, "CONFIG SET min-replicas-to-write 0");
     is_well(&server, "min-replicas-to-write").await;
 
-    // A snapshot that fails: its file cannot take the place of a directory.
+    // A snapshot that fails: its file cannot replace a directory.
     let dump = redis.dir.path().join("dump.rdb");
     fs::create_dir(&dump).expect("a directory");
     ok(&redis, "CONFIG SET save \"3600 1\"");
@@ -112,7 +112,7 @@ async fn without_a_replica_that_confirms_a_server_is_not_ready() {
     follows(&replica);
     is_well(&server, "the end of the replica").await;
 
-    // One that is connected and does not answer is found out by the write that it does not confirm.
+    // A replica that is connected and does not answer shows by the write that it does not confirm.
     let pid = replica.child.as_ref().expect("it runs").id().to_string();
     let signal = |name: &str| {
         let sent = std::process::Command::new("kill").args([name, &pid]).status();
@@ -137,7 +137,7 @@ async fn what_is_not_synced_any_more_is_refused_where_fsync_was_promised() {
     for (wrong, right) in [(broken, "appendfsync always"), ("appendonly no", "appendonly yes")] {
         ok(&redis, &format!("CONFIG SET {wrong}"));
         let began = Instant::now();
-        // Those of the first second may be acknowledged (docs/durability.md).
+        // Writes of the first second may be acknowledged (docs/durability.md).
         let refused = loop {
             let answer = server.post("/jobs", r#"{"topic":"t"}"#).await;
             if answer.status != 201 {

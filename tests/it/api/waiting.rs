@@ -1,4 +1,4 @@
-//! Long polls.
+//! Pops that wait.
 
 use std::{
     collections::HashSet,
@@ -83,7 +83,7 @@ pub async fn a_hundred_waiting_pops_share_a_thousand_jobs(server: Server) {
     assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS, "each job once");
 }
 
-/// Sends a waiting pop on a connection of its own, to be cut.
+/// Sends a waiting pop on a new connection, which the test cuts.
 async fn waiting_connection(server: &Server, topic: &str) -> TcpStream {
     let mut connection = TcpStream::connect(server.address).await.expect("connected");
     let request = format!("GET /topics/{topic}/pop?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -95,7 +95,7 @@ pub async fn a_client_that_disconnects_costs_no_consumer_a_job(server: Server) {
     for round in 0..20 {
         let mut gone = waiting_connection(&server, "t").await;
         server.until_pops_wait(1).await;
-        // Half of them go at the very moment of the put.
+        // In half of the rounds the client goes at the moment of the put.
         let put = format!(r#"{{"topic":"t","id":"job:{round}"}}"#);
         let mut going = None;
         if round % 2 == 0 {
@@ -112,7 +112,7 @@ pub async fn a_client_that_disconnects_costs_no_consumer_a_job(server: Server) {
         if jobs.is_empty() {
             let told = server.get(&format!("/jobs/job:{round}")).await.text;
             let Some(mut gone) = going else { panic!("round {round}: {told}") };
-            // It may have had the job before it went.
+            // The client may have received the job before it went.
             let mut had = String::new();
             gone.read_to_string(&mut had).await.expect("what it was sent");
             assert!(had.contains(&format!("job:{round}\"")), "round {round}: {told}");

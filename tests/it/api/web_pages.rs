@@ -1,4 +1,4 @@
-//! What web pages may ask of a server that asks for no token.
+//! Requests of web pages to a server that asks for no token.
 
 use reqwest::Method;
 
