@@ -1,4 +1,4 @@
-//! Passwords and ACLs: who may not is refused with the reason, and no password is ever shown.
+//! Passwords and ACLs: a wrong one is refused with the reason, and no password is ever shown.
 
 use serde_json::json;
 
@@ -15,21 +15,22 @@ use crate::{
 const RIGHT: &str = "tRue-p4ss%word";
 const WRONG: &str = "gu3ssed-p4ssword";
 
-/// What an ACL must allow for a queue with the prefix `dq` on one Redis: as the README says it.
+/// Rights that an ACL must give for a queue with the prefix `dq` on one Redis; the README has the
+/// same list.
 const KEYS: &str = "~dq:layout ~{dq:*";
 const CHANNELS: &str = "resetchannels &{dq:*";
 const COMMANDS: &str = "-@all +info +scan +get +mget +set +eval +evalsha +time +exists \
                         +hsetnx +hset +hget +hmget +hexists +hdel +hscan +hlen +zadd +zscore +zcard +zcount \
                         +zrange +zrem +zremrangebyrank +zscan";
-/// So that servers publish hints; without it they fall back to polling.
+/// Lets servers publish hints; without these rights they fall back to polling.
 const HINTS: &str = "+ssubscribe +spublish";
 
-/// The rule as the README has it, behind user and password.
+/// Returns the rule as the README has it, without user and password.
 pub fn smallest() -> String {
     format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}")
 }
 
-/// Makes a user with this rule, and nothing else; the URL.
+/// Makes a user with this rule and no other rights, and returns the URL.
 fn user(redis: &Redis, rule: &str) -> String {
     let line = [&["ACL", "SETUSER", "me", "reset", "on", ">secret"], &words(rule)[..]].concat();
     assert_eq!(ask(redis.port(), &line).expect("an answer").text(), "OK", "{rule}");
@@ -50,7 +51,7 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
     let plain = redis.url();
     let with = |login: &str| plain.replace("redis://", &format!("redis://{login}@"));
     let encoded = RIGHT.replace('%', "%25");
-    // Makes the store, as the exports below do not.
+    // This creates the store; the exports below do not.
     Logged::start(&place, &store(&with(&format!(":{encoded}")), "")).wait_for("serving");
     let env = "DELAY_QUEUE__STORE__PASSWORD";
     for (is_right, settings, environment) in [
@@ -81,7 +82,7 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
         let (output, said) = run(&["doctor"]);
         assert_eq!(output.status.success(), is_right, "{said}");
         assert!(is_right || said.contains("see store.username and store.password"), "{said}");
-        // A server would go on; a move ends.
+        // A server with the right password would run on; an export ends.
         let (output, said) = match is_right {
             true => run(&["export", "--force", "nothing.ndjson"]),
             false => run(&[]),
@@ -93,7 +94,7 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
             assert!(words.iter().all(|word| last.contains(word)), "{said}");
         }
     }
-    // A server at work, which says all it can.
+    // A running server with the most verbose log.
     let url = with(&format!(":{encoded}"));
     let settings = store(&url, "") + "[log]\nfilter = \"trace\"\n";
     let said = Logged::start(&place, &settings).wait_for("serving");
@@ -104,7 +105,7 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
     assert_eq!(keys.list().len(), 4, "{all}: {keys:?}");
 }
 
-/// Asks as the one who knows the password.
+/// Sends a command as a client that knows the password.
 fn ask_with(redis: &Redis, words: &[&str]) -> Reply {
     let mut connection = crate::support::resp::Connection::to(redis.port()).expect("it runs");
     connection.ask(&["AUTH", RIGHT]).expect("an answer");
@@ -116,7 +117,7 @@ fn each_command_that_an_acl_forbids_is_named() {
     let (place, redis) = (Place::new(), Redis::start());
     for command in words(COMMANDS).into_iter().skip(1) {
         let name = command.trim_start_matches('+');
-        // All but this one, once by what is forbidden and once by what is allowed.
+        // All commands but this one, once by a rule that forbids and once by a rule that allows.
         let others: Vec<&str> = words(COMMANDS).into_iter().filter(|c| *c != command).collect();
         let allowed = others.join(" ");
         for rule in [format!("~* &* +@all -{name}"), format!("{KEYS} {CHANNELS} {allowed}")] {
@@ -166,7 +167,7 @@ async fn keys_that_do_not_fit_the_prefix_are_refused_and_those_that_do_are_fine(
     }
 }
 
-/// Asks a server for everything that it can do; each must go well.
+/// Uses every feature of a server; each call must succeed.
 pub async fn use_all(server: &Process) {
     let client = reqwest::Client::new();
     let send = async |method: &str, path: &str, body: &str| {
@@ -222,8 +223,8 @@ async fn the_smallest_acl_is_enough_for_everything() {
         let output = place.run(&store(&url, ""), &[], command);
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
-    // Redis notes what it denied: nothing but what the doctor would like to know and, since 7.2, the name of the
-    // client's library.
+    // Redis logs what it denied: only requests of the doctor that are optional and, since 7.2, the
+    // name of the client's library.
     let denied = ask(redis.port(), &["ACL", "LOG"]).expect("an answer");
     let objects: Vec<String> = denied.list().iter().map(|entry| entry.texts()[7].clone()).collect();
     let spared = ["config|get", "client|setinfo"];
@@ -242,7 +243,7 @@ fn rights_that_are_taken_away_are_missed_at_the_next_connection() {
         ask(redis.port(), &["CLIENT", "KILL", "USER", "me"]).expect("an answer");
         server.wait_for(named);
         user(&redis, &rule);
-        // With its rights it goes on by itself.
+        // With its rights back, the server recovers by itself.
         server.wait_until("connected once more", |said| {
             said.matches("connected to redis").count() == before + 1
         });
@@ -288,7 +289,7 @@ async fn without_its_channels_a_server_warns_once_and_falls_back_to_polling() {
     let popped = reqwest::get(format!("{}/topics/x/pop?wait=10s", deaf.base)).await;
     let popped = popped.expect("an answer").text().await.expect("text");
     assert!(popped.contains("\"id\":\"x\""), "the other server's job: {popped}");
-    // It tries again every second, and says it once.
+    // The server tries again every second, and logs the failure once.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     let said = deaf.wait_for("falling back to polling");
     let warnings: Vec<&str> = said.lines().filter(|line| !line.contains(" INFO ")).collect();

@@ -1,4 +1,4 @@
-//! A listener of its own for operators.
+//! A separate listener for operators.
 
 use crate::{
     start::{

@@ -1,4 +1,4 @@
-//! docs/api.md: its examples answer as shown, and it names every route and every code.
+//! docs/api.md: the examples answer as shown, and the page names every route and every code.
 
 use std::{collections::BTreeSet, process::Command};
 
@@ -27,7 +27,7 @@ const VARYING: [&str; 13] = [
     "token",
 ];
 
-/// A shell block, and the answer that the page shows after it.
+/// Shell block, and the answer that the page shows after it.
 struct Example {
     script: String,
     answer: Option<Value>,
@@ -35,7 +35,7 @@ struct Example {
 
 fn examples() -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
-    // Outside and inside of a block take turns.
+    // Parts outside and inside of a block alternate.
     for (index, part) in PAGE.split("```").enumerate() {
         match part.split_once('\n') {
             Some(("sh", script)) if index % 2 == 1 => {
@@ -43,7 +43,7 @@ fn examples() -> Vec<Example> {
             }
             Some(("json", text)) if index % 2 == 1 => {
                 let answer = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
-                // The problem stands for itself: no request precedes it.
+                // A problem without a request before it is not an answer.
                 let before = examples.last_mut().filter(|before| before.answer.is_none());
                 if let Some(before) = before {
                     before.answer = Some(answer);
@@ -55,7 +55,7 @@ fn examples() -> Vec<Example> {
     examples
 }
 
-/// How an answer differs from the one that the page shows.
+/// Returns the first difference between an answer and the one that the page shows.
 pub fn difference(shown: &Value, real: &Value, path: &str) -> Option<String> {
     match (shown, real) {
         (Value::Object(one), Value::Object(other)) => {
@@ -114,7 +114,7 @@ async fn the_examples_of_the_api_page_answer_as_shown() {
     }
 }
 
-/// The routes that the server declares, as `GET /jobs/{id}`.
+/// Returns the routes that the server declares, as `GET /jobs/{id}`.
 fn routes(description: &Value) -> BTreeSet<String> {
     let paths = description["paths"].as_object().expect("paths");
     let of_path = |(path, methods): (&String, &Value)| {

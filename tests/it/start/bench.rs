@@ -1,4 +1,4 @@
-//! `delay-queue bench` as its users run it: figures, clear words, nothing left behind.
+//! `delay-queue bench` as users run it: figures, clear messages, no jobs left behind.
 
 use delay_queue::access::SecretToken;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Runs a bench to its end; whether it went well, its JSON, and what it said.
+/// Runs a bench to its end. Returns whether it succeeded, its JSON, and its standard error.
 fn bench(dir: &std::path::Path, arguments: &[&str]) -> (bool, Value, String) {
     let mut all = vec!["bench", "--json"];
     all.extend(arguments);
@@ -148,7 +148,7 @@ async fn a_server_behind_tls_that_asks_for_a_token_is_measured() {
     assert!(!said.contains(root.reveal()), "{said}");
 }
 
-/// A page of the jobs of every topic, until one has `count`.
+/// Waits until a topic has `count` jobs, and returns a page of them.
 async fn jobs_put(server: &Process, count: usize) -> Vec<Value> {
     loop {
         for topic in server.get("/topics").await.1["topics"].as_array().expect("topics") {
@@ -213,7 +213,7 @@ async fn a_rate_bounds_what_a_flow_puts() {
     let arguments = ["--url", &server.base, "--phases", "flow", "--flow-time", "3s"];
     let (well, report, said) = bench(dir.path(), &[&arguments[..], &["--rate", "50"]].concat());
     assert!(well, "{said}");
-    // At most one put a producer more than the rate allows.
+    // Each producer may put at most one job more than the rate allows.
     let jobs = report["figures"][0]["jobs"].as_u64().expect("a number");
     assert!((1..=150 + 16).contains(&jobs), "{report}");
     assert_eq!(report["rate"], 50);

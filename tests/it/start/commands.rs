@@ -1,4 +1,5 @@
-//! Commands where people stumble: a store in use, a store that is not there, a closed pipe, certificates.
+//! Common mistakes with commands: a store in use, a store that does not exist, a closed pipe,
+//! certificates.
 
 use std::process::{Command, Stdio};
 
@@ -66,7 +67,7 @@ fn openssl(place: &Place, arguments: &[&str]) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Makes `<name>.pem` and `<name>.key`, signed by itself, with more options of `openssl req -x509`.
+/// Makes a self-signed `<name>.pem` and `<name>.key`, with further options of `openssl req -x509`.
 fn certificate(place: &Place, name: &str, more: &[&str]) -> (String, String) {
     let (cert, key) = (format!("{name}.pem"), format!("{name}.key"));
     let made = ["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-out", &cert];
@@ -76,7 +77,7 @@ fn certificate(place: &Place, name: &str, more: &[&str]) -> (String, String) {
     (path(cert), path(key))
 }
 
-/// Each certificate that people make by mistake, and the sentence that says so.
+/// Each wrong certificate that people make by mistake gets a sentence that says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_certificate_is_explained_in_one_sentence() {
     let name = ["-addext", "subjectAltName=IP:127.0.0.1"];
@@ -118,7 +119,7 @@ fn tls_to_a_redis_without_it_is_refused_at_once_by_what_to_change() {
     let (place, redis) = (Place::new(), Redis::start());
     let settings = store(&redis.url().replace("redis://", "rediss://"), "");
     let words = ["does not speak TLS", "begin store.url with redis instead of rediss"];
-    // It must not wait for a store that will never speak TLS.
+    // The program must not wait for a store that will never speak TLS.
     let wait = [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1h")];
     one_line(&place.run(&settings, &wait, &[]), &words);
 }

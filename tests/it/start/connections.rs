@@ -1,5 +1,5 @@
-//! Connections at their limits: when the server stops, when descriptors run out, when clients do
-//! not read, and when what they send is no request.
+//! Connections at their limits: the server stops, descriptors run out, clients do not read, or send
+//! bytes that are no request.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +26,7 @@ use crate::{
     support::{Redis, events::until_read, process::Process},
 };
 
-/// What came back on a connection.
+/// Answer read from a connection.
 pub struct Answer {
     pub status: u16,
     pub head: String,
@@ -39,7 +39,7 @@ impl Answer {
     }
 }
 
-/// Connects as a client that takes in little at a time.
+/// Connects as a client with a small receive buffer.
 pub fn slow_reader(address: &str) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(128 << 10).expect("a small buffer");
@@ -48,7 +48,7 @@ pub fn slow_reader(address: &str) -> TcpStream {
     socket.into()
 }
 
-/// Reads one answer; none if the connection ended before it was whole.
+/// Reads one answer; none if the connection ended before the answer was complete.
 pub fn read_answer(stream: &mut TcpStream) -> Option<Answer> {
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
     let mut seen = [0; 1024];
@@ -84,15 +84,15 @@ fn a_burst_of_connections_waits_for_a_server_that_is_busy() {
     let server = Logged::start(&place, "");
     let at = address(&server.base);
     server.signal("-STOP");
-    // What the kernel has no room for is not answered.
+    // A connect for which the kernel's queue has no room would time out.
     let connect = || TcpStream::connect_timeout(&at.parse().expect("one"), Duration::from_secs(5));
     let connected: Vec<_> = (0..400).map_while(|_| connect().ok()).collect();
     server.signal("-CONT");
     assert_eq!(connected.len(), 400);
 }
 
-/// Puts jobs until the server is gone, each on a connection of its own or all on one that is
-/// kept; counts what was answered and what was not.
+/// Puts jobs until the server is gone, each on a new connection or all on a kept one. Counts the
+/// requests that were answered and those that were not.
 fn put_until_it_is_gone(address: &str, keeps: bool, stopped: &AtomicBool) -> (usize, usize) {
     let (mut answered, mut lost) = (0, 0);
     let mut kept: Option<TcpStream> = None;
@@ -114,7 +114,7 @@ fn put_until_it_is_gone(address: &str, keeps: bool, stopped: &AtomicBool) -> (us
                 answered += 1;
                 kept = (!answer.head.contains("connection: close")).then_some(stream);
             }
-            // It came to a port that was being closed.
+            // The connection came to a port that was being closed.
             None if began && !keeps => {}
             None => {
                 assert!(sent.is_ok(), "it was closed without a word: {sent:?}");
@@ -150,10 +150,10 @@ async fn no_request_is_left_without_an_answer_when_the_server_stops_under_load()
     }
 }
 
-/// Settings for one large job, whose answer no buffer of the kernel holds.
+/// Settings for one large job, whose answer fits into no buffer of the kernel.
 const LARGE: &str = "[limits]\nmax_body_bytes = 33554432\nrequest_bytes = 35651584\n";
 
-/// A server with a job of 32 MB.
+/// Starts a server with a job of 32 MB.
 async fn with_a_large_job(place: &Place, more: &str) -> Process {
     let file = place.file("large.toml", &format!("{LARGE}{more}"));
     let server = Process::start(place.path(), &["--config", &file]).await;
@@ -175,7 +175,7 @@ async fn an_answer_that_is_being_written_is_written_to_its_end_when_the_server_s
     reader.read_exact(&mut first).expect("it has begun");
     assert_eq!(&first, b"HTTP/1.1 200");
     server.signal("-TERM");
-    // Longer than a connection without a request in flight is left open.
+    // Longer than the server leaves a connection open without a request in flight.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut rest = Vec::new();
     tokio::task::block_in_place(|| reader.read_to_end(&mut rest)).expect("read");
@@ -189,7 +189,7 @@ async fn a_client_that_does_not_read_its_answer_is_cut() {
     let server = with_a_large_job(&place, "write_timeout = \"1s\"\n").await;
     let mut reader = slow_reader(&address(&server.base));
     reader.write_all(LOOK).expect("sent");
-    // Then the server has accepted the connection, and it counts.
+    // By now the server has accepted the connection and counts it.
     reader.read_exact(&mut [0; 12]).expect("it has begun");
     let sockets = || {
         let files = std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs");
@@ -220,7 +220,7 @@ async fn a_request_that_begins_as_the_server_stops_is_answered_on_a_connection_t
     assert_eq!(read_answer(&mut idle).expect("an answer").status, 200);
     half.write_all(b"GET /healthz HTTP").expect("sent");
     server.signal("-TERM");
-    // From now on it is refused to connect.
+    // Afterwards the server accepts no connection.
     while TcpStream::connect(&address).is_ok() {
         tokio::time::sleep(Duration::from_millis(1)).await; // no event tells that it is closed
     }
@@ -243,7 +243,7 @@ async fn a_request_that_is_not_done_when_the_grace_is_over_is_told_so() {
     let put =
         "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n{\"topic\":\"t\"}";
     stream.write_all(put.as_bytes()).expect("sent");
-    // One that was asked for its body has had no answer yet.
+    // A client that was told to send its body has had no answer yet.
     let mut asked = TcpStream::connect(address(&server.base)).expect("connected");
     let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 13\r\n\r\n";
     asked.write_all(head.as_bytes()).expect("sent");
@@ -271,7 +271,7 @@ fn idle_connections_are_closed_for_new_ones_when_descriptors_run_out() {
     for _ in 0..10 {
         assert_eq!(ask(&address, look).expect("an answer").status, 200);
     }
-    // Clients at work share what there is.
+    // Busy clients share the connections.
     let served: Vec<Arc<AtomicUsize>> = (0..100).map(|_| Arc::default()).collect();
     let clients: Vec<_> = served
         .iter()
@@ -303,7 +303,7 @@ fn idle_connections_are_closed_for_new_ones_when_descriptors_run_out() {
 async fn an_accept_that_fails_for_want_of_descriptors_makes_room() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
-    // Lower than the server knows.
+    // The server does not know this lower limit.
     let lower = ["--pid", &server.id().to_string(), "--nofile=40:40"].map(str::to_owned);
     assert!(Command::new("prlimit").args(lower).status().expect("prlimit runs").success());
     let address = address(&server.base);
@@ -350,7 +350,7 @@ async fn what_is_no_request_is_refused_as_every_request_is() {
         assert!(answer.head.contains(&format!("x-request-id: {id}\r\n")), "{}", answer.head);
         assert!(answer.body.ends_with(b"}\n"), "{shown:?}");
     }
-    // After a request on the same connection; and nothing at all is answered with nothing.
+    // Nonsense after a request on the same connection; an empty connection gets no answer.
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
     stream
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nnonsense\r\n\r\n")
@@ -372,7 +372,7 @@ async fn a_request_that_says_it_is_too_large_is_refused_at_once() {
     let answer = ask(&address(&server.base), format!("{}{{", head(9_000_000)).as_bytes());
     assert_eq!(answer.expect("an answer").status, 413);
     assert!(begin.elapsed() < Duration::from_secs(10), "it waited for the body");
-    // A client that reads only when it has sent everything sees the answer too.
+    // A client that reads only after it has sent everything gets the answer too.
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
     let body = "x".repeat(20_000_000);
     stream.write_all(format!("{}{body}", head(body.len())).as_bytes()).expect("sent");
@@ -390,7 +390,7 @@ async fn a_client_that_sends_on_for_ever_after_its_answer_is_cut() {
     let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("sent");
     assert_eq!(read_answer(&mut stream).expect("an answer").status, 413);
-    // It never pauses for as long as a client may.
+    // The client never pauses for longer than it may.
     let begin = Instant::now();
     while stream.write_all(b"x").is_ok() {
         assert!(begin.elapsed() < patience(), "it is still read");

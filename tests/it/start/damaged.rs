@@ -1,5 +1,5 @@
-//! A data directory of which bytes are not what was written: whatever they are, there is a way on,
-//! and nothing is delivered that was not put so.
+//! A data directory with damaged bytes: wherever they are, the operator can go on, and no job is
+//! delivered that was not put so.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use crate::support::{
     process::{Process, program},
 };
 
-/// So many single bytes are flipped, each in a copy of its own, unless `FLIPS` says how many.
+/// Single bytes to flip, each in a fresh copy; the environment variable `FLIPS` overrides it.
 const FLIPS: u64 = 40;
 
 fn flips() -> u64 {
@@ -44,7 +44,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The jobs of an export by their ids.
+/// Returns the jobs of an export by their ids.
 fn exported(file: &Path) -> HashMap<String, Value> {
     let text = fs::read_to_string(file).expect("an export");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -52,7 +52,7 @@ fn exported(file: &Path) -> HashMap<String, Value> {
     jobs.map(|job| (job["id"].as_str().expect("an id").to_owned(), job)).collect()
 }
 
-/// A server that has put 60 jobs one by one and finished 20 of them, killed.
+/// Starts a server, puts 60 jobs one by one, finishes 20 of them, and kills the server.
 async fn killed(dir: &Path) {
     let mut server = Process::start(dir, &[]).await;
     for n in 0..60 {
@@ -98,7 +98,7 @@ async fn a_flipped_byte_in_the_log_is_told_and_costs_no_job() {
         .map(|job| job["id"].as_str().expect("an id"))
         .collect();
     let expected: Vec<String> = (20..60).map(|n| format!("job:{n}")).collect();
-    // The damaged version of a page was followed by sound ones: nothing is lost, nothing comes back.
+    // Sound versions followed the damaged version of a page: no job is lost, and none comes back.
     assert_eq!(ids, expected);
 }
 
@@ -108,7 +108,7 @@ fn a_repaired_store_has_the_owner_and_the_mode_of_the_damaged_one() {
     created(place.path());
     let file = place.path().join("data/jobs.db");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
-    // As root of a service's store; other users repair only what is theirs.
+    // As root would repair a service's store; other users repair only their own files.
     if fs::metadata(&file).expect("the file").uid() == 0 {
         chown(&file, Some(65_532), Some(65_533)).expect("another owner");
     }
@@ -147,7 +147,8 @@ async fn a_store_that_is_repaired_asks_for_tokens_as_before() {
     let place = tempfile::tempdir().expect("a temporary folder");
     killed(place.path()).await;
     let token = created(place.path());
-    // What makes a log that can be damaged: its last commit alone is taken for a torn one.
+    // Further commits, so that the damage is not in the last one: a damaged last commit is taken
+    // for a torn one.
     let mut server = Process::start(place.path(), &[]).await;
     for n in 0..60 {
         let put = json!({"topic": "t", "id": format!("more:{n}")}).to_string();
@@ -164,7 +165,7 @@ async fn a_store_that_is_repaired_asks_for_tokens_as_before() {
     assert_eq!([status(&server, None).await, status(&server, Some(&token)).await], [401, 200]);
 }
 
-/// A byte of each place where the token's name stands.
+/// Flips a byte of the token's name everywhere in the file.
 fn flip_names(bytes: &mut [u8]) {
     let name = b"the.only.one";
     let places: Vec<usize> =
@@ -173,7 +174,7 @@ fn flip_names(bytes: &mut [u8]) {
     places.into_iter().for_each(|at| bytes[at] ^= 1);
 }
 
-/// The page that has all tokens.
+/// Zeroes the page that has all tokens.
 fn empty_page(bytes: &mut [u8]) {
     bytes[8 * 4096..9 * 4096].fill(0);
 }
@@ -204,7 +205,7 @@ async fn a_row_that_does_not_tell_its_job_is_shown_by_readyz_and_metrics() {
     let file = place.path().join("data/jobs.db");
     let mut bytes = fs::read(&file).expect("the file");
     let row = b"job:7topic-1";
-    // Pages that were split have old copies of it.
+    // Pages that were split have old copies of the row.
     let places: Vec<usize> =
         (0..bytes.len() - row.len()).filter(|&at| bytes[at..].starts_with(row)).collect();
     assert!(!places.is_empty(), "the job is in the file");
@@ -275,7 +276,7 @@ async fn whatever_byte_is_flipped_there_is_a_way_on_and_no_job_changes() {
     );
 }
 
-/// Each job is one that was put, as it was put; one whose attempts are damaged may be dead.
+/// Asserts that each job was put as it is; a job whose attempts are damaged may be dead.
 fn check(known: &HashMap<String, Value>, found: &HashMap<String, Value>, at: usize, some: bool) {
     assert!(some || found.len() == known.len(), "byte {at}: {} jobs, silently", found.len());
     for (id, job) in found {
@@ -283,7 +284,7 @@ fn check(known: &HashMap<String, Value>, found: &HashMap<String, Value>, at: usi
         for field in ["topic", "body", "created_at", "ttr_ms", "max_attempts", "backoff"] {
             assert_eq!(job[field], known[field], "byte {at}: {field} of {id}");
         }
-        // One that was dead already is dead anew, from then on.
+        // The repair gives a job that was dead already a new time of death.
         let died = |job: &Value| job["died_at"].as_u64();
         let made_dead =
             job["state"] == "dead" && (known["state"] != "dead" || died(job) > died(known));
@@ -296,7 +297,7 @@ fn check(known: &HashMap<String, Value>, found: &HashMap<String, Value>, at: usi
     }
 }
 
-/// Jobs in every state, small ones and some of many pages; a server that has ended in order.
+/// Makes jobs in every state, small ones and some of many pages, with a server that ends in order.
 async fn filled(dir: &Path) {
     let mut server = Process::start(dir, &[]).await;
     for batch in 0..8 {

@@ -1,4 +1,4 @@
-//! The commands of the README and of docs/, run as they stand (but for the port).
+//! The commands of the README and of docs/, run verbatim except for the port.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,14 +27,14 @@ const SECURITY: &str = include_str!("../../../docs/security.md");
 const RELIABILITY: &str = include_str!("../../../docs/reliability.md");
 const PERFORMANCE: &str = include_str!("../../../docs/performance.md");
 
-/// The code blocks of a page that are marked as this language.
+/// Returns the code blocks of a page in this language.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let opening = format!("```{language}\n");
     let after = page.split(opening.as_str()).skip(1);
     after.map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// The lines of a page's shell blocks.
+/// Returns the lines of a page's shell blocks.
 fn lines(page: &str) -> Vec<String> {
     blocks(page, "sh")
         .iter()
@@ -42,7 +42,7 @@ fn lines(page: &str) -> Vec<String> {
         .collect()
 }
 
-/// The part of a page under a heading of the second level.
+/// Returns the part of a page under a heading of the second level.
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     let (_, rest) = page.split_once(&format!("\n## {heading}\n")).expect("the heading");
     rest.split("\n## ").next().unwrap_or_default()
@@ -104,7 +104,7 @@ async fn the_consumer_of_the_readme_finishes_jobs_and_releases_those_that_fail()
     assert_eq!((&bad["attempt"], &bad["error"]), (&json!(1), &json!("'order'")));
 }
 
-/// Waits until the job has this state; "gone" is none.
+/// Waits until the job has this state; "gone" means that there is no job.
 async fn wait_for_state(server: &Process, id: &str, state: &str) {
     let reached = async {
         loop {
@@ -136,22 +136,22 @@ async fn the_consumer_of_the_readme_outlives_its_server_and_its_ttr() {
         let job = json!({"topic": "orders", "id": id, "body": seconds, "ttr": ttr});
         assert_eq!(server.post("/jobs", job).await.expect("an answer").0, 201);
     };
-    // Longer than its TTR: the consumer holds on to it.
+    // The job takes longer than its TTR: the consumer touches it.
     put(&server, "slow", 3.0, "1s").await;
     wait_for_state(&server, "slow", "gone").await;
     let (_, topic) = server.get("/topics/orders").await;
     assert_eq!(topic["since_start"]["expired"], 0, "{topic}");
-    // Taken away meanwhile: its touch and its finish are refused, and it goes on.
+    // The job is deleted meanwhile: the consumer's touch and finish are refused, and it goes on.
     put(&server, "cancelled", 1.0, "1s").await;
     wait_for_state(&server, "cancelled", "reserved").await;
     assert_eq!(server.delete("/jobs/cancelled").await, Some(200));
-    // The server is killed under a job, and comes back.
+    // The server is killed during a job, and comes back.
     put(&server, "across", 2.0, "60s").await;
     wait_for_state(&server, "across", "reserved").await;
     server.kill();
     let server = Process::on_port(port, dir.path(), &[]).await;
     wait_for_state(&server, "across", "gone").await;
-    // What it cannot end it gives back.
+    // The consumer releases a job that it cannot end.
     put(&server, "held", 60.0, "60s").await;
     wait_for_state(&server, "held", "reserved").await;
     let pid = python.0.id().to_string();
@@ -160,7 +160,7 @@ async fn the_consumer_of_the_readme_outlives_its_server_and_its_ttr() {
     wait_for_state(&server, "held", "ready").await;
 }
 
-/// A process that ends with its test.
+/// Process that is killed with its test.
 struct Stopped(std::process::Child);
 
 impl Drop for Stopped {
@@ -226,7 +226,7 @@ async fn the_commands_for_a_damaged_store_save_and_repair_what_can_be_read() {
 /// Each metric with its type and labels.
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 
-/// What an answer to `/metrics` has.
+/// Returns the metrics of an answer to `/metrics`.
 fn served(metrics: &str) -> Families {
     let mut families = Families::new();
     let mut last = String::new();
@@ -245,7 +245,7 @@ fn served(metrics: &str) -> Families {
     families
 }
 
-/// What the tables of the page have.
+/// Returns the metrics in the tables of the page.
 fn documented(page: &str) -> Families {
     let code = |cell: &str| cell.trim().trim_matches('`').to_owned();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -293,7 +293,7 @@ fn the_page_of_metrics_has_every_alert_and_no_other() {
     assert_eq!(rows.collect::<Vec<_>>(), alerts.collect::<Vec<_>>());
 }
 
-/// The folder that has the program.
+/// Returns the folder of the program.
 fn bin() -> String {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_delay-queue"));
     program.parent().expect("a folder").display().to_string()
@@ -310,7 +310,7 @@ fn the_other_commands_of_the_pages_are_understood() {
         .collect();
     assert!(commands.len() >= 8, "{commands:?}");
     for command in commands {
-        // To parse them needs none of the servers that they name.
+        // With `--help` the command needs none of the servers that it names.
         let command = command.split('#').next().unwrap_or_default().to_owned() + " --help";
         let ran = Command::new("bash").args(["-c", &command]).env("PATH", &path).output();
         let ran = ran.expect("bash runs");
@@ -339,7 +339,7 @@ async fn the_acl_command_of_the_documentation_can_be_pasted_and_is_enough() {
     use_all(&Process::start(place.path(), &["--config", &file]).await).await;
 }
 
-/// All pages, by their paths from the root.
+/// Returns all pages by their paths from the root.
 fn pages() -> Vec<(PathBuf, String)> {
     fn within(folder: &Path, takes: &dyn Fn(&str) -> bool, found: &mut Vec<PathBuf>) {
         for file in fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path())
@@ -384,7 +384,7 @@ fn files_and_headings_that_the_pages_name_exist() {
             let known = heading.is_empty() || headings.any(|anchor| anchor == heading);
             assert!(known, "{name} links to {link}");
         }
-        // A part in backquotes that is a path from the root.
+        // A text in backquotes may be a path from the root.
         for path in text.split('`').skip(1).step_by(2) {
             let path = path.trim_start_matches("./").split([' ', '\n']).next().unwrap_or_default();
             let ours = ["src/", "tests/", "benches/", "docs/", "config/", "contrib/"];
@@ -440,7 +440,7 @@ fn read(file: &Path) -> String {
     fs::read_to_string(file).expect("text")
 }
 
-/// All Rust below a folder, as one text.
+/// Returns all Rust code below a folder as one text.
 fn sources(dir: &Path) -> String {
     let entries = fs::read_dir(dir).expect("a folder").flatten().map(|entry| entry.path());
     entries

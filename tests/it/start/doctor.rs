@@ -1,4 +1,4 @@
-//! `delay-queue doctor`: what it says, its exit status, and that it changes nothing.
+//! `delay-queue doctor`: its output, its exit status, and that it changes nothing.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::{
     support::{Redis, free_port, process::Process, resp::ask, shared_cluster},
 };
 
-/// Makes a store there, with one job; no server is left.
+/// Makes a store with one job and no server.
 async fn filled(place: &Place, settings: &str) {
     let file = place.file("filled.toml", settings);
     let mut server = Process::start(place.path(), &["--config", &file]).await;
@@ -23,7 +23,7 @@ async fn filled(place: &Place, settings: &str) {
     assert_eq!(server.wait(), Some(0));
 }
 
-/// All keys with their contents.
+/// Returns all keys with their contents.
 fn dump(redis: &Redis) -> Vec<(String, String)> {
     let keys = ask(redis.port(), &["KEYS", "*"]).expect("an answer").texts();
     let mut all: Vec<(String, String)> = keys
@@ -118,7 +118,7 @@ async fn a_redis_with_something_to_mend() {
     let other = store(&redis.url(), "buckets = 8");
     place.ill(&other, &["store.buckets is 8", "the store has 16"]);
 
-    // Deadlines that no server promotes: a job, due since long, as a server would have left it.
+    // A deadline that no server promotes: a job long overdue, as a server would have left it.
     let bucket = before.iter().find(|(key, _)| key.ends_with(":bucket")).expect("a bucket");
     let late = ask(redis.port(), &["ZADD", &bucket.0, "1", "delayed:t"]).expect("an answer");
     assert_eq!(late, crate::support::resp::Reply::Number(0), "it had another time");
@@ -185,7 +185,8 @@ async fn jobs_that_are_nowhere_in_two_places_or_without_a_record_are_found_and_m
     let all = |line: &str| ask(&line.replace("TAG", &tag));
     place.well(&settings, &["to mend     nothing"]);
 
-    // In no set, in two, without a record, unknown to the timer, without a name.
+    // Jobs in no set, in two, without a record, unknown to the timer; a topic missing among the
+    // names.
     for (damage, found) in [
         ("ZREM TAG:delayed:t a", "1 jobs are in no set"),
         ("ZADD TAG:dead:t 99999999999999 a", "1 jobs are in several sets"),
@@ -202,7 +203,7 @@ async fn jobs_that_are_nowhere_in_two_places_or_without_a_record_are_found_and_m
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success() && said.contains("mended      1 "), "{damage}: {said}");
         place.well(&settings, &["to mend     nothing"]);
-        // It is delayed again for the next damage.
+        // Makes the job delayed again for the next damage.
         drop(all("ZREM TAG:ready:t a"));
         drop(all("ZREM TAG:dead:t a"));
         drop(all("ZADD TAG:delayed:t 4000000000000 a"));
@@ -252,7 +253,7 @@ async fn jobs_whose_long_bodies_are_lost_are_found_and_set_aside_when_told() {
     let mut damaged = ids(dead, "damaged");
     damaged.sort();
     assert_eq!(damaged, ["later", "ready", "tried"]);
-    // Who has the body may finish; the others stay dead whatever is tried.
+    // The holder, which has the body, may finish; the others stay dead whatever a client tries.
     let held = json!({"reservation": popped["jobs"][0]["reservation"]});
     assert_eq!(server.post("/jobs/held/finish", held).await.expect("an answer").0, 204);
     assert_eq!(server.post("/jobs/ready/kick", json!({})).await.expect("an answer").0, 200);
@@ -278,7 +279,7 @@ async fn keys_of_a_wrong_type_and_scores_that_are_no_times_are_named_and_mended_
         let output = place.run(&settings, &[], &["doctor", "--repair"]);
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    // What follows from other keys is made anew, and the job is as it was.
+    // Keys that can be derived from others are made anew, and the job is as before.
     for key in ["bucket", "topics"] {
         drop(all(&format!("DEL TAG:{key}")));
         drop(all(&format!("SET TAG:{key} x")));
@@ -297,7 +298,7 @@ async fn keys_of_a_wrong_type_and_scores_that_are_no_times_are_named_and_mended_
         assert!(repair().0, "{damage}");
         place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
     }
-    // What has jobs, or may be of use, is not thrown away.
+    // A key that has jobs, or may still be of use, is not deleted.
     for (key, kind) in [
         ("pool", "hash"),
         ("attempts", "hash"),

@@ -1,5 +1,6 @@
-//! Clients that mean harm: floods, requests that two readers see differently, and slow ones by the
-//! thousand. Others are served meanwhile, and memory stays bounded. For HTTP/2 see `http2.rs`.
+//! Hostile clients: floods, requests that two parsers read differently, and slow ones by the
+//! thousand. Other clients are served meanwhile, and memory stays bounded. For HTTP/2 see
+//! `http2.rs`.
 
 use std::{
     fs,
@@ -26,7 +27,7 @@ fn is_served(address: &str) -> bool {
     ask(address, HEALTH).is_some_and(|answer| answer.status == 200)
 }
 
-/// All that comes back until the server closes the connection.
+/// Reads until the server closes the connection.
 fn rest(mut stream: TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
     let mut all = Vec::new();
@@ -47,7 +48,7 @@ fn five_thousand_connections_with_heads_that_never_end_take_bounded_memory_and_a
     let limits = "[limits]\nconnections_per_address = 6000\nheader_timeout = \"5s\"\n";
     let server = Logged::start(&place, limits);
     let (address, before) = (address(&server), resident_of(server.id()));
-    // Just less than a head may have.
+    // Slightly below the limit of a head.
     let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: {}", "x".repeat(32_000));
     let mut most = 0;
     let open: Vec<TcpStream> = (0..COUNT)
@@ -166,14 +167,14 @@ fn a_chunked_body_without_end_is_refused_and_takes_bounded_memory() {
     assert!(is_served(&address(&server)));
 }
 
-/// How many sockets the server has open.
+/// Counts the server's open sockets.
 fn sockets(server: &Logged) -> usize {
     let files = fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs");
     let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// Puts jobs one after the other for so long, each on the same connection; how long each took.
+/// Puts jobs one after the other for `span`, all on one connection, and returns how long each took.
 fn puts(address: &str, span: Duration) -> Vec<Duration> {
     let (begin, mut took) = (Instant::now(), Vec::new());
     let mut stream = TcpStream::connect(address).expect("connected");
@@ -198,7 +199,7 @@ fn others_are_served_while_slowhttptest_is_at_work_and_its_connections_are_dropp
     let times = "header_timeout = \"3s\"\nbody_timeout = \"3s\"\nwrite_timeout = \"3s\"\n";
     let server = Logged::start(&place, &format!("[limits]\nidle_timeout = \"3s\"\n{times}"));
     let address = address(&server);
-    // An answer that fills the buffers of slow readers.
+    // A job whose answer fills the buffers of slow readers.
     let large = serde_json::json!({"topic": "large", "id": "large", "delay": "1h", "body": "x".repeat(250_000)});
     let large = large.to_string();
     let put = format!(
@@ -232,7 +233,7 @@ fn others_are_served_while_slowhttptest_is_at_work_and_its_connections_are_dropp
             );
         };
         let mut is_at_work = |open: usize| {
-            // On a busy machine it may end before so many are open at once.
+            // On a busy machine the attack may end before enough sockets are open.
             if attack.try_wait().expect("it is ours").is_some() {
                 attack = begin();
             }

@@ -1,4 +1,4 @@
-//! HTTP/2 abused: spoken frame by frame.
+//! Abuse of HTTP/2, frame by frame.
 
 use std::{
     io::{Read, Write},
@@ -25,7 +25,7 @@ use crate::support::{events::waiting_pops, patience::patience, process::Process}
 
 pub type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// A connection of HTTP/2 that has sent its preface, with these settings.
+/// Opens a connection of HTTP/2 that has sent its preface, with these settings.
 pub fn http2(server: &Logged, authority: &Authority, settings: &[u8]) -> Tls {
     let mut roots = RootCertStore::empty();
     roots
@@ -56,13 +56,13 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The head of a GET, by the static table of HPACK.
+/// Returns the head of a GET, by the static table of HPACK.
 pub fn get(path: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).expect("short")], text.as_bytes()].concat();
     [&[0x82, 0x87][..], &[0x04], &text(path), &[0x01], &text("localhost")].concat()
 }
 
-/// The next frame: its kind, its stream and its payload; none when the connection is closed.
+/// Reads the next frame: its kind, its stream and its payload; none when the connection is closed.
 pub fn next_frame(stream: &mut Tls) -> Option<(u8, u32, Vec<u8>)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).ok()?;
@@ -73,13 +73,14 @@ pub fn next_frame(stream: &mut Tls) -> Option<(u8, u32, Vec<u8>)> {
     Some((head[3], of, payload))
 }
 
-/// Whether the server says GOAWAY, or closes the connection; reads all that comes until then.
+/// Reads until the server sends GOAWAY or closes the connection.
 fn is_ended(stream: &mut Tls) -> bool {
     while next_frame(stream).is_some_and(|(kind, ..)| kind != 7) {}
     true
 }
 
-/// Writes what `next` gives until the server takes no more, or there was so much; whether it ended.
+/// Writes the frames of `next`, at most `most`, until the server takes no more. Returns whether it
+/// ended the connection.
 fn flood(stream: &mut Tls, most: usize, mut next: impl FnMut(usize) -> Vec<u8>) -> bool {
     for number in 0..most {
         if stream.write_all(&next(number)).is_err() {
@@ -93,7 +94,7 @@ fn flood(stream: &mut Tls, most: usize, mut next: impl FnMut(usize) -> Vec<u8>) 
 async fn answers_over_http_2_that_are_not_read_are_bounded_and_pops_of_others_go_on() {
     const LIMIT: u64 = 64;
     let place = Place::new();
-    // Names, so that a list of topics is long and costs no memory before it is asked for.
+    // Long names make a list of topics that is long and takes no memory before a request.
     let jobs: Vec<_> = (0..1_000)
         .map(|n| json!({"topic": format!("{n:0>128}"), "delay": "1h"}))
         .chain((0..500).map(|_| json!({"topic": "t"})))
@@ -108,7 +109,7 @@ async fn answers_over_http_2_that_are_not_read_are_bounded_and_pops_of_others_go
     let limits = "[limits]\nmemory_bytes = 67108864\nwrite_timeout = \"10m\"\n";
     let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), limits));
     let curl = Curl::new(&server, &authority);
-    // The windows are never opened: no byte of an answer can be written.
+    // The client never opens the windows, so the server can write no byte of an answer.
     let look = |connection: &mut Tls, number: u32| {
         let head = get("/topics?limit=1000");
         drop(connection.write_all(&frame(1, END_HEADERS | END_STREAM, 2 * number + 1, &head)));
@@ -126,7 +127,8 @@ async fn answers_over_http_2_that_are_not_read_are_bounded_and_pops_of_others_go
     }
     assert_eq!(popped, 100, "each pop of another caller has its job");
     assert!(most < LIMIT + 128, "{most} MiB, of which answers may have {LIMIT}");
-    // Its own pops go on as well: what is not read for longest goes.
+    // Pops of that address go on as well: the server closes the answers that are unread for
+    // longest.
     let end = Instant::now() + patience();
     while curl.get("/topics/t/pop", &[]).0 != "2 200" {
         assert!(Instant::now() < end, "no pop of the caller that reads nothing is answered");
@@ -174,7 +176,7 @@ fn abuses_of_http_2_end_their_connection_and_take_bounded_memory() {
     assert!(flood(&mut connect(), 1_000_000, |_| frame(6, 0, 0, &[0; 8])), "PING without reading");
     assert!(flood(&mut connect(), 1_000_000, |_| frame(4, 0, 0, &[])), "SETTINGS without reading");
 
-    // A window of 0, which is never opened: the answer cannot be written.
+    // A window of 0 that is never opened: the answer cannot be written.
     let mut unread = http2(&server, &authority, &[0, 4, 0, 0, 0, 0]);
     let look = frame(1, END_HEADERS | END_STREAM, 1, &get("/healthz"));
     unread.write_all(&look).expect("sent");

@@ -1,4 +1,4 @@
-//! TLS towards clients: what is spoken, who may connect, and new certificates while the server runs.
+//! TLS towards clients: versions, client certificates, and new certificates while the server runs.
 
 use std::{
     fs,
@@ -22,17 +22,17 @@ use crate::{
     support::process::program,
 };
 
-/// `[server.tls]` with these files and more lines.
+/// Returns `[server.tls]` with these files and further lines.
 pub fn https(files: &Files, more: &str) -> String {
     format!("[server.tls]\n{}{more}\n", files.settings())
 }
 
-/// Where a server listens, without the scheme.
+/// Returns the server's address without the scheme.
 pub fn address(server: &Logged) -> String {
     server.base.trim_start_matches("http://").to_owned()
 }
 
-/// What curl gets.
+/// curl against an HTTPS server.
 pub struct Curl {
     url: String,
     ca: String,
@@ -49,7 +49,7 @@ impl Curl {
         curl.args(arguments).arg(format!("{}{path}", self.url)).output().expect("curl runs")
     }
 
-    /// The version of HTTP with the status, and the body of an answer.
+    /// Returns the version of HTTP with the status, and the body.
     #[track_caller]
     pub fn get(&self, path: &str, arguments: &[&str]) -> (String, Value) {
         let output = self.run(path, arguments);
@@ -59,7 +59,7 @@ impl Curl {
         (last.to_owned(), serde_json::from_str(body).unwrap_or_default())
     }
 
-    /// Whether there is no answer, as TLS does not begin.
+    /// Reports whether TLS was refused, so that there is no answer.
     fn is_refused(&self, arguments: &[&str]) -> bool {
         // 35: no TLS; 55, 56: an alert came instead of the answer.
         let code = self.run("/healthz", arguments).status.code();
@@ -103,14 +103,14 @@ fn jobs_go_through_by_http_1_and_2_over_tls() {
     assert_eq!((health.status.code(), text(&health.stderr)), (Some(0), String::new()));
 }
 
-/// `delay-queue health` with the settings of a server.
+/// Runs `delay-queue health` with the settings of a server.
 fn health(place: &Place, server: &Logged) -> Output {
     let file = place.path().join("logged.toml").display().to_string();
     let arguments = ["--config", &file, "--listen", &address(server), "health"];
     program(place.path(), &arguments).output().expect("the program runs")
 }
 
-/// Whether openssl begins TLS with the server, and what it says.
+/// Returns whether openssl's handshake with the server succeeds, and its output.
 fn handshake(server: &Logged, arguments: &[&str]) -> (bool, String) {
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-connect", &address(server), "-brief"]).args(arguments);
@@ -210,8 +210,8 @@ fn files_that_cannot_be_used_for_tls_are_refused_by_the_name_of_their_setting() 
     refused(&alone("client_ca_file"), &["server.tls.client_ca_file"]);
 }
 
-/// Asks for `/healthz` on ever new connections, by both versions of HTTP, until told to stop; how
-/// often, and what went wrong.
+/// Requests `/healthz` on new connections until told to stop. Counts the requests in `asked`, and
+/// returns the errors.
 fn ask_on(
     curl: Arc<Curl>,
     flag: &'static str,
@@ -220,7 +220,7 @@ fn ask_on(
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     while !stop.load(Ordering::SeqCst) {
-        // Two requests on each connection.
+        // Two requests per connection.
         let again = format!("{}/healthz", curl.url);
         let output = curl.run("/healthz", &[flag, &again]);
         if !output.status.success() || text(&output.stdout).matches(" 200").count() != 2 {
@@ -231,7 +231,7 @@ fn ask_on(
     wrong
 }
 
-/// The serial number of the certificate that the server shows.
+/// Returns the serial number of the server's current certificate.
 fn shown(server: &Logged) -> String {
     let script = format!(
         "openssl s_client -connect {} < /dev/null 2> /dev/null | openssl x509 -noout -serial",

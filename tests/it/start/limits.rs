@@ -1,4 +1,4 @@
-//! How much clients may ask for, and how long they may take.
+//! Limits on the size, number and duration of requests.
 
 use std::{
     io::{Read, Write},
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// A server with these settings.
+/// Starts a server with these settings.
 async fn with(place: &Place, settings: &str) -> Process {
     let file = place.file("limits.toml", settings);
     Process::start(place.path(), &["--config", &file]).await
@@ -44,7 +44,7 @@ fn put(topic: &str) -> Vec<u8> {
 
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// A connection on which this was sent.
+/// Opens a connection and sends these bytes.
 fn begin(server: &Process, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address(server)).expect("connected");
     stream.write_all(bytes).expect("sent");
@@ -59,13 +59,14 @@ fn refused(answer: &Answer, status: u16, code: &str) {
     assert!(answer.head.contains("retry-after: 1"), "{}", answer.head);
 }
 
-/// Whether the server closes the connection soon, without an answer.
+/// Reports whether the server closes the connection soon, without an answer.
 fn is_closed(mut stream: TcpStream) -> bool {
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
     matches!(stream.read(&mut [0]), Ok(0) | Err(_))
 }
 
-/// A pop that waits, as the one that makes so many of them. It is refused while another request is in flight.
+/// Sends a pop until it is the `count`th that waits: it is refused while another request is in
+/// flight.
 async fn waits(server: &Process, pop: &[u8], count: usize) -> TcpStream {
     let end = Instant::now() + patience();
     loop {
@@ -103,7 +104,7 @@ async fn requests_in_flight_are_limited_but_not_by_slow_bodies_and_waiting_pops(
     let _frozen = freeze(&redis);
     let end = Instant::now() + patience();
     loop {
-        // One of the two waits for the store, and the other is refused meanwhile.
+        // One of the two puts waits for the store, and the other is refused meanwhile.
         let mut held = begin(&server, &put("t"));
         let other = ask(&address(&server), &put("t"));
         let both = [read_answer(&mut held), other].map(|answer| answer.expect("an answer"));
@@ -139,7 +140,7 @@ async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
         assert!(Instant::now() < end, "the place is not given back");
     };
 
-    // A batch goes whole, and what follows waits for the rest of its ten seconds.
+    // A batch is not split, and the next put waits until the ten seconds are over.
     let jobs: Vec<_> = (0..40).map(|_| json!({"topic": "other"})).collect();
     let batch = server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
     assert_eq!((batch.0, &batch.1["results"][39]["status"]), (200, &201.into()), "{}", batch.1);
@@ -181,7 +182,7 @@ async fn where_there_are_tokens_each_has_its_own_waiting_pops_and_puts() {
     let wait = "/topics/t/pop?wait=60s";
     let mut waiting = TcpStream::connect(&at).expect("connected");
     waiting.write_all(&request(&one, "GET", wait, "")).expect("sent");
-    // One of both waits, and the other is refused: which comes first is not known.
+    // One of the two pops waits, and the other is refused; which one is random.
     let mut second = TcpStream::connect(&at).expect("connected");
     second.write_all(&request(&one, "GET", wait, "")).expect("sent");
     let end = Instant::now() + patience();
@@ -233,7 +234,7 @@ async fn a_topic_has_so_many_jobs() {
     }
 }
 
-/// Asks until the answer has this status.
+/// Repeats the request until the answer has this status.
 fn wait_for(server: &Process, request: &[u8], status: u16) {
     eventually_blocking!(
         ask(&address(server), request).expect("an answer").status == status,
@@ -265,7 +266,7 @@ async fn a_topic_has_so_many_bytes_and_its_jobs_can_always_go() {
         let answer = ask(&address(&server), &patch(&larger)).expect("an answer");
         refused(&answer, 429, "topic_full");
         assert_eq!(ask(&address(&server), &patch("{\"ttr\":9}")).expect("an answer").status, 200);
-        // Of several buckets, any may be asked first: all are popped, and a large one goes.
+        // The pop may ask any bucket first: it pops all jobs, and then a large one is finished.
         let popped = server.get("/topics/t/pop?count=3").await.1;
         assert_eq!(popped["jobs"].as_array().map(Vec::len), Some(3), "{popped}");
         let finished = server.post("/jobs/b/finish", json!({})).await;
@@ -315,7 +316,7 @@ async fn an_address_has_so_many_connections_and_idle_ones_make_room_for_others()
     let place = Place::new();
     let server = with(&place, "[limits]\nconnections_per_address = 3\n").await;
     let end = Instant::now() + patience();
-    // The client that waited for the server to start has the third.
+    // The test's own client, which waited for the server to start, has the third connection.
     let mut open: Vec<TcpStream> = (0..2).map(|_| begin(&server, b"")).collect();
     for stream in &mut open {
         stream.write_all(HEALTH).expect("sent");

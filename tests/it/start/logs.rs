@@ -1,4 +1,4 @@
-//! What a server logs: one line for what happened, and none of it is a secret.
+//! Log of a server: one line per event, and no secret in any of them.
 
 use std::{
     io::{Read as _, Write as _},
@@ -17,7 +17,7 @@ fn lines<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
     log.lines().filter(|line| line.contains(word)).collect()
 }
 
-/// The one line that has the first word; it has the others too.
+/// Returns the only line with the first word; it must have the others too.
 #[track_caller]
 fn one<'a>(log: &'a str, words: &[&str]) -> &'a str {
     let [line] = lines(log, words[0])[..] else { panic!("one line with {:?}: {log}", words[0]) };
@@ -109,7 +109,7 @@ async fn an_operators_acts_on_topics_leave_a_trail() {
     assert!(!log.contains('{'), "one format in one stream: {log}");
 }
 
-/// The one line of the audit for this URI in a log of JSON lines.
+/// Returns the only audit line for this URI in a log of JSON lines.
 #[track_caller]
 fn audited(log: &str, uri: &str) -> Value {
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -159,7 +159,7 @@ async fn a_log_of_json_lines_has_one_schema() {
     assert_eq!(send(&server, "DELETE", "/topics/t/jobs?state=gone", nothing()).await, 422);
     let wrong = audited(&server.wait_for("state=gone"), "/topics/t/jobs?state=gone");
     assert_eq!((&wrong["status"], &wrong["result"]), (&422.into(), &"invalid_field".into()));
-    // What a stranger sends takes little room.
+    // Text from outside is cut short in the log.
     let path = format!("/{}", "x".repeat(5_000));
     let foreign = reqwest::Client::new().get(format!("{}{path}", server.base));
     let foreign = foreign.header("Origin", "https://evil.test").send().await.expect("an answer");
@@ -189,7 +189,7 @@ async fn an_act_whose_client_hangs_up_leaves_a_line_all_the_same() {
     let root = SecretToken::generate().expect("randomness");
     let bootstrap = format!("{JSON_LOG}[server]\nbootstrap_token = \"{}\"\n", root.reveal());
     let server = Logged::start(&place, &format!("{bootstrap}{}", store(&redis.url(), "")));
-    // So that no answer comes before the client has gone.
+    // The client must be gone before an answer comes.
     let frozen = Frozen::freeze(redis.child.as_ref().expect("it runs").id());
     let at = server.base.trim_start_matches("http://");
     for line in ["POST /jobs", "DELETE /tokens/shop", "DELETE /jobs/one", "POST /v1/topics/t/pause"]
@@ -200,7 +200,7 @@ async fn an_act_whose_client_hangs_up_leaves_a_line_all_the_same() {
         let head = format!("Host: {at}\r\nAuthorization: Bearer {secret}\r\nX-Request-Id: gone");
         let head = format!("{head}\r\nExpect: 100-continue\r\nContent-Length: {}", body.len());
         write!(client, "{line} HTTP/1.1\r\n{head}\r\n\r\n").expect("sent");
-        // It comes when the handler asks for the body.
+        // The interim answer comes when the handler asks for the body.
         let mut go_on = [0; 25];
         client.read_exact(&mut go_on).expect("an interim answer");
         assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");

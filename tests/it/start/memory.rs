@@ -1,4 +1,4 @@
-//! What requests and answers may hold in memory, by the resident size of the real binary.
+//! Memory of requests and answers, by the resident size of the real binary.
 
 use std::{
     io::Write,
@@ -19,7 +19,7 @@ use crate::{
     support::{Redis, process::Process, signal::Frozen},
 };
 
-/// What a process has in memory, in MiB.
+/// Returns the resident memory of a process in MiB.
 fn resident(server: &Process) -> u64 {
     resident_of(server.id())
 }
@@ -30,7 +30,7 @@ pub fn resident_of(process: u32) -> u64 {
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
 }
 
-/// Has a Redis stand still.
+/// Freezes a Redis.
 pub fn freeze(redis: &Redis) -> Frozen {
     let info = redis.command("INFO server").expect("an answer");
     let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a line");
@@ -41,7 +41,7 @@ fn address(server: &Process) -> String {
     server.base.trim_start_matches("http://").to_owned()
 }
 
-/// A batch put of 6.7 MiB.
+/// Returns a batch put of 6.7 MiB.
 fn large_put() -> Vec<u8> {
     let body = "x".repeat(260_000);
     let jobs = vec![json!({"topic": "t", "body": body}); 27];
@@ -106,7 +106,7 @@ async fn a_length_that_is_claimed_takes_no_memory() {
             stream
         })
         .collect();
-    // Those that came before this one have been read by now, or soon are.
+    // The server has read the requests sent before, or soon will.
     for _ in 0..50 {
         assert_eq!(server.get("/healthz").await.0, 200);
         let now = resident(&server);
@@ -149,7 +149,7 @@ async fn answers_that_their_clients_do_not_read_are_bounded_and_others_are_serve
         refused += u32::from(&first == b"HTTP/1.1 503");
         readers.push(reader);
         most = most.max(resident(&server));
-        // Another caller takes its jobs meanwhile.
+        // Another caller pops its jobs meanwhile.
         let (status, popped) = pop("small").await;
         assert_eq!((status, popped["jobs"][0]["attempt"].as_u64()), (200, Some(1)), "{number}");
     }
@@ -167,8 +167,8 @@ async fn answers_that_their_clients_do_not_read_are_bounded_and_others_are_serve
     };
     let popped = &popped["jobs"][0];
     assert_eq!((&popped["id"], &popped["attempt"]), (&"popped".into(), &1.into()));
-    // The one that does not read is answered again as soon as what it has left unread for longest is
-    // closed for that.
+    // The caller that does not read is answered again as soon as the server closes the answers that
+    // it has left unread for longest.
     let end = Instant::now() + patience();
     while server.get("/jobs/large").await.0 != 200 {
         assert!(Instant::now() < end, "slow readers hold all of it");
@@ -189,7 +189,7 @@ async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer(store: &str) {
     }
     let mut got = 0;
     while got < 12 {
-        // What did not fit is given back a moment later.
+        // Jobs that did not fit are given back a moment later.
         let (status, popped) = server.get("/topics/t/pop?count=100&wait=20s").await;
         assert_eq!(status, 200, "after {got} jobs: {popped}");
         let jobs = popped["jobs"].as_array().expect("jobs");

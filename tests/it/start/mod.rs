@@ -1,4 +1,5 @@
-//! Starting, stopping and refusing to start, with the real binary; and what the documentation shows.
+//! Starting, stopping and refusing to start, with the real binary; and the examples of the
+//! documentation.
 
 mod access;
 mod admin_listener;

@@ -1,4 +1,4 @@
-//! `delay-queue export` and `import`: everything moves, nothing is half done.
+//! `delay-queue export` and `import`: everything moves, and nothing is left half done.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// A folder with the settings files that the cases need.
+/// Folder with the settings files of a case.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -34,14 +34,14 @@ impl Place {
         self.path().join(name)
     }
 
-    /// Settings with this number of buckets.
+    /// Returns settings with this number of buckets.
     fn buckets(&self, count: u16) -> String {
         let file = self.file(&format!("{count}.toml"));
         fs::write(&file, format!("[store]\nbuckets = {count}\n")).expect("written");
         file.display().to_string()
     }
 
-    /// Runs a command to its end: whether it went well, and all that it said.
+    /// Runs a command to its end. Returns whether it succeeded, and its whole output.
     fn run(&self, arguments: &[&str]) -> (bool, String) {
         let output = output(self.path(), arguments);
         let said = [output.stdout, output.stderr].map(|s| String::from_utf8(s).expect("text"));
@@ -55,7 +55,7 @@ impl Place {
         assert!(well && words.iter().all(|word| said.contains(word)), "{arguments:?}: {said}");
     }
 
-    /// Refused with one line that has all of these words.
+    /// Asserts that a command is refused with one line that has all of these words.
     #[track_caller]
     fn refused(&self, arguments: &[&str], words: &[&str]) {
         let (well, said) = self.run(arguments);
@@ -65,7 +65,8 @@ impl Place {
         assert!(words.iter().all(|word| line.contains(word)), "{arguments:?}: {line}");
     }
 
-    /// Puts jobs of every state and with every kind of past into the store; how they look.
+    /// Puts jobs of every state and with every kind of past into the store, and returns their
+    /// answers.
     async fn fill(&self, arguments: &[&str]) -> Vec<(String, String)> {
         let server = Process::start(self.path(), arguments).await;
         let client = reqwest::Client::new();
@@ -102,7 +103,7 @@ impl Place {
         looks(&server).await
     }
 
-    /// How the jobs look in a store.
+    /// Returns the answers about the jobs of a store.
     async fn looks(&self, arguments: &[&str]) -> Vec<(String, String)> {
         looks(&Process::start(self.path(), arguments).await).await
     }
@@ -110,7 +111,7 @@ impl Place {
 
 const BODY: &str = "{ \"a\" :\n\t[1e2, 0.10, \"\\u00e4 ä\"]  }";
 
-/// Jobs, counts and settings as a server shows them, byte for byte.
+/// Returns jobs, counts and settings as a server shows them, byte for byte.
 async fn looks(server: &Process) -> Vec<(String, String)> {
     let names =
         ["late", "now", "again", "held", "dead", "m0", "m299"].map(|n| format!("/jobs/{n}"));
@@ -120,7 +121,7 @@ async fn looks(server: &Process) -> Vec<(String, String)> {
         let answer = reqwest::get(format!("{}{path}", server.base)).await.expect("an answer");
         assert!(answer.status().is_success(), "{path}");
         let text = answer.text().await.expect("text");
-        // How long a job has been waiting grows meanwhile.
+        // The age of the oldest ready job grows meanwhile.
         let parts = text.split("\"oldest_ready_age\":").enumerate().map(|(index, part)| {
             let age = if index > 0 { part.find([',', '}']).unwrap_or(0) } else { 0 };
             &part[age..]
@@ -132,7 +133,7 @@ async fn looks(server: &Process) -> Vec<(String, String)> {
     all
 }
 
-/// The job lines of an export, in an order that is the same for all numbers of buckets.
+/// Returns the job lines of an export, in an order that does not depend on the number of buckets.
 fn jobs_of(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).expect("an export");
     let mut jobs: Vec<String> =
@@ -188,7 +189,7 @@ async fn everything_moves_from_a_file_to_redis_and_to_a_file_with_other_buckets(
     assert_eq!(place.looks(&other).await, before);
     assert_eq!(place.looks(&["--store", &url]).await, before);
 
-    // What is there stays as it is, and is counted.
+    // Jobs that exist stay as they are, and are counted.
     place.done(
         &["--store", &url, "import", "one.ndjson"],
         &["imported 0 jobs; 305 of 305 were there already", "as many jobs"],
@@ -219,7 +220,7 @@ async fn an_import_resumes_no_topic_and_takes_no_defaults_away() {
         assert!(request.send().await.expect("an answer").status().is_success());
     }
     drop(server);
-    // Twice: the second finds what the first has set.
+    // Twice: the second import finds the topics that the first has set.
     for _ in 0..2 {
         place.done(&[&other[..], &["import", "a.ndjson"]].concat(), &["set 3 topics"]);
         let server = Process::start(place.path(), &other).await;
@@ -312,7 +313,7 @@ async fn a_file_that_is_cut_damaged_or_of_another_version_is_refused_and_nothing
     place.refused(&["import", "."], &["cannot be read"]);
 }
 
-/// An export of one bucket with these job lines and fitting sums.
+/// Returns an export of one bucket with these job lines and matching sums.
 fn sealed(jobs: &[&str]) -> String {
     let head = r#"{"head":{"format":"delay-queue export","version":1,"store":"-","buckets":1}}"#;
     let (lines, count) = (jobs.concat(), jobs.len());
@@ -412,7 +413,7 @@ async fn an_export_that_was_interrupted_goes_on_where_it_was() {
         assert!(!place.file("a.ndjson.part").exists());
         fs::remove_file(place.file("a.ndjson")).expect("removed");
     }
-    // A job of a section that is written already has gone since.
+    // A job of a finished section was finished since.
     fs::write(place.file("a.ndjson.part"), &whole[..whole.len() - 5]).expect("written");
     let server = Process::start(place.path(), &store).await;
     server.post("/jobs/dead/finish", json!({})).await.expect("an answer");
@@ -439,7 +440,7 @@ async fn a_damaged_job_is_left_out_only_if_that_is_asked_for() {
     place.done(&["--store", "file:./other", "import", "a.ndjson"], &["imported 304 jobs"]);
 }
 
-/// An export with so many jobs as take an import a while.
+/// Makes an export that takes a while to import.
 async fn large(place: &Place, jobs: usize) {
     let server = Process::start(place.path(), &[]).await;
     for first in (0..jobs).step_by(1000) {
@@ -504,13 +505,13 @@ async fn a_server_that_may_not_subscribe_refuses_them_until_it_is_killed() {
     let words = ["a server is at work on this store", "stop it first"];
     place.refused(&["--store", &url, "export", "b.ndjson"], &words);
     place.refused(&["--store", &url, "import", "a.ndjson"], &words);
-    // Its lease ends by itself, and is waited for.
+    // The import waits until the killed server's lease ends.
     server.kill();
     place.done(&["--store", &url, "import", "a.ndjson"], &["imported 305 jobs"]);
     place.done(&["--store", &url, "export", "b.ndjson"], &["exported 305 jobs"]);
 }
 
-/// Waits for the end of a command that must fail; all that it said to people.
+/// Waits for the end of a command that must fail, and returns its standard error.
 fn failed(mut child: Child) -> String {
     let mut said = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");

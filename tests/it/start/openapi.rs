@@ -1,4 +1,4 @@
-//! `/openapi.json`: it describes what the router serves, and what a server really answers.
+//! `/openapi.json`: it describes the router's routes and the server's real answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::api_page::{PAGE, difference};
 use crate::support::process::Process;
 
-/// The description, its server, and a token for everything.
+/// The description, its server, and a token with all scopes.
 struct Described {
     server: Process,
     _dir: tempfile::TempDir,
@@ -19,7 +19,7 @@ struct Described {
     token: String,
 }
 
-/// One operation of the description.
+/// Operation of the description.
 struct Operation<'a> {
     method: Method,
     path: &'a str,
@@ -33,7 +33,7 @@ impl Described {
         let (_, description) = server.get("/openapi.json").await;
         let scopes = ["put", "pop", "read", "manage", "admin"].map(|name| (name, json!(["*"])));
         let scopes: BTreeMap<_, _> = scopes.into();
-        // As long as there are no tokens, everyone may make the first.
+        // While there are no tokens, anyone may make the first.
         let first = server.post("/tokens", json!({"name": "all", "scopes": scopes})).await;
         let token = first.expect("an answer").1["token"].as_str().expect("a token").to_owned();
         let client = reqwest::Client::new();
@@ -51,7 +51,7 @@ impl Described {
         all
     }
 
-    /// What a reference leads to.
+    /// Follows a reference.
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         let Some(reference) = value["$ref"].as_str() else { return value };
         let pointer = reference.strip_prefix('#').expect("within the description");
@@ -77,7 +77,7 @@ impl Described {
         serde_json::from_str(&answer).unwrap_or_default()
     }
 
-    /// Asserts that an answer is one that the operation may give; the answer.
+    /// Asserts that the operation may give this answer, and returns its JSON.
     async fn described(&self, operation: &Operation<'_>, answer: Response) -> Value {
         let (status, headers) = (answer.status(), answer.headers().clone());
         let text = answer.text().await.expect("text");
@@ -102,7 +102,8 @@ impl Described {
         value
     }
 
-    /// One delayed job `call:1`; what the operation then needs; a reservation if it does.
+    /// Puts one delayed job `call:1`, and prepares what the operation needs. Returns a reservation
+    /// if it needs one.
     async fn prepare(&self, name: &str) -> String {
         self.ask(Method::DELETE, "/jobs/m1", Value::Null).await;
         self.ask(Method::POST, "/topics/callbacks/resume", Value::Null).await;
@@ -131,7 +132,7 @@ impl Described {
         reservation
     }
 
-    /// The request of the example.
+    /// Builds the request of the operation's example.
     fn example(&self, operation: &Operation<'_>, reservation: &str) -> RequestBuilder {
         let mut path = operation.path.to_owned();
         let mut query = Vec::new();
@@ -185,7 +186,8 @@ async fn the_description_has_every_code_at_its_status() {
             }
         }
     }
-    // What is no answer of a route: a path that is none, and a method that a route does not take.
+    // Codes that no route returns: for an unknown path, and for a method that a route does not
+    // take.
     for code in [Code::RouteNotFound, Code::MethodNotAllowed] {
         let introduction = described.description["info"]["description"].as_str().expect("text");
         assert!(introduction.contains(code.name()));
@@ -210,7 +212,7 @@ async fn the_examples_of_the_description_are_answered_as_it_says() {
         let mut value = described.described(&operation, answer).await;
         let content = &operation.about["responses"][status.as_str()]["content"];
         let mut shown = content["application/json"]["example"].clone();
-        // What depends on when it is asked, and on what was asked before.
+        // Answers that depend on time and on earlier requests.
         if shown.is_null() || ["get_overview", "get_access", "list_tokens"].contains(&name) {
             continue;
         }
@@ -259,7 +261,7 @@ async fn refusals_are_answered_as_the_description_says() {
     }
 }
 
-/// The fields of an object schema and of those within it, with where they are.
+/// Collects the fields of an object schema and of those within it, with their paths.
 fn fields<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value)>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         found.push((format!("{path}.{name}"), field));

@@ -1,4 +1,4 @@
-//! What the program says, checked to the letter: one clear line, no password, nothing half done.
+//! Exact output of the program: one clear line, no password, nothing half done.
 
 use std::{
     ffi::OsStr,
@@ -13,7 +13,7 @@ use std::{
 use crate::support::patience::patience;
 use crate::support::{Redis, free_port, process::program};
 
-/// A folder to run in, with settings files.
+/// Folder to run in, with settings files.
 pub struct Place(tempfile::TempDir);
 
 impl Place {
@@ -25,7 +25,7 @@ impl Place {
         self.0.path()
     }
 
-    /// Writes a file; its path.
+    /// Writes a file and returns its path.
     pub fn file(&self, name: &str, text: &str) -> String {
         let file = self.path().join(name);
         fs::write(&file, text).expect("written");
@@ -45,7 +45,7 @@ impl Place {
         let pid = child.id().to_string();
         let (send, ended) = mpsc::channel();
         thread::spawn(move || send.send(child.wait_with_output()));
-        // One that serves where it should refuse must fail its test, not hang it.
+        // A program that serves where it should refuse must fail its test, not hang it.
         let output = ended.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| {
             assert!(Command::new("kill").arg(&pid).status().is_ok_and(|status| status.success()));
             ended.recv().expect("it ends")
@@ -53,14 +53,14 @@ impl Place {
         output.expect("its output")
     }
 
-    /// Starts a server, which must refuse with one line that has all of `words`; the line.
+    /// Starts a server, which must refuse with one line that has all of `words`; returns the line.
     #[track_caller]
     pub fn refused(&self, settings: &str, words: &[&str]) -> String {
         let output = self.run(settings, &[], &[]);
         one_line(&output, words)
     }
 
-    /// Runs the doctor, which must find something to mend that has all of `words`.
+    /// Runs the doctor, which must report a problem that has all of `words`.
     #[track_caller]
     pub fn ill(&self, settings: &str, words: &[&str]) -> String {
         let output = self.run(settings, &[], &["doctor"]);
@@ -73,7 +73,7 @@ impl Place {
         said
     }
 
-    /// Runs the doctor, which must find nothing to mend and print all of `words`; what it said.
+    /// Runs the doctor, which must find no problem and print all of `words`; returns its output.
     #[track_caller]
     pub fn well(&self, settings: &str, words: &[&str]) -> String {
         let output = self.run(settings, &[], &["doctor"]);
@@ -87,7 +87,8 @@ impl Place {
     }
 }
 
-/// A failure with one line that begins with the program's name and has all of `words`.
+/// Asserts a failure with one line that begins with the program's name and has all of `words`;
+/// returns the line.
 #[track_caller]
 pub fn one_line(output: &Output, words: &[&str]) -> String {
     let said = text(&output.stderr);
@@ -104,18 +105,18 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Nothing was written into it.
+/// Asserts that the Redis has no key.
 #[track_caller]
 pub fn untouched(redis: &Redis) {
     assert_eq!(redis.command("KEYS *").as_deref(), Some("*0\r\n"), "a key was written");
 }
 
-/// `[store]` with this URL and more lines.
+/// Returns `[store]` with this URL and further lines.
 pub fn store(url: &str, more: &str) -> String {
     format!("[store]\nurl = \"{url}\"\n{more}\n")
 }
 
-/// A running server whose log is kept.
+/// Running server whose log is kept.
 pub struct Logged {
     pub base: String,
     child: Child,
@@ -123,24 +124,24 @@ pub struct Logged {
 }
 
 impl Logged {
-    /// Starts it and waits until it serves.
+    /// Starts a server and waits until it serves.
     pub fn start(place: &Place, settings: &str) -> Self {
         Self::start_on(place, "127.0.0.1", settings)
     }
 
-    /// The same, and it listens on this host.
+    /// Starts a server that listens on this host, and waits until it serves.
     pub fn start_on(place: &Place, host: &str, settings: &str) -> Self {
         let logged = Self::spawn(place, host, settings, &[]);
         logged.wait_for("serving");
         logged
     }
 
-    /// Starts it.
+    /// Starts a server without waiting.
     pub fn begin(place: &Place, settings: &str) -> Self {
         Self::spawn(place, "127.0.0.1", settings, &[])
     }
 
-    /// Starts it, run by the program `wrapper`, and waits until it serves.
+    /// Starts a server through the program `wrapper`, and waits until it serves.
     pub fn within(place: &Place, settings: &str, wrapper: &[&str]) -> Self {
         let logged = Self::spawn(place, "127.0.0.1", settings, wrapper);
         logged.wait_for("serving");
@@ -163,13 +164,12 @@ impl Logged {
         Self { base, child: child.expect("the program runs"), log }
     }
 
-    /// Sends it a signal.
     pub fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(sent.expect("kill runs").success());
     }
 
-    /// Waits for its end; the exit code and the log.
+    /// Waits for the server to end, and returns the exit code and the log.
     pub fn ended(mut self) -> (Option<i32>, String) {
         let end = Instant::now() + patience();
         loop {
@@ -182,17 +182,17 @@ impl Logged {
         }
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until the log has this word; the log.
+    /// Waits until the log has this word, and returns the log.
     pub fn wait_for(&self, word: &str) -> String {
         self.wait_until(word, |said| said.contains(word))
     }
 
-    /// Waits until the log is so; the log.
+    /// Waits until `is_so` holds for the log, and returns the log.
     pub fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + patience();
         loop {
@@ -208,7 +208,7 @@ impl Logged {
 
 impl Drop for Logged {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Who may read what the program writes: its own user, whatever the umask.
+//! Files of the program are private to its user, whatever the umask.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("it is there").permissions().mode() & 0o777
 }
 
-/// All files below a directory of which others know, or could.
+/// Returns all files below a directory with rights for its group or others.
 fn open_to_others(dir: &Path) -> Vec<String> {
     let entries =
         fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("its name").path());
@@ -52,7 +52,7 @@ async fn others_can_read_neither_the_data_nor_an_export_nor_what_a_repair_keeps(
     };
     run(&["export", "jobs.ndjson"]);
     assert_eq!(mode(&dir.join("jobs.ndjson")), 0o600);
-    // The page of the table `layout`: nothing can be opened without it.
+    // The page of the table `layout`: the store cannot be opened without it.
     let file = fs::File::options().write(true).open(data.join("jobs.db")).expect("the file");
     file.write_all_at(&[0; 4096], 2 * 4096).expect("written");
     run(&["doctor", "--repair"]);

@@ -1,4 +1,4 @@
-//! Sentinels and Redis that all want passwords, and not the same one.
+//! Sentinels and Redis servers with different passwords.
 
 use std::process::Child;
 
@@ -130,7 +130,7 @@ async fn sentinels_and_redis_each_get_their_own_password() {
         place.well(&settings, &["role master", "replicas 1"]);
     }
 
-    // The passwords go on to the next master.
+    // The server uses the passwords at the next master too.
     let settings = store(&url, &format!("{both}\nack = \"replica\""));
     let file = place.file("serve.toml", &settings);
     let server = Process::start(place.path(), &["--config", &file]).await;

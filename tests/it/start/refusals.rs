@@ -1,4 +1,4 @@
-//! What the server refuses to start with: each says what is wrong and what to do.
+//! Settings that the server refuses at its start: each message names the mistake and the remedy.
 
 use std::{fs, path::Path};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Starts and expects a refusal of one line that has all of `words`.
+/// Starts the server and expects a refusal of one line that has all of `words`.
 #[track_caller]
 fn refused(dir: &Path, arguments: &[&str], words: &[&str]) {
     let listen = format!("127.0.0.1:{}", free_port());
@@ -45,7 +45,7 @@ async fn another_number_of_buckets() {
         Process::start(dir.path(), &["--store", store, "--config", &four]).await;
         let words = ["buckets = 4", "8", "store.buckets"];
         refused(dir.path(), &["--store", store, "--config", &eight], &words);
-        // Not saying any number takes what is there.
+        // Without a number in the settings, the server takes the store's.
         Process::start(dir.path(), &["--store", store]).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Pops over HTTP/2 whose client resets the stream or cuts the connection before a byte of the answer
-//! was taken for writing: another consumer has their jobs at once, with the first attempt.
+//! Pops over HTTP/2 whose client resets the stream or cuts the connection before a byte of the
+//! answer was taken for writing: another consumer gets their jobs at once, with the first attempt.
 
 use std::{
     io::Write,
@@ -23,7 +23,7 @@ const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const PING: u8 = 6;
 
-/// As initial window of each stream.
+/// Returns the setting of the initial window of each stream.
 fn window(bytes: u32) -> Vec<u8> {
     [&[0, 4][..], &bytes.to_be_bytes()].concat()
 }
@@ -48,7 +48,7 @@ impl Stage {
         http2(&self.server, &self.authority, settings)
     }
 
-    /// Puts a job that no other attempt would follow for an hour.
+    /// Puts a job with one attempt and a TTR of an hour.
     fn put(&self, topic: &str, body: &str) {
         let job = json!({"topic": topic, "ttr": "1h", "max_attempts": 1, "body": body});
         let file = self.place.file("put.json", &job.to_string());
@@ -56,7 +56,8 @@ impl Stage {
         assert_eq!(status, "2 201", "{answer}");
     }
 
-    /// Another consumer has the job, as if no one had had it before: nothing else brings it for an hour.
+    /// Asserts that another consumer gets the job at once with the first attempt: the TTR would
+    /// bring it back only after an hour.
     #[track_caller]
     fn is_back(&self, topic: &str) {
         let (status, popped) = self.curl.get(&format!("/topics/{topic}/pop?wait=5s"), &[]);
@@ -74,7 +75,7 @@ fn reset(client: &mut Tls, stream: u32) {
     client.write_all(&frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())).expect("sent");
 }
 
-/// Reads until a frame of this kind comes for a stream; its payload.
+/// Reads until a frame of this kind comes for a stream, and returns its payload.
 #[track_caller]
 fn read_to(client: &mut Tls, kind: u8, stream: u32) -> Vec<u8> {
     loop {
@@ -96,7 +97,7 @@ fn a_stream_that_is_reset_while_its_pop_waits_gets_no_job() {
         assert!(Instant::now() < end, "it does not wait");
     }
     reset(&mut client, 1);
-    // Frames are read in order: with the answer to this one, the reset is known.
+    // The server reads frames in order: once it answers this one, it has read the reset.
     client.write_all(&frame(PING, 0, 0, &[7; 8])).expect("sent");
     read_to(&mut client, PING, 0);
     stage.put("t", "");
@@ -126,7 +127,7 @@ fn a_job_whose_answer_has_no_window_is_given_back_when_its_connection_is_cut() {
         open(&mut client, 1, "/topics/t/pop?wait=60s");
         read_to(&mut client, HEADERS, 1);
         if !lingers {
-            // The system resets the connection then.
+            // The system then resets the connection.
             let socket = socket2::SockRef::from(&client.sock);
             socket.set_linger(Some(Duration::ZERO)).expect("set");
         }
@@ -151,7 +152,7 @@ fn an_answer_behind_one_that_fills_the_window_of_the_connection_is_given_back_wh
     read_to(&mut client, HEADERS, 3);
     reset(&mut client, 3);
     stage.is_back("t");
-    // Of the other one it has bytes: that job may be known to it.
+    // The client has bytes of the other answer, so it may know that job.
     reset(&mut client, 1);
     thread::sleep(Duration::from_millis(200)); // nothing tells that nothing comes back
     let (_, popped) = stage.curl.get("/topics/large/pop", &[]);

@@ -1,4 +1,4 @@
-//! Settings as they are given and shown: names, mistakes, and what is in effect.
+//! Settings: names, mistakes, and the display of the effective ones.
 
 use std::process::Output;
 

@@ -25,7 +25,7 @@ use crate::{
 async fn a_signal_ends_the_server_in_order_and_at_once() {
     for signal in ["-TERM", "-INT", "-HUP"] {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        // Under nohup these tests would hand on that SIGHUP is ignored.
+        // Under nohup these tests would pass on that SIGHUP is ignored.
         let (own, mut command) = (program(dir.path(), &[]), Command::new("env"));
         command.arg("--default-signal=HUP").arg(own.get_program()).args(own.get_args());
         command.current_dir(dir.path());
@@ -66,7 +66,7 @@ async fn a_server_that_was_started_with_nohup_outlives_its_terminal() {
     let place = Place::new();
     let server = Logged::within(&place, "", &["nohup"]);
     server.signal("-HUP");
-    // An operator would see it in the log.
+    // The log would show a stop.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let ready = reqwest::get(format!("{}/readyz", server.base)).await.expect("an answer");
     assert_eq!(ready.status(), 200);

@@ -1,5 +1,5 @@
-//! Another kind of Redis than the URL says, settings that do not go together, and levels of
-//! `store.ack` that a Redis cannot give: each refused in one line, with nothing written.
+//! Refusals in one line, with nothing written: another kind of Redis than the URL says, settings
+//! that contradict each other, and levels of `store.ack` that a Redis cannot give.
 
 use std::{
     io::{Read, Write},
@@ -130,12 +130,13 @@ fn another_kind_of_redis_than_the_url_says() {
     place.refused(&store(&url, ""), &["failed to open the cluster", "127.0.0.1", "refused"]);
 }
 
-/// A Redis behind something that lets scripts touch declared keys alone, as some servers do.
+/// Starts a proxy that lets scripts use declared keys only, as some servers do, and returns its
+/// port.
 fn strict(redis: &Redis) -> u16 {
     const REFUSAL: &[u8] = b"-ERR Error running script: script tried accessing undeclared key\r\n";
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let (own, port) = (listener.local_addr().expect("it is bound").port(), redis.port());
-    // It ends with the process: who connects once is the program under test.
+    // The thread ends with the process; only the program under test connects.
     thread::spawn(move || {
         for client in listener.incoming() {
             let mut client = client.expect("a connection");
@@ -196,7 +197,7 @@ async fn a_level_of_ack_that_this_redis_cannot_give() {
     redis.command("CONFIG SET appendfsync everysec").expect("an answer");
     let info = ask(redis.port(), &["INFO", "server"]).expect("an answer");
     let version = info.text().split("redis_version:").nth(1).expect("a version");
-    // Before 7.2 there is no WAITAOF; from then on everysec will do.
+    // Before 7.2 there is no WAITAOF; from then on everysec is enough.
     if version.starts_with("7.0") {
         place.refused(&fsync, &["store.ack = \"fsync\" needs appendfsync always", "everysec"]);
         place.ill(&fsync, &["store.ack = \"fsync\" needs appendfsync always"]);
@@ -211,7 +212,7 @@ async fn a_level_of_ack_that_this_redis_cannot_give() {
     let put = server.post("/jobs", serde_json::json!({"topic": "t"})).await.expect("an answer");
     assert_eq!(put.0, 201, "{put:?}");
 
-    // No AOF, and jobs may be lost: not what fsync means.
+    // Without an AOF, and with permission to lose jobs: that contradicts fsync.
     let no_aof = Redis::with(&["--appendonly", "no", "--appendfsync", "always"]);
     let settings = store(&no_aof.url(), "ack = \"fsync\"\naccept_data_loss = true");
     place.refused(&settings, &["store.ack = \"fsync\" needs an AOF", "appendonly"]);

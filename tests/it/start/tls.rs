@@ -1,5 +1,5 @@
-//! TLS: to one Redis, to Sentinels and the master they name, to a cluster. Every certificate is made
-//! for its test.
+//! TLS: to one Redis, to Sentinels and the master they name, to a cluster. Each test makes its own
+//! certificates.
 
 use std::{net::TcpStream, process::Child};
 
@@ -11,7 +11,7 @@ use crate::{
     support::{Redis, free_port, process::Process, redis_server, resp::ask},
 };
 
-/// Who signs certificates; its own is in the file `<name>.pem` of a place.
+/// Certificate authority; its own certificate is in the file `<name>.pem` of a place.
 pub struct Authority {
     pub file: String,
     issuer: Issuer<'static, KeyPair>,
@@ -35,12 +35,12 @@ impl Authority {
         Self { file, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate for a host.
+    /// Signs a certificate for a host.
     pub fn sign(&self, place: &Place, host: &str) -> Files {
         self.sign_with(place, host, |_| {})
     }
 
-    /// The same, for other times, say.
+    /// Signs a certificate with changed parameters, such as other times.
     pub fn sign_with(
         &self,
         place: &Place,
@@ -61,7 +61,7 @@ impl Authority {
 }
 
 impl Files {
-    /// As redis-server takes them.
+    /// Returns the arguments for redis-server.
     fn arguments<'a>(&'a self, port: &'a str, authority: &'a Authority) -> Vec<&'a str> {
         let ca = authority.file.as_str();
         let mut all = vec!["--tls-port", port, "--tls-ca-cert-file", ca];
@@ -69,7 +69,7 @@ impl Files {
         all
     }
 
-    /// As our settings take them.
+    /// Returns the lines for our settings.
     pub fn settings(&self) -> String {
         format!("cert_file = \"{}\"\nkey_file = \"{}\"\n", self.cert, self.key)
     }
@@ -79,7 +79,7 @@ fn ca(authority: &Authority) -> String {
     format!("ca_file = \"{}\"\n", authority.file)
 }
 
-/// A Redis that speaks nothing but TLS.
+/// Redis that accepts only TLS.
 struct Secure {
     child: Child,
     url: String,
@@ -113,7 +113,7 @@ impl Drop for Secure {
     }
 }
 
-/// Serves with these settings: a job that is due in a moment goes through.
+/// Serves with these settings, and requires that a job is due and delivered.
 async fn works(place: &Place, settings: &str) {
     place.well(settings, &[]);
     let file = place.file("works.toml", settings);
@@ -132,7 +132,7 @@ async fn only_the_certificate_of_the_named_host_by_a_trusted_authority_will_do()
     let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
     let redis = Secure::start(&place, &ours, "127.0.0.1", "no");
     works(&place, &store(&redis.url, &ca(&ours))).await;
-    // It asks for no certificate of ours, and may be shown one.
+    // This Redis requests no client certificate, and accepts one.
     let shown = ca(&ours) + &ours.sign(&place, "client").settings();
     works(&place, &store(&redis.url, &shown)).await;
 

@@ -1,4 +1,5 @@
-//! Access tokens as people use them: by the command line, on several servers; and what is logged of them.
+//! Access tokens as people use them: on the command line and on several servers; and their log
+//! lines.
 
 use std::{process::Output, time::Duration};
 
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::support::{Redis, resp::ask as ask_redis};
 
-/// What `delay-queue token …` prints on standard output.
+/// Returns the standard output of `delay-queue token …`.
 #[track_caller]
 fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -27,7 +28,7 @@ async fn ask(base: &str, path: &str, token: Option<&str>) -> reqwest::Response {
     request.send().await.expect("an answer")
 }
 
-/// Asks until the answer has this status.
+/// Repeats the request until the answer has this status.
 async fn wait_for(base: &str, path: &str, token: Option<&str>, status: u16) {
     while ask(base, path, token).await.status() != status {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -121,7 +122,7 @@ async fn a_running_server_makes_and_revokes_tokens_for_its_administrators() {
     wait_for(&server.base, "/topics", Some(&token), 401).await;
     assert!(server.wait_for("no token with the scope admin is left").contains("ops"));
 
-    // An expired one is like none.
+    // An expired token counts as none.
     let short = ["create", "--name", "short", "--scope", "read=*", "--expires", "2s"];
     let token = printed(&run(&short));
     wait_for(&server.base, "/topics", Some(&token), 401).await;
@@ -195,7 +196,7 @@ async fn an_address_that_goes_on_guessing_is_told_to_wait_and_the_right_token_st
     assert_eq!(problem["code"], "too_many_requests");
     assert_eq!(ask(&server.base, "/tokens", Some(root.reveal())).await.status(), 200);
     assert_eq!(ask(&server.base, "/tokens", None).await.status(), 401, "no guess");
-    // Each has an answer, and no line: the log must not grow with them.
+    // Each request has an answer and no log line: the log must not grow with them.
     for _ in 0..50 {
         assert_eq!(ask(&server.base, "/tokens", None).await.status(), 401);
     }

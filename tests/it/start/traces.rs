@@ -1,4 +1,4 @@
-//! Traces: the real server exports what its requests took to a collector, which is a part of the test.
+//! Traces: the real server exports the spans of its requests to a collector inside the test.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use crate::start::outputs::{Logged, Place};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// A collector on a free port, and the requests it gets.
+/// Starts a collector on a free port; returns its address and the requests it gets.
 async fn collector() -> (String, Arc<Mutex<Vec<ExportTraceServiceRequest>>>) {
     let got = Arc::new(Mutex::new(Vec::new()));
     let to = Arc::clone(&got);
@@ -43,7 +43,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The one span of this name.
+/// Returns the only span of this name.
 #[track_caller]
 fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     let found: Vec<&Span> = spans.iter().filter(|span| span.name == name).collect();

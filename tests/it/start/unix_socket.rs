@@ -22,7 +22,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -76,7 +76,7 @@ fn jobs_go_through_a_unix_socket_whose_file_has_its_mode_and_goes_with_the_serve
             (true, mode)
         );
         curl(&place, "/jobs", &["-d", &json!({"topic": "t", "body": 1}).to_string()]);
-        // One that hangs up while it waits gets no job.
+        // A consumer that hangs up while it waits gets no job.
         let mut gone = UnixStream::connect(&socket).expect("connected");
         gone.write_all(b"GET /topics/other/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .expect("sent");
@@ -95,12 +95,12 @@ fn a_socket_is_replaced_only_where_no_server_listens_and_nothing_else_is() {
     let mut first = start(&place, "file:./data", &[]);
     refused(&place, &["another server listens there"]);
     assert!(is_alive(&place), "the first one goes on");
-    // It leaves its file behind.
+    // A killed server leaves its socket file behind.
     first.0.kill().expect("the process is ours");
     first.0.wait().expect("it ends");
     assert!(socket.exists());
     let mut second = start(&place, "file:./data", &[]);
-    // A file of another program at its path stays.
+    // A file of another program at that path stays.
     fs::remove_file(&socket).expect("removed");
     let _other = UnixListener::bind(&socket).expect("bound");
     stop(&mut second);

@@ -1,4 +1,4 @@
-//! Stores that schema 4 made: `schema_4/` has one on files and one as commands to Redis. Each has
+//! Stores that schema 4 made: `schema_4/` has one as files and one as commands to Redis. Each has
 //! the jobs that its README names.
 
 use std::{
@@ -22,7 +22,7 @@ fn fixture(name: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A Redis with that store.
+/// Starts a Redis with that store.
 fn redis() -> Redis {
     let redis = Redis::start();
     let mut stream = TcpStream::connect(("127.0.0.1", redis.port())).expect("connected");
@@ -50,7 +50,7 @@ async fn post(server: &Process, path: &str, body: Value, expected: u16) -> Value
     answer
 }
 
-/// Every job is as it was put, its reservation holds, and it goes on as any other.
+/// Asserts that every job is as it was put, its reservation holds, and calls on it work.
 async fn goes_on(dir: &Path, store: &str, reservation: &str) {
     let arguments = ["--store", store];
     let mut server = Process::start(dir, &arguments).await;
@@ -66,7 +66,7 @@ async fn goes_on(dir: &Path, store: &str, reservation: &str) {
     assert_eq!((&dead["state"], &dead["error"]), (&json!("dead"), &json!("no answer")));
     assert_eq!(get(&server, "standard").await["max_attempts"], json!(20));
 
-    // What is written now has the new form.
+    // Changed records have the new form.
     let expected = json!({"order": 4712});
     let change = json!({"body": expected, "max_attempts": 7, "backoff": null});
     let changed = reqwest::Client::new().patch(format!("{}/jobs/delayed", server.base));

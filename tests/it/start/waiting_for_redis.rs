@@ -1,4 +1,5 @@
-//! A store that is not there yet, or still loads: waited for, with a word about it, unless it is unfit.
+//! A store that is unavailable or still loads: the server logs that and waits, unless the store is
+//! unfit.
 
 use std::time::Duration;
 
@@ -22,14 +23,15 @@ fn a_redis_that_comes_later_is_waited_for() {
 
 #[test]
 fn one_that_loads_its_data_is_waited_for_and_judged_then() {
-    // Each key of an AOF takes this many microseconds to load; clients are served every 1,024 keys.
+    // Each key of an AOF takes this many microseconds to load; Redis serves clients every 1,024
+    // keys.
     let slow = ["--key-load-delay", "500", "--maxmemory-policy", "allkeys-lru"];
     let (place, mut redis) = (Place::new(), Redis::with(&[&AOF[..], &slow].concat()));
     let fill = "for i = 1, 8000 do redis.call('SET', 'other:' .. i, '1') end";
     ask(redis.port(), &["EVAL", fill, "0"]).expect("an answer");
     redis.kill();
     redis.begin();
-    // What is said first is said for some seconds: not that the port is closed.
+    // The first reason is logged for some seconds: it must not be that the port is closed.
     while ask(redis.port(), &["PING"]).is_none() {
         std::thread::sleep(Duration::from_millis(1)); // a closed port tells no event
     }
@@ -61,7 +63,7 @@ fn when_the_time_is_over_the_last_reason_is_told() {
     let words = ["delay-queue: failed to open Redis at 127.0.0.1", "refused"];
     assert!(code == Some(1) && words.iter().all(|word| last.contains(word)), "{said}");
     assert_eq!(said.lines().count(), 2, "one word of waiting, one at the end: {said}");
-    // What moves jobs waits as well; who looks does not.
+    // Export waits for the store too; the doctor does not.
     let env = [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1s")];
     let export = place.run(&nowhere, &env, &["export", "x"]);
     let said = String::from_utf8_lossy(&export.stderr).into_owned();
@@ -117,7 +119,7 @@ fn sentinels_that_come_later_or_know_no_master_yet_are_waited_for() {
     server.wait_for("serving");
 }
 
-/// A process that ends with its test.
+/// Process that is killed with its test.
 struct Ended(std::process::Child);
 
 impl Drop for Ended {
