@@ -1,5 +1,5 @@
-//! Examines the servers of a store from outside, as `delay-queue doctor` shows them. Changes
-//! nothing unless it is told to mend jobs, and makes no store where there is none.
+//! Examination of a store's servers from outside, for `delay-queue doctor`. Changes nothing unless
+//! told to mend jobs, and never makes a store.
 
 mod contents;
 mod report;
@@ -30,47 +30,47 @@ use crate::{
     store::{Layout, OpenError},
 };
 
-/// A clock that is so far from this machine's is worth a word.
+/// Difference of a server's clock from this machine's that is reported.
 const CLOCK_MILLIS: f64 = 1_000.0;
-/// Deadlines that have come so long ago should have been promoted.
+/// Age of a deadline that should have been promoted.
 const OVERDUE_MILLIS: f64 = 5_000.0;
 
 pub use self::{report::report, server::Server};
 
-/// What was found.
+/// Results of an examination.
 #[derive(Debug, Default)]
 pub struct Examined {
-    /// The layout's text, if the store was made.
+    /// Text of the layout, if there is a store.
     pub layout: Option<String>,
-    /// How many buckets it has, or would get.
+    /// Number of buckets of the store, or of a new one.
     pub buckets: u16,
-    /// Every master.
+    /// All masters.
     pub servers: Vec<Server>,
-    /// How many servers of ours hold a lease.
+    /// Number of delay-queue servers that hold a lease.
     pub at_work: u64,
-    /// Must be mended: a server does not start, or jobs are at risk.
+    /// Problems to mend: a server does not start, or jobs are at risk.
     pub problems: Vec<String>,
-    /// Was mended.
+    /// Mended problems.
     pub mended: Vec<String>,
-    /// Should be known.
+    /// Advice that needs no action.
     pub advice: Vec<String>,
 }
 
-/// How many buckets the masters of an evenly cut cluster have: the fewest and the most.
+/// Returns the fewest and the most buckets of a master in an evenly divided cluster.
 pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) {
     let mut counts = vec![0; masters];
     for keys in Keys::all(prefix, buckets, 0) {
-        // The ranges that a cluster is created with.
+        // Newly created clusters have these ranges.
         counts[usize::from(keys.slot) * masters / 16_384] += 1;
     }
     let least = counts.iter().min().copied().unwrap_or_default();
     (least, counts.into_iter().max().unwrap_or_default())
 }
 
-/// Examines every server that answers; mends damaged jobs if it is told to.
+/// Examines every server that answers; mends damaged jobs if told to.
 ///
 /// # Errors
-/// There is nothing to examine: no server, no Sentinel that knows the master.
+/// No server answers, or no Sentinel knows the master.
 pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, OpenError> {
     let preflight = Preflight::new(options);
     let dialer = Dialer::to_redis(options)?;
@@ -141,7 +141,7 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
     Ok(examined)
 }
 
-/// The masters of the store, and the map of a cluster.
+/// Returns the masters of the store, and the map of a cluster.
 async fn masters(
     options: &RedisOptions,
     preflight: &Preflight,
@@ -181,7 +181,7 @@ impl Examined {
         let (mended, wrong) = findings.told(mend);
         self.mended = mended;
         self.problems.extend(wrong);
-        // One cause may be met more than once.
+        // Several servers may have the same problem.
         self.problems = distinct(mem::take(&mut self.problems).into_iter());
         let reached: usize = self.servers.iter().map(|server| server.buckets.len()).sum();
         if self.problems.is_empty() && reached < buckets {
@@ -257,7 +257,7 @@ async fn inspect(
     server
 }
 
-/// What is wrong with the jobs of a server's buckets.
+/// Examines the jobs of a server's buckets.
 async fn contents(
     prefix: &str,
     connection: &mut MultiplexedConnection,

@@ -1,8 +1,8 @@
-//! Which servers work on the store: each has a lease in one sorted set, which it renews every second.
+//! Leases of running servers, in one sorted set; each server renews its lease every second.
 //!
-//! A lease ends by itself, by the clock of the Redis that has the set, so a killed server is listed
-//! for a few seconds. A server that stops in order removes its lease. Programs that only move jobs
-//! take none: they read the set and never write.
+//! A lease expires by the clock of the Redis that has the set, so a killed server stays listed for
+//! a few seconds. A server that stops in order removes its lease. Programs that only move jobs take
+//! no lease: they read the set and never write.
 
 use std::{
     sync::{
@@ -19,12 +19,10 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{keys, reply::Values, scripts, topology::Nodes};
 use crate::store::{Lease, Servers, StoreError, StoreResult};
 
-/// How long a lease lasts.
 const LEASE: Duration = Duration::from_secs(3);
-/// The time between two renewals.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// This process's lease, and what it knows of those of other servers.
+/// Lease of this process, and its view of the leases of other servers.
 pub struct Leases {
     shared: Arc<Shared>,
     stop: CancellationToken,
@@ -41,9 +39,9 @@ struct Shared {
 
 #[derive(Default)]
 struct Seen {
-    /// The servers at work, and when they were asked for. None after an error.
+    /// Running servers, and the time of the request that returned them. None after an error.
     servers: Option<(Servers, Instant)>,
-    /// When another server published a hint.
+    /// Time of the last hint from another server.
     hint: Option<Instant>,
 }
 
@@ -59,20 +57,20 @@ impl Leases {
         Arc::new(Self { shared, stop: CancellationToken::new(), task: Mutex::default() })
     }
 
-    /// The id of this process among the servers.
+    /// Returns the id of this process among the servers.
     pub fn id(&self) -> &str {
         &self.shared.id
     }
 
-    /// Takes a lease and renews it until [`leave`](Self::leave). If the store cannot be reached, a
-    /// later renewal takes it.
+    /// Takes a lease and renews it until [`leave`](Self::leave). If the store is unavailable, a
+    /// later renewal takes the lease.
     pub async fn join(&self) {
         self.shared.renew().await;
         let renewing = tokio::spawn(Arc::clone(&self.shared).renew_until(self.stop.clone()));
         *lock(&self.task) = Some(AbortOnDropHandle::new(renewing));
     }
 
-    /// Ends the lease, if there is one. It has ended by itself when Redis takes longer to answer.
+    /// Ends the lease, if there is one. If Redis answers late, the lease has expired already.
     pub async fn leave(&self) {
         self.stop.cancel();
         let task = lock(&self.task).take();
@@ -81,15 +79,16 @@ impl Leases {
         }
     }
 
-    /// The servers at work, unless that is not known. A reading holds no longer than the lease that
-    /// was renewed with it.
+    /// Returns the running servers, or none if they are unknown. A reading is valid no longer than
+    /// the lease that was renewed with it.
     pub fn servers(&self) -> Option<Servers> {
         let seen = lock(&self.shared.seen);
         let (servers, _) = seen.servers.as_ref().filter(|(_, asked)| asked.elapsed() < LEASE)?;
         Some(servers.clone())
     }
 
-    /// Whether this is the only server. A hint of another one may come before its lease is read.
+    /// Returns whether this is the only server. A hint may reveal another one before its lease
+    /// does.
     pub fn is_alone(&self) -> bool {
         let has_heard = lock(&self.shared.seen).hint.is_some_and(|at| at.elapsed() < LEASE);
         !has_heard && self.servers().is_some_and(|servers| servers.ids.len() == 1)
@@ -100,7 +99,7 @@ impl Leases {
         lock(&self.shared.seen).hint = Some(Instant::now());
     }
 
-    /// Reads the leases that have not ended.
+    /// Reads the leases that have not expired.
     pub async fn read(&self) -> StoreResult<Vec<Lease>> {
         let Shared { nodes, key, .. } = &*self.shared;
         let mut pipeline = Pipeline::new();
@@ -148,7 +147,7 @@ impl Shared {
                 Some((servers, asked))
             }
             Err(error) => {
-                // One line an outage, not one a try.
+                // Warn once per outage, not once per attempt.
                 match self.is_failing.swap(true, Ordering::Relaxed) {
                     false => tracing::warn!(%error, "failed to renew this server's lease"),
                     true => tracing::debug!(%error, "failed to renew this server's lease again"),

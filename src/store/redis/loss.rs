@@ -1,9 +1,10 @@
-//! A loss of jobs: noticed by each server, refused by all, accepted by an operator.
+//! Loss of jobs: each server detects it, all refuse calls, and an operator accepts it.
 //!
-//! No server writes an incarnation after its start, so a loss that one server notices stays visible to
-//! all others. Who accepts a loss writes new incarnations into a key beside the layout, then into the
-//! buckets; servers go on with a bucket when both say the same. Each write depends on what was read, so
-//! several operators at once, or one that stops half way, leave nothing that another run does not settle.
+//! No server writes an incarnation after its start, so a loss that one server detects stays visible
+//! to all others. The operator's program writes new incarnations into the key of accepted ones, in
+//! the slot of the layout, then into the buckets. Servers resume a bucket when both are equal. Each
+//! write depends on a value read before, so another run settles whatever several operators at once,
+//! or one that stops half way, leave behind.
 
 use std::time::Instant;
 
@@ -16,10 +17,10 @@ use crate::{
     store::{Layout, StoreError, StoreResult},
 };
 
-/// Runs until accepted incarnations and those of the buckets are the same.
+/// Rounds until the accepted incarnations equal those of the buckets.
 const TRIES: usize = 5;
 
-/// A bucket whose incarnation is not the accepted one.
+/// Bucket whose incarnation is not the accepted one.
 struct Stale {
     bucket: Bucket,
     found: Option<String>,
@@ -27,8 +28,8 @@ struct Stale {
 }
 
 impl RedisStore {
-    /// Compares the incarnations that buckets have now with those that they had. What is not the same is
-    /// lost, unless that was accepted.
+    /// Compares the present incarnations of buckets with the known ones. A bucket with another one
+    /// has lost its jobs, unless that incarnation is accepted.
     pub(super) async fn compare_incarnations(
         &self,
         found: &[(Bucket, Option<String>)],
@@ -66,8 +67,8 @@ impl RedisStore {
         }
     }
 
-    /// Which incarnations of these buckets are accepted. Before this server goes on with one, it takes the
-    /// key of reservations, which was lost as well.
+    /// Reads the accepted incarnations of these buckets. If this server is about to resume one, it
+    /// first takes the store's key of reservations, which was lost as well.
     async fn accepted_now(
         &self,
         differing: &[&(Bucket, Option<String>)],
@@ -91,8 +92,8 @@ impl RedisStore {
         self.preflight.take_reservation_key(found).map_err(StoreError::away)
     }
 
-    /// The layout, and which incarnations of these buckets are accepted: none if the store has another
-    /// layout.
+    /// Reads the layout and the accepted incarnations of these buckets: none if the store has
+    /// another layout.
     async fn read_accepted(
         &self,
         buckets: &[Bucket],
@@ -120,8 +121,8 @@ impl RedisStore {
         Layout::new(self.buckets).text()
     }
 
-    /// Writes the layout again if it is lost: without it, a server that starts would make a new store
-    /// in the place of this one.
+    /// Rewrites a lost layout: without it, the next server to start would make a new store in place
+    /// of this one.
     async fn keep_layout(&self) {
         let (key, own) = (keys::layout(&self.prefix), self.layout());
         let mut set = redis::cmd("SET");
@@ -134,7 +135,8 @@ impl RedisStore {
         }
     }
 
-    /// Gives these buckets new incarnations, unless theirs are accepted already; replies how many.
+    /// Gives these buckets new incarnations, unless theirs are accepted already; returns the number
+    /// of changed buckets.
     pub(super) async fn accept_loss_of(&self, buckets: &[Bucket]) -> StoreResult<u64> {
         self.share_reservation_key().await?;
         let (new, mut changed) = (incarnation::new(), 0);
@@ -144,7 +146,7 @@ impl RedisStore {
             let found = join_all(buckets.iter().map(|&bucket| self.read_incarnation(bucket))).await;
             let (mut stale, mut failure) = (Vec::new(), None);
             for ((&bucket, found), accepted) in buckets.iter().zip(found).zip(accepted) {
-                // The others' loss is accepted all the same; the caller hears that some are missing.
+                // Go on with the other buckets; the caller learns in the end that some failed.
                 let found = match found {
                     Ok(found) => found,
                     Err(error) => {
@@ -174,7 +176,7 @@ impl RedisStore {
 
     async fn read_incarnation(&self, bucket: Bucket) -> StoreResult<Option<String>> {
         let keys = &self.keys[bucket.index()];
-        // MGET takes a key of another type for none.
+        // Unlike GET, MGET returns none for a key of another type.
         let found =
             self.nodes.command(keys.slot, redis::cmd("MGET").arg(&keys.incarnation)).await?;
         let (found,): (Option<String>,) =
@@ -182,8 +184,8 @@ impl RedisStore {
         Ok(found)
     }
 
-    /// Has `new` accepted for these buckets where that which is accepted is what it was; replies what is
-    /// accepted then.
+    /// Makes `new` the accepted incarnation of each bucket whose accepted one is still as read;
+    /// returns the accepted incarnations afterwards.
     async fn write_accepted(&self, stale: &[Stale], new: &str) -> StoreResult<Vec<String>> {
         let (key, own) = (keys::layout(&self.prefix), self.layout());
         let eval = |_| {
@@ -206,7 +208,7 @@ impl RedisStore {
         Ok(reply)
     }
 
-    /// Replies 1 if the bucket has another incarnation now.
+    /// Replaces a bucket's incarnation if it is still `found`; returns 1 if it has changed.
     async fn write_incarnation(
         &self,
         bucket: Bucket,

@@ -1,4 +1,4 @@
-//! What the scripts answer, taken apart.
+//! Parsed replies of scripts.
 
 use redis::Value;
 
@@ -8,7 +8,7 @@ use crate::{
     store::{Counts, Damaged, Place, Placed, PutOutcome, Reply, StoreError, Transitioned},
 };
 
-/// The values of one reply, taken one after another.
+/// Values of one reply, read one after another.
 pub struct Values(std::vec::IntoIter<Value>);
 
 impl Values {
@@ -19,12 +19,12 @@ impl Values {
         }
     }
 
-    /// A single one.
+    /// Wraps a single value.
     pub fn one(reply: Value) -> Self {
         Self(vec![reply].into_iter())
     }
 
-    /// How many are left.
+    /// Returns the number of values left.
     pub fn left(&self) -> usize {
         self.0.len()
     }
@@ -65,7 +65,7 @@ impl Values {
         String::from_utf8(self.bytes()?).map_err(StoreError::unreadable)
     }
 
-    /// A text, or none where there is nothing.
+    /// Reads a text, or none if it is nil.
     pub fn maybe_text(&mut self) -> Result<Option<String>, StoreError> {
         match self.next()? {
             Value::Nil => Ok(None),
@@ -85,7 +85,7 @@ impl Values {
         Self::new(self.next()?)
     }
 
-    /// A text, or a refusal in its place.
+    /// Reads a text, or a refusal in its place.
     pub fn reply_text(&mut self) -> Result<Reply<String>, StoreError> {
         match self.next()? {
             Value::Int(code) => refusal(code).map(Err),
@@ -96,13 +96,13 @@ impl Values {
         }
     }
 
-    /// A number, or a refusal in its place.
+    /// Reads a number, or a refusal in its place.
     pub fn reply_number(&mut self) -> Result<Reply<u64>, StoreError> {
         let code = self.int()?;
         u64::try_from(code).map_or_else(|_| refusal(code).map(Err), |number| Ok(Ok(number)))
     }
 
-    /// What `put.lua` says of one job.
+    /// Reads the outcome of one job of `put.lua`.
     pub fn placed(&mut self) -> Result<Reply<Placed>, StoreError> {
         match self.next()? {
             Value::Int(code @ ..0) => refusal(code).map(Err),
@@ -126,8 +126,8 @@ impl Values {
         Ok(Ok(Placed { how, state, due_at: self.millis()? }))
     }
 
-    /// What `pop.lua` says of one job, which has this reservation since `now`. Damage of its
-    /// record is the inner error.
+    /// Reads one job of `pop.lua`, with this reservation made at `now`. A damaged record is the
+    /// inner error.
     pub fn popped(
         &mut self,
         reservation: Reservation,
@@ -154,7 +154,7 @@ impl Values {
         }))
     }
 
-    /// What `list.lua` says of one job: where it is, and the job, or why it cannot be read.
+    /// Reads one job of `list.lua`: its place, and the job or the reason why it is unreadable.
     pub fn listed(&mut self) -> Result<(Place, Result<Job, Damaged>), StoreError> {
         let id: JobId = self.parsed()?;
         let mut job = Self(self.0.by_ref().take(4).collect::<Vec<_>>().into_iter());
@@ -175,25 +175,24 @@ impl Values {
         Ok((place, job))
     }
 
-    /// Four counts.
     pub fn counts(&mut self) -> Result<Counts, StoreError> {
         let (delayed, ready) = (self.number()?, self.number()?);
         Ok(Counts { delayed, ready, reserved: self.number()?, dead: self.number()? })
     }
 
-    /// A time, or 0 for none.
+    /// Reads a time; 0 means none.
     pub fn maybe_millis(&mut self) -> Result<Option<UnixMillis>, StoreError> {
         Ok(Some(self.millis()?).filter(|at| at.get() > 0))
     }
 
-    /// What `reschedule.lua` says of one job.
+    /// Reads the outcome of one job of `reschedule.lua`.
     pub fn rescheduled(&mut self, id: JobId) -> Result<Reply<Job>, StoreError> {
         match self.next()? {
             Value::Int(code) => refusal(code).map(Err),
-            // Without its last error, a job can be told of.
+            // A job can be shown without its last error.
             job => match Self::new(job)?.job_by(id.clone(), with_sound_error) {
                 Ok(job) => Ok(job.ok_or(Refusal::NotFound)),
-                // Damage that only a checksum tells, which the script does not compute.
+                // The script does not compute the checksum that reveals this damage.
                 Err(StoreError::Damaged { cause }) => {
                     tracing::error!(%id, %cause, "rescheduled a damaged job");
                     Ok(Err(Refusal::ChangedDamaged))
@@ -203,7 +202,7 @@ impl Values {
         }
     }
 
-    /// The state in which a job was deleted.
+    /// Reads the state in which a job was deleted.
     pub fn deleted(&mut self) -> Result<Reply<State>, StoreError> {
         match self.reply_number()? {
             Ok(code) => state_of(i64::try_from(code).unwrap_or(0)).map(Ok),
@@ -211,7 +210,7 @@ impl Values {
         }
     }
 
-    /// What `release.lua` and `bury.lua` say of one job.
+    /// Reads the outcome of one job of `release.lua` or `bury.lua`.
     pub fn moved(&mut self) -> Result<Reply<Transitioned>, StoreError> {
         let (state, text, due_at) = (self.reply_number()?, self.text()?, self.millis()?);
         let died = self.int()? == 1;
@@ -223,15 +222,15 @@ impl Values {
         Ok(Ok(Transitioned { topic, state, due_at, died }))
     }
 
-    /// What `get.lua` says.
+    /// Reads the job of `get.lua`.
     ///
     /// # Errors
-    /// `Damaged` if it is this job that cannot be read.
+    /// `Damaged` if the record of this job is unreadable.
     pub fn job(&mut self, id: JobId) -> Result<Option<Job>, StoreError> {
         self.job_by(id, |attempt| attempt)
     }
 
-    /// The same by what `sound` leaves of its attempt record.
+    /// Reads a job, with its attempt record as repaired by `sound`.
     fn job_by(&mut self, id: JobId, sound: fn(&str) -> &str) -> Result<Option<Job>, StoreError> {
         if self.left() == 0 {
             return Ok(None);
@@ -268,7 +267,7 @@ impl Values {
     }
 }
 
-/// The code of a state, as in `shared/prelude.lua`.
+/// Returns the state of a code of `shared/prelude.lua`.
 pub fn state_of(code: i64) -> Result<State, StoreError> {
     match code {
         1 => Ok(State::Delayed),
@@ -279,7 +278,7 @@ pub fn state_of(code: i64) -> Result<State, StoreError> {
     }
 }
 
-/// The code of a refusal, as in `shared/prelude.lua`.
+/// Returns the refusal of a code of `shared/prelude.lua`.
 fn refusal(code: i64) -> Result<Refusal, StoreError> {
     match code {
         -1 => Ok(Refusal::NotFound),

@@ -1,4 +1,4 @@
-//! Other times and contents: a call of its own file, as its script may leave a part undone.
+//! Calls of `reschedule.lua`, which are repeated because the script may leave jobs undone.
 
 use futures::future::join_all;
 use redis::Cmd;
@@ -12,7 +12,7 @@ use crate::{
     store::{Applied, Parts, Reply, StoreError, StoreResult, StoreResults, Target},
 };
 
-/// So many bytes of bodies are enough for one call. Mirrored in `shared/prelude.lua`.
+/// Bytes of bodies after which one call takes no more jobs. Mirrored in `shared/prelude.lua`.
 const ENOUGH: usize = 512 << 10;
 
 impl RedisStore {
@@ -24,7 +24,7 @@ impl RedisStore {
         join_all(parts.into_iter().map(each)).await
     }
 
-    /// The script stops after so many bytes of bodies: the rest is sent again until all are done.
+    /// Calls the script until all jobs are done: it stops after [`ENOUGH`] bytes of bodies.
     async fn reschedule_in(
         &self,
         bucket: Bucket,
@@ -55,7 +55,7 @@ impl RedisStore {
     }
 }
 
-/// The first of these jobs, as many as one call may have bodies of.
+/// Returns the first of these jobs, as many as the bytes of one call allow.
 fn fitting(jobs: &[(Target, Change)]) -> &[(Target, Change)] {
     let mut bytes = 0;
     let fits = |(_, change): &&(Target, Change)| {
@@ -66,7 +66,7 @@ fn fitting(jobs: &[(Target, Change)]) -> &[(Target, Change)] {
     &jobs[..jobs.iter().take_while(fits).count()]
 }
 
-/// The arguments of one job.
+/// Adds the arguments of one job.
 fn argue(cmd: &mut Cmd, id: &JobId, change: &Change, believed: &str) {
     let body = change.body.as_deref().unwrap_or_default();
     let sum = change.body.as_ref().map_or_else(String::new, |body| checksum(body));

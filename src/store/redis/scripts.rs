@@ -1,4 +1,4 @@
-//! The transitions as scripts, one file each under `scripts/`.
+//! Scripts of the transitions, each in a file under `scripts/`.
 
 pub mod assemble;
 
@@ -11,7 +11,7 @@ use crate::{
     store::{Claim, Guarded},
 };
 
-// Scripts that stand alone: their keys are those of no bucket.
+// Scripts on keys that belong to no bucket.
 pub const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
 pub const CHANGE_TOKEN: &str = include_str!("scripts/change_token.lua");
 pub const NOTE_TOKEN_USES: &str = include_str!("scripts/note_token_uses.lua");
@@ -19,22 +19,22 @@ pub const RENEW_LEASE: &str = include_str!("scripts/renew_lease.lua");
 pub const ACCEPT_LOSS: &str = include_str!("scripts/accept_loss.lua");
 pub const SET_INCARNATION: &str = include_str!("scripts/set_incarnation.lua");
 
-/// One script: its text, and the hash by which Redis knows it.
+/// Text of a script, and the hash by which Redis knows it.
 pub struct Transition {
     text: String,
     hash: String,
     confirmed: bool,
 }
 
-/// A script in two forms: for callers that may access all topics, and with a check of each job's topic.
+/// Script in two forms: for callers that may access all topics, and with a check of each job's
+/// topic.
 pub struct Guardable {
     open: Transition,
     guarded: Transition,
-    /// The number of arguments of a job.
+    /// Number of arguments per job.
     stride: usize,
 }
 
-/// Every script that works on buckets.
 pub struct Scripts {
     pub put: Transition,
     pub restore: Transition,
@@ -65,7 +65,7 @@ pub struct Scripts {
 impl Scripts {
     pub fn new() -> Self {
         let write = |path| Transition::new(unguarded(path), true);
-        // Reads, and what follows from deadlines: if a failover undoes that, the next timer does it again.
+        // Reads and promotions: if a failover undoes a promotion, the next timer repeats it.
         let unconfirmed = |path| Transition::new(unguarded(path), false);
         let guardable = |path, stride| Guardable {
             open: write(path),
@@ -102,7 +102,7 @@ impl Scripts {
 }
 
 impl Guardable {
-    /// For a script that only reads.
+    /// Returns a script that only reads.
     fn unconfirmed(mut self) -> Self {
         (self.open.confirmed, self.guarded.confirmed) = (false, false);
         self
@@ -123,7 +123,7 @@ impl Guardable {
         for job in jobs {
             let patterns = job.topics().patterns().map(|patterns| {
                 let texts: Vec<&str> = patterns.iter().map(TopicPattern::as_str).collect();
-                // For a caller without any topic: an empty text would allow all.
+                // An empty text would allow all topics to a caller that may access none.
                 if texts.is_empty() { " ".to_owned() } else { texts.join(" ") }
             });
             cmd.arg(patterns.unwrap_or_default());
@@ -136,8 +136,8 @@ impl Transition {
         Self { hash: Script::new(&text).get_hash().to_owned(), text, confirmed }
     }
 
-    /// Builds the call: by hash, or as text for a Redis that does not know the hash. `fill` adds the
-    /// arguments of one bucket.
+    /// Builds the call with the script's hash, or with its text for a Redis that does not know the
+    /// hash. `fill` adds the arguments of one bucket.
     pub fn call<'a>(
         &self,
         buckets: impl ExactSizeIterator<Item = &'a Keys> + Clone,
@@ -168,7 +168,7 @@ impl Transition {
         cmd
     }
 
-    /// Whether the reply waits for the confirmation that `store.ack` demands.
+    /// Returns whether the reply waits for the confirmation that `store.ack` demands.
     pub fn is_confirmed(&self) -> bool {
         self.confirmed
     }

@@ -1,8 +1,8 @@
 //! Topic settings: pause, and defaults for new jobs.
 //!
-//! Beside the two hashes stands a log of their last changes: a server that knows a version reads the
-//! topics that have changed since, and not all of them. Hashes are read in pages, so neither holds
-//! Redis up.
+//! In addition to the hashes of pauses and defaults, a log has their last changes: a server that
+//! knows a version reads only the topics that changed since. Reads go in pages, so that they do not
+//! block Redis.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ use crate::{
     store::{Now, StoreResult, TopicSettingsStore},
 };
 
-/// Changes that the log keeps: a server that missed more reads everything.
+/// Changes that the log keeps. A server that missed more reads all settings.
 const LOGGED: usize = 10_000;
-/// Entries of a log, or of a hash, that one command reads.
+/// Entries of the log, or of a hash, that one command reads.
 const PAGE: usize = 500;
 
 #[async_trait]
@@ -63,16 +63,16 @@ impl TopicSettingsStore for RedisStore {
                 let topics = self.changed(topics.into_iter().collect()).await?;
                 Ok(Some(SettingsNews::Changed { version, topics }))
             }
-            // What changes meanwhile is in the log behind this version, and is read next.
+            // Changes during this read are in the log after this version, and are read next.
             None => Ok(Some(SettingsNews::All(self.all_settings(version).await?))),
         }
     }
 }
 
 impl RedisStore {
-    /// The topics that have changed after version `known`, up to `version` at least, and the version
-    /// of the last change. None if the log does not tell: it must begin with what is known. Else it
-    /// was cut since, or a failover has lost changes that this server knows.
+    /// Reads the topics changed after version `known`, at least up to `version`, and the version of
+    /// the last change. None if the log does not begin with `known`: it was trimmed since, or a
+    /// failover has lost changes that this server knows.
     async fn changes(
         &self,
         known: u64,
@@ -107,7 +107,7 @@ impl RedisStore {
         }
     }
 
-    /// The settings of these topics now.
+    /// Reads the present settings of these topics.
     async fn changed(&self, topics: Vec<Topic>) -> StoreResult<Vec<TopicChange>> {
         let (paused, defaults) = (keys::paused(&self.prefix), keys::defaults(&self.prefix));
         let mut all = Vec::with_capacity(topics.len());
@@ -148,7 +148,7 @@ impl RedisStore {
         Ok(settings)
     }
 
-    /// Reads a hash in pages. What is there all the time comes once, at least.
+    /// Reads a hash in pages. Entries present all the time are returned at least once.
     async fn scan(&self, key: &str) -> StoreResult<Vec<(Topic, String)>> {
         let (mut cursor, mut all) = (0_u64, Vec::new());
         loop {
@@ -167,8 +167,8 @@ impl RedisStore {
         }
     }
 
-    /// The same time, or an earlier one if the clock of a bucket has jumped ahead: which buckets are on the server of
-    /// the settings is not known, so all of them are asked.
+    /// Returns `now`, or an earlier time if the clock of a bucket has jumped ahead. The buckets on
+    /// the server of the settings are unknown, so the clocks of all buckets count.
     fn believed_now(&self, now: Now) -> Now {
         if self.clock.given().is_some() {
             return now;
@@ -177,7 +177,7 @@ impl RedisStore {
         buckets.min_by_key(|now| now.floor).unwrap_or(now)
     }
 
-    /// The time of the server that has the settings.
+    /// Reads the time of the server that has the settings.
     async fn time_of_settings(&self) -> StoreResult<Now> {
         if self.clock.given().is_some() {
             return Ok(self.clock.now());
@@ -188,7 +188,7 @@ impl RedisStore {
         Ok(Now::of_micros(seconds.saturating_mul(1_000_000).saturating_add(micros)))
     }
 
-    /// Pauses or resumes a topic, with `only` if its pause is that one.
+    /// Pauses or resumes a topic; with `only`, just if its present pause equals that.
     async fn set_pause(
         &self,
         topic: &Topic,
@@ -200,7 +200,8 @@ impl RedisStore {
         self.set(key, topic, pause.map(text), only.map(text)).await
     }
 
-    /// Changes a topic's settings, its version, and the log; with `only` if the value is that one.
+    /// Changes a setting of a topic, the version, and the log; with `only`, just if the present
+    /// value equals that.
     async fn set(
         &self,
         key: String,
@@ -224,18 +225,18 @@ impl RedisStore {
     }
 }
 
-/// A pause as it is kept; what cannot be read has no end.
+/// Parses a persisted pause; an unreadable one has no end.
 fn pause(text: &str) -> Pause {
     text.parse().ok().and_then(Pause::of_number).unwrap_or(Pause::OPEN)
 }
 
-/// An entry of the log: `<version> <topic>`.
+/// Parses an entry of the log: `<version> <topic>`.
 fn change(entry: &str) -> Option<(u64, Topic)> {
     let (version, topic) = entry.split_once(' ')?;
     Some((version.parse().ok()?, topic.parse().ok()?))
 }
 
-/// Defaults as they are kept; what cannot be read is left aside.
+/// Parses persisted defaults; ignores unreadable ones.
 fn read(topic: &Topic, text: &str) -> Option<PolicyFields> {
     match serde_json::from_str(text) {
         Ok(own) => Some(own),

@@ -1,4 +1,4 @@
-//! What servers on one Redis know of each other, and which buckets are on the same node.
+//! Knowledge that servers on one Redis share: their leases, and the buckets of each node.
 
 use async_trait::async_trait;
 

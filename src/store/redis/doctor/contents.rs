@@ -1,7 +1,8 @@
-//! Whether each job of a bucket is in exactly one place, and the timer knows of it; mends what is not.
+//! Examination of buckets: whether each job is in exactly one place and known to the timer. Mends
+//! jobs that are not.
 //!
-//! A scan in pages finds what may be wrong while servers go on moving jobs. A script then looks at
-//! each of these again, all of it at one moment, and only what is wrong then counts and is mended.
+//! A scan in pages finds suspects while servers go on moving jobs. A script then examines suspects
+//! again, atomically; only problems that it finds count and are mended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +15,11 @@ use super::super::{
 };
 use crate::job::{State, Topic};
 
-/// Ids of one page, and about so many of one script.
+/// Most ids of one page, and most suspects of one script.
 const PAGE: usize = 500;
 const SUSPECTS: usize = 50;
 
-/// What may be wrong with a job, in the order of the script's replies.
+/// Problems of a job, in the order of the codes that `mend.lua` returns.
 const OF_JOBS: [&str; 5] = [
     "jobs are in no set of a topic",
     "jobs are in several sets",
@@ -26,23 +27,23 @@ const OF_JOBS: [&str; 5] = [
     "ids have no record",
     "long bodies are missing",
 ];
-/// The same of a set.
+/// Problems of a set, in the order of the codes that `mend_sets.lua` returns.
 const OF_SETS: [&str; 3] = [
     "topics are not among the names of their bucket",
     "sets are unknown to the timer, or known too late",
     "sets have a score that is no time",
 ];
-/// The script's code for a set whose key is of another type.
+/// Code of `mend_sets.lua` for a set whose key is of another type.
 const OF_ANOTHER_TYPE: usize = 4;
 
-/// What was found.
+/// Problems of buckets.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// How many of each kind.
+    /// Number of problems of each kind.
     counts: BTreeMap<&'static str, usize>,
-    /// Keys of a wrong type that were deleted and made anew.
+    /// Keys of a wrong type that were deleted and rebuilt.
     remade: Vec<String>,
-    /// Keys of a wrong type that are left to the operator, each with what to do.
+    /// Keys of a wrong type that only the operator can mend, each with instructions.
     keys: Vec<String>,
 }
 
@@ -61,7 +62,7 @@ impl Findings {
         self.keys.extend(other.keys);
     }
 
-    /// What was mended, if that was asked for; and what is left to mend, with what to do about it.
+    /// Returns the mended problems, and the remaining ones with instructions.
     pub fn told(self, is_mended: bool) -> (Vec<String>, Vec<String>) {
         let counts = self.counts.into_iter().map(|(kind, count)| format!("{count} {kind}"));
         let (mended, left): (Vec<String>, Vec<String>) = match is_mended {
@@ -75,7 +76,7 @@ impl Findings {
     }
 }
 
-/// Every key of a topic's set on this server, by the bucket's tag.
+/// Returns the sets of all topics on this server, by the bucket's tag.
 pub async fn sets(
     connection: &mut MultiplexedConnection,
     prefix: &str,
@@ -101,16 +102,16 @@ pub async fn sets(
     }
 }
 
-/// Where a scan has seen an id.
+/// Places in which scans have seen an id.
 #[derive(Default)]
 struct Seen<'a> {
     topics: Vec<&'a Topic>,
     in_pool: bool,
-    /// Its record tells of a long body that was not seen.
+    /// The pool record has a long body, which no scan has seen.
     lacks_body: bool,
 }
 
-/// One bucket under examination.
+/// Bucket under examination.
 pub struct Contents<'a> {
     pub connection: &'a mut MultiplexedConnection,
     pub keys: &'a Keys,
@@ -119,7 +120,7 @@ pub struct Contents<'a> {
 }
 
 impl Contents<'_> {
-    /// What is wrong in it. `sets` are those of its topics.
+    /// Examines the bucket; `sets` are the sets of its topics.
     pub async fn examine(
         &mut self,
         sets: &BTreeSet<(State, Topic)>,
@@ -131,7 +132,7 @@ impl Contents<'_> {
         let mut exists = redis::cmd("EXISTS");
         let has_pool: bool = self.ask(exists.arg(&self.keys.pool)).await?;
         if !has_pool && !sets.is_empty() {
-            // Perhaps the pool is on another node: nothing is thrown away.
+            // The pool may be on another node: keep everything.
             let tag = self.keys.tag();
             findings.keys.push(format!("{tag} has ids and no pool, so nothing is mended there"));
             return Ok(findings);
@@ -173,8 +174,8 @@ impl Contents<'_> {
         Ok(findings)
     }
 
-    /// Judges the bucket's own keys by their type, and deletes those that follow from others if it may. Answers
-    /// whether the bucket can be examined.
+    /// Checks the types of the bucket's own keys; in a repair, deletes wrong ones that follow from
+    /// other keys. Returns whether the examination can go on.
     async fn own_keys(&mut self, findings: &mut Findings) -> Result<bool, RedisError> {
         let keys = self.keys;
         let of_jobs =
@@ -209,7 +210,7 @@ impl Contents<'_> {
             if let Some(how) = how {
                 findings.keys.push(format!("{wrong}: {how}"));
             } else if self.mend {
-                // What it should hold follows from the sets of the topics.
+                // The sets of the topics determine its contents.
                 let deleted: Result<u64, RedisError> = self.ask(redis::cmd("DEL").arg(key)).await;
                 match deleted {
                     Ok(_) => {
@@ -230,15 +231,16 @@ impl Contents<'_> {
         Ok(can_go_on)
     }
 
-    /// Names a key, the type that it has, if this user may ask for that, and the one that it must have.
+    /// Returns a message with a key, its type if this user may read that, and the type it must
+    /// have.
     async fn wrong_type(&mut self, key: &str, kind: &str) -> String {
         let found: Result<String, RedisError> = self.ask(redis::cmd("TYPE").arg(key)).await;
         let found = found.map_or_else(|_| String::new(), |found| format!("is a {found} and "));
         format!("{key} {found}must be a {kind}")
     }
 
-    /// Ids that a scan did not find in exactly one set and the pool, or without a body, with the topics it saw
-    /// them in.
+    /// Returns the ids that a scan did not find in exactly one set and the pool, or without their
+    /// long body, each with the topics in whose sets it was seen.
     async fn suspects<'b>(
         &mut self,
         sets: &[&'b (State, Topic)],
@@ -260,7 +262,7 @@ impl Contents<'_> {
             }
         }
         let mut suspects = Vec::new();
-        // The bodies after the pool: a job that comes between has both.
+        // Bodies after the pool, so that a job put meanwhile is seen with its body.
         for key in [&self.keys.pool, &self.keys.attempts, &self.keys.bodies] {
             let mut cursor = 0_u64;
             loop {

@@ -1,4 +1,4 @@
-//! What the doctor has found, in words.
+//! Report of an examination.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Examines the servers that `options` name; mends jobs if it is told to.
+/// Examines the servers that `options` name, and mends jobs if told to.
 pub async fn report(
     options: &RedisOptions,
     asked: Option<Buckets>,
@@ -63,7 +63,7 @@ pub async fn report(
     Ok(report.end(&advice, problems))
 }
 
-/// How evenly numbers of buckets spread over masters.
+/// Reports how evenly each number of buckets spreads over the masters.
 fn spread_lines(report: &mut Report, prefix: &str, found: &Examined) -> Result<(), BucketsError> {
     let masters = found.servers.len();
     let counts: BTreeMap<u16, ()> = [16, 64, 256, found.buckets].map(|n| (n, ())).into();
@@ -90,7 +90,7 @@ fn spread_lines(report: &mut Report, prefix: &str, found: &Examined) -> Result<(
     Ok(())
 }
 
-/// `0-4, 7` for 0, 1, 2, 3, 4, 7.
+/// Formats 0, 1, 2, 3, 4, 7 as `0-4, 7`.
 fn ranges(numbers: &[usize]) -> String {
     let parts = numbers.chunk_by(|a, b| a + 1 == *b).map(|part| match part {
         [one] => one.to_string(),

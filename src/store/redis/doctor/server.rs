@@ -1,4 +1,4 @@
-//! What one master tells of itself and its buckets.
+//! State of one master and its buckets.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,20 +9,19 @@ use crate::{
     store::{Counts, redis::keys::Keys},
 };
 
-/// Topics of a bucket that are counted.
+/// Most topics of a bucket that are counted.
 const TOPICS: usize = 1_000;
-/// One master.
 #[derive(Debug, Default)]
 pub struct Server {
-    /// Where.
+    /// Address of the server.
     pub address: String,
-    /// What it is: version, persistence, memory, replicas.
+    /// Version, persistence, memory and replicas.
     pub facts: Vec<(&'static str, String)>,
-    /// The numbers of its buckets.
+    /// Numbers of the server's buckets.
     pub buckets: Vec<usize>,
-    /// Jobs in them.
+    /// Jobs in these buckets.
     pub counts: Counts,
-    /// How long ago the oldest deadline came that is not promoted yet, in ms.
+    /// Age of the oldest deadline that is not promoted yet, in milliseconds.
     pub overdue: f64,
 }
 
@@ -45,7 +44,7 @@ impl Server {
         first.arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
         let first: Option<(String, f64)> = ask(connection, &first).await;
         let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
-        // A score below zero is no time, and named as that.
+        // A score below zero is no time; the examination of sets reports it.
         let first = first.filter(|(_, at)| *at >= 0.0);
         if let (Some((_, at)), Some((seconds, micros))) = (first, now) {
             self.overdue = self.overdue.max(seconds * 1e3 + micros / 1e3 - at);
@@ -53,7 +52,7 @@ impl Server {
     }
 }
 
-/// How many servers hold a lease that has not ended.
+/// Returns the number of servers whose lease has not expired.
 pub async fn servers_at_work(connection: &mut MultiplexedConnection, key: &str) -> u64 {
     let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
     let now = now.map_or(0.0, |(seconds, micros)| seconds * 1e3 + micros / 1e3);
@@ -61,7 +60,7 @@ pub async fn servers_at_work(connection: &mut MultiplexedConnection, key: &str) 
     ask(connection, count.arg(key).arg(format!("({now}")).arg("+inf")).await.unwrap_or_default()
 }
 
-/// How far the server's clock is before this machine's, in ms.
+/// Returns how far the server's clock is ahead of this machine's, in milliseconds.
 pub async fn clock_difference(connection: &mut MultiplexedConnection) -> Option<f64> {
     let began = Instant::now();
     let (seconds, micros): (f64, f64) = ask(connection, &redis::cmd("TIME")).await?;
@@ -71,7 +70,7 @@ pub async fn clock_difference(connection: &mut MultiplexedConnection) -> Option<
     Some((seconds + micros / 1e6 - here) * 1e3)
 }
 
-/// Asks; none also for what this user may not ask.
+/// Sends a command; returns none after an error, such as a missing permission.
 pub async fn ask<T: FromRedisValue>(
     connection: &mut MultiplexedConnection,
     cmd: &Cmd,

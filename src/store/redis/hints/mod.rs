@@ -1,10 +1,10 @@
-//! What servers on one Redis publish to each other, by sharded pub/sub.
+//! Hints that servers on one Redis publish to each other, by sharded pub/sub.
 //!
-//! Each bucket has a channel, on the node that has the bucket; the number of the database is in its
-//! name, since Redis publishes over all databases. One connection per node subscribes.
-//! Hints gather while the last publish is under way. A message is the sender, then one of: `polled`,
-//! `settings`, `ready <topic> <count> …`. It is not persisted: servers of two versions that do not
-//! understand each other fall back to polling.
+//! Each bucket has a channel on its own node. The channel's name contains the number of the
+//! database, since Redis publishes across databases. One connection per node subscribes. Hints
+//! gather while the last publish is under way. A message is the id of the sender, then one of:
+//! `polled`, `settings`, `ready <topic> <count> …`. Messages are not persisted: servers of two
+//! versions that do not understand each other fall back to polling.
 
 mod subscriber;
 
@@ -29,32 +29,32 @@ use crate::{
     store::{Hint, Subscription},
 };
 
-/// Hints that may wait for the queue; more are dropped.
+/// Received hints that may wait for the queue; more are dropped.
 const MAX_RECEIVED: usize = 4096;
 /// Topics whose hints may wait to be published; more are dropped.
 const MAX_UNPUBLISHED: usize = 4096;
-/// How often it is compared which node has which bucket; the pause after a lost connection; and the
-/// silence after which a connection is tried.
+/// Time between two comparisons of nodes and their buckets; pause after a lost connection; and
+/// silence after which a connection is tested.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a publish may take.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(1);
-/// The least time between two publishes: hints of that time go together.
+/// Least time between two publishes, in which hints gather.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Both directions. Nothing is published or received before a subscriber starts: a program that only moves
-/// jobs is no server.
+/// Publisher and receiver of hints. Both are idle until a subscriber starts: a program that only
+/// moves jobs is no server.
 pub struct Hints {
     nodes: Arc<Nodes>,
     outbox: Arc<Outbox>,
     tasks: OnceLock<[AbortOnDropHandle<()>; 2]>,
 }
 
-/// What is to be published.
+/// Hints to be published.
 struct Outbox {
     waiting: Mutex<Waiting>,
     wake: Notify,
     channels: Vec<(String, u16)>,
-    /// Tell whether there is a server to publish to. Messages begin with the id of their server.
+    /// Leases tell whether there is another server to publish to. Messages begin with this server's
+    /// id.
     leases: Arc<Leases>,
 }
 
@@ -76,7 +76,7 @@ impl Hints {
         Self { nodes: Arc::clone(nodes), outbox, tasks: OnceLock::new() }
     }
 
-    /// Subscribes; none if this process has done so already.
+    /// Subscribes; none if this process has subscribed already.
     pub fn subscribe(&self) -> Option<Subscription> {
         let (subscribers, heard) = mpsc::channel(MAX_RECEIVED);
         let start = || {
@@ -117,7 +117,7 @@ impl Outbox {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything that waits, as messages: each with its bucket.
+    /// Takes all waiting hints, as messages with their buckets.
     fn messages(&self) -> Vec<(usize, String)> {
         let Waiting { polled, ready, settings } = std::mem::take(&mut *self.lock());
         let me = self.leases.id();
@@ -131,7 +131,7 @@ impl Outbox {
         polled.chain(by_bucket).chain(settings).collect()
     }
 
-    /// The hints in a message of another server.
+    /// Reads the hints in a message of another server.
     fn read(&self, channel: &str, text: &str, buckets: &HashMap<&str, Bucket>) -> Vec<Hint> {
         let Some(&bucket) = buckets.get(channel) else { return Vec::new() };
         let mut words = text.split(' ');
@@ -156,7 +156,7 @@ impl Outbox {
     }
 }
 
-/// Publishes what waits, for ever. What cannot be published is dropped.
+/// Publishes waiting hints for ever. Drops hints that it fails to publish.
 async fn publish_waiting(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
     loop {
         outbox.wake.notified().await;
@@ -177,7 +177,7 @@ async fn publish_waiting(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
     }
 }
 
-/// Keeps a subscriber at every node, for the buckets that it has.
+/// Keeps a subscriber at every node, for the buckets of that node.
 async fn listen(nodes: Arc<Nodes>, outbox: Arc<Outbox>, heard: mpsc::Sender<Hint>) {
     let mut subscribers: HashMap<String, (Vec<usize>, AbortOnDropHandle<()>)> = HashMap::new();
     loop {

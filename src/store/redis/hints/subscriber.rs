@@ -1,4 +1,4 @@
-//! One connection that listens at one node, for the buckets that it has.
+//! Connection to one node that receives the hints of its buckets.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// For ever.
+    /// Listens for ever, and connects again after each failure.
     pub async fn run(self) {
         let mut told = String::new();
         loop {
             let ended = self.listen().await;
             if let Err(cause) = ended {
-                // For ever is fine: timers poll meanwhile.
+                // Failing for ever is harmless, because timers poll meanwhile: warn once per cause.
                 if cause != told {
                     tracing::warn!(
                         cause,
@@ -62,8 +62,8 @@ impl Subscriber {
             let push = tokio::select! {
                 push = pushed.recv() => push,
                 () = tokio::time::sleep(RETRY_INTERVAL) => {
-                    // An old master, and one that is frozen, would be silent for ever.
-                    // TIME needs no right that the store does not need anyway, as PING would.
+                    // A former or frozen master would be silent for ever. Unlike PING, TIME needs
+                    // no right that the store does not need anyway.
                     let answer = connection.send_packed_command(&redis::cmd("TIME")).await;
                     answer.map_err(|error| error.to_string())?;
                     match self.connector.endpoint.is_still(&host) {
@@ -78,7 +78,7 @@ impl Subscriber {
                     let (channel, text) =
                         (String::from_utf8_lossy(channel), String::from_utf8_lossy(text));
                     for hint in self.outbox.read(&channel, &text, &buckets) {
-                        // A full queue drops it: it is a hint.
+                        // A full queue drops the hint: timers poll all the same.
                         drop(self.heard.try_send(hint));
                     }
                 }

@@ -1,4 +1,5 @@
-//! Whether a server can give what `store.ack` promises, and by which command.
+//! Confirmation of writes: whether a server can keep the promise of `store.ack`, and by which
+//! command.
 
 use redis::aio::MultiplexedConnection;
 
@@ -8,15 +9,15 @@ use crate::store::{
     redis::{Ack, Host, transport::Confirmation},
 };
 
-/// How long the first confirmation may take, in milliseconds: a replica that has just come tells of
-/// itself within a second.
+/// Timeout of the first confirmation, in milliseconds. A replica that has just connected reports
+/// within a second.
 const FIRST_TIMEOUT_MS: u32 = 3_000;
-/// From this version on, `WAITAOF` says when the AOF is on disk.
+/// First version with `WAITAOF`, which confirms that the AOF is on disk.
 const WAITAOF_SINCE: (u32, u32) = (7, 2);
 
 impl Preflight {
-    /// What confirms writes: by the first server's `INFO`, and then for all, so that no answer is
-    /// worth less than another.
+    /// Chooses the confirmation of writes. The `INFO` of the first server decides for all, so that
+    /// all answers have the same durability.
     fn by(&self, info: &str) -> Option<Confirmation> {
         match self.ack {
             Ack::Memory => None,
@@ -27,12 +28,12 @@ impl Preflight {
         }
     }
 
-    /// The same, once a server was inspected.
+    /// Returns the chosen confirmation, after a server was inspected.
     pub fn chosen(&self) -> Option<Confirmation> {
         self.by("")
     }
 
-    /// Asks for a first confirmation, of nothing yet.
+    /// Requests a first confirmation, before any write.
     pub async fn confirms(
         &self,
         host: &Host,
@@ -45,7 +46,7 @@ impl Preflight {
         if by.is_confirmed(&answer) { Ok(()) } else { Err(not_confirmed(by, host)) }
     }
 
-    /// Whether a server can confirm writes in the way that was chosen.
+    /// Checks that a server can confirm writes by the chosen command.
     pub async fn can_confirm(
         &self,
         host: &Host,
@@ -63,12 +64,12 @@ impl Preflight {
         }
     }
 
-    /// Whether `store.ack` relies on settings of the server that can be changed while it runs.
+    /// Returns whether `store.ack` relies on settings that can change while the server runs.
     pub fn relies_on_sync(&self) -> bool {
         self.ack == Ack::Fsync && self.chosen().is_none()
     }
 
-    /// Whether a server can still confirm writes, by its `INFO`.
+    /// Checks by its `INFO` that a server can still confirm writes.
     pub fn keeps_promise(&self, info: &str) -> Result<(), String> {
         match self.ack {
             Ack::Replica if !requirements::has_replica(info) => Err(NO_REPLICA.to_owned()),
@@ -77,7 +78,8 @@ impl Preflight {
         }
     }
 
-    /// Without `WAITAOF`, an answer means "on disk" only where every write is synced at once.
+    /// Checks that every write is synced at once: without `WAITAOF`, only then an answer means "on
+    /// disk".
     async fn syncs_always(
         &self,
         host: &Host,
@@ -94,7 +96,7 @@ impl Preflight {
 
 const NO_REPLICA: &str = "store.ack = \"replica\" needs a connected replica, and none answers";
 
-/// Why a server does not do that does not confirm a write. A replica may come yet.
+/// Returns the error for a missing confirmation. A replica may still connect later.
 fn not_confirmed(by: Confirmation, host: &Host) -> OpenError {
     match by {
         Confirmation::Replica => {

@@ -1,8 +1,8 @@
-//! Notices that a Redis was emptied, or is another one.
+//! Detects a Redis that was emptied or replaced.
 //!
-//! Every bucket has an incarnation: a text made with the store. This process remembers each. A bucket
-//! without its incarnation, or with another, has lost the jobs it had: it refuses all calls until its
-//! incarnation is back, or has one of which the store says that the loss was accepted.
+//! Every bucket has an incarnation: a text made with the store. This process remembers them all. A
+//! bucket whose incarnation is missing or another one has lost its jobs. It refuses all calls until
+//! its incarnation is back, or has become the one with which the loss was accepted.
 
 use std::{
     mem,
@@ -21,18 +21,17 @@ use crate::{
     store::{Applied, OpenError, StoreError, redis::Host},
 };
 
-/// The incarnations that this process knows.
+/// Incarnations known to this process.
 pub struct Incarnations {
-    /// By bucket.
     seen: Mutex<Vec<Known>>,
-    /// How many of them are lost.
+    /// Number of buckets that have lost their jobs.
     lost: AtomicUsize,
-    /// How often one was lost.
+    /// Number of losses detected so far.
     losses: AtomicU64,
 }
 
-/// What is known of a bucket, and since when. What was asked before that is out of date: several may
-/// ask at once.
+/// State of a bucket, and the time of its last change. Answers to earlier requests are outdated,
+/// since several requests may be under way.
 #[derive(Debug, Clone)]
 struct Known {
     seen: Seen,
@@ -41,11 +40,11 @@ struct Known {
 
 #[derive(Debug, Clone)]
 enum Seen {
-    /// Its node was never reached.
+    /// No request has reached its node yet.
     Never,
-    /// It has the jobs that it had with this incarnation.
+    /// The bucket has the jobs of this incarnation.
     Sound(String),
-    /// It has lost the jobs that it had with this incarnation, if that is known.
+    /// The bucket has lost the jobs of this incarnation, if that one is known.
     Lost(Option<String>),
 }
 
@@ -56,8 +55,8 @@ impl Incarnations {
         Self { seen, lost: AtomicUsize::new(0), losses: AtomicU64::new(0) }
     }
 
-    /// Compares what a bucket had when it was `asked`; returns whether it is the incarnation it had before.
-    /// If not, `judge` decides.
+    /// Compares the incarnation found at `asked` with the known one; returns whether they are
+    /// equal. If not, the caller must call `judge`.
     pub fn is_known(&self, bucket: Bucket, found: Option<&str>, asked: Instant) -> bool {
         let mut all = self.lock();
         let known = &mut all[bucket.index()];
@@ -68,8 +67,8 @@ impl Incarnations {
                 known.seen = Seen::Sound(found.to_owned());
                 true
             }
-            // Its data is back. Where this process does not know what was lost, it trusts what it
-            // finds, as at a start: no server writes an incarnation that was not accepted.
+            // The data is back. A process that does not know the lost incarnation trusts the found
+            // one, as at a start: no server writes an incarnation that was not accepted.
             (Seen::Lost(lost), Some(found)) if lost.as_deref().is_none_or(|l| l == found) => {
                 self.restore(known, bucket, found, "a bucket has its jobs again");
                 true
@@ -78,8 +77,8 @@ impl Incarnations {
         }
     }
 
-    /// Decides on a bucket whose incarnation is not the one it had; `accepted` is the one that
-    /// was accepted after a loss of jobs.
+    /// Decides on a bucket whose incarnation is not the known one; `accepted` is the one with which
+    /// a loss of jobs was accepted.
     pub fn judge(
         &self,
         bucket: Bucket,
@@ -125,15 +124,15 @@ impl Incarnations {
         *known = Known { seen: Seen::Sound(found.to_owned()), since: Instant::now() };
     }
 
-    /// Why a bucket refuses calls, if it does.
+    /// Returns the reason why a bucket refuses calls, if it does.
     pub fn refusal(&self, bucket: Bucket) -> Option<StoreError> {
-        // Nearly always there is none, and no lock is taken for that.
+        // Nearly always no bucket is lost: then this takes no lock.
         let is_lost = self.lost.load(Ordering::Acquire) > 0
             && matches!(self.lock()[bucket.index()].seen, Seen::Lost(_));
         is_lost.then_some(REPLACED)
     }
 
-    /// Numbers of the buckets that refuse calls.
+    /// Returns the indexes of the buckets that refuse calls.
     pub fn lost(&self) -> Vec<usize> {
         if self.lost.load(Ordering::Acquire) == 0 {
             return Vec::new();
@@ -143,12 +142,12 @@ impl Incarnations {
         (0..all.len()).filter(is_lost).collect()
     }
 
-    /// How often a bucket was found to have lost its jobs.
+    /// Returns how many times a bucket has lost its jobs.
     pub fn data_losses(&self) -> u64 {
         self.losses.load(Ordering::Relaxed)
     }
 
-    /// Refuses while every bucket does.
+    /// Fails while every bucket refuses calls.
     pub fn check(&self) -> Result<(), StoreError> {
         let lost = self.lost.load(Ordering::Acquire);
         if lost > 0 && lost == self.lock().len() { Err(REPLACED) } else { Ok(()) }
@@ -161,13 +160,13 @@ impl Incarnations {
 
 const REPLACED: StoreError = StoreError::Replaced { applied: Applied::No };
 
-/// An incarnation that no bucket has had yet.
+/// Returns an incarnation that no bucket has had yet.
 pub fn new() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
 impl Preflight {
-    /// The incarnation of each of these keys, if it has one.
+    /// Reads the incarnation at each of these keys.
     pub async fn incarnations(
         &self,
         host: &Host,
@@ -181,8 +180,7 @@ impl Preflight {
         Ok(found)
     }
 
-    /// Writes the incarnations of a new store. Another server that makes it at this moment may be
-    /// faster.
+    /// Writes the incarnations of a new store, unless another server has just written them.
     pub async fn make_incarnations(
         &self,
         host: &Host,

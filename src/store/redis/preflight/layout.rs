@@ -1,4 +1,4 @@
-//! The layout of the store: written on one server, compared at every start.
+//! Layout of the store: written on one server, compared at every start.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use crate::{
     },
 };
 
-/// Calls of SCAN, each of about 1,000 keys; beyond that a Redis counts as new.
+/// Most calls of SCAN, each of about 1,000 keys. If they find nothing, the Redis counts as new.
 const MOST_SCANS: usize = 1_000;
 
-/// Returns the number of buckets of a new store. One Redis needs one: each bucket of a call costs it
-/// commands of its own, and its only thread runs them one after the other. A cluster gets enough
-/// that the fullest master has little more than its share, and no more, since every timer costs.
+/// Returns the number of buckets of a new store. One Redis needs one bucket: each bucket of a call
+/// costs commands of its own, which Redis runs in one thread. A cluster gets just enough that the
+/// fullest master has little more than its share, since each bucket costs a timer.
 pub fn default_buckets(kind: &Kind, masters: usize) -> Buckets {
     match (kind, masters) {
         (Kind::Single | Kind::Sentinel { .. }, _) => Buckets::ONE,
@@ -28,15 +28,15 @@ pub fn default_buckets(kind: &Kind, masters: usize) -> Buckets {
     }
 }
 
-/// Replaces the layout, if it is the one that was read. A full Redis refuses a script that begins with
-/// a write which needs room: this one begins with another.
+/// Replaces the layout if it is still the one read before. Begins with a write that needs no
+/// memory, because a full Redis refuses scripts whose first write needs some.
 const UPGRADE: &str = "redis.call('HDEL', KEYS[2], '')
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2])
 return 1";
 
 impl Preflight {
-    /// The layout that is written on this server, if any.
+    /// Reads the layout from this server, if it has one.
     pub async fn layout(
         &self,
         host: &Host,
@@ -46,8 +46,8 @@ impl Preflight {
         self.ask(host, connection, get.arg(keys::layout(&self.prefix))).await
     }
 
-    /// Incarnations of buckets that are here, about `most` of them. Where there is one and no layout,
-    /// the layout is lost, or another server is making the store at this very moment.
+    /// Finds incarnations of buckets on this server, about `most` of them. If there are some but no
+    /// layout, the layout is lost or another server is just making the store.
     pub async fn found_incarnations(
         &self,
         host: &Host,
@@ -69,7 +69,7 @@ impl Preflight {
         Ok(all)
     }
 
-    /// Rewrites the layout of an older version; another server may have done it.
+    /// Rewrites the layout of an older version, unless another server has done it.
     async fn upgrade(
         &self,
         host: &Host,
@@ -88,7 +88,7 @@ impl Preflight {
         Ok(())
     }
 
-    /// Whether any client is subscribed to one of these sharded channels of this server.
+    /// Returns whether any client is subscribed to one of these sharded channels of this server.
     pub async fn are_subscribed(
         &self,
         host: &Host,
@@ -101,8 +101,8 @@ impl Preflight {
         Ok(counts.values().any(|&subscribers| subscribers > 0))
     }
 
-    /// Compares the layout, and takes the key of reservations; writes both into a new store. Only a new one is written to: a full Redis
-    /// must not be refused for a write it does not need.
+    /// Compares the layout and takes the key of reservations. Writes both only into a new store,
+    /// because a full Redis would refuse a write that a known store does not need.
     pub async fn agree(
         &self,
         host: &Host,

@@ -1,5 +1,5 @@
-//! What must hold of a server before it is used: it is fit, this user may do what the queue needs,
-//! it can give what `store.ack` promises, and it has the store that was opened.
+//! Checks of a server before its use: it is fit, the user has all permissions, it can keep the
+//! promise of `store.ack`, and it has the store that was opened.
 
 pub mod incarnation;
 pub mod requirements;
@@ -30,22 +30,22 @@ use crate::{
 
 pub use self::layout::default_buckets;
 
-/// The questions asked of every new connection.
+/// Checks of every new connection.
 #[derive(Clone)]
 pub struct Preflight {
     prefix: String,
     accept_data_loss: bool,
     expected: Expected,
-    /// Others tell who is a master: Sentinels, or the nodes of a cluster.
+    /// Whether Sentinels or the nodes of a cluster name the masters.
     are_masters_found: bool,
     ack: Ack,
-    /// What confirms that a write is on disk, once the first server was seen.
+    /// Confirmation that a write is on disk, chosen by the first server.
     fsync: Arc<OnceLock<Option<Confirmation>>>,
-    /// What was agreed on when the store was opened.
+    /// Number of buckets agreed on when the store was opened.
     agreed: Arc<OnceLock<Buckets>>,
-    /// The key of reservations: made here, until the store is found to have another one.
+    /// Key of reservations: generated here, until the store turns out to have another one.
     reservation_key: Arc<RwLock<Arc<ReservationKey>>>,
-    /// A key of each bucket, once they are known: every connection from then on is asked for its rights.
+    /// A key of each bucket, once known: from then on, connections must have permission for them.
     used: Arc<OnceLock<Vec<String>>>,
 }
 
@@ -69,17 +69,17 @@ impl Preflight {
         }
     }
 
-    /// Says which keys the store has.
+    /// Sets the keys of the store.
     pub fn will_use(&self, keys: &[Keys]) {
         self.used.get_or_init(|| keys.iter().map(|keys| keys.incarnation.clone()).collect());
     }
 
-    /// Whether all keys of the store share one slot: a server on its own has no slots.
+    /// Returns whether all keys of the store share one slot: a standalone server has no slots.
     pub fn has_one_slot(&self) -> bool {
         self.expected == Expected::Standalone
     }
 
-    /// What every connection must pass, the first and those after an outage.
+    /// Checks every connection, the first one and those after an outage.
     pub async fn inspect(
         &self,
         host: &Host,
@@ -89,20 +89,20 @@ impl Preflight {
         self.check_settled(host, &info)?;
         self.fitness(&info).map_err(|why| unfit(host, &why))?;
         if self.ack == Ack::Fsync && !requirements::has_aof(&info) {
-            // Also where the loss of jobs is accepted: this level promises more.
+            // Even if the loss of jobs is accepted: this level of `store.ack` promises more.
             return Err(unfit(host, requirements::NO_AOF));
         }
         self.can_confirm(host, connection, &info).await?;
         self.check_permissions(host, connection).await?;
         match (self.agreed.get(), self.expected) {
-            // On a cluster only one node has the layout; there the incarnations tell.
+            // On a cluster only one node has the layout; there, incarnations are compared instead.
             (Some(&buckets), Expected::Standalone) => self.agree(host, connection, buckets).await,
             _ => Ok(()),
         }
     }
 
-    /// Refuses for now, without a judgement, what is still loading; and what Sentinels, or the other
-    /// nodes, call a master and does not know it yet.
+    /// Fails for now if the server is still loading its data, or is named as the master by
+    /// Sentinels or other nodes but does not know it yet.
     fn check_settled(&self, host: &Host, info: &str) -> Result<(), OpenError> {
         let cause = if requirements::is_loading(info) {
             "it is loading its data"
@@ -114,7 +114,7 @@ impl Preflight {
         Err(OpenError::Away { what: redis_at(host), cause: cause.to_owned() })
     }
 
-    /// Refuses a server that is not fit, by the text of its `INFO`; answers the risks accepted.
+    /// Fails if the server is unfit by its `INFO`; returns the accepted risks.
     pub fn fitness(&self, info: &str) -> Result<Vec<String>, String> {
         let requirements::Findings { mut unfit, risks } = requirements::judge(info, self.expected);
         if !self.accept_data_loss {
@@ -124,9 +124,9 @@ impl Preflight {
         if unfit.is_empty() { Ok(risks) } else { Err(unfit.join("; ")) }
     }
 
-    /// At the start: warns of accepted risks, and asks for every permission, whether scripts may
-    /// name keys, and whether there is what confirms writes. Writes nothing. `key` is one of the
-    /// store's, on this server if it has any.
+    /// Checks a server at the start: warns of accepted risks, and checks all permissions,
+    /// undeclared keys of scripts, and the confirmation of writes. Writes nothing. `key` belongs to
+    /// the store, and to this server if it has any bucket.
     pub async fn probe(
         &self,
         host: &Host,
@@ -152,7 +152,7 @@ impl Preflight {
         command.query_async(connection).await.map_err(|cause| self.engine(host, &cause))
     }
 
-    /// The address of a server and what it, or the way to it, said.
+    /// Returns the error for a failed connection or command, with the server's address.
     pub fn engine(&self, host: &Host, cause: &RedisError) -> OpenError {
         if is_forbidden(cause) {
             let (prefix, said) = (&self.prefix, cause.detail().unwrap_or("no permission"));

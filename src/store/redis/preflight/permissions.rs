@@ -1,4 +1,4 @@
-//! What this user may do on a server, asked before anything is written.
+//! Permissions of the Redis user on a server, checked before any write.
 
 use redis::{Pipeline, aio::MultiplexedConnection};
 
@@ -11,19 +11,20 @@ use crate::store::{
     },
 };
 
-/// Asks whether the user may do what the store needs.
+/// Script that asks the ACL for all commands that the store needs.
 const PROBE: &str = include_str!("permissions.lua");
 
 impl Preflight {
-    /// Refuses where the ACL forbids a key or a command that the store needs: a script that met that
-    /// would stop in its middle. Rights may change at any time, so every new connection is asked.
+    /// Fails if the ACL forbids a key or a command that the store needs, which would stop a script
+    /// halfway. Permissions may change at any time, so every new connection is checked.
     pub async fn check_permissions(
         &self,
         host: &Host,
         connection: &mut MultiplexedConnection,
     ) -> Result<(), OpenError> {
         let Some(used) = self.used.get() else { return Ok(()) };
-        // Redis asks its ACL before it looks where a key is, so every node of a cluster can tell.
+        // Redis checks its ACL before it looks for the node of a key, so every node of a cluster
+        // answers.
         let others = std::iter::once(keys::layout(&self.prefix));
         let others = others.chain(keys::beside_buckets(&self.prefix));
         let mut all = Pipeline::new();
@@ -43,7 +44,7 @@ impl Preflight {
             self.ask(host, connection, probe.arg(PROBE).arg(0).arg(key)).await?;
         let mut by_hash = redis::cmd("EVALSHA");
         by_hash.arg("0".repeat(40)).arg(1).arg(key);
-        // Any other answer is fine: no script has this hash.
+        // Any other error is fine: no script has this hash.
         if by_hash.exec_async(connection).await.is_err_and(|cause| is_forbidden(&cause)) {
             forbidden.push("+evalsha".to_owned());
         }
@@ -55,8 +56,8 @@ impl Preflight {
         Err(unfit(host, &why))
     }
 
-    /// Scripts name the sets of topics from the bucket's tag, which a server that wants every key
-    /// declared refuses: it is found out by a script that reads, with its key declared and not.
+    /// Checks that scripts may access undeclared keys, by a script that reads a key with and
+    /// without declaring it. Scripts derive the keys of topics' sets from the bucket's tag.
     pub async fn takes_undeclared_keys(
         &self,
         host: &Host,
@@ -66,7 +67,7 @@ impl Preflight {
         const READ: &str = "return redis.call('EXISTS', KEYS[2] or ARGV[1])";
         let (mut declared, mut undeclared) = (redis::cmd("EVAL"), redis::cmd("EVAL"));
         declared.arg(READ).arg(2).arg(key).arg(key);
-        // Another key of the same slot.
+        // An undeclared key of the same slot.
         undeclared.arg(READ).arg(1).arg(key).arg(format!("{key}:other"));
         let is_fine = declared.exec_async(connection).await.is_ok();
         match undeclared.exec_async(connection).await {

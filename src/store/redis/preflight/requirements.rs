@@ -1,79 +1,80 @@
-//! Is this Redis fit to keep jobs? Judged from `INFO`, which answers also where `CONFIG` is
-//! forbidden.
+//! Requirements of a Redis that keeps jobs, checked by `INFO`, which is available even where
+//! `CONFIG` is forbidden.
 
 use std::collections::HashMap;
 
-/// The oldest version the scripts are tested with.
+/// Oldest version with which the scripts are tested.
 const OLDEST: (u32, u32) = (7, 0);
 
-/// What was found.
+/// Results of the check.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// It cannot work.
+    /// Reasons why the server cannot work.
     pub unfit: Vec<String>,
-    /// It works, but may lose jobs; an operator may accept that.
+    /// Reasons why jobs may be lost; an operator may accept them.
     pub risks: Vec<String>,
 }
 
-/// What `store.url` says there is.
+/// Kind of server that `store.url` demands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// A server on its own, perhaps with replicas.
+    /// Server on its own, perhaps with replicas.
     Standalone,
-    /// A node of a cluster.
+    /// Node of a cluster.
     ClusterNode,
 }
 
-/// The fields of an `INFO` answer.
+/// Splits an `INFO` answer into fields.
 pub fn fields(info: &str) -> HashMap<&str, &str> {
     info.lines().filter_map(|line| line.trim_end().split_once(':')).collect()
 }
 
-/// The version in an `INFO` answer.
+/// Returns the version in an `INFO` answer.
 pub fn version(info: &str) -> Option<(u32, u32)> {
     fields(info).get("redis_version").and_then(|version| major_minor(version))
 }
 
-/// What an `INFO` answer says the server is: standalone, or a node of a cluster. Valkey and Redict
-/// have names of their own for the field.
+/// Returns the mode in an `INFO` answer: standalone or cluster. Valkey and Redict have names of
+/// their own for the field.
 pub fn mode<'a>(fields: &HashMap<&str, &'a str>) -> Option<&'a str> {
     ["redis_mode", "server_mode", "redict_mode"].iter().find_map(|name| fields.get(name)).copied()
 }
 
-/// Whether an `INFO` answer says that there is an AOF.
+/// Returns whether an `INFO` answer shows an AOF.
 pub fn has_aof(info: &str) -> bool {
     fields(info).get("aof_enabled") == Some(&"1")
 }
 
-/// Whether an `INFO` answer says that the AOF is being rewritten, or is about to be.
+/// Returns whether an `INFO` answer shows that the AOF is being rewritten, or soon will be.
 pub fn is_rewriting(info: &str) -> bool {
     let fields = fields(info);
     let holds = |name| fields.get(name) == Some(&"1");
     holds("aof_rewrite_in_progress") || holds("aof_rewrite_scheduled")
 }
 
-/// Whether an `INFO` answer says that the server still loads its data: what else it says is not
-/// settled.
+/// Returns whether an `INFO` answer shows that the server still loads its data. Its other fields
+/// are not final then.
 pub fn is_loading(info: &str) -> bool {
     fields(info).get("loading").is_some_and(|loading| *loading != "0")
 }
 
-/// Whether an `INFO` answer is that of a master.
+/// Returns whether an `INFO` answer is that of a master.
 pub fn is_master(info: &str) -> bool {
     fields(info).get("role") == Some(&"master")
 }
 
-/// Whether an `INFO` answer says that no memory is left: Redis refuses what needs some.
+/// Returns whether an `INFO` answer shows that no memory is left: Redis refuses writes that need
+/// some.
 pub fn is_full(info: &str) -> bool {
     let fields = fields(info);
     let number = |name: &str| fields.get(name).and_then(|text| text.parse::<u64>().ok());
     let (used, most) = (number("used_memory"), number("maxmemory").filter(|&most| most > 0));
-    // What replicas and the AOF are still to get does not count.
+    // Buffers for replicas and the AOF do not count.
     let buffers = number("mem_not_counted_for_evict").unwrap_or(0);
     used.zip(most).is_some_and(|(used, most)| used.saturating_sub(buffers) >= most)
 }
 
-/// Whether an `INFO` answer says that a replica follows.
+/// Returns whether an `INFO` answer shows a connected replica.
 pub fn has_replica(info: &str) -> bool {
     let is_online = |(name, value): (&str, &str)| {
         name.strip_prefix("slave").is_some_and(|n| n.parse::<u32>().is_ok())
@@ -82,7 +83,7 @@ pub fn has_replica(info: &str) -> bool {
     fields(info).into_iter().any(is_online)
 }
 
-/// Why writes are not synced at once, if they are not: by an `INFO` answer and what `appendfsync` is.
+/// Returns the reason why writes are not synced at once, by `INFO` and the value of `appendfsync`.
 pub fn unsynced(info: &str, policy: Option<&String>) -> Option<String> {
     if !has_aof(info) {
         return Some(NO_AOF.to_owned());
@@ -98,15 +99,15 @@ pub fn unsynced(info: &str, policy: Option<&String>) -> Option<String> {
     }
 }
 
-/// Why a server without an AOF syncs nothing.
+/// Message for a server without an AOF, which syncs nothing.
 pub const NO_AOF: &str = "store.ack = \"fsync\" needs an AOF: set appendonly to yes";
 
-/// How many bytes an `INFO` answer says are in use.
+/// Returns the used memory in an `INFO` answer, in bytes.
 pub fn used_memory(info: &str) -> Option<u64> {
     fields(info).get("used_memory")?.parse().ok()
 }
 
-/// Judges the text of an `INFO` answer.
+/// Checks all requirements by an `INFO` answer.
 pub fn judge(info: &str, expected: Expected) -> Findings {
     let fields = fields(info);
     let field = |name: &str| fields.get(name).copied().unwrap_or("");

@@ -1,4 +1,4 @@
-//! The secret key of reservations, which all servers of a store share.
+//! Secret key of reservations, which all servers of a store share.
 
 use std::sync::{Arc, PoisonError};
 
@@ -13,19 +13,19 @@ use crate::{
     },
 };
 
-/// Keeps the key that is there, or else the given one; answers the one that was there. A full Redis
-/// refuses a script that begins with a write which needs room: this one begins with another.
+/// Stores the given key if there is none; returns the key found. Begins with a write that needs no
+/// memory, because a full Redis refuses scripts whose first write needs some.
 const KEEP: &str =
     "redis.call('HDEL', KEYS[2], '') return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'GET')";
 
 impl Preflight {
-    /// The key that was agreed on last.
+    /// Returns the key agreed on last.
     pub fn reservation_key(&self) -> Arc<ReservationKey> {
         Arc::clone(&self.reservation_key.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the key that the store has. A store without one gets that of this process: a new store, one
-    /// of an older version, or one that has lost it.
+    /// Takes the store's key. A store without one gets the key of this process: it is new, of an
+    /// older version, or has lost its key.
     pub async fn agree_on_reservations(
         &self,
         host: &Host,
@@ -40,7 +40,8 @@ impl Preflight {
         self.take_reservation_key(found).map_err(|why| unfit(host, &why))
     }
 
-    /// Gives a store without a key that of this process; answers the key that it had.
+    /// Builds the call that stores this process's key if the store has none; it returns the key
+    /// found.
     pub fn keep_reservation_key(&self) -> Cmd {
         let mut keep = redis::cmd("EVAL");
         let name = keys::reservations(&self.prefix);
@@ -49,7 +50,7 @@ impl Preflight {
         keep
     }
 
-    /// Takes the key that the store had, if it had one.
+    /// Takes the key that the store had, if any.
     pub fn take_reservation_key(&self, found: Option<String>) -> Result<(), String> {
         let Some(found) = found else { return Ok(()) };
         let name = keys::reservations(&self.prefix);

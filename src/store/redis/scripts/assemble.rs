@@ -1,6 +1,7 @@
 //! Assembles scripts from their files.
 //!
-//! A line `--- @include "shared/prelude"` stands for the text of that file, so each file shows what it builds on.
+//! A line `--- @include "shared/prelude"` stands for the text of that file, so each file shows the
+//! files on which it builds.
 
 macro_rules! files {
     ($($path:literal)+) => {
@@ -8,7 +9,7 @@ macro_rules! files {
     };
 }
 
-/// Path without its extension → text.
+/// Path without extension, and text of each file.
 const FILES: &[(&str, &str)] = files! {
     "bury" "delete" "due_counts" "finish" "get" "held" "kick" "kick_dead" "list" "mend"
     "mend_sets" "pop" "pop/read" "pop/reserve" "promote" "promote/budget" "promote/jobs" "purge"
@@ -18,7 +19,7 @@ const FILES: &[(&str, &str)] = files! {
     "shared/score" "shared/tools" "topic" "topics" "touch" "unpop" "usage" "weigh"
 };
 
-/// Checks that callers may access the topics of the jobs they name.
+/// Path of the file that checks callers' access to the topics of their jobs.
 const GUARD: &str = "shared/guard";
 
 /// Returns a script without the guard, for callers that may access all topics.
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
     use crate::job::State;
 
-    /// The paths of all files that a file includes, directly or not.
+    /// Returns the paths of all files that a file includes, directly or indirectly.
     fn inclusions(path: &str) -> Vec<&str> {
         let own = text(path).lines().filter_map(included);
         own.flat_map(|path| [vec![path], inclusions(path)].concat()).collect()
