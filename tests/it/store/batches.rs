@@ -1,4 +1,4 @@
-//! Many jobs in one call, and what is kept of each.
+//! Many jobs in one call, and the fields that a store keeps of each.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::store::bench::{
     whole_policy, with,
 };
 
-/// The first `count` ids of one bucket.
+/// Returns the first `count` ids of one bucket.
 fn names(bench: &Bench, count: usize) -> Vec<String> {
     let bucket = bench.bucket(&id("0"));
     let all = (0..).map(|n: u32| n.to_string());
@@ -41,7 +41,7 @@ pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_other
     assert!(again.expect("finish").iter().all(|reply| *reply == Err(Refusal::NotFound)));
 }
 
-/// Puts and pops jobs of two topics in one bucket, such that by now each topic has one in each state.
+/// Puts and pops jobs of two topics in one bucket, so that each topic has one in each state.
 async fn popped_in_every_state(bench: &Bench) -> Vec<(Claim, State)> {
     let names = names(bench, 8);
     let mut held = Vec::new();
@@ -207,7 +207,8 @@ pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
     let second = bench.get(&id("a")).await.expect("it lives");
     assert_eq!(&second.body[..], b"2");
 
-    // While reserved: kept shows it, replace is refused; once dead, its attempts start from zero.
+    // While the job is reserved, keep shows it and replace is refused; once it is dead, a
+    // replacement's attempts start from zero.
     bench.kick(&id("a")).await.expect("kick");
     let popped = bench.pop_one("t").await;
     let kept = bench.put(again(OnConflict::Keep)).await.expect("kept");
@@ -257,7 +258,7 @@ pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
     refused(State::Delayed).await;
     bench.kick(&id("a")).await.expect("kick");
     refused(State::Ready).await;
-    // Its last consumer may still release it, as long as no other has it.
+    // Its last consumer may still release it until another consumer gets it.
     let popped = bench.pop_one("t").await;
     bench.advance(MINUTE);
     bench.promote().await;
@@ -276,7 +277,7 @@ pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
     assert_eq!(replies, [Err(Refusal::NotReserved)]);
 }
 
-/// The refusal of a put whose id such a job has.
+/// Returns the refusal of a put whose id has such a job.
 fn exists<T>(state: State, topic: &str) -> Result<T, Refusal> {
     let topic = topic.parse().expect("a topic");
     Err(Refusal::Exists(Some(Living { state, topic })))
@@ -386,7 +387,7 @@ pub async fn another_backoff_list_takes_along_the_attempts_that_followed_from_th
     bench: Bench,
 ) {
     let backoff = |text: &str| text.parse().expect("a backoff");
-    // Of the job: its backoff and attempts; of the change: the same; the attempts that follow.
+    // The job's backoff and attempts; the change's backoff and attempts; the resulting attempts.
     let cases = [
         ("list:1,2,3", 4, "list:1", None, 2),
         ("list:1", 2, "list:1,2,3,4,5", None, 6),

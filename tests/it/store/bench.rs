@@ -1,4 +1,4 @@
-//! What a case works on: a fresh store, a clock that stands still, and short ways to call both.
+//! Bench of a case: a fresh store, a clock that stands still, and short calls of both.
 
 use std::{
     path::{Path, PathBuf},
@@ -31,19 +31,19 @@ use crate::support::{
     shared_cluster,
 };
 
-/// When every case begins.
+/// Time at the begin of every case.
 pub const START: UnixMillis = UnixMillis::new(1_800_000_000_000);
 pub const SECOND: Millis = Millis::new(1_000);
 pub const MINUTE: Millis = Millis::new(60_000);
 pub const HOUR: Millis = Millis::new(3_600_000);
 pub const RETENTION: Millis = Millis::new(14 * 24 * 3_600_000);
 
-/// A look at one bucket, for its deadline too.
+/// Peeks at one bucket, its deadline included.
 pub async fn peek_in(store: &dyn Store, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek> {
     one(store.peek(vec![(bucket, topics)], true).await)
 }
 
-/// A job, for a caller that may reach every topic.
+/// Returns a job as the target of a caller that may reach every topic.
 pub fn target(id: &JobId) -> Target {
     Target { id: id.clone(), topics: Topics::ALL }
 }
@@ -52,7 +52,7 @@ pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> Stor
     store.call_in::<verb::Promote>(bucket, Promote { limit }).await
 }
 
-/// One promote of some buckets, which share the limit.
+/// Promotes some buckets once; they share the limit.
 pub async fn promote_together(
     store: &dyn Store,
     buckets: impl IntoIterator<Item = Bucket>,
@@ -70,7 +70,7 @@ pub struct Bench {
     pub layout: Layout,
 }
 
-/// Where in its home a store is, and how it is cut.
+/// Place of a store in its home, and its number of buckets.
 #[derive(Clone)]
 pub struct Layout {
     prefix: String,
@@ -83,7 +83,7 @@ impl Default for Layout {
     }
 }
 
-/// What keeps the store's data, as long as this value lives.
+/// Owner of the store's data; the data lives as long as this value.
 #[derive(Clone)]
 pub enum Home {
     Dir(Arc<Folder>),
@@ -91,7 +91,7 @@ pub enum Home {
     Cluster(Arc<Cluster>),
 }
 
-/// A directory; a temporary one goes with this value.
+/// A directory; a temporary one is removed with this value.
 pub struct Folder {
     path: PathBuf,
     _temporary: Option<tempfile::TempDir>,
@@ -110,13 +110,13 @@ impl Bench {
         Self::open(Home::Dir(Arc::new(folder)), Layout::default()).await
     }
 
-    /// A store in this directory, which stays.
+    /// Opens a store in this directory, which stays.
     pub async fn file_in(path: PathBuf) -> Self {
         let folder = Folder { path, _temporary: None };
         Self::open(Home::Dir(Arc::new(folder)), Layout::default()).await
     }
 
-    /// Has several buckets, so that calls carry jobs of more than one.
+    /// Opens a store on Redis with several buckets, so that calls carry jobs of more than one.
     pub async fn redis() -> Self {
         let layout = Layout { buckets: Some(Buckets::SIXTEEN), ..Layout::default() };
         Self::open(Home::Redis(Arc::new(Redis::start())), layout).await
@@ -127,14 +127,14 @@ impl Bench {
         Self::open(Home::Cluster(shared_cluster::shared()), layout).await
     }
 
-    /// One bucket has one order, as the file store has.
+    /// Opens a store on Redis with one bucket, which has one order as the file store has.
     pub async fn one_bucket_redis() -> Self {
         let mut bench = Self::redis().await;
         bench.layout = Layout { prefix: "one".to_owned(), buckets: Some(Buckets::ONE) };
         bench.fresh().await
     }
 
-    /// The same server with no jobs, at the beginning of time.
+    /// Opens an empty store on the same server, at the start time.
     pub async fn fresh(&self) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let prefix = format!("fresh:{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -147,13 +147,13 @@ impl Bench {
         Self { store, clock, home, layout }
     }
 
-    /// The same data through a store that is opened anew.
+    /// Closes the store and opens its data anew.
     pub async fn reopen(self) -> Self {
         let clock = self.clock.clone();
         self.reopen_by(clock).await
     }
 
-    /// The same, by another clock.
+    /// Closes the store and opens its data anew, with another clock.
     pub async fn reopen_by(self, clock: Clock) -> Self {
         self.store.close().await;
         let Self { store, home, layout, .. } = self;
@@ -162,7 +162,7 @@ impl Bench {
         Self { store, clock, home, layout }
     }
 
-    /// The same store after its file was edited: it has the file for itself while it is open.
+    /// Closes the store, edits its file, and opens it again: an open store locks the file.
     pub async fn edited(self, edit: impl FnOnce(&rusqlite::Connection)) -> Self {
         self.store.close().await;
         let Home::Dir(dir) = &self.home else { unreachable!("a file store lives in a directory") };
@@ -192,7 +192,7 @@ impl Bench {
         one(self.store.call_in::<verb::Restore>(bucket, vec![job]).await.expect("restore"))
     }
 
-    /// Pops from every bucket until `count` are there.
+    /// Pops from every bucket until it has `count` jobs.
     pub async fn pop(&self, topic: &str, count: u16) -> Vec<PoppedJob> {
         self.pop_with(topic, count, None).await
     }
@@ -217,7 +217,7 @@ impl Bench {
         one(self.pop(topic, 1).await)
     }
 
-    /// Promotes every bucket until nothing is due any more.
+    /// Promotes every bucket until no job is due.
     pub async fn promote(&self) -> Vec<Promoted> {
         let mut all = Vec::new();
         for bucket in self.store.buckets().all() {
@@ -318,7 +318,7 @@ impl Bench {
         job
     }
 
-    /// The ids of jobs that a list tells as damaged, with a reason each.
+    /// Returns the ids of jobs that a list reports as damaged; each must have a reason.
     pub async fn damaged(&self, topic: &str, state: State) -> Vec<JobId> {
         let topic: Topic = topic.parse().expect("topic");
         let mut ids = Vec::new();
@@ -339,7 +339,7 @@ impl Bench {
         self.get(id).await.map(|job| job.state)
     }
 
-    /// How many records there are, by a look past the store. A file store is closed for it.
+    /// Counts the records without the store. A file store is closed for that.
     pub async fn records(&self) -> usize {
         match &self.home {
             Home::Dir(dir) => {
@@ -367,7 +367,7 @@ impl Bench {
         }
     }
 
-    /// The sum of ready jobs of a topic over all buckets.
+    /// Counts the ready jobs of a topic in all buckets.
     pub async fn ready(&self, topic: &str) -> u64 {
         let topic: Topic = topic.parse().expect("topic");
         let mut sum = 0;
@@ -392,19 +392,19 @@ async fn on_redis(url: &str, layout: &Layout, options: Options) -> Arc<dyn Store
     Arc::new(RedisStore::open(redis, options).await.expect("open"))
 }
 
-/// The only element of a batch of one.
+/// Returns the only element of a batch.
 pub fn one<T>(mut batch: Vec<T>) -> T {
     assert_eq!(batch.len(), 1, "a batch of one");
     batch.remove(0)
 }
 
-/// Another nonce with every call.
+/// Returns a new nonce with every call.
 pub fn nonce() -> Nonce {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     Nonce::new(NEXT.fetch_add(1, Ordering::Relaxed) << 12)
 }
 
-/// A policy that has every field, each with another value than the standard one.
+/// Returns a policy that has every field, each with a value other than the standard one.
 pub fn whole_policy() -> Policy {
     include_str!("../../../src/job/policy/whole.txt").parse().expect("a policy")
 }
@@ -413,7 +413,7 @@ pub fn id(text: &str) -> JobId {
     text.parse().expect("an id")
 }
 
-/// A job without a delay, with a TTR of a minute and 20 attempts.
+/// Returns a job without a delay, with a TTR of a minute and 20 attempts.
 pub fn job(name: &str, topic: &str) -> NewJob {
     NewJob {
         id: id(name),
@@ -425,14 +425,14 @@ pub fn job(name: &str, topic: &str) -> NewJob {
     }
 }
 
-/// A job of another policy.
+/// Returns the job with a changed policy.
 pub fn with(job: NewJob, set: impl FnOnce(&mut Policy)) -> NewJob {
     let mut policy = job.policy.clone();
     set(&mut policy);
     NewJob { policy, ..job }
 }
 
-/// A change of some fields of a policy.
+/// Returns a change of some fields of a policy.
 pub fn changing(set: impl FnOnce(&mut PolicyFields)) -> Change {
     let mut change = Change::default();
     set(&mut change.policy);

@@ -1,4 +1,4 @@
-//! The calls that `alike.rs` makes, and what is in them.
+//! Random calls of `equivalence.rs`.
 
 use delay_queue::job::{
     Backoff, Change, Job, Millis, NewJob, OnConflict, Policy, PolicyFields, Reservation, Schedule,
@@ -81,7 +81,7 @@ pub enum Call {
     Reopen,
 }
 
-/// By which reservation of those a job has had.
+/// Choice among the reservations that a job has had.
 #[derive(Debug, Clone, Copy)]
 pub enum Hold {
     Last,
@@ -133,8 +133,8 @@ pub fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// All spans are multiples of this, and call number n is made n ms after such a multiple: so no
-/// two due times are the same, between which stores may choose.
+/// Unit in milliseconds of all spans; call number n is made n ms after a multiple of it. So no two
+/// due times are equal, and no store has to choose between two.
 pub const STEP: u64 = 64;
 pub const BACKOFFS: [&str; 3] = ["list:512", "list:0,3072", "exp:128:2.0000000000000004:4096:0"];
 
@@ -161,7 +161,7 @@ pub fn new_job(call: &Call) -> NewJob {
     }
 }
 
-/// A job as another store may have had it.
+/// Returns a job as another store may have had it.
 pub fn stored(call: &Call, now: UnixMillis) -> Job {
     let &Call::Restore { name, topic, state, attempt } = call else {
         unreachable!("asked of restores only")

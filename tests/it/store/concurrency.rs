@@ -1,4 +1,4 @@
-//! Several callers at once.
+//! Concurrent callers.
 
 use std::collections::HashSet;
 
@@ -70,7 +70,7 @@ pub async fn one_of_many_puts_of_the_same_id_wins(bench: Bench) {
     assert_eq!(bench.pop("t", 10).await.len(), 1);
 }
 
-/// One of many random calls.
+/// Makes one random call.
 async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
     let number = rand::random_range(0..2_000_u32);
     let (name, topic) = (format!("job:{number}"), format!("t{}", rand::random_range(0..5)));
@@ -78,7 +78,7 @@ async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
         0 => None,
         length => Some(held.swap_remove(rand::random_range(0..length))),
     };
-    // Refusals are answers too: whose call comes first is chance.
+    // Refusals are answers too: the order of the calls is random.
     match rand::random_range(0..20) {
         0..6 => {
             let delay = Millis::new(rand::random_range(0..3_000));

@@ -1,5 +1,5 @@
 //! Damaged records on Redis: whatever field of whichever record is broken, every transition leaves
-//! each job in one place, and other jobs have what they would have had.
+//! each job in one place, and other jobs as if nothing were damaged.
 
 use crate::store::bench::verb;
 use delay_queue::{
@@ -17,7 +17,7 @@ use crate::{
 
 const WRONG: [&str; 7] = ["", "x", "99999999999999999999999", "99999999999999", "-1", "nan", "inf"];
 
-/// What is wrong in the bucket of this tag, one line each.
+/// Script that returns the problems in the bucket of this tag, one line each.
 pub const INVARIANTS: &str = r"
 local tag, problems, places = ARGV[1], {}, {}
 local function wrong(what) problems[#problems + 1] = what end
@@ -44,7 +44,7 @@ for _, hash in ipairs({ 'pool', 'attempts', 'bodies' }) do
 end
 return problems";
 
-/// What may happen to the job in question, and to a sound one in the same call.
+/// Act on the damaged job, and on a sound one in the same call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Act {
     Pop,
@@ -104,7 +104,7 @@ impl Case {
         self.connection.ask(words).expect("an answer")
     }
 
-    /// Puts these jobs in this state, popped before, and answers their last reservations.
+    /// Puts these jobs in this state, popped before, and returns their last reservations.
     async fn arrange(&self, names: &[&str], state: State) -> Vec<Reservation> {
         let backoff =
             (state == State::Delayed).then(|| "exp:3600000:2:7200000:0".parse().expect("one"));
@@ -126,7 +126,7 @@ impl Case {
             }
         }
         if state == State::Ready {
-            // They were popped one after another, each when it was the only one that was ready.
+            // They were popped one after another, each when it was the only ready one.
             self.bench.advance(SECOND);
         }
         reservations
@@ -239,7 +239,7 @@ impl Case {
         }
     }
 
-    /// No jobs any more, and no trace of any.
+    /// Deletes all jobs and all their traces.
     fn clear(&mut self) {
         let script = "for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':*')) do \
                       if key ~= ARGV[1] .. ':incarnation' then redis.call('DEL', key) end end return 0";
@@ -255,7 +255,7 @@ impl Case {
     }
 }
 
-/// This text with one of its fields, which end with the line or a blank, as each of the wrong ones.
+/// Returns the record with each of its header's fields replaced by each wrong value.
 fn damaged(record: &str) -> Vec<String> {
     let (header, body) = record.split_once('\n').expect("a header");
     let fields: Vec<&str> = header.split(' ').collect();
@@ -267,9 +267,9 @@ fn damaged(record: &str) -> Vec<String> {
             let mut fields = fields.clone();
             fields[at] = &wrong;
             let record = format!("{}\n{body}", fields.join(" "));
-            // Once as damage leaves it, once as if the sum had been made of it.
+            // Once as damage leaves it, once with a checksum made of it.
             all.push(record.clone());
-            // A long body that is nowhere at all is not damage, but on another node.
+            // A long body that is missing is not damage: it is on another node.
             let is_length = at == fields.len() - 3;
             all.extend(
                 sealed(&fields).filter(|_| !is_length).map(|header| format!("{header}\n{body}")),
@@ -279,7 +279,7 @@ fn damaged(record: &str) -> Vec<String> {
     all
 }
 
-/// A header with the sum that its rules would have, if it may have one.
+/// Returns the header with the right checksum, if that is another one.
 fn sealed(fields: &[&str]) -> Option<String> {
     let place = fields.len() - 4;
     let crc = fields[place].get(8..).unwrap_or(fields[place]);
@@ -288,7 +288,7 @@ fn sealed(fields: &[&str]) -> Option<String> {
     (!fields[place].starts_with(&sum)).then(|| format!("{} {sum}{rest}", fields[..place].join(" ")))
 }
 
-/// A field as each of the wrong ones; and one that is a list, with each of its parts so.
+/// Returns the wrong values of a field; in a list, each part is replaced by each of them too.
 fn wrong_fields(field: &str) -> Vec<String> {
     let mut all: Vec<String> = WRONG.map(str::to_owned).to_vec();
     let parts: Vec<&str> = field.split(',').collect();
@@ -302,7 +302,7 @@ fn wrong_fields(field: &str) -> Vec<String> {
     all
 }
 
-/// Each act on each damage in turn; a third of the damages for each, and all of them by three.
+/// Makes each act on a third of the damages; any three acts in a row cover all of them.
 async fn every_damage(hash: &str, state: State) {
     let names = ["a", "b", "c"];
     let mut case = Case::new().await;
@@ -310,7 +310,7 @@ async fn every_damage(hash: &str, state: State) {
     case.arrange(&names, state).await;
     let all = damaged(case.ask(&["HGET", &key, "a"]).text());
     for (number, act) in ACTS.into_iter().enumerate() {
-        // What becomes of the others if nothing is damaged.
+        // The other jobs' states if nothing is damaged.
         case.clear();
         let reservations = case.arrange(&names, state).await;
         case.act(act, &names, &reservations).await;
@@ -324,7 +324,7 @@ async fn every_damage(hash: &str, state: State) {
             assert_eq!(case.problems(), Vec::<String>::new(), "{name}");
             let others = [case.bench.state(&id("b")).await, case.bench.state(&id("c")).await];
             assert_eq!(others, expected, "{name}");
-            // It can be set aside by a pop, and deleted.
+            // A pop may set the job aside, and a delete removes it.
             case.act(Act::Pop, &names, &[]).await;
             assert_eq!(case.problems(), Vec::<String>::new(), "{name}, then popped");
             let _ = case.bench.delete(&id("a")).await;

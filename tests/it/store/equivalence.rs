@@ -1,5 +1,5 @@
-//! Both stores against a plain model: the same random calls and passing time must get the same
-//! answers, and leave the same jobs. proptest keeps the seeds of failures under
+//! Both stores against a plain model: the same random calls and the same passing time must get the
+//! same answers, and leave the same jobs. proptest keeps the seeds of failures under
 //! `tests/proptest-regressions/store/equivalence.txt`; commit them.
 
 use std::sync::LazyLock;
@@ -29,7 +29,7 @@ impl Side {
         Self { bench, given: Vec::new() }
     }
 
-    /// Brings the clock to the place of the call with this number.
+    /// Advances the clock to the time of the call with this number.
     pub fn align(&self, call: u64) {
         self.bench.advance(aligned(self.bench.now(), call).since(self.bench.now()));
     }
@@ -44,7 +44,7 @@ impl Side {
         }
     }
 
-    /// Makes a call; the answer as text that must be the same on both sides.
+    /// Makes a call. Returns the answer as a text that must be the same on both sides.
     pub async fn call(&mut self, call: &Call) -> String {
         let name = |name: &u8| id(&format!("job:{name}"));
         let millis = |span: &Option<u64>| span.map(Millis::new);
@@ -56,7 +56,7 @@ impl Side {
             Call::Pop { topic, ttr } => {
                 let mut jobs = bench.pop_with(&format!("t{topic}"), 1, millis(ttr)).await;
                 self.given.extend(jobs.iter().map(|job| (job.id.clone(), job.reservation)));
-                // Tokens are random; which jobs, and everything else of them, is not.
+                // Reservations are random; which jobs come, and all their other fields, are not.
                 for job in &mut jobs {
                     job.reservation = Reservation::NONE;
                 }
@@ -121,14 +121,14 @@ impl Side {
             Call::Restore { .. } => format!("{:?}", bench.restore(stored(call, bench.now())).await),
             Call::Reopen => {
                 self.bench = self.bench.clone().reopen().await;
-                // What was ready comes back as due: promoting is part of opening.
+                // Ready jobs come back as due ones: promoting is part of opening.
                 self.bench.promote().await;
                 String::new()
             }
         }
     }
 
-    /// All there is to see. The counts of each topic must be those of the jobs.
+    /// Reads all jobs and topics. The counts of each topic must be those of the jobs.
     async fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
         let mut jobs = Vec::new();
         for number in 0..5 {
@@ -150,7 +150,7 @@ impl Side {
     }
 }
 
-/// The model, with what it has answered last and the tokens it has given.
+/// The model, its last answer and the reservations it has given.
 #[derive(Debug, Clone)]
 pub struct Reference {
     pub model: Model,
@@ -164,7 +164,7 @@ impl Reference {
         Self { model: Model::new(START), calls: 0, given: vec![], answer: String::new() }
     }
 
-    /// Brings the clock to the place of the next call.
+    /// Advances the clock to the time of the next call.
     pub fn align(&mut self) {
         self.model.now = aligned(self.model.now, self.calls);
         self.calls += 1;
@@ -180,7 +180,7 @@ impl Reference {
         }
     }
 
-    /// Brings the clock to the place of this call, and makes it.
+    /// Advances the clock to the time of this call, and makes the call.
     pub fn call(&mut self, call: &Call) {
         self.align();
         let name = |name: &u8| id(&format!("job:{name}"));
@@ -233,10 +233,10 @@ impl Reference {
             }
             Call::Restore { .. } => {
                 let job = stored(call, self.model.now);
-                // No call has its token: to the model it is one that it never gave.
+                // No call has the job's reservation: the model never gave it.
                 format!("{:?}", self.model.restore(job))
             }
-            // What is due is ready when a store opens, whether or not a timer has come by.
+            // Due jobs are ready when a store opens, whether or not a timer has promoted them.
             Call::Reopen => {
                 self.model.promote();
                 String::new()
@@ -250,12 +250,13 @@ impl Reference {
     }
 }
 
-/// A job as any store may show it: tokens are random, whether there is one is not.
+/// Returns a job as any store may show it: whether it has a reservation counts, its value is
+/// random.
 fn shown(job: Job) -> Job {
     Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job }
 }
 
-/// The next time of which the remainder by [`STEP`] is the call's number.
+/// Returns the next time whose remainder by [`STEP`] is the call's number.
 fn aligned(now: UnixMillis, call: u64) -> UnixMillis {
     now.after(Millis::new((call % STEP + STEP - now.get() % STEP) % STEP))
 }
@@ -291,7 +292,7 @@ struct Stores {
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 
 thread_local! {
-    /// Ends with the test's thread, and Redis with it.
+    /// Dropped with the test's thread, and Redis with it.
     static REDIS: Bench = RUNTIME.block_on(Bench::one_bucket_redis());
 }
 

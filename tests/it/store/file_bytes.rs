@@ -1,7 +1,7 @@
-//! Every offset at which a log may be torn, and every byte that may be flipped, on files of the fixed
-//! workload: what is lost is what was under way, or it is told; and no job is another one than the
-//! model has, with another body or another time. Of all cases one in [`STRIDE`] is tried, from another
-//! one on in each run; with `EVERY=1` all are.
+//! Torn logs at every offset, and flips of every byte, on files of the fixed workload. Only the
+//! interrupted commits are lost, or the loss is reported, and no job differs from the model's in
+//! body or time. Each run tries one case in [`STRIDE`], from a varying start; with `EVERY=1` it
+//! tries all.
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Mutex};
 
@@ -20,16 +20,17 @@ use crate::{
     support::file_log::written,
 };
 
-/// So many of the last commits of the log are torn.
+/// Number of the last commits of the log that are torn.
 const COMMITS: usize = 3;
-/// A prime, so that all places of a page and all ways are met.
+/// A prime, so that the tried cases meet all places of a page and all outcomes.
 const STRIDE: usize = 17;
-/// Of a frame of the log; the bytes of it that tell whether it ends a commit.
+/// Length of a frame of the log. `COMMIT_FIELD` are the bytes of a frame that say whether it ends a
+/// commit.
 const FRAME: usize = 24 + 4096;
 const COMMIT_FIELD: std::ops::Range<usize> = 4..8;
 const LOG_HEADER: usize = 32;
 
-/// The numbers below `count` that are tried.
+/// Returns the numbers below `count` to try.
 fn tried(count: usize) -> Vec<usize> {
     match std::env::var_os("EVERY") {
         Some(_) => (0..count).collect(),
@@ -37,12 +38,12 @@ fn tried(count: usize) -> Vec<usize> {
     }
 }
 
-/// The files that the workload leaves in a store that was not closed, and what is in them.
+/// Files that the workload leaves in a store that was not closed, and their contents.
 struct Files {
     database: Vec<u8>,
     log: Vec<u8>,
-    /// How long the log was after each step since the store was opened last, in which nothing was
-    /// carried over into the database.
+    /// Length of the log after each step since the store was last opened, and the number of steps.
+    /// Nothing was checkpointed into the database in that time.
     ends: Vec<(usize, usize)>,
     worlds: Vec<World>,
     given: Vec<(JobId, Reservation)>,
@@ -51,7 +52,7 @@ struct Files {
 impl Files {
     async fn new() -> Self {
         loop {
-            // The writer carries the log over a second after its start, if the machine is so slow.
+            // On a slow machine the writer checkpoints the log meanwhile, a second after its start.
             if let Some(files) = Self::made().await {
                 return files;
             }
@@ -82,7 +83,7 @@ impl Files {
         (is_same && grows).then_some(Self { database, log, ends, worlds, given })
     }
 
-    /// What a store has of a log of which so many bytes are as they were written.
+    /// Returns the contents of a store whose log is sound up to this length.
     fn found(&self, sound: usize) -> Found {
         let whole = self.ends.iter().rev().find(|(length, _)| *length <= sound);
         let step = whole.expect("an empty log is one").1;
@@ -91,7 +92,7 @@ impl Files {
         self.worlds[step].found(at, given)
     }
 
-    /// Where the commits end, the last one first.
+    /// Returns the ends of the commits, the last one first.
     fn commits(&self) -> Vec<usize> {
         let mut ends: Vec<usize> = self.ends.iter().map(|(length, _)| *length).collect();
         ends.dedup();
@@ -99,7 +100,8 @@ impl Files {
         ends
     }
 
-    /// Opens files and reads all of them; an error as it says it, and how much is unreadable.
+    /// Opens files and reads all of them. Returns the contents and the number of unreadable rows
+    /// and pages, or the error's message.
     async fn read(
         &self,
         dir: &Path,
@@ -126,7 +128,7 @@ fn place() -> tempfile::TempDir {
     dir
 }
 
-/// How often what came of it, by its name.
+/// Number of each outcome, by its name.
 #[derive(Default)]
 struct Outcomes(Mutex<BTreeMap<&'static str, usize>>);
 
@@ -175,7 +177,7 @@ async fn a_log_that_is_torn_at_any_offset_opens_as_after_its_last_whole_commit()
     outcomes.told("a torn log opens as after its last whole commit");
 }
 
-/// The bytes with one bit of this one flipped.
+/// Returns the bytes with one bit of the byte at `at` flipped.
 fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at] ^= 1 << (Random::new(at as u64).next() % 8);
@@ -210,7 +212,8 @@ async fn a_flipped_byte_of_the_log_is_refused_or_looks_like_the_torn_end_of_its_
         outcomes.count(if at >= commits[1] {
             "taken for the torn end of the last commit"
         } else {
-            // What tells that commit from the last one: without it they look like one.
+            // The bytes that separate that commit from the last one: without them both look like
+            // one.
             assert!(at >= commits[2] && COMMIT_FIELD.contains(&in_frame), "byte {at}");
             "the last two commits taken for one that is torn"
         });
@@ -222,7 +225,7 @@ async fn a_flipped_byte_of_the_log_is_refused_or_looks_like_the_torn_end_of_its_
 async fn a_flipped_byte_of_the_database_is_refused_or_told_and_changes_no_job() {
     let files = Files::new().await;
     let (dir, whole) = (place(), files.log.len());
-    // Opened and closed in order, it is all in the database.
+    // After an orderly close, all data is in the database.
     files.read(dir.path(), &files.database, Some(&files.log)).await.expect("sound");
     let database = fs::read(dir.path().join("jobs.db")).expect("the database");
     assert!(!dir.path().join("jobs.db-wal").exists());
@@ -238,7 +241,7 @@ async fn a_flipped_byte_of_the_database_is_refused_or_told_and_changes_no_job() 
     outcomes.told("flipped bytes of the database");
 }
 
-/// What came of a flipped byte; every job that is there must be as it was.
+/// Names the outcome of a flipped byte; every job that is there must be as it was.
 fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'static str {
     let (found, unreadable) = match read {
         Ok(read) => read,
@@ -251,7 +254,8 @@ fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'
     let mut lost_errors = 0;
     for (id, job) in &found.jobs {
         let known = expected.jobs.get(id).unwrap_or_else(|| panic!("byte {at} invents {id}"));
-        // The number of the row with the text is damaged; the rest of it has shown whose it is.
+        // The number of the row with the text is damaged; the rest of the row has shown whose it
+        // is.
         let lost_error = job.error.is_none() && known.error.is_some();
         lost_errors += usize::from(lost_error);
         let error = if lost_error { None } else { known.error.clone() };

@@ -1,5 +1,5 @@
-//! Bytes of the file store's files that are not what was written: what is lost is told, the rest
-//! goes on, and nothing is delivered with a wrong field.
+//! Damaged bytes in the file store's files: the store reports each loss, goes on with the rest, and
+//! delivers no job with a wrong field.
 
 use std::{
     fs,
@@ -35,7 +35,7 @@ fn change_file(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(file, bytes).expect("written");
 }
 
-/// Wherever some bytes are: pages keep old copies of rows that have moved.
+/// Returns all places of some bytes: pages keep old copies of rows that have moved.
 fn places(bytes: &[u8], sought: &[u8]) -> Vec<usize> {
     let found = bytes.windows(sought.len()).enumerate().filter(|(_, part)| *part == sought);
     let found: Vec<usize> = found.map(|(at, _)| at).collect();
@@ -54,7 +54,7 @@ fn large(name: &str, topic: &str, mark: &str) -> NewJob {
     NewJob { body: body.into(), ..job(name, topic) }
 }
 
-/// The overflow page that has the mark leads to a page that is none of its chain.
+/// Makes the overflow page with the mark point to a page outside of its chain.
 fn cut_chain(bytes: &mut [u8], mark: &str) {
     for at in places(bytes, mark.as_bytes()) {
         let page = at / PAGE * PAGE;
@@ -62,7 +62,7 @@ fn cut_chain(bytes: &mut [u8], mark: &str) {
     }
 }
 
-/// The row of this job leads to no overflow page of the file.
+/// Makes the row of this job point to an overflow page that the file does not have.
 fn lose_chain(bytes: &mut [u8], name: &str) {
     for at in places(bytes, name.as_bytes()) {
         let Some(body) = bytes[at..].iter().take(PAGE).position(|byte| *byte == b'x') else {
@@ -98,7 +98,7 @@ async fn a_broken_overflow_chain_costs_its_job_and_no_other_call() {
     let bench = damage(bench, |bytes| cut_chain(bytes, "MARK")).await;
     assert_eq!(damaged_ids(&bench, "t", State::Ready).await[0].0, "broken");
 
-    // Puts to other topics go on in the same batches as the pops that meet the damage.
+    // Puts to other topics share batches with the pops that meet the damage.
     let puts = (0..50).map(|n| {
         let bench = bench.clone();
         tokio::spawn(async move { bench.put(job(&format!("other:{n}"), "u")).await })
@@ -114,7 +114,7 @@ async fn a_broken_overflow_chain_costs_its_job_and_no_other_call() {
     assert_eq!(dead.len(), 1);
     assert!(dead[0].1.contains("malformed"), "{dead:?}");
 
-    // What cannot be freed is gone all the same, for good.
+    // The delete holds although the damaged pages cannot be freed.
     assert_eq!(bench.delete(&id("broken")).await, Ok(State::Dead));
     assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);
     for job in &popped {
@@ -142,7 +142,7 @@ async fn a_change_of_a_damaged_job_is_refused_and_the_others_of_its_batch_are_do
     assert_eq!(replies[1].as_ref().expect("changed").policy.max_attempts, 7);
     let shown = bench.store.get(bench.bucket(&id("broken")), target(&id("broken"))).await;
     assert!(matches!(shown, Err(StoreError::Damaged { .. })), "{shown:?}");
-    // To those who may not reach it there is none, damaged or not.
+    // A caller that may not reach the topic sees no job, damaged or not.
     let patterns = vec!["other.*".parse().expect("a pattern")];
     let foreign = Target { id: id("broken"), topics: Topics::of(patterns) };
     let hidden = bench.store.get(bench.bucket(&foreign.id), foreign.clone()).await;
@@ -167,7 +167,7 @@ async fn a_flipped_field_is_never_delivered() {
         flip(bytes, b"flip:0", 5, 8);
         flip(bytes, b"flip:1t", 6, 1);
         flip(bytes, b"flip:2t", 7 + 6 + 3, 1);
-        // The end of the reservation, behind the name of the state and its first two bytes.
+        // The end of the reservation, after the name of the state and its first two bytes.
         let row = places(bytes, b"reserved\x01");
         row.iter().for_each(|at| bytes[at + 8 + 2] ^= 1);
     })
@@ -182,7 +182,7 @@ async fn a_flipped_field_is_never_delivered() {
     assert!(dead.iter().all(|(_, reason)| reason.contains("pool")), "{dead:?}");
     let dead = damaged_ids(&bench, "held", State::Dead).await;
     assert!(dead[0].1.contains("attempts"), "{dead:?}");
-    // Its record is sound: as if it had not been popped.
+    // Its record is sound: the job is as if it had not been popped.
     bench.kick(&held.id).await.expect("kick");
     assert_eq!(bench.pop_one("held").await.body, held.body);
 }
@@ -246,11 +246,11 @@ async fn a_job_that_cannot_be_deleted_keeps_none_of_its_batch() {
         .await
         .expect("the batch is done");
     assert!(deleted.iter().all(|reply| *reply == Ok(State::Ready)), "{deleted:?}");
-    // What the disk still had of them would be back.
+    // Jobs still on disk would be back.
     let bench = bench.reopen().await;
     let topics = bench.store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() });
     assert_eq!(topics.await.expect("topics"), []);
-    // Only the rows of the broken one are left, and never touched again.
+    // Only the rows of the broken job are left, and never used again.
     bench.store.close().await;
     let connection = rusqlite::Connection::open(database(&bench.home)).expect("the file");
     let left = connection.query_row("SELECT group_concat(id) FROM pool", (), |row| row.get(0));
@@ -267,7 +267,7 @@ async fn the_attempts_that_a_damaged_page_had_are_not_made_up() {
     let popped = bench.pop("t", 100).await.len() + bench.pop("t", 50).await.len();
     assert_eq!(popped, 150);
     let bench = damage(bench, |bytes| {
-        // All leaves with attempts: what was popped, and what was not, cannot be told apart.
+        // All leaf pages with attempts: it is unknown which jobs were popped.
         for page in (0..bytes.len()).step_by(PAGE) {
             if bytes[page] == 0x0d && bytes[page..page + PAGE].windows(8).any(|w| w == b"reserved")
             {

@@ -1,4 +1,4 @@
-//! What only the file store has: a directory, a lock, a disk.
+//! Properties of the file store alone: a directory, a lock, a disk.
 
 use std::{
     fs,
@@ -80,7 +80,7 @@ async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
             bench.store.call_in::<verb::Put>(bucket, batch).await.expect("put");
         }
     }
-    // One that is far from the others tells nothing of how many there are.
+    // A row far from the others does not distort the estimated number of jobs.
     let bench = bench.edited(|file| {
         let moved = "INSERT INTO pool SELECT (1 << 62), id, topic, created_at, due_at,
              policy, body_checksum, checksum, body
@@ -242,7 +242,7 @@ async fn a_put_that_cannot_be_written_fails_no_other_call_of_its_batch() {
     let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
     let bucket = bench.bucket(&id("a"));
     for (n, popped) in bench.pop("t", 100).await.into_iter().enumerate() {
-        // While the writer is at the first, the others come and wait for it together.
+        // While the writer works on the first batch, the other calls queue up and share the next.
         let first = (0..1_000).map(|m| job(&format!("first:{n}:{m}"), "u")).collect();
         let held = Claim {
             id: popped.id.clone(),

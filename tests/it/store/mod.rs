@@ -1,5 +1,5 @@
-//! Every store against the contract and the state table: one suite of plain async functions, run
-//! on each store, with the time passed in.
+//! Every store against the contract and the state table: one suite of plain async functions, run on
+//! each store, with the time passed in.
 
 mod batches;
 pub mod bench;

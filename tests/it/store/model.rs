@@ -1,5 +1,5 @@
-//! A delay queue in its plainest form: a map of jobs, and what each call means. What stores do is
-//! compared with this; nothing here is shared with them but the types of calls and answers.
+//! A delay queue in its plainest form: a map of jobs, and the meaning of each call. Stores are
+//! compared with it; it shares with them only the types of calls and answers.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ struct Living {
 }
 
 impl Living {
-    /// The time by which jobs of its state are ordered.
+    /// Returns the time by which jobs of its state are ordered.
     fn at(&self) -> UnixMillis {
         match self.job.state {
             State::Delayed | State::Ready => self.job.due_at,
@@ -36,7 +36,8 @@ impl Living {
         }
     }
 
-    /// Tokens are each store's own: shown is only whether there is one.
+    /// Returns the job as any store shows it: whether it has a reservation counts, its value is the
+    /// store's own.
     fn shown(&self) -> Job {
         let reservation = self.token.map(|_| Reservation::NONE);
         Job { reservation, ..self.job.clone() }
@@ -136,7 +137,7 @@ impl Model {
         Ok(Placed { how, state, due_at })
     }
 
-    /// Takes a job as it was elsewhere; its token is none of those given here.
+    /// Restores a job from another store; its reservation is none of the model's.
     pub fn restore(&mut self, job: Job) -> Reply<()> {
         if self.jobs.contains_key(&job.id) {
             return Err(Refusal::Exists(None));
@@ -146,7 +147,7 @@ impl Model {
         Ok(())
     }
 
-    /// Reserves the first ready job; also its token.
+    /// Reserves the first ready job, and returns it with its token.
     pub fn pop(&mut self, topic: &Topic, ttr: Option<Millis>) -> Option<(PoppedJob, u64)> {
         let id = self.in_order(topic, State::Ready).into_iter().next()?;
         self.tokens += 1;
@@ -299,7 +300,7 @@ impl Model {
         }
         policy.max_attempts = change.policy.max_attempts.unwrap_or(policy.max_attempts);
         policy.backoff = change.policy.backoff.unwrap_or(policy.backoff.take());
-        // Without another time it stays where it is.
+        // Without a new time the job keeps its place.
         let (state, due_at) = match due_at {
             None => (living.job.state, living.job.due_at),
             Some(due_at) if due_at <= now => (State::Ready, due_at),
@@ -310,7 +311,8 @@ impl Model {
         Ok(living.shown())
     }
 
-    /// Everything that is due; how many became ready, expired, died, and have gone.
+    /// Promotes everything due. Returns how many jobs became ready, expired, died, and were
+    /// removed.
     pub fn promote(&mut self) -> (u64, u64, u64, u64) {
         let now = self.now;
         let mut sum = (0, 0, 0, 0);
@@ -366,7 +368,7 @@ impl Model {
         self.jobs.get(id).map(Living::shown)
     }
 
-    /// Every job, with its token.
+    /// Returns every job with its token.
     pub fn all(&self) -> impl Iterator<Item = (Job, Option<u64>)> {
         self.jobs.values().map(|living| (living.shown(), living.token))
     }

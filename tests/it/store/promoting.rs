@@ -1,4 +1,4 @@
-//! What one promote does where more is due than it may do.
+//! Promotes with more due jobs than their limit.
 
 use delay_queue::{
     job::{Bucket, Millis, NewJob},
@@ -9,7 +9,8 @@ use crate::store::bench::{
     Bench, MINUTE, SECOND, delayed, id, job, nonce, promote_in, promote_together, verb,
 };
 
-/// A store on Redis in which this many jobs of `mass` lapse in each bucket, and one of `other` falls due in the last.
+/// Makes a store on Redis where this many TTRs of topic `mass` have ended in each bucket, and one
+/// job of `other` is due in the last.
 async fn mass_of_expired(jobs: usize) -> Bench {
     let bench = Bench::redis().await;
     let mut parts: Vec<(Bucket, Vec<NewJob>)> =
@@ -36,7 +37,7 @@ async fn mass_of_expired(jobs: usize) -> Bench {
     let last = bench.store.buckets().all().last().expect("a bucket");
     let names = (0..).map(|number| format!("other-{number}"));
     let other = names.into_iter().find(|name| bench.bucket(&id(name)) == last).expect("one");
-    // It falls due when the TTRs of the others have ended already.
+    // The job falls due after the TTRs of the others have ended.
     bench.put(delayed(&other, "other", Millis::new(61_000))).await.expect("put");
     bench.advance(Millis::new(61_000));
     bench
@@ -53,7 +54,7 @@ async fn a_mass_of_expired_ttrs_leaves_room_for_what_else_is_due() {
         let last = promoted.pop().expect("one").expect("promoted");
         let other = last.topics.iter().find(|(topic, _)| topic.as_str() == "other");
         assert_eq!(other.map(|(_, moves)| moves.ready), Some(1), "{last:?}");
-        // In the bucket itself the delayed job comes first too; and nothing is left in the end.
+        // In the last bucket the delayed job comes first too; and in the end no due job is left.
         let mut expired = 0;
         for _ in 0..100 * buckets.len() {
             let promoted = promote_together(&*bench.store, buckets.clone(), 500).await;
@@ -86,7 +87,7 @@ async fn a_mass_of_due_jobs_of_one_topic_leaves_room_for_those_of_another() {
         of.map_or(0, |(_, moves)| moves.ready)
     };
     assert_eq!((ready("mass"), ready("other")), (250, 1));
-    // Alone, a topic has the whole budget.
+    // A single topic gets the whole budget.
     let promoted = promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
     assert_eq!(promoted.total().ready, 500);
 }

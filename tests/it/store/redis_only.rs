@@ -1,4 +1,5 @@
-//! What only the store on Redis has: scripts that are forgotten, damage from outside, two servers.
+//! Properties of the store on Redis alone: scripts that are flushed, damage from outside, two
+//! servers.
 
 use crate::store::bench::{promote_together, verb};
 use crate::support::patience::patience;
@@ -28,7 +29,7 @@ fn command(bench: &Bench, line: &str) -> String {
     }
 }
 
-/// The name of a bucket's key.
+/// Returns the name of the key of this kind that holds the job.
 fn key(bench: &Bench, name: &str, kind: &str) -> String {
     let keys = command(bench, "KEYS *");
     let keys = keys.lines().filter(|line| line.ends_with(&format!(":{kind}")));
@@ -162,10 +163,10 @@ async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
     for popped in bench.pop("t", 20).await {
         bench.finish(&popped.id, Some(popped.reservation)).await.expect("finish");
     }
-    // The buckets' words on reservations go when their time comes.
+    // The buckets' sets keep the deadlines of ended reservations until those times.
     bench.advance(MINUTE);
     bench.promote().await;
-    // What stays was made with the store.
+    // The remaining keys were made with the store.
     let keys = command(&bench, "KEYS *");
     let jobs = |key: &&str| {
         key.contains("dq") && !key.ends_with(":incarnation") && !key.contains("dq:layout")
@@ -179,7 +180,7 @@ async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
     let bench = Bench::one_bucket_redis().await;
     bench.put(job("a", "t")).await.expect("put");
     let pool = key(&bench, "a", "pool");
-    // As an interrupted move of the slot leaves it.
+    // The state after an interrupted move of the slot.
     assert_eq!(command(&bench, &format!("RENAME {pool} elsewhere")), "+OK\r\n");
     let bucket = bench.bucket(&id("a"));
     let want = PopRequest { topic: "t".parse().expect("a topic"), count: 1, ttr: None };
@@ -235,7 +236,7 @@ async fn a_bucket_that_cannot_be_written_leaves_the_others_of_its_call_alone() {
         let lives = bench.get(&id(name)).await.is_some();
         assert_eq!(lives, bench.bucket(&id(name)) != broken, "{name}");
     }
-    // A promote and a look have the others' answers as well.
+    // Promotes and peeks return the answers of the other buckets as well.
     command(&bench, &format!("DEL {ready}"));
     let bucket = pool.replace(":pool", ":bucket");
     command(&bench, &format!("SET {bucket} text"));
@@ -256,7 +257,7 @@ async fn what_a_bucket_that_fails_was_to_write_is_written_into_no_other() {
     for name in &names {
         parts[bench.bucket(&id(name)).index()].1.push(target(&id(name)));
     }
-    // The first bucket of the call finds out last that it cannot write.
+    // The script on the first bucket notices late that it cannot write.
     let broken = &parts[0].1[0].id;
     let deadlines = key(&bench, broken.as_str(), "pool").replace(":pool", ":bucket");
     command(&bench, &format!("SET {deadlines} text"));
@@ -312,7 +313,8 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
 
     // A server that is alone publishes no polls.
     until("it does not see the other", async || !here.is_alone()).await;
-    // In this order: what is told here would come first there too.
+    // In this order: if hints crossed databases, the one published first would come first there
+    // too.
     here.publish(Hint::Polled(bucket));
     assert_eq!(heard[1].recv().await, Some(Hint::Polled(bucket)));
     there.publish(Hint::Settings);
@@ -343,13 +345,13 @@ async fn where_the_log_of_changes_has_a_gap_all_settings_are_read() {
     assert_eq!(command(&bench, "HDEL {dq:topics}:paused b"), ":1\r\n");
     let third = all(read(second.version).await);
     assert_eq!(third.paused, ["a", "c"].map(|name| (topic(name), Pause::OPEN)).into());
-    // It has lost the last one, and nothing has come since.
+    // The last change is lost, and none has come since.
     assert_eq!(command(&bench, &format!("SET {{dq:topics}}:version {}", first.version)), "+OK\r\n");
     assert_eq!(all(read(third.version).await).version, first.version);
-    // A change that is in no log.
+    // A change that the log does not have.
     assert_eq!(command(&bench, "SET {dq:topics}:version 9000000000000000"), "+OK\r\n");
     all(read(first.version).await);
-    // And emptied.
+    // An emptied Redis.
     command(&bench, "FLUSHALL");
     assert_eq!(all(read(third.version).await), TopicSettings::default());
 }
@@ -381,12 +383,12 @@ async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
         [damaged.clone(), damaged, Ok(HOUR), Err(Refusal::NotFound)]
     );
     assert_eq!(records(), before);
-    // Another body makes it whole.
+    // Another body repairs the job.
     let change = Change { body: Some("1".into()), ..Change::default() };
     assert_eq!(bench.reschedule(&id("long"), change).await.map(|job| job.body), Ok("1".into()));
 }
 
-/// A store in this Redis, and the hints that it hears as a server at work.
+/// Opens a store in this Redis, and joins as a server that listens for hints.
 async fn join(redis: &Redis) -> (RedisStore, Subscription) {
     let options = RedisOptions::new(redis.url().parse().expect("a URL"), "dq");
     let options = (options, Options { buckets: None, clock: Clock::Own, create: true });

@@ -1,9 +1,10 @@
-//! Every script of the Redis store twice, as when a reply is lost and the same call is sent again,
-//! and cut off before its first write: the state is the model's before the call, or after one.
+//! Every script of the Redis store, called twice as when a reply is lost and the client retries,
+//! and cut off before its first write: the state is the model's before the call, or after exactly
+//! one.
 //!
 //! The cut is a user who may not write: Redis then ends a script at its first command that writes.
-//! What a script does after that is read from MONITOR: it touches no key that it has not looked at
-//! before, so that no key of another type ends it between two writes.
+//! MONITOR shows the commands after that one: they touch no key that the script has not looked at
+//! before, so that no key of another type can end the script between two writes.
 
 use std::{collections::BTreeSet, fs, panic::AssertUnwindSafe, path::Path};
 
@@ -27,15 +28,15 @@ use crate::{
     support::resp::{Connection, Reply},
 };
 
-/// What is sent twice and cut off.
+/// Call to send twice and to cut off.
 #[derive(Debug, Clone)]
 enum Act {
     Step(Step),
-    /// The same as this step, by a caller that may reach some topics alone.
+    /// The step, by a caller that may reach only some topics.
     Limited(Step),
 }
 
-/// What comes before, and then the call.
+/// Returns the cases: the steps before, and then the call.
 fn cases() -> Vec<(Vec<Step>, Act)> {
     let call = Step::Call;
     let one = || Step::Puts(vec![put(0, "t0", 0)]);
@@ -106,7 +107,7 @@ fn cases() -> Vec<(Vec<Step>, Act)> {
     ]
 }
 
-/// A Redis that tells what it is asked.
+/// Redis whose commands are watched.
 struct Watched {
     bench: Bench,
     port: u16,
@@ -115,7 +116,7 @@ struct Watched {
     marks: u64,
 }
 
-/// One command, and whether a script gave it.
+/// A command, and whether a script called it.
 type Command = (bool, Vec<String>);
 
 impl Watched {
@@ -133,7 +134,7 @@ impl Watched {
         self.connection.ask(words).expect("an answer")
     }
 
-    /// What Redis was asked since the last time.
+    /// Returns the commands that Redis received since the last time.
     fn asked(&mut self) -> Vec<Command> {
         self.marks += 1;
         let mark = format!("mark {}", self.marks);
@@ -149,13 +150,13 @@ impl Watched {
         }
     }
 
-    /// Whether scripts may write.
+    /// Sets whether clients may write.
     fn may_write(&mut self, may: bool) {
         let rule = if may { "+@all" } else { "-@write" };
         assert_eq!(self.ask(&["ACL", "SETUSER", "default", rule]), Reply::Text("OK".to_owned()));
     }
 
-    /// Every key with a hash of what it holds.
+    /// Returns every key with a hash of its contents.
     fn contents(&mut self) -> Vec<String> {
         let script = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
                       all[#all + 1] = key .. ' ' .. redis.sha1hex(redis.call('DUMP', key)) end \
@@ -172,7 +173,7 @@ impl Watched {
     }
 }
 
-/// A line of MONITOR.
+/// Parses a line of MONITOR.
 fn parsed(line: &str) -> Command {
     let (head, rest) = line.split_once("] ").expect("who asks");
     let (mut words, mut letters) = (Vec::new(), rest.chars());
@@ -210,10 +211,9 @@ fn is_script(command: &Command) -> bool {
 const WRITES: [&str; 10] =
     ["ZADD", "ZREM", "ZREMRANGEBYRANK", "HSET", "HSETNX", "HDEL", "SET", "DEL", "HINCRBY", "INCR"];
 
-/// The commands that are the first to touch a set of a topic, a bucket's set or the long bodies, after
-/// something was written. A key of another type there would end the script between two writes.
-/// (Without the pool and the attempts a bucket has no jobs, and the names of topics are written by
-/// `pcall`.)
+/// Returns commands that are the first to touch a set of a topic, a bucket's set or the long bodies
+/// after a write. A key of another type there would end the script between two writes. (Without the
+/// pool and the attempts a bucket has no jobs, and the names of topics are written by `pcall`.)
 fn unproved(commands: &[Command]) -> Vec<String> {
     let (mut seen, mut has_written, mut unproved) = (BTreeSet::new(), false, Vec::new());
     for (_, words) in commands.iter().filter(|(by_script, _)| *by_script) {
@@ -230,7 +230,8 @@ fn unproved(commands: &[Command]) -> Vec<String> {
     unproved
 }
 
-/// The keys that a script uses and its call does not declare, beside the sets of topics: those are not known before.
+/// Returns the keys that a script uses and its call does not declare, except sets of topics:
+/// callers do not know those in advance.
 fn undeclared(commands: &[Command]) -> Vec<String> {
     let (mut declared, mut undeclared) = (&[][..], Vec::new());
     for command @ (by_script, words) in commands {
@@ -242,7 +243,7 @@ fn undeclared(commands: &[Command]) -> Vec<String> {
             continue;
         };
         let is_of_topic = key.split("}:").nth(1).is_some_and(|kind| kind.contains(':'));
-        // Only `contents` dumps.
+        // Only `contents` calls DUMP.
         if !is_of_topic && words[0] != "DUMP" && !declared.contains(key) {
             undeclared.push(key.clone());
         }
@@ -250,14 +251,14 @@ fn undeclared(commands: &[Command]) -> Vec<String> {
     undeclared
 }
 
-/// The files of which a script is made.
+/// Returns the files of which a script is made.
 fn files_of(text: &str) -> impl Iterator<Item = String> {
     let all = scripts().into_iter();
     all.filter(move |(_, own)| own_parts(own).iter().all(|part| text.contains(part)))
         .map(|(name, _)| name)
 }
 
-/// What a file adds to its scripts: its text between the lines that include others.
+/// Returns the parts of a file without the lines that include others.
 fn own_parts(file: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for line in file.lines() {
@@ -269,7 +270,7 @@ fn own_parts(file: &str) -> Vec<String> {
     parts.iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
-/// Every script there is, by its file.
+/// Returns every script with the name of its file.
 fn scripts() -> Vec<(String, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/redis/scripts");
     let mut scripts = Vec::new();
@@ -307,7 +308,7 @@ async fn limited(side: &mut Side, number: u64, step: &Step) {
     }
 }
 
-/// Tokens are random: whether there is one is not.
+/// Hides the values of reservations, which are random; whether a job has one still shows.
 fn hidden(mut found: Found) -> Found {
     for job in found.jobs.values_mut() {
         *job = Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job.clone() };
@@ -315,7 +316,7 @@ fn hidden(mut found: Found) -> Found {
     found
 }
 
-/// One case; the files of the scripts that it has covered.
+/// Runs one case, and returns the files of the scripts that it has covered.
 async fn twice_and_cut_off(redis: &mut Watched, before: Vec<Step>, act: Act) -> Vec<String> {
     let name: String = format!("{act:?}").chars().take(100).collect();
     let name = format!("{name} after {} steps", before.len());
@@ -331,8 +332,8 @@ async fn twice_and_cut_off(redis: &mut Watched, before: Vec<Step>, act: Act) -> 
     assert_eq!(redis.contents(), untouched, "{name}: it was cut off before its first write");
 
     redis.send_again(&command);
-    // A put takes back what it has created when it meets such a key; a promote looks at each set
-    // by itself, before it writes there.
+    // A put removes what it has created when it meets such a key; a promote checks each set by
+    // itself before it writes there.
     let asked = redis.asked();
     assert_eq!(undeclared(&asked), Vec::<String>::new(), "{name}");
     if !matches!(step, Step::Puts(_) | Step::Call(Call::Promote)) {
@@ -353,7 +354,8 @@ async fn twice_and_cut_off(redis: &mut Watched, before: Vec<Step>, act: Act) -> 
     files_of(&command[1]).collect()
 }
 
-/// The call on a new store, refused once for want of each command that it writes with; then as the model says.
+/// Makes the call on a new store and expects a refusal for want of each command that it writes
+/// with; then makes it with all rights and expects the model's result.
 async fn without_one_right(
     redis: &mut Watched,
     before: &[Step],
@@ -368,7 +370,8 @@ async fn without_one_right(
     let command = cut_off(redis, &mut side, before.len() as u64, act, !used.is_empty()).await;
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
     let tag = command[3].strip_suffix(":pool").map(str::to_owned);
-    // What may be too early or read in vain: see scripts/shared/prelude.lua and scripts/set_topic.lua.
+    // Keys whose entries may be too early or may cause a needless read: see
+    // scripts/shared/prelude.lua and scripts/set_topic.lua.
     let matters = |line: &String| {
         let key = line.split(' ').next().expect("a key");
         ![":bucket", ":version", ":changes"].iter().any(|end| key.ends_with(end))
@@ -386,7 +389,7 @@ async fn without_one_right(
             let wrong = redis.ask(&["EVAL", INVARIANTS, "0", tag]);
             assert_eq!(wrong.texts(), Vec::<String>::new(), "{name}");
         }
-        // A promote goes from set to set, and what it has done in the first ones is right.
+        // A promote goes from set to set, and its writes to the first ones are right.
         if !matches!(act, Act::Step(Step::Call(Call::Promote))) {
             let left = |lines: &[String]| {
                 lines.iter().filter(|line| matters(line)).cloned().collect::<Vec<_>>()
@@ -406,8 +409,8 @@ async fn reconnected(side: &Side) {
     }
 }
 
-/// Makes the call for a user who may not write, which is an error if the call would change something. Returns the call
-/// of the script with its text.
+/// Makes the call without the right to write, which must fail if the call would change something.
+/// Returns the script call with its text.
 async fn cut_off(
     redis: &mut Watched,
     side: &mut Side,
@@ -415,7 +418,7 @@ async fn cut_off(
     act: &Act,
     changes: bool,
 ) -> Vec<String> {
-    // Redis gets the whole script, whose text tells which it is.
+    // Redis gets the whole script, whose text identifies it.
     redis.ask(&["SCRIPT", "FLUSH"]);
     redis.asked();
     redis.may_write(false);
@@ -428,12 +431,12 @@ async fn cut_off(
     assert_eq!(cut_off.catch_unwind().await.is_err(), changes, "{act:?}: its caller is told");
     let asked = redis.asked();
     redis.may_write(true);
-    // The store has a new connection inspected meanwhile, by other scripts.
+    // A new connection of the store sends other scripts meanwhile.
     let own = |command: &&Command| is_script(command) && files_of(&command.1[1]).next().is_some();
     asked.iter().rfind(own).expect("a script").1.clone()
 }
 
-/// Scripts that only read do so for a user who may not write; the files of which they are made.
+/// Runs the scripts that only read, without the right to write. Returns their files.
 async fn only_reads(redis: &mut Watched) -> Vec<String> {
     let bench = redis.bench.fresh().await;
     bench.put(job("a", "t")).await.expect("put");
@@ -461,7 +464,7 @@ async fn only_reads(redis: &mut Watched) -> Vec<String> {
     texts.flat_map(|text| files_of(text)).collect()
 }
 
-/// What the doctor mends; the files of its scripts.
+/// Runs the doctor's repairs twice. Returns the files of their scripts.
 async fn mends_once(redis: &mut Watched) -> Vec<String> {
     let bench = redis.bench.fresh().await;
     for name in ["lost", "unnamed"] {
@@ -493,7 +496,8 @@ async fn mends_once(redis: &mut Watched) -> Vec<String> {
     let mut files = Vec::new();
     for command in commands {
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
-        // Among them are those by hash, before Redis knew the script: those do nothing now either.
+        // This includes calls by hash that failed before Redis knew the script: now they must do
+        // nothing either.
         redis.ask(&words);
         files.extend(files_of(&command[1]));
     }
@@ -501,7 +505,8 @@ async fn mends_once(redis: &mut Watched) -> Vec<String> {
     files
 }
 
-/// A server that may not write has no lease; the files of the script that would give it one.
+/// Asserts that a server without the right to write has no lease. Returns the files of the script
+/// that would give it one.
 async fn takes_no_lease(redis: &mut Watched) -> Vec<String> {
     let bench = redis.bench.fresh().await;
     let shared = bench.store.shared().expect("servers share this store");
@@ -518,7 +523,8 @@ async fn takes_no_lease(redis: &mut Watched) -> Vec<String> {
     texts.flat_map(|text| files_of(text)).collect()
 }
 
-/// A loss is accepted in one step or not at all, and once; the files of the scripts that do it.
+/// Asserts that a loss is accepted once, and in one step or not at all. Returns the files of its
+/// scripts.
 async fn accepts_a_loss_once(redis: &mut Watched) -> Vec<String> {
     let bench = redis.bench.fresh().await;
     bench.put(job("a", "accepted")).await.expect("put");
@@ -544,7 +550,7 @@ async fn accepts_a_loss_once(redis: &mut Watched) -> Vec<String> {
     files
 }
 
-/// What a script asks for once it has written must not make it deny what it did.
+/// A command that fails after a script's writes must not make the script deny them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_that_is_missing_after_the_writes_makes_no_call_deny_them() {
     let mut redis = Watched::new().await;
@@ -575,7 +581,7 @@ async fn every_script_changes_the_state_once_or_not_at_all() {
         let case = AssertUnwindSafe(twice_and_cut_off(&mut redis, before, act)).catch_unwind();
         match case.await {
             Ok(files) => covered.extend(files),
-            // The panic has told why.
+            // The panic has printed the reason.
             Err(_) => failed += 1,
         }
     }

@@ -1,4 +1,4 @@
-//! Who may act on a job.
+//! Rights of consumers to act on a job.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub async fn a_lapsed_hold_cannot_be_touched(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let popped = bench.pop_one("t").await;
     bench.advance(MINUTE);
-    // Over, though no timer has seen it yet.
+    // The reservation has ended, though no timer has noticed yet.
     assert_eq!(bench.touch(&popped.id, Some(popped.reservation), None).await, Err(LOST));
     bench.promote().await;
     assert_eq!(bench.touch(&popped.id, Some(popped.reservation), None).await, Err(LOST));
@@ -131,7 +131,7 @@ pub async fn what_is_given_back_was_never_popped(bench: Bench) {
     assert_eq!(bench.finish(&popped.id, None).await, Err(Refusal::NeverPopped));
     assert_eq!(bench.pop_one("t").await.attempt, 1);
 
-    // Also of a later attempt.
+    // Also a later attempt.
     bench.advance(MINUTE);
     bench.promote().await;
     let again = bench.pop("t", 2).await.into_iter().find(|job| job.id == id("a")).expect("a");
@@ -157,7 +157,7 @@ pub async fn a_lapsed_job_that_dies_by_a_release_keeps_its_due_time(bench: Bench
 pub async fn every_reserved_job_is_told_with_its_holder_in_bounded_steps(bench: Bench) {
     let buckets = bench.store.buckets();
     let mut jobs: Vec<Vec<NewJob>> = buckets.all().map(|_| Vec::new()).collect();
-    // More than one step takes, in every bucket.
+    // In every bucket, more jobs than one step takes.
     for number in 0..(625 * usize::from(buckets.get())).max(2_500) {
         let new = job(&format!("job:{number}"), "t");
         jobs[buckets.of(&new.id).index()].push(new);

@@ -1,4 +1,4 @@
-//! A job that comes from another store: it is what it was, and goes on as it would have.
+//! Jobs from another store: they keep all fields, and go on as they would have there.
 
 use std::sync::LazyLock;
 
@@ -15,12 +15,12 @@ use crate::store::bench::{
 
 const TOKEN: &str = "0123456789abcdef";
 
-/// A job as a store may have it in a state; popped once if that is reserved or dead.
+/// Returns a job as a store may have it in a state; popped once if it is reserved or dead.
 pub fn stored(bench: &Bench, name: &str, topic: &str, state: State) -> Job {
     stored_at(bench.now(), name, topic, state)
 }
 
-/// The same in any store at this time.
+/// Returns such a job of any store, at this time.
 pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job {
     let popped = matches!(state, State::Reserved | State::Dead);
     Job {
@@ -45,7 +45,7 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
     }
 }
 
-/// Every job of a store, by id, read page by page; their counts must be those of the topics.
+/// Returns every job of a store by id, read page by page; the counts of the topics must match.
 async fn all(bench: &Bench) -> Vec<Job> {
     let mut jobs = Vec::new();
     for bucket in bench.store.buckets().all() {
@@ -91,7 +91,7 @@ async fn move_all(from: &Bench, to: &Bench) {
     }
 }
 
-/// A job in every state and with every past, all of topic `t`.
+/// Makes jobs in every state and with every past, all of topic `t`.
 async fn every_past(bench: &Bench) {
     let backoff: Option<_> = Some("list:1800000".parse().expect("a backoff"));
     for name in ["bury", "spent", "lapsed", "waits", "given-back"] {
@@ -134,7 +134,7 @@ pub async fn a_job_is_in_another_store_what_it_was_in_this(bench: Bench) {
         for job in all(&there).await {
             assert_eq!(there.get(&job.id).await, Some(job), "a look and a list show the same");
         }
-        // And it is on disk.
+        // The jobs are on disk.
         let there = there.reopen().await;
         assert_eq!(all(&there).await, all(&bench).await);
     }
@@ -206,7 +206,7 @@ pub async fn a_living_id_is_not_restored_and_the_others_are(bench: Bench) {
     assert_eq!(replies, [Ok(()), Err(Refusal::Exists(None)), Ok(()), Err(Refusal::Exists(None))]);
     assert_eq!(bench.get(&id(&names[1])).await, living);
     assert_eq!(all(&bench).await.len(), 3);
-    // The timer is told: what is restored falls due by itself.
+    // The timer learns of restored jobs: they fall due by themselves.
     bench.advance(HOUR);
     let promoted = bench.promote().await;
     assert_eq!(promoted.iter().map(|p| p.total().ready).sum::<u64>(), 2);
@@ -249,7 +249,7 @@ async fn a_full_redis_restores_nothing() {
     assert_eq!(all(&bench).await, []);
 }
 
-/// What befalls one job before it is moved.
+/// History of a job before it is moved.
 #[derive(Debug, Clone)]
 struct Past {
     body: Vec<u8>,
@@ -257,7 +257,7 @@ struct Past {
     max_attempts: u32,
     backoff: Option<&'static str>,
     retention: u64,
-    /// Each a pop, what follows it, and how long later the next one is.
+    /// For each pop, the call that follows it, and the time until the next pop.
     attempts: Vec<(u8, u64)>,
 }
 
@@ -308,7 +308,7 @@ async fn live(bench: &Bench, pasts: &[Past]) {
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 
 thread_local! {
-    /// Ends with the test's thread, and Redis with it.
+    /// Dropped with the test's thread, and Redis with it.
     static REDIS: Bench = RUNTIME.block_on(Bench::redis());
 }
 

@@ -1,4 +1,4 @@
-//! What is due when, with the time passed in.
+//! Due times, with the time passed in.
 
 use delay_queue::{
     job::{Backoff, Change, MAX_DURATION, Millis, NewJob, Refusal, Schedule, State, UnixMillis},
@@ -37,7 +37,7 @@ pub async fn a_due_time_in_the_past_is_now_and_one_beyond_ten_years_is_refused(b
 }
 
 pub async fn jobs_come_in_the_order_of_their_due_times(bench: Bench) {
-    // One bucket, so that there is an order at all.
+    // One bucket, as order holds only within one.
     let bucket = bench.bucket(&id("0"));
     let names: Vec<String> = (0..)
         .map(|n: u32| n.to_string())
@@ -54,7 +54,7 @@ pub async fn jobs_come_in_the_order_of_their_due_times(bench: Bench) {
     assert_eq!(popped, [10, 20, 30, 40, 50]);
 }
 
-/// Of all forms, and with factors and jitters of many digits.
+/// Backoffs of all forms, some with factors and jitters of many digits.
 const BACKOFFS: [&str; 9] = [
     "list:0,120000,600000",
     "exp:1000:2:60000:0.5",
@@ -76,7 +76,7 @@ pub async fn an_expired_ttr_waits_its_backoff_counted_from_the_deadline(bench: B
         for attempt in 1..=5 {
             let popped = bench.pop_one(&topic).await;
             assert_eq!(popped.attempt, attempt);
-            // A timer that comes late does not change what follows.
+            // A late timer does not change later due times.
             bench.advance(MINUTE);
             bench.advance(Millis::new(777));
             bench.promote().await;
@@ -158,7 +158,7 @@ pub async fn a_touch_moves_the_deadline(bench: Bench) {
     bench.advance(Millis::new(59_999));
     bench.promote().await;
     assert_eq!(bench.state(&popped.id).await, Some(State::Reserved));
-    // Also nearer, and that TTR is then the one in force.
+    // A touch may also shorten the hold, and its TTR then stays in force.
     let until = bench.touch(&popped.id, hold, Some(SECOND)).await;
     assert_eq!(until, Ok(bench.now().after(SECOND)));
     assert_eq!(bench.touch(&popped.id, hold, None).await, until);
@@ -199,7 +199,7 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     assert_eq!(next().await, Some(std::time::Duration::ZERO));
     let promoted = promote_in(&*bench.store, bucket, 10).await.expect("promote");
     assert_eq!((promoted.total().expired, promoted.next), (1, None));
-    // A job that is moved on leaves the deadline of another one before it.
+    // A job that is rescheduled leaves the earlier deadline of another job in place.
     let mut names =
         (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
     let [first, moved] = [names.next(), names.next()].map(|name| name.expect("one of many"));
@@ -221,7 +221,7 @@ pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
         let delays = seconds.map(|delay| Millis::new(delay * 1000));
         names.iter().zip(delays).map(|(name, delay)| delayed(name, "t", delay)).collect()
     };
-    // The earliest in the middle; then nothing that is earlier; then something that is.
+    // The earliest in the middle; then none earlier; then an earlier one.
     for (names, seconds, earliest) in [
         (&names[..3], [70, 50, 90], 50),
         (&names[3..6], [60, 80, 100], 50),
@@ -239,8 +239,8 @@ pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
     assert_eq!(wait, Some(std::time::Duration::from_secs(10)), "to the one that is due at 20 s");
 }
 
-/// By the store's own clock, which has microseconds: one that a test sets has not. All servers of
-/// the test are on this machine, so this is what they go by.
+/// Returns the store's own time in microseconds; a test's clock has only milliseconds. All servers
+/// of the test run on this machine and use this clock.
 #[expect(clippy::disallowed_methods, reason = "compares with the store's own clock")]
 fn micros() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -254,7 +254,7 @@ pub async fn no_time_is_shorter_than_asked_by_a_part_of_a_millisecond(bench: Ben
         let least = before + span.get() * 1_000;
         assert!(time.get() * 1_000 >= least, "{what}: until {time:?}, asked at {before} µs");
     };
-    // Each by itself begins at another part of a millisecond.
+    // Each call begins at another part of a millisecond.
     for number in 0..50 {
         let (name, topic) = (format!("delayed:{number}"), format!("t{number}"));
         let before = micros();

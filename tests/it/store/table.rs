@@ -1,4 +1,4 @@
-//! Every event in every state, against the one table.
+//! Every event in every state, against the state table.
 
 use delay_queue::job::{
     After, Change, Due, Event, JobId, Millis, OnConflict, Refusal, Reservation, Schedule, State,
@@ -38,7 +38,7 @@ pub async fn every_event_without_a_job_does_what_the_table_says(bench: Bench) {
         let name = id("job");
         let happened = apply(&bench, &name, event, Reservation::from_bits(0x1000)).await;
         let expected = match (event, next(None, event)) {
-            // These two take what is there; without a job there is nothing to refuse.
+            // These two act on any job that is there; without a job they refuse nothing.
             (Event::Pop | Event::Promote(_), _) => Ok(None),
             (_, expected) => expected,
         };
@@ -47,8 +47,8 @@ pub async fn every_event_without_a_job_does_what_the_table_says(bench: Bench) {
     }
 }
 
-/// A job in this state, popped once, whose last reservation is answered; such that the event
-/// meets the circumstances it names.
+/// Puts a job in this state that was popped once and is in the circumstances that the event names.
+/// Returns its last reservation.
 async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
     let spent = matches!(event, Event::Promote(After::Spent) | Event::Release(After::Spent));
     let lapses_later = state == State::Reserved && event == Event::Promote(After::Later);
@@ -65,7 +65,7 @@ async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
         bench.promote().await;
     }
     if spent && matches!(state, State::Delayed | State::Ready) {
-        // A change would end the hold; a restore keeps it.
+        // A reschedule would end the hold; a restore keeps it.
         bench.restored_with(&popped.id, |job| job.policy.max_attempts = 1).await;
     }
     popped.reservation
@@ -90,7 +90,7 @@ async fn apply(
                 new.on_conflict = OnConflict::Replace;
             }
             let placed = bench.put(new).await.map_err(|refusal| match refusal {
-                // The table knows no topics.
+                // The table has no topics.
                 Refusal::Exists(Some(living)) => {
                     assert_eq!(living.topic.as_str(), TOPIC);
                     Refusal::Exists(None)

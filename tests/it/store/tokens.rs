@@ -1,4 +1,4 @@
-//! Access tokens as a store keeps them.
+//! Access tokens in a store.
 
 use delay_queue::{
     job::{Topics, UnixMillis},
@@ -28,7 +28,7 @@ async fn revoke(bench: &Bench, name: &str) -> bool {
     is_done(change(bench, TokenChange::Revoke { name: name.to_owned() }).await)
 }
 
-/// The version, and all tokens by name.
+/// Returns the version, and all tokens by name.
 async fn all(bench: &Bench) -> (u64, Vec<StoredToken>) {
     let stored = bench.store.tokens(None).await.expect("tokens").expect("another version");
     let mut tokens = stored.tokens;
@@ -72,7 +72,7 @@ pub async fn the_first_token_is_one_of_an_administrator(bench: Bench) {
     assert_eq!(make("root", false).await, Name);
     assert!(revoke(&bench, "root").await && revoke(&bench, "shop").await);
     assert_eq!(make("shop", false).await, NeedsAdmin, "there is none again");
-    // Whichever of two comes first: a token that is no administrator's never stands alone.
+    // Whichever comes first: a token without admin rights is never the only one.
     for _ in 0..20 {
         let (shop, root) = futures::join!(make("shop", false), make("root", true));
         assert!(root == First && [Done, NeedsAdmin].contains(&shop), "{shop:?} {root:?}");

@@ -1,4 +1,4 @@
-//! What is told of topics, and done to many of their jobs at once.
+//! Reads of topics, and calls on many of their jobs at once.
 
 use delay_queue::{
     job::{
@@ -16,7 +16,7 @@ fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")
 }
 
-/// The counts of a topic over all buckets.
+/// Returns the counts of a topic over all buckets.
 async fn counts(bench: &Bench, name: &str) -> Counts {
     let mut sum = Counts::default();
     for bucket in bench.store.buckets().all() {
@@ -25,7 +25,7 @@ async fn counts(bench: &Bench, name: &str) -> Counts {
     sum
 }
 
-/// The names of all topics, sorted, once each.
+/// Returns the names of all topics, sorted, once each.
 async fn names(bench: &Bench) -> Vec<String> {
     let mut names = std::collections::BTreeSet::new();
     for bucket in bench.store.buckets().all() {
@@ -38,7 +38,7 @@ async fn names(bench: &Bench) -> Vec<String> {
 
 pub async fn a_topic_appears_with_its_first_job_and_goes_with_its_last(bench: Bench) {
     assert!(names(&bench).await.is_empty());
-    // Every way in which a job can go.
+    // Every way in which a job can leave the store.
     for way in 0..6 {
         bench.put(job("a", "t")).await.expect("put");
         assert_eq!(names(&bench).await, ["t"]);
@@ -159,7 +159,7 @@ pub async fn delayed_jobs_are_listed_and_counted_by_the_time_at_which_they_fall_
     for bucket in bench.store.buckets().all() {
         let mut after = None;
         loop {
-            // From the third minute on, before the sixth; two jobs a page.
+            // From the third minute up to the sixth; two jobs per page.
             let (from, before) = (Some(due(3)), Some(due(6)));
             let range = JobRange { from, before, after, limit: 2 };
             let page = bench.store.list(bucket, topic("t"), State::Delayed, range).await;
@@ -185,7 +185,7 @@ pub async fn delayed_jobs_are_listed_and_counted_by_the_time_at_which_they_fall_
     assert_eq!(counts, [2 + 3, 4 + 5, 6 + 7, 8 + 9]);
 }
 
-/// All pages of one state in every bucket; after each page `meanwhile` is called.
+/// Reads all pages of one state in every bucket, and calls `meanwhile` after each page.
 async fn pages(
     bench: &Bench,
     state: State,
@@ -215,14 +215,14 @@ async fn pages(
 }
 
 pub async fn pages_of_jobs_neither_skip_nor_repeat_those_that_stay(bench: Bench) {
-    // Many of the same time, and some of others.
+    // Many jobs with the same time, and some with others.
     for number in 0..90 {
         let delay = if number % 3 == 0 { Millis::new(number * 1000 + 1000) } else { MINUTE };
         bench.put(delayed(&format!("job:{number}"), "t", delay)).await.expect("put");
     }
     let quiet = pages(&bench, State::Delayed, 4, async |_: &JobPage| {}).await;
     assert_eq!(quiet.len(), 90);
-    // Each page's last job, by which the next one begins, goes away at once.
+    // The last job of each page, where the next one begins, is deleted at once.
     let mut gone = Vec::new();
     let seen = pages(&bench, State::Delayed, 4, async |page: &JobPage| {
         if let Some(last) = page.jobs.last() {
@@ -376,7 +376,7 @@ pub async fn a_pause_ends_at_its_time_and_no_other_pause_with_it(bench: Bench) {
     assert_eq!(end(&bench, "t", until).await, Millis::ZERO);
     assert!(changes_since(&bench, before).await.paused.is_empty());
 
-    // It was paused without an end meanwhile, or resumed.
+    // Meanwhile the topic was paused without an end, or resumed.
     let until = pause(&bench, "t", Schedule::At(START)).await;
     assert_eq!(until, START, "as an import has it");
     bench.store.set_paused(topic("t"), true).await.expect("pause");
@@ -387,7 +387,7 @@ pub async fn a_pause_ends_at_its_time_and_no_other_pause_with_it(bench: Bench) {
     assert!(paused(&bench).await.is_empty());
 }
 
-/// What is set now, as one knows it who has known this.
+/// Returns the current settings, as a server that knows `known` reads them.
 async fn changes_since(bench: &Bench, mut known: TopicSettings) -> TopicSettings {
     let news = bench.store.settings(known.version).await.expect("settings");
     news.map(|news| known.take(news));

@@ -1,4 +1,4 @@
-//! How much there is: in a topic, and in the whole store.
+//! Amounts of data, in a topic and in the whole store.
 
 use delay_queue::{
     job::{Change, NewJob, OnConflict, State, Topic},
@@ -80,7 +80,7 @@ pub async fn a_topic_weighs_what_the_bodies_of_its_jobs_do(bench: Bench) {
     }
     assert_eq!(weigh(&bench).await, (0, 0));
 
-    // More than are looked at one by one.
+    // More jobs than the store examines one by one.
     for number in 0..1_200 {
         let job = NewJob { body: body(SHORT), ..job(&format!("many-{number}"), "many") };
         bench.put(job).await.expect("put");
@@ -93,7 +93,7 @@ pub async fn the_store_tells_how_many_jobs_it_has_and_what_they_take(bench: Benc
     let usage = async || bench.store.usage().await.expect("what there is");
     let before = usage().await;
     assert_eq!(before.jobs, 0);
-    // A megabyte, which shows also where other tests work.
+    // A megabyte, which shows even beside the work of other tests.
     let body = bytes::Bytes::from(format!("\"{}\"", "x".repeat(100_000)));
     for number in 0..10 {
         let job = NewJob { body: body.clone(), ..job(&format!("{number}"), "t") };

@@ -1,4 +1,4 @@
-//! All that a store has, as it tells it.
+//! Contents of a store, as the store reports them.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use delay_queue::{
 
 use crate::store::bench::{promote_in, target};
 
-/// What a store is found to have.
+/// All contents of a store.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Found {
     pub jobs: BTreeMap<JobId, Job>,
-    /// Jobs that are told as damaged, each with the reason.
+    /// Damaged jobs, each with the reported reason.
     pub damaged: BTreeMap<JobId, String>,
     pub topics: Vec<(Topic, Counts)>,
     pub settings: TopicSettings,
@@ -21,7 +21,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Reads all of a store; counts must be those of the lists, and each job as a get shows it.
+    /// Reads a whole store. Counts must match the lists, and lists must show each job as a get
+    /// does.
     pub async fn of(store: &dyn Store) -> Self {
         let mut found = Self::default();
         for bucket in store.buckets().all() {
@@ -56,7 +57,7 @@ impl Found {
     }
 }
 
-/// Promotes until nothing is due any more.
+/// Promotes until no job is due.
 pub async fn settle(store: &dyn Store) {
     for bucket in store.buckets().all() {
         while promote_in(store, bucket, 100)

@@ -1,6 +1,6 @@
-//! A fixed workload of 60 steps in which every transition changes something, and what the model
-//! says after each of them. What a store has after a crash or damage is compared with that: every
-//! field of every job, topics and their counts, pauses, defaults and access tokens.
+//! A fixed workload of 60 steps in which every transition changes something, with the model's state
+//! after each of them. Tests compare it with a store after a crash or damage: every field of every
+//! job, topics and their counts, pauses, defaults and access tokens.
 
 mod found;
 mod runs;
@@ -21,7 +21,7 @@ use crate::store::{
     calls::{Call, Hold, STEP},
 };
 
-/// One step; all of it is one call.
+/// One step, which is one call.
 #[derive(Debug, Clone)]
 pub enum Step {
     Call(Call),
@@ -33,7 +33,7 @@ pub enum Step {
     Defaults(&'static str, Option<u64>),
     Token(TokenChange),
     Used(&'static str, u64),
-    /// Changes nothing: the store is to carry its log over into its file now.
+    /// Changes nothing: the store checkpoints its log into its file now.
     CarryOver,
 }
 
@@ -46,7 +46,7 @@ pub fn put(name: u8, topic: &str, delay: u64) -> NewJob {
     }
 }
 
-/// A body of more than one page.
+/// Returns a body of more than one page.
 pub fn long(letter: char) -> bytes::Bytes {
     format!("\"{}\"", letter.to_string().repeat(4_500)).into()
 }
@@ -63,7 +63,7 @@ pub fn pass(steps: u64) -> Step {
     Step::Call(Call::Pass { millis: steps * STEP })
 }
 
-/// All of them, in order.
+/// Returns all steps in order.
 pub fn steps() -> Vec<Step> {
     let keep = NewJob { on_conflict: OnConflict::Keep, ..put(1, "t0", 0) };
     let replace = NewJob { on_conflict: OnConflict::Replace, ..put(2, "t0", 30) };
@@ -176,6 +176,6 @@ fn every_step_of_the_workload_changes_something() {
     let promotes = worlds[1..].iter().zip(&steps);
     let promotes = promotes.filter(|(_, step)| matches!(step, Step::Call(Call::Promote)));
     let promoted: Vec<&str> = promotes.map(|(world, _)| world.answer()).collect();
-    // How many became ready, expired, died and have gone.
+    // Jobs that became ready, expired, died and were removed.
     assert_eq!(promoted, ["(2, 0, 0, 0)", "(2, 1, 0, 0)", "(0, 2, 2, 0)", "(2, 0, 0, 2)"]);
 }

@@ -1,4 +1,4 @@
-//! What many runs on files of their own have together.
+//! Shared parts of runs on many copies of the files.
 
 use std::{
     fs,
@@ -14,19 +14,19 @@ use tokio::runtime::Runtime;
 
 use super::settle;
 
-/// Memory, where syncs cost nothing, if this machine offers some as a file system.
+/// Returns a file system in memory, where syncs cost nothing, if this machine has one.
 pub fn folder() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-/// The reserve for a full disk, but with nothing in it: to write it takes most of a start's time.
+/// Makes an empty reserve for a full disk: writing a real one takes most of a start's time.
 pub fn ballast(dir: &Path) {
     let file = fs::File::create(dir.join("ballast")).expect("made");
     file.set_len(8 << 20).expect("extended");
 }
 
-/// Opens a store at a time, and promotes all that is due.
+/// Opens a store at a time, and promotes all due jobs.
 pub async fn open(dir: &Path, at: UnixMillis) -> Result<FileStore, OpenError> {
     let options = Options::new(None, Clock::set_at(at));
     let store = FileStore::open(dir, options)?;
@@ -34,7 +34,7 @@ pub async fn open(dir: &Path, at: UnixMillis) -> Result<FileStore, OpenError> {
     Ok(store)
 }
 
-/// Does `act` with each number below `count`, some at a time.
+/// Calls `act` with each number below `count`, several at a time.
 pub fn on_all_cores(count: usize, act: impl Fn(&Runtime, usize) + Sync) {
     let next = AtomicUsize::new(0);
     let workers = 2 * std::thread::available_parallelism().map_or(1, usize::from);

@@ -17,7 +17,7 @@ use crate::store::{
     equivalence::{Reference, Side},
 };
 
-/// What there is after some steps, by the model.
+/// State of the model after some steps.
 #[derive(Clone)]
 pub struct World {
     pub reference: Reference,
@@ -26,7 +26,7 @@ pub struct World {
 }
 
 impl World {
-    /// Before the first step, and after each of them.
+    /// Returns the worlds before the first step and after each of them.
     pub fn all(steps: &[Step]) -> Vec<Self> {
         let (settings, tokens) = (TopicSettings::default(), BTreeMap::new());
         let mut worlds = vec![Self { reference: Reference::new(), settings, tokens }];
@@ -46,14 +46,14 @@ impl World {
         &self.reference.answer
     }
 
-    /// What a store of this world is found to have at a time, when all is promoted that is due.
-    /// `given` tells the reservation that the n-th pop gave.
+    /// Returns the contents that a store of this world has at a time, after all due jobs are
+    /// promoted. `given` returns the reservation that the n-th pop gave.
     pub fn found(&self, at: UnixMillis, given: impl Fn(u64) -> Reservation) -> Found {
         let mut model = self.reference.model.clone();
         model.now = at;
         model.promote();
         let reservation = |token| match token {
-            // That of a restored job is another store's: `calls::stored`.
+            // The reservation of a restored job is another store's: see `calls::stored`.
             u64::MAX => Reservation::from_bits(1),
             token => given(token),
         };
@@ -141,7 +141,7 @@ fn defaults(ttr: u64) -> PolicyFields {
     PolicyFields { ttr: Some(Millis::new(ttr)), ..PolicyFields::default() }
 }
 
-/// Does the step with this number on a store; its answer as the model would give it.
+/// Makes the step with this number on a store, and returns its answer as the model would give it.
 pub async fn go(side: &mut Side, number: u64, step: &Step) -> String {
     side.align(number);
     if let Step::Call(call) = step {
@@ -192,7 +192,7 @@ pub async fn go(side: &mut Side, number: u64, step: &Step) -> String {
             store.note_token_uses(uses).await.expect("noted");
             String::new()
         }
-        // Any read: with it comes the writer's look at what else is due.
+        // Any read works: with each one the writer checks its other due work.
         Step::CarryOver => {
             store.usage().await.expect("usage");
             String::new()
