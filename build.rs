@@ -7,11 +7,11 @@ use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, 
 const SOURCE: &str = "docs/api.md";
 const HEAD: &str = "src/http/dashboard/docs/head.html";
 
-/// A heading of the page.
+/// Heading of the page.
 struct Heading {
     level: HeadingLevel,
     id: String,
-    /// Its markup.
+    /// HTML of the heading.
     text: String,
 }
 
@@ -50,7 +50,7 @@ fn render(markdown: &str) -> (Vec<Heading>, String) {
                 headings.push(Heading { level, id, text });
                 events.push(event);
             }
-            // A table that is wider than the screen scrolls by itself, also by keyboard.
+            // A table wider than the screen scrolls on its own, by keyboard, too.
             Event::Start(Tag::Table(_)) => {
                 let label = headings.last().map_or("", |heading| heading.id.as_str());
                 let label = label.replace('-', " ");
@@ -60,7 +60,7 @@ fn render(markdown: &str) -> (Vec<Heading>, String) {
                 events.extend([Event::Html(frame.into()), event]);
             }
             Event::End(TagEnd::Table) => events.extend([event, Event::Html("</div>\n".into())]),
-            // Markup in the page means itself.
+            // Show HTML in the source as text.
             Event::Html(text) | Event::InlineHtml(text) => events.push(Event::Text(text)),
             event => events.push(event),
         }
@@ -70,7 +70,7 @@ fn render(markdown: &str) -> (Vec<Heading>, String) {
     (headings, content)
 }
 
-/// Leaves the text of links to other files of the project, which the server does not have.
+/// Replaces links to other files of the project by their text, since the server does not have them.
 fn without_files(events: Vec<Event<'_>>) -> Vec<Event<'_>> {
     let mut is_kept = true;
     let keeps = |event: &Event<'_>| match event {
@@ -98,7 +98,7 @@ fn slug(heading: &[Event<'_>]) -> String {
     words.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The links beside the page.
+/// Returns the navigation with links to the headings.
 fn contents(headings: &[Heading]) -> String {
     let linked = headings.iter().filter(|heading| heading.level == HeadingLevel::H2);
     let links =

@@ -1,4 +1,4 @@
-//! The fuzz target of what `import` reads.
+//! Fuzz target of the lines that `import` reads.
 
 use arbitrary::Unstructured;
 
@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{fuzzing, job::Job};
 
-/// A job comes back as it was written; a file of any lines, with or without the sums that it needs, is
-/// read or refused, and of what is read every job can be written again.
+/// Checks that every job reads back as written, and that a file of any lines, with or without valid
+/// sums, is read or refused. Every job read can be written again.
 pub fn export_lines(data: &[u8]) {
     let _ = read(data);
     let mut input = Unstructured::new(data);
@@ -26,7 +26,7 @@ pub fn export_lines(data: &[u8]) {
     }
 }
 
-/// A job, as a line and back.
+/// Writes a job as a line and reads it back.
 fn again(job: &Job) -> Job {
     let line = JobLine::of(job).expect("a job of a store");
     let text = serde_json::to_string(&line).expect("JSON");
@@ -34,7 +34,7 @@ fn again(job: &Job) -> Job {
     line.job().expect("its own job")
 }
 
-/// An export of one bucket with these lines in it, and their sums.
+/// Returns an export of one bucket with these lines and their sums.
 fn sealed(lines: &[Vec<u8>]) -> Vec<u8> {
     let (mut all, mut sums) = (Vec::new(), Sums::default());
     let mut write = |sums: &mut Sums, line: &Line<'_>, text: &[u8]| {
@@ -46,7 +46,7 @@ fn sealed(lines: &[Vec<u8>]) -> Vec<u8> {
     let (format, store) = (FORMAT.to_owned(), String::new());
     let head = Line::Head(Head { format, version: VERSION, store, buckets: 1 });
     write(&mut sums, &head, &own(&head));
-    // Settings of topics stand behind the jobs, and what is no line at all at the end.
+    // An export has settings of topics after the jobs. Text that is no line goes to the end.
     let (mut jobs, mut topics, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for text in lines {
         match serde_json::from_slice::<Line<'_>>(text) {

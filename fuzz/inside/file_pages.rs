@@ -1,6 +1,6 @@
-//! The fuzz target of damaged files: the pages of a database and its log.
+//! Fuzz target of damaged files: the pages of a database and its log.
 //!
-//! What a salvage takes is compared with what was written before the damage.
+//! The target compares salvaged rows with those written before the damage.
 
 mod sound;
 
@@ -20,16 +20,17 @@ use crate::{
     store::file::machine::{ErrorText, Write},
 };
 
-/// When all jobs are due, so that those without attempts may have been popped.
+/// Time at which all jobs are due, so that jobs without attempts may have been popped.
 const NOW: UnixMillis = UnixMillis::new(2_000_000_000_000);
 
 thread_local! {
     static SOUND: Sound = Sound::new();
 }
 
-/// A sound file of which some bytes are changed (page, place in it, byte; four bytes each), up to an
-/// empty change, behind which stands a log. It is read without a panic, and nothing comes out that is
-/// not as it was written. One changed byte costs no more than what its page has, and that is told.
+/// Changes some bytes of a sound file (page, place in the page, byte; four bytes each), up to an
+/// empty change; the rest of `data` is a log. Checks that reading does not panic and invents
+/// nothing. One changed byte may cost no more than the contents of its page, and the loss must be
+/// reported.
 pub fn file_pages(data: &[u8]) {
     SOUND.with(|sound| {
         let (path, log) = (sound.dir.path().join("jobs.db"), sound.dir.path().join("jobs.db-wal"));
@@ -76,13 +77,13 @@ pub fn file_pages(data: &[u8]) {
     });
 }
 
-/// What a salvage has taken, by its numbers in the sound file.
+/// Salvaged rows, by their numbers in the sound file.
 #[derive(Default)]
 struct Output {
     jobs: HashSet<u64>,
-    /// Those of which the attempts could not be read.
+    /// Jobs whose attempts were unreadable.
     dead: HashSet<u64>,
-    /// Those with their attempts.
+    /// Jobs with their attempts.
     popped: HashSet<u64>,
     topics: HashSet<u64>,
     tokens: HashSet<u64>,
@@ -126,7 +127,7 @@ impl Output {
             self.dead.insert(serial)
         } else {
             let mut expected = sound::pop(serial);
-            // An error text may be damaged or left out.
+            // An error text may be damaged or missing.
             let partial = [Some("(damaged)"), None].map(|text| text.map(str::to_owned));
             if let Write::Attempt { error: known, .. } = &mut expected
                 && let Some(partial) = partial.map(ErrorText::Set).into_iter().find(|p| p == error)
@@ -140,7 +141,7 @@ impl Output {
         assert!(is_new && !(self.dead.contains(&serial) && self.popped.contains(&serial)));
     }
 
-    /// Jobs that are missing, though they are not gone.
+    /// Returns the jobs that are missing although they were not gone.
     fn lost(&self) -> Vec<u64> {
         (1..=JOBS).filter(|n| *n != GONE && !self.jobs.contains(n)).collect()
     }
@@ -152,7 +153,7 @@ impl Output {
         assert_eq!(*found, expected);
     }
 
-    /// What one changed byte of this page has cost.
+    /// Checks the loss that one changed byte of this page has caused.
     fn lacks_one_page(&self, found: &Salvaged, sound: &Sound, page: usize) {
         let is_aside = ROOTS.contains(&("aside", u32::try_from(page).unwrap_or_default()));
         let is_overflow = sound.is_overflow(page);
@@ -196,7 +197,7 @@ impl Output {
     }
 }
 
-/// Which of these it is.
+/// Returns the index of `write` in `known`.
 fn number(known: &[Write], write: &Write) -> u64 {
     let number = known.iter().position(|known| known == write);
     number.unwrap_or_else(|| panic!("invented: {write:?}")) as u64

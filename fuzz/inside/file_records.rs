@@ -1,4 +1,4 @@
-//! The fuzz target of the rows of the file store.
+//! Fuzz target of the rows of the file store.
 
 use std::{cell::RefCell, collections::HashMap};
 
@@ -57,7 +57,8 @@ fn in_memory() -> Records {
     }
 }
 
-/// A job comes back as it was written. With one field changed it is the same, or damaged and told so.
+/// Checks that a job reads back as written. With one field changed it reads the same, or is
+/// reported as damaged.
 pub fn file_records(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let Ok(job) = fuzzing::job(&mut input) else { return };
@@ -84,7 +85,7 @@ pub fn file_records(data: &[u8]) {
             loaded.iter().for_each(|arrival| drop(records.read_error(arrival.serial)));
         }
         records.roll_back();
-        // Loaded anew, it would know nothing of this job.
+        // A newly loaded store would know nothing of this job.
         records.damaged.clear();
         records.aside.clear();
     });
@@ -111,7 +112,7 @@ fn attempt(job: &Job) -> Attempt {
     }
 }
 
-/// Whether a job is ready, the machine sees.
+/// Returns the state in a row: the machine decides by the time whether a job is ready.
 fn settled(state: State) -> State {
     if state == State::Ready { State::Delayed } else { state }
 }
@@ -122,7 +123,7 @@ fn load(records: &mut Records) -> Vec<Arrival> {
     loaded
 }
 
-/// What is read of a job is as it was put.
+/// Checks that a job reads back as put.
 fn check(records: &Records, arrival: &Arrival, job: &Job) {
     assert_eq!((&arrival.id, &arrival.topic), (&job.id, &job.topic));
     assert_eq!(arrival.policy, job.policy);
@@ -131,7 +132,7 @@ fn check(records: &Records, arrival: &Arrival, job: &Job) {
     assert_eq!((record.created_at, record.policy), (job.created_at, job.policy.clone()));
 }
 
-/// Puts another value into a field of a row, if the field can have it.
+/// Sets a field of a row to another value, if the column accepts it.
 fn change(records: &Records, input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     let (table, column) = input.choose(&COLUMNS)?;
     let value = match input.int_in_range(0..=4)? {
@@ -142,7 +143,7 @@ fn change(records: &Records, input: &mut Unstructured<'_>) -> arbitrary::Result<
         _ => Value::Blob(input.arbitrary()?),
     };
     let sql = format!("UPDATE {table} SET {column} = ?");
-    // The tables are strict: another type is no damage that a row can have.
+    // The tables are strict: no damaged row has a value of another type.
     drop(records.run(&sql, [value]));
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! What `fuzz/` runs: each target takes any bytes and panics where a promise is broken.
+//! Fuzz targets that `fuzz/` runs: each takes any bytes and panics if a promise is broken.
 //!
-//! Built into the server's library for a fuzzer and for tests alone: what targets call is private, so
-//! each file is a module of the part that it tests. A test replays the corpus that is kept, so that a
-//! fault that was found once is looked for without a fuzzer as well.
+//! They are built into the server's library, for fuzzers and tests alone. Because they call private
+//! code, each file is a module of the part that it tests. A test replays the kept corpus, so that
+//! known faults are looked for without a fuzzer, too.
 
 mod values;
 
@@ -24,10 +24,10 @@ pub use crate::{
     },
 };
 
-/// The characters of names that mean nothing in any format.
+/// Characters of names that have no meaning in any format.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
 
-/// A job as a store may have it.
+/// Returns a job that a store may have.
 pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
     let state = *input.choose(&State::ALL)?;
     let (reserved, dead) = (state == State::Reserved, state == State::Dead);
@@ -41,7 +41,7 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
         traceparent: match input.arbitrary::<(u128, u64, u8)>()? {
             (0, ..) | (_, 0, _) => None,
             (trace, span, flags) => {
-                // Its specification knows these flags.
+                // The specification of `traceparent` defines these flags.
                 format!("00-{trace:032x}-{span:016x}-{:02x}", flags & 3).parse().ok()
             }
         },
@@ -70,7 +70,6 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
     })
 }
 
-/// An id or a topic.
 fn headers(input: &mut Unstructured<'_>) -> Result<Headers> {
     let name: Topic = name(input)?;
     Ok(Headers::new(vec![(name.to_string(), "a; b\t%".to_owned())]).unwrap_or_default())
@@ -91,7 +90,7 @@ fn span(input: &mut Unstructured<'_>) -> Result<Millis> {
     input.int_in_range(1..=MAX_DURATION.get()).map(Millis::new)
 }
 
-/// JSON, now and then too long for a record of Redis.
+/// Returns JSON, sometimes too long for a pool record of Redis.
 fn body(input: &mut Unstructured<'_>) -> Result<String> {
     let is_long = input.ratio(1, 8)?;
     let text: &str = input.arbitrary()?;

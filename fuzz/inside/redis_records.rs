@@ -1,4 +1,4 @@
-//! The fuzz target of the records of Redis.
+//! Fuzz target of the records of Redis.
 
 use arbitrary::Unstructured;
 
@@ -8,15 +8,15 @@ use crate::{
     job::{JobId, NewJob, OnConflict, Schedule, UnixMillis},
 };
 
-/// The record with the body behind it, as scripts answer it.
+/// Returns a record with its body appended, as scripts return it.
 fn stored(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
     let mut text = record(job, created_at);
     text.extend(long_body(&job.body).into_iter().flatten());
     text
 }
 
-/// A job comes back as it was written; a damaged record is refused or is the same; what has a
-/// sound sum is read without a panic, and says the same when it is written again.
+/// Checks that a job reads back as written and a damaged record is refused. A record with a sound
+/// sum must be read without a panic, and read the same after it was written again.
 pub fn redis_records(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let Ok(job) = fuzzing::job(&mut input) else { return };
@@ -37,7 +37,7 @@ pub fn redis_records(data: &[u8]) {
     sealed(&job.id, &rest);
 }
 
-/// The job that a record is of; when it falls due stands elsewhere.
+/// Returns the job of a record; its schedule is stored elsewhere.
 fn new_job(id: &JobId, record: &Record, schedule: Schedule) -> NewJob {
     NewJob {
         id: id.clone(),
@@ -49,7 +49,7 @@ fn new_job(id: &JobId, record: &Record, schedule: Schedule) -> NewJob {
     }
 }
 
-/// Both records with some bytes changed, and cut.
+/// Reads both records with some bytes changed, or cut.
 fn damaged(input: &mut Unstructured<'_>, id: &JobId, mut record: Vec<u8>, attempt: String) {
     let (whole, mut bytes) = (record.clone(), attempt.clone().into_bytes());
     for _ in 0..input.int_in_range(0..=4).unwrap_or(0) {
@@ -69,15 +69,15 @@ fn damaged(input: &mut Unstructured<'_>, id: &JobId, mut record: Vec<u8>, attemp
     let same = record == whole;
     assert_eq!(Record::parse(id, record).is_ok(), same);
     let Ok(text) = String::from_utf8(bytes) else { return };
-    // Its check is no hash: it notices a changed digit, and not whatever several changed digits come to.
+    // The check is no hash: it detects one changed digit, but not every change of several digits.
     let changed = text.bytes().zip(attempt.bytes()).filter(|(one, other)| one != other).count();
     let read = Attempt::parse(id, &text);
-    // Cut behind the line feed, it has no error.
+    // A record cut after the line feed has no error.
     let is_excused = text == attempt || changed > 1 || text.ends_with('\n');
     assert!(is_excused || matches!(read, Err(_) | Ok(None)), "{text:?}");
 }
 
-/// Any text as rules, with the sum that they need: what checksums keep from being read at all.
+/// Reads any text as rules with a valid sum, beyond the protection of checksums.
 fn sealed(id: &JobId, text: &str) {
     let (rules, body) = text.split_once('\n').unwrap_or((text, ""));
     let rules = format!("{}{rules}", sum(&[id.as_str(), " ", rules]));

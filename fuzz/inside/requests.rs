@@ -1,4 +1,4 @@
-//! Fuzz targets of requests: what handlers call, before there is a queue.
+//! Fuzz targets of requests: the parts of handlers that need no queue.
 
 use arbitrary::Unstructured;
 use axum::{
@@ -32,7 +32,7 @@ use crate::{
     store::Place,
 };
 
-/// More than any refusal needs: what was given is not repeated whole.
+/// Longer than any refusal, since refusals do not repeat the whole input.
 const LONGEST: usize = 4096;
 
 fn limits() -> Limits {
@@ -43,7 +43,7 @@ fn limits() -> Limits {
     toml::from_str::<Settings>(DEFAULTS).expect("the defaults").limits
 }
 
-/// Whether it was taken; a refusal says what is wrong, and at no length.
+/// Returns an accepted value; checks that a refusal has a reason and is short.
 fn taken<T>(answer: Result<T, Problem>) -> Option<T> {
     let told = |problem: &Problem| {
         assert!(!problem.detail.is_empty() && problem.detail.len() <= LONGEST, "{problem:?}");
@@ -60,7 +60,7 @@ fn check_schedule(schedule: Schedule) {
     assert!(!matches!(schedule, Schedule::In(delay) if delay > MAX_DURATION), "{schedule:?}");
 }
 
-/// A body comes back byte for byte, so it is a part of the request that readers take.
+/// Checks that a body is a part of the request, byte for byte.
 fn check_body(body: &Bytes, content: &Bytes) {
     let text = std::str::from_utf8(body).expect("text");
     serde_json::from_str::<&RawValue>(text).expect("JSON");
@@ -75,7 +75,7 @@ fn check_put(put: &Put, content: &Bytes) {
     check_ttr(put.policy.ttr);
 }
 
-/// The content of a put, and of a change.
+/// Reads the content of a put, and of a change.
 pub fn http_put(data: &[u8]) {
     let content = Bytes::copy_from_slice(data);
     let put = parse::<PutJob>(&content, "").and_then(|put| put.valid(&content, limits(), None));
@@ -91,7 +91,7 @@ pub fn http_put(data: &[u8]) {
     }
 }
 
-/// The content of every batch.
+/// Reads the content of every batch.
 pub fn http_batch(data: &[u8]) {
     let content = Bytes::copy_from_slice(data);
     let Some(jobs) = taken(batch::jobs(&content)) else { return };
@@ -121,8 +121,8 @@ fn check_error(error: Option<&str>) {
     assert!(error.is_none_or(|text| (1..=MAX_ERROR_BYTES).contains(&text.len())), "{error:?}");
 }
 
-/// A query in the first line, and the content behind it, of the routes of one job, of topics and
-/// of tokens; the line is a header as well.
+/// Reads a query from the first line and the content after it, for the routes of one job, of topics
+/// and of tokens. The line also serves as a header.
 pub fn http_requests(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == b'\n').unwrap_or(data.len());
     let (line, content) = (&data[..end], data.get(end + 1..).unwrap_or_default());
@@ -173,7 +173,7 @@ pub fn http_requests(data: &[u8]) {
     let _ = taken(parse::<CreateToken>(content, ""));
 }
 
-/// Cursors: each leads to the place it was made of, in its own list alone; no text panics.
+/// Checks that each cursor leads to its own place, in its own list alone, and that no text panics.
 pub fn cursors(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let _ = cursor(&mut input);
@@ -196,7 +196,7 @@ fn cursor(input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     for other in State::ALL.into_iter().filter(|other| *other != state) {
         assert_eq!(taken(Cursor { state: other, ..cursor }.parse(&text, find)), None, "{text}");
     }
-    // Any text, and any place with the checksum that it needs.
+    // Read any text, and any place with a valid checksum.
     let text: &str = input.arbitrary()?;
     taken(cursor.parse(text, find));
     taken(cursor.parse(&cursor.sealed(text), find));

@@ -1,4 +1,4 @@
-//! A sound file, and what each of its pages has.
+//! Sound file of the file store, and the contents of each of its pages.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,12 +21,12 @@ use crate::{
 };
 
 pub const JOBS: u64 = 300;
-/// Jobs behind those, of which the rows still stand in their page.
+/// Deleted jobs after these, whose rows remain in their pages.
 const DELETED: u64 = 20;
-/// Damaged jobs, one of them gone all the same.
+/// Numbers of two quarantined jobs; the second was finished or deleted, too.
 pub const ASIDE: u64 = 7;
 pub const GONE: u64 = 9;
-/// Of each, topics with settings and tokens.
+/// Number of topics with settings, and of tokens.
 const NAMES: u64 = 40;
 
 pub struct Sound {
@@ -35,11 +35,11 @@ pub struct Sound {
     pub pauses: Vec<Write>,
     pub defaults: Vec<Write>,
     pub tokens: Vec<Write>,
-    /// The jobs of a leaf of `pool`.
+    /// Jobs in each leaf of `pool`.
     pub jobs_of: HashMap<usize, HashSet<u64>>,
-    /// The leaves of `attempts`, and the numbers that they may have.
+    /// Leaves of `attempts`, with the numbers that their rows may have.
     pub attempts_of: HashMap<usize, Leaf>,
-    /// The topics and tokens of a leaf, by their places in the lists above.
+    /// Topics and tokens in each leaf, as indexes of the lists above.
     pub topics_of: HashMap<usize, HashSet<u64>>,
     pub tokens_of: HashMap<usize, HashSet<u64>>,
 }
@@ -94,13 +94,13 @@ impl Sound {
         }
     }
 
-    /// Whether a page has what did not fit into the leaf of a row, by the pointer map.
+    /// Returns whether a page has the overflow of a row, by the pointer map.
     pub fn is_overflow(&self, page: usize) -> bool {
         page > 2 && [3, 4].contains(&self.bytes[PAGE + (page - 3) * 5])
     }
 }
 
-/// The number in the name of a row, its first column.
+/// Returns the number in the name of a row, which is the first column.
 fn named(cell: &Cell) -> u64 {
     let fields = cell.fields().expect("its fields");
     let name = text(&fields[0]).expect("a name");
@@ -158,7 +158,7 @@ fn pause(number: u64) -> Write {
     Write::Pause { topic: topic(number), pause: has_pause(number).then_some(pause) }
 }
 
-/// As JSON; the one of the first topic takes several pages.
+/// Returns defaults as JSON; those of the first topic take several pages.
 fn defaults_of(number: u64) -> Write {
     let length = if number == 0 { 6_000 } else { 200 };
     let text = format!("{{\"ttr\":{number:0>length$}}}");

@@ -1,17 +1,17 @@
-//! Fuzz targets of the values that clients and stores write.
+//! Fuzz targets of values that clients and stores write.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::job::{Backoff, JobId, MAX_DURATION, Millis, UnixMillis};
 
-/// The JSON of a value, read again.
+/// Writes a value as JSON and reads it back.
 fn again<T: Serialize + DeserializeOwned>(value: &T) -> T {
     let text = serde_json::to_string(value).expect("every value can be written");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Durations and times: what is taken is within its limits, is not shorter than what was asked, and
-/// comes back as it was written.
+/// Checks that accepted durations and times are within limits, are not shorter than requested, and
+/// read back as written.
 pub fn durations(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let of_json = serde_json::from_str::<Millis>(text);
@@ -32,8 +32,8 @@ pub fn durations(data: &[u8]) {
     }
 }
 
-/// Backoffs, as clients write them and as stores keep them: each comes back as it was, and no wait
-/// is longer than it says.
+/// Checks that backoffs of clients and stores read back as written, and that no delay exceeds the
+/// longest one of its backoff.
 pub fn backoff(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let id: JobId = "a".parse().expect("an id");

@@ -1,8 +1,8 @@
-//! The masters of a cluster that have our slots.
+//! Masters of a cluster that have slots of the store.
 //!
-//! The map is read once a second, and at once when a node says that a slot is elsewhere or fails.
-//! A node whose own view is "fail" (it may be cut off from the others) is not believed, and of
-//! different views the one with the latest epoch counts.
+//! The map is read once a second, and at once when a node fails or says that a slot is elsewhere.
+//! The map of a node in state "fail" is ignored, because the node may be cut off from the others.
+//! Of different maps, the one with the latest epoch counts.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -33,16 +33,16 @@ use crate::store::{
     },
 };
 
-/// The longest time between two reads of the map.
+/// Longest time between two reads of the map.
 const MAP_INTERVAL: Duration = Duration::from_secs(1);
-/// The shortest.
+/// Shortest time between two reads of the map.
 const MIN_MAP_INTERVAL: Duration = Duration::from_millis(50);
-/// How long a node may take to tell the map.
+/// Time within which a node must return the map.
 const MAP_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a call waits for the map when a node has sent it elsewhere.
+/// Time for which a call waits for a new map when a node has redirected it.
 const HOP: Duration = Duration::from_millis(500);
 
-/// The cluster, kept up to date by a background task.
+/// Cluster whose map a background task keeps up to date.
 pub struct Cluster {
     shared: Arc<Shared>,
     _task: AbortOnDropHandle<()>,
@@ -53,22 +53,22 @@ struct Shared {
     preflight: Preflight,
     by: Option<Confirmation>,
     seeds: Vec<Host>,
-    /// The slots of the buckets.
+    /// Slots of the buckets.
     buckets: BTreeSet<u16>,
-    /// The slots of the store's other keys.
+    /// Slots of the store's other keys.
     others: Vec<u16>,
     table: RwLock<Arc<Table>>,
     refresh: Notify,
-    /// Counts the reads of the map.
+    /// Number of reads of the map.
     reads: watch::Sender<u64>,
 }
 
-/// A map with connections.
+/// Map and the connections to its masters.
 #[derive(Default)]
 struct Table {
     map: Map,
     masters: Vec<(Host, Arc<Master>)>,
-    /// By slot of a bucket: the first one with the same master.
+    /// For each slot of a bucket, the first bucket slot with the same master.
     representatives: BTreeMap<u16, u16>,
 }
 
@@ -83,7 +83,7 @@ impl Table {
 }
 
 impl Cluster {
-    /// Begins with `map`; connects to the masters of our slots.
+    /// Starts with `map`; connects to the masters of the store's slots.
     pub fn start(
         dialer: Dialer,
         preflight: Preflight,
@@ -108,7 +108,7 @@ impl Cluster {
         Self { shared, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// The master of a slot.
+    /// Returns the master of a slot.
     pub fn of(&self, slot: u16) -> Result<Arc<Master>, Failure> {
         self.shared.table().of(slot).ok_or_else(|| Failure {
             remedy: Remedy::FindMaster,
@@ -116,7 +116,7 @@ impl Cluster {
         })
     }
 
-    /// The first slot of a bucket with the same master; slots without a master count as one.
+    /// Returns the first bucket slot with the same master; all slots without a master share one.
     pub fn representative(&self, slot: u16) -> u16 {
         self.shared.table().representatives.get(&slot).copied().unwrap_or(slot)
     }
@@ -125,12 +125,12 @@ impl Cluster {
         self.shared.table().masters.iter().map(|(_, master)| Arc::clone(master)).collect()
     }
 
-    /// Has the map read soon.
+    /// Requests a read of the map, without waiting.
     pub fn refresh_soon(&self) {
         self.shared.refresh.notify_one();
     }
 
-    /// Has the map read, and waits for it.
+    /// Requests a read of the map and waits for it.
     pub async fn refresh(&self) {
         let mut reads = self.shared.reads.subscribe();
         reads.mark_unchanged();
@@ -158,8 +158,8 @@ impl Shared {
         }
     }
 
-    /// The map of the latest configuration that a node knows which is not cut off: of those that
-    /// are connected, else of any that answers.
+    /// Reads the map of the latest epoch from nodes that are not cut off: from connected ones, or
+    /// if none of them has a map, from any that answers.
     async fn ask_anyone(&self) -> Option<Map> {
         let table = self.table();
         let asked =
@@ -187,8 +187,8 @@ impl Shared {
         known.max_by_key(|(epoch, _)| *epoch).map(|(_, map)| map)
     }
 
-    /// Keeps the masters that stay, with their connections; drops those without a slot of ours once
-    /// their last call has ended.
+    /// Takes over a new map. Masters that stay keep their connections; masters without a slot of
+    /// the store are dropped after their last call.
     fn take_up(&self, map: Map) {
         let old = self.table();
         if old.map == map {

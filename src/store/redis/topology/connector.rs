@@ -1,4 +1,4 @@
-//! How connections to a server are made: found, dialed and inspected.
+//! Connections to a server: finds its address, dials and inspects it.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::store::{
     },
 };
 
-/// How a server's address is found.
+/// Source of a server's address.
 #[derive(Clone)]
 pub enum Endpoint {
-    /// It is known.
+    /// Fixed address.
     At(Host),
-    /// Sentinels know it.
+    /// Sentinels, which know the present address.
     Sentinels(Sentinels),
 }
 
@@ -31,7 +31,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether no Sentinel has named another address than `host`.
+    /// Returns whether no Sentinel has named another address than `host`.
     pub fn is_still(&self, host: &Host) -> bool {
         match self {
             Self::At(_) => true,
@@ -40,7 +40,7 @@ impl Endpoint {
     }
 }
 
-/// How connections to a server are made.
+/// Maker of connections to one server.
 #[derive(Clone)]
 pub struct Connector {
     pub endpoint: Endpoint,
@@ -49,7 +49,7 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Connects to the server, if it is fit.
+    /// Connects to the server and inspects it.
     pub async fn connect(&self) -> Result<Connected, OpenError> {
         let host = self.endpoint.host().await?;
         let mut connection = match self.dialer.dial(&host).await {
@@ -65,7 +65,7 @@ impl Connector {
         Ok((host, connection))
     }
 
-    /// [`connect`](Self::connect), for a connection that reconnects.
+    /// Returns [`connect`](Self::connect) as a closure, for a connection that reconnects.
     pub fn reconnect(&self) -> Connect {
         let connector = Arc::new(self.clone());
         Arc::new(move || {

@@ -1,4 +1,4 @@
-//! The map of a cluster: which master has which slots, as its nodes tell it.
+//! Map of a cluster: the master of each slot, as its nodes report it.
 
 use futures::future::join_all;
 use redis::{Cmd, RedisError, Value};
@@ -14,10 +14,10 @@ use crate::store::{
     },
 };
 
-/// Who is the master of which slots.
+/// Masters of slot ranges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Map {
-    /// First and last slot, and their master; in order.
+    /// First and last slot, and their master, sorted.
     ranges: Vec<(u16, u16, Host)>,
 }
 
@@ -27,18 +27,18 @@ impl Map {
         self.ranges.get(index).filter(|&&(first, ..)| first <= slot).map(|(.., host)| host)
     }
 
-    /// Whether every bucket has a master.
+    /// Returns whether every bucket has a master.
     pub fn has_all(&self, keys: &[Keys]) -> bool {
         keys.iter().all(|keys| self.master(keys.slot).is_some())
     }
 
-    /// Every master once.
+    /// Returns every master once.
     pub fn masters(&self) -> Vec<Host> {
         distinct(self.ranges.iter().map(|(.., host)| host.clone()))
     }
 
-    /// From the answer to `CLUSTER SLOTS`. A node that does not know its own address leaves it
-    /// empty: then it is the one that was asked.
+    /// Parses an answer to `CLUSTER SLOTS`. A node that does not know its own address leaves it
+    /// empty: then it is `asked`, the node that answered.
     pub fn read(answer: &Value, asked: &Host) -> Option<Self> {
         let Value::Array(entries) = answer else { return None };
         let mut ranges = Vec::with_capacity(entries.len());
@@ -71,15 +71,14 @@ pub fn questions() -> [Cmd; 2] {
     [question("INFO"), question("SLOTS")]
 }
 
-/// What a node answers that there is no connection to.
+/// Asks a node without a connection for the answers that [`judge`] takes.
 pub async fn question(dialer: &Dialer, host: &Host) -> Result<(Value, Value), RedisError> {
     let mut connection = dialer.dial(host).await?;
     let [info, slots] = questions();
     Ok((info.query_async(&mut connection).await?, slots.query_async(&mut connection).await?))
 }
 
-/// The epoch of a node's configuration and its map, by its answers; none if it is cut off from the
-/// others.
+/// Returns the epoch of a node and its map; none if the node is cut off from the others.
 pub fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
     let info: String = redis::from_redis_value(info).ok()?;
     let fields = requirements::fields(&info);
@@ -90,7 +89,7 @@ pub fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
     Some((epoch.unwrap_or_default(), Map::read(slots, host)?))
 }
 
-/// The latest map that these nodes know; of one that is cut off only if there is no other.
+/// Returns the latest map of these nodes; the map of one that is cut off only if there is no other.
 pub async fn ask(dialer: &Dialer, preflight: &Preflight, seeds: &[Host]) -> Result<Map, OpenError> {
     let asked = seeds.iter().map(async |seed| {
         let unable = |cause: RedisError| match cause.to_string() {

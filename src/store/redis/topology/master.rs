@@ -1,4 +1,4 @@
-//! A server that has jobs: one on its own, the one that Sentinels name, or one of a cluster.
+//! Server that has jobs: standalone, named by Sentinels, or a master of a cluster.
 
 use tokio_util::task::AbortOnDropHandle;
 
@@ -10,17 +10,17 @@ use super::{
 };
 use crate::store::redis::transport::{Confirmation, Connected, Failure, Node, Write};
 
-/// A master's connections, and how to make another one.
+/// Connections to a master, and the maker of further ones.
 pub struct Master {
     pub node: Node,
     pub connector: Connector,
-    /// Where `store.ack` relies on what may be changed while the server runs.
+    /// Present if `store.ack` relies on settings that can change while the server runs.
     sync: Option<SyncWatch>,
     _watch: Option<AbortOnDropHandle<()>>,
 }
 
 impl Master {
-    /// Begins with the connection `first`, if there is one; `by` confirms writes.
+    /// Starts with the connection `first`, if there is one; `by` confirms writes.
     pub fn start(
         name: String,
         connector: Connector,
@@ -40,13 +40,13 @@ impl Master {
         Self { node, connector, sync, _watch: watch.map(AbortOnDropHandle::new) }
     }
 
-    /// Sends a write; its answer means what `store.ack` says.
+    /// Sends a write; returns its answer once `store.ack` is fulfilled.
     pub async fn write(&self, write: Write) -> Result<Value, Failure> {
         self.sync.as_ref().map_or(Ok(()), SyncWatch::check)?;
         self.node.write(write).await
     }
 
-    /// Refuses while an answer to a write would not mean what `store.ack` says.
+    /// Fails while answers to writes would not fulfil `store.ack`.
     pub fn check_writes(&self) -> Result<(), Failure> {
         self.sync.as_ref().map_or(Ok(()), SyncWatch::check)?;
         self.node.check_confirmed()

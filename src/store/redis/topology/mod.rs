@@ -1,4 +1,4 @@
-//! The servers of a store, one or many: which of them has which keys, and calls routed to it.
+//! Servers of a store, one or many: finds the server of a key and routes calls to it.
 
 pub mod map;
 pub mod sentinel;
@@ -22,7 +22,7 @@ use crate::store::{StoreError, StoreResult, StoreResults};
 
 pub use self::{connector::Connector, master::Master, open::Opened};
 
-/// How often a call follows its slot from node to node.
+/// Times that a call follows its slot to another node.
 const MOST_HOPS: usize = 3;
 
 pub enum Nodes {
@@ -31,7 +31,7 @@ pub enum Nodes {
 }
 
 impl Nodes {
-    /// The master that has a slot.
+    /// Returns the master of a slot.
     pub fn of(&self, slot: u16) -> Result<Arc<Master>, Failure> {
         match self {
             Self::One(master) => Ok(Arc::clone(master)),
@@ -39,7 +39,7 @@ impl Nodes {
         }
     }
 
-    /// The first of our slots on the same master; slots without a master count as one.
+    /// Returns the first bucket slot on the same master; all slots without a master share one.
     pub fn representative(&self, slot: u16) -> u16 {
         match self {
             Self::One(_) => 0,
@@ -47,12 +47,12 @@ impl Nodes {
         }
     }
 
-    /// Whether one node has all slots, so that a script may have keys of several.
+    /// Returns whether one node has all slots, so that a script may access several buckets.
     pub fn is_one(&self) -> bool {
         matches!(self, Self::One(_))
     }
 
-    /// Every master that has keys of ours.
+    /// Returns all masters that have keys of the store.
     pub fn all(&self) -> Vec<Arc<Master>> {
         match self {
             Self::One(master) => vec![Arc::clone(master)],
@@ -60,8 +60,8 @@ impl Nodes {
         }
     }
 
-    /// Calls a script; `make` builds the command, with the script's text or with its hash. What has to
-    /// be confirmed says which key in its slot may change with that.
+    /// Calls a script; `make` builds the command, with the script's text or with its hash. A call
+    /// that needs confirmation names in `confirm` a key of the slot that confirmations may change.
     pub async fn script(
         &self,
         slot: u16,
@@ -88,7 +88,7 @@ impl Nodes {
         }
     }
 
-    /// One command that needs no confirmation.
+    /// Sends a command that needs no confirmation.
     pub async fn command(&self, slot: u16, command: &Cmd) -> Result<Value, StoreError> {
         let mut hops = 0;
         loop {
@@ -99,8 +99,8 @@ impl Nodes {
         }
     }
 
-    /// Several of them, each with an answer of its own. All are sent again if one must follow its slot, so they only
-    /// read.
+    /// Sends several commands that need no confirmation, and returns the answer of each. All of
+    /// them are repeated if one must follow its slot, so they must be reads.
     pub async fn pipeline(
         &self,
         slot: u16,
@@ -126,7 +126,8 @@ impl Nodes {
         }
     }
 
-    /// After a failed call: whether it should be made again, where the map says now.
+    /// Handles a failed call: waits for a new map if the call should be repeated, else returns the
+    /// error.
     async fn follow(&self, failure: Failure, hops: &mut usize) -> Result<(), StoreError> {
         match (failure.remedy, self) {
             (Remedy::Follow, Self::Many(cluster)) if *hops < MOST_HOPS => {
@@ -143,7 +144,7 @@ impl Nodes {
     }
 }
 
-/// Every value of `all` once, in its first place.
+/// Removes repeated values; the first of each stays.
 pub fn distinct<T: Hash + Eq + Clone>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = HashSet::new();
     all.filter(|one| seen.insert(one.clone())).collect()

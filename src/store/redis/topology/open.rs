@@ -1,4 +1,4 @@
-//! Opens a store: connects to its servers, judges them, agrees on the layout and the incarnations.
+//! Opening of a store: connects to its servers, checks them, agrees on the layout and incarnations.
 
 use std::{
     collections::HashSet,
@@ -32,16 +32,15 @@ use crate::{
     },
 };
 
-/// How often, and how long apart, a layout is read that another server is about to write.
+/// Attempts to read a layout that another server is about to write, and the pause between two.
 const LAYOUT_TRIES: usize = 20;
 const LAYOUT_PAUSE: Duration = Duration::from_millis(100);
-/// The pause before the second attempt to open an unavailable store, doubled up to [`LONGEST_PAUSE`].
+/// Pause before the second attempt to open an unavailable store, doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How often the log says what the start waits for.
+/// Time between two log lines that say why the start waits.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A store, opened.
 pub struct Opened {
     pub nodes: Nodes,
     pub keys: Vec<Keys>,
@@ -51,11 +50,11 @@ pub struct Opened {
 }
 
 impl Nodes {
-    /// Connects, judges every server, records or compares the layout and the incarnations.
+    /// Connects, checks every server, and records or compares the layout and the incarnations.
     ///
-    /// A start goes on without an unreachable node of a cluster, unless that node has the layout or
-    /// the topic settings, or the store is new. It waits up to `connect_timeout` for a store that is
-    /// unreachable or not ready, and fails at once on an unfit one.
+    /// A start goes on without an unavailable node of a cluster, unless that node has the layout or
+    /// the topic settings, or the store is new. It waits up to `connect_timeout` for a store that
+    /// is unavailable or not ready, and fails at once on an unfit one.
     pub async fn open(options: &RedisOptions, store: &Options) -> Result<Opened, OpenError> {
         let end = Instant::now() + options.connect_timeout;
         let (mut pause, mut logged) = (FIRST_PAUSE, None::<Instant>);
@@ -63,7 +62,8 @@ impl Nodes {
         loop {
             let cause = match open_once(options, store).await {
                 Err(cause @ OpenError::Away { .. }) => cause,
-                // Another server has just made the store, with a number that it was told.
+                // Another server has just made the store with its own number of buckets: use that
+                // number.
                 Err(OpenError::Layout { .. }) if store.buckets.is_none() && !is_again => {
                     is_again = true;
                     continue;
@@ -111,7 +111,7 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
             cause: "it has slots without a master: a new store wants all of them".to_owned(),
         });
     }
-    // Everything is asked before anything is written, on every node.
+    // Every node is checked before the first write.
     opening.probe(&keys, map.as_ref()).await?;
     if is_new {
         opening.make_incarnations(&keys, map.as_ref()).await?;
@@ -121,32 +121,32 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
     }
     let incarnations = Incarnations::new(buckets);
     opening.read_incarnations(&keys, map.as_ref(), (&incarnations, buckets)).await?;
-    // Last of all: a layout says that everything else was written.
+    // Last of all, since a layout says that everything else was written.
     let (_, (host, connection)) = &mut opening.servers[0];
     opening.preflight.agree(host, connection, buckets).await?;
     let preflight = opening.preflight.clone();
     let nodes = opening.start(&keys, map);
-    // Calls fail while there is no connection: give those that can be made a moment.
+    // Calls fail without a connection: give those connections that can be made a moment.
     let all = nodes.all();
     let up = join_all(all.iter().map(|master| master.node.up()));
     drop(tokio::time::timeout(CONNECT_TIMEOUT, up).await);
     Ok(Opened { nodes, keys, buckets, incarnations, preflight })
 }
 
-/// An attempt to open a store.
+/// Attempt to open a store.
 struct Opening<'a> {
     options: &'a RedisOptions,
-    /// The number of buckets that is set.
+    /// Number of buckets in the settings.
     asked: Option<Buckets>,
     preflight: Preflight,
     dialer: Dialer,
-    /// The servers that are connected; first the one that has the layout.
+    /// Connected servers; first the one that has the layout.
     servers: Vec<(Connector, Connected)>,
 }
 
 impl<'a> Opening<'a> {
-    /// Connects to every server that answers, the one with the layout at least; and why another
-    /// does not.
+    /// Connects to every server that answers, at least to the one with the layout. Returns also the
+    /// error of another server that does not answer.
     async fn connect(
         options: &'a RedisOptions,
         asked: Option<Buckets>,
@@ -170,7 +170,7 @@ impl<'a> Opening<'a> {
         Ok((opening, unreachable))
     }
 
-    /// Of every master, the one that has the layout first.
+    /// Returns the connectors of all masters, first the one that has the layout.
     async fn connectors(&self) -> Result<Vec<Connector>, OpenError> {
         let url = &self.options.url;
         let connector = |endpoint| Connector {
@@ -195,7 +195,7 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// The map of a cluster; none elsewhere.
+    /// Reads the map of a cluster; none elsewhere.
     async fn map(&self) -> Result<Option<Map>, OpenError> {
         let url = &self.options.url;
         match url.kind {
@@ -204,7 +204,8 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// The layout of the store; none of a new one. A store is new only if every server answers.
+    /// Reads the layout of the store; none if it is new. A store is new only if every server
+    /// answers.
     async fn find_layout(
         &mut self,
         unreachable: Option<OpenError>,
@@ -217,8 +218,8 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Without a layout, buckets mean that another server is making the store, and its layout comes
-    /// in a moment; or that the layout is lost.
+    /// Waits for a layout if there are buckets: another server may be making the store and about to
+    /// write it. If none appears, the layout is lost.
     async fn await_layout(&mut self) -> Result<Option<String>, OpenError> {
         for _ in 0..LAYOUT_TRIES {
             let is_new = self.found_incarnations(1).await?.is_empty();
@@ -232,8 +233,8 @@ impl<'a> Opening<'a> {
         self.lost_layout().await.map(Some)
     }
 
-    /// The layout that buckets without one had, where that may be lost: by the number of buckets that
-    /// is set, if no bucket contradicts it.
+    /// Returns the lost layout, by the number of buckets in the settings, if the loss of jobs is
+    /// accepted and no bucket contradicts that number.
     async fn lost_layout(&mut self) -> Result<String, OpenError> {
         let (options, key) = (self.options, keys::layout(&self.options.prefix));
         let lost = format!("there are buckets of a store, and its layout ({key}) is lost");
@@ -258,7 +259,7 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Incarnations that are on the servers, of any number of buckets; about `most` of each.
+    /// Finds incarnations on the servers, for any number of buckets; about `most` on each server.
     async fn found_incarnations(&mut self, most: usize) -> Result<Vec<String>, OpenError> {
         let mut all = Vec::new();
         for (_, (host, connection)) in &mut self.servers {
@@ -275,8 +276,8 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// A server of the version before would take the records of this one for damaged. It listens to
-    /// hints, unless its user may not.
+    /// Fails if servers of the previous version use the store: they would take records of this
+    /// version for damaged. They listen to hints, unless their Redis user may not.
     async fn refuse_beside_older_servers(
         &mut self,
         keys: &[Keys],
@@ -295,7 +296,6 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// Writes the incarnations of a new store.
     async fn make_incarnations(
         &mut self,
         keys: &[Keys],
@@ -310,7 +310,7 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// Remembers the incarnation of every bucket. One without any has lost its jobs.
+    /// Records the incarnation of every bucket. A bucket without one has lost its jobs.
     async fn read_incarnations(
         &mut self,
         keys: &[Keys],
@@ -353,12 +353,12 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Whether the server has this bucket.
+/// Returns whether the server has this bucket.
 fn has(map: Option<&Map>, host: &Host, keys: &Keys) -> bool {
     map.is_none_or(|map| map.master(keys.slot) == Some(host))
 }
 
-/// Whether a cluster's node is only unreachable, and not unfit.
+/// Returns whether a node of a cluster is only unavailable, and not unfit.
 fn may_start_without(error: &OpenError) -> bool {
     matches!(error, OpenError::Away { .. } | OpenError::Engine { .. })
 }

@@ -1,8 +1,8 @@
-//! Asks Sentinels who the master is: at every connect, and once a second.
+//! Address of the master, from Sentinels: asked at every connect, and once a second.
 //!
-//! An old master may go on answering OK for seconds after another one was chosen, so a client
-//! watches, and a connection to who is not the master any more is given up. A Sentinel that is cut
-//! off from the others knows an old master: of different answers the latest configuration counts.
+//! A former master may answer OK for seconds after another one was chosen. So a task watches the
+//! Sentinels, and connections to a former master are given up. A Sentinel that is cut off from the
+//! others may name a former master: of different answers, the one with the latest epoch counts.
 //! Source of the protocol: "Guidelines for Redis clients with support for Redis Sentinel".
 
 use std::{sync::Arc, time::Duration};
@@ -20,12 +20,12 @@ use crate::store::{
     },
 };
 
-/// How long the answer of one Sentinel may take.
+/// Time within which a Sentinel must answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// The time between two questions.
+/// Time between two requests.
 const QUESTION_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The Sentinels of one master.
+/// Sentinels of one master.
 #[derive(Clone)]
 pub struct Sentinels {
     asker: Arc<Asker>,
@@ -47,19 +47,19 @@ impl Sentinels {
         Self { asker, current, _poll: Arc::new(AbortOnDropHandle::new(poll)) }
     }
 
-    /// The master's address.
+    /// Asks for the master's address.
     pub async fn endpoint(&self) -> Result<Host, OpenError> {
         let host = self.asker.endpoint().await?;
         note(&self.current, &host);
         Ok(host)
     }
 
-    /// Whether this was the master when they were asked last.
+    /// Returns whether this was the master at the last request.
     pub fn is_still(&self, host: &Host) -> bool {
         self.current.borrow().as_ref().is_none_or(|current| current == host)
     }
 
-    /// Gives up each connection whose server is not the master any more.
+    /// Gives up each connection whose server is no longer the master.
     pub async fn watch(self, connections: Vec<Arc<Connection>>) {
         let each = connections.iter().map(async |connection| {
             loop {
@@ -71,7 +71,7 @@ impl Sentinels {
         join_all(each).await;
     }
 
-    /// Completes when the Sentinels name another master than `host`.
+    /// Waits until the Sentinels name another master than `host`.
     async fn moved_from(&self, host: &Host) {
         let other = |current: &Option<Host>| current.as_ref().is_some_and(|c| c != host);
         drop(self.current.subscribe().wait_for(other).await);
@@ -92,8 +92,8 @@ fn note(current: &watch::Sender<Option<Host>>, host: &Host) {
 }
 
 impl Asker {
-    /// The master of the latest configuration that any Sentinel knows. If none knows one, some may
-    /// in a moment, unless every one that answers refuses to tell.
+    /// Returns the master of the latest epoch that any Sentinel knows. Otherwise the error is
+    /// temporary if any Sentinel may name a master later, and final if every Sentinel refuses.
     async fn endpoint(&self) -> Result<Host, OpenError> {
         let answers = self.hosts.iter().map(async |host| {
             match tokio::time::timeout(ANSWER_TIMEOUT, self.ask(host)).await {
@@ -128,7 +128,7 @@ impl Asker {
         })
     }
 
-    /// The epoch of a Sentinel's configuration, and the master in it.
+    /// Asks one Sentinel for its epoch and the master.
     async fn ask(&self, host: &Host) -> Result<Option<(u64, Host)>, redis::RedisError> {
         let mut connection = self.dialer.dial(host).await?;
         let mut ask = Pipeline::with_capacity(2);

@@ -1,8 +1,8 @@
-//! Watches that a server syncs every write, where no command confirms that it did.
+//! Watch over a server that syncs every write, where no command confirms it.
 //!
-//! Before Redis 7.2 there is no `WAITAOF`: with `store.ack = "fsync"` an answer means "on disk" only
-//! while the AOF is on and `appendfsync` is `always`. Both can be changed while Redis runs. What is
-//! written between such a change and the next look is acknowledged without a sync.
+//! Redis before 7.2 has no `WAITAOF`: with `store.ack = "fsync"`, an answer means "on disk" only
+//! while the AOF is on and `appendfsync` is `always`. Both settings can change while Redis runs.
+//! Writes between such a change and the next check are acknowledged without a sync.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -20,24 +20,24 @@ use crate::store::{
     },
 };
 
-/// The time between two looks.
+/// Time between two checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The watch over one server.
+/// Watch over one server.
 pub struct SyncWatch {
     unsynced: Arc<Mutex<Option<String>>>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl SyncWatch {
-    /// Asks on a connection whose server passed preflight when it was made.
+    /// Starts to check a server, on a connection whose server passed preflight.
     pub fn start(connection: Arc<Connection>) -> Self {
         let unsynced = Arc::default();
         let task = tokio::spawn(watch(connection, Arc::clone(&unsynced)));
         Self { unsynced, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// Refuses while writes are not synced.
+    /// Fails while writes are not synced.
     pub fn check(&self) -> Result<(), Failure> {
         let unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
         match &*unsynced {
@@ -50,10 +50,10 @@ impl SyncWatch {
 async fn watch(connection: Arc<Connection>, unsynced: Arc<Mutex<Option<String>>>) {
     loop {
         tokio::time::sleep(INTERVAL).await;
-        // Without an answer no write has one either.
+        // If this command gets no answer, writes get none either.
         let Some((found, is_rewriting)) = look(&connection).await else { continue };
         let mut known = unsynced.lock().unwrap_or_else(PoisonError::into_inner);
-        // An AOF that was turned on again counts from the end of its first rewrite.
+        // An AOF that was turned on again is complete only after its first rewrite.
         if found.is_none() && known.is_some() && is_rewriting {
             continue;
         }
@@ -67,8 +67,8 @@ async fn watch(connection: Arc<Connection>, unsynced: Arc<Mutex<Option<String>>>
     }
 }
 
-/// Why writes are not synced, if they are not, and whether the AOF is being rewritten; none without an
-/// answer.
+/// Returns the reason why writes are not synced, if any, and whether the AOF is being rewritten;
+/// none without an answer.
 async fn look(connection: &Connection) -> Option<(Option<String>, bool)> {
     let mut questions = Pipeline::with_capacity(2);
     questions.cmd("INFO").arg("persistence");
@@ -76,7 +76,7 @@ async fn look(connection: &Connection) -> Option<(Option<String>, bool)> {
     let answers = connection.pipeline(&questions).await.ok()?;
     let [info, policy]: [Result<Value, Failure>; 2] = answers.try_into().ok()?;
     let info: String = redis::from_redis_value(info.ok()?).ok()?;
-    // What may not be asked any more cannot be relied on.
+    // A setting that this user may no longer read is not relied on.
     let policy = policy.ok().and_then(|value| redis::from_redis_value::<Vec<String>>(value).ok());
     let unsynced = requirements::unsynced(&info, policy.as_ref().and_then(|found| found.get(1)));
     Some((unsynced, requirements::is_rewriting(&info)))

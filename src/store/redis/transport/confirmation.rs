@@ -1,16 +1,16 @@
-//! What confirms a write, by which command, and by which answer.
+//! Confirmation of writes: the command, and the meaning of its answer.
 
 use redis::{Cmd, Value};
 
-/// How long a confirmation may take, in milliseconds. Shorter than any answer may take.
+/// Timeout of a confirmation, in milliseconds. Shorter than that of any answer.
 pub const CONFIRM_TIMEOUT_MS: u32 = 2_000;
 
-/// What confirms a write.
+/// Source of a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmation {
-    /// One replica has it in memory.
+    /// One replica has the write in memory.
     Replica,
-    /// The server's own AOF is synced to its disk (Redis 7.2 or newer).
+    /// The server's own AOF is synced to disk (Redis 7.2 or newer).
     Aof,
 }
 
@@ -28,8 +28,8 @@ impl Confirmation {
         cmd
     }
 
-    /// How long a confirmation may take when nothing new has been written, in milliseconds. Mostly
-    /// it is there already; a replica on a busy machine is asked, and needs a moment; an AOF may be
+    /// Returns the timeout of a confirmation of earlier writes, in milliseconds. Mostly they are
+    /// confirmed already; but a replica on a busy machine must answer first, and an AOF may be
     /// synced only every second.
     pub fn short_patience(self) -> u32 {
         match self {
@@ -38,7 +38,7 @@ impl Confirmation {
         }
     }
 
-    /// Whether the answer to the command says that one, at least, has it.
+    /// Returns whether the answer confirms the write, by at least one replica or by the AOF.
     pub fn is_confirmed(self, answer: &Value) -> bool {
         let count = match (self, answer) {
             (Self::Replica, count) => Some(count),
@@ -48,7 +48,7 @@ impl Confirmation {
         matches!(count, Some(Value::Int(1..)))
     }
 
-    /// Who lacks what is not confirmed.
+    /// Names the party that has not confirmed, for messages.
     pub fn who(self) -> &'static str {
         match self {
             Self::Replica => "no replica",

@@ -1,13 +1,13 @@
 //! Writes that are answered only when a replica, or the disk, has them.
 //!
-//! `WAIT` and `WAITAOF` speak for the writes of their own connection alone, and block it. So
-//! these writes have a connection that carries nothing else: whatever has come goes down it as one
-//! batch with one WAIT behind it, and meanwhile the next batch gathers.
+//! `WAIT` and `WAITAOF` cover only the writes of their own connection, and block it. So confirmed
+//! writes have a connection of their own. All writes that are waiting go down it as one batch,
+//! followed by one WAIT; meanwhile the next batch gathers.
 //!
-//! Since Redis 7.2 they wait only for the last command of the connection that propagated. A call
-//! that changed nothing (a put that kept the living job), or a new connection, would be confirmed at
-//! once, though what it answers from is on no replica. So a write that always propagates goes
-//! directly before each WAIT.
+//! Since Redis 7.2, these commands wait only for the connection's last command that propagated.
+//! They would confirm at once a call that changed nothing (a put that kept the living job), or any
+//! call on a new connection, although no replica may have the data behind the answer. So a write
+//! that always propagates precedes each WAIT.
 
 use std::{
     sync::{
@@ -34,27 +34,27 @@ use crate::store::{Applied, StoreError};
 
 /// Most calls of one batch.
 const MOST: usize = 64;
-/// The time between two commands that keep an idle connection open. Redis' setting `timeout` closes
+/// Time between two commands that keep an idle connection open. Redis' setting `timeout` closes
 /// connections after one idle second at the earliest.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_millis(500);
-/// A connection that has been idle for longer is tried before the next batch.
+/// Idle time after which a connection is tested before the next batch.
 const TRIED_AFTER: Duration = Duration::from_millis(10);
-/// A write that always propagates: its one field comes and goes. It begins by freeing, so a full
-/// Redis takes it as well.
+/// Write that always propagates: it deletes or sets one field. It begins with a delete, so a full
+/// Redis accepts it, too.
 const PROPAGATE: &str =
     "if redis.call('HDEL',KEYS[1],'f')==0 then redis.call('HSET',KEYS[1],'f','') end";
 
-/// The way of confirmed writes to one server.
+/// Confirmed writes to one server.
 pub struct Confirmed {
     connection: Arc<Connection>,
     queue: mpsc::UnboundedSender<Order>,
     by: Confirmation,
-    /// What was written last is not confirmed.
+    /// Whether the last write is unconfirmed.
     is_unsure: Arc<AtomicBool>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// A write, and a key in its slot that may change with its confirmation.
+/// Write, and a key in its slot that the confirmation may change.
 pub struct Write {
     pub command: Cmd,
     pub key: String,
@@ -66,7 +66,7 @@ struct Order {
 }
 
 impl Confirmed {
-    /// On a connection that carries nothing else.
+    /// Takes a connection that carries nothing else.
     pub fn new(connection: Arc<Connection>, by: Confirmation, has_one_slot: bool) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
         let keys = if has_one_slot { 1 } else { MOST };
@@ -88,7 +88,7 @@ impl Confirmed {
         &self.connection
     }
 
-    /// Refuses while what was written last is not confirmed.
+    /// Fails while the last write is unconfirmed.
     pub fn check(&self) -> Result<(), Failure> {
         match self.is_unsure.load(Ordering::Relaxed) {
             true => Err(away(format!("{} confirms what was written before", self.by.who()))),
@@ -96,7 +96,7 @@ impl Confirmed {
         }
     }
 
-    /// Has a write done and confirmed.
+    /// Sends a write and waits for its confirmation.
     pub async fn write(&self, write: Write) -> Result<Value, Failure> {
         let (reply, replied) = oneshot::channel();
         let gone = || away("the server is not used any more");
@@ -113,16 +113,16 @@ impl Confirmed {
 struct Writer {
     connection: Arc<Connection>,
     by: Confirmation,
-    /// Most keys of a batch that are changed for its confirmation. Where there are no slots one will
-    /// do; on a cluster, one for each slot of the batch, since any of them may be on the move.
+    /// Most keys of a batch that its confirmation changes. Without slots, one is enough. On a
+    /// cluster, there is one for each slot of the batch, since any slot may be migrating.
     keys: usize,
-    /// What was changed for the last confirmation.
+    /// Keys changed for the last confirmation.
     last_keys: Vec<String>,
-    /// The number of the connection whose last write was confirmed.
+    /// Number of the connection whose last write was confirmed.
     sure_of: Option<u64>,
-    /// See [`Confirmed`].
+    /// Shared with [`Confirmed`].
     is_unsure: Arc<AtomicBool>,
-    /// When the connection was last used.
+    /// Time of the connection's last use.
     used: Instant,
 }
 
@@ -171,10 +171,10 @@ impl Writer {
         self.is_unsure.store(is_unsure, Ordering::Relaxed);
     }
 
-    /// Tries the connection, and waits while one that was closed is replaced: a batch that meets a
-    /// closed connection would end unknown, although it was never carried out.
+    /// Tests the connection, and waits while a closed one is replaced: a batch on a closed
+    /// connection would end as unknown, although it was never carried out.
     async fn try_connection(&self) -> Result<(), Failure> {
-        // Needs no right that the store does not need anyway, as PING would.
+        // Unlike PING, TIME needs no right that the store does not need anyway.
         match self.connection.command(&redis::cmd("TIME")).await {
             Err(Failure { remedy: Remedy::FindMaster, .. }) => {
                 // Without a connection the batch is refused.
@@ -189,8 +189,8 @@ impl Writer {
         }
     }
 
-    /// Writes a batch and waits for its confirmation. While the last one is missing, nothing is
-    /// written: so an outage of the replica leaves one batch unknown, and refuses all others.
+    /// Writes a batch and waits for its confirmation. Writes nothing while the last confirmation is
+    /// missing: so an outage of the replica leaves one batch unknown, and refuses all others.
     async fn write(&mut self, writes: Vec<Write>) -> Result<Vec<Result<Value, Failure>>, Failure> {
         if self.used.elapsed() > TRIED_AFTER {
             self.try_connection().await?;
@@ -210,7 +210,7 @@ impl Writer {
         let (answers, confirmation) = match sent {
             Ok(sent) => sent,
             Err(failure) => {
-                // WAIT ends by itself long before: the next batch would wait in vain as well.
+                // WAIT times out long before: the next batch would get no answer either.
                 self.connection.renew("the server does not answer");
                 return Err(failure);
             }
@@ -223,11 +223,11 @@ impl Writer {
             remedy: Remedy::BackOff,
             error: StoreError::unknown(format!("written, but {} has confirmed it", self.by.who())),
         };
-        // What was refused is refused.
+        // Refused calls keep their error; all others become unknown.
         Ok(answers.into_iter().map(|answer| answer.and_then(|_| Err(unconfirmed()))).collect())
     }
 
-    /// Has every earlier write on this server confirmed.
+    /// Waits until every earlier write on this server is confirmed.
     async fn confirm_former(&self, keys: &[String]) -> Result<(), Failure> {
         let sent = self.send(Vec::new(), keys, self.by.short_patience()).await;
         let (_, confirmation) = sent.map_err(|failure| {
@@ -239,19 +239,20 @@ impl Writer {
             Waited::Missing => {
                 Err(away(format!("{} confirms what was written before", self.by.who())))
             }
-            // The keys of the batch are elsewhere, or nothing may be written: the same would
-            // have become of the batch.
+            // The keys of the batch have moved, or writes are refused: the batch would have failed
+            // alike.
             Waited::Refused(Failure { remedy, error }) => Err(Failure { remedy, ..away(&error) }),
             Waited::Failed(failure) => {
-                // It is no master any more, or its AOF is off: a new connection finds that out.
+                // The server is no longer a master, or its AOF is off: a new connection finds that
+                // out.
                 self.connection.renew("the server confirms nothing");
                 Err(away(&failure.error))
             }
         }
     }
 
-    /// Sends commands, then for each of these keys a write that propagates, then the one WAIT.
-    /// Nothing is known if the connection fails.
+    /// Sends commands, then for each of these keys a write that propagates, then one WAIT. If the
+    /// connection fails, all results are unknown.
     async fn send(
         &self,
         commands: Vec<Cmd>,
@@ -283,15 +284,15 @@ impl Writer {
     }
 }
 
-/// What became of a WAIT.
+/// Result of a WAIT.
 enum Waited {
-    /// One, at least, has everything.
+    /// A replica, or the AOF, has everything.
     Confirmed,
-    /// It did not come in time.
+    /// The confirmation did not come in time.
     Missing,
-    /// The WAIT itself is refused.
+    /// The server refused the WAIT itself.
     Failed(Failure),
-    /// No write before it propagated, so it says nothing.
+    /// No write before the WAIT propagated, so its answer proves nothing.
     Refused(Failure),
 }
 

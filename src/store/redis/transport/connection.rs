@@ -1,9 +1,8 @@
-//! One connection to one server; a background task reconnects.
+//! Connection to one server; a background task reconnects.
 //!
-//! A call never waits for a connection: while there is none it fails at once, with nothing
-//! applied. A connection that failed, or let several answers in a row time out (a half-open
-//! socket does that for ever), is dropped. Reconnecting finds the address again and inspects the
-//! server before use.
+//! A call never waits for a connection: while there is none it fails at once, with nothing applied.
+//! A connection that failed, or let several answers in a row time out (a half-open socket does that
+//! for ever), is dropped. Reconnecting finds the address again and inspects the server before use.
 
 use std::{
     sync::{
@@ -23,16 +22,16 @@ use crate::store::{Applied, OpenError, StoreError, redis::Host};
 
 /// Answers that may time out in a row before the connection is given up.
 const TIMEOUTS_IN_A_ROW: u32 = 3;
-/// The pause before the second attempt to connect, doubled up to [`LONGEST_PAUSE`].
+/// Pause before the second attempt to connect, doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A server's address and a connection to it.
+/// Address of a server and a connection to it.
 pub type Connected = (Host, MultiplexedConnection);
 /// Finds the server, connects, and inspects it.
 pub type Connect = Arc<dyn Fn() -> BoxFuture<'static, Result<Connected, OpenError>> + Send + Sync>;
 
-/// The connection as its users see it.
+/// Connection that is replaced when it fails.
 pub struct Connection {
     state: Arc<watch::Sender<Link>>,
     timeouts: AtomicU32,
@@ -54,7 +53,7 @@ enum Link {
 }
 
 impl Connection {
-    /// Keeps a connection up, beginning with `first` if there is one. `name` is for the log.
+    /// Keeps a connection up, starting with `first` if there is one. `name` is for the log.
     pub fn keep(name: String, first: Option<Connected>, connect: Connect) -> Self {
         let had_one = first.is_some();
         let link = match first {
@@ -75,8 +74,8 @@ impl Connection {
         self.judge_value(number, answer).inspect(|_| self.answered())
     }
 
-    /// Sends several commands in one write. Answers in order, an error among them as it is; if the
-    /// connection fails, all fail.
+    /// Sends several commands in one write. Returns their answers in order, errors among them; if
+    /// the connection fails, the whole call fails.
     pub async fn pipeline(
         &self,
         pipeline: &Pipeline,
@@ -88,7 +87,8 @@ impl Connection {
         Ok(answers.into_iter().map(|answer| self.judge_value(number, answer)).collect())
     }
 
-    /// Which connection this is; another one has another number. None while there is none.
+    /// Returns the number of the present connection, if there is one. Each new connection gets
+    /// another.
     pub fn number(&self) -> Option<u64> {
         match &*self.state.borrow() {
             Link::Up { number, .. } => Some(*number),
@@ -96,38 +96,38 @@ impl Connection {
         }
     }
 
-    /// Completes when there is a connection.
+    /// Waits until there is a connection.
     pub async fn up(&self) {
         self.connected_to().await;
     }
 
-    /// Completes when there is a connection, or when an attempt to make one has failed.
+    /// Waits until there is a connection, or an attempt to make one has failed.
     pub async fn reconnected(&self) {
         let is_settled = |link: &Link| !matches!(link, Link::Down { tried: false, .. });
-        // The sender is this connection's own, so a change comes.
+        // The watch cannot close: `self` has its sender.
         drop(self.state.subscribe().wait_for(is_settled).await);
     }
 
-    /// Completes when there is a connection, with its number and where it leads.
+    /// Waits until there is a connection; returns its number and the server's address.
     pub async fn connected_to(&self) -> (u64, Host) {
         let mut state = self.state.subscribe();
         loop {
             if let Link::Up { number, host, .. } = &*state.borrow_and_update() {
                 return (*number, host.clone());
             }
-            // The sender is this connection's own, so a change comes.
+            // The watch cannot close: `self` has its sender.
             drop(state.changed().await);
         }
     }
 
-    /// No call uses the present connection from now on; the keeper makes another one.
+    /// Gives up the present connection: later calls need the keeper's next one.
     pub fn renew(&self, cause: &str) {
         if let Some(number) = self.number() {
             self.give_up(number, cause);
         }
     }
 
-    /// The same, unless it was replaced meanwhile.
+    /// Gives up connection `number`, unless it was replaced meanwhile.
     pub fn give_up(&self, number: u64, cause: &str) {
         let lost = |link: &mut Link| match link {
             Link::Up { number: current, .. } if *current == number => {
@@ -153,8 +153,8 @@ impl Connection {
         self.timeouts.store(0, Ordering::Relaxed);
     }
 
-    /// An answer, unless it is an error as a whole. A script answers for several buckets: an error of
-    /// one of them stays where it is, and tells as much of the connection.
+    /// Turns an answer that is an error as a whole into a failure. A script answers for several
+    /// buckets: the error of one bucket stays in the answer, but affects the connection alike.
     fn judge_value(&self, number: u64, answer: Value) -> Result<Value, Failure> {
         match answer {
             Value::ServerError(error) => Err(self.judge(number, &error.into())),
@@ -170,7 +170,8 @@ impl Connection {
         }
     }
 
-    /// Turns an error into what callers need, and gives up a connection that is of no more use.
+    /// Turns an error into a failure for callers, and gives up a connection that has become
+    /// useless.
     fn judge(&self, number: u64, error: &RedisError) -> Failure {
         let fault = error::fault(error);
         let give_up = match fault {
@@ -187,12 +188,12 @@ impl Connection {
     }
 }
 
-/// What makes new connections.
+/// Maker of new connections.
 struct Keeper {
     name: String,
     connect: Connect,
     state: Arc<watch::Sender<Link>>,
-    /// There was a connection that can be lost.
+    /// Whether there was ever a connection, whose loss is worth a log line.
     had_one: bool,
 }
 
@@ -209,7 +210,8 @@ impl Keeper {
             let (host, connection) = self.reconnect().await;
             self.state.send_replace(Link::Up { number, host, connection });
             tracing::info!(server = self.name, "connected to redis");
-            // One that passes inspection and fails in use is not made anew in a hot loop.
+            // A connection that passes inspection but fails in use must not be replaced in a hot
+            // loop.
             tokio::time::sleep(FIRST_PAUSE).await;
         }
     }

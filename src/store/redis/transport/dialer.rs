@@ -1,4 +1,4 @@
-//! Makes connections: address, TLS, user and password, and how long anything may take.
+//! Dialing: address, TLS, user and password, and timeouts.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,14 +23,14 @@ use crate::store::{
     redis::{Host, Login, RedisOptions},
 };
 
-/// How long a new connection may take.
+/// Timeout of a new connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a server may take to answer a plain PING.
+/// Time within which a server must answer a plain PING.
 const PLAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long an answer may take.
+/// Timeout of an answer.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes connections that differ only in their address.
+/// Maker of connections that differ only in their address.
 #[derive(Clone)]
 pub struct Dialer {
     redis: RedisConnectionInfo,
@@ -38,18 +38,18 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// To the servers that have the jobs.
+    /// Returns a dialer of the servers that have the jobs.
     ///
     /// # Errors
-    /// The files for TLS.
+    /// A file for TLS is unreadable or invalid.
     pub fn to_redis(options: &RedisOptions) -> Result<Self, OpenError> {
         Ok(Self::new(&options.login, options.url.db, tls(options)?))
     }
 
-    /// To the Sentinels.
+    /// Returns a dialer of the Sentinels.
     ///
     /// # Errors
-    /// The files for TLS.
+    /// A file for TLS is unreadable or invalid.
     pub fn to_sentinels(options: &RedisOptions) -> Result<Self, OpenError> {
         Ok(Self::new(&options.sentinel_login, 0, tls(options)?))
     }
@@ -65,14 +65,14 @@ impl Dialer {
         Self { redis, tls }
     }
 
-    /// A connection for commands and their answers.
+    /// Makes a connection for commands and their answers.
     pub async fn dial(&self, host: &Host) -> Result<MultiplexedConnection, RedisError> {
-        // Replies are read as this version of the protocol gives them.
+        // Replies are parsed in the format of this protocol version.
         let client = self.client(host, ProtocolVersion::RESP2)?;
         client.get_multiplexed_async_connection_with_config(&config()).await
     }
 
-    /// A connection that hears what is published; `heard` ends with it.
+    /// Makes a connection that receives published messages; `heard` closes with it.
     pub async fn listen(
         &self,
         host: &Host,
@@ -126,8 +126,8 @@ fn config() -> AsyncConnectionConfig {
         .set_response_timeout(Some(RESPONSE_TIMEOUT))
 }
 
-/// What the files for TLS say, if TLS is wanted. What has nothing to read in it is refused here,
-/// where its name is known.
+/// Reads the files for TLS, if TLS is wanted. Refuses files without certificates or keys here,
+/// because an error can still name the file.
 fn tls(options: &RedisOptions) -> Result<Option<TlsCertificates>, OpenError> {
     if !options.url.tls {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What an error of Redis or of its client means here: was the call applied, and what helps.
+//! Meaning of errors of Redis and its client: whether the call was applied, and the remedy.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 
@@ -7,35 +7,35 @@ use crate::{
     tls_error,
 };
 
-/// What an error says.
+/// Meaning of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     pub applied: Applied,
     pub remedy: Remedy,
 }
 
-/// What helps.
+/// Remedy for a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// Unknown hash: the same call with the script's text, at once.
+    /// The server does not know the script's hash: repeat the call at once with the text.
     SendText,
-    /// Another node has these keys now: the same call there, at once.
+    /// Another node has these keys now: repeat the call there at once.
     Follow,
-    /// This server has gone, or is no master any more: find out who is.
+    /// The server is gone or no longer the master: find the master.
     FindMaster,
-    /// Time: the same call may go well later.
+    /// The failure is temporary: the same call may succeed later.
     BackOff,
-    /// An operator: the server takes no writes, for a reason that time alone does not mend.
+    /// The server refuses writes until an operator mends the cause.
     Mend,
-    /// Room: refused for want of memory.
+    /// The server refuses the call for want of memory.
     FreeRoom,
-    /// Another connection: it is inspected first, which names the missing right.
+    /// The user lacks a right: make a new connection, whose inspection names that right.
     AskRights,
-    /// Nothing: this should never be answered to our commands.
+    /// None: Redis should never answer the store's commands like this.
     None,
 }
 
-/// Why a command has no answer.
+/// Failure of a command.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub remedy: Remedy,
@@ -48,10 +48,10 @@ impl From<Failure> for StoreError {
     }
 }
 
-/// How Redis 7.0 and 7.1 begin to say that a script lacks a right.
+/// Beginning of the message of Redis 7.0 and 7.1 about a right that a script lacks.
 const FORBIDDEN_IN_SCRIPT: &str = "The user executing the script";
 
-/// Classifies by the error's code, and by its text only where there is no code.
+/// Classifies an error by its code; by its text only if it has no code.
 pub fn fault(error: &RedisError) -> Fault {
     use Applied::{No, Unknown};
     let fault = |applied, remedy| Fault { applied, remedy };
@@ -63,7 +63,7 @@ pub fn fault(error: &RedisError) -> Fault {
         return fault(Unknown, Remedy::FindMaster);
     }
     if is_forbidden(error) {
-        // A script meets it before it has changed anything (scripts/shared/prelude.lua).
+        // A script fails on this before it changes anything (scripts/shared/prelude.lua).
         return fault(No, Remedy::AskRights);
     }
     match error.kind() {
@@ -90,7 +90,7 @@ pub fn fault(error: &RedisError) -> Fault {
     }
 }
 
-/// The error as callers of the store see it.
+/// Converts the error for callers of the store.
 pub fn store_error(fault: Fault, error: &RedisError) -> StoreError {
     match fault {
         Fault { remedy: Remedy::FreeRoom, .. } => {
@@ -102,7 +102,7 @@ pub fn store_error(fault: Fault, error: &RedisError) -> StoreError {
     }
 }
 
-/// Whether a script was refused, as a whole or in one of its buckets, for want of a right.
+/// Returns whether a script was refused, as a whole or in one of its buckets, for want of a right.
 pub fn lacks_right(answer: &Result<Value, Failure>) -> bool {
     let is_refusal = |value: &Value| match value {
         Value::ServerError(error) => is_forbidden(&error.clone().into()),
@@ -115,7 +115,7 @@ pub fn lacks_right(answer: &Result<Value, Failure>) -> bool {
     }
 }
 
-/// What a script answers for one bucket.
+/// Returns a script's answer for one bucket, or its error.
 pub fn of_bucket(answer: Value) -> Result<Value, StoreError> {
     match answer {
         Value::ServerError(error) => {
@@ -126,10 +126,10 @@ pub fn of_bucket(answer: Value) -> Result<Value, StoreError> {
     }
 }
 
-/// Whether an error is one of a server that is not there, or not ready: it may be in a moment.
+/// Returns whether an error means that a server is unavailable or not ready, which may pass.
 pub fn may_pass(cause: &RedisError) -> bool {
     match cause.kind() {
-        // A name that is not known yet is such an error too; a certificate that is not trusted is not.
+        // Includes names that are not resolved yet, but not untrusted certificates.
         ErrorKind::Io => tls_error::find(cause).is_none(),
         ErrorKind::Server(kind) => matches!(
             kind,
@@ -143,14 +143,14 @@ pub fn may_pass(cause: &RedisError) -> bool {
     }
 }
 
-/// Whether the ACL says no.
+/// Returns whether the ACL forbids the call.
 pub fn is_forbidden(cause: &RedisError) -> bool {
     // Redis 7.0 and 7.1 have no code for a right that a script lacks.
     let in_script = cause.detail().is_some_and(|said| said.starts_with(FORBIDDEN_IN_SCRIPT));
     cause.kind() == ErrorKind::Server(ServerErrorKind::NoPerm) || in_script
 }
 
-/// Whether the server does not know who connects.
+/// Returns whether the server does not know the user.
 pub fn is_unknown(cause: &RedisError) -> bool {
     cause.kind() == ErrorKind::AuthenticationFailed || cause.code() == Some("NOAUTH")
 }

@@ -1,5 +1,5 @@
-//! Connections to Redis: dialed, kept up, and with confirmed writes. Which server to connect to,
-//! and whether it is fit, are decided in `topology` and `preflight`.
+//! Connections to Redis: makes them, keeps them up, and confirms writes. `topology` chooses the
+//! servers and `preflight` decides whether they are fit.
 
 pub mod confirmation;
 pub mod confirmed;

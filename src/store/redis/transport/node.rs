@@ -1,4 +1,4 @@
-//! One server with its connections: one for everything, one for confirmed writes.
+//! Server with its connections: one for confirmed writes, one for all other calls.
 
 use std::sync::Arc;
 
@@ -11,17 +11,16 @@ use super::{
     error::Failure,
 };
 
-/// A server.
 pub struct Node {
-    /// For the log, and to tell nodes apart.
+    /// Name for the log, and to tell nodes apart.
     pub name: String,
     calls: Arc<Connection>,
     confirmed: Option<Confirmed>,
 }
 
 impl Node {
-    /// Begins with the connection `first`, if there is one. `by` confirms writes; `has_one_slot` says
-    /// that all keys share one slot.
+    /// Starts with the connection `first`, if there is one. `by` confirms writes; `has_one_slot`
+    /// means that all keys share one slot.
     pub fn new(
         name: String,
         connect: Connect,
@@ -38,7 +37,7 @@ impl Node {
         Self { name, calls, confirmed }
     }
 
-    /// Sends a write; its answer means what `store.ack` says.
+    /// Sends a write; returns its answer once `store.ack` is fulfilled.
     pub async fn write(&self, write: Write) -> Result<Value, Failure> {
         match &self.confirmed {
             Some(confirmed) => confirmed.write(write).await,
@@ -46,7 +45,7 @@ impl Node {
         }
     }
 
-    /// Refuses while what was written last is not confirmed.
+    /// Fails while the last write is unconfirmed.
     pub fn check_confirmed(&self) -> Result<(), Failure> {
         self.confirmed.as_ref().map_or(Ok(()), Confirmed::check)
     }
@@ -56,7 +55,7 @@ impl Node {
         self.calls.command(command).await
     }
 
-    /// Sends several of these; see [`Connection::pipeline`].
+    /// Sends several commands that need no confirmation; see [`Connection::pipeline`].
     pub async fn pipeline(
         &self,
         pipeline: &Pipeline,
@@ -64,28 +63,28 @@ impl Node {
         self.calls.pipeline(pipeline).await
     }
 
-    /// Its connections, each for as long as it is used.
+    /// Returns the connections.
     pub fn connections(&self) -> impl Iterator<Item = Arc<Connection>> {
         let writes = self.confirmed.as_ref().map(Confirmed::connection);
         [&self.calls].into_iter().chain(writes).map(Arc::clone)
     }
 
-    /// Replaces every connection by one that is inspected anew.
+    /// Replaces every connection by a newly inspected one.
     pub fn renew(&self, cause: &str) {
         self.connections().for_each(|connection| connection.renew(cause));
     }
 
-    /// The connection for all calls but confirmed writes.
+    /// Returns the connection for all calls but confirmed writes.
     pub fn calls(&self) -> Arc<Connection> {
         Arc::clone(&self.calls)
     }
 
-    /// Whether calls can be made now.
+    /// Returns whether calls can be made now.
     pub fn is_up(&self) -> bool {
         self.calls.number().is_some()
     }
 
-    /// Completes when there is every connection.
+    /// Waits until all connections are up.
     pub async fn up(&self) {
         for connection in self.connections() {
             connection.up().await;
