@@ -1,6 +1,6 @@
 """Private servers for measurements, on free ports of loopback and stopped by their process id, and runs of `delay-queue bench`."""
 
-import http.client, json, os, pathlib, shutil, socket, subprocess, tempfile, time
+import http.client, json, os, pathlib, resource, shutil, socket, subprocess, tempfile, time
 
 ROOT = pathlib.Path(__file__).parent.parent
 BINARY = ROOT / "target/release/delay-queue"
@@ -149,10 +149,21 @@ def bench(running, *options, binary=None):
 
 
 def bench_noop(*options):
-    """Requests per second to a handler that does nothing."""
+    """Requests per second to a handler that does nothing, and its microseconds of CPU a request."""
     port = free_port()
     with Running([str(PEERS), "noop", "--listen", f"127.0.0.1:{port}"], port, cwd=".") as noop:
-        return rate(bench(noop, *options, "--phases", "put"), "put")
+        figures, cost = with_cpu({"server": noop}, lambda: bench(noop, *options, "--phases", "put"))
+        return rate(figures, "put"), cost["server"]
+
+
+def with_cpu(processes, run):
+    """What `run` returns, the figures of one phase, and the microseconds of CPU a job: of each process, and of the generator."""
+    own = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    used = lambda: {"generator": own()} | {name: running.cpu_seconds() for name, running in processes.items()}
+    before = used()
+    figures = run()
+    [figure] = figures.values()
+    return figures, {name: (seconds - before[name]) * 1e6 / figure["jobs"] for name, seconds in used().items()}
 
 
 def bench_beanstalkd(running, *options):
