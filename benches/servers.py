@@ -157,13 +157,13 @@ def bench_noop(*options):
 
 
 def with_cpu(processes, run):
-    """What `run` returns, the figures of one phase, and the microseconds of CPU a job: of each process, and of the generator."""
+    """What `run` returns, the figures by phase, and the microseconds of CPU a job: of each process, and of the generator."""
     own = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     used = lambda: {"generator": own()} | {name: running.cpu_seconds() for name, running in processes.items()}
     before = used()
     figures = run()
-    [figure] = figures.values()
-    return figures, {name: (seconds - before[name]) * 1e6 / figure["jobs"] for name, seconds in used().items()}
+    jobs = max(figure["jobs"] for figure in figures.values())
+    return figures, {name: (seconds - before[name]) * 1e6 / jobs for name, seconds in used().items()}
 
 
 def bench_beanstalkd(running, *options):
