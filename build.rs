@@ -1,11 +1,17 @@
-//! Renders docs/api.md as the page that the server shows at `/docs`.
+//! Renders docs/api.md as the page that the server shows at `/docs`, and lists the scripts of the Redis store.
 
-use std::{env, error::Error, fs, path::Path};
+use std::{
+    env,
+    error::Error,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 const SOURCE: &str = "docs/api.md";
 const HEAD: &str = "src/http/dashboard/docs/head.html";
+const SCRIPTS: &str = "src/store/redis/scripts";
 
 /// Heading of the page.
 struct Heading {
@@ -16,17 +22,48 @@ struct Heading {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    for file in [SOURCE, HEAD, "build.rs"] {
+    for file in [SOURCE, HEAD, SCRIPTS, "build.rs"] {
         println!("cargo::rerun-if-changed={file}");
     }
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("api.html"), page()?)?;
+    let (mut paths, root) = (Vec::new(), env::current_dir()?.join(SCRIPTS));
+    find_scripts(&root, &mut paths)?;
+    fs::write(out.join("scripts.rs"), list(&root, paths))?;
+    Ok(())
+}
+
+/// Appends the path of each Lua file below a folder.
+fn find_scripts(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            find_scripts(&path, paths)?;
+        } else if path.extension().is_some_and(|extension| extension == "lua") {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Returns an expression in Rust: an array of each script's path below `root`, without its extension, and its text.
+fn list(root: &Path, mut paths: Vec<PathBuf>) -> String {
+    paths.sort();
+    let entry = |path: &PathBuf| {
+        let name = path.strip_prefix(root).expect("a path below it").with_extension("");
+        format!("    ({name:?}, include_str!({path:?})),\n")
+    };
+    format!("&[\n{}]\n", paths.iter().map(entry).collect::<String>())
+}
+
+/// Returns the page at `/docs`.
+fn page() -> io::Result<String> {
     let (headings, content) = render(&fs::read_to_string(SOURCE)?);
-    let page = format!(
+    Ok(format!(
         "{}{}<main id=\"main\" tabindex=\"-1\">\n{content}</main>\n</div>\n</body>\n</html>\n",
         fs::read_to_string(HEAD)?,
         contents(&headings),
-    );
-    fs::write(Path::new(&env::var("OUT_DIR")?).join("api.html"), page)?;
-    Ok(())
+    ))
 }
 
 /// Returns the headings of a page in Markdown, and its markup.

@@ -3,21 +3,8 @@
 //! A line `--- @include "shared/prelude"` stands for the text of that file, so each file shows the
 //! files on which it builds.
 
-macro_rules! files {
-    ($($path:literal)+) => {
-        &[$(($path, include_str!(concat!($path, ".lua")))),+]
-    };
-}
-
-/// Path without extension, and text of each file.
-const FILES: &[(&str, &str)] = files! {
-    "bury" "delete" "due_counts" "finish" "get" "held" "kick" "kick_dead" "list" "mend"
-    "mend_sets" "pop" "pop/read" "pop/reserve" "promote" "promote/budget" "promote/jobs" "purge"
-    "put" "put/conflict" "put/create" "release" "reschedule" "restore"
-    "shared/attempts" "shared/clock" "shared/commit" "shared/each_bucket" "shared/each_job" "shared/find"
-    "shared/gather" "shared/guard" "shared/jobs" "shared/peek" "shared/policy" "shared/prelude" "shared/rules"
-    "shared/score" "shared/tools" "topic" "topics" "touch" "unpop" "usage" "weigh"
-};
+/// Path without extension, and text of each file below `scripts/`; `build.rs` makes the list.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
 
 /// Path of the file that checks callers' access to the topics of their jobs.
 const GUARD: &str = "shared/guard";
@@ -53,7 +40,7 @@ fn append(script: &mut String, path: &str, is_wanted: fn(&str) -> bool) {
 
 fn text(path: &str) -> &'static str {
     let file = FILES.iter().find(|(name, _)| *name == path);
-    file.unwrap_or_else(|| panic!("{path}.lua is not in FILES")).1
+    file.unwrap_or_else(|| panic!("there is no {path}.lua")).1
 }
 
 fn included(line: &str) -> Option<&str> {
