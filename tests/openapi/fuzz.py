@@ -1,4 +1,4 @@
-"""Runs schemathesis against a server on each store; fails if it finds anything, or tests too little."""
+"""Runs schemathesis against a server on each store; fails if it finds a fault, or tests too little."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def run(store):
         options = ["--url", base, "--header", f"Authorization: Bearer {token}", "--checks", "all"]
         options += ["--max-examples", str(EXAMPLES), "--report", "ndjson", "--report-ndjson-path", str(report)]
         begin = time.monotonic()
-        # It leaves notes where it runs.
+        # schemathesis leaves files in the folder where it runs.
         environment = os.environ | {"SCHEMATHESIS_HOOKS": str(HERE / "hooks.py")}
         found = subprocess.run([*command, *options], cwd=folder, env=environment).returncode
         statuses = count(report)
@@ -32,7 +32,7 @@ def run(store):
 
 
 def count(report):
-    """How many answers the report has, by their status."""
+    """Returns the number of answers in the report, by status."""
     lines = (json.loads(line) for line in report.read_text().splitlines())
     finished = (line["ScenarioFinished"]["recorder"] for line in lines if "ScenarioFinished" in line)
     asked = (one for recorder in finished for one in recorder.get("interactions", {}).values())

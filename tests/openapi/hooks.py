@@ -10,7 +10,7 @@ UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def durations(least, most):
-    """Text with one unit, within these seconds."""
+    """Returns texts with one unit, within these seconds."""
 
     def of_unit(unit):
         first, last = -(-least // UNITS[unit]), most // UNITS[unit]
@@ -37,8 +37,8 @@ schemathesis.openapi.format("date-time", times)
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """What may stand in the query or in the body must not stand in both, else most requests would; no pop waits; and the
-    token of this very test is not revoked."""
+    """Removes fields from the query that the body has too, as most requests would have both; shortens waits of pops;
+    and keeps the test from revoking its own token."""
     if (case.path_parameters or {}).get("name") == "everything":
         case.path_parameters["name"] = "another"
     if case.meta is None or not case.meta.generation.mode.is_positive:
@@ -51,7 +51,7 @@ def before_call(context, case, kwargs):
             options["wait"] = "1ms"
 
 
-# Rules between fields, or about what the store has: only for these a request is refused that fits its schema.
+# Rules between fields, or about the store's contents: only these may refuse a request that fits its schema.
 RULES = [
     "`cursor` must be one that a page",
     "`until` must be later than `from`",
@@ -72,7 +72,7 @@ RULES = [
     # Names that are reserved or differ in case alone, and their sum of bytes.
     "`.*headers` must",
     "`error` must have at most 4096 bytes",
-    # A whole number is written without a fraction; to a schema 35.0 is one, too.
+    # Whole numbers must have no fraction; a schema accepts 35.0 too.
     r"got floating point `\d+\.0`",
     r"`(expires_at|due_at|created_at|reserved_until|died_at)` must be a time .* got \d{13}$",
 ]

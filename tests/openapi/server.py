@@ -1,4 +1,4 @@
-"""Servers and Redis as processes of their own, on free ports of loopback."""
+"""Servers and Redis as separate processes, on free ports of loopback."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def free_port():
 
 
 def run(command, folder):
-    # With this process its servers go too, should it be killed.
+    # If this process is killed, its servers are killed too.
     log = open(os.path.join(folder, "log"), "ab")
     return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], cwd=folder, stdout=log, stderr=log)
 
@@ -63,7 +63,7 @@ def accepts(port):
 
 @contextmanager
 def started(kind, **settings):
-    """A server on a store of this kind ("file" or "redis"), with a token for everything; yields (base, token)."""
+    """Runs a server on a store of this kind ("file" or "redis"); yields its address and a token with all scopes."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="delay-queue-openapi-"))
         store = f"file:{folder}/data"

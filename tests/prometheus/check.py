@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 PROMETHEUS, PROMTOOL, PROGRAM = (os.environ[name] for name in ["PROMETHEUS", "PROMTOOL", "PROGRAM"])
 RULES = ROOT / "contrib/prometheus/alerts.yml"
 DASHBOARD = ROOT / "contrib/grafana/delay-queue.json"
-# How long one thing may take on a busy machine.
+# Seconds that one condition may take on a busy machine.
 PATIENCE = 60
 
 
@@ -21,7 +21,7 @@ def free_port():
 
 
 def until(what, holds):
-    """Asks until it holds; answers what that was."""
+    """Repeats the check until it holds, and returns its value."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -35,7 +35,7 @@ def until(what, holds):
 
 
 class Processes:
-    """Processes that end with this one, by their ids."""
+    """Processes, stopped by their ids when this one ends."""
 
     def __init__(self):
         self.all = []
@@ -57,7 +57,7 @@ class Processes:
 
 
 def call(port, method, path, body=None, timeout=30):
-    """The status and the JSON of an answer."""
+    """Returns the status and the JSON of an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         connection.request(method, path, None if body is None else json.dumps(body))
@@ -78,7 +78,7 @@ def put(port, topic, **fields):
 
 
 class Files:
-    """A server on files: on a small disk of its own if the system lets us mount one, with a clock that can be moved."""
+    """Runs a server on files, with a movable clock: on a small separate disk if the system lets us mount one."""
 
     def __init__(self, processes, folder):
         self.folder, self.port = folder, free_port()
@@ -87,7 +87,7 @@ class Files:
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
         self.set_clock(0)
         (folder / "disk").mkdir()
-        # What the store keeps back for a full disk, 8 MiB, is less than a tenth of it.
+        # The store's reserve for a full disk, 8 MiB, is less than a tenth of the disk.
         mount = "mount -t tmpfs -o size=128m tmpfs disk"
         self.is_small = subprocess.run(["unshare", "-rm", "sh", "-c", mount], cwd=folder, stderr=subprocess.DEVNULL).returncode == 0
         command = [PROGRAM, "--listen", f"127.0.0.1:{self.port}", "--store", "file:./disk/data"]
@@ -109,7 +109,7 @@ class Files:
 
 
 class Redis:
-    """A server on a Redis."""
+    """Runs a server on a Redis."""
 
     def __init__(self, processes, folder):
         self.processes, self.folder = processes, folder
@@ -131,7 +131,7 @@ class Redis:
 
 class Prometheus:
     def __init__(self, processes, folder, jobs):
-        """Scrapes each job, a name with a port, with our rules; but no alert waits long."""
+        """Scrapes each job, a name with a port, with our rules, but with short waits of alerts."""
         rules = RULES.read_text()
         rules, waits = re.subn(r"for: \d+m", "for: 1s", rules)
         rules, ages = re.subn(r"_seconds\) > 300", "_seconds) > 3", rules)
@@ -194,7 +194,7 @@ class Load:
 
 
 def dashboard_queries():
-    """The title of each panel, and its queries for any job, server and topic."""
+    """Returns the title of each panel, and its queries for any job, server and topic."""
     panels = json.loads(DASHBOARD.read_text())["panels"]
     values = {"$__rate_interval": "10s", "$job": "delay-queue", "$instance": ".*", "$topic": ".*"}
     for panel in panels:
@@ -266,7 +266,7 @@ def check_alerts(prometheus, files, redis):
     raised = {alert for _, alert in prometheus.firing()} | set(alerts)
     every = set(re.findall(r"alert: (\w+)", RULES.read_text()))
     skipped = set() if files.is_small else {"DelayQueueDiskNearlyFull", "DelayQueueStoreFull"}
-    # What is over by now was seen above.
+    # Past alerts were seen above.
     unseen = every - raised - skipped - {"DelayQueueDueJobsNotMoving"}
     assert not unseen, f"no fault raises {unseen}"
 
