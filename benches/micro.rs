@@ -1,5 +1,5 @@
-//! What the parts cost, one by one, so that a change shows what it did: the codec, the coalescer,
-//! and the transitions of both stores. `cargo bench`; needs redis-server.
+//! Microbenchmarks of the codec, the coalescer, and the transitions of both stores, so that a
+//! change shows its effect on each. `cargo bench`; needs redis-server.
 
 use std::{
     hint::black_box,
@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 #[path = "../tests/it/support/redis.rs"]
 mod redis;
 
-/// Jobs in one call.
+/// Jobs per call.
 const BATCHES: [usize; 3] = [1, 10, 100];
 
 fn new_job(ids: &IdMaker) -> NewJob {
@@ -44,7 +44,7 @@ fn codec(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Callers that all come at once, and a call that takes no time.
+/// Measures callers that all come at once, with a call that takes no time.
 fn coalescer(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("coalescer");
@@ -61,7 +61,7 @@ fn coalescer(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// How long each transition of a job's way took.
+/// Durations of the transitions of a job's way.
 #[derive(Clone, Copy, Default)]
 struct Spans {
     put: Duration,
@@ -69,7 +69,7 @@ struct Spans {
     finish: Duration,
 }
 
-/// One batch from its put to its finish.
+/// Takes one batch from its put to its finish.
 async fn way(store: &dyn Store, ids: &IdMaker, batch: usize) -> Spans {
     let jobs = (0..batch).map(|_| new_job(ids)).collect();
     let count = u16::try_from(batch).expect("a small batch");

@@ -1,16 +1,16 @@
-//! beanstalkd by its own protocol (its `doc/protocol.txt`), one job a command.
+//! beanstalkd by its own protocol (its `doc/protocol.txt`), one job per command.
 
 use delay_queue_bench::{Destination, Failure, Jobs, Peer, Wire};
 
-/// A connection to beanstalkd.
+/// Connection to beanstalkd.
 pub struct Beanstalkd {
     wire: Wire,
-    /// The tube that is used and watched.
+    /// Tube that is used and watched.
     tube: String,
 }
 
 impl Beanstalkd {
-    /// Sends a command; answers the first line, and where it ends.
+    /// Sends a command. Returns the first line of the answer, and where it ends.
     async fn call(&mut self, command: &str) -> Result<(String, usize), Failure> {
         self.wire.send(command.as_bytes()).await?;
         loop {
@@ -40,7 +40,7 @@ impl Beanstalkd {
         Ok(())
     }
 
-    /// Deletes the job that a command answers; whether it answered one.
+    /// Deletes the job that a command returns. Returns whether it returned one.
     async fn take(&mut self, command: &str) -> Result<bool, Failure> {
         let (line, end) = self.call(command).await?;
         let fields: Vec<&str> = line.split(' ').collect();

@@ -1,5 +1,5 @@
-//! What `benches/compare` compares a delay-queue server with: a handler that does nothing, on the
-//! same HTTP stack, for `delay-queue bench` to measure; and beanstalkd, under the same load.
+//! Peers that `benches/compare` compares a delay-queue server with: a handler that does nothing, on
+//! the same HTTP stack, for `delay-queue bench` to measure; and beanstalkd, under the same load.
 
 mod beanstalkd;
 mod noop;
@@ -12,7 +12,7 @@ use delay_queue::job::Millis;
 use delay_queue_bench::{Failure, Finished, Ids, Load, Phase, run_peer};
 use mimalloc::MiMalloc;
 
-/// The same as that of `delay-queue`.
+/// The same allocator as in `delay-queue`.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -82,7 +82,7 @@ fn beanstalkd(options: Beanstalkd) -> Result<(), Failure> {
         batch: options.batch.max(1),
         topics: 1,
         pending: 0,
-        // Of phases that only a delay-queue server is measured in.
+        // For phases that only a delay-queue server is measured in.
         flow_time: Duration::MAX,
         rate: None,
         late_jobs: 0,

@@ -1,5 +1,5 @@
-//! A handler that parses a job and answers, and does nothing in between: what this HTTP stack can
-//! do at most.
+//! A handler that parses a job and answers, and does nothing in between: the upper limit of this
+//! HTTP stack.
 
 use axum::{
     Json, Router,
@@ -40,8 +40,8 @@ pub fn run(listen: &str) -> Result<(), Failure> {
     })
 }
 
-/// `POST /jobs`, without a queue and without the layers that every answer of the server goes
-/// through; and a purge that finds nothing, which ends every bench.
+/// Returns `POST /jobs`, without a queue and without the layers that every answer of the server
+/// passes; and a purge that finds nothing, which ends every bench.
 fn routes() -> Router {
     Router::new()
         .route("/jobs", post(answer))

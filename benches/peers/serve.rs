@@ -1,4 +1,4 @@
-//! Other routes than the server's, on the connections that the server's own are served on.
+//! Serves other routes than the server's, on connections like the server's own.
 
 use std::{io, time::Duration};
 

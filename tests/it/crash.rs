@@ -1,5 +1,5 @@
-//! The real binary under `kill -9`, on both stores: nothing acknowledged is lost, what was finished
-//! or deleted stays gone.
+//! The real binary under `kill -9`, on both stores: no acknowledged job is lost, and finished and
+//! deleted jobs stay gone.
 
 use std::{
     collections::HashSet,
@@ -17,7 +17,7 @@ use tokio::{sync::Mutex, task::JoinSet};
 use crate::support::patience::scaled;
 use crate::support::{Redis, process::Process};
 
-/// What a server keeps its jobs in; outlives the server.
+/// Storage of a server's jobs; outlives the server.
 struct Home {
     dir: TempDir,
     store: String,
@@ -42,7 +42,7 @@ impl Home {
     }
 }
 
-/// Pops and finishes until nothing comes for `idle`; the ids in the order they came.
+/// Pops and finishes until no job comes for `idle`. Returns the ids in their order.
 async fn drain(server: &Process, topic: &str, idle: &str) -> Vec<String> {
     let mut all = Vec::new();
     loop {
@@ -63,8 +63,8 @@ async fn drain(server: &Process, topic: &str, idle: &str) -> Vec<String> {
     }
 }
 
-/// Puts 10,000 jobs from 8 clients; when 3,000 are acknowledged, the server is killed and all that
-/// is under way breaks off; then `crash` is called. The acknowledged ids.
+/// Puts 10,000 jobs from 8 clients; kills the server once 3,000 are acknowledged, which breaks off
+/// all calls under way; then calls `crash`. Returns the acknowledged ids.
 async fn puts_until(server: Process, crash: impl FnOnce()) -> HashSet<String> {
     const JOBS: usize = 10_000;
     let server = Arc::new(server);
@@ -77,7 +77,7 @@ async fn puts_until(server: Process, crash: impl FnOnce()) -> HashSet<String> {
         clients.spawn(async move {
             for number in 0..JOBS / 8 {
                 let id = format!("{client}:{number}");
-                // Some due at once, some later, some with a body of some length.
+                // Some jobs are due at once, some later, some have a longer body.
                 let delay = if number % 3 == 0 { 0.0 } else { 0.2 };
                 let body = "x".repeat(number % 500);
                 let put = json!({"topic": "t", "id": id, "delay": delay, "body": body});
@@ -110,7 +110,7 @@ async fn nothing_acknowledged_is_lost(home: Home) {
     assert_eq!(unique.len(), drained.len(), "each job once");
     let lost: Vec<_> = acknowledged.difference(&unique).collect();
     assert!(lost.is_empty(), "lost {} of {}: {lost:?}", lost.len(), acknowledged.len());
-    // What was under way may have been taken without an acknowledgement: one put a client.
+    // Each client's last put may have been made without an acknowledgement.
     assert!(unique.len() <= acknowledged.len() + 8);
 }
 
@@ -143,7 +143,7 @@ async fn what_was_finished_or_deleted_stays_gone(home: Home) {
     let drained: HashSet<String> = drain(&server, "t", "200ms").await.into_iter().collect();
     assert_eq!(drained.len(), 300 - 150 - 1, "all but the gone and the held");
     assert!(drained.is_disjoint(&gone));
-    // The reservation outlived the crash too.
+    // The reservation survives the crash too.
     let path = format!("/jobs/{}/finish", held["id"].as_str().expect("an id"));
     let finish = json!({"reservation": held["reservation"]});
     assert_eq!(server.post(&path, finish).await.expect("an answer").0, 204);

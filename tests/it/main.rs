@@ -1,4 +1,4 @@
-//! All tests with real stores, real HTTP and the real binary, as one program: what they share is
+//! All tests with real stores, real HTTP and the real binary, as one program: shared code is
 //! compiled and linked once.
 
 #[macro_use]

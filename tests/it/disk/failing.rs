@@ -1,4 +1,4 @@
-//! A disk that fails: every answer says so, and so does readyz, until something is written again.
+//! A failing disk: every answer reports it, and so does readyz, until a write succeeds again.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ async fn a_sync_that_fails_leaves_its_puts_unknown_and_what_follows_is_on_disk()
 async fn a_disk_that_cannot_be_read_is_told_and_costs_no_job() {
     let disk = Disk::new();
     let server = disk.server().await;
-    // More than the engine holds in memory.
+    // More than the engine caches in memory.
     let body = "x".repeat(100_000);
     let job = |n| json!({"topic": "t", "id": format!("job:{n:03}"), "body": body});
     let all = 240;
@@ -111,7 +111,7 @@ async fn a_ttr_lasts_though_the_clock_is_set_while_no_sync_goes_well() {
     server.post("/jobs", json!({"topic": "t", "id": "held", "ttr": "1h"})).await.expect("put");
     let (_, popped) = server.get("/topics/t/pop").await;
     for (offset, name) in [(DAY, "forward"), (0, "back")] {
-        // Whether the file has the new end of the reservation is not known after this.
+        // After this it is unknown whether the file has the new end of the reservation.
         disk.set(Field::SyncError, EIO);
         clock.set(offset);
         assert_eq!(put(&server, name).await.0, 503);
@@ -125,7 +125,7 @@ async fn a_ttr_lasts_though_the_clock_is_set_while_no_sync_goes_well() {
     assert_eq!(server.post("/jobs/held/finish", held).await.expect("an answer").0, 204);
 }
 
-/// Asks with a token; none while the server needs none.
+/// Sends a request with a token, which may be empty while the server needs none.
 async fn ask(
     server: &Process,
     (method, path): (Method, &str),
@@ -138,7 +138,7 @@ async fn ask(
     (answer.status().as_u16(), answer.json().await.unwrap_or_default())
 }
 
-/// Makes a token with these scopes; its text.
+/// Makes a token with these scopes, and returns its text.
 async fn create(server: &Process, by: &str, name: &str, scopes: Value) -> String {
     let token = json!({"name": name, "scopes": scopes});
     let (status, made) = ask(server, (Method::POST, "/tokens"), by, token).await;
@@ -174,7 +174,7 @@ async fn tokens_are_in_force_while_their_uses_wait_for_a_slow_disk() {
     for n in 0..40 {
         tokens.push(create(&server, &root, &format!("shop-{n}"), json!({"put": ["*"]})).await);
     }
-    // Longer than a server trusts what it has read of tokens.
+    // Longer than a server trusts the tokens that it has read.
     disk.set(Field::SyncMillis, 7_000);
     let begun = Instant::now();
     for token in tokens.iter().cycle() {

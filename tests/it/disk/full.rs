@@ -1,4 +1,4 @@
-//! A full disk: puts are refused, and nothing else.
+//! A full disk: the server refuses puts and nothing else.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
 
 const KIB: i32 = 1024;
 
-/// Puts jobs of 100 kB until one is refused; how many were taken.
+/// Puts jobs of 100 kB until one is refused, and returns how many were accepted.
 async fn fill(server: &Process, topic: &str) -> usize {
     for n in 0..1000 {
         let put =
@@ -50,7 +50,7 @@ async fn stays_full_and_takes_the_rest(error: i32) {
     assert_eq!(status, 200, "{said}");
     assert!(said.contains("\"degraded\"") && said.contains("store_full"), "{said}");
 
-    // The room that the server has given up is not room for puts.
+    // Puts may not use the reserve that the server has given up.
     for n in 0..100 {
         assert_eq!(put_small(&server).await, 507);
         let (_, popped) = server.get("/topics/t/pop?ttr=1h").await;
@@ -72,7 +72,7 @@ async fn stays_full_and_takes_the_rest(error: i32) {
     assert_eq!(disk.said("has room again"), 0);
     assert_eq!(disk.said("nothing can be written"), 0);
 
-    // Enough has gone.
+    // By now enough was deleted.
     for n in 0..filled {
         delete(&server, format!("large:{n}")).await;
     }
@@ -102,7 +102,7 @@ async fn what_came_with_a_put_that_finds_no_room_is_done_all_the_same() {
     }
     disk.set(Field::FullError, ENOSPC);
     disk.set(Field::CapacityKib, 20 * KIB);
-    // Deletes meet puts in one batch, at the moment when the room ends.
+    // Deletes share a batch with puts at the moment when the room ends.
     let deletes = async {
         for n in 0..300 {
             delete(&server, format!("t:{n}")).await;

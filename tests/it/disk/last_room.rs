@@ -1,8 +1,9 @@
-//! What frees room goes on when there is no room left at all, and so does every start.
+//! Calls that free room go on when no room is left at all, and the server still starts.
 //!
-//! The long one runs on a real disk by hand: a small file system, its size and the load by variables.
-//! `mount -t tmpfs -o size=64m none DIR`, then this test with `FULL_DISK=DIR`, `RELEASES=1000000`,
-//! `KILLS=20`, and `NEIGHBOUR=1` for a process that takes whatever is given up on that disk.
+//! The long test runs by hand on a real disk: a small file system, whose size and load are set by
+//! variables. `mount -t tmpfs -o size=64m none DIR`, then this test with `FULL_DISK=DIR`,
+//! `RELEASES=1000000`, `KILLS=20`, and `NEIGHBOUR=1` for a process that takes all room that is
+//! freed on that disk.
 
 use std::{
     collections::HashSet,
@@ -29,7 +30,7 @@ use crate::{
     },
 };
 
-/// Nothing can be taken any more: what is given up is gone at once.
+/// Capacity in KiB with which no room can be taken any more: freed room is gone at once.
 const NOTHING: i32 = 1;
 const MIB: i32 = 1024;
 const TEXT: usize = 300;
@@ -123,7 +124,7 @@ async fn what_frees_room_goes_on_while_another_process_takes_all_that_is_given_u
     let release = |job: &Value| json!({"id": job["id"], "reservation": job["reservation"], "error": text, "delay": 3600});
     all_are(200, &server, "/batch/release", &held[20..40].iter().map(release).collect::<Vec<_>>())
         .await;
-    // Scattered, so that each one changes pages of its own.
+    // Scattered, so that each delete changes other pages.
     let scattered: Vec<Value> = (0..250).map(|n| json!({"id": format!("b:{}", n * 4)})).collect();
     for restart in 0..4 {
         if restart % 2 == 0 {
@@ -165,8 +166,9 @@ async fn pops_go_on_when_deletes_have_made_room_in_the_file_and_the_disk_gives_n
     for from in (0..1000).step_by(100) {
         all_are(200, &server, "/batch/delete", &ids("a", from..from + 100)).await;
     }
-    // What is free is given back to the disk after a second without deletes, and is gone then. No
-    // event tells of the last step: it leaves an unknown part of the free pages in the file.
+    // The server gives free room back to the disk after a second without deletes, and then that
+    // room is gone. No event reports the last step: it leaves an unknown part of the free pages in
+    // the file.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let text = "e".repeat(TEXT);
     for _ in 0..10 {
@@ -199,19 +201,19 @@ async fn a_server_starts_on_a_disk_that_was_filled_while_it_was_down() {
     assert_eq!(left(&server, "a").await, 100);
 }
 
-/// A disk with a load on it: of the shim, or a real one.
+/// A disk with a load on it: the shim's, or a real one.
 struct Load {
     disk: Disk,
-    /// Of the servers on a real disk; not on that disk.
+    /// Log of the servers on a real disk, kept on another disk.
     log: NamedTempFile,
     real: Option<PathBuf>,
-    /// What the consumers have done over all servers.
+    /// Counts of the consumers' calls on all servers.
     released: AtomicU64,
     refused: AtomicU64,
     finished: AtomicU64,
     deleted: AtomicU64,
     purged: Mutex<Vec<String>>,
-    /// Finished, deleted, or perhaps so: no answer came.
+    /// Jobs that were finished or deleted; `in_doubt` has those whose call got no answer.
     gone: Mutex<HashSet<String>>,
     in_doubt: Mutex<HashSet<String>>,
 }
@@ -229,7 +231,7 @@ impl Load {
         Process::telling(free_port(), command).await
     }
 
-    /// Removes one job by a call; what becomes of it without an answer is not known.
+    /// Removes one job by a call; without an answer the job is in doubt.
     async fn remove(&self, server: &Process, path: &str, job: Value, ok: u16) -> Option<()> {
         let id = job["id"].as_str().expect("an id").to_owned();
         let Some((status, answer)) = server.post(path, json!({"jobs": [job]})).await else {
@@ -242,7 +244,8 @@ impl Load {
         Some(())
     }
 
-    /// Pops and releases with texts, and now and then finishes and deletes, until the server is gone.
+    /// Pops and releases with error texts, and now and then finishes and deletes, until the server
+    /// is gone.
     async fn consume(&self, server: &Process, purge: &str, victims: &[String]) -> Option<()> {
         let text = "e".repeat(TEXT);
         let mut victims = victims.iter();
@@ -255,7 +258,7 @@ impl Load {
             match status {
                 200 => {}
                 507 => drop(self.refused.fetch_add(1, Ordering::SeqCst)),
-                // The disk of a busy machine may stand still for longer than an answer is waited for.
+                // The disk of a busy machine may block for longer than the server waits.
                 503 if answer["applied"] == "no" => {}
                 _ => panic!("{status}: {answer}"),
             }
@@ -298,7 +301,7 @@ impl Load {
     }
 }
 
-/// Takes all that is given up on a real disk, until it is told to stop.
+/// Takes all room that is freed on a real disk, until `stop`.
 fn neighbour(dir: PathBuf, stop: Arc<AtomicBool>) {
     let mut file = File::create(dir.join("neighbour")).expect("created");
     while !stop.load(Ordering::SeqCst) {
@@ -309,14 +312,14 @@ fn neighbour(dir: PathBuf, stop: Arc<AtomicBool>) {
     fs::remove_file(dir.join("neighbour")).expect("removed");
 }
 
-/// Finishes everything; the ids.
+/// Finishes all jobs, and returns their ids.
 async fn drain(server: &Process, topic: &str) -> HashSet<String> {
     let mut all = HashSet::new();
     loop {
         let pop = format!("/topics/{topic}/pop?count=100&ttr=1h&wait=1s");
         let (status, answer) = server.get(&pop).await;
         if status == 507 {
-            // What there is to delete frees room for the rest.
+            // Deletes of listed jobs free room for the rest.
             let (_, page) = server.get(&format!("/topics/{topic}/jobs?state=ready&limit=50")).await;
             let jobs: Vec<Value> = page["jobs"]
                 .as_array()
@@ -334,7 +337,7 @@ async fn drain(server: &Process, topic: &str) -> HashSet<String> {
             if left(server, topic).await == 0 {
                 return all;
             }
-            // A killed server has left some with a consumer, until their TTRs end.
+            // A killed server has left some jobs reserved until their TTRs end.
             continue;
         }
         let held: Vec<Value> =

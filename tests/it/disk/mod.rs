@@ -1,4 +1,4 @@
-//! The real binary on disks that are full, fail, lose power, or are taken away under it.
+//! The real binary on disks that are full, fail, lose power, or are removed while it runs.
 
 mod failing;
 mod full;

@@ -1,4 +1,4 @@
-//! A power cut: what was not synced is gone.
+//! Power cuts: unsynced writes are lost.
 
 use serde_json::json;
 

@@ -13,7 +13,7 @@ use crate::{
 };
 
 const JOBS: usize = 1500;
-/// How much more room the next try has.
+/// Additional room of each further try, in KiB.
 const STEP_KIB: i32 = 200;
 
 fn repair(disk: &Disk) -> Command {
@@ -24,7 +24,7 @@ fn text(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat()
 }
 
-/// A store whose server was killed, with a log that is damaged in its middle.
+/// Makes a store whose server was killed, with a log that is damaged in its middle.
 async fn damaged(disk: &Disk) {
     let mut server = disk.server().await;
     for batch in 0..JOBS / 100 {
@@ -64,7 +64,7 @@ async fn a_repair_that_finds_no_room_leaves_all_jobs_for_the_next() {
     }
     assert!(refused > 5, "the disk was full {refused} times only");
     let said = text(&repair(&disk).output().expect("the program runs"));
-    // One page of the log is damaged; what was there before it or after it is read.
+    // One page of the log is damaged; the pages before and after it are read.
     let ready = (JOBS - 10..=JOBS).any(|n| said.contains(&format!(" {n} ready")));
     assert!(ready && said.contains("to mend     nothing"), "{said}");
 }

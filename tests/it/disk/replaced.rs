@@ -1,4 +1,4 @@
-//! Files that are taken away under a running server.
+//! Files that are removed under a running server.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -112,7 +112,7 @@ async fn a_lock_file_that_was_removed_lets_no_second_server_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_committed_into_files_that_were_replaced_is_told_as_unknown() {
-    // The files are compared every 100 ms as well: a put that comes after that is refused.
+    // The server also compares the files every 100 ms, and refuses later puts.
     for _ in 0..50 {
         let disk = Disk::new();
         let server = disk.server().await;
@@ -140,14 +140,14 @@ async fn what_was_replaced_stays_so_though_it_is_tried_again_to_write() {
     fs::remove_dir_all(data(&disk)).expect("removed");
     until(|| readiness(&server), |(_, said)| said.contains("store_replaced")).await;
     disk.set(Field::SyncError, 0);
-    // It is tried every second; that nothing comes of it has no event.
+    // The server tries every second; no event reports that it fails.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     assert_eq!(put(&server, "c").await, replaced());
     assert_eq!(readiness(&server).await.0, 503);
     assert_eq!(disk.said("writing goes well again"), 0);
 }
 
-/// The processor time of the server's writer, in ticks.
+/// Returns the processor time of the server's writer, in ticks.
 fn writer_ticks(server: &Process) -> u64 {
     let threads = fs::read_dir(format!("/proc/{}/task", server.id())).expect("it runs");
     let read = |path: PathBuf| fs::read_to_string(path).expect("it runs");
@@ -164,7 +164,7 @@ async fn a_writer_whose_files_were_replaced_rests() {
     let disk = Disk::new();
     let server = disk.server().await;
     assert_eq!(put(&server, "a").await.0, 201);
-    // In a second there is room to be given back.
+    // A second after the delete there is room to give back.
     let deleted = server.post("/batch/delete", json!({"jobs": [{"id": "a"}]})).await;
     assert_eq!(deleted.expect("an answer").0, 200);
     fs::remove_dir_all(data(&disk)).expect("removed");

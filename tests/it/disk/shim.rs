@@ -1,4 +1,4 @@
-//! A disk that can be broken: `shim.c`, preloaded into the server.
+//! A breakable disk: `shim.c`, preloaded into the server.
 
 use std::{
     fs::{self, File},
@@ -18,12 +18,12 @@ use crate::support::{
     shifted_clock::ShiftedClock,
 };
 
-/// The numbers of the errors that disks give.
+/// Numbers of disk errors.
 pub const EIO: i32 = 5;
 pub const ENOSPC: i32 = 28;
 pub const EDQUOT: i32 = 122;
 
-/// What can be set and read; as in `shim.c`.
+/// Fields of the control file, as in `shim.c`.
 #[derive(Clone, Copy)]
 pub enum Field {
     WriteError,
@@ -38,12 +38,12 @@ pub enum Field {
     Ahead,
     CrashSynced,
     SyncMillis,
-    /// Behind those of the shim: what a process on the disk tells the test.
+    /// After the fields of the shim: progress that a process on the disk reports to the test.
     Attempted,
     Acknowledged,
 }
 
-/// Where what is wrong with a disk is said.
+/// Control file of a disk.
 pub struct Control(File);
 
 impl Control {
@@ -62,15 +62,15 @@ impl Control {
     }
 }
 
-/// What is kept of a file that is synced, for the power cut to come.
+/// Data kept of a synced file for a later power cut.
 #[derive(Clone, Copy)]
 pub enum Keep {
     Bytes,
-    /// Its length alone: enough for a file that only grows.
+    /// Only its length: enough for a file that only grows.
     Lengths,
 }
 
-/// A disk, with what its servers said.
+/// Breakable disk, and the log of its servers.
 pub struct Disk {
     dir: TempDir,
     root: PathBuf,
@@ -82,7 +82,7 @@ impl Disk {
         Self::below(&std::env::temp_dir())
     }
 
-    /// One whose files are in this folder.
+    /// Makes a disk whose files are in this folder.
     pub fn below(folder: &Path) -> Self {
         let dir = tempfile::tempdir_in(folder).expect("a temporary folder");
         let root = dir.path().join("disk");
@@ -90,7 +90,7 @@ impl Disk {
         Self::made(dir, root)
     }
 
-    /// One below this directory, which stays where it is.
+    /// Makes a disk out of this directory, which stays where it is.
     pub fn at(root: PathBuf) -> Self {
         Self::made(tempfile::tempdir().expect("a temporary folder"), root)
     }
@@ -103,7 +103,7 @@ impl Disk {
         Self { dir, root, control }
     }
 
-    /// What the server sees as the disk.
+    /// Returns the directory that the server uses as the disk.
     pub fn root(&self) -> PathBuf {
         self.root.clone()
     }
@@ -121,7 +121,7 @@ impl Disk {
         command.envs(self.variables(preloaded, Keep::Bytes));
     }
 
-    /// The environment of a process on this disk, with what else is preloaded into it.
+    /// Returns the environment of a process on this disk, with further libraries preloaded into it.
     pub fn variables(&self, also: &[PathBuf], keep: Keep) -> Vec<(&'static str, PathBuf)> {
         let preloaded = std::iter::once(shim()).chain(also.iter().map(PathBuf::as_path));
         let kept = match keep {
@@ -136,17 +136,17 @@ impl Disk {
         ]
     }
 
-    /// What was synced, each file under its path with `%` for `/`.
+    /// Returns the folder of the synced contents, each file under its path with `%` for `/`.
     pub fn synced(&self) -> PathBuf {
         self.dir.path().join("synced")
     }
 
-    /// A server whose data are two new directories deep on this disk.
+    /// Starts a server whose data are in two new nested directories on this disk.
     pub async fn server(&self) -> Process {
         self.server_with(&[], Vec::new()).await
     }
 
-    /// The same, by this clock.
+    /// Starts such a server on this clock.
     pub async fn server_by(&self, clock: &ShiftedClock) -> Process {
         self.server_with(&[clock.library()], clock.variables()).await
     }
@@ -163,14 +163,14 @@ impl Disk {
         Process::telling(free_port(), command).await
     }
 
-    /// How often servers have said something with these words.
+    /// Counts the log lines that have these words.
     pub fn said(&self, words: &str) -> usize {
         let log = fs::read_to_string(self.dir.path().join("log")).expect("a log");
         log.lines().filter(|line| line.contains(words)).count()
     }
 
-    /// Leaves on the disk what a power cut does: of what was not synced of a file, the first bytes
-    /// are there, as many as `part` says of so many. No server may run.
+    /// Leaves on the disk what a power cut does: of each file's unsynced bytes only the first are
+    /// kept, as many as `part` returns for their number. No server may run.
     pub fn cut_power(&self, mut part: impl FnMut(usize) -> usize) {
         let synced = self.after_a_power_cut();
         for entry in walk(synced.path()) {
@@ -188,8 +188,8 @@ impl Disk {
         copy(synced.path(), &self.root);
     }
 
-    /// The same where only lengths are kept: files end where they were synced last. How many bytes
-    /// that cost.
+    /// Cuts the power where only lengths are kept: files end where they were last synced. Returns
+    /// the number of lost bytes.
     ///
     /// # Panics
     /// If no file was ever synced: that is no power cut.
@@ -208,15 +208,15 @@ impl Disk {
         cut
     }
 
-    /// Another folder, with what a power cut leaves of this disk: names whose directory was synced,
-    /// each with the bytes that were synced last.
+    /// Returns a new folder with the disk's contents after a power cut: names whose directory was
+    /// synced, each with the bytes that were synced last.
     pub fn after_a_power_cut(&self) -> TempDir {
         let left = tempfile::tempdir().expect("a temporary folder");
         self.leave(left.path());
         left
     }
 
-    /// The same in this folder.
+    /// Writes the contents after a power cut into this folder.
     pub fn leave(&self, to: &Path) {
         self.restore("", to);
     }
@@ -238,7 +238,7 @@ impl Disk {
     }
 }
 
-/// All files below a directory.
+/// Returns all files below a directory.
 fn walk(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("a directory").flatten();
     entries
@@ -249,7 +249,7 @@ fn walk(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A directory with all that is in it.
+/// Copies a directory with all its contents.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("made");
     for entry in fs::read_dir(from).expect("a directory").flatten() {
@@ -262,13 +262,13 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What `readyz` says: its status, and all of its answer.
+/// Returns the status and the answer of `readyz`.
 pub async fn readiness(server: &Process) -> (u16, String) {
     let (status, answer) = server.get("/readyz").await;
     (status, answer.to_string())
 }
 
-/// Asks again until `holds`, for at most two minutes.
+/// Repeats `ask` until `holds`, for at most two minutes.
 pub async fn until<T>(mut ask: impl AsyncFnMut() -> T, holds: impl Fn(&T) -> bool) -> T
 where
     T: std::fmt::Debug,
@@ -284,12 +284,12 @@ where
     }
 }
 
-/// The compiled `shim.c`, made once.
+/// Returns the compiled `shim.c`, made once.
 fn shim() -> &'static Path {
     static SHIM: OnceLock<PathBuf> = OnceLock::new();
     SHIM.get_or_init(|| {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        // Other test processes may be at it too.
+        // Other test processes may compile at the same time.
         let (own, made) =
             (dir.join(format!("disk-{}.so", std::process::id())), dir.join("disk.so"));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/disk/shim.c");

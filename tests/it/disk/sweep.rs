@@ -1,14 +1,14 @@
-//! A crash at every change of the disk: the process is killed before each write, cut, sync and
-//! change of a name of the workload, and once more within it (half of the bytes written, the sync
-//! done and not yet told). What it leaves is opened again in three ways: as a killed process leaves
-//! it; as a power cut does that has kept what was synced alone; and as one that has kept some
-//! sectors of what was written since, in any order. Each time the store has exactly what the model
-//! has after some number of steps from the last acknowledged one to the last attempted one.
+//! Crashes at every change of the disk: the process is killed before each write, cut, sync and
+//! change of a name of the workload, and once more within it (half of the bytes written; the sync
+//! done but not reported). The test opens the remains in three ways: as a killed process leaves
+//! them; as a power cut does that kept only synced bytes; and as one that also kept some sectors
+//! written since, in any order. Each time the store has exactly what the model has after some
+//! number of steps from the last acknowledged one to the last attempted one.
 //!
 //! The process is this test program with the store in it, not the server: it takes some
-//! milliseconds instead of a quarter of a second, so that all crash points are tried in each run;
-//! and the store's clock can be set, so that every time of every job is compared exactly. What the
-//! server adds to that is in `crash.rs` and `power.rs`.
+//! milliseconds instead of a quarter of a second, so that each run tries all crash points; and the
+//! store's clock can be set, so that every time of every job is compared exactly. `crash.rs` and
+//! `power.rs` cover what the server adds.
 
 use std::{
     fs,
@@ -35,12 +35,13 @@ use crate::{
     },
 };
 
-/// How many steps the process does; without it, it is on no disk of ours.
+/// Environment variable with the number of steps for the process; without it, the test runs on an
+/// ordinary disk.
 const STEPS: &str = "SWEEP_STEPS";
 const PROCESS: &str = "disk::sweep::a_store_does_what_the_model_does_step_by_step";
 const SECTOR: usize = 512;
 
-/// By itself a test; with [`STEPS`], what is killed.
+/// A test of its own; with [`STEPS`], the process to be killed.
 #[tokio::test]
 async fn a_store_does_what_the_model_does_step_by_step() {
     let held = std::env::var(STEPS).ok().map(|steps| {
@@ -76,22 +77,23 @@ async fn a_store_does_what_the_model_does_step_by_step() {
     side.bench.store.close().await;
 }
 
-/// What is left of a disk.
+/// Remains of a disk.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Left {
     /// All that was written: the process was killed.
     Written,
-    /// What was synced alone: the power was cut.
+    /// Synced bytes only: the power was cut.
     Synced,
-    /// Of what was written since the last sync, some sectors as well.
+    /// Synced bytes, and some sectors written since.
     Sectors,
 }
 
 struct Sweep {
     steps: usize,
     worlds: Vec<World>,
-    /// Whether it begins in a directory that has the reserve for a full disk. To make that takes
-    /// most of a start's time: then each change has one crash, by turns before and within it.
+    /// Whether the process begins in a directory that has the reserve for a full disk. A start
+    /// takes most of its time to make it; without it, each change has only one crash, alternately
+    /// before and within it.
     has_ballast: bool,
     outcomes: Mutex<Outcomes>,
 }
@@ -99,7 +101,7 @@ struct Sweep {
 #[derive(Default, Debug)]
 struct Outcomes {
     opened: usize,
-    /// As after the last acknowledged step, where one more was attempted that changes something.
+    /// Stores as after the last acknowledged step, where one more changing step was attempted.
     before: usize,
     after: usize,
     wrong: Vec<String>,
@@ -111,7 +113,7 @@ impl Sweep {
         Self { steps, worlds, has_ballast, outcomes: Mutex::default() }
     }
 
-    /// Runs the process on a new disk; whether it came to its end.
+    /// Runs the process on a new disk. Returns whether it ended by itself.
     fn run(&self, crash_at: usize, within: bool) -> (Disk, bool) {
         let disk = Disk::below(&folder());
         if self.has_ballast {
@@ -155,7 +157,7 @@ impl Sweep {
         let step = |field| usize::try_from(disk.get(field)).expect("a step");
         let (acknowledged, attempted) = (step(Field::Acknowledged), step(Field::Attempted));
         let at = self.worlds[attempted].now();
-        // The process is alone: its n-th pop has the n-th nonce.
+        // No other process runs on the store: the n-th pop has the n-th nonce.
         let given = |token: u64| Nonce::new(token << 12).reservation(0);
         let allowed: Vec<Found> =
             (acknowledged..=attempted).map(|k| self.worlds[k].found(at, given)).collect();
@@ -191,7 +193,7 @@ impl Sweep {
     }
 }
 
-/// Opens what is left as a store, and reads all of it; it must be sound, and take a change.
+/// Opens the remains as a store, and reads all of it; it must be sound, and accept a change.
 async fn reopened(dir: &Path, at: UnixMillis) -> Result<Found, String> {
     let store = open(dir, at).await.map_err(|error| error.to_string())?;
     let found = Found::of(&store).await;
@@ -205,7 +207,7 @@ async fn reopened(dir: &Path, at: UnixMillis) -> Result<Found, String> {
     Ok(found)
 }
 
-/// What is left of the data directory.
+/// Returns the remains of the data directory.
 fn leave(disk: &Disk, left: Left, seed: u64) -> TempDir {
     let dir = tempfile::tempdir_in(folder()).expect("a temporary folder");
     let (written, data) = (disk.root().join("data"), dir.path().join("data"));
@@ -228,7 +230,7 @@ fn leave(disk: &Disk, left: Left, seed: u64) -> TempDir {
             }
         }
     }
-    // The reserve has no job, and to make it anew takes time.
+    // The reserve has no jobs, and making it anew takes time.
     fs::create_dir_all(&data).expect("made");
     ballast(&data);
     dir
@@ -243,7 +245,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A file of which some sectors are as they were written last, and the others as they were synced.
+/// Returns a file of which some sectors are as last written, and the others as synced.
 fn mixed(synced: &[u8], now: &[u8], random: &mut Random) -> Vec<u8> {
     let length = if random.next().is_multiple_of(2) { synced.len() } else { now.len() };
     let mut bytes = synced.to_vec();

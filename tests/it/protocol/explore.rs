@@ -1,4 +1,5 @@
-//! All that can be reached, breadth first, so that what breaks a promise is the shortest way to it.
+//! Breadth-first search of all reachable states, so that a broken promise is found by its shortest
+//! way.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -7,13 +8,13 @@ use std::{
 
 use super::world::{Rules, Step, World};
 
-/// How much there was.
+/// Size of the explored space.
 pub struct Explored {
     pub states: usize,
     pub steps: usize,
 }
 
-/// The shortest way to a broken promise.
+/// Shortest way to a broken promise.
 pub struct Broken {
     pub promise: String,
     way: Vec<Step>,
@@ -25,10 +26,10 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Goes through everything that these rules allow, until a promise is broken.
+/// Explores all states that these rules allow, until a promise is broken.
 pub fn explore(rules: &Rules) -> Result<Explored, Broken> {
     let start = World::default();
-    // From each state the one before it, and the step between.
+    // For each state its predecessor, and the step in between.
     let mut known: HashMap<World, Option<(World, Step)>> = HashMap::from([(start.clone(), None)]);
     let mut open = VecDeque::from([start]);
     let mut steps = 0;

@@ -1,7 +1,7 @@
-//! The protocol in the small, explored to its end: two servers, three consumers, two jobs, replies and
-//! hints that are lost, servers that crash, and time. The states of a job are those of the real table.
+//! A small model of the protocol, explored to its end: two servers, three consumers, two jobs, lost
+//! replies and hints, crashing servers, and time. The states of a job are those of the real table.
 //!
-//! What one call to the store does is one step here, since it is one script or one transaction there.
+//! One call to the store is one step here, as it is one script or one transaction there.
 
 mod explore;
 mod world;
@@ -37,7 +37,7 @@ fn hints_alone_are_enough_while_none_is_lost() {
     explore(&rules).map(drop).unwrap_or_else(|broken| panic!("{broken}"));
 }
 
-/// What the explorer says of rules that are broken on purpose.
+/// Asserts that the explorer finds this promise broken under rules that are wrong on purpose.
 #[track_caller]
 fn breaks(rules: &Rules, promise: &str) {
     let broken = explore(rules).err().unwrap_or_else(|| panic!("nothing is noticed: {promise}"));

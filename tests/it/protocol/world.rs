@@ -1,32 +1,32 @@
-//! What there is, and every step that may come next.
+//! States of the model, and every possible next step.
 
 use delay_queue::job::{After, Due, Event, Refusal, State};
 
-/// What the explored protocol goes by.
+/// Rules of the explored protocol.
 pub struct Rules {
-    /// What an event does to a job.
+    /// State table: the effect of an event on a job.
     pub table: fn(Option<State>, Event) -> Result<Option<State>, Refusal>,
-    /// Whether a reservation keeps others off.
+    /// Whether a reservation keeps other consumers off.
     pub fenced: bool,
-    /// Whether a promote moves only what is due.
+    /// Whether a promote moves only due jobs.
     pub judges_time: bool,
-    /// Whether servers ask the store now and then what they were not told. Such a poll may come before
-    /// any step, so they may act on all that is true; without, on what they know.
+    /// Whether servers poll the store. A poll may come before any step, so polling servers may act
+    /// on all that is true; others act on what they know.
     pub polls: bool,
     /// Whether hints are lost, and servers crash.
     pub has_losses: bool,
-    /// Whether a change of a job ends the hold of a consumer whose TTR expired.
+    /// Whether a change of a job ends the hold of a consumer whose TTR ended.
     pub change_ends_hold: bool,
-    /// Reservations that a job gets at most; those that are given back are among them.
+    /// Limit of a job's reservations, including those given back.
     pub reservations: u8,
 }
 
 const TTR: u8 = 1;
 const MAX_ATTEMPTS: u8 = 2;
-/// The last time at which something begins.
+/// Last time at which something begins.
 const END: u8 = 2;
 
-/// Everything: the store, the servers, the consumers, and the clock.
+/// Complete state: the store, the servers, the consumers, and the clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct World {
     now: u8,
@@ -36,29 +36,29 @@ pub struct World {
     has_crashed: bool,
 }
 
-/// A job as the store has it; and, to judge by, what was promised of it.
+/// Job in the store, and the promises made about it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Job {
     state: Option<State>,
-    /// When the timer must act on it.
+    /// Deadline of the timer.
     at: u8,
     attempt: u8,
-    /// The last pop's, until its consumer gives the job back.
+    /// Reservation of the last pop, until its consumer gives the job back.
     reservation: Option<u8>,
     given: u8,
-    /// Reservations up to this one were given before the job was changed.
+    /// Last reservation given before the job was changed.
     outdated: u8,
     was_put: bool,
     is_finished: bool,
     not_before: u8,
 }
 
-/// What a server knows; another one may have made it untrue.
+/// Knowledge of a server; another server may have made it outdated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Server {
     deadline: Option<u8>,
     has_ready: bool,
-    /// What a client did not wait for, on its way back.
+    /// Job and reservation that no client waits for any more, to be given back.
     undelivered: Option<(usize, u8)>,
 }
 
@@ -73,7 +73,7 @@ enum Consumer {
     },
 }
 
-/// What becomes of the jobs that a pop has reserved.
+/// Fate of the jobs that a pop has reserved.
 #[derive(Debug, Clone, Copy)]
 pub enum Delivery {
     Arrives,
@@ -96,11 +96,11 @@ pub enum Step {
     Forget { consumer: usize },
 }
 
-/// A promise that a step breaks.
+/// Promise that a step breaks.
 type Promise = String;
 
 impl World {
-    /// Every step from here, and where it leads.
+    /// Returns every possible step, and the state after it.
     pub fn steps(&self, rules: &Rules) -> Vec<(Step, Result<Self, Promise>)> {
         let mut steps = Vec::new();
         if self.now < END {
@@ -124,7 +124,7 @@ impl World {
     }
 
     fn steps_of(&self, rules: &Rules, server: usize, steps: &mut Vec<Step>) {
-        // Whether a hint arrives makes no difference where servers ask.
+        // For servers that poll, lost hints make no difference.
         let told: &[bool] = if rules.has_losses && !rules.polls { &[true, false] } else { &[true] };
         let (deadline, has_ready) = self.known(rules, server);
         let undelivered = self.servers[server].undelivered;
@@ -139,7 +139,7 @@ impl World {
         if undelivered.is_some() {
             steps.push(Step::GiveBack { server });
         }
-        // The jobs are alike, and one change of one of them shows what a change does.
+        // The jobs are alike, so it is enough to change one of them once.
         let first = &self.jobs[0];
         if first.given > 0 && first.outdated == 0 {
             steps.push(Step::Change { server });
@@ -148,7 +148,7 @@ impl World {
         if may_crash {
             steps.push(Step::Crash { server });
         }
-        // Those that are idle are alike.
+        // Idle consumers are alike.
         let idle = self.consumers.iter().position(|consumer| *consumer == Consumer::Idle);
         if let Some(consumer) = idle.filter(|_| has_ready) {
             for job in 0..self.jobs.len() {
@@ -192,7 +192,7 @@ impl World {
         Ok(next)
     }
 
-    /// Makes worlds equal in which the same may come next.
+    /// Makes worlds equal that have the same possible next steps.
     fn forget(&mut self, rules: &Rules) {
         let now = self.now;
         for job in &mut self.jobs {
@@ -222,12 +222,12 @@ impl World {
             let is_gone = |(job, _): &(usize, u8)| self.jobs[*job].state.is_none();
             server.undelivered = server.undelivered.filter(|what| !is_gone(what));
         }
-        // Which server or consumer it is makes no difference.
+        // Servers are interchangeable, and so are consumers.
         self.servers.sort_unstable();
         self.consumers.sort_unstable();
     }
 
-    /// If nothing is lost any more and time passes, each job is handed to whoever asks.
+    /// Requires that each job can be popped, once nothing is lost any more and time passes.
     pub fn settles(&self, rules: &Rules) -> Result<(), Promise> {
         let mut world = self.clone();
         for _ in 0..4 {
@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    /// What a server knows of a job that it, or one that tells it, has moved.
+    /// Updates a server's knowledge after it, or a server that sent it a hint, has moved a job.
     fn learn(&mut self, server: usize, job: Job) {
         let server = &mut self.servers[server];
         match job.state {
@@ -301,7 +301,7 @@ impl World {
         self.jobs.iter().filter(waits).map(|job| job.at).min()
     }
 
-    /// The deadline that a server acts on, and whether it looks for ready jobs.
+    /// Returns the deadline that a server acts on, and whether it looks for ready jobs.
     fn known(&self, rules: &Rules, server: usize) -> (Option<u8>, bool) {
         let Server { deadline, has_ready, .. } = self.servers[server];
         let ready = self.jobs.iter().any(|job| job.state == Some(State::Ready));
@@ -355,10 +355,10 @@ impl World {
         Ok(())
     }
 
-    /// The promises to a consumer that gets this job, which was so before.
+    /// Checks the promises when a consumer gets this job, whose state before is `job`.
     fn judge_delivery(&self, number: usize, job: Job) -> Result<(), Promise> {
         let is_held = |consumer: &Consumer| matches!(consumer, Consumer::Holds { job, until, .. } if *job == number && *until > self.now);
-        // A holder that gave it back, without having heard that this was done, holds it no more.
+        // A holder that gave the job back, without an answer to that call, holds it no more.
         let was_held = self.consumers.iter().any(is_held) && job.reservation.is_some();
         let broken = match () {
             () if self.now < job.not_before => "early",
@@ -382,7 +382,7 @@ impl World {
         }
     }
 
-    /// Another time, which is now, or other contents for the first job.
+    /// Reschedules the first job to now, or gives it other contents.
     fn change(&mut self, rules: &Rules, server: usize) {
         let job = &mut self.jobs[0];
         let Ok(state) = (rules.table)(job.state, Event::Reschedule(Due::Now)) else { return };
@@ -392,7 +392,8 @@ impl World {
         self.tell(server, false);
     }
 
-    /// Whether the store lets this reservation act on the job; it may not have been changed since.
+    /// Reports whether the store lets this reservation act on the job; the job may not have been
+    /// changed since the reservation.
     fn may_act(&self, rules: &Rules, number: usize, reservation: u8) -> Result<bool, Promise> {
         let job = &self.jobs[number];
         let is_last = job.reservation == Some(reservation);

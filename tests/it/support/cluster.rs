@@ -1,5 +1,5 @@
 //! A Redis Cluster of real processes: three masters with a third of the slots each, and three
-//! replicas. Nodes go by their number, masters first at the start.
+//! replicas. Nodes are numbered; the first three start as masters.
 
 use std::{collections::BTreeSet, thread::sleep, time::Duration};
 
@@ -12,14 +12,14 @@ const MASTERS: usize = 3;
 const NODES: usize = 2 * MASTERS;
 const SLOTS: usize = 16_384;
 
-/// Six nodes.
+/// Cluster of six nodes.
 pub struct Cluster {
     nodes: Vec<Redis>,
-    /// One that stands still, and would delay every client that asks it.
+    /// Node that is frozen, and would delay every client that asks it.
     frozen: Option<usize>,
 }
 
-/// A line of `CLUSTER NODES`.
+/// Line of `CLUSTER NODES`.
 struct Line {
     port: u16,
     flags: String,
@@ -32,7 +32,7 @@ impl Cluster {
         let node = |_| {
             let bus = free_port().to_string();
             let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
-            // A replica should have its data at once, not after the 5 s in which others may come.
+            // A replica should get its data at once, not after the 5 s in which others may join.
             let others = ["--cluster-port", &bus, "--repl-diskless-sync-delay", "0"];
             Redis::with(&[&["--appendonly", "yes"], &cluster[..], &others].concat())
         };
@@ -41,11 +41,11 @@ impl Cluster {
         cluster
     }
 
-    /// Without redis-cli, which may be of another package.
+    /// Forms the cluster without redis-cli, which may be in another package.
     fn form(&self) {
         let port = |node: usize| self.nodes[node].port().to_string();
         for node in 0..NODES {
-            // Different epochs from the start: nothing to settle between them later.
+            // Different epochs from the start, so that nodes need not settle them later.
             self.ok(node, &["CLUSTER", "SET-CONFIG-EPOCH", &(node + 1).to_string()]);
         }
         for node in 0..MASTERS {
@@ -67,49 +67,49 @@ impl Cluster {
         self.wait_until_whole();
     }
 
-    /// All nodes, as `store.url` takes them.
+    /// Returns the URL of all nodes, for `store.url`.
     pub fn url(&self) -> String {
         let nodes: Vec<_> = self.nodes.iter().map(|n| format!("127.0.0.1:{}", n.port())).collect();
         format!("redis+cluster://{}", nodes.join(","))
     }
 
-    /// The port of a node.
+    /// Returns the port of a node.
     pub fn port(&self, node: usize) -> u16 {
         self.nodes[node].port()
     }
 
-    /// No node but this one stands still; it is not asked.
+    /// Notes the only frozen node, which this type then never asks.
     pub fn note_frozen(&mut self, node: Option<usize>) {
         self.frozen = node;
     }
 
-    /// Sends a command to a node that runs.
+    /// Sends a command to a running node.
     pub fn command(&self, node: usize, words: &[&str]) -> Reply {
         let port = self.nodes[node].port();
         ask(port, words).unwrap_or_else(|| panic!("node {node} does not answer {words:?}"))
     }
 
-    /// The node that has a slot, if all that run agree on it.
+    /// Returns the node that has a slot, if all running nodes agree on it.
     pub fn master_of(&self, slot: u16) -> Option<usize> {
         let masters: BTreeSet<Option<usize>> =
             self.running().map(|node| self.master_as_seen_by(node, slot)).collect();
         masters.first().copied().flatten().filter(|_| masters.len() == 1)
     }
 
-    /// The ports of all masters.
+    /// Returns the ports of all masters.
     pub fn masters(&self) -> Vec<u16> {
         let node = self.running().next().expect("a node runs");
         let lines = self.lines(node).into_iter();
         lines.filter(|line| !line.slots.is_empty()).map(|line| line.port).collect()
     }
 
-    /// The numbers of all masters.
+    /// Returns the numbers of all masters.
     pub fn master_nodes(&self) -> Vec<usize> {
         let number = |port| self.nodes.iter().position(|node| node.port() == port);
         self.masters().into_iter().filter_map(number).collect()
     }
 
-    /// The slots of a master that have keys of buckets.
+    /// Returns the slots of a master that have keys of buckets.
     pub fn slots_in_use(&self, node: usize) -> Vec<u16> {
         let keys = self.command(node, &["KEYS", "{*}:pool"]).texts();
         let slot = |key: &String| match self.command(node, &["CLUSTER", "KEYSLOT", key]) {
@@ -119,14 +119,14 @@ impl Cluster {
         keys.iter().map(slot).collect()
     }
 
-    /// The slots of a master that have keys.
+    /// Returns the slots of a master that have keys.
     pub fn slots_with_keys(&self, node: usize) -> Vec<u16> {
         let keys = self.command(node, &["KEYS", "*"]).texts();
         let slots: BTreeSet<u16> = keys.iter().map(|key| self.slot_of(key)).collect();
         slots.into_iter().collect()
     }
 
-    /// The slot of a key.
+    /// Returns the slot of a key.
     pub fn slot_of(&self, key: &str) -> u16 {
         match self.command(0, &["CLUSTER", "KEYSLOT", key]) {
             Reply::Number(slot) => u16::try_from(slot).expect("a slot"),
@@ -134,18 +134,18 @@ impl Cluster {
         }
     }
 
-    /// Connections to a node, but for the one that asks.
+    /// Counts the connections to a node, without the one that asks.
     pub fn connections(&self, node: usize) -> usize {
         let list = self.command(node, &["CLIENT", "LIST", "TYPE", "normal"]);
         list.text().lines().count() - 1
     }
 
-    /// `kill -9`.
+    /// Kills a node as `kill -9` does.
     pub fn kill(&mut self, node: usize) {
         self.nodes[node].kill();
     }
 
-    /// Starts killed nodes again and waits until the cluster is whole.
+    /// Restarts killed nodes and waits until the cluster is whole.
     pub fn resume(&mut self, nodes: &[usize]) {
         for &node in nodes {
             self.nodes[node].resume();
@@ -153,7 +153,8 @@ impl Cluster {
         self.wait_until_whole();
     }
 
-    /// Waits until another node than `old` has the slot and the cluster serves again; which one.
+    /// Waits until another node than `old` has the slot and the cluster serves again; returns that
+    /// node.
     pub fn wait_for_failover(&self, slot: u16, old: usize) -> usize {
         let new = |cluster: &Self| cluster.master_of(slot).filter(|&node| node != old);
         self.wait("no replica takes over", |cluster| {
@@ -162,8 +163,8 @@ impl Cluster {
         new(self).expect("it was there a moment ago")
     }
 
-    /// Moves slots with all their keys to a master, as a reshard does. In the middle, half of the
-    /// keys of each slot have moved, and it stays so for `pause`.
+    /// Moves slots with all their keys to a master, as a reshard does. After half of each slot's
+    /// keys it stops for `pause`.
     pub fn move_slots(&self, slots: &[u16], to: usize, pause: Duration) {
         let from = |slot| self.master_of(slot).expect("settled slots");
         let moves: Vec<(u16, usize)> = slots.iter().map(|&slot| (slot, from(slot))).collect();
@@ -175,7 +176,7 @@ impl Cluster {
         for &(slot, from) in &moves {
             let mut keys = self.keys_in(slot, from);
             keys.sort();
-            // Once these stay behind and once those: the pool's half, or the other one.
+            // The pool moves in the first half for some slots, and in the second for others.
             if slot % 2 == 1 {
                 keys.reverse();
             }
@@ -191,7 +192,7 @@ impl Cluster {
                 }
                 self.migrate(&keys, from, to);
             }
-            // The new owner first: should this break off, no slot is without one.
+            // The new owner first: if this breaks off, no slot is without an owner.
             let others = (0..NODES).filter(|&node| node != to && self.is_master(node));
             for node in std::iter::once(to).chain(others) {
                 self.ok(node, &["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &self.id(to)]);
@@ -232,7 +233,7 @@ impl Cluster {
     }
 
     fn wait(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
-        // Two node timeouts make an election; a busy machine takes longer.
+        // An election takes two node timeouts; a busy machine takes longer.
         eventually_blocking!(done(self), "{what}");
     }
 
@@ -275,7 +276,7 @@ fn line(text: &str) -> Option<Line> {
     let (_, port) = address.split_once('@')?.0.rsplit_once(':')?;
     let range = |text: &&str| {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
-        // A slot that is on its way is told in brackets, and also as one that its source has.
+        // A migrating slot is listed in brackets, and also among its source's slots.
         Some((from.parse().ok()?, to.parse().ok()?))
     };
     Some(Line {

@@ -1,4 +1,5 @@
-//! What a server has begun to do. That another request was answered proves nothing of one before it.
+//! Waits for the begin of a server's work. An answer to one request does not prove that the server
+//! has begun an earlier one.
 
 use std::{
     fmt::Debug,
@@ -9,7 +10,8 @@ use std::{
 
 use crate::support::patience::patience;
 
-/// Waits until so many pops look for jobs or wait for them, as the metrics of the server at `base` say.
+/// Waits until the number of pops that look for jobs or wait for them is in `count`, by the metrics
+/// of the server at `base`.
 pub async fn until_pops_wait(base: &str, count: impl RangeBounds<usize> + Debug) {
     let end = Instant::now() + patience();
     loop {
@@ -23,13 +25,13 @@ pub async fn until_pops_wait(base: &str, count: impl RangeBounds<usize> + Debug)
     }
 }
 
-/// How many pops look for jobs or wait for them, by the text of `/metrics`.
+/// Returns the number of pops that look for jobs or wait for them, from the text of `/metrics`.
 pub fn waiting_pops(metrics: &str) -> usize {
     let gauge = metrics.lines().find_map(|line| line.strip_prefix("delay_queue_waiting_pops "));
     gauge.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no gauge: {metrics}"))
 }
 
-/// Waits until the process at the other end has read everything that was sent to it, as the kernel says.
+/// Waits until the process at the other end has read all bytes sent to it, by the kernel's count.
 pub fn until_read(stream: &TcpStream) {
     let end = Instant::now() + patience();
     let [own, peer] =
@@ -47,7 +49,7 @@ pub fn until_read(stream: &TcpStream) {
     }
 }
 
-/// An address as `/proc/net/tcp` has it.
+/// Returns an address as `/proc/net/tcp` has it.
 fn hex(address: SocketAddr) -> String {
     let SocketAddr::V4(address) = address else { panic!("{address} is not of IPv4") };
     format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())

@@ -1,11 +1,11 @@
-//! The log of a file store, as it lies on the disk.
+//! Log file of a file store.
 
 use std::{fs, path::Path};
 
 const HEADER: usize = 32;
 const FRAME: usize = 24 + 4096;
 
-/// What was written of a log, without the room behind it that is only taken.
+/// Returns the written part of a log, without the reserved room after it.
 pub fn written(log: &Path) -> Vec<u8> {
     let mut bytes = fs::read(log).unwrap_or_default();
     let last = bytes.iter().rposition(|byte| *byte != 0);
@@ -14,7 +14,7 @@ pub fn written(log: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Flips a bit in the middle of what was written.
+/// Flips a bit in the middle of the written part.
 pub fn flip_the_middle(log: &Path) {
     let mut bytes = written(log);
     let middle = bytes.len() / 2;

@@ -1,5 +1,5 @@
-//! What tests start, and what they talk to it with: servers, Redis, Sentinel and Cluster as
-//! processes of their own, and what breaks them.
+//! Fixtures and clients of tests: servers, Redis, Sentinel and Cluster as separate processes, and
+//! ways to break them.
 
 #[macro_use]
 pub mod patience;

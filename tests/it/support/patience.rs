@@ -1,17 +1,17 @@
-//! Waiting for what must come and of which no event tells.
+//! Waits for conditions that no event reports.
 
 use std::{sync::OnceLock, time::Duration};
 
-/// Between two looks.
+/// Time between two checks.
 pub const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long a test waits for what must come: two minutes, times the factor in the environment variable `TEST_PATIENCE`,
-/// for machines that are slower or busier than most.
+/// Returns how long a test waits for a condition: two minutes, times the factor in the environment
+/// variable `TEST_PATIENCE`, for machines that are slower or busier than most.
 pub fn patience() -> Duration {
     scaled(Duration::from_secs(120))
 }
 
-/// A span that the machine's speed is part of, times the factor in `TEST_PATIENCE`.
+/// Returns a time that depends on the machine's speed, times the factor in `TEST_PATIENCE`.
 pub fn scaled(span: Duration) -> Duration {
     static FACTOR: OnceLock<f64> = OnceLock::new();
     let factor = FACTOR.get_or_init(|| {
@@ -22,7 +22,8 @@ pub fn scaled(span: Duration) -> Duration {
     span.mul_f64(*factor)
 }
 
-/// Looks until a condition holds, which may await something. What stands behind it is a message as in `assert!`.
+/// Checks until a condition holds, which may await. The further arguments are a message as in
+/// `assert!`.
 macro_rules! eventually {
     ($holds:expr, $($message:tt)+) => {
         eventually!(@ tokio::time::sleep($crate::support::patience::PAUSE).await, $holds, $($message)+)
@@ -36,7 +37,7 @@ macro_rules! eventually {
     }};
 }
 
-/// The same in a test that is not asynchronous.
+/// As `eventually!`, in a test that is not asynchronous.
 macro_rules! eventually_blocking {
     ($holds:expr, $($message:tt)+) => {
         eventually!(@ std::thread::sleep($crate::support::patience::PAUSE), $holds, $($message)+)

@@ -1,4 +1,4 @@
-//! The real binary as a process of its own, and a small client for it.
+//! The real binary as a separate process, and a small client for it.
 
 use std::{
     ffi::OsString,
@@ -12,23 +12,22 @@ use serde_json::Value;
 use crate::support::free_port;
 use crate::support::patience::patience;
 
-/// A running server.
 pub struct Process {
     child: Option<Child>,
     pub base: String,
     client: reqwest::Client,
 }
 
-/// The program: what was built with the tests, or what `PROGRAM_UNDER_TEST` names.
+/// Returns the program: the one built with the tests, or the one that `PROGRAM_UNDER_TEST` names.
 fn delay_queue() -> OsString {
     std::env::var_os("PROGRAM_UNDER_TEST")
         .unwrap_or_else(|| env!("CARGO_BIN_EXE_delay-queue").into())
 }
 
-/// The program, with a folder of its own to run in.
+/// Returns a command for the program that runs in the folder `dir`.
 pub fn program(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
-    // Should this test process be killed, its servers go with it.
+    // If this test process is killed, its servers are killed too.
     command.args(["--pdeathsig", "KILL"]).arg(delay_queue()).args(arguments);
     command.current_dir(dir).env_remove("DELAY_QUEUE__STORE__URL");
     command
@@ -50,7 +49,7 @@ impl Process {
         Self::telling(port, command).await
     }
 
-    /// The same, and its log goes where the command says.
+    /// Starts a server by a prepared command, whose log goes where the command says.
     pub async fn telling(port: u16, mut command: Command) -> Self {
         let address = format!("127.0.0.1:{port}");
         command.args(["--listen", address.as_str()]);
@@ -72,44 +71,43 @@ impl Process {
         Some(answer.status().as_u16())
     }
 
-    /// Sends a signal.
     pub fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, &self.id().to_string()]).status();
         assert!(sent.expect("kill runs").success());
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// Waits for the end; the exit code.
+    /// Waits for the end, and returns the exit code.
     pub fn wait(&mut self) -> Option<i32> {
         let mut child = self.child.take().expect("it runs");
         child.wait().expect("it ends").code()
     }
 
-    /// `kill -9`.
+    /// Kills the server as `kill -9` does.
     pub fn kill(&mut self) {
         self.signal("-KILL");
         self.wait();
     }
 
-    /// Whether it has ended by itself.
+    /// Reports whether the server has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some())
     }
 
-    /// Kills it unless it has ended.
+    /// Kills the server unless it has ended.
     pub fn end(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // A panic in here would hide the one that tells why.
+            // A panic in here would hide the one with the reason.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// Sends a request; status and JSON, or nothing if no answer came.
+    /// Sends a request. Returns status and JSON, or none if no answer came.
     pub async fn post(&self, path: &str, body: Value) -> Option<(u16, Value)> {
         let request = self.client.post(format!("{}{path}", self.base)).body(body.to_string());
         let answer = request.send().await.ok()?;
@@ -118,7 +116,7 @@ impl Process {
         Some((status, serde_json::from_str(&text).unwrap_or_default()))
     }
 
-    /// The status of a DELETE; none if no answer came.
+    /// Sends a DELETE. Returns the status, or none if no answer came.
     pub async fn delete(&self, path: &str) -> Option<u16> {
         let answer = self.client.delete(format!("{}{path}", self.base)).send().await.ok()?;
         Some(answer.status().as_u16())

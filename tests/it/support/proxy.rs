@@ -1,4 +1,4 @@
-//! A TCP proxy before a port of loopback that loses what it is given, on request.
+//! A TCP proxy in front of a port of loopback that loses bytes on request.
 
 use std::{
     sync::{
@@ -15,27 +15,27 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-/// What happens to bytes.
+/// Treatment of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// They go through.
+    /// Bytes pass.
     Pass,
-    /// Those on the way back wait until they may pass.
+    /// Bytes on the way back wait for another mode.
     Hold,
-    /// Those on the way back are lost: the call is done, and its client never learns of it.
+    /// Bytes on the way back are lost: the call is done, and its client never learns of it.
     Mute,
-    /// They are lost in both directions, and the connections stay open. As with `Mute`, one that
-    /// has lost any loses all that follow, whatever comes: a stream has no gaps.
+    /// Bytes are lost in both directions, and the connections stay open. As with `Mute`, a
+    /// connection that has lost bytes loses all later ones in any mode: a stream has no gaps.
     Swallow,
     /// All connections are reset, and new ones too.
     Cut,
-    /// Of the next answer on each connection that is open now, half goes through; then it ends.
+    /// Half of the next answer passes on each open connection; then the connection ends.
     Bite,
-    /// A call with this text in it cuts its client off at once, and reaches the port so much later.
+    /// A call with this text disconnects its client at once, and reaches the port after `by`.
     Late { text: &'static str, by: Duration },
 }
 
-/// What was done.
+/// Counts of the proxy's faults.
 #[derive(Debug, Default)]
 pub struct Done {
     /// Bytes lost on the way to the port, and on the way back.
@@ -46,7 +46,6 @@ pub struct Done {
     late: AtomicUsize,
 }
 
-/// The proxy.
 pub struct Proxy {
     pub port: u16,
     mode: watch::Sender<Mode>,
@@ -55,7 +54,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Begins to pass on what comes, to the port `to`.
+    /// Starts a proxy to the port `to`.
     pub async fn start(to: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
@@ -65,32 +64,32 @@ impl Proxy {
         Self { port, mode, done, task }
     }
 
-    /// Decides what happens to bytes from now on.
+    /// Sets the treatment of bytes from now on.
     pub fn set(&self, mode: Mode) {
         self.mode.send_replace(mode);
     }
 
-    /// Bytes that were lost on the way to the port, and on the way back.
+    /// Returns the number of bytes lost on the way to the port, and on the way back.
     pub fn swallowed(&self) -> [usize; 2] {
         [0, 1].map(|way| self.done.swallowed[way].load(Ordering::Relaxed))
     }
 
-    /// Connections that were reset.
+    /// Returns the number of connections that were reset.
     pub fn cut(&self) -> usize {
         self.done.cut.load(Ordering::Relaxed)
     }
 
-    /// Times that a connection had to wait.
+    /// Returns the number of times that a connection had to wait.
     pub fn held(&self) -> usize {
         self.done.held.load(Ordering::Relaxed)
     }
 
-    /// Calls that reached the port after their client was cut off.
+    /// Returns the number of calls that reached the port after their client was disconnected.
     pub fn late(&self) -> usize {
         self.done.late.load(Ordering::Relaxed)
     }
 
-    /// Answers of which only half went through.
+    /// Returns the number of answers of which only half passed.
     pub fn bitten(&self) -> usize {
         self.done.bitten.load(Ordering::Relaxed)
     }
@@ -106,7 +105,7 @@ async fn accept(listener: TcpListener, to: u16, modes: watch::Receiver<Mode>, do
     let mut connections = JoinSet::new();
     loop {
         let (client, _) = listener.accept().await.expect("the listener lives");
-        // Where no server listens the client's connection ends at once.
+        // If no server listens, the client's connection ends at once.
         let Ok(server) = TcpStream::connect(("127.0.0.1", to)).await else { continue };
         connections.spawn(serve([client, server], modes.clone(), Arc::clone(&done)));
         while connections.try_join_next().is_some() {}
@@ -118,7 +117,7 @@ async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done:
     for end in &ends {
         end.set_nodelay(true).expect("a socket");
     }
-    // One that is made while others are bitten is left alone for now, or none would come about.
+    // A connection made during `Bite` is spared at first, or no client would ever connect again.
     let mut may_be_bitten = false;
     let mut lost = [false; 2];
     let mut buffers = [[0; 16 * 1024]; 2];
@@ -144,7 +143,7 @@ async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done:
         lost[way] |= mode == Mode::Swallow || (mode == Mode::Mute && way == 1);
         may_be_bitten |= mode != Mode::Bite;
         let Ok(length @ 1..) = read else {
-            // Nor do ends come through a black hole.
+            // The end of a connection does not pass a black hole either.
             drop(modes.wait_for(|mode| [Mode::Pass, Mode::Cut].contains(mode)).await);
             return;
         };
@@ -157,7 +156,7 @@ async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done:
             drop(client);
             tokio::time::sleep(by).await;
             server.write_all(&buffers[0][..length]).await.expect("the port is open");
-            // The answer says that it was carried out.
+            // An answer shows that the call was carried out.
             let answer = server.read(&mut buffers[1]).await.expect("an answer");
             done.late.fetch_add(usize::from(answer > 0), Ordering::Relaxed);
             return;

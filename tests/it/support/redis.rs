@@ -12,19 +12,19 @@ use std::{
 
 use tempfile::TempDir;
 
-/// One running redis-server.
+/// Redis process.
 pub struct Redis {
     pub child: Option<Child>,
     port: u16,
-    /// Where its files are.
+    /// Folder of its files.
     pub dir: TempDir,
     arguments: Vec<String>,
-    /// Of its environment, from its next start on.
+    /// Environment variables from the next start on.
     pub variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Redis {
-    /// Starts one that is fit for a queue.
+    /// Starts a Redis that is fit for a queue.
     ///
     /// # Panics
     /// If there is no redis-server: `./tests/setup` installs it.
@@ -32,12 +32,12 @@ impl Redis {
         Self::with(&["--appendonly", "yes"])
     }
 
-    /// Starts one with further arguments.
+    /// Starts a Redis with further arguments.
     pub fn with(arguments: &[&str]) -> Self {
         Self::with_variables(arguments, Vec::new())
     }
 
-    /// Starts one with further arguments and variables of its environment.
+    /// Starts a Redis with further arguments and environment variables.
     pub fn with_variables(arguments: &[&str], variables: Vec<(&'static str, PathBuf)>) -> Self {
         let mut redis = Self::later(arguments);
         redis.variables = variables;
@@ -45,7 +45,7 @@ impl Redis {
         redis
     }
 
-    /// One that does not run yet.
+    /// Prepares a Redis that does not run yet.
     pub fn later(arguments: &[&str]) -> Self {
         Self {
             child: None,
@@ -56,17 +56,17 @@ impl Redis {
         }
     }
 
-    /// Where it is.
+    /// Returns the URL for `store.url`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port())
     }
 
-    /// The port, which it keeps.
+    /// Returns the port, which stays the same after a restart.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Kills it as `kill -9` does; its files stay.
+    /// Kills Redis as `kill -9` does; its files stay.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("the process is ours"); // also if it has ended
@@ -74,10 +74,10 @@ impl Redis {
         }
     }
 
-    /// Starts it again on the same port and files, and waits until it answers.
+    /// Starts Redis again on the same port and files, and waits until it answers.
     pub fn resume(&mut self) {
         self.begin();
-        // benches/micro.rs has this file too, without the patience of tests.
+        // benches/micro.rs includes this file too, without `patience`.
         let end = Instant::now() + Duration::from_secs(60);
         while !self.command("PING").is_some_and(|answer| answer.starts_with("+PONG")) {
             assert!(Instant::now() < end, "redis-server does not answer");
@@ -85,7 +85,7 @@ impl Redis {
         }
     }
 
-    /// The same, without waiting for it.
+    /// Starts Redis again without waiting.
     pub fn begin(&mut self) {
         let mut command = redis_server();
         command.args(["--bind", "127.0.0.1", "--save", ""]);
@@ -95,7 +95,7 @@ impl Redis {
         self.child = Some(child.expect("redis-server is installed: ./tests/setup does that"));
     }
 
-    /// Sends an inline command; the raw beginning of its answer.
+    /// Sends an inline command, and returns the raw beginning of the answer.
     pub fn command(&self, line: &str) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -112,25 +112,25 @@ impl Drop for Redis {
     }
 }
 
-/// The program, without arguments: `redis-server`, or what `REDIS_SERVER` names (another version, or
-/// Valkey).
+/// Returns the command of `redis-server`, or of the program that `REDIS_SERVER` names (another
+/// version, or Valkey).
 pub fn redis_server() -> Command {
     let server = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
     let mut command = Command::new("setpriv");
-    // setpriv: should this test process be killed, its Redis goes with it.
+    // setpriv: if this test process is killed, its Redis is killed too.
     command.args(["--pdeathsig", "KILL", &server]);
-    // Another order of letters than that of bytes must not matter.
+    // The scripts must not depend on a sort order by bytes.
     command.env("LC_ALL", "en_US.UTF-8").stdout(Stdio::null());
     command
 }
 
-/// A port that no server listens on, below those that outgoing connections get: none of them takes
-/// it while the process it belongs to is down.
+/// Returns a port that no server listens on, below those of outgoing connections: none of them
+/// takes the port while its process is down.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 12_000;
     const PORTS: u16 = 20_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Test processes that run side by side begin at different places.
+    // Concurrent test processes begin at different places.
     let start = std::process::id().wrapping_mul(7_919) % u32::from(PORTS);
     (0..PORTS)
         .map(|_| u32::from(NEXT.fetch_add(1, Ordering::Relaxed)) + start)

@@ -1,4 +1,4 @@
-//! Redis' own protocol, as much as tests need: one command, one answer of any length.
+//! Redis' protocol, as far as tests need it: one command, one answer of any length.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// An answer.
+/// Answer of Redis.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     Text(String),
@@ -17,7 +17,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The text; of anything else nothing.
+    /// Returns the text, or an empty one for another kind of answer.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -25,12 +25,12 @@ impl Reply {
         }
     }
 
-    /// The texts of an answer that is a list.
+    /// Returns the texts of a list.
     pub fn texts(&self) -> Vec<String> {
         self.list().iter().map(|reply| reply.text().to_owned()).collect()
     }
 
-    /// The answers of an answer that is a list.
+    /// Returns the answers of a list.
     pub fn list(&self) -> &[Self] {
         match self {
             Self::Many(replies) => replies,
@@ -39,11 +39,10 @@ impl Reply {
     }
 }
 
-/// One connection.
 pub struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    /// To a port of loopback; none if no server listens there.
+    /// Connects to a port of loopback; none if no server listens there.
     pub fn to(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         // A process that hangs must fail its test, not hang it.
@@ -61,7 +60,7 @@ impl Connection {
         self.read()
     }
 
-    /// What comes without being asked for, as after MONITOR; waits for it.
+    /// Waits for an answer without a request, as after MONITOR.
     pub fn next(&mut self) -> Option<Reply> {
         self.read()
     }
@@ -91,7 +90,7 @@ impl Connection {
     }
 }
 
-/// One command on a connection of its own.
+/// Sends one command on a new connection.
 pub fn ask(port: u16, words: &[&str]) -> Option<Reply> {
     Connection::to(port)?.ask(words)
 }

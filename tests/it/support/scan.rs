@@ -1,29 +1,29 @@
-//! Everything that a store on Redis holds, read by its keys: what the judge compares with what
-//! clients were told. See `src/store/redis/keys.rs` for the keys.
+//! Contents of a store on Redis, read by its keys: the judge compares them with the answers to
+//! clients. See `src/store/redis/keys.rs` for the keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::resp::{Connection, Reply};
 
-/// The sets of a topic, of which a job is in exactly one.
+/// Sets of a topic; a job is in exactly one.
 pub const STATES: [&str; 4] = ["delayed", "ready", "reserved", "dead"];
 
-/// Where one id was found. A sound job has one body and one set.
+/// Places where one id was found. A sound job has one body and one set.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stored {
-    /// The bodies of its pool records.
+    /// Bodies of its pool records.
     pub bodies: Vec<String>,
-    /// The sorted sets that it is in: `<tag>:<state>:<topic>`.
+    /// Sorted sets that have it: `<tag>:<state>:<topic>`.
     pub sets: Vec<String>,
-    /// Its attempt records.
+    /// Number of its attempt records.
     pub attempts: usize,
 }
 
-/// What the masters hold, by id.
+/// Contents of a store, by id.
 pub type Scan = BTreeMap<String, Stored>;
 
-/// Reads what the masters on these ports hold. Each bucket is read in one transaction, as timers
-/// may be moving jobs meanwhile.
+/// Reads the contents of the masters on these ports. Each bucket is read in one transaction, as
+/// timers may be moving jobs meanwhile.
 pub fn scan(masters: &[u16], topics: &[&str]) -> Scan {
     let mut scan = Scan::new();
     for &port in masters {
@@ -37,7 +37,7 @@ pub fn scan(masters: &[u16], topics: &[&str]) -> Scan {
     scan
 }
 
-/// `{dq:3da}` of `{dq:3da}:pool`; none for the settings of topics, which are no bucket.
+/// Returns `{dq:3da}` for `{dq:3da}:pool`; none for the settings of topics, which are no bucket.
 fn tag(key: &str) -> Option<&str> {
     let tag = &key[..=key.find('}')?];
     (!tag.ends_with(":topics}")).then_some(tag)

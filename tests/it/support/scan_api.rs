@@ -1,4 +1,5 @@
-//! The same of any store, as a server tells it: by the lists of jobs, and by the counts of topics.
+//! Contents of any store, as a server returns them: by the lists of jobs, and by the counts of
+//! topics.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +7,10 @@ use serde_json::Value;
 
 use super::scan::{STATES, Scan};
 
-/// How long states may differ because jobs fall due and TTRs run out meanwhile.
+/// Time for which states may differ because jobs fall due and TTRs end meanwhile.
 const SETTLES: Duration = Duration::from_secs(20);
 
-/// Reads what the server says that it holds of these topics.
+/// Reads the jobs of these topics from the server's lists.
 pub async fn scan_api(base: &str, topics: &[&str]) -> Scan {
     let mut scan = Scan::new();
     for topic in topics {
@@ -34,7 +35,7 @@ pub async fn scan_api(base: &str, topics: &[&str]) -> Scan {
     scan
 }
 
-/// What the counts of each topic say otherwise than the scan.
+/// Compares the counts of each topic with the scan.
 pub async fn counters_equal(base: &str, scan: &Scan, topics: &[&str]) -> Result<(), String> {
     for topic in topics {
         let counts = get(&format!("{base}/topics/{topic}")).await;
@@ -51,7 +52,7 @@ pub async fn counters_equal(base: &str, scan: &Scan, topics: &[&str]) -> Result<
     Ok(())
 }
 
-/// Where two scans differ, however a store names its sets.
+/// Compares two scans, however their stores name the sets.
 pub fn scans_equal(one: &Scan, other: &Scan) -> Result<(), String> {
     let ids = one.keys().chain(other.keys());
     for id in ids {
@@ -73,11 +74,11 @@ pub fn scans_equal(one: &Scan, other: &Scan) -> Result<(), String> {
     Ok(())
 }
 
-/// What `read` finds in the store, the lists of the server and its counts, when all of them say
-/// the same. No client may be calling.
+/// Returns the scan that `read` makes of the store, once the server's lists and counts agree with
+/// it. No client may be calling.
 ///
 /// # Panics
-/// If they still differ when all that falls due has done so.
+/// If they still differ after all due jobs have been promoted.
 pub async fn scan_agreed(base: &str, topics: &[&str], read: impl Fn() -> Scan) -> Scan {
     let end = Instant::now() + SETTLES;
     loop {

@@ -1,7 +1,8 @@
-//! The same of a file store, read out of its file. See `src/store/file/records/schema.rs` for the tables.
+//! Contents of a file store, read from its file. See `src/store/file/records/schema.rs` for the
+//! tables.
 //!
-//! A server has its file for itself, so a copy is read, of a running server's too. What follows
-//! from a deadline is not written: the state of a job is what it must be by the clock.
+//! A server locks its file, so a copy is read, also of a running server's. The file has no
+//! promotions: the state of a job follows from its deadline and the clock.
 
 use std::{
     fs,
@@ -16,17 +17,17 @@ use tempfile::TempDir;
 use super::scan::Scan;
 use crate::support::patience::patience;
 
-/// The file and its log.
+/// Database and its log.
 const FILES: [&str; 2] = ["jobs.db", "jobs.db-wal"];
 
-/// Reads what the store in this folder holds of these topics.
+/// Reads the store's jobs of these topics from this folder.
 pub fn scan_file(dir: &Path, topics: &[&str]) -> Scan {
     let copy = copy(dir);
     let file = Connection::open(copy.path().join(FILES[0])).expect("the copy opens");
     #[expect(clippy::disallowed_methods, reason = "no server answers here; its clock is this one")]
     let now = Timestamp::now().as_millisecond();
     let mut scan = Scan::new();
-    // A job that is set aside is dead, and gone if it was deleted all the same.
+    // A quarantined job is dead, and gone if it was deleted nevertheless.
     let sql = "SELECT id, topic, CAST(body AS TEXT), pool.due_at, policy,
                       attempts.state, at, number, aside.gone
                FROM pool LEFT JOIN attempts USING (serial) LEFT JOIN aside USING (serial)";
@@ -67,14 +68,14 @@ fn add(row: &Row<'_>, now: i64, topics: &[&str], scan: &mut Scan) -> rusqlite::R
     let stored = scan.entry(id).or_default();
     stored.bodies.push(row.get(2)?);
     stored.attempts += usize::from(popped.is_some());
-    // As on Redis, where sets are looked at by topic.
+    // As on Redis, where sets are read by topic.
     if topics.contains(&topic.as_str()) {
         stored.sets.push(format!(":{state}:{topic}"));
     }
     Ok(())
 }
 
-/// A copy of which no part is older than another: nothing was written meanwhile.
+/// Copies both files at one moment: no write came in between.
 fn copy(dir: &Path) -> TempDir {
     let end = Instant::now() + patience();
     loop {
@@ -93,7 +94,7 @@ fn copy(dir: &Path) -> TempDir {
     }
 }
 
-/// When each file was last written, and its length.
+/// Returns when each file was last written, and its length.
 fn written(dir: &Path) -> Vec<Option<(SystemTime, u64)>> {
     let about = |name: &str| fs::metadata(dir.join(name)).ok();
     let times = FILES.map(|name| about(name).map(|a| (a.modified().expect("a time"), a.len())));

@@ -6,17 +6,17 @@ use tempfile::TempDir;
 
 use crate::support::{Redis, free_port, redis_server, resp::ask};
 
-/// The master's name.
+/// Name of the master.
 const NAME: &str = "main";
 
-/// Two Redis and three Sentinels.
+/// Two Redis processes and three Sentinels.
 pub struct Sentinel {
     redis: Vec<Redis>,
     watchers: Vec<Watcher>,
     killed: Option<usize>,
 }
 
-/// One Sentinel process.
+/// Sentinel process.
 struct Watcher {
     child: Child,
     port: u16,
@@ -26,7 +26,7 @@ struct Watcher {
 impl Sentinel {
     /// Starts all and waits until the Sentinels know each other and the replica.
     pub fn start() -> Self {
-        // A replica should have its data at once, not after the 5 s in which others may come.
+        // The replica should get its data at once, not after the 5 s in which others may join.
         let arguments = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0"];
         let master = Redis::with(&arguments);
         let follow = ["--replicaof", "127.0.0.1", &master.port().to_string()];
@@ -43,19 +43,19 @@ impl Sentinel {
         all
     }
 
-    /// All Sentinels, as `store.url` takes them.
+    /// Returns the URL of all Sentinels, for `store.url`.
     pub fn url(&self) -> String {
         let all: Vec<_> = self.watchers.iter().map(|w| format!("127.0.0.1:{}", w.port)).collect();
         format!("redis+sentinel://{}/{NAME}/0", all.join(","))
     }
 
-    /// The master's port, if all Sentinels tell the same.
+    /// Returns the master's port, if all Sentinels agree.
     pub fn master(&self) -> Option<u16> {
         let told: BTreeSet<Option<u16>> = self.watchers.iter().map(Watcher::master).collect();
         told.first().copied().flatten().filter(|_| told.len() == 1)
     }
 
-    /// Kills the master as `kill -9` does; the port it had.
+    /// Kills the master as `kill -9` does, and returns its port.
     pub fn kill_master(&mut self) -> u16 {
         let port = self.master().expect("a settled master");
         let node = self.node(port);
@@ -64,7 +64,8 @@ impl Sentinel {
         port
     }
 
-    /// Waits until all Sentinels tell another master than `old`, and it is one; its port.
+    /// Waits until all Sentinels name another master than `old`, which has that role; returns its
+    /// port.
     pub fn wait_for_failover(&self, old: u16) -> u16 {
         let new = |all: &Self| all.master().filter(|&port| port != old);
         self.wait("no failover", |all| {
@@ -76,16 +77,16 @@ impl Sentinel {
         new(self).expect("it was there a moment ago")
     }
 
-    /// Starts what was killed again, and waits until there are a master and a replica. Until the
-    /// Sentinels have told it, for ten seconds or so, it takes itself for a master.
+    /// Restarts the killed process, and waits until there are a master and a replica. The old
+    /// master believes to be the master for about ten seconds, until the Sentinels demote it.
     pub fn resume_killed(&mut self) {
         let node = self.killed.take().expect("one was killed");
         self.redis[node].resume();
         self.wait_until_settled();
     }
 
-    /// Waits until the one that all Sentinels tell has a replica in step. On a busy machine they
-    /// may have gone back to the old master meanwhile, which has not told them that it is no replica.
+    /// Waits until the master that all Sentinels name has a replica in step. On a busy machine they
+    /// may have gone back to the old master, which has not told them that it is no replica.
     pub fn wait_until_settled(&self) {
         self.wait("the old master does not follow", |all| {
             let master = all.master().map(|port| all.node(port));
@@ -93,8 +94,8 @@ impl Sentinel {
         });
     }
 
-    /// Has the Sentinels make the replica the master, though the old one lives; waits until that
-    /// follows. Until the Sentinels have told it, for ten seconds or so, it goes on as a master.
+    /// Makes the Sentinels promote the replica while the old master is alive, and waits until that
+    /// follows. It goes on as a master for about ten seconds, until the Sentinels demote it.
     pub fn force_failover(&self) {
         let old = self.master().expect("a settled master");
         self.wait("a failover cannot begin", |all| {
@@ -106,7 +107,8 @@ impl Sentinel {
         self.wait_until_settled();
     }
 
-    /// Connections to the master, but for the one that asks and those of Sentinels and replica.
+    /// Counts the connections to the master, without the one that asks and those of Sentinels and
+    /// the replica.
     pub fn connections(&self) -> usize {
         let master = self.master().expect("a settled master");
         let list = ask(master, &["CLIENT", "LIST", "TYPE", "normal"]).expect("an answer");
@@ -118,7 +120,7 @@ impl Sentinel {
         self.redis.iter().position(|redis| redis.port() == port).expect("one of ours")
     }
 
-    /// Whether this one is a replica and in step.
+    /// Reports whether this node is a replica and in step.
     fn follows(&self, node: usize) -> bool {
         let info = ask(self.redis[node].port(), &["INFO", "replication"]);
         info.is_some_and(|info| {
@@ -127,8 +129,8 @@ impl Sentinel {
     }
 
     fn wait(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
-        // A Sentinel tells an old master to follow after some ten seconds; on a busy machine it may
-        // take a late turn of its own for a jump of the clock, and then does nothing for thirty.
+        // A Sentinel demotes an old master after about ten seconds; on a busy machine it may take a
+        // late turn of its own for a jump of the clock, and then does nothing for thirty.
         eventually_blocking!(done(self), "{what}");
     }
 }
@@ -145,7 +147,7 @@ impl Watcher {
             dir.path().display()
         );
         fs::write(&file, text).expect("a file");
-        // The program that every package of Redis has; redis-sentinel may be in another one.
+        // Every package of Redis has this program; redis-sentinel may be in another one.
         let child = redis_server().arg(file).arg("--sentinel").spawn();
         let child = child.expect("redis-server is installed: ./tests/setup does that");
         Self { child, port, _dir: dir }
@@ -156,7 +158,7 @@ impl Watcher {
         address.get(1)?.parse().ok()
     }
 
-    /// Whether it knows this of the master.
+    /// Reports whether this Sentinel has this value in a field of the master.
     fn tells(&self, field: &str, value: &str) -> bool {
         let known = ask(self.port, &["SENTINEL", "MASTER", NAME]).map(|reply| reply.texts());
         known.is_some_and(|known| known.chunks(2).any(|pair| pair == [field, value]))

@@ -1,17 +1,17 @@
-//! A wall clock that a test moves: for a server or a Redis that is started with its variables.
+//! A wall clock that a test moves, for a server or a Redis that is started with its variables.
 
 use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The clock of the processes that have its [variables](Self::variables).
+/// Clock of the processes that have its [variables](Self::variables).
 pub struct ShiftedClock {
     dir: TempDir,
 }
 
 impl ShiftedClock {
-    /// Builds what is loaded into those processes; the clock is right at first.
+    /// Builds the library for those processes; the clock is right at first.
     pub fn new() -> Self {
         let clock = Self { dir: tempfile::tempdir().expect("a temporary folder") };
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/shifted_clock.c");
@@ -23,9 +23,9 @@ impl ShiftedClock {
         clock
     }
 
-    /// Moves the clock so many seconds away from the true one.
+    /// Moves the clock this many seconds away from the true one.
     pub fn set(&self, seconds: i64) {
-        // Renamed, so that no reader finds half of it.
+        // Renamed, so that no process reads half of it.
         let new = self.dir.path().join("new");
         fs::write(&new, seconds.to_string()).expect("written");
         fs::rename(new, self.offset()).expect("renamed");
@@ -35,7 +35,7 @@ impl ShiftedClock {
         vec![("LD_PRELOAD", self.library()), ("CLOCK_OFFSET_FILE", self.offset())]
     }
 
-    /// What is loaded before the C library.
+    /// Returns the library to preload.
     pub fn library(&self) -> PathBuf {
         self.dir.path().join("shifted_clock.so")
     }
@@ -45,14 +45,14 @@ impl ShiftedClock {
     }
 }
 
-/// In so many seconds by the true clock, as requests take it.
+/// Returns the time in this many seconds by the true clock, as requests have it.
 pub fn in_seconds(seconds: i64) -> String {
     #[expect(clippy::disallowed_methods, reason = "the true time, which no store here has")]
     let now = jiff::Timestamp::now();
     (now + jiff::SignedDuration::from_secs(seconds)).to_string()
 }
 
-/// How many seconds it is until a time of an answer, by the true clock.
+/// Returns the seconds until a time of an answer, by the true clock.
 pub fn seconds_until(time: &Value) -> i64 {
     let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
     #[expect(clippy::disallowed_methods, reason = "the true time, which no store here has")]

@@ -1,12 +1,12 @@
-//! Processes that stand still: neither dead nor alive to a client that waits for their answer.
+//! Frozen processes: neither dead nor alive to a client that waits for their answer.
 
 use std::{fs, process::Command};
 
-/// A process that was stopped. It goes on when this is dropped, however its test ends.
+/// Process that was stopped. It goes on when this value is dropped, however its test ends.
 pub struct Frozen(u32);
 
 impl Frozen {
-    /// Stops the process with this id, and waits until it stands still.
+    /// Stops the process with this id, and waits until it has stopped.
     pub fn freeze(pid: u32) -> Self {
         let frozen = Self(pid);
         assert!(frozen.send("-STOP"), "the process {pid} is not ours");
@@ -14,12 +14,12 @@ impl Frozen {
         frozen
     }
 
-    /// Lets it go on. It must have stood still until now.
+    /// Lets the process go on. It must have been stopped until now.
     pub fn thaw(self) {
         assert!(self.stands_still(), "the process {} did not stand still", self.0);
     }
 
-    /// Whether the kernel says that it is stopped.
+    /// Reports whether the kernel says that the process is stopped.
     fn stands_still(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
         // `<id> (<name>) <state> …`; names may have spaces and parentheses.
