@@ -29,7 +29,7 @@ use crate::{
         State, Topic, Topics, UnixMillis,
     },
     queue::{Position, Put},
-    store::Place,
+    store::JobPosition,
 };
 
 /// Longer than any refusal, since refusals do not repeat the whole input.
@@ -188,7 +188,7 @@ fn cursor(input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     let mut buckets = Buckets::SIXTEEN.all();
     let bucket = buckets.nth(input.choose_index(16)?).expect("one of them");
     let (at, tie): (u64, String) = input.arbitrary()?;
-    let after = (!tie.is_empty()).then_some(Place { at: UnixMillis::new(at), tie });
+    let after = (!tie.is_empty()).then_some(JobPosition { at: UnixMillis::new(at), tie });
     let position = Position { bucket, after };
     let text = cursor.text(&position);
     let find = |index| Buckets::SIXTEEN.all().nth(index);

@@ -77,9 +77,10 @@ fn start_with(
 /// Warnings and errors already shown, by their place in the code. Otherwise a client that retries
 /// in a loop on a full disk would fill the disk of the log.
 #[derive(Clone, Default)]
-pub struct Repeated(Arc<Mutex<HashMap<Identifier, Place>>>);
+pub struct Repeated(Arc<Mutex<HashMap<Identifier, LogSite>>>);
 
-struct Place {
+/// Log call in the code whose warnings or errors were shown.
+struct LogSite {
     since: Instant,
     /// Hashes of the lines shown since then.
     shown: Vec<u64>,
@@ -99,16 +100,13 @@ impl Repeated {
         }
     }
 
-    /// Logs the summaries of places that have counted for `age`, and forgets those places.
+    /// Logs the summaries of sites that have counted for `age`, and forgets those sites.
     pub fn tell(&self, age: Duration) {
-        let over: Vec<Place> = {
-            let mut places = self.lock();
-            places
-                .extract_if(|_, place| place.since.elapsed() >= age)
-                .map(|(_, place)| place)
-                .collect()
+        let over: Vec<LogSite> = {
+            let mut sites = self.lock();
+            sites.extract_if(|_, site| site.since.elapsed() >= age).map(|(_, site)| site).collect()
         };
-        for Place { since, more, level, message, .. } in over {
+        for LogSite { since, more, level, message, .. } in over {
             let seconds = since.elapsed().as_secs().max(1);
             let line = format!("… and {} more in the last {seconds} s: {message}", grouped(more));
             match level {
@@ -124,10 +122,10 @@ impl Repeated {
         let mut line = Line::default();
         event.record(&mut line);
         let hash = line.hash.finish();
-        let mut places = self.lock();
-        let place = match places.entry(event.metadata().callsite()) {
-            Entry::Occupied(place) => place.into_mut(),
-            Entry::Vacant(place) => place.insert(Place {
+        let mut sites = self.lock();
+        let site = match sites.entry(event.metadata().callsite()) {
+            Entry::Occupied(site) => site.into_mut(),
+            Entry::Vacant(site) => site.insert(LogSite {
                 since: Instant::now(),
                 shown: Vec::new(),
                 more: 0,
@@ -135,15 +133,15 @@ impl Repeated {
                 message: line.message,
             }),
         };
-        let is_new = place.shown.len() < DIFFERENT && !place.shown.contains(&hash);
+        let is_new = site.shown.len() < DIFFERENT && !site.shown.contains(&hash);
         match is_new {
-            true => place.shown.push(hash),
-            false => place.more += 1,
+            true => site.shown.push(hash),
+            false => site.more += 1,
         }
         is_new
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Identifier, Place>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Identifier, LogSite>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

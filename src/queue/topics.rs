@@ -11,8 +11,8 @@ use super::{
 use crate::{
     job::{Bucket, Job, State, Topic},
     store::{
-        Applied, Clock, Damaged, JobRange, KickDead, Place, Purge, Steps, StoreError, StoreResult,
-        TopicPage, TopicPeek, Usage, verb,
+        Applied, Clock, Damaged, JobPosition, JobRange, KickDead, Purge, Steps, StoreError,
+        StoreResult, TopicPage, TopicPeek, Usage, verb,
     },
 };
 
@@ -30,8 +30,8 @@ const PAGE_BYTES: usize = 8 << 20;
 pub struct Position {
     /// The bucket.
     pub bucket: Bucket,
-    /// The place in the bucket; `None` is its beginning.
-    pub after: Option<Place>,
+    /// Position in the bucket; `None` is its beginning.
+    pub after: Option<JobPosition>,
 }
 
 /// A page of jobs of one topic and state, over all buckets.
@@ -197,7 +197,7 @@ impl Queue {
                 listed.jobs.extend(page.jobs);
                 listed.damaged.extend(page.damaged);
                 match page.next {
-                    Some(place) => after = Some(place),
+                    Some(position) => after = Some(position),
                     None => break,
                 }
             }

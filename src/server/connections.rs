@@ -180,16 +180,16 @@ impl Connections {
     }
 }
 
-/// An entry of `Shared::links`.
-struct Place<'a> {
+/// Entry of `Shared::links`; its drop removes the connection.
+struct ConnectionPermit<'a> {
     all: &'a Connections,
-    place: usize,
+    slot: usize,
 }
 
-impl Drop for Place<'_> {
+impl Drop for ConnectionPermit<'_> {
     fn drop(&mut self) {
         // The socket closes with this entry, or as soon as the connection drops it.
-        drop(self.all.lock().remove(self.place));
+        drop(self.all.lock().remove(self.slot));
         self.all.shared.ended.notify_one();
     }
 }

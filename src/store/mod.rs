@@ -60,7 +60,7 @@ pub use shared::{Lease, Servers, SharedStore};
 pub use steady::ClockJumps;
 pub use tokens::{StoredToken, StoredTokens, TokenChange, TokenChanged, TokenStore};
 pub use topics::{
-    ClaimPage, Counts, Damaged, JobPage, JobRange, Place, Steps, TopicPage, TopicPeek, Usage,
+    ClaimPage, Counts, Damaged, JobPage, JobPosition, JobRange, Steps, TopicPage, TopicPeek, Usage,
 };
 pub use transition::{Call, Command, JobTransitions, Outcome, Part, Transition, Verb, verb};
 

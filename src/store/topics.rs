@@ -116,8 +116,8 @@ pub struct JobRange {
     pub from: Option<UnixMillis>,
     /// Only jobs whose time there is earlier than this.
     pub before: Option<UnixMillis>,
-    /// Only jobs behind this place.
-    pub after: Option<Place>,
+    /// Only jobs behind this position.
+    pub after: Option<JobPosition>,
     /// Maximum number of jobs.
     pub limit: usize,
 }
@@ -141,9 +141,9 @@ impl Steps {
     }
 }
 
-/// A place in the order of a topic's jobs of one state: by time, then by the store's tie-breaker.
+/// Position in the order of a topic's jobs of one state: by time, then by the store's tie-breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct JobPosition {
     /// Time in the state's sorted set.
     pub at: UnixMillis,
     /// Tie-breaker of jobs of the same time, in the store's own format.
@@ -157,8 +157,8 @@ pub struct JobPage {
     pub jobs: Vec<Job>,
     /// Damaged jobs.
     pub damaged: Vec<Damaged>,
-    /// Place of the last job of the page; none if no more jobs follow.
-    pub next: Option<Place>,
+    /// Position of the last job of the page; none if no more jobs follow.
+    pub next: Option<JobPosition>,
 }
 
 /// A page of the reserved jobs of a topic.

@@ -121,15 +121,15 @@ impl Edge {
         };
         asked.admitted(identity.clone());
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        let place = match is_limited.then(|| self.app.in_flight.place()).transpose() {
-            Ok(place) => place,
+        let permit = match is_limited.then(|| self.app.in_flight.permit()).transpose() {
+            Ok(permit) => permit,
             Err(problem) => return problem.into_response(),
         };
         let extensions = request.extensions_mut();
         extensions.insert(identity.clone());
-        place.clone().map(|place| extensions.insert(place));
+        permit.clone().map(|permit| extensions.insert(permit));
         let response = call(handler, request).await;
-        drop(place);
+        drop(permit);
         hold(&self.app.memory, &identity, is_read, response)
     }
 }

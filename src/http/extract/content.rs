@@ -12,7 +12,7 @@ use crate::{
     http::{
         client::identity::Identity,
         limits::{
-            in_flight::Place,
+            in_flight::InFlightPermit,
             memory::{COPIES, Memory},
         },
         problem::{Code, Problem},
@@ -31,18 +31,18 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let place = request.extensions().get::<Place>().cloned();
+        let permit = request.extensions().get::<InFlightPermit>().cloned();
         if request.body().is_end_stream() {
             return Ok(Self(Bytes::new()));
         }
         let identity = request.extensions().get::<Identity>().cloned();
         let body = request.into_body();
-        if let Some(place) = &place {
-            place.leave();
+        if let Some(permit) = &permit {
+            permit.leave();
         }
         let content =
             read(body, Limits::from_ref(state).request_bytes, &Memory::from_ref(state)).await?;
-        place.map_or(Ok(()), |place| place.enter())?;
+        permit.map_or(Ok(()), |permit| permit.enter())?;
         // The token may have been revoked while the body arrived.
         identity.map_or(Ok(()), |identity| identity.check())?;
         Ok(Self(content))

@@ -4,7 +4,7 @@ use crate::{
     http::problem::Problem,
     job::{Bucket, State, Topic, UnixMillis},
     queue::Position,
-    store::Place,
+    store::JobPosition,
 };
 
 /// Cursors of one list. Each begins with a checksum of the list and the position, so a changed
@@ -20,7 +20,7 @@ pub struct Cursor<'a> {
 impl Cursor<'_> {
     pub fn text(&self, position: &Position) -> String {
         let (at, tie) = match &position.after {
-            Some(Place { at, tie }) => (at.get(), tie.as_str()),
+            Some(JobPosition { at, tie }) => (at.get(), tie.as_str()),
             None => (0, ""),
         };
         self.sealed(&format!("{}-{at}-{tie}", position.bucket.index()))
@@ -46,7 +46,7 @@ impl Cursor<'_> {
             let bucket = bucket(parts.next()?.parse().ok()?)?;
             let at = UnixMillis::new(parts.next()?.parse().ok()?);
             let tie = parts.next()?.to_owned();
-            let after = (!tie.is_empty()).then_some(Place { at, tie });
+            let after = (!tie.is_empty()).then_some(JobPosition { at, tie });
             Some(Position { bucket, after })
         };
         let wrong = "must be one that a page of this list gave";

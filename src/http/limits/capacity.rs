@@ -40,8 +40,8 @@ pub struct Capacity {
 
 /// Admission of a put. Its jobs and bytes count as being put until it is dropped.
 pub struct Admitted {
-    _topic: Option<Place<Topic>>,
-    _store: Option<Place<()>>,
+    _topic: Option<CapacityPermit<Topic>>,
+    _store: Option<CapacityPermit<()>>,
 }
 
 impl Capacity {
@@ -90,8 +90,8 @@ impl Capacity {
         let of_topic = match &self.topics {
             None => None,
             Some(topics) => {
-                let place = topics.take(topic, more, now, || queue.weigh(topic.clone())).await;
-                place.map_err(topic_full)?
+                let permit = topics.take(topic, more, now, || queue.weigh(topic.clone())).await;
+                permit.map_err(topic_full)?
             }
         };
         let of_store = match &self.store {
@@ -154,7 +154,7 @@ struct Known {
 }
 
 /// Jobs and bytes that are being put under one key.
-struct Place<K: Eq + Hash> {
+struct CapacityPermit<K: Eq + Hash> {
     bound: Arc<Bound<K>>,
     key: K,
     what: Usage,
@@ -183,7 +183,7 @@ impl<K: Eq + Hash + Clone> Bound<K> {
         more: Usage,
         now: Instant,
         count: impl FnOnce() -> F,
-    ) -> Result<Option<Place<K>>, Full> {
+    ) -> Result<Option<CapacityPermit<K>>, Full> {
         let look = self.look(key, now);
         if look != Look::No {
             // If the store cannot count, the put itself will fail with a better error.
@@ -197,7 +197,7 @@ impl<K: Eq + Hash + Clone> Bound<K> {
         let known = all.again(key);
         self.fits(known.all(), more)?;
         known.in_flight = known.in_flight.plus(more);
-        Ok(Some(Place { bound: Arc::clone(self), key: key.clone(), what: more }))
+        Ok(Some(CapacityPermit { bound: Arc::clone(self), key: key.clone(), what: more }))
     }
 
     fn look(&self, key: &K, now: Instant) -> Look {
@@ -266,7 +266,7 @@ impl Known {
     }
 }
 
-impl<K: Eq + Hash> Drop for Place<K> {
+impl<K: Eq + Hash> Drop for CapacityPermit<K> {
     fn drop(&mut self) {
         let mut all = self.bound.known.lock().expect("no thread panics while holding this lock");
         let Some(known) = all.get_mut(&self.key) else { return };

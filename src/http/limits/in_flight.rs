@@ -17,11 +17,11 @@ struct Inner {
     now: AtomicUsize,
 }
 
-/// Place of one request in the limit; an extension of the request.
+/// Permit of one request in the limit; an extension of the request.
 #[derive(Clone)]
-pub struct Place(Arc<PlaceInner>);
+pub struct InFlightPermit(Arc<PermitInner>);
 
-struct PlaceInner {
+struct PermitInner {
     all: InFlight,
     counts: AtomicBool,
 }
@@ -32,18 +32,18 @@ impl InFlight {
         Self(Arc::new(Inner { limit, now: AtomicUsize::new(0) }))
     }
 
-    /// Takes a place for a request.
+    /// Takes a permit for a request.
     ///
     /// # Errors
     /// 503 `overloaded`: the limit is reached.
-    pub fn place(&self) -> Result<Place, Problem> {
-        let place = PlaceInner { all: self.clone(), counts: AtomicBool::new(false) };
-        let place = Place(Arc::new(place));
-        place.enter().map(|()| place)
+    pub fn permit(&self) -> Result<InFlightPermit, Problem> {
+        let permit = PermitInner { all: self.clone(), counts: AtomicBool::new(false) };
+        let permit = InFlightPermit(Arc::new(permit));
+        permit.enter().map(|()| permit)
     }
 }
 
-impl Place {
+impl InFlightPermit {
     /// Counts the request again.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Place {
     }
 }
 
-impl PlaceInner {
+impl PermitInner {
     fn leave(&self) {
         if self.counts.swap(false, Ordering::Relaxed) {
             self.all.0.now.fetch_sub(1, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl PlaceInner {
     }
 }
 
-impl Drop for PlaceInner {
+impl Drop for PermitInner {
     fn drop(&mut self) {
         self.leave();
     }
@@ -83,17 +83,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_counts_while_it_is_taken_and_once() {
+    fn a_permit_counts_while_it_is_taken_and_once() {
         let all = InFlight::new(1);
-        let place = all.place().expect("there is room");
-        assert!(all.place().is_err());
-        place.leave();
-        place.leave();
-        let other = all.place().expect("there is room");
-        place.enter().expect_err("the other has it");
+        let permit = all.permit().expect("there is room");
+        assert!(all.permit().is_err());
+        permit.leave();
+        permit.leave();
+        let other = all.permit().expect("there is room");
+        permit.enter().expect_err("the other has it");
         drop(other);
-        place.enter().expect("there is room");
-        drop(place);
+        permit.enter().expect("there is room");
+        drop(permit);
         assert_eq!(all.0.now.load(Ordering::Relaxed), 0);
     }
 }

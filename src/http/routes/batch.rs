@@ -20,7 +20,7 @@ use crate::{
         },
         limits::quotas::Caller,
         problem::{Problem, Written},
-        wire::{self, ActionRequest, IdOnly, Place, TransitionResponse, json::Json},
+        wire::{self, ActionRequest, IdOnly, RequestPosition, TransitionResponse, json::Json},
     },
     job::{JobId, List, ReservationKey, Topic, Topics, TraceParent},
     queue::{HasJobId, Put, Queue, QueueError},
@@ -64,7 +64,7 @@ pub async fn put(
     for item in &mut puts {
         let Ok(((_, topic), put)) = item else { continue };
         match app.capacity.put(topic, put.body.len(), &app.queue).await {
-            Ok(places) => admitted.push(places),
+            Ok(permits) => admitted.push(permits),
             Err(full) => *item = Err(full),
         }
     }
@@ -168,7 +168,7 @@ pub fn requests<W: ActionRequest>(
         let within = format!("jobs[{index}]");
         let action: W = parse(json.get().as_bytes(), &within)?;
         let job = action
-            .valid(Place::Batch(topics.clone()), key)
+            .valid(RequestPosition::Batch(topics.clone()), key)
             .map_err(|problem| problem.within(&within))?;
         Ok((job.id().clone(), job))
     };

@@ -19,7 +19,10 @@ use crate::{
         },
         limits::quotas::Caller,
         problem::Problem,
-        wire::{self, ActionRequest, IdOnly, JobResponse, Place, TransitionResponse, json::Json},
+        wire::{
+            self, ActionRequest, IdOnly, JobResponse, RequestPosition, TransitionResponse,
+            json::Json,
+        },
     },
     job::{self, ReservationKey, Topics},
     queue::QueueError,
@@ -165,7 +168,7 @@ pub fn action<W: ActionRequest>(
     let mut query = Query::new(uri);
     let reservation = query.reservation()?;
     query.reject_unknown()?;
-    parse_or_default::<W>(content)?.valid(Place::Path(id, reservation, topics), key)
+    parse_or_default::<W>(content)?.valid(RequestPosition::Path(id, reservation, topics), key)
 }
 
 /// Returns the outcome of the only job.

@@ -18,7 +18,7 @@ use crate::{
         app::App,
         client::identity::Identity,
         extract::{content::Content, input::PathTopics, parse::parse_or_default, query::Query},
-        limits::{held::Counted, in_flight::Place, memory::Memory, quotas::Caller},
+        limits::{held::Counted, in_flight::InFlightPermit, memory::Memory, quotas::Caller},
         problem::Problem,
         wire::{PopOptions, PoppedJobs, PoppedResponse},
     },
@@ -30,7 +30,7 @@ use crate::{
 pub async fn pop(
     State(app): State<App>,
     (identity, caller): (Identity, Caller),
-    place: Option<Extension<Place>>,
+    permit: Option<Extension<InFlightPermit>>,
     PathTopics(topics): PathTopics,
     uri: Uri,
     Content(content): Content,
@@ -43,8 +43,8 @@ pub async fn pop(
         true => None,
         false => Some(app.quotas.wait(caller)?),
     };
-    if let Some(Extension(place)) = place.filter(|_| waiting.is_some()) {
-        place.leave();
+    if let Some(Extension(permit)) = permit.filter(|_| waiting.is_some()) {
+        permit.leave();
     }
     let mut delivery = app.queue.pop(pop).await?;
     drop(waiting);

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Origin of an action's JSON, and the topics that its caller may reach.
-pub enum Place {
+pub enum RequestPosition {
     /// A route of one job: the id from the path, and the reservation if it was in the query.
     Path(JobId, Option<String>, Topics),
     /// An item of a batch.
@@ -25,7 +25,7 @@ pub trait ActionRequest: for<'de> Deserialize<'de> + Default {
     type Job: HasJobId;
 
     /// Validates the request; the store's key verifies the reservation.
-    fn valid(self, place: Place, key: &ReservationKey) -> Result<Self::Job, Problem>;
+    fn valid(self, position: RequestPosition, key: &ReservationKey) -> Result<Self::Job, Problem>;
 }
 
 macro_rules! action {
@@ -45,9 +45,9 @@ macro_rules! action {
         impl ActionRequest for $name {
             type Job = $job;
 
-            fn valid(self, place: Place, key: &ReservationKey) -> Result<$job, Problem> {
+            fn valid(self, position: RequestPosition, key: &ReservationKey) -> Result<$job, Problem> {
                 let valid: fn(Claim, $(Option<$type>),*) -> Result<$job, Problem> = $valid;
-                valid(held(self.id, self.reservation, place, key)?, $(self.$field),*)
+                valid(held(self.id, self.reservation, position, key)?, $(self.$field),*)
             }
         }
     };
@@ -101,31 +101,31 @@ pub struct IdOnly {
 impl ActionRequest for IdOnly {
     type Job = Target;
 
-    fn valid(self, place: Place, key: &ReservationKey) -> Result<Target, Problem> {
-        if let Place::Path(_, Some(_), _) = place {
+    fn valid(self, position: RequestPosition, key: &ReservationKey) -> Result<Target, Problem> {
+        if let RequestPosition::Path(_, Some(_), _) = position {
             return Err(Problem::field("reservation", "is not a parameter of this route"));
         }
-        held(self.id, None, place, key).map(|Claim { id, topics, .. }| Target { id, topics })
+        held(self.id, None, position, key).map(|Claim { id, topics, .. }| Target { id, topics })
     }
 }
 
 fn held(
     id: Option<JobId>,
     text: Option<String>,
-    place: Place,
+    position: RequestPosition,
     key: &ReservationKey,
 ) -> Result<Claim, Problem> {
-    let (id, text, topics) = match (place, id) {
-        (Place::Path(..), Some(_)) => {
+    let (id, text, topics) = match (position, id) {
+        (RequestPosition::Path(..), Some(_)) => {
             return Err(Problem::field("id", "stands in the path already"));
         }
-        (Place::Path(_, Some(_), _), None) if text.is_some() => {
+        (RequestPosition::Path(_, Some(_), _), None) if text.is_some() => {
             let detail = "must be given once: in the query or in the body";
             return Err(Problem::field("reservation", detail));
         }
-        (Place::Path(id, in_query, topics), None) => (id, text.or(in_query), topics),
-        (Place::Batch(topics), Some(id)) => (id, text, topics),
-        (Place::Batch(_), None) => return Err(Problem::field("id", "is missing")),
+        (RequestPosition::Path(id, in_query, topics), None) => (id, text.or(in_query), topics),
+        (RequestPosition::Batch(topics), Some(id)) => (id, text, topics),
+        (RequestPosition::Batch(_), None) => return Err(Problem::field("id", "is missing")),
     };
     let reservation = text.map(|text| key.check(&id, &text));
     Ok(Claim { id, reservation, topics })

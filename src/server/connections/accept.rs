@@ -15,7 +15,7 @@ use hyper::{Request, body::Incoming};
 use tokio::time::{Instant, sleep};
 use tower::Service;
 
-use super::{Connections, Place};
+use super::{ConnectionPermit, Connections};
 use crate::{
     http::network,
     server::{
@@ -107,11 +107,11 @@ impl Connections {
                 shortage.ease();
                 let phase = if self.tls.is_some() { Phase::Greeting } else { Phase::Waiting };
                 let link = Arc::new(Link::new(socket, phase));
-                let place = self.lock().insert(Arc::clone(&link));
+                let slot = self.lock().insert(Arc::clone(&link));
                 self.shared.began.notify_one();
                 let (all, service) = (self.clone(), service.clone());
                 self.open.spawn(async move {
-                    let (_place, _taken) = (Place { all: &all, place }, taken);
+                    let (_permit, _taken) = (ConnectionPermit { all: &all, slot }, taken);
                     serve(&all, link, service).await;
                 });
             }

@@ -57,10 +57,10 @@ impl Entry {
         self.size.bytes()
     }
 
-    fn place(&self, slot: Slot) -> Place {
+    fn key(&self, slot: Slot) -> IndexKey {
         #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
         let order = self.serial as u32;
-        Place { at: self.at, order, slot }
+        IndexKey { at: self.at, order, slot }
     }
 }
 
@@ -93,17 +93,17 @@ pub struct Arrival {
     pub size: Size,
 }
 
-/// Place of a job in a sorted set: by time, then by order of arrival.
+/// Key of a job in a sorted set: by time, then by order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct IndexKey {
     pub at: UnixMillis,
     /// Low half of the serial number: enough to keep jobs of one millisecond in order.
     order: u32,
     pub slot: Slot,
 }
 
-impl Place {
-    /// Returns, as text, the part of the place that distinguishes jobs of the same time.
+impl IndexKey {
+    /// Returns, as text, the part of the key that distinguishes jobs of the same time.
     pub fn tie(&self) -> String {
         format!("{}.{}", self.order, self.slot)
     }
@@ -118,7 +118,7 @@ impl Place {
 struct TopicSets {
     name: Topic,
     /// Indexed by `State as usize`.
-    sets: [BTreeSet<Place>; 4],
+    sets: [BTreeSet<IndexKey>; 4],
     /// Total size of the bodies.
     bytes: u64,
     /// Policy of the job added last.
@@ -159,7 +159,7 @@ impl Index {
 
     pub fn reserved(&self) -> Vec<Slot> {
         let sets = self.topics.iter().map(|(_, topic)| &topic.sets[State::Reserved as usize]);
-        sets.flatten().map(|place| place.slot).collect()
+        sets.flatten().map(|key| key.slot).collect()
     }
 
     pub fn topic(&self, slot: Slot) -> &Topic {
@@ -177,16 +177,16 @@ impl Index {
     /// them at once is faster than adding them one by one.
     pub fn link_all(&mut self) {
         let topics = self.topics.iter().map(|(number, _)| number + 1).max().unwrap_or_default();
-        let mut sets: Vec<[Vec<Place>; 4]> =
+        let mut sets: Vec<[Vec<IndexKey>; 4]> =
             iter::repeat_with(Default::default).take(topics).collect();
         for (slot, entry) in &self.entries {
             self.topics[entry.topic as usize].bytes += entry.size.bytes();
-            sets[entry.topic as usize][entry.state as usize].push(entry.place(slot_of(slot)));
+            sets[entry.topic as usize][entry.state as usize].push(entry.key(slot_of(slot)));
         }
         for &topic in self.by_name.values() {
             for state in State::ALL {
-                let places = mem::take(&mut sets[topic as usize][state as usize]);
-                let set: BTreeSet<Place> = places.into_iter().collect();
+                let keys = mem::take(&mut sets[topic as usize][state as usize]);
+                let set: BTreeSet<IndexKey> = keys.into_iter().collect();
                 if let Some(first) = set.first().filter(|_| state != State::Ready) {
                     self.bucket.insert((first.at, topic, state));
                 }
@@ -278,30 +278,30 @@ impl Index {
     }
 
     fn link(&mut self, slot: Slot) {
-        self.change_set(slot, |set, place| {
-            set.insert(place);
+        self.change_set(slot, |set, key| {
+            set.insert(key);
         });
         let entry = &self.entries[slot as usize];
         self.topics[entry.topic as usize].bytes += entry.size.bytes();
     }
 
     fn unlink(&mut self, slot: Slot) {
-        self.change_set(slot, |set, place| {
-            set.remove(&place);
+        self.change_set(slot, |set, key| {
+            set.remove(&key);
         });
         let entry = &self.entries[slot as usize];
         self.topics[entry.topic as usize].bytes -= entry.size.bytes();
     }
 
     /// Changes the set of a job, and updates the first deadline of that set in `bucket`.
-    fn change_set(&mut self, slot: Slot, change: impl FnOnce(&mut BTreeSet<Place>, Place)) {
+    fn change_set(&mut self, slot: Slot, change: impl FnOnce(&mut BTreeSet<IndexKey>, IndexKey)) {
         let entry = &self.entries[slot as usize];
-        let place = entry.place(slot);
+        let key = entry.key(slot);
         let (topic, state) = (entry.topic, entry.state);
         let set = &mut self.topics[topic as usize].sets[state as usize];
-        let before = set.first().map(|place| place.at);
-        change(set, place);
-        let after = set.first().map(|place| place.at);
+        let before = set.first().map(|key| key.at);
+        change(set, key);
+        let after = set.first().map(|key| key.at);
         if state != State::Ready && before != after {
             if let Some(at) = before {
                 self.bucket.remove(&(at, topic, state));

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     job::{Bucket, Change, Job, Policy, Refusal, State, Topic, UnixMillis},
     store::{
-        ClaimPage, Damaged, JobPage, JobRange, JobReads, Parts, Peek, Place, Reply, Steps,
+        ClaimPage, Damaged, JobPage, JobPosition, JobRange, JobReads, Parts, Peek, Reply, Steps,
         StoreError, StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage,
     },
 };
@@ -183,14 +183,14 @@ pub fn list(
     let mut found = writer.machines[bucket.index()].list(topic, state, range);
     let is_whole = found.len() < range.limit;
     let (all, mut bytes) = (found.len(), 0);
-    let fits = |(entry, _): &&(&Entry, Place)| {
+    let fits = |(entry, _): &&(&Entry, JobPosition)| {
         let fits = bytes <= ENOUGH;
         bytes += entry.body_bytes();
         fits
     };
     let enough = found.iter().take_while(fits).count();
     found.truncate(enough);
-    let last = found.last().map(|(_, place)| place.clone());
+    let last = found.last().map(|(_, position)| position.clone());
     let next = last.filter(|_| !is_whole || enough < all);
     let found: Vec<(u64, Job)> =
         found.into_iter().map(|(entry, _)| (entry.serial, without_record(entry, topic))).collect();

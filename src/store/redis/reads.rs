@@ -47,7 +47,7 @@ impl JobReads for RedisStore {
         let fill = |cmd: &mut Cmd| {
             cmd.arg(topic.as_str()).arg(state.name()).arg(range.limit);
             match &range.after {
-                Some(place) => cmd.arg(place.at.get()).arg(&place.tie),
+                Some(position) => cmd.arg(position.at.get()).arg(&position.tie),
                 None => cmd.arg(time(range.from)).arg(""),
             };
             cmd.arg(time(range.before));
@@ -56,12 +56,12 @@ impl JobReads for RedisStore {
         let mut page = JobPage::default();
         let is_more = reply.number()? == 1;
         while reply.left() > 0 {
-            let (place, job) = reply.listed()?;
+            let (position, job) = reply.listed()?;
             match job {
                 Ok(job) => page.jobs.push(job),
                 Err(damaged) => page.damaged.push(damaged),
             }
-            page.next = Some(place);
+            page.next = Some(position);
         }
         page.next = page.next.filter(|_| is_more);
         Ok(page)

@@ -5,7 +5,7 @@ use redis::Value;
 use super::codec::{Attempt, Record, with_sound_error};
 use crate::{
     job::{Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
-    store::{Counts, Damaged, Place, Placed, PutOutcome, Reply, StoreError, Transitioned},
+    store::{Counts, Damaged, JobPosition, Placed, PutOutcome, Reply, StoreError, Transitioned},
 };
 
 /// Values of one reply, read one after another.
@@ -154,15 +154,15 @@ impl Values {
         }))
     }
 
-    /// Reads one job of `list.lua`: its place, and the job or the reason why it is unreadable.
-    pub fn listed(&mut self) -> Result<(Place, Result<Job, Damaged>), StoreError> {
+    /// Reads one job of `list.lua`: its position, and the job or the reason why it is unreadable.
+    pub fn listed(&mut self) -> Result<(JobPosition, Result<Job, Damaged>), StoreError> {
         let id: JobId = self.parsed()?;
         let mut job = Self(self.0.by_ref().take(4).collect::<Vec<_>>().into_iter());
         let at = match job.0.as_slice().last() {
             Some(&Value::Int(at)) => UnixMillis::new(u64::try_from(at).unwrap_or(0)),
             _ => return Err(StoreError::unreadable("a listed job without its time")),
         };
-        let place = Place { at, tie: id.to_string() };
+        let position = JobPosition { at, tie: id.to_string() };
         let damaged = |reason| Damaged { id: id.clone(), reason };
         let job = match job.job(id.clone()) {
             Ok(Some(job)) => Ok(job),
@@ -172,7 +172,7 @@ impl Values {
             }
             Err(error) => return Err(error),
         };
-        Ok((place, job))
+        Ok((position, job))
     }
 
     pub fn counts(&mut self) -> Result<Counts, StoreError> {

@@ -5,7 +5,7 @@ use delay_queue::{
         JobId, Millis, NewJob, Pause, PolicyFields, Schedule, SettingsNews, State, Topic,
         TopicChange, TopicSettings,
     },
-    store::{Counts, JobPage, JobRange, KickDead, Place, Purge, Steps, TopicPage},
+    store::{Counts, JobPage, JobPosition, JobRange, KickDead, Purge, Steps, TopicPage},
 };
 
 use crate::store::bench::{
@@ -194,7 +194,7 @@ async fn pages(
 ) -> Vec<JobId> {
     let mut ids = Vec::new();
     for bucket in bench.store.buckets().all() {
-        let mut after: Option<Place> = None;
+        let mut after: Option<JobPosition> = None;
         loop {
             let page = bench
                 .store

@@ -19,9 +19,9 @@ async fn what_is_put_since_a_count_is_added_and_what_has_gone_shows_after_a_seco
     let (bound, stored) = (bound(Some(4), None), Cell::new(0));
     let begin = Instant::now();
     let put = async |now| {
-        let place = bound.take(&1, ONE, now, || ready(Ok(jobs(stored.get())))).await?;
+        let permit = bound.take(&1, ONE, now, || ready(Ok(jobs(stored.get())))).await?;
         stored.set(stored.get() + 1);
-        drop(place);
+        drop(permit);
         Ok::<_, Full>(())
     };
     for _ in 0..4 {

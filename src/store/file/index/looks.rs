@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, ops::Bound};
 
-use super::{Index, Place, Slot};
+use super::{Index, IndexKey, Slot};
 use crate::job::{State, Topic, UnixMillis};
 
 impl Index {
@@ -22,7 +22,7 @@ impl Index {
     /// Returns the job with the earliest deadline.
     pub fn first_due(&self) -> Option<Slot> {
         let &(_, topic, state) = self.bucket.first()?;
-        self.topics[topic as usize].sets[state as usize].first().map(|place| place.slot)
+        self.topics[topic as usize].sets[state as usize].first().map(|key| key.slot)
     }
 
     /// Returns topics in order: from `first` on, and after `after`.
@@ -50,16 +50,16 @@ impl Index {
     }
 
     pub fn first(&self, topic: &Topic, state: State) -> Option<Slot> {
-        self.set(topic, state)?.first().map(|place| place.slot)
+        self.set(topic, state)?.first().map(|key| key.slot)
     }
 
-    /// Returns jobs of a topic and state in order, behind the place `after`.
+    /// Returns jobs of a topic and state in order, behind the key `after`.
     pub fn after(
         &self,
         topic: &Topic,
         state: State,
-        after: Option<Place>,
-    ) -> impl Iterator<Item = Place> {
+        after: Option<IndexKey>,
+    ) -> impl Iterator<Item = IndexKey> {
         self.between(topic, state, (None, after), None)
     }
 
@@ -69,19 +69,19 @@ impl Index {
         &self,
         topic: &Topic,
         state: State,
-        (from, after): (Option<UnixMillis>, Option<Place>),
+        (from, after): (Option<UnixMillis>, Option<IndexKey>),
         before: Option<UnixMillis>,
-    ) -> impl Iterator<Item = Place> {
-        let first = |at| Place { at, order: 0, slot: 0 };
+    ) -> impl Iterator<Item = IndexKey> {
+        let first = |at| IndexKey { at, order: 0, slot: 0 };
         let from = from.map_or(Bound::Unbounded, |from| Bound::Included(first(from)));
         let from = after.map_or(from, Bound::Excluded);
         let set = self.set(topic, state);
-        let places = set.map(|set| set.range((from, Bound::Unbounded)));
-        let places = places.into_iter().flatten().copied();
-        places.take_while(move |place| before.is_none_or(|end| place.at < end))
+        let keys = set.map(|set| set.range((from, Bound::Unbounded)));
+        let keys = keys.into_iter().flatten().copied();
+        keys.take_while(move |key| before.is_none_or(|end| key.at < end))
     }
 
-    fn set(&self, topic: &Topic, state: State) -> Option<&BTreeSet<Place>> {
+    fn set(&self, topic: &Topic, state: State) -> Option<&BTreeSet<IndexKey>> {
         let number = *self.by_name.get(topic)?;
         Some(&self.topics[number as usize].sets[state as usize])
     }

@@ -4,8 +4,8 @@ use super::{Machine, Write};
 use crate::{
     job::{Event, State, Topic, Topics, UnixMillis, next},
     store::{
-        Claim, ClaimPage, Counts, JobRange, MAX_BATCH, Now, Place, Steps, TopicPage, TopicPeek,
-        Usage,
+        Claim, ClaimPage, Counts, JobPosition, JobRange, MAX_BATCH, Now, Steps, TopicPage,
+        TopicPeek, Usage,
         file::index::{self, Entry, Slot},
         topics::overdue,
     },
@@ -50,34 +50,39 @@ impl Machine {
         }
     }
 
-    /// Returns jobs of one state in order, each with its place.
-    pub fn list(&self, topic: &Topic, state: State, range: &JobRange) -> Vec<(&Entry, Place)> {
+    /// Returns jobs of one state in order, each with its position.
+    pub fn list(
+        &self,
+        topic: &Topic,
+        state: State,
+        range: &JobRange,
+    ) -> Vec<(&Entry, JobPosition)> {
         let after =
-            range.after.as_ref().and_then(|after| index::Place::parse(after.at, &after.tie));
-        let places = self.index.between(topic, state, (range.from, after), range.before);
-        let shown = |found: index::Place| Place { at: found.at, tie: found.tie() };
-        let places = places.take(range.limit);
-        places.map(|found| (self.index.entry(found.slot), shown(found))).collect()
+            range.after.as_ref().and_then(|after| index::IndexKey::parse(after.at, &after.tie));
+        let keys = self.index.between(topic, state, (range.from, after), range.before);
+        let shown = |found: index::IndexKey| JobPosition { at: found.at, tie: found.tie() };
+        let keys = keys.take(range.limit);
+        keys.map(|found| (self.index.entry(found.slot), shown(found))).collect()
     }
 
     /// Adds up to `limit` delayed jobs behind `after` to `counts`, by the step in which they fall
-    /// due; returns the place of the last one if there may be more.
+    /// due; returns the key of the last one if there may be more.
     pub fn count_due(
         &self,
         topic: &Topic,
         steps: &Steps,
-        after: Option<index::Place>,
+        after: Option<index::IndexKey>,
         limit: usize,
         counts: &mut [u64],
-    ) -> Option<index::Place> {
+    ) -> Option<index::IndexKey> {
         let end = steps.begin(steps.count);
         let from = (Some(steps.from), after);
         let mut last = None;
-        let places = self.index.between(topic, State::Delayed, from, Some(end));
-        for (n, place) in places.take(limit).enumerate() {
-            let step = place.at.since(steps.from).get() / steps.step.get();
+        let keys = self.index.between(topic, State::Delayed, from, Some(end));
+        for (n, key) in keys.take(limit).enumerate() {
+            let step = key.at.since(steps.from).get() / steps.step.get();
             counts[usize::try_from(step).unwrap_or(usize::MAX)] += 1;
-            last = (n + 1 == limit).then_some(place);
+            last = (n + 1 == limit).then_some(key);
         }
         last
     }
@@ -85,14 +90,14 @@ impl Machine {
     /// Returns a page of reserved jobs behind `cursor`, the `next` of the page before.
     pub fn held_page(&self, topic: &Topic, cursor: Option<&str>) -> ClaimPage {
         let after = cursor.and_then(|text| text.split_once(' '));
-        let after =
-            after.and_then(|(at, tie)| index::Place::parse(UnixMillis::new(at.parse().ok()?), tie));
+        let after = after
+            .and_then(|(at, tie)| index::IndexKey::parse(UnixMillis::new(at.parse().ok()?), tie));
         let mut page = ClaimPage::default();
-        for place in self.index.after(topic, State::Reserved, after).take(MAX_BATCH) {
-            let entry = self.index.entry(place.slot);
-            let reservation = self.attempt(place.slot).reservation;
+        for key in self.index.after(topic, State::Reserved, after).take(MAX_BATCH) {
+            let entry = self.index.entry(key.slot);
+            let reservation = self.attempt(key.slot).reservation;
             page.held.push(Claim { id: entry.id(), reservation, topics: Topics::ALL });
-            page.next = Some(format!("{} {}", place.at.get(), place.tie()));
+            page.next = Some(format!("{} {}", key.at.get(), key.tie()));
         }
         page.next = page.next.filter(|_| page.held.len() == MAX_BATCH);
         page

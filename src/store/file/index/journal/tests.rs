@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::{
-    super::{Arrival, Place},
+    super::{Arrival, IndexKey},
     *,
 };
 use crate::job::{JobId, Millis};
@@ -46,7 +46,7 @@ fn seen(index: &Index) -> String {
     for topic in index.topics_from(None, None) {
         all += &format!("\n{topic} {}", index.bytes(topic));
         for state in STATES {
-            for Place { slot, at, .. } in index.after(topic, state, None) {
+            for IndexKey { slot, at, .. } in index.after(topic, state, None) {
                 let entry = index.entry(slot);
                 assert_eq!(index.find(&entry.id()), Some(slot));
                 all += &format!("\n{topic} {state:?} {at:?} {entry:?}");
