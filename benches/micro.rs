@@ -12,7 +12,7 @@ use delay_queue::{
     job::{Bucket, Buckets, IdMaker, NewJob, Nonce, PoppedJob, Topics},
     queue::Coalescer,
     store::{
-        Claim, Clock, Options, PopRequest, Store,
+        Clock, JobRef, Options, PopRequest, Store,
         file::FileStore,
         redis::{Record, RedisOptions, RedisStore, record, record_rest},
     },
@@ -86,7 +86,7 @@ async fn way(store: &dyn Store, ids: &IdMaker, batch: usize) -> Spans {
 
     let popped = popped.into_iter().next().expect("an outcome").expect("popped").remove(0).jobs;
     assert_eq!(popped.len(), batch);
-    let held = |job: PoppedJob| Claim {
+    let held = |job: PoppedJob| JobRef {
         id: job.id,
         reservation: Some(job.reservation),
         topics: Topics::ALL,

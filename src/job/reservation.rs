@@ -84,7 +84,7 @@ impl Reservation {
     /// `ReservationLost` for any other reservation, `NeverPopped` by id alone before the first pop.
     pub fn check(given: Option<Self>, last: Option<Self>, attempt: u32) -> Result<(), Refusal> {
         match given {
-            Some(token) if Some(token) == last => Ok(()),
+            Some(reservation) if Some(reservation) == last => Ok(()),
             Some(_) => Err(Refusal::ReservationLost),
             None if attempt == 0 => Err(Refusal::NeverPopped),
             None => Ok(()),
@@ -121,13 +121,13 @@ mod tests {
         #[test]
         fn a_reservation_survives_its_text_and_begins_with_its_nonce(random: u64, index in 0..2048_u16) {
             let nonce = Nonce::new(random);
-            let token = nonce.reservation(index);
-            prop_assert_eq!(token.to_string().parse(), Ok(token));
-            prop_assert_eq!(token.to_string(), format!("{nonce}{:03x}", index + 0x800));
-            prop_assert_eq!(token.nonce(), nonce);
-            prop_assert_ne!(token, Reservation::NONE);
-            prop_assert!(token.is_tagged() && !token.untagged().is_tagged());
-            prop_assert_eq!(token.untagged().nonce(), nonce);
+            let reservation = nonce.reservation(index);
+            prop_assert_eq!(reservation.to_string().parse(), Ok(reservation));
+            prop_assert_eq!(reservation.to_string(), format!("{nonce}{:03x}", index + 0x800));
+            prop_assert_eq!(reservation.nonce(), nonce);
+            prop_assert_ne!(reservation, Reservation::NONE);
+            prop_assert!(reservation.is_tagged() && !reservation.untagged().is_tagged());
+            prop_assert_eq!(reservation.untagged().nonce(), nonce);
         }
 
         #[test]

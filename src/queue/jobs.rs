@@ -7,12 +7,12 @@ use super::{
 };
 use crate::{
     job::{Change, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Bury, Claim, Clock, Release, Reply, StoreError, Target, Touch, Transitioned},
+    store::{Bury, Clock, JobRef, Release, Reply, StoreError, Target, Touch, Transitioned},
 };
 
 impl Queue {
     /// Finishes jobs and returns their topics.
-    pub async fn finish(&self, jobs: Vec<Claim>) -> Vec<Result<Topic, QueueError>> {
+    pub async fn finish(&self, jobs: Vec<JobRef>) -> Vec<Result<Topic, QueueError>> {
         self.each(jobs, &self.transitions.finish).await
     }
 

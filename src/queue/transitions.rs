@@ -22,8 +22,9 @@ use crate::{
         Bucket, Buckets, Change, Job, NewJob, Nonce, OnConflict, Refusal, State, Topic, UnixMillis,
     },
     store::{
-        Applied, Bury, Claim, Clock, Parts, Placed, PopRequest, Popped, PutOutcome, Release, Reply,
-        StoreError, StoreResult, StoreResults, Target, Touch, Transition, Transitioned, verb,
+        Applied, Bury, Clock, JobRef, Parts, Placed, PopRequest, Popped, PutOutcome, Release,
+        Reply, StoreError, StoreResult, StoreResults, Target, Touch, Transition, Transitioned,
+        verb,
     },
 };
 
@@ -39,7 +40,7 @@ pub struct PopFrom {
 pub struct Transitions {
     pub put: Dispatcher<NewJob, Reply<Placed>>,
     pub pop: Dispatcher<PopFrom, PendingDelivery>,
-    pub finish: Dispatcher<Claim, Reply<Topic>>,
+    pub finish: Dispatcher<JobRef, Reply<Topic>>,
     pub release: Dispatcher<Release, Reply<Transitioned>>,
     pub touch: Dispatcher<Touch, Reply<UnixMillis>>,
     pub bury: Dispatcher<Bury, Reply<Transitioned>>,
@@ -117,7 +118,7 @@ impl Context {
     }
 
     /// Makes the dispatcher that gives back undelivered jobs, for other consumers to pop.
-    pub fn unpop(&self) -> Dispatcher<Claim, Reply<Topic>> {
+    pub fn unpop(&self) -> Dispatcher<JobRef, Reply<Topic>> {
         self.dispatcher::<verb::Unpop, _, _, _>(
             |_| 1,
             nothing,

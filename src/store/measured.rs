@@ -14,10 +14,10 @@ use prometheus_client::{
 use tracing::Instrument;
 
 use super::{
-    ClaimPage, Command, Condition, DiskRoom, JobPage, JobRange, JobReads, JobTransitions, Outcome,
-    Parts, Peek, SharedStore, Steps, Store, StoreError, StoreResult, StoreResults, StoredTokens,
-    Target, TokenChange, TokenChanged, TokenStore, TopicPage, TopicPeek, TopicSettingsStore, Usage,
-    Verb,
+    Command, Condition, DiskRoom, JobPage, JobRange, JobReads, JobTransitions, Outcome, Parts,
+    Peek, ReservedPage, SharedStore, Steps, Store, StoreError, StoreResult, StoreResults,
+    StoredTokens, Target, TokenChange, TokenChanged, TokenStore, TopicPage, TopicPeek,
+    TopicSettingsStore, Usage, Verb,
 };
 use crate::{
     job::{
@@ -172,7 +172,7 @@ macro_rules! measured {
 
 measured! {
     JobReads {
-        read held(bucket: Bucket, topic: Topic, cursor: Option<String>) -> StoreResult<ClaimPage>;
+        read held(bucket: Bucket, topic: Topic, cursor: Option<String>) -> StoreResult<ReservedPage>;
         each peek(parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
         read get(bucket: Bucket, target: Target) -> StoreResult<Option<Job>>;
         read topics(bucket: Bucket, page: TopicPage) -> StoreResult<Vec<(Topic, TopicPeek)>>;

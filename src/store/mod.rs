@@ -53,14 +53,15 @@ pub use reads::JobReads;
 pub use replies::{Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Transitioned};
 pub use report::Report;
 pub use requests::{
-    Bury, Claim, Guarded, KickDead, PopRequest, Promote, Purge, Release, Target, Touch,
+    Bury, Guarded, JobRef, KickDead, PopRequest, Promote, Purge, Release, Target, Touch,
 };
 pub use settings::TopicSettingsStore;
 pub use shared::{Lease, Servers, SharedStore};
 pub use steady::ClockJumps;
 pub use tokens::{StoredToken, StoredTokens, TokenChange, TokenChanged, TokenStore};
 pub use topics::{
-    ClaimPage, Counts, Damaged, JobPage, JobPosition, JobRange, Steps, TopicPage, TopicPeek, Usage,
+    Counts, Damaged, JobPage, JobPosition, JobRange, ReservedPage, Steps, TopicPage, TopicPeek,
+    Usage,
 };
 pub use transition::{Call, Command, JobTransitions, Outcome, Part, Transition, Verb, verb};
 

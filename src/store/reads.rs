@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::{
-    ClaimPage, JobPage, JobRange, Parts, Peek, Steps, StoreResult, StoreResults, Target, TopicPage,
-    TopicPeek, Usage,
+    JobPage, JobRange, Parts, Peek, ReservedPage, Steps, StoreResult, StoreResults, Target,
+    TopicPage, TopicPeek, Usage,
 };
 use crate::job::{Bucket, Job, State, Topic};
 
@@ -18,7 +18,7 @@ pub trait JobReads: Send + Sync {
         bucket: Bucket,
         topic: Topic,
         cursor: Option<String>,
-    ) -> StoreResult<ClaimPage>;
+    ) -> StoreResult<ReservedPage>;
 
     /// Reads the number of ready jobs of each topic and, with `deadlines`, the bucket's next
     /// deadline.

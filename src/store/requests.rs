@@ -15,7 +15,7 @@ pub struct PopRequest {
 
 /// A job, and the reservation by which a caller acts on it; without one, the id suffices.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct JobRef {
     /// Id of the job.
     pub id: JobId,
     /// Reservation that the pop returned.
@@ -50,7 +50,7 @@ macro_rules! guarded {
 }
 
 guarded! {
-    Claim: topics;
+    JobRef: topics;
     Target: topics;
     (Target, Change): 0.topics;
     Release: held.topics;
@@ -62,7 +62,7 @@ guarded! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
     /// Job and reservation.
-    pub held: Claim,
+    pub held: JobRef,
     /// Delay of the next attempt; by default that of the job's backoff.
     pub delay: Option<Millis>,
     /// Error text: why the job was not finished.
@@ -73,7 +73,7 @@ pub struct Release {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touch {
     /// Job and reservation.
-    pub held: Claim,
+    pub held: JobRef,
     /// TTR from now on; by default the current one.
     pub ttr: Option<Millis>,
 }
@@ -82,7 +82,7 @@ pub struct Touch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bury {
     /// Job and reservation.
-    pub held: Claim,
+    pub held: JobRef,
     /// Error text: why the job is buried.
     pub error: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! Requests and replies about topics and their jobs.
 
-use super::Claim;
+use super::JobRef;
 use crate::job::{Job, JobId, Millis, State, Topic, UnixMillis};
 
 /// Number of jobs of a topic in each state.
@@ -163,9 +163,9 @@ pub struct JobPage {
 
 /// A page of the reserved jobs of a topic.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ClaimPage {
+pub struct ReservedPage {
     /// The jobs, each with its reservation.
-    pub held: Vec<Claim>,
+    pub held: Vec<JobRef>,
     /// Cursor of the next page, in the store's own format; none at the end.
     pub next: Option<String>,
 }

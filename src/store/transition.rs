@@ -9,7 +9,7 @@
 use futures::future::{BoxFuture, FutureExt};
 
 use super::{
-    Bury, Claim, KickDead, Parts, Placed, PopRequest, Popped, Promote, Promoted, Purge, Release,
+    Bury, JobRef, KickDead, Parts, Placed, PopRequest, Popped, Promote, Promoted, Purge, Release,
     Reply, Store, StoreError, StoreResult, StoreResults, Target, Touch, Transitioned,
 };
 use crate::job::{Bucket, Change, Job, NewJob, Nonce, State, Topic, UnixMillis};
@@ -230,12 +230,12 @@ transitions! {
     /// reserved → ready with its old due time: undoes a pop whose jobs reached no consumer, and its
     /// attempt. Refused with `ReservationLost` unless the reservation still holds the job. Applied
     /// even while writes are not confirmed, since the attempt would be spent otherwise.
-    unpop, Unpop(Vec<Claim>) -> Vec<Reply<Topic>>;
+    unpop, Unpop(Vec<JobRef>) -> Vec<Reply<Topic>>;
 
     /// popped → gone. The last reservation is valid in any state, also after its TTR expired,
     /// unless a reschedule ended it; see [`Reservation::check`](crate::job::Reservation::check).
     /// Returns the job's topic.
-    finish, Finish(Vec<Claim>) -> Vec<Reply<Topic>>;
+    finish, Finish(Vec<JobRef>) -> Vec<Reply<Topic>>;
 
     /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
     /// attempts are spent. The reservation ends. A dead job stays dead. Without a reservation, a

@@ -180,18 +180,18 @@ impl Share {
 
     /// Wraps bytes such that this share is returned when the last slice of them is dropped.
     pub fn hold(self, bytes: Vec<u8>) -> Bytes {
-        struct Claim {
+        struct CountedBytes {
             bytes: Vec<u8>,
             _share: Share,
         }
 
-        impl AsRef<[u8]> for Claim {
+        impl AsRef<[u8]> for CountedBytes {
             fn as_ref(&self) -> &[u8] {
                 &self.bytes
             }
         }
 
-        Bytes::from_owner(Claim { bytes, _share: self })
+        Bytes::from_owner(CountedBytes { bytes, _share: self })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     http::{problem::Problem, schema::types},
     job::{JobId, MAX_ERROR_BYTES, Millis, ReservationKey, Topics},
     queue::HasJobId,
-    store::{self, Claim, Target},
+    store::{self, JobRef, Target},
 };
 
 /// Origin of an action's JSON, and the topics that its caller may reach.
@@ -46,7 +46,7 @@ macro_rules! action {
             type Job = $job;
 
             fn valid(self, position: RequestPosition, key: &ReservationKey) -> Result<$job, Problem> {
-                let valid: fn(Claim, $(Option<$type>),*) -> Result<$job, Problem> = $valid;
+                let valid: fn(JobRef, $(Option<$type>),*) -> Result<$job, Problem> = $valid;
                 valid(held(self.id, self.reservation, position, key)?, $(self.$field),*)
             }
         }
@@ -55,7 +55,7 @@ macro_rules! action {
 
 action! {
     /// Request to finish a job.
-    Finish {} -> Claim, Ok
+    Finish {} -> JobRef, Ok
 }
 action! {
     /// Request to release a job for another attempt.
@@ -105,7 +105,7 @@ impl ActionRequest for IdOnly {
         if let RequestPosition::Path(_, Some(_), _) = position {
             return Err(Problem::field("reservation", "is not a parameter of this route"));
         }
-        held(self.id, None, position, key).map(|Claim { id, topics, .. }| Target { id, topics })
+        held(self.id, None, position, key).map(|JobRef { id, topics, .. }| Target { id, topics })
     }
 }
 
@@ -114,7 +114,7 @@ fn held(
     text: Option<String>,
     position: RequestPosition,
     key: &ReservationKey,
-) -> Result<Claim, Problem> {
+) -> Result<JobRef, Problem> {
     let (id, text, topics) = match (position, id) {
         (RequestPosition::Path(..), Some(_)) => {
             return Err(Problem::field("id", "stands in the path already"));
@@ -128,7 +128,7 @@ fn held(
         (RequestPosition::Batch(_), None) => return Err(Problem::field("id", "is missing")),
     };
     let reservation = text.map(|text| key.check(&id, &text));
-    Ok(Claim { id, reservation, topics })
+    Ok(JobRef { id, reservation, topics })
 }
 
 fn error(error: Option<String>) -> Result<Option<String>, Problem> {

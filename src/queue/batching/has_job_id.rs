@@ -2,7 +2,7 @@
 
 use crate::{
     job::{Change, JobId, NewJob},
-    store::{Bury, Claim, Release, Target, Touch},
+    store::{Bury, JobRef, Release, Target, Touch},
 };
 
 /// A transition of one job.
@@ -34,7 +34,7 @@ impl HasJobId for (Target, Change) {
     }
 }
 
-impl HasJobId for Claim {
+impl HasJobId for JobRef {
     fn id(&self) -> &JobId {
         &self.id
     }

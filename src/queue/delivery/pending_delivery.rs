@@ -16,7 +16,7 @@ use crate::queue::{
 };
 use crate::{
     job::{PoppedJob, Topic, Topics},
-    store::{Claim, Reply},
+    store::{JobRef, Reply},
 };
 
 /// Reserved jobs whose consumer has not yet received them.
@@ -27,7 +27,7 @@ pub struct PendingDelivery {
 }
 
 pub struct Returner {
-    pub unpop: Dispatcher<Claim, Reply<Topic>>,
+    pub unpop: Dispatcher<JobRef, Reply<Topic>>,
     pub tasks: TaskTracker,
     pub runtime: Handle,
     /// When cancelled, each job is tried once more, and then left to its TTR.
@@ -85,7 +85,7 @@ impl Returner {
             (Arc::clone(self), self.stop.clone(), Instant::now() + job.ttr.into());
         let task = async move {
             let held =
-                Claim { id: job.id, reservation: Some(job.reservation), topics: Topics::ALL };
+                JobRef { id: job.id, reservation: Some(job.reservation), topics: Topics::ALL };
             let mut pause = FIRST_PAUSE;
             loop {
                 let is_last = stop.is_cancelled() || Instant::now() >= over;

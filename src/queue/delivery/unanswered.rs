@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::queue::{batching::LATE_CALL, context::Context};
 use crate::{
     job::{Bucket, Nonce, Reservation, Topic},
-    store::{Claim, StoreResult},
+    store::{JobRef, StoreResult},
 };
 
 /// Most unanswered pops of one bucket; the jobs of further ones return after their TTR.
@@ -152,9 +152,9 @@ impl Unanswered {
         let mut cursor = None;
         loop {
             let page = self.context.store.held(self.bucket, topic.clone(), cursor).await?;
-            let nonce = |held: &Claim| held.reservation.map(Reservation::nonce);
-            let is_theirs = |held: &Claim| nonce(held).is_some_and(|n| asked.contains(&n));
-            let theirs: Vec<Claim> = page.held.into_iter().filter(is_theirs).collect();
+            let nonce = |held: &JobRef| held.reservation.map(Reservation::nonce);
+            let is_theirs = |held: &JobRef| nonce(held).is_some_and(|n| asked.contains(&n));
+            let theirs: Vec<JobRef> = page.held.into_iter().filter(is_theirs).collect();
             found.extend(theirs.iter().filter_map(nonce));
             self.unpop(topic, theirs).await?;
             cursor = page.next;
@@ -164,7 +164,7 @@ impl Unanswered {
         }
     }
 
-    async fn unpop(&self, topic: &Topic, held: Vec<Claim>) -> StoreResult<()> {
+    async fn unpop(&self, topic: &Topic, held: Vec<JobRef>) -> StoreResult<()> {
         if held.is_empty() {
             return Ok(());
         }

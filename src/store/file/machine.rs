@@ -16,7 +16,7 @@ use crate::{
         Change, Event, JobId, Living, Millis, NewJob, OnConflict, Pause, Refusal, Reservation,
         State, Topic, Topics, UnixMillis, next,
     },
-    store::{Claim, Now, Placed, PutOutcome, Reply, TokenChange},
+    store::{JobRef, Now, Placed, PutOutcome, Reply, TokenChange},
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
@@ -258,7 +258,7 @@ impl Machine {
     }
 
     /// Finds a job on which this reservation may act.
-    fn held(&self, held: &Claim) -> Reply<Slot> {
+    fn held(&self, held: &JobRef) -> Reply<Slot> {
         let slot = self.reach(&held.id, &held.topics)?;
         let attempt = self.index.entry(slot).attempt.as_deref();
         let last = attempt.and_then(|a| a.reservation);

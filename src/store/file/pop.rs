@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     job::{Bucket, Nonce, PoppedJob, Topics},
-    store::{Bury, Claim, Now, PopRequest, Popped, StoreError, StoreResult},
+    store::{Bury, JobRef, Now, PopRequest, Popped, StoreError, StoreResult},
 };
 
 /// Bytes of bodies after which a pop stops: its result is in memory, and reading delays the
@@ -84,7 +84,7 @@ impl Pop {
     fn set_aside(&self, writer: &mut WriterState, bucket: Bucket, taken: Taken, damage: String) {
         tracing::error!(id = %taken.id, damage, "set a damaged job aside as dead");
         let held =
-            Claim { id: taken.id, reservation: Some(taken.reservation), topics: Topics::ALL };
+            JobRef { id: taken.id, reservation: Some(taken.reservation), topics: Topics::ALL };
         let bury = Bury { held, error: Some(damage) };
         let machine = &mut writer.machines[bucket.index()];
         if let Err(refusal) = machine.bury(self.now, bury, &mut writer.writes) {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     job::{Bucket, Change, Job, Policy, Refusal, State, Topic, UnixMillis},
     store::{
-        ClaimPage, Damaged, JobPage, JobPosition, JobRange, JobReads, Parts, Peek, Reply, Steps,
+        Damaged, JobPage, JobPosition, JobRange, JobReads, Parts, Peek, Reply, ReservedPage, Steps,
         StoreError, StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage,
     },
 };
@@ -30,7 +30,7 @@ impl JobReads for FileStore {
         bucket: Bucket,
         topic: Topic,
         cursor: Option<String>,
-    ) -> StoreResult<ClaimPage> {
+    ) -> StoreResult<ReservedPage> {
         self.writer
             .call(move |writer| {
                 Ok(writer.machines[bucket.index()].held_page(&topic, cursor.as_deref()))

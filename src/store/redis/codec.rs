@@ -133,7 +133,7 @@ pub fn schedule_text(schedule: Schedule, believed: &str) -> String {
 
 /// Formats a reservation for scripts; empty if there is none.
 pub fn reservation_text(reservation: Option<Reservation>) -> String {
-    reservation.map_or_else(String::new, |token| token.to_string())
+    reservation.map_or_else(String::new, |reservation| reservation.to_string())
 }
 
 /// Parsed pool record.
@@ -256,7 +256,7 @@ impl Attempt {
             attempt: attempt.parse().ok()?,
             reservation: match reservation {
                 "-" => None,
-                token => Some(token.parse().ok()?),
+                reservation => Some(reservation.parse().ok()?),
             },
             due_at: due_at.parse().map(UnixMillis::new).ok()?,
             died_at: died_at.parse().map(UnixMillis::new).ok()?,
@@ -281,7 +281,7 @@ impl Attempt {
     /// Formats the attempt record.
     pub fn text(&self, job: &NewJob) -> String {
         let reservation =
-            self.reservation.map_or_else(|| "-".to_owned(), |token| token.to_string());
+            self.reservation.map_or_else(|| "-".to_owned(), |reservation| reservation.to_string());
         let (due_at, died_at, ttr) = (self.due_at.get(), self.died_at.get(), self.ttr.get());
         let (check, attempt, rules) = (self.check(), self.attempt, rules(job));
         let error = error_text(self.error.as_deref());
@@ -291,12 +291,12 @@ impl Attempt {
     /// Computes the check, as `attempt_checksum` in `shared/prelude.lua` does: a change of one digit
     /// always changes it.
     fn check(&self) -> u64 {
-        let token = self.reservation.map_or(0, Reservation::bits);
+        let reservation = self.reservation.map_or(0, Reservation::bits);
         let terms = [
             (u64::from(self.attempt), 3),
-            (token >> 36, 5),
-            (token >> 12 & 0xff_ffff, 7),
-            (token & 0xfff, 11),
+            (reservation >> 36, 5),
+            (reservation >> 12 & 0xff_ffff, 7),
+            (reservation & 0xfff, 11),
             (self.due_at.get(), 13),
             (self.died_at.get(), 17),
             (self.ttr.get(), 19),

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     job::{Nonce, Topic, Topics},
     store::{
-        Applied, Bury, Claim, Parts, PopRequest, Popped, Reply, StoreError, StoreResult,
+        Applied, Bury, JobRef, Parts, PopRequest, Popped, Reply, StoreError, StoreResult,
         StoreResults, Transitioned,
     },
 };
@@ -51,7 +51,7 @@ impl RedisStore {
     }
 
     /// Releases the reservations of a pop.
-    pub async fn unpop(&self, parts: Parts<Vec<Claim>>) -> StoreResults<Vec<Reply<Topic>>> {
+    pub async fn unpop(&self, parts: Parts<Vec<JobRef>>) -> StoreResults<Vec<Reply<Topic>>> {
         let script = &self.scripts.unpop;
         let (fill, read) = (each_job(held), each_reply(topic));
         let outcomes = self.each(script, &parts, &fill, &read).await;
@@ -90,7 +90,7 @@ fn read(
                 Ok(job) => jobs.push(job),
                 Err((id, damage)) => {
                     tracing::error!(%id, %damage, "set a damaged job aside as dead");
-                    let held = Claim { id, reservation: Some(reservation), topics: Topics::ALL };
+                    let held = JobRef { id, reservation: Some(reservation), topics: Topics::ALL };
                     damaged.push(Bury { held, error: Some(damage.to_string()) });
                 }
             }

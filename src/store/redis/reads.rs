@@ -13,8 +13,8 @@ use super::{
 use crate::{
     job::{Bucket, Job, State, Topic, Topics, UnixMillis},
     store::{
-        Claim, ClaimPage, JobPage, JobRange, JobReads, Parts, Peek, Steps, StoreError, StoreResult,
-        StoreResults, Target, TopicPage, TopicPeek, Usage, topics::overdue,
+        JobPage, JobRange, JobReads, JobRef, Parts, Peek, ReservedPage, Steps, StoreError,
+        StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage, topics::overdue,
     },
 };
 
@@ -72,19 +72,19 @@ impl JobReads for RedisStore {
         bucket: Bucket,
         topic: Topic,
         cursor: Option<String>,
-    ) -> StoreResult<ClaimPage> {
+    ) -> StoreResult<ReservedPage> {
         let fill = |cmd: &mut Cmd| {
             cmd.arg(topic.as_str()).arg(cursor.as_deref().unwrap_or("0"));
         };
         let mut reply = self.run(&self.scripts.held, bucket, fill).await?;
-        let mut page = ClaimPage {
+        let mut page = ReservedPage {
             next: Some(reply.text()?).filter(|next| next != "0"),
-            ..ClaimPage::default()
+            ..ReservedPage::default()
         };
         while reply.left() > 0 {
             let id = reply.parsed()?;
             let reservation = reply.text()?.parse().ok();
-            page.held.push(Claim { id, reservation, topics: Topics::ALL });
+            page.held.push(JobRef { id, reservation, topics: Topics::ALL });
         }
         Ok(page)
     }

@@ -8,7 +8,7 @@ use self::assemble::{guarded, unguarded};
 use super::{codec::reservation_text, keys::Keys};
 use crate::{
     job::{Millis, TopicPattern},
-    store::{Claim, Guarded},
+    store::{Guarded, JobRef},
 };
 
 // Scripts on keys that belong to no bucket.
@@ -174,8 +174,8 @@ impl Transition {
     }
 }
 
-/// Adds the arguments of one [`Claim`].
-pub fn held(cmd: &mut Cmd, held: &Claim) {
+/// Adds the arguments of one [`JobRef`].
+pub fn held(cmd: &mut Cmd, held: &JobRef) {
     cmd.arg(held.id.as_str()).arg(reservation_text(held.reservation));
 }
 

@@ -7,7 +7,7 @@ use delay_queue::{
         Bucket, Change, JobId, Living, Millis, NewJob, OnConflict, Policy, PolicyFields, PoppedJob,
         Refusal, Schedule, State, Topic, Topics,
     },
-    store::{Bury, Claim, Counts, PopRequest, Popped, PutOutcome, Release},
+    store::{Bury, Counts, JobRef, PopRequest, Popped, PutOutcome, Release},
 };
 
 use crate::store::bench::{
@@ -33,7 +33,7 @@ pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_other
     assert_eq!(refused, [false, true, false, false]);
     assert_eq!(bench.pop("t", 10).await.len(), 4);
 
-    let held = |name: &String| Claim { id: id(name), reservation: None, topics: Topics::ALL };
+    let held = |name: &String| JobRef { id: id(name), reservation: None, topics: Topics::ALL };
     let finished =
         bench.store.call_in::<verb::Finish>(bucket, names.iter().map(held).collect()).await;
     assert!(finished.expect("finish").iter().all(Result::is_ok));
@@ -42,7 +42,7 @@ pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_other
 }
 
 /// Puts and pops jobs of two topics in one bucket, so that each topic has one in each state.
-async fn popped_in_every_state(bench: &Bench) -> Vec<(Claim, State)> {
+async fn popped_in_every_state(bench: &Bench) -> Vec<(JobRef, State)> {
     let names = names(bench, 8);
     let mut held = Vec::new();
     for (name, state) in names.iter().zip(State::ALL.into_iter().cycle()) {
@@ -56,7 +56,7 @@ async fn popped_in_every_state(bench: &Bench) -> Vec<(Claim, State)> {
         bench.put(job).await.expect("put");
         let popped = bench.pop_one(topic).await;
         held.push((
-            Claim { id: popped.id, reservation: Some(popped.reservation), topics: Topics::ALL },
+            JobRef { id: popped.id, reservation: Some(popped.reservation), topics: Topics::ALL },
             state,
         ));
     }
@@ -145,12 +145,12 @@ pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
         let jobs = outcome.expect("popped").remove(0).jobs;
         let popped: BTreeSet<&JobId> = jobs.iter().map(|job| &job.id).collect();
         assert_eq!(popped, ids.iter().collect());
-        let hold = |job: &PoppedJob| Claim {
+        let hold = |job: &PoppedJob| JobRef {
             id: job.id.clone(),
             reservation: Some(job.reservation),
             topics: Topics::ALL,
         };
-        held.push((*bucket, jobs.iter().map(hold).collect::<Vec<Claim>>()));
+        held.push((*bucket, jobs.iter().map(hold).collect::<Vec<JobRef>>()));
     }
     bench.advance(HOUR); // their TTRs are over
     let buckets = asked.iter().map(|(bucket, _)| *bucket);
@@ -176,7 +176,7 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
         replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(PutOutcome::Replaced))
     );
     assert_eq!(bench.pop("t", 9).await.len(), 1);
-    let both = vec![Claim { id: id("a"), reservation: None, topics: Topics::ALL }; 2];
+    let both = vec![JobRef { id: id("a"), reservation: None, topics: Topics::ALL }; 2];
     let replies = bench.store.call_in::<verb::Finish>(bucket, both).await.expect("finish");
     assert_eq!(replies, [Ok("t".parse().expect("a topic")), Err(Refusal::NotFound)]);
     bench.put(job("a", "t")).await.expect("put");
@@ -268,7 +268,7 @@ pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
     bench.bury(&id("a"), Some(popped.reservation)).await.expect("bury");
     refused(State::Dead).await;
     let batch = vec![Release {
-        held: Claim { id: id("a"), reservation: None, topics: Topics::ALL },
+        held: JobRef { id: id("a"), reservation: None, topics: Topics::ALL },
         delay: None,
         error: None,
     }];

@@ -14,7 +14,7 @@ use delay_queue::{
         PolicyFields, PoppedJob, Refusal, Reservation, Schedule, State, Topic, Topics, UnixMillis,
     },
     store::{
-        Bury, Claim, Clock, JobRange, Next, Options, Peek, Placed, PopRequest, Popped, Promote,
+        Bury, Clock, JobRange, JobRef, Next, Options, Peek, Placed, PopRequest, Popped, Promote,
         Promoted, Release, Reply, Store, StoreResult, StoreResults, Target, Touch, Transitioned,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
@@ -234,7 +234,7 @@ impl Bench {
     }
 
     pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        let held = Claim { id: id.clone(), reservation, topics: Topics::ALL };
+        let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
         one(self.store.call_in::<verb::Finish>(self.bucket(id), vec![held]).await.expect("finish"))
             .map(drop)
     }
@@ -245,7 +245,7 @@ impl Bench {
         reservation: Option<Reservation>,
         delay: Option<Millis>,
     ) -> Reply<Transitioned> {
-        let held = Claim { id: id.clone(), reservation, topics: Topics::ALL };
+        let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
         let release = Release { held, delay, error: Some("released".to_owned()) };
         one(self
             .store
@@ -260,19 +260,20 @@ impl Bench {
         reservation: Option<Reservation>,
         ttr: Option<Millis>,
     ) -> Reply<UnixMillis> {
-        let touch = Touch { held: Claim { id: id.clone(), reservation, topics: Topics::ALL }, ttr };
+        let touch =
+            Touch { held: JobRef { id: id.clone(), reservation, topics: Topics::ALL }, ttr };
         one(self.store.call_in::<verb::Touch>(self.bucket(id), vec![touch]).await.expect("touch"))
     }
 
     pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        let held = Claim { id: id.clone(), reservation, topics: Topics::ALL };
+        let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
         let bury = Bury { held, error: Some("buried".to_owned()) };
         one(self.store.call_in::<verb::Bury>(self.bucket(id), vec![bury]).await.expect("bury"))
             .map(drop)
     }
 
     pub async fn unpop(&self, id: &JobId, reservation: Reservation) -> Reply<Topic> {
-        let held = Claim { id: id.clone(), reservation: Some(reservation), topics: Topics::ALL };
+        let held = JobRef { id: id.clone(), reservation: Some(reservation), topics: Topics::ALL };
         one(self
             .store
             .call_in::<verb::Unpop>(self.bucket(id), vec![held])

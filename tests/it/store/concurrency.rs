@@ -90,18 +90,18 @@ async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
             held.extend(popped.into_iter().map(|job| (job.id, job.reservation)));
         }
         11..13 => {
-            if let Some((id, token)) = hold() {
-                let _ = bench.finish(&id, Some(token)).await;
+            if let Some((id, reservation)) = hold() {
+                let _ = bench.finish(&id, Some(reservation)).await;
             }
         }
         13 => {
-            if let Some((id, token)) = hold() {
-                drop(bench.release(&id, Some(token), None).await);
+            if let Some((id, reservation)) = hold() {
+                drop(bench.release(&id, Some(reservation), None).await);
             }
         }
         14 => {
-            if let Some((id, token)) = hold() {
-                let _ = bench.bury(&id, Some(token)).await;
+            if let Some((id, reservation)) = hold() {
+                let _ = bench.bury(&id, Some(reservation)).await;
             }
         }
         15 => drop(bench.delete(&id(&name)).await),

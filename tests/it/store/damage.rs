@@ -4,7 +4,7 @@
 use crate::store::bench::verb;
 use delay_queue::{
     job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topics},
-    store::{Bury, Claim, JobRange, KickDead, PopRequest, Purge, Release, Touch},
+    store::{Bury, JobRange, JobRef, KickDead, PopRequest, Purge, Release, Touch},
 };
 use sha1_smol::Sha1;
 
@@ -137,9 +137,9 @@ impl Case {
         let (store, bucket) = (&bench.store, bench.bucket(&id("a")));
         let ids: Vec<JobId> = names.iter().map(|name| id(name)).collect();
         let held = || {
-            let held = |(id, token): (&JobId, &Reservation)| Claim {
+            let held = |(id, reservation): (&JobId, &Reservation)| JobRef {
                 id: id.clone(),
-                reservation: Some(*token),
+                reservation: Some(*reservation),
                 topics: Topics::ALL,
             };
             ids.iter().zip(reservations).map(held).collect::<Vec<_>>()
@@ -153,7 +153,7 @@ impl Case {
             }
             Act::Finish => drop(store.call_in::<verb::Finish>(bucket, held()).await.expect(what)),
             Act::FinishById => {
-                let held = held().into_iter().map(|held| Claim { reservation: None, ..held });
+                let held = held().into_iter().map(|held| JobRef { reservation: None, ..held });
                 drop(store.call_in::<verb::Finish>(bucket, held.collect()).await.expect(what));
             }
             Act::Release => {

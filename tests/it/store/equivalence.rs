@@ -34,9 +34,13 @@ impl Side {
         self.bench.advance(aligned(self.bench.now(), call).since(self.bench.now()));
     }
 
-    fn token(&self, name: &JobId, hold: Hold) -> Option<Reservation> {
-        let mut mine =
-            self.given.iter().rev().filter(|(id, _)| id == name).map(|(_, token)| *token);
+    fn reservation(&self, name: &JobId, hold: Hold) -> Option<Reservation> {
+        let mut mine = self
+            .given
+            .iter()
+            .rev()
+            .filter(|(id, _)| id == name)
+            .map(|(_, reservation)| *reservation);
         match hold {
             Hold::ById => None,
             Hold::Last => mine.next().or(Some(Reservation::NONE)),
@@ -64,25 +68,28 @@ impl Side {
             }
             Call::Unpop { name: number } => {
                 let name = name(number);
-                let token = self.token(&name, Hold::Last).unwrap_or(Reservation::NONE);
-                format!("{:?}", bench.unpop(&name, token).await)
+                let reservation = self.reservation(&name, Hold::Last).unwrap_or(Reservation::NONE);
+                format!("{:?}", bench.unpop(&name, reservation).await)
             }
             Call::Finish { name: number, hold } => {
                 let name = name(number);
-                format!("{:?}", bench.finish(&name, self.token(&name, *hold)).await)
+                format!("{:?}", bench.finish(&name, self.reservation(&name, *hold)).await)
             }
             Call::Release { name: number, hold, delay } => {
                 let name = name(number);
-                let token = self.token(&name, *hold);
-                format!("{:?}", bench.release(&name, token, millis(delay)).await)
+                let reservation = self.reservation(&name, *hold);
+                format!("{:?}", bench.release(&name, reservation, millis(delay)).await)
             }
             Call::Touch { name: number, hold, ttr } => {
                 let name = name(number);
-                format!("{:?}", bench.touch(&name, self.token(&name, *hold), millis(ttr)).await)
+                format!(
+                    "{:?}",
+                    bench.touch(&name, self.reservation(&name, *hold), millis(ttr)).await
+                )
             }
             Call::Bury { name: number, hold } => {
                 let name = name(number);
-                format!("{:?}", bench.bury(&name, self.token(&name, *hold)).await)
+                format!("{:?}", bench.bury(&name, self.reservation(&name, *hold)).await)
             }
             Call::Kick { name: number } => format!("{:?}", bench.kick(&name(number)).await),
             Call::Delete { name: number } => format!("{:?}", bench.delete(&name(number)).await),
@@ -170,9 +177,13 @@ impl Reference {
         self.calls += 1;
     }
 
-    fn token(&self, name: &JobId, hold: Hold) -> Option<u64> {
-        let mut mine =
-            self.given.iter().rev().filter(|(id, _)| id == name).map(|(_, token)| *token);
+    fn reservation(&self, name: &JobId, hold: Hold) -> Option<u64> {
+        let mut mine = self
+            .given
+            .iter()
+            .rev()
+            .filter(|(id, _)| id == name)
+            .map(|(_, reservation)| *reservation);
         match hold {
             Hold::ById => None,
             Hold::Last => mine.next().or(Some(0)),
@@ -190,30 +201,30 @@ impl Reference {
             Call::Put { .. } => format!("{:?}", self.model.put(new_job(call))),
             Call::Pop { topic: number, ttr } => {
                 let popped = self.model.pop(&topic(number), millis(ttr));
-                let given = popped.iter().map(|(job, token)| (job.id.clone(), *token));
+                let given = popped.iter().map(|(job, reservation)| (job.id.clone(), *reservation));
                 self.given.extend(given);
                 let jobs: Vec<_> = popped.into_iter().map(|(job, _)| job).collect();
                 format!("{jobs:?}")
             }
             Call::Unpop { name: number } => {
-                let token = self.token(&name(number), Hold::Last);
-                format!("{:?}", self.model.unpop(&name(number), token))
+                let reservation = self.reservation(&name(number), Hold::Last);
+                format!("{:?}", self.model.unpop(&name(number), reservation))
             }
             Call::Finish { name: number, hold } => {
-                let token = self.token(&name(number), *hold);
-                format!("{:?}", self.model.finish(&name(number), token))
+                let reservation = self.reservation(&name(number), *hold);
+                format!("{:?}", self.model.finish(&name(number), reservation))
             }
             Call::Release { name: number, hold, delay } => {
-                let token = self.token(&name(number), *hold);
-                format!("{:?}", self.model.release(&name(number), token, millis(delay)))
+                let reservation = self.reservation(&name(number), *hold);
+                format!("{:?}", self.model.release(&name(number), reservation, millis(delay)))
             }
             Call::Touch { name: number, hold, ttr } => {
-                let token = self.token(&name(number), *hold);
-                format!("{:?}", self.model.touch(&name(number), token, millis(ttr)))
+                let reservation = self.reservation(&name(number), *hold);
+                format!("{:?}", self.model.touch(&name(number), reservation, millis(ttr)))
             }
             Call::Bury { name: number, hold } => {
-                let token = self.token(&name(number), *hold);
-                format!("{:?}", self.model.bury(&name(number), token))
+                let reservation = self.reservation(&name(number), *hold);
+                format!("{:?}", self.model.bury(&name(number), reservation))
             }
             Call::Kick { name: number } => format!("{:?}", self.model.kick(&name(number))),
             Call::Delete { name: number } => format!("{:?}", self.model.delete(&name(number))),

@@ -88,7 +88,7 @@ impl Files {
         let whole = self.ends.iter().rev().find(|(length, _)| *length <= sound);
         let step = whole.expect("an empty log is one").1;
         let at = self.worlds[self.worlds.len() - 1].now();
-        let given = |token: u64| self.given[usize::try_from(token).expect("small") - 1].1;
+        let given = |number: u64| self.given[usize::try_from(number).expect("small") - 1].1;
         self.worlds[step].found(at, given)
     }
 

@@ -10,7 +10,7 @@ use std::{
 use delay_queue::{
     job::{NewJob, State, Topics, UnixMillis},
     store::{
-        Applied, Claim, Clock, OpenError, Options, PopRequest, Steps, Store, StoreError,
+        Applied, Clock, JobRef, OpenError, Options, PopRequest, Steps, Store, StoreError,
         file::FileStore,
     },
 };
@@ -244,7 +244,7 @@ async fn a_put_that_cannot_be_written_fails_no_other_call_of_its_batch() {
     for (n, popped) in bench.pop("t", 100).await.into_iter().enumerate() {
         // While the writer works on the first batch, the other calls queue up and share the next.
         let first = (0..1_000).map(|m| job(&format!("first:{n}:{m}"), "u")).collect();
-        let held = Claim {
+        let held = JobRef {
             id: popped.id.clone(),
             reservation: Some(popped.reservation),
             topics: Topics::ALL,

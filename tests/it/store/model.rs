@@ -15,13 +15,13 @@ use delay_queue::{
 pub struct Model {
     pub now: UnixMillis,
     jobs: BTreeMap<JobId, Living>,
-    tokens: u64,
+    reservations: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Living {
     job: Job,
-    token: Option<u64>,
+    reservation: Option<u64>,
 }
 
 impl Living {
@@ -39,7 +39,7 @@ impl Living {
     /// Returns the job as any store shows it: whether it has a reservation counts, its value is the
     /// store's own.
     fn shown(&self) -> Job {
-        let reservation = self.token.map(|_| Reservation::NONE);
+        let reservation = self.reservation.map(|_| Reservation::NONE);
         Job { reservation, ..self.job.clone() }
     }
 
@@ -85,7 +85,7 @@ impl Living {
 
 impl Model {
     pub fn new(now: UnixMillis) -> Self {
-        Self { now, jobs: BTreeMap::new(), tokens: 0 }
+        Self { now, jobs: BTreeMap::new(), reservations: 0 }
     }
 
     fn due(&self, schedule: Schedule) -> UnixMillis {
@@ -133,7 +133,7 @@ impl Model {
             died_at: None,
             error: None,
         };
-        self.jobs.insert(new.id, Living { job, token: None });
+        self.jobs.insert(new.id, Living { job, reservation: None });
         Ok(Placed { how, state, due_at })
     }
 
@@ -142,18 +142,18 @@ impl Model {
         if self.jobs.contains_key(&job.id) {
             return Err(Refusal::Exists(None));
         }
-        let token = job.reservation.map(|_| u64::MAX);
-        self.jobs.insert(job.id.clone(), Living { job, token });
+        let reservation = job.reservation.map(|_| u64::MAX);
+        self.jobs.insert(job.id.clone(), Living { job, reservation });
         Ok(())
     }
 
-    /// Reserves the first ready job, and returns it with its token.
+    /// Reserves the first ready job, and returns it with its reservation.
     pub fn pop(&mut self, topic: &Topic, ttr: Option<Millis>) -> Option<(PoppedJob, u64)> {
         let id = self.in_order(topic, State::Ready).into_iter().next()?;
-        self.tokens += 1;
-        let (now, token) = (self.now, self.tokens);
+        self.reservations += 1;
+        let (now, reservation) = (self.now, self.reservations);
         let living = self.jobs.get_mut(&id)?;
-        living.token = Some(token);
+        living.reservation = Some(reservation);
         let job = &mut living.job;
         job.attempt += 1;
         job.state = State::Reserved;
@@ -172,26 +172,26 @@ impl Model {
             reserved_until,
             policy: job.policy.clone(),
         };
-        Some((popped, token))
+        Some((popped, reservation))
     }
 
-    fn held(&mut self, id: &JobId, token: Option<u64>) -> Reply<&mut Living> {
+    fn held(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<&mut Living> {
         let living = self.jobs.get_mut(id).ok_or(Refusal::NotFound)?;
-        match token {
+        match reservation {
             None if living.job.attempt == 0 => Err(Refusal::NeverPopped),
-            Some(_) if token != living.token => Err(Refusal::ReservationLost),
+            Some(_) if reservation != living.reservation => Err(Refusal::ReservationLost),
             _ => Ok(living),
         }
     }
 
-    pub fn unpop(&mut self, id: &JobId, token: Option<u64>) -> Reply<Topic> {
-        let living = self.held(id, token.or(Some(0)))?;
+    pub fn unpop(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<Topic> {
+        let living = self.held(id, reservation.or(Some(0)))?;
         if living.job.state != State::Reserved {
             return Err(Refusal::ReservationLost);
         }
         let due_at = living.job.due_at;
         living.settle(State::Ready, due_at);
-        living.token = None;
+        living.reservation = None;
         living.job.attempt -= 1;
         if living.job.attempt == 0 {
             living.job.error = None;
@@ -199,8 +199,8 @@ impl Model {
         Ok(living.job.topic.clone())
     }
 
-    pub fn finish(&mut self, id: &JobId, token: Option<u64>) -> Reply<()> {
-        self.held(id, token)?;
+    pub fn finish(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<()> {
+        self.held(id, reservation)?;
         self.jobs.remove(id);
         Ok(())
     }
@@ -208,15 +208,15 @@ impl Model {
     pub fn release(
         &mut self,
         id: &JobId,
-        token: Option<u64>,
+        reservation: Option<u64>,
         delay: Option<Millis>,
     ) -> Reply<Transitioned> {
         let now = self.now;
-        let living = self.held(id, token)?;
-        if token.is_none() && living.job.state != State::Reserved {
+        let living = self.held(id, reservation)?;
+        if reservation.is_none() && living.job.state != State::Reserved {
             return Err(Refusal::NotReserved);
         }
-        living.token = None;
+        living.reservation = None;
         living.job.error = Some("released".to_owned());
         let mut died = false;
         if living.job.state != State::Dead {
@@ -235,11 +235,11 @@ impl Model {
     pub fn touch(
         &mut self,
         id: &JobId,
-        token: Option<u64>,
+        reservation: Option<u64>,
         ttr: Option<Millis>,
     ) -> Reply<UnixMillis> {
         let now = self.now;
-        let job = &mut self.held(id, token)?.job;
+        let job = &mut self.held(id, reservation)?.job;
         match job.reserved_until {
             Some(until) if until > now => {
                 job.ttr = ttr.unwrap_or(job.ttr);
@@ -250,10 +250,10 @@ impl Model {
         }
     }
 
-    pub fn bury(&mut self, id: &JobId, token: Option<u64>) -> Reply<()> {
+    pub fn bury(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<()> {
         let now = self.now;
-        let living = self.held(id, token)?;
-        living.token = None;
+        let living = self.held(id, reservation)?;
+        living.reservation = None;
         living.job.error = Some("buried".to_owned());
         if living.job.state != State::Dead {
             living.die(now);
@@ -270,7 +270,7 @@ impl Model {
             State::Delayed => living.settle(State::Ready, now),
             State::Dead => {
                 living.settle(State::Ready, now);
-                (living.job.attempt, living.job.error, living.token) = (0, None, None);
+                (living.job.attempt, living.job.error, living.reservation) = (0, None, None);
             }
         }
         Ok(living.job.topic.clone())
@@ -307,7 +307,7 @@ impl Model {
             Some(due_at) => (State::Delayed, due_at),
         };
         living.settle(state, due_at);
-        living.token = None;
+        living.reservation = None;
         Ok(living.shown())
     }
 
@@ -368,9 +368,9 @@ impl Model {
         self.jobs.get(id).map(Living::shown)
     }
 
-    /// Returns every job with its token.
+    /// Returns every job with its reservation.
     pub fn all(&self) -> impl Iterator<Item = (Job, Option<u64>)> {
-        self.jobs.values().map(|living| (living.shown(), living.token))
+        self.jobs.values().map(|living| (living.shown(), living.reservation))
     }
 
     pub fn topics(&self) -> Vec<(Topic, Counts)> {

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, fs, panic::AssertUnwindSafe, path::Path};
 use delay_queue::{
     job::{Job, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topics},
     store::{
-        Claim, JobRange, Location as _, Options, Steps, Target, TokenChange, TopicPage,
+        JobRange, JobRef, Location as _, Options, Steps, Target, TokenChange, TopicPage,
         redis::RedisOptions,
     },
 };
@@ -297,8 +297,8 @@ async fn limited(side: &mut Side, number: u64, step: &Step) {
     match step {
         Step::Call(Call::Finish { .. }) => {
             let reservation = Some(side.given[0].1);
-            let claim = Claim { id: id("job:0"), reservation, topics };
-            drop(store.call_in::<verb::Finish>(bucket, vec![claim]).await.expect("finish"));
+            let job = JobRef { id: id("job:0"), reservation, topics };
+            drop(store.call_in::<verb::Finish>(bucket, vec![job]).await.expect("finish"));
         }
         Step::Call(Call::Delete { .. }) => {
             let target = Target { id: id("job:0"), topics };

@@ -13,7 +13,7 @@ use crate::store::bench::{
     Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, delayed, id, job, one, whole_policy, with,
 };
 
-const TOKEN: &str = "0123456789abcdef";
+const RESERVATION: &str = "0123456789abcdef";
 
 /// Returns a job as a store may have it in a state; popped once if it is reserved or dead.
 pub fn stored(bench: &Bench, name: &str, topic: &str, state: State) -> Job {
@@ -38,7 +38,7 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
             dead_retention: RETENTION,
             ..whole_policy()
         },
-        reservation: popped.then(|| TOKEN.parse().expect("a reservation")),
+        reservation: popped.then(|| RESERVATION.parse().expect("a reservation")),
         reserved_until: (state == State::Reserved).then(|| now.after(MINUTE)),
         died_at: (state == State::Dead).then_some(now),
         error: (state == State::Dead).then(|| "it broke".to_owned()),
@@ -144,12 +144,12 @@ pub async fn a_restored_reservation_still_holds_and_its_ttr_runs_out(bench: Benc
     for name in ["a", "b", "c"] {
         bench.restore(stored(&bench, name, "t", State::Reserved)).await.expect("a free id");
     }
-    let token = TOKEN.parse().expect("a reservation");
+    let reservation = RESERVATION.parse().expect("a reservation");
     assert!(bench.pop("t", 9).await.is_empty());
     assert_eq!(bench.finish(&id("a"), Some(Reservation::NONE)).await, Err(LOST));
-    assert_eq!(bench.finish(&id("a"), Some(token)).await, Ok(()));
+    assert_eq!(bench.finish(&id("a"), Some(reservation)).await, Ok(()));
     bench.advance(SECOND);
-    let until = bench.touch(&id("b"), Some(token), None).await;
+    let until = bench.touch(&id("b"), Some(reservation), None).await;
     assert_eq!(until, Ok(bench.now().after(MINUTE)));
     let deadline = bench.get(&id("c")).await.and_then(|job| job.reserved_until);
     bench.advance(MINUTE);
@@ -157,25 +157,25 @@ pub async fn a_restored_reservation_still_holds_and_its_ttr_runs_out(bench: Benc
     let lapsed = bench.get(&id("c")).await.expect("it lives");
     assert_eq!((lapsed.state, lapsed.error.as_deref()), (State::Ready, Some("ttr expired")));
     assert_eq!(Some(lapsed.due_at), deadline.map(|at| at.after(SECOND)), "by its backoff");
-    assert_eq!(bench.finish(&id("c"), Some(token)).await, Ok(()), "until it is popped again");
+    assert_eq!(bench.finish(&id("c"), Some(reservation)).await, Ok(()), "until it is popped again");
 }
 
 pub async fn a_restored_job_that_lapsed_is_finished_by_its_last_reservation(bench: Bench) {
-    let token = TOKEN.parse().expect("a reservation");
+    let reservation = RESERVATION.parse().expect("a reservation");
     let lapsed = |name, state| Job {
         attempt: 2,
-        reservation: Some(token),
+        reservation: Some(reservation),
         error: Some("ttr expired".to_owned()),
         ..stored(&bench, name, "t", state)
     };
     for (name, state) in [("a", State::Ready), ("b", State::Delayed), ("c", State::Ready)] {
         bench.restore(lapsed(name, state)).await.expect("a free id");
     }
-    assert_eq!(bench.finish(&id("a"), Some(token)).await, Ok(()));
-    assert_eq!(bench.finish(&id("b"), Some(token)).await, Ok(()));
+    assert_eq!(bench.finish(&id("a"), Some(reservation)).await, Ok(()));
+    assert_eq!(bench.finish(&id("b"), Some(reservation)).await, Ok(()));
     let popped = bench.pop_one("t").await;
     assert_eq!((popped.id.as_str(), popped.attempt), ("c", 3));
-    assert_eq!(bench.finish(&id("c"), Some(token)).await, Err(LOST));
+    assert_eq!(bench.finish(&id("c"), Some(reservation)).await, Err(LOST));
     let moved = bench.release(&id("c"), Some(popped.reservation), None).await;
     assert!(moved.expect("released").died, "three attempts are all it has");
 }

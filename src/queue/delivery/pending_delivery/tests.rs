@@ -29,9 +29,9 @@ fn popped() -> PoppedJob {
 fn to_a_store_that_refuses(refusals: usize) -> (Arc<Returner>, Arc<AtomicUsize>) {
     let (calls, made) = (TaskTracker::new(), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&made);
-    let unpop = Coalescer::new(&calls, move |jobs: Vec<Claim>| {
+    let unpop = Coalescer::new(&calls, move |jobs: Vec<JobRef>| {
         let is_refused = count.fetch_add(1, Ordering::SeqCst) < refusals;
-        let outcome = move |_: &Claim| match is_refused {
+        let outcome = move |_: &JobRef| match is_refused {
             true => Err(StoreError::away("a test")),
             false => Ok(Ok("t".parse().expect("a topic"))),
         };

@@ -4,7 +4,7 @@ use super::{Machine, Write};
 use crate::{
     job::{Event, State, Topic, Topics, UnixMillis, next},
     store::{
-        Claim, ClaimPage, Counts, JobPosition, JobRange, MAX_BATCH, Now, Steps, TopicPage,
+        Counts, JobPosition, JobRange, JobRef, MAX_BATCH, Now, ReservedPage, Steps, TopicPage,
         TopicPeek, Usage,
         file::index::{self, Entry, Slot},
         topics::overdue,
@@ -88,15 +88,15 @@ impl Machine {
     }
 
     /// Returns a page of reserved jobs behind `cursor`, the `next` of the page before.
-    pub fn held_page(&self, topic: &Topic, cursor: Option<&str>) -> ClaimPage {
+    pub fn held_page(&self, topic: &Topic, cursor: Option<&str>) -> ReservedPage {
         let after = cursor.and_then(|text| text.split_once(' '));
         let after = after
             .and_then(|(at, tie)| index::IndexKey::parse(UnixMillis::new(at.parse().ok()?), tie));
-        let mut page = ClaimPage::default();
+        let mut page = ReservedPage::default();
         for key in self.index.after(topic, State::Reserved, after).take(MAX_BATCH) {
             let entry = self.index.entry(key.slot);
             let reservation = self.attempt(key.slot).reservation;
-            page.held.push(Claim { id: entry.id(), reservation, topics: Topics::ALL });
+            page.held.push(JobRef { id: entry.id(), reservation, topics: Topics::ALL });
             page.next = Some(format!("{} {}", key.at.get(), key.tie()));
         }
         page.next = page.next.filter(|_| page.held.len() == MAX_BATCH);

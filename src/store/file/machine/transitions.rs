@@ -9,13 +9,13 @@ use super::{
 use crate::{
     job::{Change, Due, Event, Policy, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{
-        Bury, Claim, Now, Release, Reply, Target, Touch, Transitioned,
+        Bury, JobRef, Now, Release, Reply, Target, Touch, Transitioned,
         file::index::{Size, Slot},
     },
 };
 
 impl Machine {
-    pub fn unpop(&mut self, _: Now, held: Claim, writes: &mut Vec<Write>) -> Reply<Topic> {
+    pub fn unpop(&mut self, _: Now, held: JobRef, writes: &mut Vec<Write>) -> Reply<Topic> {
         let slot = self.held(&held)?;
         let entry = self.index.entry(slot);
         next(Some(entry.state), Event::Unpop)?;
@@ -33,7 +33,7 @@ impl Machine {
         Ok(self.index.topic(slot).clone())
     }
 
-    pub fn finish(&mut self, _: Now, held: Claim, writes: &mut Vec<Write>) -> Reply<Topic> {
+    pub fn finish(&mut self, _: Now, held: JobRef, writes: &mut Vec<Write>) -> Reply<Topic> {
         let slot = self.held(&held)?;
         next(Some(self.index.entry(slot).state), Event::Finish)?;
         let topic = self.index.topic(slot).clone();

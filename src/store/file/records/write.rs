@@ -187,7 +187,7 @@ impl Records {
             state,
             at: signed(at.get()),
             number: i64::from(attempt.number),
-            reservation: attempt.reservation.map(|token| token.bits().cast_signed()),
+            reservation: attempt.reservation.map(|reservation| reservation.bits().cast_signed()),
             due_at: signed(attempt.due_at.get()),
             died_at: signed(attempt.died_at.get()),
             ttr: signed(attempt.ttr.get()),

@@ -55,10 +55,10 @@ impl World {
         let reservation = |token| match token {
             // The reservation of a restored job is another store's: see `calls::stored`.
             u64::MAX => Reservation::from_bits(1),
-            token => given(token),
+            number => given(number),
         };
         let whole =
-            |(job, token): (Job, Option<u64>)| Job { reservation: token.map(reservation), ..job };
+            |(job, number): (Job, Option<u64>)| Job { reservation: number.map(reservation), ..job };
         Found {
             jobs: model.all().map(whole).map(|job| (job.id.clone(), job)).collect(),
             damaged: BTreeMap::new(),
