@@ -26,12 +26,12 @@ use crate::{
 };
 
 /// Waiting jobs that justify a second concurrent call.
-const WORTH_A_CALL: usize = 16;
+const MIN_BATCH: usize = 16;
 /// Concurrent calls for batches that are not full: one that the store executes, and the next.
-const UNDER_WAY: usize = 2;
+const TARGET_IN_FLIGHT: usize = 2;
 /// Most concurrent calls: while the store executes one, others are written and their answers read.
-/// Calls beyond [`UNDER_WAY`] are worth their cost only when they are full.
-const MOST: usize = 4;
+/// Calls beyond [`TARGET_IN_FLIGHT`] are worth their cost only when they are full.
+const MAX_IN_FLIGHT: usize = 4;
 
 /// Makes one call for a batch and returns one result per job, in the order of the batch.
 type Call<I, O> = Box<dyn Fn(Vec<I>) -> BoxFuture<'static, StoreResults<O>> + Send + Sync>;
@@ -65,9 +65,9 @@ impl<I, O> State<I, O> {
     fn wants_call(&self, limit: usize) -> bool {
         match self.calling {
             0 => !self.waiting.is_empty(),
-            MOST.. => false,
-            UNDER_WAY.. => self.jobs >= limit,
-            _ => self.jobs >= WORTH_A_CALL,
+            MAX_IN_FLIGHT.. => false,
+            TARGET_IN_FLIGHT.. => self.jobs >= limit,
+            _ => self.jobs >= MIN_BATCH,
         }
     }
 }

@@ -67,12 +67,12 @@ async fn gathered(
     groups: &[Vec<u32>],
 ) -> Vec<usize> {
     let mut held = Vec::new();
-    for _ in 0..MOST {
+    for _ in 0..MAX_IN_FLIGHT {
         let coalescer = coalescer.clone();
         held.push(tokio::spawn(async move { coalescer.submit(vec![1; MAX_BATCH]).await }));
         tokio::task::yield_now().await;
     }
-    while coalescer.inner.lock().calling < MOST {
+    while coalescer.inner.lock().calling < MAX_IN_FLIGHT {
         tokio::task::yield_now().await;
     }
     under_way(coalescer).await;
@@ -82,7 +82,7 @@ async fn gathered(
     });
     let submits: Vec<_> = submits.collect();
     waiting(coalescer, groups.len()).await;
-    gate.add_permits(MOST + groups.len());
+    gate.add_permits(MAX_IN_FLIGHT + groups.len());
     let mut sizes = Vec::new();
     for submit in submits {
         sizes.push(replies(submit.await.expect("joined"))[0].1);
