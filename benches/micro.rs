@@ -14,7 +14,7 @@ use delay_queue::{
     store::{
         Clock, JobRef, Options, PopRequest, Store,
         file::FileStore,
-        redis::{Record, RedisOptions, RedisStore, record, record_rest},
+        redis::{PoolRecord, RedisOptions, RedisStore, record, record_rest},
     },
 };
 use futures::future::join_all;
@@ -39,7 +39,7 @@ fn codec(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("codec");
     group.bench_function("write a record", |b| b.iter(|| record_rest(black_box(&job))));
     group.bench_function("read a record", |b| {
-        b.iter(|| Record::parse(&job.id, black_box(record.clone())).expect("a record"));
+        b.iter(|| PoolRecord::parse(&job.id, black_box(record.clone())).expect("a record"));
     });
     group.finish();
 }

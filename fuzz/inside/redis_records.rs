@@ -2,7 +2,7 @@
 
 use arbitrary::Unstructured;
 
-use super::{Attempt, Record, long_body, record, sum};
+use super::{Attempt, PoolRecord, long_body, record, sum};
 use crate::{
     fuzzing,
     job::{JobId, NewJob, OnConflict, Schedule, UnixMillis},
@@ -22,7 +22,7 @@ pub fn redis_records(data: &[u8]) {
     let Ok(job) = fuzzing::job(&mut input) else { return };
     let new = job.unpopped();
     let text = stored(&new, job.created_at);
-    let read = Record::parse(&job.id, text.clone()).expect("its own record");
+    let read = PoolRecord::parse(&job.id, text.clone()).expect("its own record");
     assert_eq!(new_job(&job.id, &read, new.schedule), new);
     assert_eq!(read.created_at, job.created_at);
     let attempt = Attempt::of(&job).map(|attempt| attempt.text(&new));
@@ -38,7 +38,7 @@ pub fn redis_records(data: &[u8]) {
 }
 
 /// Returns the job of a record; its schedule is stored elsewhere.
-fn new_job(id: &JobId, record: &Record, schedule: Schedule) -> NewJob {
+fn new_job(id: &JobId, record: &PoolRecord, schedule: Schedule) -> NewJob {
     NewJob {
         id: id.clone(),
         topic: record.topic.clone(),
@@ -67,7 +67,7 @@ fn damaged(input: &mut Unstructured<'_>, id: &JobId, mut record: Vec<u8>, attemp
         bytes.truncate(left(&bytes));
     }
     let same = record == whole;
-    assert_eq!(Record::parse(id, record).is_ok(), same);
+    assert_eq!(PoolRecord::parse(id, record).is_ok(), same);
     let Ok(text) = String::from_utf8(bytes) else { return };
     // The check is no hash: it detects one changed digit, but not every change of several digits.
     let changed = text.bytes().zip(attempt.bytes()).filter(|(one, other)| one != other).count();
@@ -82,9 +82,9 @@ fn sealed(id: &JobId, text: &str) {
     let (rules, body) = text.split_once('\n').unwrap_or((text, ""));
     let rules = format!("{}{rules}", sum(&[id.as_str(), " ", rules]));
     let record = format!("4 000000000000000 {rules}\n{body}").into_bytes();
-    if let Ok(read) = Record::parse(id, record) {
+    if let Ok(read) = PoolRecord::parse(id, record) {
         let new = new_job(id, &read, Schedule::At(read.created_at));
-        let again = Record::parse(id, stored(&new, read.created_at));
+        let again = PoolRecord::parse(id, stored(&new, read.created_at));
         let again = again.expect("what was read can be written");
         assert_eq!(new_job(id, &again, new.schedule), new);
     }

@@ -32,7 +32,7 @@ pub struct Token {
 /// A token in a store. Persisted: must stay readable.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct TokenRecord {
     hash: String,
     scopes: Scopes,
     created_at: UnixMillis,
@@ -64,7 +64,7 @@ impl Token {
     /// # Errors
     /// Why the text is no token.
     pub fn parse(name: &str, text: &str, used_at: Option<UnixMillis>) -> Result<Self, String> {
-        let Record { hash, scopes, created_at, expires_at } =
+        let TokenRecord { hash, scopes, created_at, expires_at } =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
         scopes.check().map_err(|error| error.to_string())?;
         let name = name.parse().map_err(|error: crate::job::NameError| error.to_string())?;
@@ -78,7 +78,7 @@ impl Token {
     /// Returns the text for a store.
     pub fn text(&self) -> String {
         let Self { hash, scopes, created_at, expires_at, .. } = self;
-        let record = Record {
+        let record = TokenRecord {
             hash: hash.to_string(),
             scopes: scopes.clone(),
             created_at: *created_at,

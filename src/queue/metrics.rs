@@ -11,7 +11,7 @@ use prometheus_client::{encoding::DescriptorEncoder, registry::Registry};
 
 use crate::queue::{
     context::Context,
-    figures::stats::{OTHER, SHOWN_TOPICS, Stats, Tally},
+    figures::stats::{EventCounters, OTHER, SHOWN_TOPICS, Stats},
     figures::survey::{Survey, Surveys},
     settings_cache::TopicSettingsCache,
     timer::handle::TimerHandle,
@@ -86,15 +86,15 @@ fn of_timer(registry: &mut Registry, timer: &Arc<TimerHandle>) {
 }
 
 /// Name and help text of a family, and its counter of a topic.
-type OfTopic = (&'static str, &'static str, fn(&Tally) -> u64);
+type OfTopic = (&'static str, &'static str, fn(&EventCounters) -> u64);
 
 const OF_TOPIC: [OfTopic; 6] = [
-    ("jobs_put", "Jobs put, new or in the place of a living one.", |tally| tally.put),
-    ("jobs_popped", "Jobs reserved by pops.", |tally| tally.popped),
-    ("jobs_finished", "Jobs finished.", |tally| tally.finished),
-    ("jobs_released", "Jobs released by their consumers.", |tally| tally.released),
-    ("jobs_expired", "Jobs whose TTR expired.", |tally| tally.expired),
-    ("jobs_died", "Jobs that died: attempts spent, or buried.", |tally| tally.dead),
+    ("jobs_put", "Jobs put, new or in the place of a living one.", |counters| counters.put),
+    ("jobs_popped", "Jobs reserved by pops.", |counters| counters.popped),
+    ("jobs_finished", "Jobs finished.", |counters| counters.finished),
+    ("jobs_released", "Jobs released by their consumers.", |counters| counters.released),
+    ("jobs_expired", "Jobs whose TTR expired.", |counters| counters.expired),
+    ("jobs_died", "Jobs that died: attempts spent, or buried.", |counters| counters.dead),
 ];
 
 fn of_jobs(registry: &mut Registry, stats: &Arc<Stats>) {
@@ -103,17 +103,18 @@ fn of_jobs(registry: &mut Registry, stats: &Arc<Stats>) {
         let topics = of.shown();
         for (name, help, count) in OF_TOPIC {
             let series = topics.iter();
-            let series = series.map(|(topic, tally)| ([("topic", topic.as_str())], count(tally)));
+            let series =
+                series.map(|(topic, counters)| ([("topic", topic.as_str())], count(counters)));
             counters(encoder, name, help, series)?;
         }
         Ok(())
     });
     let help = "Popped jobs that were given back uncounted: their consumer had gone.";
     let of = Arc::clone(stats);
-    counter(registry, "jobs_returned", help, move || of.tally().returned);
+    counter(registry, "jobs_returned", help, move || of.totals().returned);
     let help = "Dead jobs that were deleted when their retention was over.";
     let of = Arc::clone(stats);
-    counter(registry, "jobs_dropped", help, move || of.tally().gone);
+    counter(registry, "jobs_dropped", help, move || of.totals().gone);
 }
 
 fn of_paused(encoder: &mut DescriptorEncoder, paused: &HashSet<Topic>) -> fmt::Result {

@@ -19,6 +19,7 @@ pub mod file;
 pub mod redis;
 
 mod clock;
+mod clock_watch;
 mod condition;
 mod error;
 mod hint;
@@ -31,7 +32,6 @@ mod report;
 mod requests;
 mod settings;
 mod shared;
-mod steady;
 mod tokens;
 mod topics;
 mod transition;
@@ -43,6 +43,7 @@ use async_trait::async_trait;
 use crate::job::{Bucket, Buckets, Refusal, ReservationKey};
 
 pub use clock::{Clock, Now};
+pub use clock_watch::ClockJumps;
 pub use condition::{Condition, DiskRoom};
 pub use error::{Applied, OpenError, StoreError};
 pub use hint::{Hint, Subscription};
@@ -57,7 +58,6 @@ pub use requests::{
 };
 pub use settings::TopicSettingsStore;
 pub use shared::{Lease, Servers, SharedStore};
-pub use steady::ClockJumps;
 pub use tokens::{StoredToken, StoredTokens, TokenChange, TokenChanged, TokenStore};
 pub use topics::{
     Counts, Damaged, JobPage, JobPosition, JobRange, ReservedPage, Steps, TopicPage, TopicPeek,

@@ -17,7 +17,7 @@ use super::{
     clock::now,
     options::Phase,
     peer::{PoppedJob, Server},
-    report::{Counts, Figures, SERVER, Tally},
+    report::{Counts, Figures, Measurements, SERVER},
 };
 
 /// Time without a job after which the missing jobs count as lost.
@@ -45,7 +45,7 @@ pub struct Arrivals {
     last: Cell<Duration>,
     /// Cancelled when all jobs are finished, so that no consumer waits.
     complete: CancellationToken,
-    pub tally: RefCell<Tally>,
+    pub measurements: RefCell<Measurements>,
 }
 
 impl Arrivals {
@@ -61,7 +61,7 @@ impl Arrivals {
             reckoned: Cell::new(now()),
             last: Cell::new(now()),
             complete: CancellationToken::new(),
-            tally: RefCell::new(Tally::new()),
+            measurements: RefCell::new(Measurements::new()),
         })
     }
 
@@ -119,7 +119,7 @@ impl Arrivals {
 
     fn note_popped(&self, jobs: &[PoppedJob], at: Duration) {
         for job in jobs {
-            self.tally.borrow_mut().late(at, job.due_at);
+            self.measurements.borrow_mut().late(at, job.due_at);
         }
         self.last.set(at);
     }
@@ -155,17 +155,17 @@ impl Arrivals {
 
     /// Returns the figures; `puts_per_second` if jobs were put meanwhile.
     pub fn figures(&self, phase: Phase, puts_per_second: Option<f64>) -> Figures {
-        let tally = self.tally.borrow();
+        let measurements = self.measurements.borrow();
         let (from, until) = self.measured;
         let until = until.map_or(self.last.get(), |until| until.min(now()));
         let measured = (self.sustained.get(), until.saturating_sub(from).as_secs_f64());
-        let mut figures = tally.figures(SERVER, phase);
+        let mut figures = measurements.figures(SERVER, phase);
         figures.of_arrivals(
             measured,
             Counts {
-                early: tally.early,
+                early: measurements.early,
                 lost: self.under_way(),
-                doubled: tally.jobs.saturating_sub(self.finished()),
+                doubled: measurements.jobs.saturating_sub(self.finished()),
                 puts_per_second,
             },
         );

@@ -114,8 +114,8 @@ pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
         parts.spawn_local(Rc::clone(&arrivals).consume(consumer, topic.clone()));
     }
     parts.spawn_local(Rc::clone(&arrivals).give_up(end + due_in));
-    arrivals.tally.borrow_mut().start();
-    let done = watch(run, parts, ("flow", None), &arrivals.tally).await;
+    arrivals.measurements.borrow_mut().start();
+    let done = watch(run, parts, ("flow", None), &arrivals.measurements).await;
     let puts_per_second = arrivals.jobs() as f64 / flow_time.min(start.elapsed()).as_secs_f64();
     run.report.borrow_mut().figures.push(arrivals.figures(Phase::Flow, Some(puts_per_second)));
     done

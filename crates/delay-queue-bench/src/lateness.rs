@@ -40,8 +40,8 @@ pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
         parts.spawn_local(Rc::clone(&arrivals).consume(consumer, run.late_topic.clone()));
     }
     parts.spawn_local(Rc::clone(&arrivals).give_up(first + window));
-    arrivals.tally.borrow_mut().start();
-    let done = watch(run, parts, ("lateness", Some(jobs)), &arrivals.tally).await;
+    arrivals.measurements.borrow_mut().start();
+    let done = watch(run, parts, ("lateness", Some(jobs)), &arrivals.measurements).await;
     run.report.borrow_mut().figures.push(arrivals.figures(Phase::Lateness, None));
     done
 }

@@ -17,7 +17,7 @@ use super::{
     jobs::Jobs,
     options::Phase,
     peer::{Peer, Server},
-    report::{Figures, Tally},
+    report::{Figures, Measurements},
 };
 
 /// Interval at which a long phase prints its progress.
@@ -58,7 +58,7 @@ struct Work {
     done: CancellationToken,
     /// Time at which a job was last finished.
     last: Cell<Instant>,
-    tally: Rc<RefCell<Tally>>,
+    measurements: Rc<RefCell<Measurements>>,
 }
 
 impl Work {
@@ -78,7 +78,7 @@ impl Work {
             self.left.set(self.left.get() - count);
             let began = Instant::now();
             peer.put(topic, &self.jobs, count).await?;
-            self.tally.borrow_mut().add(count, began.elapsed());
+            self.measurements.borrow_mut().add(count, began.elapsed());
         }
     }
 
@@ -93,7 +93,7 @@ impl Work {
             };
             wait = u64::from(popped == 0);
             if popped > 0 {
-                self.tally.borrow_mut().add(popped, began.elapsed());
+                self.measurements.borrow_mut().add(popped, began.elapsed());
                 self.last.set(Instant::now());
                 self.left.set(self.left.get().saturating_sub(popped));
             } else if self.last.get().elapsed() > IDLE_TIMEOUT {
@@ -111,7 +111,7 @@ pub async fn measure<P: Peer + 'static>(
     target: &mut Target,
     phase: Phase,
 ) -> (Figures, Result<(), Failure>) {
-    let tally = Rc::new(RefCell::new(Tally::new()));
+    let measurements = Rc::new(RefCell::new(Measurements::new()));
     let mut done = Ok(());
     let mut peers = Vec::new();
     while done.is_ok() && peers.len() < run.load.connections.into() {
@@ -124,9 +124,9 @@ pub async fn measure<P: Peer + 'static>(
         };
     }
     if done.is_ok() {
-        done = connections(run, target, phase, (peers, &tally)).await;
+        done = connections(run, target, phase, (peers, &measurements)).await;
     }
-    let figures = tally.borrow().figures(target.name, phase);
+    let figures = measurements.borrow().figures(target.name, phase);
     (figures, done)
 }
 
@@ -134,7 +134,7 @@ async fn connections<P: Peer + 'static>(
     run: &Run,
     target: &mut Target,
     phase: Phase,
-    (peers, tally): (Vec<P>, &Rc<RefCell<Tally>>),
+    (peers, measurements): (Vec<P>, &Rc<RefCell<Measurements>>),
 ) -> Result<(), Failure> {
     let jobs = if phase == Phase::Put { run.load.jobs } else { target.left };
     let work = Rc::new(Work {
@@ -144,14 +144,14 @@ async fn connections<P: Peer + 'static>(
         left: Cell::new(jobs),
         done: CancellationToken::new(),
         last: Cell::new(Instant::now()),
-        tally: Rc::clone(tally),
+        measurements: Rc::clone(measurements),
     });
-    tally.borrow_mut().start();
+    measurements.borrow_mut().start();
     let mut parts = JoinSet::new();
     for (peer, topic) in peers.into_iter().zip(run.topics.iter().cycle()) {
         parts.spawn_local(Rc::clone(&work).part(peer, topic.clone()));
     }
-    watch(run, parts, (target.name, Some(jobs)), tally).await?;
+    watch(run, parts, (target.name, Some(jobs)), measurements).await?;
     target.left = if phase == Phase::Put { target.left + jobs } else { 0 };
     target.due = Instant::now() + run.jobs.due_in;
     Ok(())
@@ -162,7 +162,7 @@ pub async fn watch(
     run: &Run,
     mut parts: JoinSet<Result<(), Failure>>,
     (what, jobs): (&str, Option<u64>),
-    tally: &RefCell<Tally>,
+    measurements: &RefCell<Measurements>,
 ) -> Result<(), Failure> {
     let of = jobs.map(|jobs| format!(" of {jobs}")).unwrap_or_default();
     let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS, PROGRESS);
@@ -173,7 +173,7 @@ pub async fn watch(
                 Some(done) => done??,
             },
             () = run.stop.cancelled() => return Err(INTERRUPTED.into()),
-            _ = progress.tick() => eprintln!("{what}: {}{of} jobs", tally.borrow().jobs),
+            _ = progress.tick() => eprintln!("{what}: {}{of} jobs", measurements.borrow().jobs),
         }
     }
 }
@@ -185,11 +185,12 @@ pub async fn fill(
     (topics, jobs): (&[String], u64),
     due: impl Fn(u64) -> u64 + Copy + 'static,
 ) -> Result<(), Failure> {
-    let tally = Rc::new(RefCell::new(Tally::new()));
+    let measurements = Rc::new(RefCell::new(Measurements::new()));
     let batch = (FILL_BYTES / u64::from(run.load.body)).clamp(1, FILL_BATCH);
     let mut parts = JoinSet::new();
     for filler in 0..FILLERS {
-        let (made, tally, topics) = (Rc::clone(&run.jobs), Rc::clone(&tally), topics.to_vec());
+        let (made, measurements, topics) =
+            (Rc::clone(&run.jobs), Rc::clone(&measurements), topics.to_vec());
         let to = to.clone();
         parts.spawn_local(async move {
             let mut server = Server::connect(&to).await?;
@@ -198,12 +199,12 @@ pub async fn fill(
                 let numbers = number * batch..jobs.min((number + 1) * batch);
                 let count = numbers.end - numbers.start;
                 server.put_at(topic, &made, numbers.map(due)).await?;
-                tally.borrow_mut().jobs += count;
+                measurements.borrow_mut().jobs += count;
             }
             Ok(())
         });
     }
-    watch(run, parts, ("put for later", Some(jobs)), &tally).await
+    watch(run, parts, ("put for later", Some(jobs)), &measurements).await
 }
 
 /// Returns due times scattered over the day after the next 24 hours, like those of real jobs.

@@ -71,7 +71,7 @@ pub struct Counts {
     pub puts_per_second: Option<f64>,
 }
 
-pub struct Tally {
+pub struct Measurements {
     pub jobs: u64,
     micros: Histogram<u64>,
     pub early: u64,
@@ -80,7 +80,7 @@ pub struct Tally {
     cpu: Option<Duration>,
 }
 
-impl Tally {
+impl Measurements {
     pub fn new() -> Self {
         let micros = Histogram::new_with_bounds(1, HOUR, 3).expect("bounds that make sense");
         let (began, began_at) = (std::time::Instant::now(), now());

@@ -10,7 +10,7 @@ use std::{
 use super::keyed::Keyed;
 
 /// Refused requests per address and minute before the next is one too many.
-const MOST: u32 = 100;
+const REFUSALS_PER_MINUTE: u32 = 100;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Most addresses counted at once.
 const ADDRESSES: usize = 10_000;
@@ -32,11 +32,11 @@ pub struct Count {
 
 impl Count {
     pub fn is_too_many(self) -> bool {
-        self.number > MOST
+        self.number > REFUSALS_PER_MINUTE
     }
 
     pub fn is_first_too_many(self) -> bool {
-        self.number == MOST + 1
+        self.number == REFUSALS_PER_MINUTE + 1
     }
 }
 
@@ -56,7 +56,7 @@ impl PerMinute {
         let Some((count, since)) = entry else { return Count::default() };
         let mut left_out = 0;
         if !is_recent(*since) {
-            left_out = count.saturating_sub(MOST + 1);
+            left_out = count.saturating_sub(REFUSALS_PER_MINUTE + 1);
             (*count, *since) = (0, now);
         }
         *count = count.saturating_add(1);
@@ -72,7 +72,7 @@ mod tests {
     fn an_address_may_be_refused_a_hundred_times_a_minute() {
         let (refused, begin) = (PerMinute::default(), Instant::now());
         let [one, other] = [1, 2].map(|n| IpAddr::from([10, 0, 0, n]));
-        for _ in 0..MOST {
+        for _ in 0..REFUSALS_PER_MINUTE {
             assert!(!refused.count(one, begin).is_too_many());
         }
         assert!(refused.count(one, begin + MINUTE / 2).is_first_too_many());

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Most unanswered pops of one bucket; the jobs of further ones return after their TTR.
-const MOST: usize = 1_000;
+const MAX_UNANSWERED: usize = 1_000;
 /// Pause after the first scan, doubled up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -66,7 +66,7 @@ impl Unanswered {
     /// Registers a pop without an answer, whose jobs are then given back in the background.
     pub fn add(self: &Arc<Self>, nonce: Nonce, topics: Vec<Topic>) {
         let mut pops = self.lock();
-        if pops.waiting.len() >= MOST {
+        if pops.waiting.len() >= MAX_UNANSWERED {
             let bucket = self.bucket.index();
             tracing::warn!(
                 bucket,

@@ -46,7 +46,7 @@ pub struct Counters {
 
 /// The counters of one topic; none of them ever decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct EventCounters {
     pub put: u64,
     /// Jobs reserved by pops, whether or not the consumer received them.
     pub popped: u64,
@@ -59,9 +59,9 @@ pub struct Tally {
     pub gone: u64,
 }
 
-impl From<Tally> for Counters {
-    fn from(tally: Tally) -> Self {
-        let Tally { put, popped, returned, finished, expired, dead, gone, .. } = tally;
+impl From<EventCounters> for Counters {
+    fn from(counters: EventCounters) -> Self {
+        let EventCounters { put, popped, returned, finished, expired, dead, gone, .. } = counters;
         let popped = popped.saturating_sub(returned);
         Self { put, popped, finished, expired, dead, gone }
     }
@@ -75,20 +75,20 @@ struct Topics {
     all: HashMap<Topic, Entry>,
     shown: usize,
     /// Counts all topics, also those beyond `MAX_TOPICS`.
-    sum: Tally,
+    sum: EventCounters,
     /// Counts topics while they had no name in metrics.
-    rest: Tally,
+    rest: EventCounters,
 }
 
 #[derive(Default)]
 struct Entry {
-    tally: Tally,
+    counters: EventCounters,
     /// The counts that metrics report by name, if they do.
     shown: Option<Shown>,
 }
 
 struct Shown {
-    tally: Tally,
+    counters: EventCounters,
     /// Whether jobs were counted since metrics were last read.
     is_used: bool,
     /// When metrics were last read after jobs had been counted.
@@ -97,15 +97,15 @@ struct Shown {
 
 impl Stats {
     pub fn of(&self, topic: &Topic) -> Counters {
-        self.lock().all.get(topic).map(|entry| entry.tally.into()).unwrap_or_default()
+        self.lock().all.get(topic).map(|entry| entry.counters.into()).unwrap_or_default()
     }
 
     pub fn sum(&self) -> Counters {
-        self.tally().into()
+        self.totals().into()
     }
 
     /// Returns the same sum for metrics.
-    pub fn tally(&self) -> Tally {
+    pub fn totals(&self) -> EventCounters {
         self.lock().sum
     }
 
@@ -113,7 +113,7 @@ impl Stats {
     pub fn count<'a>(
         &self,
         topics: impl IntoIterator<Item = &'a Topic>,
-        mut add: impl FnMut(&mut Tally),
+        mut add: impl FnMut(&mut EventCounters),
     ) {
         let mut stats = self.lock();
         let Topics { all, shown, sum, rest } = &mut *stats;
@@ -126,15 +126,15 @@ impl Stats {
                 add(rest);
                 continue;
             };
-            add(&mut entry.tally);
+            add(&mut entry.counters);
             if entry.shown.is_none() && *shown < SHOWN_TOPICS && topic.as_str() != OTHER {
                 *shown += 1;
-                let tally = Tally::default();
-                entry.shown = Some(Shown { tally, is_used: true, used_at: Instant::now() });
+                let counters = EventCounters::default();
+                entry.shown = Some(Shown { counters, is_used: true, used_at: Instant::now() });
             }
             match &mut entry.shown {
                 Some(shown) => {
-                    add(&mut shown.tally);
+                    add(&mut shown.counters);
                     shown.is_used = true;
                 }
                 None => add(rest),
@@ -143,7 +143,7 @@ impl Stats {
     }
 
     /// Returns the counters for metrics: topics by name, and the others as one if they have any.
-    pub fn shown(&self) -> Vec<(Topic, Tally)> {
+    pub fn shown(&self) -> Vec<(Topic, EventCounters)> {
         let mut stats = self.lock();
         let now = Instant::now();
         let Topics { all, shown, rest, .. } = &mut *stats;
@@ -157,11 +157,11 @@ impl Stats {
                 entry.shown = None;
                 *shown -= 1;
             } else {
-                topics.push((topic.clone(), own.tally));
+                topics.push((topic.clone(), own.counters));
             }
         }
         topics.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        if let Some(other) = OTHER.parse().ok().filter(|_| *rest != Tally::default()) {
+        if let Some(other) = OTHER.parse().ok().filter(|_| *rest != EventCounters::default()) {
             topics.push((other, *rest));
         }
         topics

@@ -48,7 +48,7 @@ pub use self::{records::file_records, salvage::fuzzing::file_pages};
 use self::{health::Need, writer::Writer};
 use super::{
     Applied, Condition, DiskRoom, MAX_BATCH, Options, SharedStore, Store, StoreError, StoreResult,
-    steady::ClockWatch,
+    clock_watch::ClockWatch,
 };
 use crate::job::{Buckets, ReservationKey};
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     machine::{ErrorText, Write},
-    records::{ReadError, Record},
+    records::{ReadError, StoredFields},
 };
 use crate::{
     job::{NewJob, PolicyFields, TopicSettings},
@@ -25,7 +25,7 @@ pub struct Pending {
 #[derive(Debug, Clone, Default)]
 struct Changed {
     /// A record that is not in the file yet.
-    new: Option<Record>,
+    new: Option<StoredFields>,
     body: Option<Bytes>,
     policy: Vec<PolicyFields>,
     error: Option<Option<String>>,
@@ -37,13 +37,13 @@ impl Pending {
         &mut self,
         writes: &[Write],
         serial: u64,
-        read: impl FnOnce() -> Result<Record, ReadError>,
-    ) -> Result<Record, ReadError> {
+        read: impl FnOnce() -> Result<StoredFields, ReadError>,
+    ) -> Result<StoredFields, ReadError> {
         let changed = self.after(writes, serial);
         let Some(Changed { new, body, policy, .. }) = changed else { return read() };
         let mut record = new.clone().map_or_else(read, Ok)?;
         policy.iter().for_each(|fields| record.policy.set(fields.clone()));
-        Ok(Record { body: body.clone().unwrap_or(record.body), ..record })
+        Ok(StoredFields { body: body.clone().unwrap_or(record.body), ..record })
     }
 
     /// Returns the error text of a popped job in the same way.
@@ -72,7 +72,7 @@ impl Pending {
         match write {
             Write::Insert { job, created_at, .. } => {
                 let NewJob { body, policy, .. } = job.clone();
-                let new = Some(Record { body, created_at: *created_at, policy });
+                let new = Some(StoredFields { body, created_at: *created_at, policy });
                 self.changed.insert(serial, Changed { new, ..Changed::default() });
             }
             Write::Change { change, .. } => {

@@ -12,7 +12,7 @@ use crate::{
 
 /// Bytes of bodies after which a pop stops: its result is in memory, and reading delays the
 /// commit of other calls. The caller sees that more jobs are ready, and calls again.
-const ENOUGH: usize = 4 << 20;
+const MAX_POP_BYTES: usize = 4 << 20;
 
 /// Pops all or nothing: if SQLite fails to read a job, none is reserved.
 pub fn pop(
@@ -49,7 +49,7 @@ impl Pop {
     ) -> StoreResult<Popped> {
         let mut popped = Popped::default();
         for _ in 0..want.count {
-            if self.given == Nonce::RESERVATIONS || self.bytes >= ENOUGH {
+            if self.given == Nonce::RESERVATIONS || self.bytes >= MAX_POP_BYTES {
                 break;
             }
             let hold = (self.nonce.reservation(self.given), want.ttr);

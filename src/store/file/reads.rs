@@ -9,7 +9,7 @@ use super::{
     FileStore,
     index::Entry,
     machine::{EXPIRED, Machine, due_at_of},
-    records::{ReadError, Record},
+    records::{ReadError, StoredFields},
     writer_state::WriterState,
 };
 use crate::{
@@ -170,7 +170,7 @@ pub fn read_job(
 }
 
 /// Bytes of bodies after which a page ends: reading delays the commit of other calls.
-const ENOUGH: u64 = 512 << 10;
+const MAX_PAGE_BYTES: u64 = 512 << 10;
 
 /// Returns a page of jobs of one topic and state, fewer than `range.limit` if they are large, and
 /// damaged ones with the reason.
@@ -184,7 +184,7 @@ pub fn list(
     let is_whole = found.len() < range.limit;
     let (all, mut bytes) = (found.len(), 0);
     let fits = |(entry, _): &&(&Entry, JobPosition)| {
-        let fits = bytes <= ENOUGH;
+        let fits = bytes <= MAX_PAGE_BYTES;
         bytes += entry.body_bytes();
         fits
     };
@@ -218,7 +218,7 @@ fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job
         None => writer.read_error(serial).map_err(refused)?,
         known => known,
     };
-    let Record { body, created_at, policy } = record;
+    let StoredFields { body, created_at, policy } = record;
     Ok(Job { body, created_at, policy, error, ..job })
 }
 

@@ -35,7 +35,7 @@ pub use self::fuzzing::file_records;
 pub use self::{
     load::attempt,
     pool_table::policy_4,
-    read::{ReadError, Record},
+    read::{ReadError, StoredFields},
     reservations::read as read_reservation_key,
     row::{AttemptRow, PoolRow, pause_of, state, text_checksum, topic_checksum},
     tokens::token_checksum,

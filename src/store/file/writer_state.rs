@@ -14,13 +14,13 @@ use super::{
     lock::Lock,
     machine::{Machine, Write},
     pending::Pending,
-    records::{ReadError, Record, Records},
+    records::{ReadError, Records, StoredFields},
     settings_log::SettingsLog,
     vacuum::Vacuum,
 };
 use crate::{
     job::Buckets,
-    store::{Clock, Now, steady::ClockWatch},
+    store::{Clock, Now, clock_watch::ClockWatch},
 };
 
 /// Largest step of the clock, in microseconds, that does not move reservations.
@@ -164,7 +164,7 @@ impl WriterState {
     /// Reads the record of a job as it is after the work so far. Uncommitted changes are in memory,
     /// so the file is read outside of any transaction: within one, SQLite would refuse every
     /// further write after meeting a damaged page.
-    pub fn read(&mut self, serial: u64) -> Result<Record, ReadError> {
+    pub fn read(&mut self, serial: u64) -> Result<StoredFields, ReadError> {
         self.pending.read(&self.writes, serial, || self.records.read(serial))
     }
 

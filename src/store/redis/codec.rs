@@ -138,14 +138,14 @@ pub fn reservation_text(reservation: Option<Reservation>) -> String {
 
 /// Parsed pool record.
 #[derive(Debug)]
-pub struct Record {
+pub struct PoolRecord {
     pub(super) created_at: UnixMillis,
     pub(super) policy: Policy,
     pub(super) topic: Topic,
     pub(super) body: Bytes,
 }
 
-impl Record {
+impl PoolRecord {
     /// Parses the record of the job `id`, to which a body kept elsewhere has been appended, and
     /// compares its checksums.
     ///
@@ -163,7 +163,7 @@ impl Record {
             return Err(bad());
         };
         let created_at = parse_time(time).ok_or_else(|| damaged("time"))?;
-        let sound = is_sound(id, rules).then(|| Rules::parse(rules)).flatten();
+        let sound = is_sound(id, rules).then(|| RecordRules::parse(rules)).flatten();
         let rules = sound.ok_or_else(|| damaged("header"))?;
         let body = &text[end + 1..];
         if body.is_empty() && rules.length > 0 {
@@ -172,21 +172,21 @@ impl Record {
         if rules.length != body.len() || rules.crc != checksum(body) {
             return Err(damaged("body"));
         }
-        let Rules { policy, topic, .. } = rules;
+        let RecordRules { policy, topic, .. } = rules;
         let body = Bytes::from(text).slice(end + 1..);
         Ok(Self { created_at, policy, topic, body })
     }
 }
 
 /// Rules of a pool record.
-struct Rules {
+struct RecordRules {
     crc: String,
     length: usize,
     policy: Policy,
     topic: Topic,
 }
 
-impl Rules {
+impl RecordRules {
     /// Parses rules whose sum is sound.
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.get(SUM..)?.split(' ');

@@ -45,13 +45,13 @@ use self::{
 };
 use super::{
     Clock, Condition, OpenError, Options, SharedStore, Store, StoreError, StoreResult,
-    steady::ClockWatch,
+    clock_watch::ClockWatch,
 };
 use crate::job::{Bucket, Buckets, ReservationKey};
 
 #[cfg(any(test, fuzzing))]
 pub use codec::redis_records;
-pub use codec::{Record, record, record_rest};
+pub use codec::{PoolRecord, record, record_rest};
 pub use options::{Ack, Login, RedisOptions, TlsFiles};
 pub use url::{Host, Kind, RedisUrl, Secret};
 

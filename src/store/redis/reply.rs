@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::codec::{Attempt, Record, with_sound_error};
+use super::codec::{Attempt, PoolRecord, with_sound_error};
 use crate::{
     job::{Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
     store::{Counts, Damaged, JobPosition, Placed, PutOutcome, Reply, StoreError, Transitioned},
@@ -134,7 +134,7 @@ impl Values {
         now: UnixMillis,
     ) -> Result<Result<PoppedJob, (JobId, StoreError)>, StoreError> {
         let id: JobId = self.parsed()?;
-        let record = Record::parse(&id, self.bytes()?);
+        let record = PoolRecord::parse(&id, self.bytes()?);
         let (attempt, due_at, ttr) = (self.small()?, self.millis()?, Millis::new(self.number()?));
         let record = match record {
             Ok(record) => record,
@@ -235,7 +235,7 @@ impl Values {
         if self.left() == 0 {
             return Ok(None);
         }
-        let record = Record::parse(&id, self.bytes()?)?;
+        let record = PoolRecord::parse(&id, self.bytes()?)?;
         let attempt = self.bytes()?;
         let attempt = Attempt::parse(&id, sound(&String::from_utf8_lossy(&attempt)))?;
         let state = match self.int()? {

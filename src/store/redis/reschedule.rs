@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Bytes of bodies after which one call takes no more jobs. Mirrored in `shared/prelude.lua`.
-const ENOUGH: usize = 512 << 10;
+const MAX_BODY_BYTES_OF_CALL: usize = 512 << 10;
 
 impl RedisStore {
     pub(super) async fn reschedule(
@@ -59,7 +59,7 @@ impl RedisStore {
 fn fitting(jobs: &[(Target, Change)]) -> &[(Target, Change)] {
     let mut bytes = 0;
     let fits = |(_, change): &&(Target, Change)| {
-        let fits = bytes <= ENOUGH;
+        let fits = bytes <= MAX_BODY_BYTES_OF_CALL;
         bytes += change.body.as_ref().map_or(0, |body| body.len());
         fits
     };

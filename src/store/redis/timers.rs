@@ -10,7 +10,7 @@ use crate::{
     job::{Bucket, Topic, UnixMillis},
     store::{
         Next, Parts, Peek, Promote, PromoteCounts, Promoted, StoreError, StoreResult, StoreResults,
-        steady::Believed,
+        clock_watch::Believed,
     },
 };
 

@@ -7,7 +7,7 @@ import { pretty } from "./json.js";
 
 /** Characters shown at first, and at most. */
 const FIRST = 16_384;
-const MOST = 4_194_304;
+const MAX_CHARACTERS = 4_194_304;
 const LINES_PER_BLOCK = 200;
 
 /** Creates the section; `set` takes the body's text. */
@@ -17,7 +17,7 @@ export function body() {
   let limit = FIRST;
   const code = h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": "Body of the job" });
   const note = h("p", { class: "muted" });
-  const all = h("button", { type: "button", onclick: () => { limit = MOST; show(); } }, "Show all");
+  const all = h("button", { type: "button", onclick: () => { limit = MAX_CHARACTERS; show(); } }, "Show all");
   const forms = choice("Form", [["pretty", "Indented"], ["raw", "As it was put"]], form, (value) => { form = value; limit = FIRST; show(); });
   const node = h("section", { class: "panel", "aria-labelledby": "body" },
     h("div", { class: "row" }, h("h2", { id: "body" }, "Body"), forms), note, code, all);
@@ -29,7 +29,7 @@ export function body() {
       blocks.push(h("span", { class: "block" }, visible(lines.slice(at, at + LINES_PER_BLOCK).join("\n"))));
     }
     code.replaceChildren(...blocks);
-    all.hidden = !more || limit === MOST;
+    all.hidden = !more || limit === MAX_CHARACTERS;
     note.textContent = `${count(text.length)} characters.${more ? ` The first ${count(limit)} are shown.` : ""}`;
   }
 

@@ -10,7 +10,7 @@ fn put(stats: &Stats, name: impl ToString) {
 
 fn shown(stats: &Stats, name: &str) -> Option<u64> {
     let shown = stats.shown();
-    shown.into_iter().find(|(topic, _)| topic.as_str() == name).map(|(_, tally)| tally.put)
+    shown.into_iter().find(|(topic, _)| topic.as_str() == name).map(|(_, counters)| counters.put)
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_topic_beyond_the_cap_counts_with_the_others_and_no_count_goes_back() {
     put(&stats, "0");
     put(&stats, SHOWN_TOPICS);
     assert_eq!((shown(&stats, "0"), shown(&stats, OTHER)), (Some(2), Some(51)));
-    let sum: u64 = stats.shown().iter().map(|(_, tally)| tally.put).sum();
+    let sum: u64 = stats.shown().iter().map(|(_, counters)| counters.put).sum();
     assert_eq!(sum, stats.sum().put);
 }
 
@@ -62,5 +62,5 @@ fn a_job_that_was_given_back_counts_as_not_popped_and_takes_nothing_back() {
     let stats = Stats::default();
     stats.count([&topic("t"), &topic("t")], |since| since.popped += 1);
     stats.count([&topic("t")], |since| since.returned += 1);
-    assert_eq!((stats.of(&topic("t")).popped, stats.tally().popped), (1, 2));
+    assert_eq!((stats.of(&topic("t")).popped, stats.totals().popped), (1, 2));
 }

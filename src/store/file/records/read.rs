@@ -14,7 +14,7 @@ use crate::job::{Pause, Policy, PolicyFields, Topic, TopicSettings, UnixMillis};
 
 /// Fields of a job that are only on disk.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct StoredFields {
     pub body: Bytes,
     pub created_at: UnixMillis,
     pub policy: Policy,
@@ -81,7 +81,7 @@ impl Records {
     }
 
     /// Reads the record of a job, and checks its row and its body.
-    pub fn read(&self, serial: u64) -> Result<Record, ReadError> {
+    pub fn read(&self, serial: u64) -> Result<StoredFields, ReadError> {
         self.sound(serial, Self::read_row)
     }
 
@@ -106,7 +106,7 @@ impl Records {
         })
     }
 
-    fn read_row(&self, serial: u64) -> rusqlite::Result<Record> {
+    fn read_row(&self, serial: u64) -> rusqlite::Result<StoredFields> {
         let mut statement = self.connection.prepare_cached(self.pool.select())?;
         statement.query_row([serial], |row: &Row<'_>| {
             let (pool, checksum) = PoolRow::of(row)?;
@@ -119,7 +119,7 @@ impl Records {
             }
             let created_at = UnixMillis::new(row.get(3)?);
             let policy = pool.policy.parse().map_err(|_| damage("its policy is none"))?;
-            Ok(Record { body: Bytes::copy_from_slice(body), created_at, policy })
+            Ok(StoredFields { body: Bytes::copy_from_slice(body), created_at, policy })
         })
     }
 

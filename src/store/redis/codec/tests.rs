@@ -55,7 +55,7 @@ fn records_of_schema_4_are_read() {
         ("3 19aa41dae80b532 98267a3ba3a6bf43 2 ,,, t\n{}", ""),
     ];
     for (record, expected) in cases {
-        let read = Record::parse(&id, record.into()).expect("a record of schema 4");
+        let read = PoolRecord::parse(&id, record.into()).expect("a record of schema 4");
         assert_eq!(read.policy, policy(expected), "{record}");
     }
     let attempt_4 = "1594367304 2 123456789abcdef0 1763690000000 0 60000 0fbba40da3a6bf43 2 ,,0, t\ndfc12e95 no answer";
@@ -68,7 +68,7 @@ fn a_time_of_any_century_survives_its_record() {
     let job = new_job(b"{}".to_vec(), policy("t=5000;m=3"));
     for millis in [0, 1_763_690_000_000, (1 << 44) - 1, 1 << 44, 253_402_300_799_999] {
         let created_at = UnixMillis::new(millis);
-        let read = Record::parse(&job.id, record(&job, created_at)).expect("its own record");
+        let read = PoolRecord::parse(&job.id, record(&job, created_at)).expect("its own record");
         assert_eq!(read.created_at, created_at);
     }
 }
@@ -89,14 +89,14 @@ fn an_error_text_that_was_cut_or_has_lost_its_blank_is_noticed() {
 fn a_changed_character_of_a_record_is_noticed_wherever_it_is() {
     let job = new_job(b"{}".to_vec(), policy("b=list:0,120000"));
     let whole = stored(&job);
-    assert!(Record::parse(&job.id, whole.clone()).is_ok());
-    assert!(Record::parse(&"b".parse().expect("an id"), whole.clone()).is_err());
+    assert!(PoolRecord::parse(&job.id, whole.clone()).is_ok());
+    assert!(PoolRecord::parse(&"b".parse().expect("an id"), whole.clone()).is_err());
     for at in 0..whole.len() {
         for other in [b'0', b'7', b'x', b' ', b'\n'] {
             let mut text = whole.clone();
             text[at] = other;
             let same = text == whole;
-            assert_eq!(Record::parse(&job.id, text).is_ok(), same, "byte {at} is {other}");
+            assert_eq!(PoolRecord::parse(&job.id, text).is_ok(), same, "byte {at} is {other}");
         }
     }
     let whole = attempt().text(&job);
@@ -119,7 +119,7 @@ proptest! {
         let policy = Policy { ttr: Millis::new(ttr), max_attempts: max, backoff, ..Policy::STANDARD };
         let body = if long { [body, vec![b'1'; INLINE]].concat() } else { body };
         let job = new_job(body, policy);
-        let record = Record::parse(&job.id, stored(&job)).expect("its own text");
+        let record = PoolRecord::parse(&job.id, stored(&job)).expect("its own text");
         prop_assert_eq!(record.body, job.body);
         prop_assert_eq!(record.topic, job.topic);
         prop_assert_eq!(record.policy, job.policy);
@@ -131,13 +131,13 @@ proptest! {
         let mut text = stored(&job);
         let start = text.len() - body.len();
         text[start + at.index(body.len())] ^= 1 << bit;
-        prop_assert!(Record::parse(&job.id, text).is_err());
+        prop_assert!(PoolRecord::parse(&job.id, text).is_err());
     }
 
     #[test]
     fn no_record_panics(text: Vec<u8>, attempt: String) {
         let id = "a".parse().expect("an id");
-        let _ = Record::parse(&id, text);
+        let _ = PoolRecord::parse(&id, text);
         let _ = Attempt::parse(&id, &attempt);
     }
 }

@@ -88,7 +88,7 @@ local function new_figures()
 end
 
 local function transition()
-  -- After a jump of the clock, now is the time that the caller believes: see store/steady.rs.
+  -- After a jump of the clock, now is the time that the caller believes: see store/clock_watch.rs.
   NOW_MICROS = believed(ARGV[3])
   NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
   local figures, delayed, others = new_figures(), due_sets()

@@ -8,7 +8,7 @@
 --- @include "shared/each_job"
 
 -- The time that counts for a reservation with this deadline; nil if the reservation has ended. A reservation from before
--- a jump of the clock continues in the believed time until the clock is steady again: see store/steady.rs.
+-- a jump of the clock continues in the believed time until the clock is steady again: see store/clock_watch.rs.
 local function time_for(deadline, belief)
   if deadline > NOW then return NOW_UP end
   local time = math.floor(believed(belief) / 1000)

@@ -33,7 +33,7 @@ use super::{
 use crate::store::{Applied, StoreError};
 
 /// Most calls of one batch.
-const MOST: usize = 64;
+const MAX_BATCH_CALLS: usize = 64;
 /// Time between two commands that keep an idle connection open. Redis' setting `timeout` closes
 /// connections after one idle second at the earliest.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_millis(500);
@@ -69,7 +69,7 @@ impl Confirmed {
     /// Takes a connection that carries nothing else.
     pub fn new(connection: Arc<Connection>, by: Confirmation, has_one_slot: bool) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
-        let keys = if has_one_slot { 1 } else { MOST };
+        let keys = if has_one_slot { 1 } else { MAX_BATCH_CALLS };
         let is_unsure = Arc::<AtomicBool>::default();
         let writer = Writer {
             connection: Arc::clone(&connection),
@@ -130,7 +130,8 @@ impl Writer {
     async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let mut batch = Vec::new();
         loop {
-            match timeout(KEEP_ALIVE_INTERVAL, orders.recv_many(&mut batch, MOST)).await {
+            match timeout(KEEP_ALIVE_INTERVAL, orders.recv_many(&mut batch, MAX_BATCH_CALLS)).await
+            {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(_) => {

@@ -13,8 +13,8 @@ end
 local NOW_MICROS = CLOCK_MICROS
 local NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
 
--- The clock in microseconds or, after it has jumped, the time that the caller believes (store/steady.rs). The caller
--- sends '<latest time without a jump> <time to believe after a jump>' in ms, or '' before it knows any.
+-- The clock in microseconds or, after it has jumped, the time that the caller believes (store/clock_watch.rs). The
+-- caller sends '<latest time without a jump> <time to believe after a jump>' in ms, or '' before it knows any.
 local function believed(text)
   local latest, expected = string.match(text, '^(%d+) (%d+)$')
   if not latest or CLOCK_MICROS <= tonumber(latest) * 1000 then return CLOCK_MICROS end
