@@ -49,7 +49,7 @@ impl Queue {
             return Ok(delivery);
         }
         if let Err(error) = self.peeks.peek(&pop.topics).await {
-            trouble.away = Some(error);
+            trouble.unavailable = Some(error);
         }
         loop {
             let marked = places.marked();
@@ -75,15 +75,15 @@ impl Queue {
         pop: &Pop,
         mut trouble: Trouble,
     ) -> Result<PendingDelivery, StoreError> {
-        if trouble.away.is_some() && !pop.wait.is_zero() {
-            trouble.away = self.peeks.peek(&pop.topics).await.err();
-            if trouble.away.is_none()
+        if trouble.unavailable.is_some() && !pop.wait.is_zero() {
+            trouble.unavailable = self.peeks.peek(&pop.topics).await.err();
+            if trouble.unavailable.is_none()
                 && let Some(delivery) = self.take(pop, &mut trouble).await
             {
                 return Ok(delivery);
             }
         }
-        let error = self.unsure(&trouble).or(trouble.away);
+        let error = self.unsure(&trouble).or(trouble.unavailable);
         error.map_or(Ok(PendingDelivery::default()), Err)
     }
 
@@ -112,9 +112,10 @@ impl Queue {
                 if claims.is_empty() {
                     break;
                 }
-                let is_away = !self.pop_claimed(pop, topic, claims, &mut delivery, trouble).await;
+                let is_unavailable =
+                    !self.pop_claimed(pop, topic, claims, &mut delivery, trouble).await;
                 // Jobs already reserved must not wait for a server that does not answer.
-                if is_away && !delivery.jobs().is_empty() {
+                if is_unavailable && !delivery.jobs().is_empty() {
                     return Some(delivery);
                 }
             }
@@ -156,7 +157,7 @@ impl Queue {
 #[derive(Default)]
 struct Trouble {
     /// Latest error of an unavailable bucket.
-    away: Option<StoreError>,
+    unavailable: Option<StoreError>,
     /// Buckets where a call without an answer may have reserved jobs.
     unanswered: BTreeMap<Bucket, StoreError>,
 }
@@ -166,6 +167,6 @@ impl Trouble {
         if error.applied() == Applied::Unknown {
             self.unanswered.insert(bucket, error.clone());
         }
-        self.away = Some(error.of_read());
+        self.unavailable = Some(error.of_read());
     }
 }

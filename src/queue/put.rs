@@ -47,7 +47,7 @@ impl Queue {
             return ids.into_iter().zip(replies).map(|(id, reply)| Ok((id, reply?))).collect();
         }
         let mut replies = self.each(jobs.clone(), &self.transitions.put).await;
-        let mut away: BTreeSet<Bucket> = BTreeSet::new();
+        let mut unavailable: BTreeSet<Bucket> = BTreeSet::new();
         for _ in 0..ID_ATTEMPTS {
             let again: Vec<usize> = (0..jobs.len())
                 .filter(|&index| made[index] && is_worth_another_id(&replies[index]))
@@ -55,22 +55,22 @@ impl Queue {
             for &index in &again {
                 let bucket = buckets.of(&jobs[index].id);
                 if let Err(QueueError::Store(StoreError::Replaced { .. })) = &replies[index] {
-                    away.insert(bucket);
+                    unavailable.insert(bucket);
                 } else if let Err(QueueError::Store(_)) = &replies[index]
-                    && !away.contains(&bucket)
+                    && !unavailable.contains(&bucket)
                 {
                     let server = self.store.representative(bucket);
-                    let beside = |&b: &Bucket| self.store.representative(b) == server;
-                    away.extend(buckets.all().filter(beside));
+                    let has_same_server = |&b: &Bucket| self.store.representative(b) == server;
+                    unavailable.extend(buckets.all().filter(has_same_server));
                 }
             }
-            if again.is_empty() || away.len() == usize::from(buckets.get()) {
+            if again.is_empty() || unavailable.len() == usize::from(buckets.get()) {
                 break;
             }
             for &index in &again {
-                jobs[index].id = match away.is_empty() {
+                jobs[index].id = match unavailable.is_empty() {
                     true => self.new_id(|bucket| part.has(bucket)),
-                    false => self.new_id(|bucket| !away.contains(&bucket)),
+                    false => self.new_id(|bucket| !unavailable.contains(&bucket)),
                 };
             }
             let puts = again.iter().map(|&index| jobs[index].clone()).collect();

@@ -12,7 +12,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Readiness {
     /// Indexes of buckets that are unavailable and refuse requests; the others still work.
-    pub away: Vec<usize>,
+    pub unavailable: Vec<usize>,
     /// Indexes of buckets that have lost their jobs and refuse requests.
     pub replaced: Vec<usize>,
     /// The store has no room: it refuses puts, but accepts requests that free room.
@@ -34,17 +34,17 @@ impl Queue {
         self.checks.check(&*self.store).await?;
         let limit = self.settings.poll_interval + STUCK_AFTER;
         if let Some(bucket) = self.timer.stuck(limit) {
-            return Err(StoreError::away(format!("the timer of bucket {bucket} is stuck")));
+            return Err(StoreError::unavailable(format!("the timer of bucket {bucket} is stuck")));
         }
         let Condition { is_full, refuses_writes, clock_jumps, unreadable, replaced, .. } =
             self.condition();
-        let mut away = self.away();
-        away.retain(|bucket| !replaced.contains(bucket));
-        if away.len() + replaced.len() == self.timer.buckets() {
-            return Err(StoreError::away("no bucket is within reach"));
+        let mut unavailable = self.unavailable_buckets();
+        unavailable.retain(|bucket| !replaced.contains(bucket));
+        if unavailable.len() + replaced.len() == self.timer.buckets() {
+            return Err(StoreError::unavailable("no bucket is within reach"));
         }
         Ok(Readiness {
-            away,
+            unavailable,
             replaced,
             store_full: is_full,
             writes_refused: refuses_writes,
@@ -54,7 +54,7 @@ impl Queue {
     }
 
     /// Returns the indexes of unavailable buckets, by the last call of the timer to each.
-    pub fn away(&self) -> Vec<usize> {
+    pub fn unavailable_buckets(&self) -> Vec<usize> {
         self.timer.failing()
     }
 

@@ -104,8 +104,8 @@ impl Queue {
     ///
     /// # Errors
     /// Any error of the store.
-    pub async fn weigh(&self, topic: Topic) -> StoreResult<Usage> {
-        self.store.weigh(topic).await
+    pub async fn topic_usage(&self, topic: Topic) -> StoreResult<Usage> {
+        self.store.topic_usage(topic).await
     }
 
     /// Returns the number of jobs in the store and its size in bytes.

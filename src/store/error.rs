@@ -54,7 +54,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Returns the error of an unavailable store that has not applied the call.
-    pub fn away(cause: impl ToString) -> Self {
+    pub fn unavailable(cause: impl ToString) -> Self {
         Self::Unavailable { applied: Applied::No, cause: cause.to_string().into() }
     }
 
@@ -76,7 +76,7 @@ impl StoreError {
     /// Marks the error as not applied, for a call that only reads.
     pub fn of_read(self) -> Self {
         match self {
-            Self::Unavailable { cause, .. } => Self::away(cause),
+            Self::Unavailable { cause, .. } => Self::unavailable(cause),
             Self::Replaced { .. } => Self::Replaced { applied: Applied::No },
             other => other,
         }
@@ -130,7 +130,7 @@ pub enum OpenError {
     Unfit(String),
     /// The store is unavailable; it may become available in a moment.
     #[error("failed to open {what}: {cause}")]
-    Away {
+    Unavailable {
         /// Address, or the resource requested.
         what: String,
         /// The error of the connection or the server.

@@ -177,7 +177,7 @@ measured! {
         read get(bucket: Bucket, target: Target) -> StoreResult<Option<Job>>;
         read topics(bucket: Bucket, page: TopicPage) -> StoreResult<Vec<(Topic, TopicPeek)>>;
         read topic(bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek>;
-        read weigh(topic: Topic) -> StoreResult<Usage>;
+        read topic_usage(topic: Topic) -> StoreResult<Usage>;
         read usage() -> StoreResult<Usage>;
         read due_counts(bucket: Bucket, topic: Topic, steps: Steps) -> StoreResult<Vec<u64>>;
         read list(bucket: Bucket, topic: Topic, state: State, range: JobRange) -> StoreResult<JobPage>;

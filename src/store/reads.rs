@@ -37,7 +37,7 @@ pub trait JobReads: Send + Sync {
     /// Reads the number of jobs of a topic in all buckets, and the bytes of their bodies. A store
     /// may round each body up to a multiple of 16 bytes, and may estimate the bytes of many jobs
     /// from a sample.
-    async fn weigh(&self, topic: Topic) -> StoreResult<Usage>;
+    async fn topic_usage(&self, topic: Topic) -> StoreResult<Usage>;
 
     /// Reads the number of jobs of the store, and its bytes: those in use of its file, or all
     /// memory of a shared server.

@@ -88,7 +88,7 @@ impl From<Denied> for Problem {
                  expired",
                 Challenge::OtherToken,
             ),
-            Denied::Unknown => StoreError::away("no tokens were read from the store").into(),
+            Denied::Unknown => StoreError::unavailable("no tokens were read from the store").into(),
         }
     }
 }

@@ -90,7 +90,8 @@ impl Capacity {
         let of_topic = match &self.topics {
             None => None,
             Some(topics) => {
-                let permit = topics.take(topic, more, now, || queue.weigh(topic.clone())).await;
+                let permit =
+                    topics.take(topic, more, now, || queue.topic_usage(topic.clone())).await;
                 permit.map_err(topic_full)?
             }
         };

@@ -85,10 +85,16 @@ pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
         let reason = error.to_string();
         Problem { detail: reason, ..error.into() }
     });
-    let Readiness { away, replaced, store_full, writes_refused, clock_jumped, jobs_unreadable } =
-        checked?;
+    let Readiness {
+        unavailable,
+        replaced,
+        store_full,
+        writes_refused,
+        clock_jumped,
+        jobs_unreadable,
+    } = checked?;
     let all = [
-        ("buckets_unavailable", !away.is_empty()),
+        ("buckets_unavailable", !unavailable.is_empty()),
         ("buckets_replaced", !replaced.is_empty()),
         ("store_full", store_full),
         ("writes_refused", writes_refused),
@@ -97,5 +103,10 @@ pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     ];
     let reasons: Vec<_> = all.into_iter().filter(|(_, holds)| *holds).map(|(why, _)| why).collect();
     let status = if reasons.is_empty() { "ok" } else { "degraded" };
-    Ok(Json(Ready { status, reasons, buckets_unavailable: away, buckets_replaced: replaced }))
+    Ok(Json(Ready {
+        status,
+        reasons,
+        buckets_unavailable: unavailable,
+        buckets_replaced: replaced,
+    }))
 }

@@ -87,8 +87,11 @@ mod tests {
         let (parts, order) = divide(vec![3_usize, 1, 3, 2, 1], |&n| buckets[n]);
         let of = |n: usize, count: usize| (buckets[n], vec![n; count]);
         assert_eq!(parts, [of(3, 2), of(1, 2), of(2, 1)]);
-        let outcomes =
-            vec![vec![Ok("3a"), Ok("3b")], vec![Ok("1a"), Err(StoreError::away("gone"))], vec![]];
+        let outcomes = vec![
+            vec![Ok("3a"), Ok("3b")],
+            vec![Ok("1a"), Err(StoreError::unavailable("gone"))],
+            vec![],
+        ];
         let restored: Vec<Option<&str>> =
             order.restore(outcomes).into_iter().map(Result::ok).collect();
         assert_eq!(restored, [Some("3a"), Some("1a"), Some("3b"), None, None]);

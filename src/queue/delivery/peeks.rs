@@ -91,5 +91,5 @@ async fn look(context: &Context, buckets: &[Bucket], topics: &[Topic]) -> StoreR
 }
 
 fn no_answer() -> StoreError {
-    StoreError::away(format!("a bucket did not answer within {PEEK_TIMEOUT:?}"))
+    StoreError::unavailable(format!("a bucket did not answer within {PEEK_TIMEOUT:?}"))
 }

@@ -87,7 +87,7 @@ impl FileStore {
     pub async fn examine(&self) -> StoreResult<Vec<String>> {
         let unreadable = self.unreadable;
         let examine = move |writer: &mut WriterState| {
-            let mut wrong = writer.records.examine().map_err(StoreError::away)?;
+            let mut wrong = writer.records.examine().map_err(StoreError::unavailable)?;
             if unreadable > 0 {
                 wrong.push(format!("{unreadable} rows or pages with jobs cannot be read"));
             }

@@ -73,7 +73,7 @@ impl Pop {
                         policy: record.policy,
                     });
                 }
-                Err(ReadError::Engine(cause)) => return Err(StoreError::away(cause)),
+                Err(ReadError::Engine(cause)) => return Err(StoreError::unavailable(cause)),
                 Err(ReadError::Damaged(damage)) => self.set_aside(writer, bucket, taken, damage),
             }
         }

@@ -67,10 +67,10 @@ impl JobReads for FileStore {
             .await
     }
 
-    async fn weigh(&self, topic: Topic) -> StoreResult<Usage> {
+    async fn topic_usage(&self, topic: Topic) -> StoreResult<Usage> {
         self.writer
             .read(move |writer| {
-                let each = writer.machines.iter().map(|machine| machine.weigh(&topic));
+                let each = writer.machines.iter().map(|machine| machine.topic_usage(&topic));
                 Ok(each.fold(Usage::default(), Usage::plus))
             })
             .await
@@ -80,7 +80,7 @@ impl JobReads for FileStore {
         self.writer
             .read(|writer| {
                 let jobs = writer.machines.iter().map(Machine::jobs).sum();
-                let bytes = writer.records.bytes().map_err(StoreError::away)?;
+                let bytes = writer.records.bytes().map_err(StoreError::unavailable)?;
                 Ok(Usage { jobs, bytes })
             })
             .await
@@ -211,7 +211,7 @@ pub fn list(
 fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job> {
     let refused = |error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
-        ReadError::Engine(cause) => StoreError::away(cause),
+        ReadError::Engine(cause) => StoreError::unavailable(cause),
     };
     let record = writer.read(serial).map_err(refused)?;
     let error = match job.error {

@@ -22,7 +22,7 @@ impl WriterState {
             Some(topics) => self.records.topics_of(topics),
             None => self.records.topics(),
         };
-        Ok(settings_after(&self.writes, read.map_err(StoreError::away)?))
+        Ok(settings_after(&self.writes, read.map_err(StoreError::unavailable)?))
     }
 
     fn change_settings(&mut self, topic: &Topic, change: Write) {
@@ -65,7 +65,7 @@ impl TopicSettingsStore for FileStore {
 
     async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()> {
         let text = defaults.map(|defaults| serde_json::to_string(&defaults));
-        let text = text.transpose().map_err(StoreError::away)?;
+        let text = text.transpose().map_err(StoreError::unavailable)?;
         self.set(topic.clone(), Write::Defaults { topic, text }).await
     }
 

@@ -21,7 +21,7 @@ impl TokenStore for FileStore {
             return Ok(None);
         }
         let read = move |writer: &mut WriterState| {
-            let tokens = writer.records.tokens().map_err(StoreError::away)?;
+            let tokens = writer.records.tokens().map_err(StoreError::unavailable)?;
             let tokens = tokens_after(&writer.writes, tokens);
             Ok(StoredTokens { version: current.load(Ordering::SeqCst), tokens })
         };
@@ -35,7 +35,7 @@ impl TokenStore for FileStore {
             TokenChange::Revoke { .. } => Need::Writing,
         };
         let change_one = move |writer: &mut WriterState| {
-            let there = writer.records.tokens().map_err(StoreError::away)?;
+            let there = writer.records.tokens().map_err(StoreError::unavailable)?;
             let there = tokens_after(&writer.writes, there);
             let is_there = |name: &str| there.iter().any(|token| token.name == *name);
             let done = match &change {

@@ -86,7 +86,7 @@ impl Writer {
                 let lost = |_| StoreError::unknown("the writer failed; see the log");
                 answered.await.unwrap_or_else(|closed| Err(lost(closed)))
             }
-            _ => Err(StoreError::away("the store is closed")),
+            _ => Err(StoreError::unavailable("the store is closed")),
         }
     }
 

@@ -50,7 +50,7 @@ impl RedisStore {
         let masters = self.nodes.all();
         let looks = join_all(masters.iter().map(|master| self.check_server(master))).await;
         let (mut is_full, mut refuses, mut works) = (false, false, false);
-        let mut last = StoreError::away("the store has no server");
+        let mut last = StoreError::unavailable("the store has no server");
         for look in looks {
             match look {
                 Ok(Writes::All) => works = true,
@@ -71,7 +71,7 @@ impl RedisStore {
         let fit = self.preflight.keeps_promise(&info).and_then(|()| self.preflight.fitness(&info));
         if let Err(why) = fit {
             let cause = format!("Redis at {}: {why}", master.node.name);
-            return Ok(Writes::Refused(StoreError::away(cause)));
+            return Ok(Writes::Refused(StoreError::unavailable(cause)));
         }
         if let Err(failure) = master.check_writes() {
             return Ok(Writes::Refused(failure.error));

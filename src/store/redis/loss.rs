@@ -89,7 +89,7 @@ impl RedisStore {
         let keep = self.preflight.keep_reservation_key();
         let found = self.nodes.script(slot, None, |_| keep.clone()).await?;
         let found = redis::from_redis_value(found).map_err(StoreError::unreadable)?;
-        self.preflight.take_reservation_key(found).map_err(StoreError::away)
+        self.preflight.take_reservation_key(found).map_err(StoreError::unavailable)
     }
 
     /// Reads the layout and the accepted incarnations of these buckets: none if the store has
@@ -171,7 +171,7 @@ impl RedisStore {
                 changed += written?;
             }
         }
-        Err(StoreError::away("others accept losses at the same time: try again"))
+        Err(StoreError::unavailable("others accept losses at the same time: try again"))
     }
 
     async fn read_incarnation(&self, bucket: Bucket) -> StoreResult<Option<String>> {
@@ -202,7 +202,7 @@ impl RedisStore {
             redis::from_redis_value(reply).map_err(StoreError::unreadable)?;
         if reply.first() != Some(&own) {
             let cause = format!("the store has another layout now: {reply:?}, and not {own:?}");
-            return Err(StoreError::away(cause));
+            return Err(StoreError::unavailable(cause));
         }
         reply.remove(0);
         Ok(reply)

@@ -155,7 +155,7 @@ impl JobReads for RedisStore {
         (0..steps.count).map(|_| reply.number()).collect()
     }
 
-    async fn weigh(&self, topic: Topic) -> StoreResult<Usage> {
+    async fn topic_usage(&self, topic: Topic) -> StoreResult<Usage> {
         let sample = (SAMPLE / usize::from(self.buckets.get())).max(LEAST_OF_A_BUCKET);
         let begin: f64 = rand::random();
         let fill = |cmd: &mut Cmd, _, _: &()| {
@@ -164,7 +164,7 @@ impl JobReads for RedisStore {
         let read = |reply: &mut Values, _: &()| {
             Ok(Usage { jobs: reply.number()?, bytes: reply.number()? })
         };
-        let each = self.each(&self.scripts.weigh, &self.every_bucket(), fill, read).await;
+        let each = self.each(&self.scripts.topic_usage, &self.every_bucket(), fill, read).await;
         each.into_iter().try_fold(Usage::default(), |sum, part| Ok(sum.plus(part?)))
     }
 

@@ -45,7 +45,7 @@ impl TopicSettingsStore for RedisStore {
 
     async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()> {
         let text = defaults.map(|defaults| serde_json::to_string(&defaults));
-        let text = text.transpose().map_err(StoreError::away)?;
+        let text = text.transpose().map_err(StoreError::unavailable)?;
         self.set(keys::defaults(&self.prefix), &topic, text, None).await
     }
 

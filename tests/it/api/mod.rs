@@ -22,7 +22,7 @@ mod round_trip;
 mod server;
 mod several_servers;
 mod slots;
-mod store_away;
+mod store_unavailable;
 mod topics;
 mod traces;
 mod unreadable;

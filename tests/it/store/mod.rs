@@ -100,7 +100,7 @@ on_each_store! {
             a_job_of_a_topic_out_of_reach_is_not_read;
         usage:
             a_page_of_large_jobs_ends_early_and_the_next_goes_on,
-            a_topic_weighs_what_the_bodies_of_its_jobs_do,
+            usage_of_a_topic_is_the_sum_of_its_bodies,
             the_store_tells_how_many_jobs_it_has_and_what_they_take;
         concurrency:
             many_poppers_and_one_job_have_one_winner,

@@ -451,7 +451,7 @@ async fn only_reads(redis: &mut Watched) -> Vec<String> {
     assert!(bench.get(&id("a")).await.is_some());
     store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() }).await.expect("topics");
     store.topic(bucket, topic()).await.expect("a topic");
-    store.weigh(topic()).await.expect("a weight");
+    store.topic_usage(topic()).await.expect("usage");
     store.usage().await.expect("usage");
     let range = JobRange { limit: 9, ..JobRange::default() };
     store.list(bucket, topic(), State::Ready, range).await.expect("a list");

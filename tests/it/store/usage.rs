@@ -38,15 +38,15 @@ pub async fn a_page_of_large_jobs_ends_early_and_the_next_goes_on(bench: Bench) 
     assert_eq!(found, names);
 }
 
-pub async fn a_topic_weighs_what_the_bodies_of_its_jobs_do(bench: Bench) {
+pub async fn usage_of_a_topic_is_the_sum_of_its_bodies(bench: Bench) {
     const SHORT: usize = 160;
     const LONG: usize = 8_000;
     let body = |bytes: usize| bytes::Bytes::from(format!("\"{}\"", "x".repeat(bytes - 2)));
-    let weigh = async |bench: &Bench| {
-        let all = bench.store.weigh(topic("t")).await.expect("a weight");
+    let topic_usage = async |bench: &Bench| {
+        let all = bench.store.topic_usage(topic("t")).await.expect("usage");
         (all.jobs, usize::try_from(all.bytes).expect("a small number"))
     };
-    assert_eq!(weigh(&bench).await, (0, 0));
+    assert_eq!(topic_usage(&bench).await, (0, 0));
     for (name, of, bytes) in
         [("a", "t", SHORT), ("b", "t", LONG), ("c", "t", SHORT), ("d", "u", LONG)]
     {
@@ -54,19 +54,19 @@ pub async fn a_topic_weighs_what_the_bodies_of_its_jobs_do(bench: Bench) {
     }
     let refused = bench.put(NewJob { body: body(LONG), ..job("a", "t") }).await;
     refused.expect_err("it is there already");
-    assert_eq!(weigh(&bench).await, (3, 2 * SHORT + LONG));
+    assert_eq!(topic_usage(&bench).await, (3, 2 * SHORT + LONG));
     let change = Change { body: Some(body(LONG)), ..Change::default() };
     bench.reschedule(&id("a"), change).await.expect("another body");
-    assert_eq!(weigh(&bench).await, (3, SHORT + 2 * LONG));
+    assert_eq!(topic_usage(&bench).await, (3, SHORT + 2 * LONG));
     let replace = OnConflict::Replace;
     let other = NewJob { on_conflict: replace, body: body(LONG), ..delayed("c", "t", HOUR) };
     bench.put(other).await.expect("replaced");
     let bench = bench.reopen().await;
-    assert_eq!(weigh(&bench).await, (3, 3 * LONG));
+    assert_eq!(topic_usage(&bench).await, (3, 3 * LONG));
     let popped = bench.pop_one("t").await;
-    assert_eq!(weigh(&bench).await, (3, 3 * LONG), "held");
+    assert_eq!(topic_usage(&bench).await, (3, 3 * LONG), "held");
     bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
-    assert_eq!(weigh(&bench).await, (2, 2 * LONG));
+    assert_eq!(topic_usage(&bench).await, (2, 2 * LONG));
     bench.delete(&id("c")).await.expect("deleted");
     for bucket in bench.store.buckets().all() {
         bench
@@ -78,14 +78,14 @@ pub async fn a_topic_weighs_what_the_bodies_of_its_jobs_do(bench: Bench) {
             .await
             .expect("purged");
     }
-    assert_eq!(weigh(&bench).await, (0, 0));
+    assert_eq!(topic_usage(&bench).await, (0, 0));
 
     // More jobs than the store examines one by one.
     for number in 0..1_200 {
         let job = NewJob { body: body(SHORT), ..job(&format!("many-{number}"), "many") };
         bench.put(job).await.expect("put");
     }
-    let many = bench.store.weigh(topic("many")).await.expect("a weight");
+    let many = bench.store.topic_usage(topic("many")).await.expect("usage");
     assert_eq!((many.jobs, many.bytes), (1_200, 1_200 * SHORT as u64));
 }
 

@@ -79,8 +79,8 @@ async fn below_the_half_there_are_few_counts() {
 #[tokio::test]
 async fn a_store_that_cannot_count_refuses_nothing_here() {
     let (bound, now) = (bound(Some(1), None), Instant::now());
-    let away = || ready(Err(crate::store::StoreError::away("gone")));
-    bound.take(&1, ONE, now, away).await.expect("the put will say so");
+    let unavailable = || ready(Err(crate::store::StoreError::unavailable("gone")));
+    bound.take(&1, ONE, now, unavailable).await.expect("the put will say so");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ fn doubling(gate: &Arc<tokio::sync::Semaphore>) -> Coalescer<u32, (u32, usize)> 
         async move {
             gate.acquire().await.expect("an open gate").forget();
             let answer = |n: &u32| match jobs.contains(&0) {
-                true => Err(StoreError::away("zero")),
+                true => Err(StoreError::unavailable("zero")),
                 false => Ok((n * 2, jobs.len())),
             };
             jobs.iter().map(answer).collect()
@@ -117,7 +117,7 @@ fn unshared(coalescer: Coalescer<u32, (u32, usize)>) -> Inner<u32, (u32, usize)>
 async fn a_large_group_goes_in_calls_of_the_limit_and_each_job_has_the_outcome_of_its_own() {
     let call = |jobs: Vec<u32>| async move {
         let answer = |n: &u32| match jobs.contains(&4) {
-            true => Err(StoreError::away("four")),
+            true => Err(StoreError::unavailable("four")),
             false => Ok((n * 2, jobs.len())),
         };
         jobs.iter().map(answer).collect()

@@ -32,7 +32,7 @@ fn to_a_store_that_refuses(refusals: usize) -> (Arc<Returner>, Arc<AtomicUsize>)
     let unpop = Coalescer::new(&calls, move |jobs: Vec<JobRef>| {
         let is_refused = count.fetch_add(1, Ordering::SeqCst) < refusals;
         let outcome = move |_: &JobRef| match is_refused {
-            true => Err(StoreError::away("a test")),
+            true => Err(StoreError::unavailable("a test")),
             false => Ok(Ok("t".parse().expect("a topic"))),
         };
         async move { jobs.iter().map(outcome).collect() }

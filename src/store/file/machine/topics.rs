@@ -31,7 +31,7 @@ impl Machine {
         }
     }
 
-    pub fn weigh(&self, topic: &Topic) -> Usage {
+    pub fn topic_usage(&self, topic: &Topic) -> Usage {
         let jobs = State::ALL.into_iter().map(|state| self.index.count(topic, state)).sum();
         Usage { jobs, bytes: self.index.bytes(topic) }
     }

@@ -100,7 +100,7 @@ const NO_REPLICA: &str = "store.ack = \"replica\" needs a connected replica, and
 fn not_confirmed(by: Confirmation, host: &Host) -> OpenError {
     match by {
         Confirmation::Replica => {
-            OpenError::Away { what: redis_at(host), cause: NO_REPLICA.to_owned() }
+            OpenError::Unavailable { what: redis_at(host), cause: NO_REPLICA.to_owned() }
         }
         Confirmation::Aof => {
             let why = "store.ack = \"fsync\" needs an AOF that is synced to disk, and it is not";

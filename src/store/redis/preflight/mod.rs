@@ -111,7 +111,7 @@ impl Preflight {
         } else {
             return Ok(());
         };
-        Err(OpenError::Away { what: redis_at(host), cause: cause.to_owned() })
+        Err(OpenError::Unavailable { what: redis_at(host), cause: cause.to_owned() })
     }
 
     /// Fails if the server is unfit by its `INFO`; returns the accepted risks.
@@ -170,7 +170,7 @@ impl Preflight {
         };
         let what = redis_at(host);
         match may_pass(cause) {
-            true => OpenError::Away { what, cause: said },
+            true => OpenError::Unavailable { what, cause: said },
             false => OpenError::Engine { what, cause: said },
         }
     }

@@ -112,7 +112,7 @@ impl Cluster {
     pub fn of(&self, slot: u16) -> Result<Arc<Master>, Failure> {
         self.shared.table().of(slot).ok_or_else(|| Failure {
             remedy: Remedy::FindMaster,
-            error: StoreError::away(format!("no node of the cluster has slot {slot}")),
+            error: StoreError::unavailable(format!("no node of the cluster has slot {slot}")),
         })
     }
 

@@ -102,7 +102,7 @@ pub async fn ask(dialer: &Dialer, preflight: &Preflight, seeds: &[Host]) -> Resu
         let (info, slots) = question(dialer, seed).await.map_err(unable)?;
         let map = Map::read(&slots, seed).filter(|map| !map.ranges.is_empty());
         let known = judge(info, &slots, seed).map(|(epoch, _)| epoch);
-        map.map(|map| (known, map)).ok_or_else(|| OpenError::Away {
+        map.map(|map| (known, map)).ok_or_else(|| OpenError::Unavailable {
             what: format!("the cluster by {seed}"),
             cause: "it knows of no master".to_owned(),
         })
@@ -117,14 +117,18 @@ pub async fn ask(dialer: &Dialer, preflight: &Preflight, seeds: &[Host]) -> Resu
             }
             Err(error @ OpenError::Unfit(_)) => return Err(error),
             Err(error) => {
-                may_pass |= matches!(error, OpenError::Away { .. });
+                may_pass |= matches!(error, OpenError::Unavailable { .. });
                 causes.push(error.to_string());
             }
         }
     }
     latest.map(|(_, map)| map).ok_or_else(|| {
         let (what, cause) = ("the cluster".to_owned(), causes.join("; "));
-        if may_pass { OpenError::Away { what, cause } } else { OpenError::Engine { what, cause } }
+        if may_pass {
+            OpenError::Unavailable { what, cause }
+        } else {
+            OpenError::Engine { what, cause }
+        }
     })
 }
 

@@ -61,7 +61,7 @@ impl Nodes {
         let mut is_again = false;
         loop {
             let cause = match open_once(options, store).await {
-                Err(cause @ OpenError::Away { .. }) => cause,
+                Err(cause @ OpenError::Unavailable { .. }) => cause,
                 // Another server has just made the store with its own number of buckets: use that
                 // number.
                 Err(OpenError::Layout { .. }) if store.buckets.is_none() && !is_again => {
@@ -106,7 +106,7 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
     opening.preflight.will_use(&keys);
     let map = opening.map().await?;
     if is_new && map.as_ref().is_some_and(|map| !map.has_all(&keys)) {
-        return Err(OpenError::Away {
+        return Err(OpenError::Unavailable {
             what: "the cluster".to_owned(),
             cause: "it has slots without a master: a new store wants all of them".to_owned(),
         });
@@ -360,5 +360,5 @@ fn has(map: Option<&Map>, host: &Host, keys: &Keys) -> bool {
 
 /// Returns whether a node of a cluster is only unavailable, and not unfit.
 fn may_start_without(error: &OpenError) -> bool {
-    matches!(error, OpenError::Away { .. } | OpenError::Engine { .. })
+    matches!(error, OpenError::Unavailable { .. } | OpenError::Engine { .. })
 }

@@ -121,7 +121,7 @@ impl Asker {
             let what = format!("the master {:?} by its Sentinels", self.master);
             let cause = causes.join("; ");
             if may_pass {
-                OpenError::Away { what, cause }
+                OpenError::Unavailable { what, cause }
             } else {
                 OpenError::Engine { what, cause }
             }

@@ -41,7 +41,7 @@ impl SyncWatch {
     pub fn check(&self) -> Result<(), Failure> {
         let unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
         match &*unsynced {
-            Some(why) => Err(Failure { remedy: Remedy::Mend, error: StoreError::away(why) }),
+            Some(why) => Err(Failure { remedy: Remedy::Mend, error: StoreError::unavailable(why) }),
             None => Ok(()),
         }
     }

@@ -91,7 +91,7 @@ impl Confirmed {
     /// Fails while the last write is unconfirmed.
     pub fn check(&self) -> Result<(), Failure> {
         match self.is_unsure.load(Ordering::Relaxed) {
-            true => Err(away(format!("{} confirms what was written before", self.by.who()))),
+            true => Err(unavailable(format!("{} confirms what was written before", self.by.who()))),
             false => Ok(()),
         }
     }
@@ -99,7 +99,7 @@ impl Confirmed {
     /// Sends a write and waits for its confirmation.
     pub async fn write(&self, write: Write) -> Result<Value, Failure> {
         let (reply, replied) = oneshot::channel();
-        let gone = || away("the server is not used any more");
+        let gone = || unavailable("the server is not used any more");
         self.queue.send(Order { write, reply }).map_err(|_| gone())?;
         // The writer ends only between two batches, or with the whole store.
         let lost = |_| Failure {
@@ -184,7 +184,7 @@ impl Writer {
             }
             Err(failure) if failure.error.applied() == Applied::Unknown => {
                 self.connection.renew("the server does not answer");
-                Err(away(&failure.error))
+                Err(unavailable(&failure.error))
             }
             Ok(_) | Err(_) => Ok(()), // it answers
         }
@@ -233,21 +233,21 @@ impl Writer {
         let sent = self.send(Vec::new(), keys, self.by.short_patience()).await;
         let (_, confirmation) = sent.map_err(|failure| {
             self.connection.renew("the server does not answer");
-            away(&failure.error)
+            unavailable(&failure.error)
         })?;
         match confirmation {
             Waited::Confirmed => Ok(()),
             Waited::Missing => {
-                Err(away(format!("{} confirms what was written before", self.by.who())))
+                Err(unavailable(format!("{} confirms what was written before", self.by.who())))
             }
             // The keys of the batch have moved, or writes are refused: the batch would have failed
             // alike.
-            Waited::Refused(Failure { remedy, error }) => Err(Failure { remedy, ..away(&error) }),
+            Waited::Refused(Failure { remedy, error }) => Err(Failure { remedy, ..unavailable(&error) }),
             Waited::Failed(failure) => {
                 // The server is no longer a master, or its AOF is off: a new connection finds that
                 // out.
                 self.connection.renew("the server confirms nothing");
-                Err(away(&failure.error))
+                Err(unavailable(&failure.error))
             }
         }
     }
@@ -297,6 +297,6 @@ enum Waited {
     Refused(Failure),
 }
 
-fn away(cause: impl ToString) -> Failure {
-    Failure { remedy: Remedy::BackOff, error: StoreError::away(cause) }
+fn unavailable(cause: impl ToString) -> Failure {
+    Failure { remedy: Remedy::BackOff, error: StoreError::unavailable(cause) }
 }

@@ -144,7 +144,7 @@ impl Connection {
         match &*self.state.borrow() {
             Link::Up { number, connection, .. } => Ok((*number, connection.clone())),
             Link::Down { cause, .. } => {
-                Err(Failure { remedy: Remedy::FindMaster, error: StoreError::away(cause) })
+                Err(Failure { remedy: Remedy::FindMaster, error: StoreError::unavailable(cause) })
             }
         }
     }

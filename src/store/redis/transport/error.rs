@@ -98,7 +98,7 @@ pub fn store_error(fault: Fault, error: &RedisError) -> StoreError {
         }
         Fault { remedy: Remedy::None, .. } => StoreError::unreadable(error),
         Fault { applied: Applied::Unknown, .. } => StoreError::unknown(error),
-        Fault { applied: Applied::No, .. } => StoreError::away(error),
+        Fault { applied: Applied::No, .. } => StoreError::unavailable(error),
     }
 }
 
