@@ -83,7 +83,7 @@ pub fn http_put(data: &[u8]) {
         check_put(&put, &content);
     }
     let Some(patch) = taken(parse::<PatchJob>(&content, "")) else { return };
-    let _ = patch.tells();
+    let _ = patch.has_read_only_fields();
     if let Some(change) = taken(patch.valid(&content, limits())) {
         change.schedule.into_iter().for_each(check_schedule);
         check_ttr(change.policy.ttr);

@@ -47,7 +47,7 @@ fn ask(listen: &Listen, tls: Option<&TlsFiles>) -> io::Result<String> {
     let stream = connect(listen, TIMEOUT)?;
     match tls {
         None => exchange(stream),
-        Some(files) => exchange(StreamOwned::new(greeting(files)?, stream)),
+        Some(files) => exchange(StreamOwned::new(handshake(files)?, stream)),
     }
 }
 
@@ -59,7 +59,7 @@ fn exchange(mut stream: impl Read + Write) -> io::Result<String> {
 }
 
 /// Begins TLS with a server that has the certificate of these files, for any host name.
-fn greeting(files: &TlsFiles) -> io::Result<ClientConnection> {
+fn handshake(files: &TlsFiles) -> io::Result<ClientConnection> {
     let cert = CertificateDer::from_pem_file(&files.cert).map_err(io::Error::other)?;
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -29,7 +29,7 @@ pub use self::{
     app::App,
     client::peer::Peer,
     edge::{
-        admit::Admission, farewell::Farewell, forwarded::TrustedProxies, log::AUDIT,
+        admit::Admission, connection_error::ConnectionError, forwarded::TrustedProxies, log::AUDIT,
         origin::Origins,
     },
     limits::{

@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
 use super::{
-    connections::{Connections, LAST_WORDS},
+    connections::{CLOSE_GRACE, Connections},
     http1, http2,
     link::{Link, Phase},
     tls,
@@ -29,7 +29,7 @@ where
         tracing::debug!(%error, "failed to set TCP_NODELAY");
     }
     let wire = Wire::new(Arc::clone(&link.socket), all.times.write);
-    if link.phase() != Phase::Greeting {
+    if link.phase() != Phase::Handshake {
         return http1::serve(all, link, wire, false, service).await;
     }
     let Some(tls) = &all.tls else { return };
@@ -42,7 +42,7 @@ where
     let accepted = tokio::select! {
         accepted = accepting => accepted,
         _ = link.ending() => return,
-        () = stopped_for(all, LAST_WORDS) => return,
+        () = stopped_for(all, CLOSE_GRACE) => return,
     };
     let accepted = match accepted {
         Ok(accepted) => accepted,
@@ -50,7 +50,7 @@ where
     };
     match accepted {
         Ok(wire) => {
-            link.greeted();
+            link.handshake_done();
             match wire.get_ref().1.alpn_protocol() == Some(tls::HTTP2) {
                 true => http2::serve(all, link, wire, service).await,
                 false => http1::serve(all, link, wire, true, service).await,

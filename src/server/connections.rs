@@ -28,7 +28,7 @@ use crate::{config::Limits, http::LimitBy};
 
 /// At shutdown, how long a connection without a request in flight stays open: a request that its
 /// client sends meanwhile is answered.
-pub const LAST_WORDS: Duration = Duration::from_secs(1);
+pub const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// How long a connection must have been idle before it may be closed to make room.
 const IDLE: Duration = Duration::from_millis(100);
 /// When there is no room, one of this many connections is closed.

@@ -19,12 +19,12 @@ use tower::{Service, ServiceExt};
 
 use super::{
     answer::AnswerBody,
-    connections::{Connections, LAST_WORDS},
+    connections::{CLOSE_GRACE, Connections},
     link::{Answering, End, Link, Phase},
     stream::Stream,
     wire::Transport,
 };
-use crate::http::{Farewell, Peer};
+use crate::http::{ConnectionError, Peer};
 
 /// Limits for a client that keeps sending after its answer: its longest pause, and its most bytes.
 /// The server reads and discards those bytes: if it closed the socket before, the kernel would
@@ -66,7 +66,7 @@ pub async fn serve<W, S>(
     let connection = http1::Builder::new()
         .max_buf_size(all.head) // also limits how much of a body it buffers for the handler
         .serve_connection(TokioIo::new(&mut stream), answer);
-    let farewell = tokio::select! {
+    let error = tokio::select! {
         ended = connection => match ended {
             Ok(()) => None,
             Err(error) => {
@@ -80,7 +80,7 @@ pub async fn serve<W, S>(
         },
     };
     tokio::select! {
-        () = close(&mut stream.wire, &link, farewell, all.times.write) => {}
+        () = close(&mut stream.wire, &link, error, all.times.write) => {}
         () = all.aborted_for(LINGER) => {}
     }
 }
@@ -88,56 +88,58 @@ pub async fn serve<W, S>(
 /// Answers a client without TLS that this port requires it.
 pub async fn refuse_plain<W: Transport>(all: &Connections, link: &Link, mut wire: W) {
     tokio::select! {
-        () = close(&mut wire, link, Some(Farewell::NoTls), all.times.write) => {}
+        () = close(&mut wire, link, Some(ConnectionError::NoTls), all.times.write) => {}
         () = all.aborted_for(LINGER) => {}
     }
 }
 
 /// Returns the answer after hyper failed on a connection without a request in flight.
-fn refusal(error: &hyper::Error, link: &Link) -> Option<Farewell> {
+fn refusal(error: &hyper::Error, link: &Link) -> Option<ConnectionError> {
     let status = link.refused();
     match link.phase() {
         Phase::Waiting | Phase::Reading if error.is_parse() => {
-            Some(Farewell::Unreadable { status })
+            Some(ConnectionError::Unreadable { status })
         }
-        Phase::Reading if error.is_incomplete_message() => Some(Farewell::Unreadable { status }),
+        Phase::Reading if error.is_incomplete_message() => {
+            Some(ConnectionError::Unreadable { status })
+        }
         _ => None,
     }
 }
 
-/// Completes when the server must close the connection, with the farewell for its client.
-async fn close_when_not_needed(all: &Connections, link: &Link) -> Option<Farewell> {
+/// Completes when the server must close the connection, with the error for its client.
+async fn close_when_not_needed(all: &Connections, link: &Link) -> Option<ConnectionError> {
     tokio::select! {
         () = all.stop.cancelled() => {}
-        end = link.ending() => return (end == End::TooSlow).then_some(Farewell::TooSlow),
+        end = link.ending() => return (end == End::TooSlow).then_some(ConnectionError::TooSlow),
     }
     loop {
         let idle = link.idle_since().map_or(Duration::ZERO, |since| since.elapsed());
-        if idle >= LAST_WORDS && link.is_quiet() {
+        if idle >= CLOSE_GRACE && link.is_quiet() {
             return None;
         }
-        if idle >= LAST_WORDS && link.phase() == Phase::Reading {
-            return Some(Farewell::Stopping { handled: false });
+        if idle >= CLOSE_GRACE && link.phase() == Phase::Reading {
+            return Some(ConnectionError::Stopping { handled: false });
         }
-        let rest = LAST_WORDS.saturating_sub(idle).max(Duration::from_millis(1));
+        let rest = CLOSE_GRACE.saturating_sub(idle).max(Duration::from_millis(1));
         tokio::select! {
             () = sleep(rest) => {}
             () = all.abort.cancelled() => {
                 let handled = link.phase() == Phase::Handling;
-                return handled.then_some(Farewell::Stopping { handled });
+                return handled.then_some(ConnectionError::Stopping { handled });
             }
         }
     }
 }
 
-/// Sends the farewell, ends the sending side, and reads until the client has ended its own.
+/// Sends the error, ends the sending side, and reads until the client has ended its own.
 async fn close<W: Transport>(
     wire: &mut W,
     link: &Link,
-    farewell: Option<Farewell>,
+    error: Option<ConnectionError>,
     write_timeout: Duration,
 ) {
-    let text = farewell.map(Farewell::text).unwrap_or_default();
+    let text = error.map(ConnectionError::text).unwrap_or_default();
     let written = async {
         wire.write_all(&text).await?;
         wire.shutdown().await

@@ -19,11 +19,11 @@ use tower::{Service, ServiceExt};
 
 use super::{
     answer::AnswerBody,
-    connections::{Connections, LAST_WORDS},
+    connections::{CLOSE_GRACE, Connections},
     link::{InFlight, Link},
     wire::Transport,
 };
-use crate::http::{Farewell, Peer};
+use crate::http::{ConnectionError, Peer};
 
 const STREAMS: u32 = 128;
 /// Bytes that a client may send before a handler reads them: of one request, and of a connection.
@@ -50,7 +50,7 @@ where
         async move {
             let mut response = tokio::select! {
                 answer = answer => answer?,
-                () = abort.cancelled() => Farewell::Stopping { handled: true }.response(),
+                () = abort.cancelled() => ConnectionError::Stopping { handled: true }.response(),
             };
             response.headers_mut().remove(CONNECTION); // HTTP/2 forbids this header
             let bytes = response.body().size_hint().lower();
@@ -76,11 +76,11 @@ where
     let last = async {
         if let Some(end) = crowded {
             tracing::debug!(?end, "closing a connection");
-            return tokio::time::sleep(LAST_WORDS).await;
+            return tokio::time::sleep(CLOSE_GRACE).await;
         }
         tokio::select! {
-            () = idle_for(&link, LAST_WORDS) => {}
-            () = all.aborted_for(LAST_WORDS) => {}
+            () = idle_for(&link, CLOSE_GRACE) => {}
+            () = all.aborted_for(CLOSE_GRACE) => {}
         }
     };
     tokio::select! {

@@ -42,7 +42,7 @@ struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// TLS is not established yet.
-    Greeting,
+    Handshake,
     /// No byte of the next request has arrived.
     Waiting,
     /// A part of a request head has arrived.
@@ -114,11 +114,11 @@ impl Link {
     /// Returns since when no request has been in flight; `None` while one is.
     pub fn idle_since(&self) -> Option<Instant> {
         let state = self.lock();
-        matches!(state.phase, Phase::Greeting | Phase::Waiting | Phase::Reading)
+        matches!(state.phase, Phase::Handshake | Phase::Waiting | Phase::Reading)
             .then_some(state.since)
     }
 
-    pub fn greeted(&self) {
+    pub fn handshake_done(&self) {
         let mut state = self.lock();
         (state.phase, state.since) = (Phase::Waiting, Instant::now());
     }
@@ -142,7 +142,7 @@ impl Link {
     pub fn may_write(&self, bytes: &[u8]) -> bool {
         let mut state = self.lock();
         match state.phase {
-            Phase::Greeting | Phase::Waiting | Phase::Reading => {
+            Phase::Handshake | Phase::Waiting | Phase::Reading => {
                 let status = bytes.get(9..12).and_then(|status| std::str::from_utf8(status).ok());
                 state.refused = state.refused.or(status.and_then(|status| status.parse().ok()));
                 false
@@ -175,7 +175,7 @@ impl Link {
     pub fn check(&self, times: Times) {
         let mut state = self.lock();
         let end = match state.phase {
-            Phase::Greeting if state.since.elapsed() >= times.header => End::TooSlow,
+            Phase::Handshake if state.since.elapsed() >= times.header => End::TooSlow,
             Phase::Reading if state.began.elapsed() >= times.header => End::TooSlow,
             Phase::Waiting if state.since.elapsed() >= times.idle => End::Idle,
             Phase::Handling => {
@@ -205,7 +205,7 @@ impl Link {
             let Some(end) = self.lock().end.take() else { continue };
             let holds = match end {
                 End::NoRoom | End::Idle => self.is_quiet(),
-                End::TooSlow => matches!(self.phase(), Phase::Greeting | Phase::Reading),
+                End::TooSlow => matches!(self.phase(), Phase::Handshake | Phase::Reading),
                 End::Unread | End::CalledOff => true,
             };
             if holds {

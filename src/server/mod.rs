@@ -4,12 +4,12 @@ mod answer;
 mod connection;
 mod connections;
 mod descriptors;
-mod greeting;
 mod http1;
 mod http2;
 mod link;
 mod listener;
 mod socket;
+mod startup_log;
 mod stream;
 mod tls;
 mod wire;
@@ -113,7 +113,8 @@ pub async fn run(
     let (connections, service) = serve(&public, limits, offer);
     let (admins, operations) =
         serve(admin.as_ref().unwrap_or(&public), limits.for_admins(), Offer::Operations);
-    greeting::greet(&public, admin.as_ref(), &settings, &queue, access.is_closed()).await?;
+    startup_log::log_startup(&public, admin.as_ref(), &settings, &queue, access.is_closed())
+        .await?;
     let serving = async {
         let admin = async {
             match admin {

@@ -6,7 +6,7 @@
 //!
 //! The request-id layers of tower-http keep any id of the caller, even one that breaks a log or a
 //! header, and know neither the id inside the problem's JSON nor the answers to requests that hyper
-//! rejects (`farewell`). Its `TraceLayer` logs a status without the problem's cause.
+//! rejects (`connection_error`). Its `TraceLayer` logs a status without the problem's cause.
 
 use axum::{
     body::Body,

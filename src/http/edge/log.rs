@@ -29,7 +29,7 @@ pub const AUDIT: &str = "delay_queue::audit";
 const PATH: usize = 256;
 
 /// A request as the log names it. If it is dropped without an answer, its client has gone.
-pub struct Asked {
+pub struct RequestLog {
     method: Method,
     uri: Uri,
     id: HeaderValue,
@@ -43,9 +43,9 @@ pub struct Asked {
 
 /// Result of an action on a whole topic, for the audit.
 #[derive(Clone)]
-pub struct Did(pub String);
+pub struct AuditDetail(pub String);
 
-impl IntoResponseParts for Did {
+impl IntoResponseParts for AuditDetail {
     type Error = std::convert::Infallible;
 
     fn into_response_parts(self, parts: ResponseParts) -> Result<ResponseParts, Self::Error> {
@@ -79,7 +79,7 @@ impl IntoResponseParts for PartFailed {
     }
 }
 
-impl Asked {
+impl RequestLog {
     pub fn new(request: &Request, id: HeaderValue) -> Self {
         Self {
             method: request.method().clone(),
@@ -116,8 +116,8 @@ impl Asked {
                 %method, path, status, jobs, code, cause, request_id, "a part of a batch failed"
             );
         }
-        let did = response.extensions().get::<Did>().map(|did| did.0.as_str());
-        let result = did.or(problem.map(|problem| problem.code.name())).unwrap_or("done");
+        let detail = response.extensions().get::<AuditDetail>().map(|detail| detail.0.as_str());
+        let result = detail.or(problem.map(|problem| problem.code.name())).unwrap_or("done");
         if [401, 403].contains(&status) {
             self.audit_refusal(status, result, refused);
         } else if self.is_audited() {
@@ -194,7 +194,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for RequestLog {
     /// Audits an action even if its client has gone.
     fn drop(&mut self) {
         if !self.is_answered && self.is_audited() {

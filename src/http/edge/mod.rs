@@ -2,7 +2,7 @@
 //! request ids, problems, the log and the metrics.
 
 pub mod admit;
-pub mod farewell;
+pub mod connection_error;
 pub mod finalize;
 pub mod forwarded;
 pub mod log;

@@ -24,7 +24,7 @@ use super::{
     admit::Admission,
     finalize::{REQUEST_ID, request_id, unsupported, write},
     forwarded::TrustedProxies,
-    log::Asked,
+    log::RequestLog,
 };
 use crate::{
     http::{
@@ -71,19 +71,19 @@ impl Edge {
         self.proxies.resolve(&mut request);
         let begun = self.app.requests.begin(&request);
         let id = request_id(&request);
-        let asked = Asked::new(&request, id.clone());
+        let request_log = RequestLog::new(&request, id.clone());
         let scheme = request.extensions().get::<Peer>().map(Peer::scheme);
         let span = traces::request(&request, &id, scheme, || traceparent(request.headers()));
         let mut response = if let Some(problem) = unsupported(&request) {
             problem.into_response()
         } else if span.is_disabled() {
-            self.share(request, handler, &asked).await
+            self.share(request, handler, &request_log).await
         } else {
-            self.share(request, handler, &asked).instrument(span.clone()).await
+            self.share(request, handler, &request_log).instrument(span.clone()).await
         };
         traces::answered(&span, response.status());
         let problem = response.extensions_mut().remove::<Problem>();
-        asked.answered(&response, problem.as_ref(), &self.app.refused);
+        request_log.answered(&response, problem.as_ref(), &self.app.refused);
         if let Some(problem) = problem {
             write(&mut response, problem, &id);
         }
@@ -93,13 +93,18 @@ impl Edge {
     }
 
     /// Answers a browser's preflight request, which has no token, and admits all other requests.
-    async fn share<S: Handler>(&self, request: Request, handler: S, asked: &Asked) -> Response {
+    async fn share<S: Handler>(
+        &self,
+        request: Request,
+        handler: S,
+        request_log: &RequestLog,
+    ) -> Response {
         let Some(guard) = &self.guard else { return call(handler, request).await };
         let Some(cors) = &guard.cors else {
-            return self.admit(guard, request, handler, asked).await;
+            return self.admit(guard, request, handler, request_log).await;
         };
         let admit = service_fn(move |request| {
-            self.admit(guard, request, handler.clone(), asked).map(Ok::<_, Infallible>)
+            self.admit(guard, request, handler.clone(), request_log).map(Ok::<_, Infallible>)
         });
         let Ok(response) = cors.layer(admit).oneshot(request).await;
         response
@@ -111,7 +116,7 @@ impl Edge {
         guard: &Guard,
         mut request: Request,
         handler: S,
-        asked: &Asked,
+        request_log: &RequestLog,
     ) -> Response {
         let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
         let (need, is_limited) = guard.needs.of(path, request.method());
@@ -119,7 +124,7 @@ impl Edge {
             Ok(identity) => identity,
             Err(problem) => return problem.into_response(),
         };
-        asked.admitted(identity.clone());
+        request_log.admitted(identity.clone());
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let permit = match is_limited.then(|| self.app.in_flight.permit()).transpose() {
             Ok(permit) => permit,

@@ -85,35 +85,35 @@ pub async fn put(
 }
 
 /// Extracted request for a transition of many jobs.
-type Asked = (State<App>, Identity, NoQuery, Content);
+type ActionInput = (State<App>, Identity, NoQuery, Content);
 
-pub async fn finish(asked: Asked) -> Answer {
+pub async fn finish(input: ActionInput) -> Answer {
     let call = async |queue: Arc<Queue>, held| queue.finish(held).await;
-    each::<wire::Finish, _>(asked, call, |id, _topic| {
+    each::<wire::Finish, _>(input, call, |id, _topic| {
         TransitionResponse::finished(id).with_status(StatusCode::NO_CONTENT)
     })
     .await
 }
 
-pub async fn release(asked: Asked) -> Answer {
+pub async fn release(input: ActionInput) -> Answer {
     let call = async |queue: Arc<Queue>, releases| queue.release(releases).await;
-    each::<wire::Release, _>(asked, call, |id, moved| {
+    each::<wire::Release, _>(input, call, |id, moved| {
         TransitionResponse::moved(id, &moved).with_status(StatusCode::OK)
     })
     .await
 }
 
-pub async fn touch(asked: Asked) -> Answer {
+pub async fn touch(input: ActionInput) -> Answer {
     let call = async |queue: Arc<Queue>, touches| queue.touch(touches).await;
-    each::<wire::Touch, _>(asked, call, |id, until| {
+    each::<wire::Touch, _>(input, call, |id, until| {
         TransitionResponse::held_until(id, until).with_status(StatusCode::OK)
     })
     .await
 }
 
-pub async fn delete(asked: Asked) -> Answer {
+pub async fn delete(input: ActionInput) -> Answer {
     let call = async |queue: Arc<Queue>, ids| queue.delete(ids).await;
-    each::<IdOnly, _>(asked, call, |id, was| {
+    each::<IdOnly, _>(input, call, |id, was| {
         TransitionResponse::in_state(id, was).with_status(StatusCode::OK)
     })
     .await
@@ -121,7 +121,7 @@ pub async fn delete(asked: Asked) -> Answer {
 
 /// Runs a transition of each job; `key` verifies the reservations.
 async fn each<W: ActionRequest, O>(
-    (State(app), identity, _, Content(content)): Asked,
+    (State(app), identity, _, Content(content)): ActionInput,
     call: impl AsyncFnOnce(Arc<Queue>, Vec<W::Job>) -> Vec<Result<O, QueueError>>,
     done: impl Fn(JobId, O) -> TransitionResponse,
 ) -> Answer {

@@ -90,9 +90,9 @@ pub async fn patch(
     let readable = identity.topics_of(Scope::Read).unwrap_or_else(|_| Topics::of(Vec::new()));
     let mut patch = parse::<wire::PatchJob>(&content, "")?;
     let mut known = None;
-    if patch.tells() {
+    if patch.has_read_only_fields() {
         let job = read(&app, id.clone(), &topics).await?;
-        patch = patch.beside(&job)?;
+        patch = patch.without_unchanged(&job)?;
         known = Some(job.topic);
     }
     let change = patch.valid(&content, app.limits)?;
@@ -111,47 +111,47 @@ pub async fn patch(
 }
 
 /// Extracted request for a transition of the job in the path.
-type Asked = (State<App>, Identity, PathId, Uri, Content);
+type ActionInput = (State<App>, Identity, PathId, Uri, Content);
 
-pub async fn delete(asked: Asked) -> Answer {
-    let (app, id, job) = read_action::<IdOnly>(asked)?;
+pub async fn delete(input: ActionInput) -> Answer {
+    let (app, id, job) = read_action::<IdOnly>(input)?;
     let was = one(app.queue.delete(vec![job]).await)?;
     Ok(Json(TransitionResponse::in_state(id, was)))
 }
 
-pub async fn finish(asked: Asked) -> Result<StatusCode, Problem> {
-    let (app, _, held) = read_action::<wire::Finish>(asked)?;
+pub async fn finish(input: ActionInput) -> Result<StatusCode, Problem> {
+    let (app, _, held) = read_action::<wire::Finish>(input)?;
     one(app.queue.finish(vec![held]).await)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub async fn release(asked: Asked) -> Answer {
-    let (app, id, release) = read_action::<wire::Release>(asked)?;
+pub async fn release(input: ActionInput) -> Answer {
+    let (app, id, release) = read_action::<wire::Release>(input)?;
     let moved = one(app.queue.release(vec![release]).await)?;
     Ok(Json(TransitionResponse::moved(id, &moved)))
 }
 
-pub async fn touch(asked: Asked) -> Answer {
-    let (app, id, touch) = read_action::<wire::Touch>(asked)?;
+pub async fn touch(input: ActionInput) -> Answer {
+    let (app, id, touch) = read_action::<wire::Touch>(input)?;
     let until = one(app.queue.touch(vec![touch]).await)?;
     Ok(Json(TransitionResponse::held_until(id, until)))
 }
 
-pub async fn bury(asked: Asked) -> Answer {
-    let (app, id, bury) = read_action::<wire::Bury>(asked)?;
+pub async fn bury(input: ActionInput) -> Answer {
+    let (app, id, bury) = read_action::<wire::Bury>(input)?;
     one(app.queue.bury(vec![bury]).await)?;
     Ok(Json(TransitionResponse::in_state(id, job::State::Dead)))
 }
 
-pub async fn kick(asked: Asked) -> Answer {
-    let (app, id, job) = read_action::<IdOnly>(asked)?;
+pub async fn kick(input: ActionInput) -> Answer {
+    let (app, id, job) = read_action::<IdOnly>(input)?;
     one(app.queue.kick(vec![job]).await)?;
     Ok(Json(TransitionResponse::in_state(id, job::State::Ready)))
 }
 
 /// Parses an action on one job; the store's key verifies the reservation.
 fn read_action<W: ActionRequest>(
-    (State(app), identity, PathId(id), uri, Content(content)): Asked,
+    (State(app), identity, PathId(id), uri, Content(content)): ActionInput,
 ) -> Result<(App, job::JobId, W::Job), Problem> {
     let (topics, key) = (identity.topics()?, app.queue.reservation_key());
     let job = action::<W>(id.clone(), &uri, &content, (topics, &key))?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::http::{
     app::App,
     client::identity::Identity,
-    edge::log::Did,
+    edge::log::AuditDetail,
     extract::{content::Content, input::NoQuery, parse::nothing},
     problem::Problem,
     wire::json::Json,
@@ -25,9 +25,12 @@ pub async fn accept_loss(
     identity: Identity,
     _: NoQuery,
     Content(content): Content,
-) -> Result<(Did, Json<AcceptedLoss>), Problem> {
+) -> Result<(AuditDetail, Json<AcceptedLoss>), Problem> {
     identity.topics()?;
     nothing(&content)?;
     let buckets = app.queue.accept_loss().await?;
-    Ok((Did(format!("loss of jobs accepted in {buckets} buckets")), Json(AcceptedLoss { buckets })))
+    Ok((
+        AuditDetail(format!("loss of jobs accepted in {buckets} buckets")),
+        Json(AcceptedLoss { buckets }),
+    ))
 }

@@ -9,7 +9,7 @@ use crate::{
     http::{
         app::App,
         client::identity::Identity,
-        edge::log::Did,
+        edge::log::AuditDetail,
         extract::{
             content::Content,
             input::{NoQuery, PathToken},
@@ -86,17 +86,17 @@ pub async fn create(
     identity: Identity,
     _: NoQuery,
     Content(content): Content,
-) -> Result<(StatusCode, Did, Json<TokenResponse>), Problem> {
+) -> Result<(StatusCode, AuditDetail, Json<TokenResponse>), Problem> {
     identity.topics()?;
     let CreateToken { name, scopes, expires_at } = parse(&content, "")?;
     let name = name.ok_or_else(|| Problem::field("name", "is missing"))?;
     let scopes = scopes.unwrap_or_default();
     let end = expires_at.map_or("never expires".to_owned(), |at| format!("expires at {at}"));
-    let did = Did(format!("token {name} created with {}; {end}", text(&scopes)));
+    let detail = AuditDetail(format!("token {name} created with {}; {end}", text(&scopes)));
     let (secret, token, notice) = app.tokens.create(name, scopes, expires_at).await?;
     let text = Some(secret.reveal().to_owned());
     let response = TokenResponse { notice: Some(notice), ..TokenResponse::new(&token, text) };
-    Ok((StatusCode::CREATED, did, Json(response)))
+    Ok((StatusCode::CREATED, detail, Json(response)))
 }
 
 fn text(scopes: &Scopes) -> String {
@@ -107,11 +107,11 @@ pub async fn list(
     State(app): State<App>,
     identity: Identity,
     _: NoQuery,
-) -> Result<(Did, Json<TokensPage>), Problem> {
+) -> Result<(AuditDetail, Json<TokensPage>), Problem> {
     identity.topics()?;
     let (tokens, unreadable) = app.tokens.list().await?;
     let shown = tokens.iter().map(|token| TokenResponse::new(token, None)).collect();
-    Ok((Did("tokens listed".to_owned()), Json(TokensPage { tokens: shown, unreadable })))
+    Ok((AuditDetail("tokens listed".to_owned()), Json(TokensPage { tokens: shown, unreadable })))
 }
 
 pub async fn revoke(
@@ -120,12 +120,12 @@ pub async fn revoke(
     PathToken(name): PathToken,
     _: NoQuery,
     Content(content): Content,
-) -> Result<(StatusCode, Did, ()), Problem> {
+) -> Result<(StatusCode, AuditDetail, ()), Problem> {
     identity.topics()?;
     nothing(&content)?;
-    let did = Did(format!("token {name} revoked"));
+    let detail = AuditDetail(format!("token {name} revoked"));
     app.tokens.revoke(name).await?;
-    Ok((StatusCode::NO_CONTENT, did, ()))
+    Ok((StatusCode::NO_CONTENT, detail, ()))
 }
 
 impl From<TokenError> for Problem {

@@ -6,7 +6,7 @@ use crate::{
     http::{
         app::App,
         client::identity::Identity,
-        edge::log::Did,
+        edge::log::AuditDetail,
         extract::{
             content::Content,
             cursor::Cursor,
@@ -124,14 +124,14 @@ pub async fn put(
     PathTopic(topic): PathTopic,
     _: NoQuery,
     Content(content): Content,
-) -> Result<(Did, Json<TopicResponse>), Problem> {
+) -> Result<(AuditDetail, Json<TopicResponse>), Problem> {
     identity.may(&topic)?;
     let defaults = parse::<PutTopic>(&content, "")?.valid(&topic, app.queue.is_paused(&topic))?;
-    let did = Did(serde_json::to_string(&defaults).unwrap_or_default());
+    let detail = AuditDetail(serde_json::to_string(&defaults).unwrap_or_default());
     app.queue.set_defaults(topic.clone(), defaults).await?;
     // The defaults are set, even if reading them back fails.
     let unsure = |problem| Problem { applied: Applied::Unknown, ..problem };
-    Ok((did, shown(&app, topic).await.map_err(unsure)?))
+    Ok((detail, shown(&app, topic).await.map_err(unsure)?))
 }
 
 /// Pauses a topic, for a limited time if the body says so.
@@ -141,9 +141,9 @@ pub async fn pause(
     PathTopic(topic): PathTopic,
     _: NoQuery,
     Content(content): Content,
-) -> Result<(Did, Json<Paused>), Problem> {
+) -> Result<(AuditDetail, Json<Paused>), Problem> {
     identity.may(&topic)?;
-    let (did, paused_until) = match parse_or_default::<PauseTopic>(&content)?.valid()? {
+    let (detail, paused_until) = match parse_or_default::<PauseTopic>(&content)?.valid()? {
         Some(span) => {
             let until = app.queue.pause_for(topic.clone(), span).await?;
             (format!("paused until {until}"), Some(until))
@@ -153,7 +153,7 @@ pub async fn pause(
             ("paused".to_owned(), None)
         }
     };
-    Ok((Did(did), Json(Paused { topic, paused: true, paused_until })))
+    Ok((AuditDetail(detail), Json(Paused { topic, paused: true, paused_until })))
 }
 
 pub async fn resume(
@@ -162,11 +162,14 @@ pub async fn resume(
     PathTopic(topic): PathTopic,
     _: NoQuery,
     Content(content): Content,
-) -> Result<(Did, Json<Paused>), Problem> {
+) -> Result<(AuditDetail, Json<Paused>), Problem> {
     identity.may(&topic)?;
     nothing(&content)?;
     app.queue.set_paused(topic.clone(), false).await?;
-    Ok((Did("resumed".to_owned()), Json(Paused { topic, paused: false, paused_until: None })))
+    Ok((
+        AuditDetail("resumed".to_owned()),
+        Json(Paused { topic, paused: false, paused_until: None }),
+    ))
 }
 
 pub async fn jobs(
@@ -257,14 +260,14 @@ pub async fn purge(
     PathTopic(topic): PathTopic,
     uri: Uri,
     Content(content): Content,
-) -> Result<(Did, Json<Purged>), Problem> {
+) -> Result<(AuditDetail, Json<Purged>), Problem> {
     identity.may(&topic)?;
     let mut query = Query::new(&uri);
     let state = query.state()?;
     query.reject_unknown()?;
     nothing(&content)?;
     let purged = app.queue.purge(&topic, state).await?;
-    Ok((Did(format!("{purged} jobs purged")), Json(Purged { purged })))
+    Ok((AuditDetail(format!("{purged} jobs purged")), Json(Purged { purged })))
 }
 
 pub async fn kick(
@@ -273,12 +276,12 @@ pub async fn kick(
     PathTopic(topic): PathTopic,
     uri: Uri,
     Content(content): Content,
-) -> Result<(Did, Json<Kicked>), Problem> {
+) -> Result<(AuditDetail, Json<Kicked>), Problem> {
     identity.may(&topic)?;
     let mut query = Query::new(&uri);
     let limit = query.limit(1000, MAX_KICK)?;
     query.reject_unknown()?;
     nothing(&content)?;
     let kicked = app.queue.kick_dead(&topic, limit).await?;
-    Ok((Did(format!("{kicked} jobs kicked")), Json(Kicked { kicked })))
+    Ok((AuditDetail(format!("{kicked} jobs kicked")), Json(Kicked { kicked })))
 }

@@ -54,7 +54,7 @@ pub struct PatchJob<'a> {
 
 impl PatchJob<'_> {
     /// Returns whether the request contains a field that it cannot change.
-    pub fn tells(&self) -> bool {
+    pub fn has_read_only_fields(&self) -> bool {
         let Self { id, topic, state, attempt, created_at, .. } = self;
         let Self { reserved_until, died_at, error, traceparent, .. } = self;
         let names = id.is_some() || topic.is_some() || error.is_some() || traceparent.is_some();
@@ -64,7 +64,7 @@ impl PatchJob<'_> {
 
     /// Removes a `due_at` that the job has already. Refuses fields that cannot be changed and
     /// differ from the job: asking for another topic, for example, is a mistake.
-    pub fn beside(mut self, job: &Job) -> Result<Self, Problem> {
+    pub fn without_unchanged(mut self, job: &Job) -> Result<Self, Problem> {
         if matches!(job.state, State::Reserved | State::Dead) {
             // The change itself is refused because of the state.
             return Ok(self);

@@ -105,7 +105,7 @@ impl Connections {
                 }
                 self.shared.crowded.store(false, Ordering::Relaxed);
                 shortage.ease();
-                let phase = if self.tls.is_some() { Phase::Greeting } else { Phase::Waiting };
+                let phase = if self.tls.is_some() { Phase::Handshake } else { Phase::Waiting };
                 let link = Arc::new(Link::new(socket, phase));
                 let slot = self.lock().insert(Arc::clone(&link));
                 self.shared.began.notify_one();

@@ -242,7 +242,9 @@ impl Writer {
             }
             // The keys of the batch have moved, or writes are refused: the batch would have failed
             // alike.
-            Waited::Refused(Failure { remedy, error }) => Err(Failure { remedy, ..unavailable(&error) }),
+            Waited::Refused(Failure { remedy, error }) => {
+                Err(Failure { remedy, ..unavailable(&error) })
+            }
             Waited::Failed(failure) => {
                 // The server is no longer a master, or its AOF is off: a new connection finds that
                 // out.

@@ -17,7 +17,7 @@ const PAGES: usize = 10;
 /// Longest time of the count, which must not delay the start.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub async fn greet(
+pub async fn log_startup(
     listener: &Listener,
     admin: Option<&Listener>,
     settings: &Settings,

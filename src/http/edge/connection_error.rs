@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Reason why the server closes a connection before a handler has answered.
-pub enum Farewell {
+pub enum ConnectionError {
     /// The client sent bytes that are no complete HTTP request.
     Unreadable {
         /// The status that hyper would have answered, if known.
@@ -29,7 +29,7 @@ pub enum Farewell {
     },
 }
 
-impl Farewell {
+impl ConnectionError {
     /// Returns the whole HTTP/1.1 response as bytes, from its status line on.
     pub fn text(self) -> Vec<u8> {
         let problem = self.problem();
