@@ -1,6 +1,6 @@
-// What a foreign web page can make Chromium send without a click: no way changes a job. Chromium runs
-// here as its users start it, since what drives a browser may turn prefetching off. A proxy before the server sees
-// that each way sent its request.
+// Requests that a foreign web page can make Chromium send without a click: none changes a job. Chromium runs here as
+// users start it, since browser drivers may turn prefetching off. A proxy in front of the server records that each way
+// sent its request.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -21,7 +21,7 @@ async function listen(server) {
   return server.address().port;
 }
 
-/** Hands everything on to `target` as it is, and notes what was answered. Before a name is bound anew to the server, it leads to a page. */
+/** Passes requests on to `target`, and records the answered ones. /rebound serves a page, as if before a DNS rebinding. */
 async function recording(target) {
   const seen = [];
   const { port: to } = new URL(target);
@@ -103,7 +103,7 @@ for (const [kind, token] of [["without tokens", undefined], ["with tokens", made
       await victim?.stop();
     });
 
-    /** Opens pages with these ways from a page of `host`, and checks that all came and none did anything. */
+    /** Opens pages with these ways from a page of `host`, and checks that all requests arrived and none changed a job. */
     async function attack(host, run) {
       const [target, prefix] = [`http://127.0.0.1:${recorded.port}`, `${host.replaceAll(/[^a-z0-9]/g, "-")}.`];
       const topic = (way) => prefix + name(way);

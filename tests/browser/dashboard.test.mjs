@@ -1,5 +1,5 @@
-// What the dashboard shows and does, in a real Chromium, on each store. Each page also must ask no
-// other host and log no error.
+// The dashboard in a real Chromium, on each store. Each page must also send no request to another host and log no
+// error.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -184,7 +184,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
         execFileSync("bash", ["-c", line.replace("curl ", "curl -sf ")]);
         assert.equal((await counts("whole")).paused, false, line);
         await button(page, "Kick all dead").click();
-        // The call is held up until the progress is seen.
+        // The call waits until the progress is shown.
         let goOn;
         const held = new Promise((resume) => { goOn = resume; });
         await page.route("**/kick?*", async (route) => { await held; await route.continue(); });
@@ -471,7 +471,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
       await server?.stop();
     });
 
-    /** A token with these scopes. */
+    /** Creates a token with these scopes. */
     const create = async (name, scopes) => (await server.call("POST", "/tokens", { name, scopes })).token;
 
     async function open(hash) {
@@ -543,7 +543,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
       assert.deepEqual(all.errors, []);
       await all.close();
 
-      // One that reads some topics gets these, and is told why there is no overview.
+      // A token for some topics shows these, and the page says why there is no overview.
       const some = await open("");
       await enter(some, await create("limited", { read: ["mine.*", "unused"], put: ["mine.*"] }));
       await some.getByText("This one may read: mine.*, unused.").waitFor();

@@ -1,4 +1,4 @@
-// How the dashboard shows what there is: figures, text, times, on a screen and on a phone.
+// Display of the dashboard: figures, text, times, on a screen and on a phone.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -8,7 +8,7 @@ import { fillWithTrouble, traceback } from "./load.mjs";
 import { start } from "./server.mjs";
 import { checkWithAxe, visit as visitWith } from "./visit.mjs";
 
-/** One character of each kind that has no glyph, and how it is shown. */
+/** One character of each kind without a glyph, and its display. */
 const UNSEEN = [
   ["\u061c", "\\u061c"], ["\u180e", "\\u180e"], ["\u200b", "\\u200b"], ["\u202e", "\\u202e"], ["\u2066", "\\u2066"], ["\u00ad", "\\u00ad"],
   ["\u206a", "\\u206a"], ["\u3164", "\\u3164"], ["\ufe0f", "\\ufe0f"], ["\ufff9", "\\ufff9"], ["\u{1d173}", "\\u{1d173}"],
@@ -32,7 +32,7 @@ describe("the dashboard shows", () => {
   const region = (page, name) => page.getByRole("region", { name });
   const purge = async (...topics) => { for (const topic of topics) await server.call("DELETE", `/topics/${topic}/jobs`); };
 
-  /** Puts a job for each of these errors, which it then gives to them. */
+  /** Puts a job for each of these errors, and gives the errors to them. */
   async function fail(topic, errors, max_attempts = 1) {
     await server.call("POST", "/batch/jobs", { jobs: errors.map(() => ({ topic, max_attempts })) });
     for (let left = errors; left.length > 0; left = left.slice(100)) {

@@ -21,7 +21,7 @@ describe("the reference", () => {
     await server?.stop();
   });
 
-  /** The page; `use` gets it. It may log no error and ask no other host. */
+  /** Opens the page for `use`. The page may log no error and send no request to another host. */
   async function visit(options, use) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
     const page = await context.newPage();
@@ -62,7 +62,7 @@ describe("the reference", () => {
       await page.waitForURL(/#pop-jobs$/);
       await page.getByRole("link", { name: "Dashboard" }).click();
       await page.waitForURL(`${server.base}/`);
-      // What it asks for ends with the page, and is then no error.
+      // Waits for the page's requests: leaving the page would abort them, which logs an error.
       await page.locator(".verdict[data-level]").waitFor();
     });
   });

@@ -1,5 +1,5 @@
-// A queue that looks like one in use: 20 topics, many delayed jobs, some dead ones, a slow consumer
-// and a paused topic. For the pictures of the documentation.
+// Fills a queue for the pictures of the documentation: 20 topics, many delayed jobs, some dead ones, a slow consumer
+// and a paused topic.
 
 const TOPICS = [
   "orders.close", "orders.remind", "payments.callback", "payments.refund", "mail.reminder", "mail.digest", "sms.otp",
@@ -9,7 +9,7 @@ const TOPICS = [
 const ERRORS = ["connection refused by shop 7", "504 from api.example.com after 10 s", "no such customer"];
 const BATCH = 1000;
 
-/** Calls of the API of the server at `base`, with this token if there is one. */
+/** Returns a client of the API at `base`, with this token if there is one. */
 export function client(base, token) {
   return async (method, path, body) => {
     const headers = { "Content-Type": "application/json" };
@@ -32,7 +32,7 @@ const delay = () => {
   return 60 + Math.floor(random() * most);
 };
 
-/** Fills the queue with about so many delayed jobs. */
+/** Fills the queue with about this many delayed jobs. */
 export async function fill(call, jobs) {
   for (let done = 0; done < jobs; done += BATCH) {
     const some = Array.from({ length: Math.min(BATCH, jobs - done) }, () => ({
@@ -55,7 +55,7 @@ export async function fill(call, jobs) {
   await call("POST", "/batch/jobs", { jobs: Array.from({ length: 40 }, () => ({ topic: "invoices.dunning" })) });
 }
 
-/** Fills the queue with so many delayed jobs in so many topics, evenly, and a ready one in each. */
+/** Fills the queue with delayed jobs, spread evenly over the topics, and a ready one in each. */
 export async function many(call, jobs, topics) {
   for (let done = 0; done < jobs; done += BATCH) {
     const some = Array.from({ length: Math.min(BATCH, jobs - done) }, (_, n) => ({
@@ -90,7 +90,7 @@ export async function traffic(call, stopped) {
   }
 }
 
-/** A Python traceback as a consumer would give it; `n` makes its numbers, ids and addresses differ. */
+/** Returns a Python traceback as a consumer would send it; numbers, ids and addresses in it depend on `n`. */
 export const traceback = (n) => `Traceback (most recent call last):
   File "/srv/app/worker/payments/callback.py", line ${100 + (n % 3)}, in deliver
     response = session.post(job["body"]["url"], json=payload, timeout=10)
@@ -98,7 +98,7 @@ export const traceback = (n) => `Traceback (most recent call last):
     return self.request("POST", url, data=data, json=json, **kwargs)
 requests.exceptions.ConnectTimeout: HTTPSConnectionPool(host='10.0.3.${n}', port=443): <urllib3.connection.HTTPSConnection object at 0x7f${(n * 7919).toString(16).padStart(10, "0")}> of request 5f2c1a${(n + 16).toString(16)}-93b1-4e0a-8c57-2f6f9d1b0c${(n + 16).toString(16)} timed out after ${1000 + n} ms`;
 
-/** Fills the queue with what goes wrong: dead jobs with tracebacks, a topic that no consumer serves, a flood of errors, long bodies, text that hides. */
+/** Fills the queue with trouble: dead jobs with tracebacks, a topic without consumers, a flood of errors, long bodies, text that hides. */
 export async function fillWithTrouble(call) {
   const put = (topic, jobs, properties) => call("POST", "/batch/jobs", { jobs: Array.from({ length: jobs }, (_, n) => ({ topic, ...properties(n) })) });
   const failed = async (topic, jobs, error, properties = () => ({})) => {

@@ -14,7 +14,7 @@ else if (jobs) await fill(call, Number(jobs));
 const sorted = (values) => [...values].sort((a, b) => a - b);
 const told = (values) => `median ${Math.round(sorted(values)[values.length >> 1] * 10) / 10}, worst ${Math.round(Math.max(...values) * 10) / 10}`;
 
-/** Calls a route again and again, every so many milliseconds. The first call may have to count. */
+/** Calls a route repeatedly, with a pause in milliseconds. The first call may have to count jobs. */
 async function time(path, times, every) {
   const took = [];
   let size = 0;

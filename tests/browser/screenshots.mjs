@@ -25,7 +25,7 @@ await browser.close();
 done = true;
 await load;
 
-/** One picture; `wait` lets rates and sparklines gather some polls. */
+/** Takes one picture; `wait` lets rates and sparklines gather some polls. */
 async function take(name, { theme, width, height }, hash, wait, click) {
   const page = await browser.newPage({ viewport: { width, height }, colorScheme: theme, reducedMotion: "reduce" });
   await page.goto(`${base}/${hash}`);

@@ -1,4 +1,4 @@
-// Servers and Redis as processes of their own, on free ports of loopback.
+// Servers and Redis as separate processes, on free ports of loopback.
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -20,7 +20,7 @@ async function freePort() {
 
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 
-/** Asks until it holds; fails after 30 seconds. `what` may be a function that tells what is missing then. */
+/** Repeats the check until it holds; fails after 30 seconds. `what` may be a function that returns the message. */
 export async function until(what, holds) {
   const end = Date.now() + 30_000;
   while (!(await holds().catch(() => false))) {
@@ -44,7 +44,7 @@ async function end(child, signal) {
   await ended;
 }
 
-// With this process its servers go too, should it be killed.
+// If this process is killed, its servers are killed too.
 const run = (command, folder) =>
   spawn("setpriv", ["--pdeathsig", "KILL", ...command], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
 
@@ -57,15 +57,15 @@ function crc32(text) {
   return ~crc >>> 0;
 }
 
-/** A token as `delay-queue token` makes them. */
+/** Returns a token like those of `delay-queue token`. */
 export function madeToken() {
   const body = `dq_${randomBytes(32).toString("hex")}`;
   return body + crc32(body).toString(16).padStart(8, "0");
 }
 
 /**
- * A server on a store of this kind ("file" or "redis"), with its data in a folder of its own. With
- * `token` it asks for tokens, and this is the first one, which may make others.
+ * Starts a server on a store of this kind ("file" or "redis"), with its data in a new folder. With `token` it requires
+ * tokens, and this is the first one, which may create others.
  */
 export async function start(kind, { token } = {}) {
   const environment = token ? { DELAY_QUEUE__SERVER__BOOTSTRAP_TOKEN: token } : {};
@@ -90,7 +90,7 @@ export async function start(kind, { token } = {}) {
 
   await begin();
   const call = client(base, token);
-  // The first token of a store must be one of an administrator.
+  // The first token of a store must be an administrator's.
   if (token) await call("POST", "/tokens", { name: "first", scopes: { admin: ["*"] } });
   return {
     base,

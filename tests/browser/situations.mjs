@@ -1,4 +1,4 @@
-// Takes a picture of every page in every situation, to be looked at after a change of the dashboard.
+// Takes a picture of every page in every situation, for review after a change of the dashboard.
 // PROGRAM=… node situations.mjs FOLDER [SITUATION…]
 
 import { mkdir } from "node:fs/promises";
@@ -19,7 +19,7 @@ const PAGES = {
   list: "#/topic/invoices.dunning", job: "#/job/job:traceback", ready: "#/job/job:long", dialog: "#/topic/invoices.dunning",
 };
 
-/** What is set up, and what happens once the pages are shown. */
+/** Setup of each situation, and what happens once the pages are shown. */
 const SITUATIONS = {
   empty: { pages: { overview: "#/", topics: "#/topics", topic: "#/topic/nothing", job: "#/job/nothing" } },
   trouble: { fill: true, pages: PAGES },
@@ -28,7 +28,7 @@ const SITUATIONS = {
   login: { token: madeToken(), pages: OVERVIEW },
   limited: { token: madeToken(), scopes: { read: ["payments.*", "invoices.dunning"], put: ["invoices.dunning"] }, fill: true, pages: { ...OVERVIEW, topics: "#/topics", topic: PAGES.list } },
 };
-/** Rates and the first minute of lateness need some polls; a chart of no size needs none. */
+/** Milliseconds: rates and the first minute of lateness need some polls; a chart of no size needs none. */
 const SETTLED = 15_000;
 
 await mkdir(folder, { recursive: true });

@@ -1,4 +1,4 @@
-// A visit to the dashboard in Chromium that may log no error and ask no other host.
+// A visit to the dashboard in Chromium that may log no error and send no request to another host.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -7,15 +7,15 @@ import { createRequire } from "node:module";
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export async function checkWithAxe(page, what) {
-  // The policy of the page forbids scripts from elsewhere: this one comes by the debugger.
+  // The page's policy forbids foreign scripts: the debugger injects this one.
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map((node) => [node.html, node.failureSummary])]), [], what);
 }
 
 /**
- * Opens a page, which `use` gets. `refused` are statuses whose notes in the console are expected; `away` expects
- * that the server does not answer at times.
+ * Opens a page for `use`. `refused` are statuses that the console may report; with `away`, the server may not answer
+ * at times.
  */
 export async function visit(browser, base, hash, use, { refused = [], away = false, prepare, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });

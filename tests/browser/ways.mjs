@@ -1,4 +1,4 @@
-// Ways in which a web page sends requests without a click of its reader, each as HTML that does it by loading.
+// Ways in which a web page sends requests without a click, each as HTML that sends them on loading.
 
 const script = (text) => `<script>${text}</script>`;
 const style = (text, rest = "") => `<style>${text}</style>${rest}`;
@@ -6,7 +6,7 @@ const form = (action, method, type, field, value) => `<iframe name="${field}-fra
   <input name='${value}' value=''></form>${script(`document.getElementById("${field}").submit()`)}`;
 const rules = (action, url) => `<script type="speculationrules">${JSON.stringify({ [action]: [{ source: "list", urls: [url], eagerness: "immediate" }] })}</script>`;
 
-/** GETs of a URL from within a page: what sends them, and the HTML. */
+/** GETs of a URL from within a page: the sender, and the HTML. */
 export const gets = {
   speculation_prefetch: (url) => rules("prefetch", url),
   speculation_prerender: (url) => rules("prerender", url),
@@ -57,7 +57,7 @@ export const gets = {
   clicked_by_script: (url) => `<a id="clicked" target="_blank" href="${url}">x</a>${script('document.getElementById("clicked").click()')}`,
 };
 
-/** Pages of their own, as they are left by what they do. */
+/** Separate pages, as they navigate away. */
 export const departures = {
   location: (url) => script(`location.href = "${url}"`),
   location_replace: (url) => script(`location.replace("${url}")`),
@@ -67,7 +67,7 @@ export const departures = {
 
 const blob = (body, type) => `new Blob(['${body}'], { type: "${type}" })`;
 
-/** POSTs of a URL with a body of JSON, or of what a form makes of it. */
+/** POSTs to a URL with a JSON body, or with a form's encoding of it. */
 export const posts = {
   post_form_text: (url, body) => form(url, "post", "text/plain", "post_form_text", `${body.slice(0, -1)},"x":"`),
   post_form_urlencoded: (url, body) => form(url, "post", "application/x-www-form-urlencoded", "post_form_urlencoded", body),
@@ -83,7 +83,7 @@ export const posts = {
   post_ping: (url) => `<a id="post_ping" target="_blank" href="/empty" ping="${url}">x</a>${script('document.getElementById("post_ping").click()')}`,
 };
 
-/** Calls before which a browser asks the server (CORS): it is to see no more than the question. */
+/** Calls that need a CORS preflight: the server must see only the preflight. */
 export const asked = {
   asked_json: (url) => script(`fetch("${url}", { method: "POST", headers: { "content-type": "application/json" }, body: "{}" }).catch(() => {})`),
   asked_delete: (url) => script(`fetch("${url}", { method: "DELETE" }).catch(() => {})`),

@@ -1,18 +1,18 @@
-/* A disk that a test can break, preloaded into the server. Acts on files below the directory
- * DISK_ROOT; the test sets what is wrong in the file DISK_CONTROL, as numbers of four bytes:
+/* A breakable disk, preloaded into the server. Acts on files below the directory DISK_ROOT; the test
+ * sets the faults in the file DISK_CONTROL, as numbers of four bytes:
  *   [0] the error of each write      [1] the error of each sync      (0: none)
  *   [2] bytes that fit onto the disk, in KiB (0: any number)         [3] the error of a full disk
  *   [4] counts the syncs             [5] the error of each read      (0: none)
- *   [6] counts the changes: writes, cuts, syncs, names that come and go
+ *   [6] counts the changes: writes, cuts, syncs, changes of names
  *   [7] kills the process at the change of this number               (0: never)
  *   [8] 0: before that change; 1: when half of its bytes are written, or after it if it writes none
  *   [9] seconds by which the monotonic clock is ahead
  *   [10] 1: kills the process after its next sync, and is then 0
- *   [11] milliseconds that each sync takes longer
- * What is synced is copied to the directory DISK_SYNCED: the bytes of a file, the names of a
- * directory. That is what a power cut leaves. A file whose name has gone since is marked there with
- * `%gone`: another one of its name is another file. With DISK_LENGTHS instead, only the length of a
- * file is kept in that directory, by its inode: enough for files that are only appended to. */
+ *   [11] additional milliseconds of each sync
+ * Each sync copies to the directory DISK_SYNCED the bytes of a file or the names of a directory:
+ * a power cut leaves these copies. `%gone` marks a file there whose name was removed since: a later
+ * file of that name is another one. With DISK_LENGTHS instead, only the length of a file is kept in
+ * that directory, by its inode: enough for files that are only appended to. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -39,12 +39,12 @@ static volatile int32_t *control;
 static const char *root, *synced, *lengths;
 static pthread_mutex_t copying = PTHREAD_MUTEX_INITIALIZER;
 
-/* What was written to a file since it was synced last. */
+/* Range written to a file since its last sync. */
 static struct written { ino_t file; int64_t from, to; } writes[256];
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-/* A copy: a program that sets its title, as Redis does, writes over its environment. */
+/* Returns a copy: a program that sets its title, as Redis does, overwrites its environment. */
 static const char *setting(const char *name) {
     const char *value = getenv(name);
     return value ? strdup(value) : NULL;
@@ -62,7 +62,7 @@ __attribute__((constructor)) static void start(void) {
     close(fd);
 }
 
-/* What a path below the root is relative to it; 0 if it is elsewhere. */
+/* Returns whether a path is below the root, and writes its relative path. */
 static int is_below_root(const char *path, char *relative) {
     if (!control || !root) return 0;
     size_t prefix = strlen(root);
@@ -71,7 +71,7 @@ static int is_below_root(const char *path, char *relative) {
     return 1;
 }
 
-/* The same of an open file. */
+/* Returns whether an open file is below the root, and writes its relative path. */
 static int below_root(int fd, char *relative) {
     char link[64], path[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -86,7 +86,7 @@ static void crash(void) {
     for (;;) pause();
 }
 
-/* Counts a change; whether the process is to end within it. It ends here if that is before it. */
+/* Counts a change, and crashes if the process must end before it. Returns whether it must end within it. */
 static int ends_within(void) {
     int number = __sync_add_and_fetch(&control[CHANGES], 1);
     if (number != control[CRASH_AT]) return 0;
@@ -100,7 +100,7 @@ static int is_file_below_root(int fd) {
     return below_root(fd, relative) && fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
 }
 
-/* The bytes of all files of the directory that has this file. */
+/* Returns the sum of the bytes of all files in this file's directory. */
 static int64_t used(const char *relative) {
     char path[2 * PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", root, relative);
@@ -116,7 +116,7 @@ static int64_t used(const char *relative) {
     return sum;
 }
 
-/* The error of a write that ends at this offset (-1: at the end of what is there, and so many more). */
+/* Returns the error of a write that ends at this offset (-1: `more` bytes after the current offset). */
 static int write_error(int fd, int64_t end, int64_t more) {
     char relative[PATH_MAX];
     struct stat stat;
@@ -138,7 +138,7 @@ static int read_error(int fd) {
     return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) ? control[READ_ERROR] : 0;
 }
 
-/* The entry of a file; a new one is all of it, as what it was before is not known. */
+/* Returns the range of a file; a new one is the whole file, as its earlier writes are unknown. */
 static struct written *written(ino_t file) {
     struct written *of = writes;
     while (of < writes + 255 && of->file != file && of->file) of++;
@@ -146,7 +146,7 @@ static struct written *written(ino_t file) {
     return of;
 }
 
-/* Notes what was written before `end` (-1: the current offset), if it was. */
+/* Notes the `count` bytes written before `end` (-1: the current offset), if the write succeeded. */
 static ssize_t note(int fd, ssize_t count, int64_t end) {
     char relative[PATH_MAX];
     struct stat stat;
@@ -170,7 +170,7 @@ ssize_t pread64(int fd, void *bytes, size_t count, off64_t at) {
     REFUSE(read_error(fd));
     return REAL(pread64)(fd, bytes, count, at);
 }
-/* Makes a change of a file; `half` is what is done of it when the process ends within it. */
+/* Changes a file; if the process must end within the change, only `half` of it is done. */
 #define CHANGE(fd, half, whole) do { \
     if (is_file_below_root(fd) && ends_within()) { \
         (void)!(half); \
@@ -200,7 +200,7 @@ int ftruncate64(int fd, off64_t size) {
     CHANGE(fd, REAL(ftruncate64)(fd, size), REAL(ftruncate64)(fd, size));
 }
 
-/* The place of a copy: its path with % for /, then `suffix`. */
+/* Writes the path of a copy: the relative path with % for /, then `suffix`. */
 static void copy_of(const char *relative, const char *suffix, char *path) {
     char name[PATH_MAX];
     strcpy(name, relative);
@@ -223,8 +223,7 @@ static void keep_names(int fd, const char *relative) {
     rename(made, path);
 }
 
-/* Copies what was written since the last time. A process that is killed in here has synced a part, as a power cut may
- * leave it. */
+/* Copies the range written since the last sync. A process killed in here has synced a part, as in a power cut. */
 static void keep_bytes(int fd, const char *relative, const struct stat *stat) {
     char path[2 * PATH_MAX], buffer[65536];
     struct written *of = written(stat->st_ino);
@@ -263,7 +262,7 @@ static int sync_with(int (*sync)(int), int fd) {
     int ends = ends_within();
     usleep(control[SYNC_MILLIS] * 1000);
     struct stat stat;
-    // Not for a length: a process that forks while another thread is in here has a child that waits for ever.
+    // No lock for lengths: if a process forks while another thread is in here, its child would wait for ever.
     if (synced) pthread_mutex_lock(&copying);
     int known = fstat(fd, &stat) == 0, done = sync(fd);
     if (done == 0 && known) {

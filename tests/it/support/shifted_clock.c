@@ -1,5 +1,5 @@
-// Moves the wall clock of a process by as many seconds as a file says: loaded before the C library.
-// The monotonic clock stays. CLOCK_OFFSET_FILE names the file.
+// Moves the wall clock of a process by the seconds in the file CLOCK_OFFSET_FILE; loaded before the C library.
+// The monotonic clock stays.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
