@@ -92,7 +92,7 @@ async fn puts_until(server: Process, crash: impl FnOnce()) -> HashSet<String> {
         });
     }
     while count.load(Ordering::SeqCst) < 3_000 {
-        tokio::time::sleep(Duration::from_millis(1)).await; // the load itself is what is awaited
+        tokio::time::sleep(Duration::from_millis(1)).await; // the load must run
     }
     server.signal("-KILL");
     while clients.join_next().await.is_some() {}

@@ -94,7 +94,7 @@ async fn without_a_replica_one_batch_is_unknown_and_then_nothing_is_written() {
         }
         assert_eq!(second.problem(503, "store_unavailable")["applied"], "no");
         assert!(std::time::Instant::now() < end, "its confirmations are not heard");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await; // no event tells
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await; // no event reports it
     }
     let body = format!(r#"{{"reservation":{}}}"#, held["reservation"]);
     assert_eq!(server.post("/jobs/held/finish", body).await.status, 204);

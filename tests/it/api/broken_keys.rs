@@ -166,12 +166,12 @@ async fn survives(home: &Home, attack: &Attack) {
                 missing.remove(job["id"].as_str().expect("an id"));
             }
         } else {
-            pass(Duration::from_millis(50)).await; // the bucket that is broken refuses
+            pass(Duration::from_millis(50)).await; // the broken bucket refuses
         }
     }
     if let Home::One(redis) = home {
         let before = commands(redis);
-        pass(Duration::from_secs(1)).await; // time is what is measured against
+        pass(Duration::from_secs(1)).await; // time itself is measured
         let commands = commands(redis) - before;
         assert!(commands < 2_000, "{what}: {commands} commands in an idle second");
     }

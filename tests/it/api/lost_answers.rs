@@ -52,7 +52,7 @@ async fn becomes(server: &Server, id: &str, state: &str, attempt: u64) {
             return;
         }
         assert!(begin.elapsed() < patience(), "not {state}: {job}");
-        pass(Duration::from_millis(20)).await; // no event tells of it
+        pass(Duration::from_millis(20)).await; // no event reports it
     }
 }
 
@@ -67,7 +67,7 @@ async fn a_client_that_leaves_between_the_reservation_and_the_answer_costs_no_at
     client.write_all(request).await.expect("sent");
     becomes(&beside, &id, "reserved", 1).await;
     drop(client);
-    pass(Duration::from_millis(200)).await; // no event tells that the server has noticed
+    pass(Duration::from_millis(200)).await; // no event reports that the server has noticed
     proxy.set(Mode::Pass);
     becomes(&beside, &id, "ready", 0).await;
     assert_eq!(server.pop_one("t").await["attempt"], 1);
@@ -116,8 +116,8 @@ async fn a_waiting_pop_of_which_a_call_was_lost_ends_unknown_whatever_came_after
     let waiting = Server::send(server.request(reqwest::Method::GET, "/topics/t/pop?wait=8s"));
     let cut = async {
         becomes(&beside, &id, "reserved", 1).await;
-        pass(Duration::from_secs(6)).await; // an answer may take five
-        proxy.set(Mode::Cut); // from now on calls fail before anything is done
+        pass(Duration::from_secs(6)).await; // an answer may take five seconds
+        proxy.set(Mode::Cut); // from now on calls fail before they are made
     };
     let (ended, ()) = futures::future::join(waiting, cut).await;
     assert_eq!(ended.problem(503, "store_unavailable")["applied"], "unknown");

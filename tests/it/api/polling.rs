@@ -75,7 +75,7 @@ async fn topics_without_waiting_consumers_are_not_polled_for() {
     let begin = Instant::now();
     loop {
         let before = commands.asking_for_ready().len();
-        pass(Duration::from_secs(2)).await; // time is what is measured against
+        pass(Duration::from_secs(2)).await; // time itself is measured
         let calls = commands.asking_for_ready().len() - before;
         if calls == 0 {
             break;
@@ -125,7 +125,7 @@ async fn pops_share_a_look_that_began_after_them_and_never_an_older_one() {
         settings.timer.poll_interval = Millis::new(60_000);
     });
     let (server, beside) = (server.await, Server::on(Arc::clone(&redis)).await);
-    server.get("/metrics").await; // so that the next one waits for no survey
+    server.get("/metrics").await; // so that the next scrape need not count jobs first
     let commands = Commands::of(&redis);
     proxy.set(Mode::Hold);
     let early = server.pop("t/pop");

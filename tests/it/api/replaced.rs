@@ -33,7 +33,7 @@ async fn ready(server: &Server, status: u16) -> Value {
             return answer.json();
         }
         assert!(began.elapsed() < patience(), "not {status}: {answer:?}");
-        pass(Duration::from_millis(20)).await; // servers look now and then
+        pass(Duration::from_millis(20)).await; // servers check now and then
     }
 }
 
@@ -207,7 +207,7 @@ async fn when_the_lost_data_is_back_servers_go_on_by_themselves() {
     redis.resume();
     // The store is unavailable until the server has looked.
     while ready(&server, 503).await["code"] != "store_replaced" {
-        pass(Duration::from_millis(20)).await; // servers look now and then
+        pass(Duration::from_millis(20)).await; // servers check now and then
     }
     redis.kill();
     fs::remove_dir_all(&files).expect("removed");
@@ -244,7 +244,7 @@ async fn a_node_of_a_cluster_that_came_back_empty_costs_its_own_buckets_until_it
                     break;
                 }
                 assert!(began.elapsed() < patience(), "{said}");
-                pass(Duration::from_millis(20)).await; // servers look now and then
+                pass(Duration::from_millis(20)).await; // servers check now and then
             }
             for id in &ids {
                 let answer = server.get(&format!("/jobs/{id}")).await;
@@ -262,7 +262,7 @@ async fn a_node_of_a_cluster_that_came_back_empty_costs_its_own_buckets_until_it
         servers[1].post("/store/accept-loss", "").await.ok(200);
         for server in &servers {
             while ready(server, 200).await["status"] != "ok" {
-                pass(Duration::from_millis(20)).await; // servers look now and then
+                pass(Duration::from_millis(20)).await; // servers check now and then
             }
             for id in &lost {
                 server.get(&format!("/jobs/{id}")).await.problem(404, "job_not_found");

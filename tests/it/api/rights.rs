@@ -59,7 +59,7 @@ async fn a_right_that_is_missing_for_a_while_is_named_and_costs_no_job() {
                 break;
             }
             assert!(taken.elapsed() < patience(), "{right}: {}", ready.text);
-            pass(Duration::from_millis(20)).await; // no event tells that it was noticed
+            pass(Duration::from_millis(20)).await; // no event reports that the server noticed
         }
         server.get("/topics/due/pop").await.problem(503, "store_unavailable");
         redis.command(&format!("ACL SETUSER default +{right}")).expect("an answer");

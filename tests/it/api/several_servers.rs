@@ -171,7 +171,7 @@ async fn calls_while_idle(redis: &Redis) -> [u64; 2] {
         [count("stats", "total_commands_processed:"), count("commandstats", "cmdstat_mget:calls=")]
     };
     let before = counts();
-    pass(Duration::from_secs(3)).await; // time is what is measured against
+    pass(Duration::from_secs(3)).await; // time itself is measured
     let after = counts();
     [after[0] - before[0], after[1] - before[1]]
 }
@@ -198,7 +198,7 @@ async fn idle_servers_share_their_polls_and_one_that_is_alone_asks_for_less() {
         for _ in 0..more {
             start_idle(&redis, &mut servers).await;
         }
-        pass(Duration::from_secs(2)).await; // they begin to listen within one
+        pass(Duration::from_secs(2)).await; // servers begin to listen within a second
         counts.push(calls_while_idle(&redis).await);
     }
     println!("calls and polls in 3 s of one server, two, and four: {counts:?}");
@@ -280,7 +280,7 @@ async fn a_server_is_known_to_live_however_rarely_it_polls_until_it_stops() {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(5) {
         assert!((1..=3_000).contains(&left()), "{} ms are left", left());
-        pass(Duration::from_millis(100)).await; // time is what is tested
+        pass(Duration::from_millis(100)).await; // time itself is tested
     }
     Arc::into_inner(server).expect("the only one").stop().await;
     assert_eq!(left(), -1, "a server that stops leaves no lease");

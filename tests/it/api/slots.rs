@@ -41,7 +41,7 @@ async fn until_done(
             return answer;
         }
         assert!(began.elapsed() < patience(), "{path}: {answer:?}");
-        pass(Duration::from_millis(50)).await; // no event tells that the new map was read
+        pass(Duration::from_millis(50)).await; // no event reports that the new map was read
     }
 }
 

@@ -14,7 +14,7 @@ async fn a_store_that_is_away_is_a_503_and_service_goes_on_by_itself_when_it_is_
     let server = Server::at(&redis).await;
     server.put(r#"{"topic":"t","id":"before","delay":"300ms"}"#).await;
     redis.kill();
-    pass(Duration::from_millis(500)).await; // the job falls due while the store is away
+    pass(Duration::from_millis(500)).await; // the job falls due while the store is unavailable
 
     // The first call may find the broken connection: its outcome is unknown. Later ones are "no".
     let mut applied = Vec::new();
@@ -119,7 +119,7 @@ async fn ready_jobs_without_a_consumer_here_are_published_to_other_servers() {
     let (one, other) = (Server::with(with).await, Arc::new(Server::with(with).await));
     let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
     while !listeners().ends_with(":2\r\n") {
-        pass(Duration::from_millis(20)).await; // no event tells that a server listens
+        pass(Duration::from_millis(20)).await; // no event reports that a server listens
     }
     let waiting = tokio::spawn({
         let other = Arc::clone(&other);

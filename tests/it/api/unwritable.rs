@@ -26,7 +26,7 @@ async fn until(server: &Server, what: &str, wanted: impl Fn(&Answer) -> bool) ->
             return answer;
         }
         assert!(began.elapsed() < patience(), "{what}: {answer:?}");
-        pass(Duration::from_millis(20)).await; // no event tells that the server has looked
+        pass(Duration::from_millis(20)).await; // no event reports the server's check
     }
 }
 
@@ -144,7 +144,7 @@ async fn what_is_not_synced_any_more_is_refused_where_fsync_was_promised() {
                 break answer.problem(503, "store_unavailable");
             }
             assert!(began.elapsed() < patience(), "{wrong}: still acknowledged");
-            pass(Duration::from_millis(20)).await; // no event tells that the server has looked
+            pass(Duration::from_millis(20)).await; // no event reports the server's check
         };
         assert!(has_waitaof || refused["applied"] == "no", "{refused}");
         refuses(&server, &["fsync"]).await;

@@ -183,7 +183,7 @@ async fn tokens_are_in_force_while_their_uses_wait_for_a_slow_disk() {
         if begun.elapsed() > Duration::from_secs(8) {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await; // it is asked all the while
+        tokio::time::sleep(Duration::from_millis(5)).await; // requests come all the time
     }
     disk.set(Field::SyncMillis, 0);
 }

@@ -306,7 +306,7 @@ fn neighbour(dir: PathBuf, stop: Arc<AtomicBool>) {
     let mut file = File::create(dir.join("neighbour")).expect("created");
     while !stop.load(Ordering::SeqCst) {
         while file.write_all(&[7; 4096]).is_ok() {}
-        thread::sleep(Duration::from_micros(200)); // nothing tells when there is room
+        thread::sleep(Duration::from_micros(200)); // no event reports free room
     }
     drop(file);
     fs::remove_file(dir.join("neighbour")).expect("removed");
@@ -391,7 +391,7 @@ async fn releases_with_texts_leave_the_room_of_finishing_and_deleting() {
         while load.released.load(Ordering::SeqCst) < quota && !consumers.is_empty() {
             tokio::select! {
                 ended = consumers.join_next() => panic!("a consumer ended: {ended:?}"),
-                () = tokio::time::sleep(Duration::from_millis(5)) => {} // the load is what is awaited
+                () = tokio::time::sleep(Duration::from_millis(5)) => {} // the load must run
             }
         }
         server.signal("-KILL");

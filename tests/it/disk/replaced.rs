@@ -170,7 +170,7 @@ async fn a_writer_whose_files_were_replaced_rests() {
     fs::remove_dir_all(data(&disk)).expect("removed");
     assert_eq!(put(&server, "b").await, replaced());
     let before = writer_ticks(&server);
-    tokio::time::sleep(Duration::from_secs(3)).await; // what it does not do has no event
+    tokio::time::sleep(Duration::from_secs(3)).await; // no event reports that the writer rests
     let ticks = writer_ticks(&server) - before;
     assert!(ticks < 20, "{ticks} ticks without any work");
 }

@@ -280,7 +280,7 @@ where
             return answer;
         }
         assert!(Instant::now() < end, "still {answer:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await; // no event tells of it
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event reports it
     }
 }
 

@@ -20,11 +20,11 @@ async fn promises_hold_while_the_way_to_redis_is_a_black_hole_and_then_cut() {
         let failures = scenario
             .round("a black hole, then cut", || {
                 proxy.set(Mode::Mute);
-                sleep(Duration::from_millis(500)); // what is under way is done, and not told
+                sleep(Duration::from_millis(500)); // calls are done, and their answers lost
                 proxy.set(Mode::Swallow);
-                sleep(Duration::from_secs(4)); // shorter than an answer is awaited
+                sleep(Duration::from_secs(4)); // shorter than servers wait for an answer
                 proxy.set(Mode::Cut);
-                sleep(Duration::from_secs(1)); // new connections meet it too
+                sleep(Duration::from_secs(1)); // new connections meet the fault too
                 proxy.set(Mode::Pass);
             })
             .await;
@@ -50,7 +50,7 @@ async fn promises_hold_while_connections_to_redis_are_dead_without_a_reset() {
         scenario
             .round("connections dead", || {
                 proxy.set(Mode::Swallow);
-                sleep(Duration::from_secs(1)); // all that are in use have lost something
+                sleep(Duration::from_secs(1)); // every connection in use has lost bytes
                 // New connections work; the old ones stay dead until the servers give them up.
                 proxy.set(Mode::Pass);
             })
@@ -77,9 +77,9 @@ async fn promises_hold_while_answers_of_redis_end_in_the_middle() {
             .round("answers end in the middle", || {
                 for _ in 0..10 {
                     proxy.set(Mode::Bite);
-                    sleep(Duration::from_millis(200)); // all that are in use have an answer
+                    sleep(Duration::from_millis(200)); // every connection in use has an answer
                     proxy.set(Mode::Pass);
-                    sleep(Duration::from_millis(300)); // and new ones are taken into use
+                    sleep(Duration::from_millis(300)); // and servers use new ones
                 }
             })
             .await;

@@ -43,7 +43,7 @@ impl Epoch {
                 self.history.print();
                 panic!("{when}: not all buckets deliver within {limit:?}");
             }
-            tokio::time::sleep(Duration::from_millis(50)).await; // the load itself is awaited
+            tokio::time::sleep(Duration::from_millis(50)).await; // the load must run
         }
     }
 

@@ -113,7 +113,7 @@ async fn promises_hold_while_a_redis_is_frozen_for_longer_than_an_answer_may_tak
         scenario
             .round("redis frozen", || {
                 let frozen = freeze(pair.master.port());
-                sleep(Duration::from_secs(7)); // answers are awaited for five
+                sleep(Duration::from_secs(7)); // servers wait five seconds for an answer
                 frozen.thaw();
             })
             .await;

@@ -114,7 +114,7 @@ pub async fn drain(
     let end = history.now() + limit;
     let mut drained = empty().await;
     while !drained && history.now() < end {
-        tokio::time::sleep(Duration::from_millis(100)).await; // no event tells that all is gone
+        tokio::time::sleep(Duration::from_millis(100)).await; // no event reports the last job
         drained = empty().await;
     }
     stop.store(true, Ordering::Relaxed);

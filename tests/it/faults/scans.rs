@@ -49,7 +49,7 @@ async fn fill(server: &Process) -> usize {
         }
     }
     while server.get("/topics/t").await.1["reserved"] != 2 {
-        tokio::time::sleep(Duration::from_millis(20)).await; // until the TTRs have run out
+        tokio::time::sleep(Duration::from_millis(20)).await; // until the TTRs have ended
     }
     left
 }

@@ -207,7 +207,7 @@ async fn no_request_is_left_without_an_answer(store: &str) {
             })
             .collect();
         let span = random.random_range(200..600);
-        tokio::time::sleep(Duration::from_millis(span)).await; // the load, for a random while
+        tokio::time::sleep(Duration::from_millis(span)).await; // load for a random time
         stopping.store(true, Ordering::SeqCst);
         server.signal("-TERM");
         assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0), "round {round}");

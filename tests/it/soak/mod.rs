@@ -30,7 +30,7 @@ async fn soon(mut holds: impl FnMut() -> bool) -> bool {
         if Instant::now() > end {
             return false;
         }
-        tokio::time::sleep(Duration::from_millis(2)).await; // no event tells
+        tokio::time::sleep(Duration::from_millis(2)).await; // no event reports it
     }
     true
 }

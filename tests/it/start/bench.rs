@@ -160,7 +160,7 @@ async fn jobs_put(server: &Process, count: usize) -> Vec<Value> {
                 return jobs;
             }
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // nothing tells how far it is
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // no event reports it
     }
 }
 
@@ -241,7 +241,7 @@ async fn an_interrupt_ends_it_with_the_figures_so_far_and_a_purge() {
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let child = command.spawn().expect("it runs");
     while jobs_left(&server).await == 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // nothing tells that it began
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // no event reports the begin
     }
     let pid = child.id().to_string();
     let sent = std::process::Command::new("kill").args(["-INT", &pid]).status();

@@ -136,7 +136,7 @@ async fn no_request_is_left_without_an_answer_when_the_server_stops_under_load()
                 thread::spawn(move || put_until_it_is_gone(&address, number % 2 == 0, &stopped))
             })
             .collect();
-        tokio::time::sleep(Duration::from_millis(300)).await; // until all of them are at work
+        tokio::time::sleep(Duration::from_millis(300)).await; // until all clients are at work
         stopped.store(true, Ordering::SeqCst);
         server.signal("-TERM");
         assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
@@ -201,7 +201,7 @@ async fn a_client_that_does_not_read_its_answer_is_cut() {
     let (begin, open) = (Instant::now(), sockets());
     while sockets() >= open {
         assert!(begin.elapsed() < patience(), "it is still connected");
-        tokio::time::sleep(Duration::from_millis(20)).await; // no event tells that it was cut
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event reports the cut
     }
     let mut rest = Vec::new();
     let _ = reader.read_to_end(&mut rest);
@@ -222,7 +222,7 @@ async fn a_request_that_begins_as_the_server_stops_is_answered_on_a_connection_t
     server.signal("-TERM");
     // Afterwards the server accepts no connection.
     while TcpStream::connect(&address).is_ok() {
-        tokio::time::sleep(Duration::from_millis(1)).await; // no event tells that it is closed
+        tokio::time::sleep(Duration::from_millis(1)).await; // no event reports it
     }
     idle.write_all(look).expect("sent");
     let answer = read_answer(&mut idle).expect("an answer");

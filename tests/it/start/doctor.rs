@@ -342,7 +342,7 @@ async fn an_emptied_store_is_taken_up_by_its_servers_once_the_loss_is_accepted()
                 return;
             }
             assert!(began.elapsed() < patience(), "not {code}: {said}");
-            tokio::time::sleep(Duration::from_millis(20)).await; // servers look now and then
+            tokio::time::sleep(Duration::from_millis(20)).await; // servers check now and then
         }
     };
     drop(ask(redis.port(), &["FLUSHALL"]));

@@ -160,7 +160,7 @@ fn a_chunked_body_without_end_is_refused_and_takes_bounded_memory() {
     let mut most = 0;
     while clients.iter().any(|client| !client.is_finished()) {
         most = most.max(resident_of(server.id()));
-        thread::sleep(Duration::from_millis(20)); // memory tells no event
+        thread::sleep(Duration::from_millis(20)); // no event reports the memory
     }
     clients.into_iter().for_each(|client| client.join().expect("joined"));
     assert!(most < before + 300, "{before} MiB, then {most}");

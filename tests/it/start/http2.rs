@@ -157,7 +157,7 @@ fn abuses_of_http_2_end_their_connection_and_take_bounded_memory() {
     assert!(flood(&mut connect(), 200_000, rapid_reset("/healthz")), "rapid reset");
     let mut slower = connect();
     let reset_later = |number: usize| {
-        thread::sleep(Duration::from_millis(1)); // so that each request is begun
+        thread::sleep(Duration::from_millis(1)); // so that the server begins each request
         rapid_reset("/topics/t/pop?wait=60s")(number)
     };
     assert!(flood(&mut slower, 20_000, reset_later), "requests that are called off");

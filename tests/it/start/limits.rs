@@ -355,7 +355,7 @@ async fn a_connection_that_is_idle_or_sends_its_head_byte_by_byte_is_ended() {
     let begun = Instant::now();
     while slow.peek(&mut [0]).is_err() {
         assert!(begun.elapsed() < patience(), "it is still waited for");
-        let _ = slow.write_all(b"x"); // the pause is that of the peek
+        let _ = slow.write_all(b"x"); // the peek makes the pause
     }
     let answer = read_answer(&mut slow).expect("an answer");
     assert_eq!((answer.status, answer.json()["code"].as_str()), (408, Some("request_timeout")));

@@ -71,7 +71,7 @@ async fn puts_that_wait_for_the_store_are_bounded_and_refused_with_nothing_done(
     let mut most = 0;
     while clients.iter().any(|client| !client.is_finished()) {
         most = most.max(resident(&server));
-        tokio::time::sleep(Duration::from_millis(20)).await; // memory tells no event
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event reports the memory
     }
     let answers = clients.into_iter().map(|client| client.join().expect("joined"));
     let mut refused = 0;
@@ -89,7 +89,7 @@ async fn puts_that_wait_for_the_store_are_bounded_and_refused_with_nothing_done(
     frozen.thaw();
     let put = || ask(&address, &put).expect("an answer").status;
     while put() != 200 {
-        tokio::time::sleep(Duration::from_millis(20)).await; // no event tells that it is back
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event reports the recovery
     }
 }
 

@@ -178,7 +178,7 @@ impl Logged {
                 return (status.code(), fs::read_to_string(&self.log).unwrap_or(said));
             }
             assert!(Instant::now() < end, "it does not end: {said}");
-            thread::sleep(Duration::from_millis(5)); // so that one which hangs fails its test
+            thread::sleep(Duration::from_millis(5)); // a program that hangs must fail its test
         }
     }
 
@@ -201,7 +201,7 @@ impl Logged {
                 return said;
             }
             assert!(Instant::now() < end, "no {what:?} in {said}");
-            thread::sleep(Duration::from_millis(5)); // a file tells no event
+            thread::sleep(Duration::from_millis(5)); // no event reports the log's lines
         }
     }
 }

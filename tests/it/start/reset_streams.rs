@@ -154,7 +154,7 @@ fn an_answer_behind_one_that_fills_the_window_of_the_connection_is_given_back_wh
     stage.is_back("t");
     // The client has bytes of the other answer, so it may know that job.
     reset(&mut client, 1);
-    thread::sleep(Duration::from_millis(200)); // nothing tells that nothing comes back
+    thread::sleep(Duration::from_millis(200)); // no event reports that no job comes back
     let (_, popped) = stage.curl.get("/topics/large/pop", &[]);
     assert_eq!(popped["jobs"], json!([]));
 }

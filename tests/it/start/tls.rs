@@ -52,7 +52,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, host);
         change(&mut params);
         let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
-        let name = free_port(); // a number that no other has
+        let name = free_port(); // a number that no other file has
         Files {
             cert: place.file(&format!("{name}.pem"), &cert.pem()),
             key: place.file(&format!("{name}.key"), &key.serialize_pem()),

@@ -33,7 +33,7 @@ fn one_that_loads_its_data_is_waited_for_and_judged_then() {
     redis.begin();
     // The first reason is logged for some seconds: it must not be that the port is closed.
     while ask(redis.port(), &["PING"]).is_none() {
-        std::thread::sleep(Duration::from_millis(1)); // a closed port tells no event
+        std::thread::sleep(Duration::from_millis(1)); // no event reports that a port opens
     }
     let server = Logged::begin(&place, &store(&redis.url(), ""));
     let said = server.wait_for("loading its data");

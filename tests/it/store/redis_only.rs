@@ -307,7 +307,7 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
         let ask = format!("PUBSUB SHARDNUMSUB {{dq:0fb}}:hints-5:{db}");
         while !redis.command(&ask).expect("an answer").ends_with(":2\r\n") {
             assert!(Instant::now() < end, "they do not listen");
-            tokio::time::sleep(Duration::from_millis(10)).await; // no event tells that they do
+            tokio::time::sleep(Duration::from_millis(10)).await; // no event reports it
         }
     }
 
@@ -417,7 +417,7 @@ async fn servers_see_each_other_in_a_full_redis_too_until_they_leave() {
     while begin.elapsed() < Duration::from_secs(4) {
         let leases = one.leases().await.expect("leases");
         assert!(leases.len() == 2 && is_pair(&one) && is_pair(&other), "{leases:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await; // time is what is tested
+        tokio::time::sleep(Duration::from_millis(50)).await; // time itself is tested
     }
     let (ours, theirs) = (one.servers().expect("read"), other.servers().expect("read"));
     assert!(ours.ids == theirs.ids && ours.ids.is_sorted() && ours.own + theirs.own == 1);

@@ -405,7 +405,7 @@ async fn without_one_right(
 
 async fn reconnected(side: &Side) {
     while side.bench.store.check().await.is_err() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // it connects again by itself
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // it reconnects by itself
     }
 }
 

@@ -182,7 +182,7 @@ impl Cluster {
             }
             self.migrate(&keys[..keys.len() / 2], from, to);
         }
-        sleep(pause); // what a reshard of many large keys takes
+        sleep(pause); // a reshard of many large keys takes as long
         for &(slot, from) in &moves {
             // The source makes no new keys in a slot that is migrating, so this ends.
             loop {

@@ -21,7 +21,7 @@ pub async fn until_pops_wait(base: &str, count: impl RangeBounds<usize> + Debug)
             return;
         }
         assert!(Instant::now() < end, "{pops} pops wait, not {count:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await; // no event tells of them
+        tokio::time::sleep(Duration::from_millis(10)).await; // no event reports waiting pops
     }
 }
 
@@ -45,7 +45,7 @@ pub fn until_read(stream: &TcpStream) {
     };
     while unread() {
         assert!(Instant::now() < end, "the server at {peer} does not read");
-        std::thread::sleep(Duration::from_millis(5)); // no event tells that it has
+        std::thread::sleep(Duration::from_millis(5)); // no event reports reads by the peer
     }
 }
 

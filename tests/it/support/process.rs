@@ -61,7 +61,7 @@ impl Process {
             let ended = process.child.as_mut().expect("it was started").try_wait();
             assert!(matches!(ended, Ok(None)), "the server ended: {ended:?}");
             assert!(Instant::now() < end, "the server does not become ready");
-            tokio::time::sleep(Duration::from_millis(5)).await; // no event tells that it is up
+            tokio::time::sleep(Duration::from_millis(5)).await; // no event reports that it is up
         }
         process
     }

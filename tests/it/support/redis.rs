@@ -81,7 +81,7 @@ impl Redis {
         let end = Instant::now() + Duration::from_secs(60);
         while !self.command("PING").is_some_and(|answer| answer.starts_with("+PONG")) {
             assert!(Instant::now() < end, "redis-server does not answer");
-            std::thread::sleep(Duration::from_millis(10)); // no event tells that it is up
+            std::thread::sleep(Duration::from_millis(10)); // no event reports that it is up
         }
     }
 

@@ -90,7 +90,7 @@ fn copy(dir: &Path) -> TempDir {
             return copy;
         }
         assert!(Instant::now() < end, "the file is written all the time");
-        std::thread::sleep(Duration::from_millis(20)); // no event tells that it is quiet
+        std::thread::sleep(Duration::from_millis(20)); // no event reports that writes have stopped
     }
 }
 

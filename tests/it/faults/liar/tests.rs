@@ -55,7 +55,7 @@ async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
             "{} lies, and none shows",
             liar.told()
         );
-        tokio::time::sleep(Duration::from_millis(200)).await; // the load is awaited
+        tokio::time::sleep(Duration::from_millis(200)).await; // the load must run
     }
     let (calls, took) = (history.operations(), history.now());
     load.stop().await;

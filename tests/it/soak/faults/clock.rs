@@ -42,7 +42,7 @@ async fn moved(scene: Scene<'_>, seconds: i64) -> bool {
             if counted {
                 break;
             }
-            sleep(Duration::from_millis(20)).await; // the timers' looks are awaited
+            sleep(Duration::from_millis(20)).await; // until the timers have run
         }
         seen &= counted;
         sleep(Duration::from_secs(1)).await;

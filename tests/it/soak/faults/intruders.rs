@@ -41,7 +41,7 @@ pub async fn rights_taken_away(mut scene: Scene<'_>) -> bool {
     };
     let span = Duration::from_millis(2_000 + scene.random_below(3_000));
     rule("-");
-    sleep(span).await; // deadlines come and TTRs end meanwhile
+    sleep(span).await; // jobs fall due and TTRs end meanwhile
     let failed = scene.history.failures_between(began, scene.history.now());
     rule("+");
     failed > 0
@@ -77,7 +77,7 @@ pub async fn key_of_a_wrong_type(mut scene: Scene<'_>) -> bool {
         errors.text().contains("errorstat_WRONGTYPE")
     };
     let shown = soon(|| block_in_place(|| odd.iter().all(|(port, ..)| met(*port)))).await;
-    sleep(Duration::from_secs(3)).await; // what falls due meanwhile must be delivered
+    sleep(Duration::from_secs(3)).await; // jobs that fall due meanwhile must be delivered
     for (port, ready, bucket) in &odd {
         did(*port, &["DEL", ready]);
         did(*port, &["ZREM", bucket, "delayed:odd"]);

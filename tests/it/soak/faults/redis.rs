@@ -15,7 +15,7 @@ use crate::{
 pub async fn killed(scene: Scene<'_>) -> bool {
     let redis = &mut scene.stage.single().redis;
     block_in_place(|| redis.kill());
-    sleep(Duration::from_millis(300)).await; // calls meet it while it is away
+    sleep(Duration::from_millis(300)).await; // calls meet Redis while it is down
     block_in_place(|| redis.resume());
     true
 }
@@ -88,7 +88,7 @@ pub async fn emptied(scene: Scene<'_>) -> bool {
                 if status == wanted {
                     break;
                 }
-                sleep(Duration::from_millis(20)).await; // the timers' looks are awaited
+                sleep(Duration::from_millis(20)).await; // until the timers have run
             }
             if status != wanted {
                 return false;

@@ -84,7 +84,7 @@ pub async fn killed_before_the_answer(mut scene: Scene<'_>) -> bool {
 /// Closes connections that have lost bytes, as nothing gets through them any more.
 pub async fn cut_and_pass(proxy: &crate::support::proxy::Proxy) {
     proxy.set(Mode::Cut);
-    sleep(Duration::from_millis(50)).await; // what is open now is met
+    sleep(Duration::from_millis(50)).await; // cuts the connections open now
     proxy.set(Mode::Pass);
 }
 
