@@ -8,7 +8,7 @@
 //! The rules are `<sum><CRC-32 of the body> <length of the body> <policy> <topic>`. The sum covers
 //! the job's id, a blank, and the text after the sum, so it reveals a record that is damaged or
 //! under another id: Redis loads a damaged AOF without an error. The policy is the text of
-//! [`Policy`](crate::job::Policy), which omits the usual values because records take most of a
+//! [`Policy`], which omits the usual values because records take most of a
 //! store's memory. Records of version 3, written by schema 4, have another form of it. Both
 //! versions are read, and a job's next change writes version 4.
 //!

@@ -30,9 +30,9 @@ use crate::{
     store::{Layout, OpenError},
 };
 
-/// Difference of a server's clock from this machine's that is reported.
+/// Least reported difference between a server's clock and this machine's.
 const CLOCK_MILLIS: f64 = 1_000.0;
-/// Age of a deadline that should have been promoted.
+/// Age from which an unpromoted deadline is reported.
 const OVERDUE_MILLIS: f64 = 5_000.0;
 
 pub use self::{report::report, server::Server};

@@ -239,8 +239,8 @@ impl Contents<'_> {
         format!("{key} {found}must be a {kind}")
     }
 
-    /// Returns the ids that a scan did not find in exactly one set and the pool, or without their
-    /// long body, each with the topics in whose sets it was seen.
+    /// Returns suspects: ids that scans did not find in exactly one set and the pool, or not with
+    /// their long body; each with the topics in whose sets it was found.
     async fn suspects<'b>(
         &mut self,
         sets: &[&'b (State, Topic)],

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Whether the bucket answers calls, and how often it was lost.
+/// Returns whether the bucket answers calls, and how often it was lost.
 fn seen(incarnations: &Incarnations, found: Option<&str>, accepted: Option<&str>) -> (bool, u64) {
     seen_by(incarnations, found, accepted, Instant::now())
 }
