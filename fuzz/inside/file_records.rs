@@ -51,7 +51,7 @@ fn in_memory() -> Records {
         connection,
         pool: PoolTable::Current,
         in_transaction: false,
-        aside: HashMap::new(),
+        quarantined: HashMap::new(),
         damaged: HashMap::new(),
         file,
     }
@@ -87,7 +87,7 @@ pub fn file_records(data: &[u8]) {
         records.roll_back();
         // A newly loaded store would know nothing of this job.
         records.damaged.clear();
-        records.aside.clear();
+        records.quarantined.clear();
     });
 }
 

@@ -53,8 +53,8 @@ impl Sound {
         let mut writes: Vec<Write> = (1..=JOBS + DELETED).map(insert).collect();
         writes.extend((1..=JOBS + DELETED).filter(|serial| is_popped(*serial)).map(pop));
         writes.extend((JOBS + 1..=JOBS + DELETED).map(|serial| Write::Delete { serial }));
-        writes.push(Write::Aside { serial: ASIDE, gone: false });
-        writes.push(Write::Aside { serial: GONE, gone: true });
+        writes.push(Write::Quarantine { serial: ASIDE, gone: false });
+        writes.push(Write::Quarantine { serial: GONE, gone: true });
         for number in 0..NAMES {
             pauses.push(pause(number));
             defaults.push(defaults_of(number));

@@ -351,7 +351,7 @@ fn write_around_damage(records: &mut Records, groups: &mut [Vec<Write>]) -> rusq
             let (any, gone) = (writes.iter().any(of_it), writes.iter().any(ends));
             writes.retain(|write| !of_it(write));
             if any {
-                writes.push(Write::Aside { serial, gone });
+                writes.push(Write::Quarantine { serial, gone });
             }
         }
     }

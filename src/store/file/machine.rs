@@ -38,7 +38,7 @@ pub enum Write {
     Delete { serial: u64 },
     /// Quarantines a damaged job: its rows are never written again. `gone` if it was finished or
     /// deleted.
-    Aside { serial: u64, gone: bool },
+    Quarantine { serial: u64, gone: bool },
     /// Pauses or resumes a topic.
     Pause { topic: Topic, pause: Option<Pause> },
     /// Sets the defaults of a topic, as JSON.
@@ -73,7 +73,7 @@ impl Write {
             | Self::Attempt { serial, .. }
             | Self::NoAttempt { serial }
             | Self::Delete { serial }
-            | Self::Aside { serial, .. } => Some(*serial),
+            | Self::Quarantine { serial, .. } => Some(*serial),
             Self::Insert { .. }
             | Self::Pause { .. }
             | Self::Defaults { .. }

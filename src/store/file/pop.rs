@@ -74,14 +74,14 @@ impl Pop {
                     });
                 }
                 Err(ReadError::Engine(cause)) => return Err(StoreError::unavailable(cause)),
-                Err(ReadError::Damaged(damage)) => self.set_aside(writer, bucket, taken, damage),
+                Err(ReadError::Damaged(damage)) => self.quarantine(writer, bucket, taken, damage),
             }
         }
         popped.left = writer.machines[bucket.index()].ready(&want.topic);
         Ok(popped)
     }
 
-    fn set_aside(&self, writer: &mut WriterState, bucket: Bucket, taken: Taken, damage: String) {
+    fn quarantine(&self, writer: &mut WriterState, bucket: Bucket, taken: Taken, damage: String) {
         tracing::error!(id = %taken.id, damage, "set a damaged job aside as dead");
         let held =
             JobRef { id: taken.id, reservation: Some(taken.reservation), topics: Topics::ALL };
@@ -91,6 +91,6 @@ impl Pop {
             tracing::error!(?refusal, "failed to set a damaged job aside");
         }
         // Its damaged pages may point to pages of other jobs, which a delete would free.
-        writer.writes.push(Write::Aside { serial: taken.serial, gone: false });
+        writer.writes.push(Write::Quarantine { serial: taken.serial, gone: false });
     }
 }

@@ -53,7 +53,7 @@ pub struct Records {
     in_transaction: bool,
     /// Quarantined jobs, whose rows are never written again; true if the job was finished or
     /// deleted.
-    aside: HashMap<u64, bool>,
+    quarantined: HashMap<u64, bool>,
     /// Jobs that were found damaged when they were loaded.
     damaged: HashMap<u64, Damage>,
     /// For reads that show whether the disk works. The last field: closing it while SQLite has the

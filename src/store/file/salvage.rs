@@ -138,7 +138,7 @@ impl Reader {
         self.tokens(&mut writes);
         take(&mut writes)?;
         writes.clear();
-        let aside = self.aside();
+        let quarantined = self.quarantined();
         let attempts = self.attempts();
         let (mut serials, mut ids) = (HashSet::new(), HashSet::new());
         let pool = self.pages.leaves(root("pool"));
@@ -153,7 +153,7 @@ impl Reader {
                     continue;
                 }
                 let Some(job) = self.job(&cell) else { continue };
-                let gone = aside.get(&cell.serial);
+                let gone = quarantined.get(&cell.serial);
                 if gone == Some(&true)
                     || !serials.insert(cell.serial)
                     || !ids.insert(job.id.clone())
@@ -214,14 +214,14 @@ impl Reader {
         })
     }
 
-    fn aside(&mut self) -> HashMap<i64, bool> {
-        let mut aside = HashMap::new();
+    fn quarantined(&mut self) -> HashMap<i64, bool> {
+        let mut quarantined = HashMap::new();
         for cell in self.rows("aside").0 {
             if let Some([_, Field::Number(gone)]) = cell.fields().as_deref() {
-                aside.insert(cell.serial, *gone != 0);
+                quarantined.insert(cell.serial, *gone != 0);
             }
         }
-        aside
+        quarantined
     }
 
     fn attempts(&mut self) -> Attempts {
@@ -272,7 +272,7 @@ impl Reader {
         cell: &Cell,
         found: Found,
         attempts: &Attempts,
-        (aside, now): (bool, UnixMillis),
+        (is_unsure, now): (bool, UnixMillis),
         writes: &mut Vec<Write>,
     ) {
         let serial = cell.serial.cast_unsigned();
@@ -292,9 +292,9 @@ impl Reader {
         let in_gap =
             || attempts.gaps.iter().any(|(low, high)| *low < cell.serial && cell.serial <= *high);
         // A job that is not due yet was never popped.
-        let uncertain = aside || own.is_none() && (damaged() || due_at <= now && in_gap());
+        let uncertain = is_unsure || own.is_none() && (damaged() || due_at <= now && in_gap());
         let (attempt, state, at, error) = match own {
-            Some(own) if !aside => own,
+            Some(own) if !is_unsure => own,
             _ if !uncertain => {
                 self.found.jobs += 1;
                 return;

@@ -25,7 +25,7 @@ impl Records {
         let (mut rows, mut damaged) = (bodies.query(())?, 0);
         while let Some(row) = rows.next()? {
             let known = row.get::<_, i64>(0)?.cast_unsigned();
-            if self.aside.contains_key(&known) || self.damaged.contains_key(&known) {
+            if self.quarantined.contains_key(&known) || self.damaged.contains_key(&known) {
                 continue;
             }
             let sound = row

@@ -40,7 +40,7 @@ impl Records {
     /// reports the reason; a row without a readable id is counted and logged.
     pub fn load(&mut self, now: UnixMillis, take: impl FnMut(Arrival)) -> rusqlite::Result<Loaded> {
         self.damaged.clear();
-        self.aside = self.read_aside()?;
+        self.quarantined = self.read_quarantined()?;
         let mut load = Load {
             records: self,
             attempts: Attempts::new(self),
@@ -56,8 +56,8 @@ impl Records {
         load.all()?;
         let Load { damaged, mut loaded, sound, strange, .. } = load;
         let last = if strange < sound + STRANGE { sound.max(strange) } else { sound };
-        let aside = self.aside.keys().copied().max().unwrap_or_default();
-        loaded.last_serial = last.cast_unsigned().max(aside);
+        let quarantined = self.quarantined.keys().copied().max().unwrap_or_default();
+        loaded.last_serial = last.cast_unsigned().max(quarantined);
         self.damaged = damaged;
         Ok(loaded)
     }
@@ -76,7 +76,7 @@ impl Records {
         Ok(usize::try_from(jobs.min(fit)).unwrap_or_default())
     }
 
-    fn read_aside(&self) -> rusqlite::Result<HashMap<u64, bool>> {
+    fn read_quarantined(&self) -> rusqlite::Result<HashMap<u64, bool>> {
         let mut statement = self.connection.prepare("SELECT serial, gone FROM aside")?;
         let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
         rows.collect()
@@ -170,7 +170,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             Ok((row, checksum)) => row.checksum(&mut self.buffer) == *checksum,
             Err(_) => false,
         };
-        if self.records.aside.get(&number) == Some(&true) {
+        if self.records.quarantined.get(&number) == Some(&true) {
             return Ok(());
         }
         let size = Size::of(row.get(PoolRow::BEHIND).unwrap_or_default());
@@ -192,8 +192,9 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             // A job that is not due yet was never popped.
             Popped::Perhaps => (arrival.at <= self.now).then_some(Damage::Attempt),
         };
-        let aside = self.records.aside.contains_key(&number).then_some(Damage::Aside);
-        if let Some(damage) = aside.or(damage) {
+        let quarantined =
+            self.records.quarantined.contains_key(&number).then_some(Damage::Quarantined);
+        if let Some(damage) = quarantined.or(damage) {
             self.damaged.insert(number, damage);
             arrival = dead(arrival);
             tracing::error!(serial, id = %arrival.id, ?damage, "set a damaged job aside as dead");

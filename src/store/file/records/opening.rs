@@ -50,7 +50,7 @@ impl Records {
             pool,
             file: opened,
             in_transaction: false,
-            aside: HashMap::new(),
+            quarantined: HashMap::new(),
             damaged: HashMap::new(),
         };
         Ok((records, buckets))

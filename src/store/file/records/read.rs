@@ -38,7 +38,7 @@ pub enum Damage {
     Attempt,
     /// It was quarantined: its body or the pages leading to it were damaged, or it could not be
     /// written.
-    Aside,
+    Quarantined,
 }
 
 impl Damage {
@@ -46,7 +46,7 @@ impl Damage {
         match self {
             Self::Row => "its row in `pool` is not what was written",
             Self::Attempt => "its row in `attempts` is not what was written, or cannot be read",
-            Self::Aside => "it was found damaged before, and was set aside",
+            Self::Quarantined => "it was found damaged before, and was set aside",
         }
     }
 }

@@ -64,7 +64,7 @@ impl Records {
     fn deletes(&self, writes: &[Write]) -> Vec<i64> {
         let sound = |write: &Write| match write {
             Write::Delete { serial }
-                if !self.aside.contains_key(serial) && !self.damaged.contains_key(serial) =>
+                if !self.quarantined.contains_key(serial) && !self.damaged.contains_key(serial) =>
             {
                 Some(signed(*serial))
             }
@@ -87,12 +87,12 @@ impl Records {
     }
 
     fn write_one(&mut self, write: &Write) -> Done {
-        let is_aside = |serial: &u64| {
-            self.aside.contains_key(serial) || self.damaged.get(serial) == Some(&Damage::Row)
+        let is_quarantined = |serial: &u64| {
+            self.quarantined.contains_key(serial) || self.damaged.get(serial) == Some(&Damage::Row)
         };
-        if let Some(serial) = write.changes().filter(is_aside) {
-            let gone = matches!(write, Write::Delete { .. } | Write::Aside { gone: true, .. });
-            return self.set_aside(serial, gone);
+        if let Some(serial) = write.changes().filter(is_quarantined) {
+            let gone = matches!(write, Write::Delete { .. } | Write::Quarantine { gone: true, .. });
+            return self.quarantine(serial, gone);
         }
         match write {
             Write::Insert { .. } => unreachable!("inserts go together"),
@@ -120,7 +120,7 @@ impl Records {
             }
             Write::Token(change) => self.change_token(change),
             Write::TokenUses(uses) => self.note_uses(uses),
-            Write::Aside { serial, gone } => self.set_aside(*serial, *gone),
+            Write::Quarantine { serial, gone } => self.quarantine(*serial, *gone),
         }
     }
 
@@ -242,12 +242,12 @@ impl Records {
         )
     }
 
-    fn set_aside(&mut self, serial: u64, gone: bool) -> Done {
+    fn quarantine(&mut self, serial: u64, gone: bool) -> Done {
         self.run(
             "INSERT INTO aside VALUES (?1, ?2) ON CONFLICT DO UPDATE SET gone = max(gone, ?2)",
             params![serial, gone],
         )?;
-        self.aside.insert(serial, gone);
+        self.quarantined.insert(serial, gone);
         Ok(())
     }
 
