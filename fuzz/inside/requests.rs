@@ -45,11 +45,11 @@ fn limits() -> Limits {
 
 /// Returns an accepted value; checks that a refusal has a reason and is short.
 fn taken<T>(answer: Result<T, Problem>) -> Option<T> {
-    let told = |problem: &Problem| {
+    let check = |problem: &Problem| {
         assert!(!problem.detail.is_empty() && problem.detail.len() <= LONGEST, "{problem:?}");
         assert!(problem.field.as_ref().is_none_or(|field| field.len() <= LONGEST), "{problem:?}");
     };
-    answer.inspect_err(told).ok()
+    answer.inspect_err(check).ok()
 }
 
 fn check_ttr(ttr: Option<Millis>) {

@@ -92,16 +92,16 @@ struct LogSite {
 
 impl Repeated {
     /// Logs summaries every second, until the future is dropped.
-    pub async fn tell_for_ever(&self) -> Infallible {
+    pub async fn log_summaries_forever(&self) -> Infallible {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         loop {
             ticks.tick().await;
-            self.tell(SPAN);
+            self.log_summaries(SPAN);
         }
     }
 
     /// Logs the summaries of sites that have counted for `age`, and forgets those sites.
-    pub fn tell(&self, age: Duration) {
+    pub fn log_summaries(&self, age: Duration) {
         let over: Vec<LogSite> = {
             let mut sites = self.lock();
             sites.extract_if(|_, site| site.since.elapsed() >= age).map(|(_, site)| site).collect()

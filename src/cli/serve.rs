@@ -22,10 +22,10 @@ pub fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let done = runtime.block_on(async {
         tokio::select! {
             done = serve(settings) => done,
-            never = repeated.tell_for_ever() => match never {},
+            never = repeated.log_summaries_forever() => match never {},
         }
     });
-    repeated.tell(Duration::ZERO);
+    repeated.log_summaries(Duration::ZERO);
     done
 }
 

@@ -81,9 +81,9 @@ impl Timer {
             for bucket in self.store.buckets().all() {
                 // A running call may omit new deadlines: the handle keeps them until it ends.
                 if !deadlines.known[bucket.index()].is_asked
-                    && let Some(at) = self.handle.take_told(bucket)
+                    && let Some(at) = self.handle.take_reported(bucket)
                 {
-                    deadlines.told(bucket, at);
+                    deadlines.report(bucket, at);
                 }
             }
             calls.extend(self.due(&mut deadlines));

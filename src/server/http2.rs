@@ -67,7 +67,7 @@ where
         .serve_connection(TokioIo::new(wire), answer);
     let mut connection = pin!(connection);
     let crowded = tokio::select! {
-        ended = connection.as_mut() => return tell(ended),
+        ended = connection.as_mut() => return log_end(ended),
         end = link.ending() => Some(end),
         () = all.stop.cancelled() => None,
     };
@@ -84,12 +84,12 @@ where
         }
     };
     tokio::select! {
-        ended = connection => tell(ended),
+        ended = connection => log_end(ended),
         () = last => {}
     }
 }
 
-fn tell(ended: hyper::Result<()>) {
+fn log_end(ended: hyper::Result<()>) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke off");
     }

@@ -71,7 +71,7 @@ impl Tls {
         let Inner { files, config, loaded } = &*self.0;
         let mut tried: Result<Contents, String> = Ok(loaded.clone());
         let mut seen = None;
-        let mut told: Option<Instant> = None;
+        let mut warned_at: Option<Instant> = None;
         loop {
             sleep(RELOAD).await;
             let read = Contents::read(files);
@@ -79,7 +79,7 @@ impl Tls {
             // Files are replaced one after another, so a change counts when two readings agree.
             let is_settled = seen.as_ref() == Some(&now);
             seen = Some(now.clone());
-            let is_due = told.is_some_and(|at| at.elapsed() >= REMIND);
+            let is_due = warned_at.is_some_and(|at| at.elapsed() >= REMIND);
             if !is_settled || (now == tried && !is_due) {
                 continue;
             }
@@ -87,11 +87,11 @@ impl Tls {
                 Ok(new) => {
                     *config.write().expect("no thread panics while holding this lock") =
                         Arc::new(new);
-                    told = None;
+                    warned_at = None;
                     tracing::info!(cert_file = %files.cert.display(), "new TLS files are in use");
                 }
                 Err(error) => {
-                    told = Some(Instant::now());
+                    warned_at = Some(Instant::now());
                     tracing::warn!(%error, "new TLS files cannot be used; the last ones go on");
                 }
             }

@@ -40,7 +40,7 @@ pub struct Arrivals {
     /// Recently finished jobs, whose weight decays by a factor of e per second.
     recent: Cell<f64>,
     /// Time of the last update of `recent`.
-    reckoned: Cell<Duration>,
+    updated_at: Cell<Duration>,
     /// Time at which the last job arrived.
     last: Cell<Duration>,
     /// Cancelled when all jobs are finished, so that no consumer waits.
@@ -58,7 +58,7 @@ impl Arrivals {
             finished: RefCell::default(),
             sustained: Cell::new(0),
             recent: Cell::new(0.0),
-            reckoned: Cell::new(now()),
+            updated_at: Cell::new(now()),
             last: Cell::new(now()),
             complete: CancellationToken::new(),
             measurements: RefCell::new(Measurements::new()),
@@ -80,14 +80,14 @@ impl Arrivals {
     }
 
     /// Returns the number of jobs put and not yet finished.
-    pub fn under_way(&self) -> u64 {
+    pub fn unfinished(&self) -> u64 {
         self.put.get().saturating_sub(self.finished())
     }
 
     /// Returns the rate of the last seconds at the time `at`, `seconds` after the first jobs could
     /// be finished.
     pub fn finished_a_second(&self, at: Duration, seconds: f64) -> f64 {
-        let since = at.saturating_sub(self.reckoned.get()).as_secs_f64();
+        let since = at.saturating_sub(self.updated_at.get()).as_secs_f64();
         self.recent.get() * (-since).exp() / (1.0 - (-seconds).exp())
     }
 
@@ -96,7 +96,7 @@ impl Arrivals {
     }
 
     fn peek(&self) {
-        if self.all_put.get() && self.under_way() == 0 {
+        if self.all_put.get() && self.unfinished() == 0 {
             self.complete.cancel();
         }
     }
@@ -129,7 +129,7 @@ impl Arrivals {
         if at >= from && until.is_none_or(|until| at < until) {
             self.sustained.set(self.sustained.get() + jobs.len() as u64);
         }
-        let since = at.saturating_sub(self.reckoned.replace(at)).as_secs_f64();
+        let since = at.saturating_sub(self.updated_at.replace(at)).as_secs_f64();
         self.recent.set(self.recent.get() * (-since).exp() + jobs.len() as f64);
         for job in jobs {
             self.finished.borrow_mut().insert(job.number()?);
@@ -147,7 +147,7 @@ impl Arrivals {
                 () = self.complete.cancelled() => return Ok(()),
             }
             if self.last.get().max(due) + IDLE_TIMEOUT <= now() {
-                let (lost, put) = (self.under_way(), self.put.get());
+                let (lost, put) = (self.unfinished(), self.put.get());
                 return Err(format!("{lost} of {put} jobs did not come").into());
             }
         }
@@ -164,7 +164,7 @@ impl Arrivals {
             measured,
             Counts {
                 early: measurements.early,
-                lost: self.under_way(),
+                lost: self.unfinished(),
                 doubled: measurements.jobs.saturating_sub(self.finished()),
                 puts_per_second,
             },
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn the_rate_of_the_last_seconds_follows_what_is_finished() {
         let arrivals = Arrivals::new(1, (Duration::ZERO, None));
-        arrivals.reckoned.set(Duration::ZERO);
+        arrivals.updated_at.set(Duration::ZERO);
         let jobs = [job(1, "1970-01-01T00:00:00Z"), job(2, "1970-01-01T00:00:00Z")];
         let rate_after = |millis: std::ops::Range<u64>, step| {
             let end = Duration::from_millis(millis.end);

@@ -78,7 +78,7 @@ impl Producers {
         }
         let rate = self.arrivals.finished_a_second(now(), seconds);
         let time = self.jobs.due_in + BACKLOG;
-        self.arrivals.under_way() as f64 > rate * time.as_secs_f64()
+        self.arrivals.unfinished() as f64 > rate * time.as_secs_f64()
     }
 }
 

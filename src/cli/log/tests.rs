@@ -22,11 +22,11 @@ fn what_is_repeated_is_shown_once_and_counted() {
             tracing::error!(number, "another line each time");
             tracing::info!("all of these are shown");
         }
-        repeated.tell(SPAN);
-        repeated.tell(Duration::ZERO);
-        repeated.tell(Duration::ZERO);
+        repeated.log_summaries(SPAN);
+        repeated.log_summaries(Duration::ZERO);
+        repeated.log_summaries(Duration::ZERO);
         tracing::warn!("once");
-        repeated.tell(Duration::ZERO);
+        repeated.log_summaries(Duration::ZERO);
     });
     let said = lines.text();
     let count = |text: &str| said.lines().filter(|line| line.contains(text)).count();

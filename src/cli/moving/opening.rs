@@ -57,7 +57,7 @@ pub async fn open(
     let Some(dir) = location.directory() else {
         return Err("only a file store can be damaged as a whole".into());
     };
-    let copy = beside(arguments);
+    let copy = copy_path(arguments);
     if copy.exists() {
         fs::remove_dir_all(&copy)?; // left by an interrupted export
     }
@@ -68,7 +68,7 @@ pub async fn open(
 }
 
 /// Returns the path of the copy: the disk with room for the export should have room for it too.
-fn beside(arguments: &Export) -> PathBuf {
+fn copy_path(arguments: &Export) -> PathBuf {
     if is_standard(&arguments.file) {
         return std::env::temp_dir().join(format!("delay-queue-{}", std::process::id()));
     }

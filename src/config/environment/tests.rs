@@ -1,6 +1,6 @@
 use super::*;
 
-fn told(name: &str) -> Option<String> {
+fn message(name: &str) -> Option<String> {
     let (mut given, mut errors) = (Given::new(), Vec::new());
     let keys: Vec<String> =
         ["server.listen", "store.url", "store.password_file", "timer.poll_interval"]
@@ -22,11 +22,14 @@ fn a_misspelt_variable_is_told_with_the_right_spelling() {
         ("delay_queue_poll_interval", "DELAY_QUEUE__TIMER__POLL_INTERVAL"),
         ("DELAY_QUEUE__STORE__PASSWORDFILE", "DELAY_QUEUE__STORE__PASSWORD_FILE"),
     ] {
-        let told = told(wrong).expect(wrong);
-        assert!(told.contains(wrong) && told.contains(&format!("is {right} meant?")), "{told}");
+        let message = message(wrong).expect(wrong);
+        assert!(
+            message.contains(wrong) && message.contains(&format!("is {right} meant?")),
+            "{message}"
+        );
     }
-    let told = told("DELAY_QUEUE_XYZZY").expect("it is no setting");
-    assert!(told.contains("config/default.toml"), "{told}");
+    let message = message("DELAY_QUEUE_XYZZY").expect("it is no setting");
+    assert!(message.contains("config/default.toml"), "{message}");
 }
 
 #[test]
@@ -44,7 +47,7 @@ fn variables_of_settings_of_others_and_of_kubernetes_are_fine() {
         "DELAY_QUEUE_PORT_9277_TCP_ADDR",
         "DELAY_QUEUE_REDIS_SERVICE_HOST",
     ] {
-        assert_eq!(told(name), None, "{name}");
+        assert_eq!(message(name), None, "{name}");
     }
 }
 

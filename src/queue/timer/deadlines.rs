@@ -67,7 +67,7 @@ impl Deadlines {
 
     /// Takes up a deadline set by a transition of this server. If the offset of the store's clock
     /// is unknown, the deadline is treated as due, so that the store is asked.
-    pub fn told(&mut self, bucket: Bucket, at: UnixMillis) {
+    pub fn report(&mut self, bucket: Bucket, at: UnixMillis) {
         let began = self.began;
         let known = &mut self.known[bucket.index()];
         if known.next.is_some_and(|(next, _)| next <= at) {

@@ -27,14 +27,14 @@ pub struct TimerHandle {
 
 /// The timer knows no deadline: any deadline wakes it.
 const ANY: u64 = u64::MAX - 1;
-/// A call is running that returns the next deadline; afterwards the timer takes `told`.
+/// A call is running that returns the next deadline; afterwards the timer takes `reported`.
 const ASKED: u64 = u64::MAX;
 
 struct OfBucket {
     /// The next deadline that the timer knows, in Unix ms; or [`ANY`] or [`ASKED`].
     sleeps_until: AtomicU64,
     /// The earliest deadline that the timer has yet to take, in Unix ms; `u64::MAX` if none.
-    told: AtomicU64,
+    reported: AtomicU64,
     /// When another server last announced a poll.
     polled_elsewhere: Mutex<Option<Instant>>,
     /// When the running call of the timer began.
@@ -51,7 +51,7 @@ impl TimerHandle {
     pub fn new(buckets: Buckets) -> Self {
         let of_bucket = |_| OfBucket {
             sleeps_until: AtomicU64::new(ANY),
-            told: AtomicU64::new(u64::MAX),
+            reported: AtomicU64::new(u64::MAX),
             polled_elsewhere: Mutex::default(),
             busy_since: Mutex::default(),
             failing: AtomicBool::new(false),
@@ -74,8 +74,8 @@ impl TimerHandle {
     pub fn wake_by(&self, bucket: Bucket, deadline: UnixMillis) {
         let bucket = self.of(bucket);
         if deadline.get() < bucket.sleeps_until.load(Ordering::SeqCst) {
-            bucket.told.fetch_min(deadline.get(), Ordering::SeqCst);
-            // Read again: the timer may have taken `told` just before, at the end of a call.
+            bucket.reported.fetch_min(deadline.get(), Ordering::SeqCst);
+            // Read again: the timer may have taken `reported` just before, at the end of a call.
             if bucket.sleeps_until.load(Ordering::SeqCst) != ASKED {
                 self.nearer.notify_one();
             }
@@ -94,11 +94,11 @@ impl TimerHandle {
     }
 
     /// Takes the earliest reported deadline; from now on any deadline wakes the timer.
-    pub fn take_told(&self, bucket: Bucket) -> Option<UnixMillis> {
+    pub fn take_reported(&self, bucket: Bucket) -> Option<UnixMillis> {
         let bucket = self.of(bucket);
         bucket.sleeps_until.store(ANY, Ordering::SeqCst);
-        let told = bucket.told.swap(u64::MAX, Ordering::SeqCst);
-        (told < u64::MAX).then(|| UnixMillis::new(told))
+        let reported = bucket.reported.swap(u64::MAX, Ordering::SeqCst);
+        (reported < u64::MAX).then(|| UnixMillis::new(reported))
     }
 
     #[cfg(test)]

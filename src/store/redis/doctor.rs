@@ -178,7 +178,7 @@ impl Examined {
     }
 
     fn conclude(&mut self, findings: Findings, mend: bool, buckets: usize) {
-        let (mended, wrong) = findings.told(mend);
+        let (mended, wrong) = findings.into_report(mend);
         self.mended = mended;
         self.problems.extend(wrong);
         // Several servers may have the same problem.

@@ -62,14 +62,14 @@ pub fn interior_adds_up(page: &[u8]) -> bool {
 pub fn places(page: &[u8]) -> (Vec<usize>, usize, bool) {
     let most = (page.len() - 8) / 2;
     let all = pointers(page, 8, most).unwrap_or_default();
-    let told = half(page, 3);
-    let of_told = || all[..told.min(most)].to_vec();
+    let stated = half(page, 3);
+    let stated_cells = || all[..stated.min(most)].to_vec();
     if leaf_adds_up(page) {
-        return (of_told(), told, true);
+        return (stated_cells(), stated, true);
     }
     match count(page, &all) {
-        Some(count) => (all[..count.max(told.min(most))].to_vec(), count.min(told), true),
-        None => (of_told(), told.min(most), false),
+        Some(count) => (all[..count.max(stated.min(most))].to_vec(), count.min(stated), true),
+        None => (stated_cells(), stated.min(most), false),
     }
 }
 

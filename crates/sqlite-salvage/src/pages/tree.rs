@@ -74,28 +74,29 @@ impl Pages {
     /// child.
     fn below(&mut self, at: Leaf, page: Option<&[u8]>) -> Vec<Leaf> {
         let mapped = self.children(at.page);
-        let mut told = match page {
+        let mut children = match page {
             Some(page) if page[0] == INTERIOR => interior(page, at.range).unwrap_or_default(),
             // A consistent leaf has no children, even if a damaged map names some. An inconsistent
             // one may be an interior page with a flipped bit.
             Some(page) if leaf_adds_up(page) => return Vec::new(),
             _ => Vec::new(),
         };
-        let names: HashSet<u32> = told.iter().map(|child| child.page).collect();
-        let untold: Vec<u32> =
+        let names: HashSet<u32> = children.iter().map(|child| child.page).collect();
+        let unlisted: Vec<u32> =
             mapped.iter().copied().filter(|page| !names.contains(page)).collect();
         let known: HashSet<u32> = mapped.into_iter().collect();
-        let is_sound =
-            !told.is_empty() && names.len() == told.len() && page.is_some_and(interior_adds_up);
-        if is_sound && (untold.is_empty() || names.is_subset(&known)) {
-            told.retain(|child| {
+        let is_sound = !children.is_empty()
+            && names.len() == children.len()
+            && page.is_some_and(interior_adds_up);
+        if is_sound && (unlisted.is_empty() || names.is_subset(&known)) {
+            children.retain(|child| {
                 known.contains(&child.page) || self.may_be_child(child.page, at.page)
             });
         } else {
-            told.retain(|child| known.contains(&child.page));
-            told.extend(untold.into_iter().map(|page| Leaf { page, range: at.range }));
+            children.retain(|child| known.contains(&child.page));
+            children.extend(unlisted.into_iter().map(|page| Leaf { page, range: at.range }));
         }
-        told
+        children
     }
 
     pub(super) fn children(&mut self, parent: u32) -> Vec<u32> {

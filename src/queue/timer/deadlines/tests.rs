@@ -20,19 +20,19 @@ fn schedule_that_knows(next_in: Duration) -> (Deadlines, UnixMillis) {
 fn a_nearer_deadline_is_placed_by_the_clock_of_the_store() {
     let (mut deadlines, at) = schedule_that_knows(Duration::from_secs(60));
     let (_, far) = deadlines.known[0].next.expect("known");
-    deadlines.told(Bucket::FIRST, UnixMillis::new(at.get() - 10_000));
+    deadlines.report(Bucket::FIRST, UnixMillis::new(at.get() - 10_000));
     let (nearer, when) = deadlines.known[0].next.expect("known");
     assert_eq!(nearer.get(), at.get() - 10_000);
     let apart = far - when;
     assert!(apart.abs_diff(Duration::from_secs(10)) < Duration::from_millis(1), "{apart:?}");
-    deadlines.told(Bucket::FIRST, at);
+    deadlines.report(Bucket::FIRST, at);
     assert_eq!(deadlines.known[0].next.expect("known").0, nearer, "a later one changes nothing");
 }
 
 #[test]
 fn where_the_clock_is_not_known_the_store_is_asked_at_once() {
     let mut deadlines = Deadlines::new(1);
-    deadlines.told(Bucket::FIRST, UnixMillis::new(1_000_000));
+    deadlines.report(Bucket::FIRST, UnixMillis::new(1_000_000));
     let (_, when) = deadlines.known[0].next.expect("known");
     assert!(when <= Instant::now());
 }

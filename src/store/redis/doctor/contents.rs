@@ -63,7 +63,7 @@ impl Findings {
     }
 
     /// Returns the mended problems, and the remaining ones with instructions.
-    pub fn told(self, is_mended: bool) -> (Vec<String>, Vec<String>) {
+    pub fn into_report(self, is_mended: bool) -> (Vec<String>, Vec<String>) {
         let counts = self.counts.into_iter().map(|(kind, count)| format!("{count} {kind}"));
         let (mended, left): (Vec<String>, Vec<String>) = match is_mended {
             true => (self.remade.into_iter().chain(counts).collect(), Vec::new()),

@@ -21,17 +21,17 @@ pub struct Subscriber {
 impl Subscriber {
     /// Listens for ever, and connects again after each failure.
     pub async fn run(self) {
-        let mut told = String::new();
+        let mut last_warned = String::new();
         loop {
             let ended = self.listen().await;
             if let Err(cause) = ended {
                 // Failing for ever is harmless, because timers poll meanwhile: warn once per cause.
-                if cause != told {
+                if cause != last_warned {
                     tracing::warn!(
                         cause,
                         "lost the subscription to hints; falling back to polling"
                     );
-                    told = cause;
+                    last_warned = cause;
                 }
             }
             tokio::time::sleep(RETRY_INTERVAL).await;
