@@ -74,7 +74,7 @@ fn of_store(registry: &mut Registry, store: &Arc<dyn Store>) {
 fn of_timer(registry: &mut Registry, timer: &Arc<TimerHandle>) {
     let of = Arc::clone(timer);
     gauge(registry, "buckets", "Buckets of the store.", move || of.buckets());
-    let help = "Buckets that are out of reach: they refuse, the others go on.";
+    let help = "Unavailable buckets. They refuse requests; the others work.";
     let of = Arc::clone(timer);
     gauge(registry, "buckets_unavailable", help, move || of.failing().len());
     let help = "Calls by which the timer has promoted jobs or polled buckets.";

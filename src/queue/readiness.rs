@@ -41,7 +41,7 @@ impl Queue {
         let mut unavailable = self.unavailable_buckets();
         unavailable.retain(|bucket| !replaced.contains(bucket));
         if unavailable.len() + replaced.len() == self.timer.buckets() {
-            return Err(StoreError::unavailable("no bucket is within reach"));
+            return Err(StoreError::unavailable("no bucket is available"));
         }
         Ok(Readiness {
             unavailable,

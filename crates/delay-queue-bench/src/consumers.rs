@@ -148,7 +148,7 @@ impl Arrivals {
             }
             if self.last.get().max(due) + IDLE_TIMEOUT <= now() {
                 let (lost, put) = (self.unfinished(), self.put.get());
-                return Err(format!("{lost} of {put} jobs did not come").into());
+                return Err(format!("{lost} of {put} jobs did not arrive").into());
             }
         }
     }
@@ -213,7 +213,7 @@ mod tests {
             arrivals.note_popped(std::slice::from_ref(job), second(at));
             arrivals.note_finished(std::slice::from_ref(job), second(at)).expect("a known id");
         }
-        assert!(!arrivals.complete.is_cancelled(), "one of three did not come");
+        assert!(!arrivals.complete.is_cancelled(), "one of three did not arrive");
         let figures = arrivals.figures(Phase::Flow, None);
         let figures = serde_json::to_value(figures).expect("figures");
         assert_eq!((&figures["early"], &figures["lost"]), (&1.into(), &1.into()), "{figures}");

@@ -97,7 +97,7 @@ impl Work {
                 self.last.set(Instant::now());
                 self.left.set(self.left.get().saturating_sub(popped));
             } else if self.last.get().elapsed() > IDLE_TIMEOUT {
-                return Err(format!("{} jobs did not come", self.left.get()).into());
+                return Err(format!("{} jobs did not arrive", self.left.get()).into());
             }
         }
         self.done.cancel();

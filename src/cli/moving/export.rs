@@ -172,7 +172,7 @@ impl Exporter<'_> {
         let missing = now.jobs() - written.jobs();
         if let Some((topic, ..)) = now.differs(&written).filter(|_| !self.skip_damaged) {
             return Err(format!(
-                "failed to export: {missing} jobs of bucket {} did not come, the first of topic \
+                "failed to export: {missing} jobs of bucket {} were not read, the first of topic \
                  {topic}: they are damaged, or were put since {part} was begun. Leave damaged ones \
                  out by --skip-damaged; if there were servers at work, {begin_anew}",
                 bucket.index()

@@ -133,7 +133,7 @@ async fn take(
     no_servers: &NoServers,
 ) -> StoreResult<()> {
     let before = Tally::of_store(store).await?;
-    let again = |error: Box<dyn Error>| format!("{error}. The same import again goes on");
+    let again = |error: Box<dyn Error>| format!("{error}. Run the same import again to continue");
     let taken = fill(store, source, content).await.map_err(again)?;
     let (all, topics) = (content.tally.jobs(), content.topics.len());
     output::line(format_args!(

@@ -146,7 +146,8 @@ impl Part {
         let name = self.name();
         match self.target {
             Target::File { .. } => {
-                format!("failed to write {name}: {cause}; the same export again goes on").into()
+                format!("failed to write {name}: {cause}; run the same export again to continue")
+                    .into()
             }
             Target::StandardOutput(_) => format!("failed to write {name}: {cause}").into(),
         }

@@ -60,12 +60,11 @@ impl ConnectionError {
                 Code::HeadersTooLarge,
                 "the head of a request is larger than limits.header_bytes, or has more than 100 fields",
             ),
-            Self::Unreadable { .. } => Problem::new(
-                Code::InvalidRequest,
-                "this is not a request of HTTP/1.1 (without TLS)",
-            ),
+            Self::Unreadable { .. } => {
+                Problem::new(Code::InvalidRequest, "not a valid HTTP/1.1 request")
+            }
             Self::NoTls => {
-                Problem::new(Code::InvalidRequest, "this server speaks TLS: ask by https://")
+                Problem::new(Code::InvalidRequest, "this port requires TLS; use https://")
             }
             Self::TooSlow => Problem::new(
                 Code::RequestTimeout,

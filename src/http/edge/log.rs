@@ -145,7 +145,7 @@ impl RequestLog {
         tracing::info!(
             target: AUDIT,
             method = %self.method, uri = short(&uri), status, result, token, peer = self.peer(),
-            request_id = self.request_id(), "an operator's act"
+            request_id = self.request_id(), "an operator's action"
         );
     }
 
@@ -200,7 +200,7 @@ impl Drop for RequestLog {
         if !self.is_answered && self.is_audited() {
             self.audit_act(
                 CLIENT_GONE,
-                "the client went away before the answer; it may have been done",
+                "the client disconnected before the answer; the action may have been done",
             );
         }
     }

@@ -107,7 +107,7 @@ impl Requests {
                 (Labels { route: *route, method: *method, status }, count)
             })
         });
-        let help = "Requests answered. Status 499: the client went away before the answer.";
+        let help = "Requests answered. Status 499: the client disconnected before the answer.";
         counters(encoder, "http_requests", help, counts)?;
         let name = "http_request_duration_seconds";
         let help = "Time from the head of a request to the head of its answer; a pop waits in it.";

@@ -208,7 +208,7 @@ impl Problem {
 
     pub fn overloaded_by(setting: &str) -> Self {
         let detail = format!(
-            "the server has no room for this now ({setting}): nothing was done, so ask again in a \
+            "the server is at its limit ({setting}); nothing was done; retry the request in a \
              moment"
         );
         Self::new(Code::Overloaded, detail)

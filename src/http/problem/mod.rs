@@ -197,13 +197,13 @@ impl From<Refusal> for Problem {
             ),
             Refusal::ReservationLost => Self::new(
                 Code::ReservationLost,
-                "`reservation` does not hold this job, or not any more; the token of the latest \
-                 pop of this job does, until it is released",
+                "`reservation` does not hold this job, or no longer; the one that the latest pop of \
+                 this job returned does, until the job is released",
             ),
             Refusal::NeverPopped => Self::new(
                 Code::NeverPopped,
-                "this job has not been popped yet, so it has no consumer; to be \
-                 rid of it, delete it",
+                "this job has not been popped yet, so no consumer holds it; to remove it, \
+                 delete it",
             ),
             Refusal::Reserved => {
                 Self::new(Code::JobReserved, "a consumer holds this job; try again when it is back")
@@ -244,11 +244,11 @@ impl From<StoreError> for Problem {
         let unavailable = |detail: &str| Self::new(Code::StoreUnavailable, detail);
         let problem = match (&error, applied) {
             (StoreError::Unavailable { .. }, Applied::No) => {
-                unavailable("the store is out of reach; nothing was changed, so ask again")
+                unavailable("the store is unavailable; nothing was changed; retry the request")
             }
             (StoreError::Unavailable { .. }, Applied::Unknown) => unavailable(
-                "the store did not answer; this may or may not have been done, so look before \
-                 you ask again, or give an `id` of your own: then asking twice is harmless",
+                "the store did not answer; the change may have been made; check before you retry the \
+                 request (a put with an `id` of your own is safe to retry)",
             ),
             (StoreError::Full { .. }, _) => Self::new(
                 Code::StoreFull,
@@ -274,7 +274,7 @@ impl From<QueueError> for Problem {
             QueueError::Store(error) => error.into(),
             QueueError::ReservationRequired => Self::new(
                 Code::ReservationRequired,
-                "`reservation` is required by this server: send the token that the pop gave",
+                "`reservation` is required by this server; send the one that the pop returned",
             ),
         }
     }

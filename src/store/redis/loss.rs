@@ -171,7 +171,7 @@ impl RedisStore {
                 changed += written?;
             }
         }
-        Err(StoreError::unavailable("others accept losses at the same time: try again"))
+        Err(StoreError::unavailable("another command accepts losses at the same time; retry"))
     }
 
     async fn read_incarnation(&self, bucket: Bucket) -> StoreResult<Option<String>> {

@@ -489,7 +489,7 @@ async fn a_full_redis_ends_an_import_with_words_and_it_goes_on_when_there_is_roo
     let import = ["--store", &url, "import", "a.ndjson"];
     drop(Process::start(place.path(), &["--store", &url]).await); // makes the store
     redis.command("CONFIG SET maxmemory 1").expect("an answer");
-    place.refused(&import, &["full", "The same import again goes on"]);
+    place.refused(&import, &["full", "Run the same import again to continue"]);
     redis.command("CONFIG SET maxmemory 0").expect("an answer");
     place.done(&import, &["imported 305 jobs"]);
 }
