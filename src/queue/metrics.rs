@@ -49,10 +49,10 @@ fn of_store(registry: &mut Registry, store: &Arc<dyn Store>) {
         "How often a bucket was found without the jobs it had: the store was emptied or replaced.";
     let of = Arc::clone(store);
     counter(registry, "data_losses", help, move || of.condition().data_losses);
-    let help = "How often the store's clock jumped by more than three seconds.";
+    let help = "Jumps of the store's clock by more than three seconds.";
     let of = Arc::clone(store);
     counter(registry, "clock_jumps", help, move || of.condition().clock_jumps.count);
-    let help = "1 if the store has no room: puts are refused, finishing and deleting go on.";
+    let help = "1 if the store has no room: puts are refused, finishing and deleting still work.";
     let of = Arc::clone(store);
     gauge(registry, "store_full", help, move || of.condition().is_full.into());
     let help =
@@ -80,7 +80,7 @@ fn of_timer(registry: &mut Registry, timer: &Arc<TimerHandle>) {
     let help = "Calls by which the timer has promoted jobs or polled buckets.";
     let of = Arc::clone(timer);
     counter(registry, "timer_passes", help, move || of.passes().0);
-    let help = "How often such a call failed, each bucket of it counted.";
+    let help = "Failed calls of the timer, counted once per bucket.";
     let of = Arc::clone(timer);
     counter(registry, "timer_errors", help, move || of.passes().1);
 }
@@ -109,10 +109,10 @@ fn of_jobs(registry: &mut Registry, stats: &Arc<Stats>) {
         }
         Ok(())
     });
-    let help = "Popped jobs that were given back uncounted: their consumer had gone.";
+    let help = "Popped jobs given back without an attempt: their consumer had disconnected.";
     let of = Arc::clone(stats);
     counter(registry, "jobs_returned", help, move || of.totals().returned);
-    let help = "Dead jobs that were deleted when their retention was over.";
+    let help = "Dead jobs deleted when their retention ended.";
     let of = Arc::clone(stats);
     counter(registry, "jobs_dropped", help, move || of.totals().gone);
 }
@@ -141,7 +141,7 @@ fn of_survey(
         let seconds = move |peek: &TopicPeek| of(peek).map_or(0.0, seconds);
         topics.iter().map(move |(topic, peek)| ([("topic", *topic)], seconds(peek)))
     };
-    let help = "How long the earliest ready job has been due.";
+    let help = "Time that the earliest ready job has been due.";
     gauges(encoder, "oldest_ready_seconds", help, ages(|peek| peek.oldest_ready_age))?;
     let help = "How long ago a job that is still delayed should have become ready.";
     gauges(encoder, "oldest_overdue_seconds", help, ages(|peek| peek.overdue))?;
@@ -151,7 +151,7 @@ fn of_survey(
     }
     let help = "Unix time when jobs were last counted.";
     one_gauge(encoder, "survey_timestamp_seconds", help, survey.as_of.get() as f64 / 1_000.0)?;
-    let help = "How long it took to count them.";
+    let help = "Duration of the last count of jobs.";
     one_gauge(encoder, "survey_duration_seconds", help, survey.took.as_secs_f64())
 }
 

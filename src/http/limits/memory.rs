@@ -75,7 +75,7 @@ impl Memory {
     }
 
     pub fn register(&self, registry: &mut Registry) {
-        let help = "What requests and answers hold of limits.memory_bytes.";
+        let help = "Bytes of limits.memory_bytes that requests and answers hold.";
         let memory = self.clone();
         gauge(registry, "memory_bytes", help, move || memory.used());
     }

@@ -247,8 +247,8 @@ impl From<StoreError> for Problem {
                 unavailable("the store is unavailable; nothing was changed; retry the request")
             }
             (StoreError::Unavailable { .. }, Applied::Unknown) => unavailable(
-                "the store did not answer; the change may have been made; check before you retry the \
-                 request (a put with an `id` of your own is safe to retry)",
+                "the store did not answer; the change may have been made; check before you retry \
+                 the request (a put with an `id` of your own is safe to retry)",
             ),
             (StoreError::Full { .. }, _) => Self::new(
                 Code::StoreFull,

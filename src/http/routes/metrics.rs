@@ -49,7 +49,7 @@ fn write(text: &mut String, app: &App, state: &'static str) -> fmt::Result {
     metrics::collect(&mut now, "store_state", move |encoder| {
         let states = ["ok", "degraded", "unavailable"];
         let series = states.map(|each| ([("state", each)], u64::from(each == state)));
-        let help = "1 for the state that readyz tells, 0 for the others.";
+        let help = "1 for the state that readyz reports, 0 for the others.";
         gauges(encoder, "store_state", help, series)
     });
     encode_registry(text, &now)?;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Bytes of bodies after which one call takes no more jobs. Mirrored in `shared/prelude.lua`.
-const MAX_BODY_BYTES_OF_CALL: usize = 512 << 10;
+const MAX_CALL_BYTES: usize = 512 << 10;
 
 impl RedisStore {
     pub(super) async fn reschedule(
@@ -24,7 +24,7 @@ impl RedisStore {
         join_all(parts.into_iter().map(each)).await
     }
 
-    /// Calls the script until all jobs are done: it stops after [`ENOUGH`] bytes of bodies.
+    /// Calls the script until all jobs are done: it stops after [`MAX_CALL_BYTES`] bytes of bodies.
     async fn reschedule_in(
         &self,
         bucket: Bucket,
@@ -59,7 +59,7 @@ impl RedisStore {
 fn fitting(jobs: &[(Target, Change)]) -> &[(Target, Change)] {
     let mut bytes = 0;
     let fits = |(_, change): &&(Target, Change)| {
-        let fits = bytes <= MAX_BODY_BYTES_OF_CALL;
+        let fits = bytes <= MAX_CALL_BYTES;
         bytes += change.body.as_ref().map_or(0, |body| body.len());
         fits
     };
