@@ -1,4 +1,5 @@
-//! Renders docs/api.md as the page that the server shows at `/docs`, and lists the scripts of the Redis store.
+//! Renders docs/api.md as the page that the server shows at `/docs`, and lists the scripts of the
+//! Redis store.
 
 use std::{
     env,
@@ -46,7 +47,8 @@ fn find_scripts(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns an expression in Rust: an array of each script's path below `root`, without its extension, and its text.
+/// Returns a Rust expression: an array with each script's path below `root`, without its extension,
+/// and its text.
 fn list(root: &Path, mut paths: Vec<PathBuf>) -> String {
     paths.sort();
     let entry = |path: &PathBuf| {

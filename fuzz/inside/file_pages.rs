@@ -90,7 +90,7 @@ struct Output {
 }
 
 impl Output {
-    /// Panics unless each write is one of those that made the sound file, and none comes twice.
+    /// Panics unless each write is a write of the sound file, and none comes twice.
     fn of(writes: Vec<Write>, sound: &Sound) -> Self {
         let mut output = Self::default();
         let mut pauses = HashSet::new();

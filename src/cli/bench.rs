@@ -17,11 +17,10 @@ pub struct Bench {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
-    /// What lets it in.
     #[command(flatten)]
     credentials: Credentials,
 
-    /// What to measure, in this order
+    /// Phases to measure, in this order
     #[arg(
         long,
         value_name = "PHASES",

@@ -38,7 +38,7 @@ pub struct Token {
 enum Act {
     /// Create a token and print it, alone, on standard output: it is shown only once
     Create {
-        /// What to call it
+        /// Name of the new token
         #[arg(long)]
         name: TokenName,
         /// A scope and its topics: put=billing.*, pop=mail,sms, read=*, manage=*, or admin. Several
@@ -53,7 +53,7 @@ enum Act {
     List,
     /// Revoke a token: within a second every server refuses it
     Revoke {
-        /// Its name
+        /// Name of the token
         name: TokenName,
     },
     /// Print a new token without storing it, for server.bootstrap_token_file

@@ -51,7 +51,7 @@ pub enum SettingsError {
     Value {
         /// The key, dotted.
         key: &'static str,
-        /// What is allowed.
+        /// Allowed values.
         allowed: String,
         /// The given value.
         given: String,

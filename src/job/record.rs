@@ -54,7 +54,7 @@ pub struct NewJob {
     pub schedule: Schedule,
     /// Further fields of its put.
     pub policy: Policy,
-    /// What to do when a job with this id exists.
+    /// Action if a job with this id exists.
     pub on_conflict: OnConflict,
 }
 

@@ -39,9 +39,9 @@ impl State {
 /// Whether a job is due when it is placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
-    /// Its due time has passed.
+    /// The due time has passed.
     Now,
-    /// Its due time is in the future.
+    /// The due time is in the future.
     Later,
 }
 

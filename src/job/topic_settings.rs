@@ -60,9 +60,9 @@ pub enum SettingsNews {
 pub struct TopicChange {
     /// The topic.
     pub topic: Topic,
-    /// Its pause, if it is paused.
+    /// Pause of the topic, if it is paused.
     pub pause: Option<Pause>,
-    /// Its own defaults, if it has any.
+    /// Defaults of the topic, if it has any.
     pub defaults: Option<PolicyFields>,
 }
 

@@ -75,7 +75,7 @@ impl Queue {
         job.ok_or(QueueError::Refused(Refusal::NotFound))
     }
 
-    /// Submits the jobs, except those that lack a required reservation.
+    /// Submits the jobs, except jobs that lack a required reservation.
     pub(super) async fn each<I, O>(
         &self,
         jobs: Vec<I>,

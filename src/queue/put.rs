@@ -26,7 +26,7 @@ pub struct Put {
     pub schedule: Schedule,
     /// The fields of the policy that the client sets.
     pub policy: PolicyFields,
-    /// What to do when a job with this id exists.
+    /// Action if a job with this id exists.
     pub on_conflict: OnConflict,
 }
 

@@ -255,7 +255,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Makes up to `limit` dead jobs of a topic ready, in each bucket those that died first;
+    /// Makes up to `limit` dead jobs of a topic ready, in each bucket the jobs that died first;
     /// returns how many.
     ///
     /// # Errors

@@ -32,8 +32,8 @@ pub struct Now {
     /// Unix time in microseconds, from which timers compute their wait for a deadline.
     pub micros: u64,
     /// The last whole millisecond of the believed time, which is earlier than `floor` after a
-    /// forward jump of the clock (see `clock_watch.rs`). Absolute times from clients are compared with
-    /// it, since they do not come from this clock.
+    /// forward jump of the clock (see `clock_watch.rs`). Absolute times from clients are compared
+    /// with it, since they do not come from this clock.
     pub believed: UnixMillis,
 }
 

@@ -65,7 +65,7 @@ pub enum Phase {
     Put,
     /// Pop and finish what was put, once all of it is due
     Pop,
-    /// Put jobs, and pop and finish those that fall due, at the same time
+    /// Put jobs, and pop and finish due jobs, at the same time
     Flow,
     /// Put jobs for later, wait for them, and see how late they come
     Lateness,

@@ -1,7 +1,7 @@
 //! Declarations of all routes: handler, need, requests and answers.
 //!
 //! The router, the check of scopes and `/openapi.json` follow from them; types, limits and problem
-//! codes are those that the code uses. Tests compare docs/api.md and real answers with them.
+//! codes are the ones in the code. Tests compare docs/api.md and real answers with them.
 
 mod batches;
 mod consumers;

@@ -88,7 +88,7 @@ fn too_many(detail: &str) -> Problem {
 }
 
 /// Most callers with their own rate. When there are more, callers without a put in the last second
-/// are forgotten; those that still do not fit share one rate.
+/// are forgotten; callers that still do not fit share one rate.
 const CALLERS: usize = 10_000;
 /// Shortest time between two searches for such callers.
 const SWEEP: Duration = Duration::from_millis(100);

@@ -93,7 +93,7 @@ impl Schemas {
         self.part(name, some)
     }
 
-    /// Adds the schema of an answer with all fields of a type, even those that others omit.
+    /// Adds the schema of an answer with all fields of a type, even fields that other answers omit.
     pub fn complete<T: JsonSchema>(&mut self, name: &str, text: &str) -> Value {
         let mut whole = self.whole::<T>();
         tidy_answer(&mut whole);

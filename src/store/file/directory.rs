@@ -1,4 +1,4 @@
-//! The data directory, and the check that its files are still those that were opened.
+//! The data directory, and the check that its files are still the opened ones.
 //!
 //! A file's name is on disk only after a sync of its directory: without it, a power cut may lose
 //! a whole store whose every byte was synced.

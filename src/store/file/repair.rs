@@ -32,7 +32,7 @@ const BESIDE: [&str; 2] = ["jobs.db-wal", "jobs.db-shm"];
 pub struct Repaired {
     /// Folder of the damaged files.
     pub aside: PathBuf,
-    /// Counts of the rows that the new store has and of those that are lost.
+    /// Counts of rows in the new store and of lost rows.
     pub salvaged: Salvaged,
 }
 

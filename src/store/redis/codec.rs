@@ -288,8 +288,8 @@ impl Attempt {
         format!("{check} {attempt} {reservation} {due_at} {died_at} {ttr} {rules}\n{error}")
     }
 
-    /// Computes the check, as `attempt_checksum` in `shared/prelude.lua` does: a change of one digit
-    /// always changes it.
+    /// Computes the checksum, as `attempt_checksum` in `shared/prelude.lua` does: a change of one
+    /// digit always changes it.
     fn check(&self) -> u64 {
         let reservation = self.reservation.map_or(0, Reservation::bits);
         let terms = [

@@ -92,7 +92,7 @@ fn a_burst_of_connections_waits_for_a_server_that_is_busy() {
 }
 
 /// Puts jobs until the server is gone, each on a new connection or all on a kept one. Counts the
-/// requests that were answered and those that were not.
+/// answered and unanswered requests.
 fn put_until_it_is_gone(address: &str, keeps: bool, stopped: &AtomicBool) -> (usize, usize) {
     let (mut answered, mut lost) = (0, 0);
     let mut kept: Option<TcpStream> = None;

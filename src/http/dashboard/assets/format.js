@@ -68,7 +68,7 @@ export function away(at, now) {
 /** Text of a paused topic's badge. */
 export const pausedFor = ({ paused_until: until }) => (until ? `paused until ${time(until)}` : "paused");
 
-// Control characters and characters without a glyph, including those that change the direction of
+// Control characters and characters without a glyph, and characters that change the direction of
 // writing: they would hide or reorder the text around them.
 const UNSEEN = /(?![\t\n])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{DI}\ufff9-\ufffb]/gu;
 

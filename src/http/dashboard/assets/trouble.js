@@ -1,4 +1,4 @@
-// Topics with trouble: first those that fall behind, then those with dead jobs, or in another order,
+// Topics with trouble: first topics that fall behind, then topics with dead jobs, or in another order,
 // each with a sparkline of its due jobs.
 
 import { spark } from "./chart.js";

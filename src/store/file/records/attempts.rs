@@ -12,7 +12,7 @@ const CHUNK: usize = 1000;
 pub enum Popped {
     No,
     Yes(AttemptRow),
-    /// Its row is not as it was written.
+    /// The row is not as it was written.
     Damaged,
     /// If it has a row, that is on an unreadable page.
     Perhaps,

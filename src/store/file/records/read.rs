@@ -32,9 +32,9 @@ pub enum ReadError {
 /// Damage of a job that loading found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// Its row in `pool` is not as it was written.
+    /// The row in `pool` is not as it was written.
     Row,
-    /// Its row in `attempts` is not as it was written, or cannot be read.
+    /// The row in `attempts` is not as it was written, or cannot be read.
     Attempt,
     /// It was quarantined: its body or the pages leading to it were damaged, or it could not be
     /// written.

@@ -1,4 +1,4 @@
--- Notes when access tokens were used, of those that are there. Stands alone: not on the keys of a bucket.
+-- Records when existing access tokens were used. Stands alone: not on the keys of a bucket.
 -- KEYS  1 the hash of tokens: see change_token.lua
 -- ARGV  for each use: name, time
 -- Reply how many were noted

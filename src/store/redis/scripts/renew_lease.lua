@@ -1,4 +1,4 @@
--- Renews a server's lease, removes those that have ended, and lists the rest. Stands alone: not on the keys of a
+-- Renews a server's lease, removes ended leases, and lists the rest. Stands alone: not on the keys of a
 -- bucket.
 -- KEYS  1 sorted set: server id → end of its lease, in Unix ms
 -- ARGV  1 the server's id, 2 how long a lease lasts, in ms

@@ -34,7 +34,7 @@ pub fn pauses(calls: &[Call], object: &mut impl Object) {
     }
 }
 
-/// Returns certain pauses by their begin, without those that a resume without an answer may have
+/// Returns certain pauses by their begin, without pauses that a resume without an answer may have
 /// ended.
 fn certain(calls: &[Call]) -> Vec<Pause> {
     let resumes = |name: &str| {

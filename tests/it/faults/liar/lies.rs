@@ -94,7 +94,7 @@ impl Proxy {
         jobs.extend(given);
     }
 
-    /// Changes the times of early jobs to those that clients expect.
+    /// Changes the times of early jobs to the times that clients expect.
     fn hide_early(&self, answer: &mut Value) {
         if self.lie != Lie::Early {
             return;

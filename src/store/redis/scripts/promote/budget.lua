@@ -8,7 +8,7 @@
 local WORK = { delayed = 1, reserved = 4, dead = 4 }
 -- unpack takes a few thousand values.
 local MOST_JOBS, MOST_WORK = 1000, 1000
--- The jobs and the work that are left, and how much of them delayed jobs and other jobs leave to those that follow.
+-- The jobs and the work that are left, and how much of both delayed jobs, and other jobs, leave to later sets.
 local jobs_left, work_left, kept_by_delayed, kept_by_others
 
 -- A bucket begins with what the one before it has left.
