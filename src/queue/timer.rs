@@ -152,8 +152,8 @@ impl Timer {
     }
 
     /// Returns whether a poll requests deadlines too, at one command per bucket. A server that is
-    /// alone has set all deadlines itself, except deadlines that another server set before it left, or
-    /// that a call of unknown result sets later; so both cause doubt for a while.
+    /// alone has set all deadlines itself, except deadlines that another server set before it left,
+    /// or that a call of unknown result sets later; so both cause doubt for a while.
     fn wants_deadlines(&self, deadlines: &Deadlines, buckets: &[Bucket]) -> bool {
         if !self.store.shared().is_some_and(SharedStore::is_alone) {
             self.handle.doubt();
