@@ -2,7 +2,6 @@
 
 use delay_queue_bench::{Destination, Failure, Jobs, Peer, Wire};
 
-/// Connection to beanstalkd.
 pub struct Beanstalkd {
     wire: Wire,
     /// Tube that is used and watched.

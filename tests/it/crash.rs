@@ -31,7 +31,7 @@ impl Home {
     }
 
     fn redis() -> Self {
-        // With everysec a Redis that is killed while the disk is busy forgets what it acknowledged.
+        // With everysec a Redis that is killed while the disk is busy loses acknowledged writes.
         let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
         let dir = tempfile::tempdir().expect("a temporary folder");
         Self { dir, store: redis.url(), redis: Some(redis) }

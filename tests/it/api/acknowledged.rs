@@ -18,7 +18,6 @@ fn master() -> Redis {
     Redis::with(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"])
 }
 
-/// Starts a replica of the master at this port.
 fn replica_of(port: u16) -> Redis {
     let replica =
         Redis::with(&["--appendonly", "yes", "--replicaof", &format!("127.0.0.1 {port}")]);
@@ -26,7 +25,6 @@ fn replica_of(port: u16) -> Redis {
     replica
 }
 
-/// Starts a master and its replica.
 pub fn pair() -> (Redis, Redis) {
     let master = master();
     let replica = replica_of(master.port());

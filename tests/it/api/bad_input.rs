@@ -9,7 +9,6 @@ use tokio::{
 
 use crate::api::server::{Server, token};
 
-/// Asserts that no job of these tests was stored.
 async fn nothing_stored(server: &Server) {
     assert!(server.pop("t/pop?count=100").await.is_empty());
     for id in ["a", "x"] {

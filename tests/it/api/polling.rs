@@ -46,7 +46,6 @@ impl Commands {
         lists.map(|line| line.matches("}:ready:").count()).filter(|&lists| lists > 0).collect()
     }
 
-    /// Waits until there are this many such commands.
     async fn asked_for_ready(&self, count: usize) {
         eventually!(
             self.asking_for_ready().len() >= count,

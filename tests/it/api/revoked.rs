@@ -37,7 +37,6 @@ impl HalfSent {
         Self { stream, rest: body[HALF..].to_owned() }
     }
 
-    /// Sends the rest and returns the status.
     async fn end(mut self) -> u16 {
         self.stream.write_all(self.rest.as_bytes()).await.expect("sent");
         status(&mut self.stream).await

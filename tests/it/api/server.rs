@@ -56,7 +56,6 @@ impl Answer {
         self.json()
     }
 
-    /// Returns the jobs of a pop.
     #[track_caller]
     pub fn jobs(&self) -> Vec<Value> {
         let answer = self.ok(200);
@@ -90,7 +89,6 @@ impl Server {
         .await
     }
 
-    /// Starts a server with changed settings.
     pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = defaults();
         change(&mut settings);
@@ -142,7 +140,6 @@ impl Server {
         self.task.take().expect("it runs").await.expect("it ends in order");
     }
 
-    /// Begins to stop the server.
     pub fn begin_to_stop(&mut self) {
         drop(self.stop.take());
     }
@@ -204,7 +201,6 @@ fn defaults() -> Settings {
     Settings::load(&Flags::default()).expect("the defaults are valid")
 }
 
-/// Returns the reservation of a popped job.
 pub fn token(job: &Value) -> String {
     job["reservation"].as_str().expect("a reservation").to_owned()
 }

@@ -9,7 +9,7 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_is_away_is_a_503_and_service_goes_on_by_itself_when_it_is_back() {
-    // With everysec a Redis that is killed while the disk is busy forgets what it acknowledged.
+    // With everysec a Redis that is killed while the disk is busy loses acknowledged writes.
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let server = Server::at(&redis).await;
     server.put(r#"{"topic":"t","id":"before","delay":"300ms"}"#).await;
@@ -80,7 +80,7 @@ async fn another_redis_in_the_place_of_the_first_is_noticed_even_with_the_same_l
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_redis_comes_back_hints_wake_the_waiters_of_other_servers_again() {
-    // With everysec a Redis that is killed while the disk is busy forgets what it acknowledged.
+    // With everysec a Redis that is killed while the disk is busy loses acknowledged writes.
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let with = |settings: &mut delay_queue::config::Settings, url: String| {
         settings.store.url = delay_queue::store::redis::Secret(url);

@@ -15,7 +15,6 @@ use crate::{
     support::Redis,
 };
 
-/// Puts jobs of one topic with these delays.
 async fn put_many(server: &Server, topic: &str, delays: impl Iterator<Item = u64>) {
     let jobs: Vec<Value> = delays.map(|delay| json!({"topic": topic, "delay": delay})).collect();
     server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);

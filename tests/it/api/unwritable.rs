@@ -17,7 +17,6 @@ use crate::{
     support::{Redis, cluster::Cluster},
 };
 
-/// Waits until `/readyz` is as `wanted`.
 async fn until(server: &Server, what: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
     let began = Instant::now();
     loop {

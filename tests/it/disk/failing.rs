@@ -138,7 +138,6 @@ async fn ask(
     (answer.status().as_u16(), answer.json().await.unwrap_or_default())
 }
 
-/// Makes a token with these scopes, and returns its text.
 async fn create(server: &Process, by: &str, name: &str, scopes: Value) -> String {
     let token = json!({"name": name, "scopes": scopes});
     let (status, made) = ask(server, (Method::POST, "/tokens"), by, token).await;

@@ -312,7 +312,6 @@ fn neighbour(dir: PathBuf, stop: Arc<AtomicBool>) {
     fs::remove_file(dir.join("neighbour")).expect("removed");
 }
 
-/// Finishes all jobs, and returns their ids.
 async fn drain(server: &Process, topic: &str) -> HashSet<String> {
     let mut all = HashSet::new();
     loop {

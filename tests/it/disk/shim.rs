@@ -18,7 +18,6 @@ use crate::support::{
     shifted_clock::ShiftedClock,
 };
 
-/// Numbers of disk errors.
 pub const EIO: i32 = 5;
 pub const ENOSPC: i32 = 28;
 pub const EDQUOT: i32 = 122;
@@ -43,7 +42,6 @@ pub enum Field {
     Acknowledged,
 }
 
-/// Control file of a disk.
 pub struct Control(File);
 
 impl Control {
@@ -116,7 +114,6 @@ impl Disk {
         self.control.get(field)
     }
 
-    /// Puts a process on this disk.
     pub fn hold(&self, command: &mut Command, preloaded: &[PathBuf]) {
         command.envs(self.variables(preloaded, Keep::Bytes));
     }
@@ -238,7 +235,6 @@ impl Disk {
     }
 }
 
-/// Returns all files below a directory.
 fn walk(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("a directory").flatten();
     entries
@@ -249,7 +245,6 @@ fn walk(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Copies a directory with all its contents.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("made");
     for entry in fs::read_dir(from).expect("a directory").flatten() {

@@ -77,7 +77,6 @@ async fn a_store_does_what_the_model_does_step_by_step() {
     side.bench.store.close().await;
 }
 
-/// Remains of a disk.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Left {
     /// All that was written: the process was killed.
@@ -207,7 +206,6 @@ async fn reopened(dir: &Path, at: UnixMillis) -> Result<Found, String> {
     Ok(found)
 }
 
-/// Returns the remains of the data directory.
 fn leave(disk: &Disk, left: Left, seed: u64) -> TempDir {
     let dir = tempfile::tempdir_in(folder()).expect("a temporary folder");
     let (written, data) = (disk.root().join("data"), dir.path().join("data"));

@@ -24,7 +24,6 @@ pub struct Client {
     http: reqwest::Client,
 }
 
-/// Fields of a put.
 pub struct Put {
     pub topic: &'static str,
     pub id: Option<Text>,

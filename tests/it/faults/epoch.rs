@@ -23,7 +23,6 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// Starts clients of the servers at these addresses.
     pub fn start(bases: &[String]) -> Self {
         let history = Arc::new(History::new());
         let load = Load::start(&history, bases);
@@ -53,7 +52,6 @@ impl Epoch {
         self.history
     }
 
-    /// Stops the clients, drains, and judges.
     pub async fn end(self, bases: &[String], scan: impl Fn() -> Scan) -> Judgement {
         drain_and_judge(&self.stop().await, bases, scan, &Terms::default()).await
     }

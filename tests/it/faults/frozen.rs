@@ -8,7 +8,6 @@ use crate::{
     support::{cluster::Cluster, resp::ask, sentinel::Sentinel, signal::Frozen},
 };
 
-/// Freezes the Redis on this port.
 pub fn freeze(port: u16) -> Frozen {
     let info = ask(port, &["INFO", "server"]).expect("an answer");
     let pid = info.text().lines().find_map(|line| line.strip_prefix("process_id:"));

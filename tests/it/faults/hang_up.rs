@@ -31,7 +31,6 @@ use crate::{
 };
 
 const CONSUMERS: u64 = 1000;
-/// Number of concurrent consumers.
 const AT_ONCE: usize = 50;
 const SEED: u64 = 15;
 
@@ -70,7 +69,6 @@ impl Phase {
     }
 }
 
-/// Fate of a job.
 enum Then {
     /// The next consumer got it, this long after the first hung up and the job was there.
     Next(Duration),

@@ -27,7 +27,6 @@ pub struct Call {
     pub outcome: StoreResult,
 }
 
-/// Request of a call.
 #[derive(Debug, Clone)]
 pub enum Ask {
     /// Bodies differ between jobs, so a body identifies the put of its job.
@@ -80,7 +79,6 @@ pub enum Ask {
     },
 }
 
-/// Result of a call.
 #[derive(Debug, Clone)]
 pub enum StoreResult {
     Done(Answer),
@@ -275,7 +273,6 @@ impl History {
         Calls(self.recorded())
     }
 
-    /// Returns the number of calls that have ended.
     pub fn operations(&self) -> usize {
         self.calls().len()
     }
@@ -333,7 +330,6 @@ impl History {
         all.then(|| first.into_values().max()).flatten()
     }
 
-    /// Prints counts and durations of all calls.
     pub fn print(&self) {
         let mut done: BTreeMap<&str, usize> = BTreeMap::new();
         for call in self.calls().iter().filter(|call| call.done()) {

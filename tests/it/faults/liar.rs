@@ -24,7 +24,6 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::faults::judge::{Objection, Rule};
 
-/// Subject of the lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
     None,
@@ -42,7 +41,6 @@ pub enum Lie {
     ForgetsPauses,
 }
 
-/// The proxy; it stops when dropped.
 pub struct Liar {
     pub base: String,
     proxy: Arc<Proxy>,
@@ -89,7 +87,6 @@ impl Liar {
         Self { base, proxy, task }
     }
 
-    /// Returns the number of lies so far.
     pub fn told(&self) -> usize {
         self.proxy.told()
     }
@@ -152,7 +149,6 @@ async fn serve(
 enum Passed {
     /// Passed on, without the items of a batch whose answers are made up.
     On(Value, Vec<Option<Value>>),
-    /// Answered by the proxy with this.
     Not(StatusCode, Value),
 }
 
@@ -175,7 +171,6 @@ fn respond(status: StatusCode, headers: &HeaderMap, answer: &Value) -> Response 
 }
 
 impl Proxy {
-    /// Notes that a lie is about this job.
     fn note(&self, id: &str) {
         self.memory().lied_about.insert(id.to_owned());
     }

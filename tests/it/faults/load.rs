@@ -41,14 +41,12 @@ const CLIENTS: usize = 6;
 /// Jobs per pop and per batch.
 const BATCH: u64 = 16;
 
-/// The running clients.
 pub struct Load {
     stop: Arc<AtomicBool>,
     clients: JoinSet<()>,
 }
 
 impl Load {
-    /// Starts all clients.
     pub fn start(history: &Arc<History>, servers: &[String]) -> Self {
         // No two loads put the same ids.
         static LOADS: AtomicUsize = AtomicUsize::new(0);

@@ -6,7 +6,6 @@ use std::{fmt, time::Duration};
 #[derive(Debug, Clone, Default)]
 pub struct Durations(Vec<u32>);
 
-/// Percentiles of all calls of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percentiles {
     pub count: usize,

@@ -57,7 +57,7 @@ impl Pair {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_redis_is_killed_and_started_again() {
-    // With everysec a killed Redis forgets what it acknowledged while the disk was busy: it does
+    // With everysec a killed Redis loses acknowledged writes if the disk was busy: it does
     // not write to its log as long as an fsync of it is under way, for up to two seconds.
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let mut scenario = Scenario::start(&settings(&redis)).await;

@@ -24,7 +24,6 @@ pub struct Scenario {
     epoch: Epoch,
     /// Memory and sockets of each server at the end of each round.
     vitals: Vec<Vec<Vitals>>,
-    /// Start of the last round.
     began: Duration,
 }
 

@@ -47,7 +47,6 @@ impl Outcomes {
     }
 }
 
-/// Complete answer.
 struct Answer {
     status: u16,
     closes: bool,

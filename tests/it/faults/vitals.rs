@@ -8,7 +8,6 @@ pub struct Vitals {
     pub sockets: usize,
 }
 
-/// Returns the vitals of the process with this id.
 pub fn vitals(pid: u32) -> Vitals {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -8,7 +8,6 @@ use std::{
 
 use super::world::{Rules, Step, World};
 
-/// Size of the explored space.
 pub struct Explored {
     pub states: usize,
     pub steps: usize,

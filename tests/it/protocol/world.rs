@@ -2,7 +2,6 @@
 
 use delay_queue::job::{After, Due, Event, Refusal, State};
 
-/// Rules of the explored protocol.
 pub struct Rules {
     /// State table: the effect of an event on a job.
     pub table: fn(Option<State>, Event) -> Result<Option<State>, Refusal>,
@@ -96,7 +95,6 @@ pub enum Step {
     Forget { consumer: usize },
 }
 
-/// Promise that a step breaks.
 type Promise = String;
 
 impl World {

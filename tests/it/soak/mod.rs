@@ -23,7 +23,7 @@ async fn all_promises_hold_in_a_minute_on_redis() {
     epochs::run(Options::read(&words).expect("good words")).await;
 }
 
-/// Waits up to ten seconds for the condition, and returns whether it came to hold.
+/// Waits up to ten seconds for the condition, and returns whether it holds.
 async fn soon(mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + scaled(Duration::from_secs(10));
     while !holds() {

@@ -10,7 +10,6 @@ use crate::{
     soak::{faults::Fault, options::Options},
 };
 
-/// Totals so far.
 pub struct Report {
     words: String,
     began: Instant,
@@ -56,7 +55,6 @@ impl Report {
         self.faults.values().all(|[_, shown]| *shown > 0)
     }
 
-    /// Prints a fault after which delivery went on.
     pub fn fired(
         &mut self,
         name: &'static str,
@@ -81,7 +79,6 @@ impl Report {
         );
     }
 
-    /// Adds an epoch to the totals.
     pub fn judged(
         &mut self,
         history: &History,

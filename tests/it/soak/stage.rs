@@ -40,7 +40,6 @@ pub struct Server {
     pub proxy: Proxy,
 }
 
-/// Store behind the servers.
 pub enum Store {
     File(Disk),
     Redis(Box<Single>),
@@ -56,7 +55,6 @@ pub struct Single {
 }
 
 impl Stage {
-    /// Starts everything.
     pub async fn start(kind: Kind, ack: Option<Ack>) -> Self {
         let (dir, clock) = (tempfile::tempdir().expect("a temporary folder"), ShiftedClock::new());
         let store = match kind {
@@ -146,7 +144,6 @@ impl Stage {
         }
     }
 
-    /// Reads the whole store.
     pub fn scan(&self) -> Scan {
         match &self.store {
             Store::File(disk) => scan_file(&disk.root().join("state/data"), &TOPICS),

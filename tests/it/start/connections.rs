@@ -26,7 +26,6 @@ use crate::{
     support::{Redis, events::until_read, process::Process},
 };
 
-/// Answer read from a connection.
 pub struct Answer {
     pub status: u16,
     pub head: String,

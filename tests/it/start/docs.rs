@@ -34,7 +34,6 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     after.map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Returns the lines of a page's shell blocks.
 fn lines(page: &str) -> Vec<String> {
     blocks(page, "sh")
         .iter()
@@ -293,7 +292,6 @@ fn the_page_of_metrics_has_every_alert_and_no_other() {
     assert_eq!(rows.collect::<Vec<_>>(), alerts.collect::<Vec<_>>());
 }
 
-/// Returns the folder of the program.
 fn bin() -> String {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_delay-queue"));
     program.parent().expect("a folder").display().to_string()

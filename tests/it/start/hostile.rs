@@ -167,7 +167,6 @@ fn a_chunked_body_without_end_is_refused_and_takes_bounded_memory() {
     assert!(is_served(&address(&server)));
 }
 
-/// Counts the server's open sockets.
 fn sockets(server: &Logged) -> usize {
     let files = fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs");
     let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());

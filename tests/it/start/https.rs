@@ -27,7 +27,6 @@ pub fn https(files: &Files, more: &str) -> String {
     format!("[server.tls]\n{}{more}\n", files.settings())
 }
 
-/// Returns the server's address without the scheme.
 pub fn address(server: &Logged) -> String {
     server.base.trim_start_matches("http://").to_owned()
 }

@@ -23,7 +23,6 @@ use crate::{
     },
 };
 
-/// Starts a server with these settings.
 async fn with(place: &Place, settings: &str) -> Process {
     let file = place.file("limits.toml", settings);
     Process::start(place.path(), &["--config", &file]).await
@@ -44,7 +43,6 @@ fn put(topic: &str) -> Vec<u8> {
 
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// Opens a connection and sends these bytes.
 fn begin(server: &Process, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address(server)).expect("connected");
     stream.write_all(bytes).expect("sent");

@@ -30,7 +30,6 @@ pub fn resident_of(process: u32) -> u64 {
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
 }
 
-/// Freezes a Redis.
 pub fn freeze(redis: &Redis) -> Frozen {
     let info = redis.command("INFO server").expect("an answer");
     let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a line");

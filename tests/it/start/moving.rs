@@ -34,7 +34,6 @@ impl Place {
         self.path().join(name)
     }
 
-    /// Returns settings with this number of buckets.
     fn buckets(&self, count: u16) -> String {
         let file = self.file(&format!("{count}.toml"));
         fs::write(&file, format!("[store]\nbuckets = {count}\n")).expect("written");

@@ -19,7 +19,6 @@ struct Described {
     token: String,
 }
 
-/// Operation of the description.
 struct Operation<'a> {
     method: Method,
     path: &'a str,
@@ -51,7 +50,6 @@ impl Described {
         all
     }
 
-    /// Follows a reference.
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         let Some(reference) = value["$ref"].as_str() else { return value };
         let pointer = reference.strip_prefix('#').expect("within the description");
@@ -132,7 +130,6 @@ impl Described {
         reservation
     }
 
-    /// Builds the request of the operation's example.
     fn example(&self, operation: &Operation<'_>, reservation: &str) -> RequestBuilder {
         let mut path = operation.path.to_owned();
         let mut query = Vec::new();

@@ -25,7 +25,6 @@ impl Place {
         self.0.path()
     }
 
-    /// Writes a file and returns its path.
     pub fn file(&self, name: &str, text: &str) -> String {
         let file = self.path().join(name);
         fs::write(&file, text).expect("written");
@@ -105,7 +104,6 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Asserts that the Redis has no key.
 #[track_caller]
 pub fn untouched(redis: &Redis) {
     assert_eq!(redis.command("KEYS *").as_deref(), Some("*0\r\n"), "a key was written");
@@ -136,7 +134,6 @@ impl Logged {
         logged
     }
 
-    /// Starts a server without waiting.
     pub fn begin(place: &Place, settings: &str) -> Self {
         Self::spawn(place, "127.0.0.1", settings, &[])
     }
@@ -182,7 +179,6 @@ impl Logged {
         }
     }
 
-    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

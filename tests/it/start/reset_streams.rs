@@ -17,7 +17,6 @@ use super::{
 };
 use crate::support::{events::waiting_pops, patience::patience};
 
-/// Kinds of frames.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;

@@ -17,7 +17,6 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// Files of a certificate and its key.
 pub struct Files {
     pub cert: String,
     pub key: String,
@@ -35,7 +34,6 @@ impl Authority {
         Self { file, issuer: Issuer::new(params, key) }
     }
 
-    /// Signs a certificate for a host.
     pub fn sign(&self, place: &Place, host: &str) -> Files {
         self.sign_with(place, host, |_| {})
     }
@@ -79,7 +77,6 @@ fn ca(authority: &Authority) -> String {
     format!("ca_file = \"{}\"\n", authority.file)
 }
 
-/// Redis that accepts only TLS.
 struct Secure {
     child: Child,
     url: String,

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::support::{Redis, resp::ask as ask_redis};
 
-/// Returns the standard output of `delay-queue token …`.
 #[track_caller]
 fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}", text(&output.stderr));

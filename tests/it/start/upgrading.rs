@@ -22,7 +22,6 @@ fn fixture(name: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Starts a Redis with that store.
 fn redis() -> Redis {
     let redis = Redis::start();
     let mut stream = TcpStream::connect(("127.0.0.1", redis.port())).expect("connected");

@@ -393,13 +393,11 @@ async fn on_redis(url: &str, layout: &Layout, options: Options) -> Arc<dyn Store
     Arc::new(RedisStore::open(redis, options).await.expect("open"))
 }
 
-/// Returns the only element of a batch.
 pub fn one<T>(mut batch: Vec<T>) -> T {
     assert_eq!(batch.len(), 1, "a batch of one");
     batch.remove(0)
 }
 
-/// Returns a new nonce with every call.
 pub fn nonce() -> Nonce {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     Nonce::new(NEXT.fetch_add(1, Ordering::Relaxed) << 12)
@@ -426,14 +424,12 @@ pub fn job(name: &str, topic: &str) -> NewJob {
     }
 }
 
-/// Returns the job with a changed policy.
 pub fn with(job: NewJob, set: impl FnOnce(&mut Policy)) -> NewJob {
     let mut policy = job.policy.clone();
     set(&mut policy);
     NewJob { policy, ..job }
 }
 
-/// Returns a change of some fields of a policy.
 pub fn changing(set: impl FnOnce(&mut PolicyFields)) -> Change {
     let mut change = Change::default();
     set(&mut change.policy);

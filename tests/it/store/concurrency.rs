@@ -70,7 +70,6 @@ pub async fn one_of_many_puts_of_the_same_id_wins(bench: Bench) {
     assert_eq!(bench.pop("t", 10).await.len(), 1);
 }
 
-/// Makes one random call.
 async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
     let number = rand::random_range(0..2_000_u32);
     let (name, topic) = (format!("job:{number}"), format!("t{}", rand::random_range(0..5)));

@@ -239,7 +239,6 @@ impl Case {
         }
     }
 
-    /// Deletes all jobs and all their traces.
     fn clear(&mut self) {
         let script = "for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':*')) do \
                       if key ~= ARGV[1] .. ':incarnation' then redis.call('DEL', key) end end return 0";
@@ -324,7 +323,7 @@ async fn every_damage(hash: &str, state: State) {
             assert_eq!(case.problems(), Vec::<String>::new(), "{name}");
             let others = [case.bench.state(&id("b")).await, case.bench.state(&id("c")).await];
             assert_eq!(others, expected, "{name}");
-            // A pop may set the job aside, and a delete removes it.
+            // A pop may quarantine the job, and a delete removes it.
             case.act(Act::Pop, &names, &[]).await;
             assert_eq!(case.problems(), Vec::<String>::new(), "{name}, then popped");
             let _ = case.bench.delete(&id("a")).await;

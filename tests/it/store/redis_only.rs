@@ -397,7 +397,6 @@ async fn join(redis: &Redis) -> (RedisStore, Subscription) {
     (store, heard)
 }
 
-/// Waits until `is_so` holds.
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     eventually!(is_so().await, "{what}");
 }

@@ -173,7 +173,6 @@ impl Watched {
     }
 }
 
-/// Parses a line of MONITOR.
 fn parsed(line: &str) -> Command {
     let (head, rest) = line.split_once("] ").expect("who asks");
     let (mut words, mut letters) = (Vec::new(), rest.chars());
@@ -289,7 +288,6 @@ fn scripts() -> Vec<(String, String)> {
     scripts
 }
 
-/// Makes the call of a limited caller.
 async fn limited(side: &mut Side, number: u64, step: &Step) {
     side.align(number);
     let (store, bucket) = (&side.bench.store, side.bench.bucket(&id("job:0")));

@@ -28,7 +28,6 @@ async fn revoke(bench: &Bench, name: &str) -> bool {
     is_done(change(bench, TokenChange::Revoke { name: name.to_owned() }).await)
 }
 
-/// Returns the version, and all tokens by name.
 async fn all(bench: &Bench) -> (u64, Vec<StoredToken>) {
     let stored = bench.store.tokens(None).await.expect("tokens").expect("another version");
     let mut tokens = stored.tokens;

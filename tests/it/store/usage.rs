@@ -93,7 +93,7 @@ pub async fn the_store_tells_how_many_jobs_it_has_and_what_they_take(bench: Benc
     let usage = async || bench.store.usage().await.expect("what there is");
     let before = usage().await;
     assert_eq!(before.jobs, 0);
-    // A megabyte, which shows even beside the work of other tests.
+    // A megabyte, which shows even while other tests write.
     let body = bytes::Bytes::from(format!("\"{}\"", "x".repeat(100_000)));
     for number in 0..10 {
         let job = NewJob { body: body.clone(), ..job(&format!("{number}"), "t") };

@@ -12,14 +12,12 @@ const MASTERS: usize = 3;
 const NODES: usize = 2 * MASTERS;
 const SLOTS: usize = 16_384;
 
-/// Cluster of six nodes.
 pub struct Cluster {
     nodes: Vec<Redis>,
     /// Node that is frozen, and would delay every client that asks it.
     frozen: Option<usize>,
 }
 
-/// Line of `CLUSTER NODES`.
 struct Line {
     port: u16,
     flags: String,
@@ -73,7 +71,6 @@ impl Cluster {
         format!("redis+cluster://{}", nodes.join(","))
     }
 
-    /// Returns the port of a node.
     pub fn port(&self, node: usize) -> u16 {
         self.nodes[node].port()
     }
@@ -83,7 +80,6 @@ impl Cluster {
         self.frozen = node;
     }
 
-    /// Sends a command to a running node.
     pub fn command(&self, node: usize, words: &[&str]) -> Reply {
         let port = self.nodes[node].port();
         ask(port, words).unwrap_or_else(|| panic!("node {node} does not answer {words:?}"))
@@ -96,14 +92,12 @@ impl Cluster {
         masters.first().copied().flatten().filter(|_| masters.len() == 1)
     }
 
-    /// Returns the ports of all masters.
     pub fn masters(&self) -> Vec<u16> {
         let node = self.running().next().expect("a node runs");
         let lines = self.lines(node).into_iter();
         lines.filter(|line| !line.slots.is_empty()).map(|line| line.port).collect()
     }
 
-    /// Returns the numbers of all masters.
     pub fn master_nodes(&self) -> Vec<usize> {
         let number = |port| self.nodes.iter().position(|node| node.port() == port);
         self.masters().into_iter().filter_map(number).collect()
@@ -126,7 +120,6 @@ impl Cluster {
         slots.into_iter().collect()
     }
 
-    /// Returns the slot of a key.
     pub fn slot_of(&self, key: &str) -> u16 {
         match self.command(0, &["CLUSTER", "KEYSLOT", key]) {
             Reply::Number(slot) => u16::try_from(slot).expect("a slot"),
@@ -140,7 +133,6 @@ impl Cluster {
         list.text().lines().count() - 1
     }
 
-    /// Kills a node as `kill -9` does.
     pub fn kill(&mut self, node: usize) {
         self.nodes[node].kill();
     }

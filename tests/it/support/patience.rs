@@ -2,7 +2,6 @@
 
 use std::{sync::OnceLock, time::Duration};
 
-/// Time between two checks.
 pub const PAUSE: Duration = Duration::from_millis(10);
 
 /// Returns how long a test waits for a condition: two minutes, times the factor in the environment

@@ -43,7 +43,6 @@ impl Process {
         Self::spawned(port, program(dir, arguments)).await
     }
 
-    /// Starts a server by a prepared command.
     pub async fn spawned(port: u16, mut command: Command) -> Self {
         command.stderr(Stdio::null());
         Self::telling(port, command).await
@@ -76,18 +75,15 @@ impl Process {
         assert!(sent.expect("kill runs").success());
     }
 
-    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// Waits for the end, and returns the exit code.
     pub fn wait(&mut self) -> Option<i32> {
         let mut child = self.child.take().expect("it runs");
         child.wait().expect("it ends").code()
     }
 
-    /// Kills the server as `kill -9` does.
     pub fn kill(&mut self) {
         self.signal("-KILL");
         self.wait();
@@ -98,7 +94,6 @@ impl Process {
         self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some())
     }
 
-    /// Kills the server unless it has ended.
     pub fn end(&mut self) {
         if let Some(mut child) = self.child.take() {
             // A panic in here would hide the one with the reason.

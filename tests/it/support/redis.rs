@@ -12,11 +12,9 @@ use std::{
 
 use tempfile::TempDir;
 
-/// Redis process.
 pub struct Redis {
     pub child: Option<Child>,
     port: u16,
-    /// Folder of its files.
     pub dir: TempDir,
     arguments: Vec<String>,
     /// Environment variables from the next start on.
@@ -32,7 +30,6 @@ impl Redis {
         Self::with(&["--appendonly", "yes"])
     }
 
-    /// Starts a Redis with further arguments.
     pub fn with(arguments: &[&str]) -> Self {
         Self::with_variables(arguments, Vec::new())
     }
@@ -56,7 +53,6 @@ impl Redis {
         }
     }
 
-    /// Returns the URL for `store.url`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port())
     }
@@ -85,7 +81,6 @@ impl Redis {
         }
     }
 
-    /// Starts Redis again without waiting.
     pub fn begin(&mut self) {
         let mut command = redis_server();
         command.args(["--bind", "127.0.0.1", "--save", ""]);

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-/// Answer of Redis.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     Text(String),
@@ -25,12 +24,10 @@ impl Reply {
         }
     }
 
-    /// Returns the texts of a list.
     pub fn texts(&self) -> Vec<String> {
         self.list().iter().map(|reply| reply.text().to_owned()).collect()
     }
 
-    /// Returns the answers of a list.
     pub fn list(&self) -> &[Self] {
         match self {
             Self::Many(replies) => replies,

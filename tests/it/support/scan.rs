@@ -11,15 +11,12 @@ pub const STATES: [&str; 4] = ["delayed", "ready", "reserved", "dead"];
 /// Places where one id was found. A sound job has one body and one set.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stored {
-    /// Bodies of its pool records.
     pub bodies: Vec<String>,
     /// Sorted sets that have it: `<tag>:<state>:<topic>`.
     pub sets: Vec<String>,
-    /// Number of its attempt records.
     pub attempts: usize,
 }
 
-/// Contents of a store, by id.
 pub type Scan = BTreeMap<String, Stored>;
 
 /// Reads the contents of the masters on these ports. Each bucket is read in one transaction, as

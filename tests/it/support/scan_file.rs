@@ -17,7 +17,6 @@ use tempfile::TempDir;
 use super::scan::Scan;
 use crate::support::patience::patience;
 
-/// Database and its log.
 const FILES: [&str; 2] = ["jobs.db", "jobs.db-wal"];
 
 /// Reads the store's jobs of these topics from this folder.
@@ -27,7 +26,7 @@ pub fn scan_file(dir: &Path, topics: &[&str]) -> Scan {
     #[expect(clippy::disallowed_methods, reason = "no server answers here; its clock is this one")]
     let now = Timestamp::now().as_millisecond();
     let mut scan = Scan::new();
-    // A quarantined job is dead, and gone if it was deleted nevertheless.
+    // A quarantined job is dead, and gone if it was deleted later.
     let sql = "SELECT id, topic, CAST(body AS TEXT), pool.due_at, policy,
                       attempts.state, at, number, aside.gone
                FROM pool LEFT JOIN attempts USING (serial) LEFT JOIN aside USING (serial)";

@@ -6,7 +6,6 @@ use tempfile::TempDir;
 
 use crate::support::{Redis, free_port, redis_server, resp::ask};
 
-/// Name of the master.
 const NAME: &str = "main";
 
 /// Two Redis processes and three Sentinels.
@@ -16,7 +15,6 @@ pub struct Sentinel {
     killed: Option<usize>,
 }
 
-/// Sentinel process.
 struct Watcher {
     child: Child,
     port: u16,

@@ -21,7 +21,6 @@ pub struct Job<'a> {
     pub stored: Option<&'a Stored>,
 }
 
-/// Delivery and its pop.
 #[derive(Clone, Copy)]
 pub struct Delivered<'a> {
     pub pop: &'a Call,
@@ -95,7 +94,6 @@ pub fn text(body: &str) -> &str {
     body.trim_matches('"')
 }
 
-/// Returns the reservation that a call was sent with.
 pub fn reservation(call: &Call) -> Option<&str> {
     match &call.ask {
         Ask::Finish { reservation, .. }

@@ -52,7 +52,6 @@ pub enum Rule {
     WrongAnswer,
 }
 
-/// A promise that was broken, and how.
 #[derive(Debug)]
 pub struct Objection {
     pub rule: Rule,
@@ -140,6 +139,5 @@ fn meets(wrong_clock: &[(Time, Time)], call: &Call) -> bool {
     wrong_clock.iter().any(|(from, to)| call.end >= *from && call.start <= *to)
 }
 
-/// Receiver of objections.
 trait Object: FnMut(Rule, String) {}
 impl<F: FnMut(Rule, String)> Object for F {}

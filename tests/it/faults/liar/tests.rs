@@ -25,11 +25,9 @@ use crate::{
 /// Allows one load at a time: 50 ms too early shows only if answers are faster than that.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// The judge's verdict on a load.
 #[derive(Debug)]
 struct Verdict {
     lies: usize,
-    /// Number of objections by rule.
     found: BTreeMap<Rule, usize>,
     /// Objections that no lie explains.
     unexplained: Vec<Objection>,

@@ -14,7 +14,6 @@ use crate::faults::{
     history::{Delivery, Time},
 };
 
-/// Later action on a job.
 enum Then {
     Finish,
     /// Touch, and finish after the first TTR, within the second.

@@ -14,7 +14,6 @@ use crate::faults::{
     history::{StoreResult, Text},
 };
 
-/// Time between two puts of a client.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Time between puts while the consumers are behind: debug builds on a busy machine must keep up.
 const LONG_PAUSE: Duration = Duration::from_millis(200);

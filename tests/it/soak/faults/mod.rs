@@ -56,13 +56,11 @@ impl Fault {
 /// Target of a fault: the stage and its load.
 pub struct Scene<'a> {
     pub stage: &'a mut Stage,
-    /// Calls of the clients so far.
     pub history: &'a History,
     pub random: &'a mut StdRng,
 }
 
 impl Scene<'_> {
-    /// Chooses a server.
     fn any_server(&mut self) -> usize {
         self.random.random_range(0..self.stage.servers.len())
     }
@@ -86,7 +84,6 @@ const SENTINEL: &[Kind] = &[Sentinel];
 const CLUSTER: &[Kind] = &[Cluster];
 const SEVERAL: &[Kind] = &[Redis, Sentinel, Cluster];
 
-/// All faults.
 const FAULTS: &[Fault] = faults! {
     "server-killed" ALL Nothing server::killed,
     "server-killed-before-the-store-call" SINGLE Nothing server::killed_before_the_store_call,
@@ -136,7 +133,6 @@ const FAULTS: &[Fault] = faults! {
     "tokens-slot-moved" CLUSTER Nothing failover::tokens_slot_moved,
 };
 
-/// Returns the names of all faults.
 pub fn names() -> Vec<&'static str> {
     FAULTS.iter().map(|fault| fault.name).collect()
 }
@@ -146,7 +142,6 @@ pub fn on(kind: Kind) -> impl Iterator<Item = &'static Fault> {
     FAULTS.iter().filter(move |fault| fault.on.contains(&kind))
 }
 
-/// Returns the names of the faults that this store can have.
 pub fn of(kind: Kind) -> Vec<&'static str> {
     on(kind).map(|fault| fault.name).collect()
 }

@@ -9,7 +9,6 @@ use delay_queue::{
 
 use crate::store::bench::{promote_in, target};
 
-/// All contents of a store.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Found {
     pub jobs: BTreeMap<JobId, Job>,

@@ -63,7 +63,6 @@ pub fn pass(steps: u64) -> Step {
     Step::Call(Call::Pass { millis: steps * STEP })
 }
 
-/// Returns all steps in order.
 pub fn steps() -> Vec<Step> {
     let keep = NewJob { on_conflict: OnConflict::Keep, ..put(1, "t0", 0) };
     let replace = NewJob { on_conflict: OnConflict::Replace, ..put(2, "t0", 30) };
