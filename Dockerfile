@@ -4,6 +4,8 @@
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
+# The options of SQLite.
+COPY .cargo/config.toml .cargo/config.toml
 # Cargo wants every target that the manifest names to be there.
 COPY benches benches
 COPY config config

@@ -9,6 +9,7 @@
  *   [9] seconds by which the monotonic clock is ahead
  *   [10] 1: kills the process after its next sync, and is then 0
  *   [11] additional milliseconds of each sync
+ *   [12] counts the syncs of regular files that write the inode too: those by fsync
  * Each sync copies to the directory DISK_SYNCED the bytes of a file or the names of a directory:
  * a power cut leaves these copies. `%gone` marks a file there whose name was removed since: a later
  * file of that name is another one. With DISK_LENGTHS instead, only the length of a file is kept in
@@ -32,7 +33,7 @@
 
 enum {
     WRITE_ERROR, SYNC_ERROR, CAPACITY_KIB, FULL_ERROR, SYNCS, READ_ERROR,
-    CHANGES, CRASH_AT, CRASH_WITHIN, AHEAD, CRASH_SYNCED, SYNC_MILLIS, FIELDS
+    CHANGES, CRASH_AT, CRASH_WITHIN, AHEAD, CRASH_SYNCED, SYNC_MILLIS, INODE_SYNCS, FIELDS
 };
 
 static volatile int32_t *control;
@@ -272,6 +273,7 @@ static int sync_with(int (*sync)(int), int fd) {
     }
     if (synced) pthread_mutex_unlock(&copying);
     if (done == 0) __sync_fetch_and_add(&control[SYNCS], 1);
+    if (done == 0 && known && S_ISREG(stat.st_mode) && sync == REAL(fsync)) __sync_fetch_and_add(&control[INODE_SYNCS], 1);
     if (ends || (done == 0 && __sync_bool_compare_and_swap(&control[CRASH_SYNCED], 1, 0))) crash();
     return done;
 }

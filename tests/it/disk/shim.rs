@@ -37,6 +37,7 @@ pub enum Field {
     Ahead,
     CrashSynced,
     SyncMillis,
+    InodeSyncs,
     /// After the fields of the shim: progress that a process on the disk reports to the test.
     Attempted,
     Acknowledged,
