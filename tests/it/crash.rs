@@ -183,7 +183,7 @@ on_both!(
 );
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_is_killed_under_load_has_lost_nothing_acknowledged() {
+async fn a_redis_killed_under_load_loses_nothing_acknowledged() {
     let mut home = Home::redis();
     let server = home.server().await;
     let redis = home.redis.as_mut().expect("a Redis");

@@ -17,7 +17,7 @@ fn ask(access: &Access, secret: &SecretToken) -> Result<Option<String>, Denied> 
 }
 
 #[test]
-fn without_tokens_every_request_is_let_in_and_then_none_ever_again() {
+fn requests_need_a_token_once_there_is_one() {
     let access = Access::new(None, false);
     assert!(access.authenticate(None).is_ok_and(|token| token.is_none()));
     let one = secret();
@@ -60,7 +60,7 @@ fn only_tokens_that_are_in_force_are_let_in() {
 }
 
 #[test]
-fn a_store_that_is_silent_for_too_long_lets_only_the_bootstrap_token_in() {
+fn a_silent_store_admits_only_the_bootstrap_token() {
     let (good, bootstrap) = (secret(), secret());
     let started = Instant::now();
     let access =

@@ -67,7 +67,7 @@ mod tests {
     use super::no_route;
 
     #[test]
-    fn a_misspelt_route_gets_its_neighbour_and_a_foreign_one_the_beginnings() {
+    fn a_misspelt_route_gets_a_suggestion() {
         for (path, meant) in [
             ("/job", "/jobs?"),
             ("/v1/job/x", "/jobs/{id}?"),

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_has_its_need_under_both_paths_and_what_is_no_route_needs_a_token() {
+    fn a_route_needs_its_scope_under_both_paths() {
         let mut needs = Needs::default();
         needs.add("/healthz", Method::GET, Need::Nothing, false);
         needs.add("/jobs/{id}", Method::GET, Need::Scope(Scope::Read), true);

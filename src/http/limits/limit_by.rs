@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_key_has_its_own_and_nothing_is_kept_of_those_that_have_none() {
+    fn each_key_has_its_own_value_and_idle_keys_are_dropped() {
         let all = LimitBy::new(2);
         let (one, _two) = (all.take("a").expect("one"), all.take("a").expect("two"));
         assert!(all.take("a").is_none());

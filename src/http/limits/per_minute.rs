@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_beyond_what_fits_are_not_counted_until_there_is_room() {
+    fn addresses_beyond_the_cap_are_not_counted() {
         let (refused, begin) = (PerMinute::default(), Instant::now());
         let address = |n: u32| IpAddr::from(n.to_be_bytes());
         let count = u32::try_from(ADDRESSES).expect("a small number");

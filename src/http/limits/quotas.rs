@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_beyond_those_that_are_counted_share_one_rate_until_there_is_room() {
+    fn callers_beyond_the_cap_share_one_rate() {
         let (rate, begin) = (Rate::new(10), Instant::now());
         let caller = |n: u32| Caller::Address(n.to_be_bytes().into());
         let most = u32::try_from(CALLERS).expect("a small number");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_has_so_many_puts_and_a_large_batch_takes_those_to_come() {
+    fn a_large_batch_uses_the_rate_of_later_seconds() {
         let (rate, begin) = (Rate::new(10), Instant::now());
         let at = |millis| begin + Duration::from_millis(millis);
         let put = |jobs, millis| rate.take(&Caller::Local, jobs, at(millis));

@@ -21,7 +21,7 @@ fn any_backoff() -> impl Strategy<Value = Backoff> {
 }
 
 #[test]
-fn the_list_of_a_payment_callback_waits_as_written_and_then_repeats_its_last_value() {
+fn a_list_of_waits_repeats_its_last_value() {
     let backoff = parse(r#"["0s","2m","10m"]"#).expect("a list");
     let id = "order-1".parse().expect("an id");
     let seconds = [1, 2, 3, 4, 9].map(|attempt| backoff.delay(&id, attempt).get() / 1000);
@@ -30,7 +30,7 @@ fn the_list_of_a_payment_callback_waits_as_written_and_then_repeats_its_last_val
 }
 
 #[test]
-fn an_exponential_wait_grows_to_its_maximum_and_its_jitter_stays_within_bounds() {
+fn exponential_waits_and_jitter_stay_within_bounds() {
     let backoff = parse(r#"{"initial":"1s","factor":2,"max":"1m","jitter":0.1}"#).expect("exp");
     let id = "order-1".parse().expect("an id");
     for (attempt, wait) in [(1, 1000), (2, 2000), (6, 32_000)] {
@@ -41,7 +41,7 @@ fn an_exponential_wait_grows_to_its_maximum_and_its_jitter_stays_within_bounds()
 }
 
 #[test]
-fn waits_with_jitter_are_pinned_since_every_server_must_compute_the_same() {
+fn waits_with_jitter_are_pinned() {
     let waits = |text: &str, id: &str| {
         let (backoff, id) = (text.parse::<Backoff>().expect("exp"), id.parse().expect("an id"));
         [1, 2, 3, 7].map(|attempt| backoff.delay(&id, attempt).get())

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_outcome_comes_back_to_its_job_and_a_missing_one_is_an_error() {
+    fn each_result_returns_to_its_job_and_a_missing_one_fails() {
         let buckets: Vec<Bucket> = Buckets::SIXTEEN.all().collect();
         let (parts, order) = divide(vec![3_usize, 1, 3, 2, 1], |&n| buckets[n]);
         let of = |n: usize, count: usize| (buckets[n], vec![n; count]);

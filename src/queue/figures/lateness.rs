@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn minutes_that_a_clock_was_ahead_are_dropped_when_it_is_right_again() {
+    fn minutes_of_a_clock_that_was_ahead_are_dropped() {
         let lateness = Lateness::default();
         let at = |minute: u64| UnixMillis::new(1_800_000_000_000 + minute * MINUTE);
         let count = |minute: u64| lateness.count(at(minute), [(at(0), at(1))].into_iter());

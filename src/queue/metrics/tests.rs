@@ -24,7 +24,7 @@ fn survey(topics: impl IntoIterator<Item = (String, u64)>) -> Survey {
 }
 
 #[test]
-fn the_topics_with_the_most_jobs_are_shown_and_the_rest_is_summed_up() {
+fn the_largest_topics_are_shown_and_the_rest_summed() {
     let small = (0..1_000).map(|n| (format!("small-{n:04}"), 1));
     let large = (0..SHOWN_TOPICS as u64 - 10).map(|n| (format!("z-large-{n}"), 100 + n));
     let survey = survey(small.chain(large));

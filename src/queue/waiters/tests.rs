@@ -13,7 +13,7 @@ fn claimed(waiters: &Waiters, topic: &Topic, count: u16) -> Vec<(Bucket, u16)> {
 }
 
 #[test]
-fn what_is_claimed_is_left_to_others_and_what_the_store_tells_then_counts() {
+fn a_claim_leaves_the_rest_to_other_pops() {
     let (waiters, topic, bucket) = waiters();
     let places = waiters.register(std::slice::from_ref(&topic));
     waiters.mark(&topic, bucket, 3);
@@ -66,7 +66,7 @@ fn topics_without_consumers_leave_nothing_behind() {
 }
 
 #[test]
-fn every_topic_is_polled_for_and_five_thousand_of_them_by_two_polls_of_sixteen_buckets() {
+fn five_thousand_topics_take_two_polls_of_sixteen_buckets() {
     for (buckets, polls) in [(16, 2), (1_024, 40)] {
         let buckets = Buckets::try_from(buckets).expect("a number of buckets");
         let waiters = Waiters::new(buckets, Box::new(|_| {}));
@@ -129,7 +129,7 @@ fn a_mark_between_the_check_and_the_wait_wakes() {
 }
 
 #[test]
-fn one_job_wakes_one_of_two_and_goes_on_to_the_other_if_that_one_leaves() {
+fn a_wake_up_passes_on_if_its_waiter_leaves() {
     let (waiters, topic, bucket) = waiters();
     let topics = std::slice::from_ref(&topic);
     let (first, second) = (waiters.register(topics), waiters.register(topics));
@@ -169,7 +169,7 @@ fn other_servers_are_told_of_jobs_without_a_consumer_here() {
 }
 
 #[test]
-fn a_topic_without_consumers_is_no_longer_polled_and_is_forgotten() {
+fn a_topic_without_consumers_is_forgotten() {
     let (waiters, topic, bucket) = waiters();
     let other = Buckets::SIXTEEN.all().next().expect("16 buckets");
     let two = [topic.clone(), "waited-for".parse().expect("a topic")];
@@ -187,7 +187,7 @@ fn a_topic_without_consumers_is_no_longer_polled_and_is_forgotten() {
 }
 
 #[test]
-fn of_too_many_topics_those_without_waiting_consumers_are_dropped() {
+fn topics_without_waiters_are_dropped_at_the_cap() {
     let (waiters, topic, bucket) = waiters();
     let many: Vec<Topic> =
         (0..MAX_KEPT).map(|n| format!("t{n}").parse().expect("a topic")).collect();

@@ -46,7 +46,7 @@ async fn written(body: &mut AnswerBody) -> Option<Result<AnswerBytes, axum::Erro
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_are_the_clients_when_the_first_byte_of_their_answer_is_taken_and_else_they_go_back() {
+async fn jobs_go_back_unless_the_first_byte_was_taken() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let queue = queue(dir.path()).await;
     let put = Put {

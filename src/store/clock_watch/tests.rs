@@ -52,7 +52,7 @@ fn a_steady_clock_is_followed_and_small_steps_are_no_jumps() {
 }
 
 #[test]
-fn a_jump_that_was_read_some_time_ago_is_told_as_no_less_than_it_was() {
+fn an_old_reading_never_makes_a_jump_smaller() {
     let case = Case::new();
     case.read(10, START + 10 * SECOND);
     for (back, ago) in [(DAY, 500), (DAY, 0), (2 * DAY, 30)] {
@@ -91,7 +91,7 @@ fn a_jump_that_no_reading_has_shown_yet_is_bounded_too() {
 }
 
 #[test]
-fn after_a_jump_the_time_before_it_goes_on_until_the_new_one_was_steady() {
+fn the_old_time_goes_on_until_the_new_one_is_steady() {
     let case = Case::new();
     case.read(10, START + 10 * SECOND);
     assert_eq!(case.read(11, START + 11 * SECOND + DAY), DAY.cast_signed() + SLACK);

@@ -49,7 +49,7 @@ async fn server(redis: &Redis, ack: Ack) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_replica_one_batch_is_unknown_and_then_nothing_is_written() {
+async fn without_a_replica_one_batch_is_unknown_the_rest_refused() {
     let (master, mut replica) = pair();
     let server = server(&master, Ack::Replica).await;
     server.put(r#"{"topic":"t","id":"held"}"#).await;
@@ -149,7 +149,7 @@ async fn a_master_that_becomes_a_replica_acknowledges_nothing_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_master_that_does_not_know_it_yet_acknowledges_with_memory_alone() {
+async fn an_unaware_old_master_acknowledges_only_with_memory() {
     let (old, new) = pair();
     let (weak, strong) = (server(&old, Ack::Memory).await, server(&old, Ack::Replica).await);
     strong.put(r#"{"topic":"t","id":"before"}"#).await;
@@ -165,7 +165,7 @@ async fn an_old_master_that_does_not_know_it_yet_acknowledges_with_memory_alone(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_changes_nothing_is_not_confirmed_while_nothing_else_is() {
+async fn an_unchanged_answer_needs_the_confirmation_too() {
     let mut master = master();
     let link = Proxy::start(master.port()).await;
     let replica = replica_of(link.port);
@@ -212,7 +212,7 @@ async fn a_full_redis_confirms_what_it_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_redis_closes_while_it_is_idle_fails_no_write() {
+async fn a_connection_closed_while_idle_fails_no_write() {
     let (master, _replica) = pair();
     master.command("CONFIG SET timeout 1").expect("an answer");
     let server = server(&master, Ack::Replica).await;

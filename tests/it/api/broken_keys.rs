@@ -192,6 +192,6 @@ async fn a_broken_key_or_score_stops_no_other_bucket_or_topic() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_key_or_score_stops_no_other_bucket_or_topic_of_a_cluster() {
+async fn a_broken_key_stops_no_other_topic_of_a_cluster() {
     all_survive(|| Home::Cluster(shared_cluster::shared(), shared_cluster::prefix())).await;
 }

@@ -62,7 +62,7 @@ async fn a_damaged_job_in_a_file_is_told_as_damaged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_a_job_with_a_damaged_body_says_whether_it_was_made() {
+async fn a_change_of_a_damaged_job_says_whether_it_was_made() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
     server.put(BODY).await;

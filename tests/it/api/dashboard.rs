@@ -47,9 +47,7 @@ pub async fn the_page_and_all_that_it_loads_are_served_from_here(server: Server)
     assert!(files.iter().any(|file| file == "verdict.js"), "{files:?}");
 }
 
-pub async fn the_page_may_load_nothing_else_and_is_asked_for_again_only_when_it_changed(
-    server: Server,
-) {
+pub async fn the_page_loads_nothing_else_and_is_cached(server: Server) {
     for path in ["/", "/assets/main.js"] {
         let answer = server.get(path).await;
         let policy = answer.headers["content-security-policy"].to_str().expect("text");
@@ -75,7 +73,7 @@ pub async fn the_page_may_load_nothing_else_and_is_asked_for_again_only_when_it_
     assert_eq!(server.call(Method::HEAD, "/", "").await.status, 200);
 }
 
-pub async fn what_is_not_there_is_a_page_for_browsers_and_a_problem_for_programs(server: Server) {
+pub async fn a_404_is_a_page_for_browsers_and_a_problem_for_programs(server: Server) {
     for path in ["/assets/nope.js", "/assets/..%2fmod.rs", "/nope"] {
         server.get(path).await.problem(404, "route_not_found");
         let page = browse(&server, path).await;

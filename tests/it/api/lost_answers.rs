@@ -57,7 +57,7 @@ async fn becomes(server: &Server, id: &str, state: &str, attempt: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_leaves_between_the_reservation_and_the_answer_costs_no_attempt() {
+async fn a_client_that_leaves_before_the_answer_costs_no_attempt() {
     let redis = Redis::start();
     let (proxy, server, beside) = two_ways(&redis).await;
     let id = one_of_two(&server).await;
@@ -74,7 +74,7 @@ async fn a_client_that_leaves_between_the_reservation_and_the_answer_costs_no_at
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pop_whose_answer_is_lost_is_given_back_when_the_store_answers_again() {
+async fn a_pop_with_a_lost_answer_is_given_back() {
     let redis = Redis::start();
     let (proxy, server, beside) = two_ways(&redis).await;
     let id = one_of_two(&server).await;
@@ -88,7 +88,7 @@ async fn a_pop_whose_answer_is_lost_is_given_back_when_the_store_answers_again()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_reads_has_changed_nothing_also_if_its_answer_is_lost() {
+async fn a_read_with_a_lost_answer_changed_nothing() {
     let redis = Redis::start();
     let (proxy, server, _beside) = two_ways(&redis).await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;
@@ -108,7 +108,7 @@ async fn what_only_reads_has_changed_nothing_also_if_its_answer_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiting_pop_of_which_a_call_was_lost_ends_unknown_whatever_came_after() {
+async fn a_waiting_pop_with_a_lost_call_ends_unknown() {
     let redis = Redis::start();
     let (proxy, server, beside) = two_ways(&redis).await;
     let id = one_of_two(&server).await;
@@ -127,7 +127,7 @@ async fn a_waiting_pop_of_which_a_call_was_lost_ends_unknown_whatever_came_after
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_of_an_unconfirmed_pop_are_given_back_and_delivered_later() {
+async fn jobs_of_an_unconfirmed_pop_are_delivered_later() {
     let (master, mut replica) = pair();
     let server = Server::with(|settings| {
         settings.store.url = Secret(master.url());

@@ -227,7 +227,7 @@ pub async fn a_change_shows_no_body_to_a_token_that_may_not_read(server: Server)
     assert_eq!((&read["body"], &read["headers"]["a"]), (&json!("secret"), &json!("secret")));
 }
 
-pub async fn an_id_of_a_topic_out_of_reach_tells_nothing_and_stays_as_it_is(server: Server) {
+pub async fn an_id_of_a_forbidden_topic_reveals_and_changes_nothing(server: Server) {
     let everything: serde_json::Map<String, Value> =
         SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"]))).collect();
     let first = json!({"name": "root", "scopes": everything});

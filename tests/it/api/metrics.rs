@@ -91,7 +91,7 @@ pub async fn a_request_whose_client_went_away_is_counted_as_that(server: Server)
     assert_eq!(value(&metrics, "delay_queue_waiting_pops"), Some(0.0));
 }
 
-pub async fn jobs_are_counted_by_topic_and_state_and_by_what_became_of_them(server: Server) {
+pub async fn jobs_are_counted_by_topic_state_and_event(server: Server) {
     for (id, delay) in [("a", "0s"), ("b", "0s"), ("c", "0s"), ("d", "0s"), ("e", "1h")] {
         let put = json!({"topic": "t", "id": id, "delay": delay, "max_attempts": 3});
         server.put(&put.to_string()).await;
@@ -177,7 +177,7 @@ pub async fn metrics_are_told_in_the_format_that_is_asked_for(server: Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_servers_tell_the_same_of_the_jobs_and_each_its_own_of_requests() {
+async fn servers_agree_on_jobs_and_count_their_own_requests() {
     let redis = Arc::new(Redis::start());
     let one = Server::on(Arc::clone(&redis)).await;
     let other = Server::on(redis).await;

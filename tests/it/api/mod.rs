@@ -51,7 +51,7 @@ on_each_store! {
             headers_reach_every_consumer_and_change_by_patch,
             bad_headers_are_refused_by_field;
         reservations:
-            a_job_that_is_not_finished_in_time_comes_back_and_the_first_consumer_is_fenced,
+            an_expired_job_comes_back_and_its_consumer_is_fenced,
             spent_attempts_end_in_dead,
             a_release_gives_the_job_back_by_its_delay_or_its_backoff,
             a_touch_holds_the_job_longer,
@@ -64,10 +64,10 @@ on_each_store! {
         matrix:
             every_route_answers_each_scope_as_the_table_says,
             a_change_shows_no_body_to_a_token_that_may_not_read,
-            an_id_of_a_topic_out_of_reach_tells_nothing_and_stays_as_it_is;
+            an_id_of_a_forbidden_topic_reveals_and_changes_nothing;
         revoked:
-            what_a_request_does_needs_a_token_that_is_in_force_when_its_body_is_there,
-            a_waiting_pop_gets_no_job_when_its_token_was_revoked_or_has_expired;
+            the_token_must_be_valid_when_the_body_is_complete,
+            a_waiting_pop_gets_no_job_once_its_token_is_invalid;
         batches:
             each_job_of_a_batch_has_a_result_of_its_own,
             a_thousand_jobs_go_in_and_come_out;
@@ -79,7 +79,7 @@ on_each_store! {
             a_client_that_disconnects_costs_no_consumer_a_job,
             shutting_down_answers_waiting_pops_at_once;
         unreadable:
-            a_body_that_readers_refuse_is_refused_and_takes_no_other_with_it,
+            an_unreadable_body_is_refused_alone,
             a_body_may_be_nested_128_deep_however_it_is_put,
             odd_text_is_refused_by_field_or_kept;
         bad_input:
@@ -114,12 +114,12 @@ on_each_store! {
             a_purge_takes_jobs_that_change_their_state_meanwhile,
             the_dead_of_a_topic_are_kicked_together,
             a_topic_has_defaults_for_jobs_that_do_not_say,
-            the_backoff_of_a_payment_callback_ends_in_dead_and_comes_back,
+            a_payment_callback_backs_off_dies_and_is_kicked,
             many_deleted_jobs_do_not_hold_up_a_live_one;
         dashboard:
             the_page_and_all_that_it_loads_are_served_from_here,
-            the_page_may_load_nothing_else_and_is_asked_for_again_only_when_it_changed,
-            what_is_not_there_is_a_page_for_browsers_and_a_problem_for_programs;
+            the_page_loads_nothing_else_and_is_cached,
+            a_404_is_a_page_for_browsers_and_a_problem_for_programs;
         operations:
             health_and_readiness_are_told,
             every_answer_has_a_request_id,
@@ -129,7 +129,7 @@ on_each_store! {
         metrics:
             requests_are_counted_by_route_method_and_status,
             a_request_whose_client_went_away_is_counted_as_that,
-            jobs_are_counted_by_topic_and_state_and_by_what_became_of_them,
+            jobs_are_counted_by_topic_state_and_event,
             topics_beyond_the_cap_are_one_and_no_job_is_left_out,
             metrics_are_told_in_the_format_that_is_asked_for;
     }

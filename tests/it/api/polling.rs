@@ -87,7 +87,7 @@ async fn topics_without_waiting_consumers_are_not_polled_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_that_waits_for_a_hundred_topics_costs_a_command_a_bucket() {
+async fn a_waiter_for_a_hundred_topics_costs_a_command_a_bucket() {
     let redis = Arc::new(Redis::start());
     let server = Arc::new(Server::on(Arc::clone(&redis)).await);
     let topics: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
@@ -111,7 +111,7 @@ async fn a_consumer_that_waits_for_a_hundred_topics_costs_a_command_a_bucket() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pops_share_a_look_that_began_after_them_and_never_an_older_one() {
+async fn pops_share_only_a_look_that_began_after_them() {
     const POPS: usize = 8;
     let redis = Arc::new(Redis::start());
     // Only pops make the server behind the proxy ask: it hears no hints, and does not poll within

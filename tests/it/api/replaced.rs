@@ -76,7 +76,7 @@ async fn delivers(putter: &Server, popper: &Server, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_server_notices_an_emptied_redis_and_refuses_until_the_loss_is_accepted() {
+async fn every_server_refuses_an_emptied_redis_until_accepted() {
     let redis = Redis::start();
     let mut servers = Vec::new();
     for _ in 0..3 {
@@ -125,7 +125,7 @@ async fn every_server_notices_an_emptied_redis_and_refuses_until_the_loss_is_acc
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_was_cut_off_takes_up_what_was_accepted_meanwhile() {
+async fn a_cut_off_server_learns_of_an_accepted_loss() {
     let redis = Redis::start();
     let one = Server::at(&redis).await;
     let proxy = Proxy::start(redis.port()).await;
@@ -145,8 +145,7 @@ async fn a_server_that_was_cut_off_takes_up_what_was_accepted_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_made_a_new_store_in_the_place_of_the_lost_one_shares_it_once_that_is_accepted()
- {
+async fn a_new_store_in_place_of_a_lost_one_is_shared_once_accepted() {
     let redis = Redis::start();
     let (one, other) = (Server::at(&redis).await, Server::at(&redis).await);
     // A server does this that starts on an empty Redis before any other server has looked.
@@ -218,7 +217,7 @@ async fn when_the_lost_data_is_back_servers_go_on_by_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_of_a_cluster_that_came_back_empty_costs_its_own_buckets_until_it_is_accepted() {
+async fn an_emptied_cluster_node_costs_only_its_own_buckets() {
     let cluster = Arc::new(tokio::task::block_in_place(Cluster::start));
     let settings = |settings: &mut Settings| settings.store.url = Secret(cluster.url());
     let servers = [Server::with(settings).await, Server::with(settings).await];

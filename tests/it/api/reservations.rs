@@ -17,9 +17,7 @@ use crate::{
     support::Redis,
 };
 
-pub async fn a_job_that_is_not_finished_in_time_comes_back_and_the_first_consumer_is_fenced(
-    server: Server,
-) {
+pub async fn an_expired_job_comes_back_and_its_consumer_is_fenced(server: Server) {
     server.put(r#"{"topic":"t","id":"a","ttr":1}"#).await;
     let popped_at = Instant::now();
     let first = server.pop_one("t").await;
@@ -102,7 +100,7 @@ pub async fn no_reservation_follows_from_another_of_the_same_pop(server: Server)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_an_older_version_reserved_is_finished_without_a_tag() {
+async fn a_reservation_of_an_older_version_needs_no_tag() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let options = Options { buckets: None, clock: Clock::Own, create: true };
     let store = FileStore::open(dir.path(), options).expect("opened");
@@ -142,7 +140,7 @@ async fn a_job_that_an_older_version_reserved_is_finished_without_a_tag() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_reservations_that_is_no_text_any_more_prevents_no_start() {
+async fn a_broken_key_of_reservations_prevents_no_start() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let open = || {
         Server::with(|settings| {

@@ -71,9 +71,7 @@ async fn root(server: &Server) -> String {
     create(server, "", json!({"name": "root", "scopes": scopes})).await
 }
 
-pub async fn what_a_request_does_needs_a_token_that_is_in_force_when_its_body_is_there(
-    server: Server,
-) {
+pub async fn the_token_must_be_valid_when_the_body_is_complete(server: Server) {
     let mallory = json!({"name": "mallory", "scopes": {"admin": ["*"]}});
     let as_open = HalfSent::begin(&server, "/tokens", "", &mallory).await;
     let root = root(&server).await;
@@ -95,7 +93,7 @@ pub async fn what_a_request_does_needs_a_token_that_is_in_force_when_its_body_is
     assert_eq!(topic["ready"], 1, "{topic}");
 }
 
-pub async fn a_waiting_pop_gets_no_job_when_its_token_was_revoked_or_has_expired(server: Server) {
+pub async fn a_waiting_pop_gets_no_job_once_its_token_is_invalid(server: Server) {
     let root = root(&server).await;
     // Long enough for both pops to begin on a busy machine.
     let put = json!({"topic": "clock", "delay": "6s"});

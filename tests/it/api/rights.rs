@@ -29,7 +29,7 @@ fn problems(redis: &Redis) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_right_that_is_missing_for_a_while_is_named_and_costs_no_job() {
+async fn a_missing_right_is_named_and_costs_no_job() {
     let redis = Redis::start();
     let server = Arc::new(Server::at(&redis).await);
     let ids = |kind: &str| (0..JOBS).map(|n| format!("{kind}:{n}")).collect::<Vec<_>>();

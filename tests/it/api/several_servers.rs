@@ -106,7 +106,7 @@ async fn a_new_time_holds_for_who_waits_on_another_server_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_holds_within_a_second_for_who_waits_on_another_server_already() {
+async fn a_pause_reaches_waiters_of_other_servers_in_a_second() {
     let redis = Arc::new(Redis::start());
     let one = Server::on(Arc::clone(&redis)).await;
     let other = Arc::new(Server::on(redis).await);
@@ -135,7 +135,7 @@ async fn that_hardly_polls(redis: &Arc<Redis>) -> Arc<Server> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hints_of_ready_jobs_and_of_pauses_reach_other_servers_without_a_poll() {
+async fn hints_reach_other_servers_without_a_poll() {
     let redis = Arc::new(Redis::start());
     let (one, other) = (that_hardly_polls(&redis).await, that_hardly_polls(&redis).await);
     let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
@@ -183,7 +183,7 @@ async fn start_idle(redis: &Arc<Redis>, servers: &mut JoinSet<Vec<Value>>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_servers_share_their_polls_and_one_that_is_alone_asks_for_less() {
+async fn idle_servers_share_their_polls() {
     let redis = Arc::new(Redis::start());
     let mut servers = JoinSet::new();
     let first = Server::on(Arc::clone(&redis)).await;
@@ -221,7 +221,7 @@ fn late(job: &Value) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_deadlines_of_a_killed_server_are_met_also_if_it_could_not_publish() {
+async fn deadlines_of_a_killed_server_are_met_without_hints() {
     const POLL_INTERVAL: Millis = Millis::new(2_000);
     let (redis, dir) = (Redis::start(), tempfile::tempdir().expect("a temporary folder"));
     redis.command("ACL SETUSER quiet on nopass ~* resetchannels +@all").expect("an answer");
@@ -246,7 +246,7 @@ async fn the_deadlines_of_a_killed_server_are_met_also_if_it_could_not_publish()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_deadline_of_a_put_that_is_carried_out_after_its_connection_was_cut_is_met() {
+async fn the_deadline_of_a_late_put_is_met() {
     const POLL_INTERVAL: Millis = Millis::new(1_000);
     let redis = Redis::start();
     let proxy = Proxy::start(redis.port()).await;
@@ -266,7 +266,7 @@ async fn the_deadline_of_a_put_that_is_carried_out_after_its_connection_was_cut_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_known_to_live_however_rarely_it_polls_until_it_stops() {
+async fn a_server_holds_its_lease_however_rarely_it_polls() {
     let redis = Arc::new(Redis::start());
     let server = that_hardly_polls(&redis).await;
     // Milliseconds until the server's lease ends; -1 without a lease.

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_is_away_is_a_503_and_service_goes_on_by_itself_when_it_is_back() {
+async fn an_unavailable_store_is_a_503_until_it_is_back() {
     // With everysec a Redis that is killed while the disk is busy loses acknowledged writes.
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let server = Server::at(&redis).await;
@@ -68,7 +68,7 @@ async fn a_full_redis_refuses_puts_and_lets_everything_else_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_redis_in_the_place_of_the_first_is_noticed_even_with_the_same_layout() {
+async fn a_replaced_redis_with_the_same_layout_is_noticed() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
     redis.command("SET {dq:0fb}:incarnation other").expect("an answer");
@@ -79,7 +79,7 @@ async fn another_redis_in_the_place_of_the_first_is_noticed_even_with_the_same_l
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_redis_comes_back_hints_wake_the_waiters_of_other_servers_again() {
+async fn hints_work_again_after_redis_is_back() {
     // With everysec a Redis that is killed while the disk is busy loses acknowledged writes.
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let with = |settings: &mut delay_queue::config::Settings, url: String| {
@@ -110,7 +110,7 @@ async fn after_redis_comes_back_hints_wake_the_waiters_of_other_servers_again() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ready_jobs_without_a_consumer_here_are_published_to_other_servers() {
+async fn ready_jobs_are_published_if_no_consumer_waits_here() {
     let redis = Arc::new(Redis::start());
     let with = |settings: &mut delay_queue::config::Settings| {
         settings.store.url = delay_queue::store::redis::Secret(redis.url());

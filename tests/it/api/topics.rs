@@ -471,7 +471,7 @@ pub async fn a_topic_has_defaults_for_jobs_that_do_not_say(server: Server) {
 }
 
 /// Eight delays give nine attempts; then the job is dead, and a kick brings it back.
-pub async fn the_backoff_of_a_payment_callback_ends_in_dead_and_comes_back(server: Server) {
+pub async fn a_payment_callback_backs_off_dies_and_is_kicked(server: Server) {
     let backoff = ["0s", "20ms", "30ms", "30ms", "40ms", "40ms", "50ms", "60ms"];
     let put = json!({"topic": "t", "id": "call", "backoff": backoff});
     server.put(&put.to_string()).await;
@@ -527,7 +527,7 @@ pub async fn many_deleted_jobs_do_not_hold_up_a_live_one(server: Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_set_for_a_topic_is_seen_by_all_servers_and_outlives_them() {
+async fn topic_settings_reach_all_servers_and_outlive_them() {
     let redis = Arc::new(Redis::start());
     let one = Server::on(Arc::clone(&redis)).await;
     let other = Server::on(Arc::clone(&redis)).await;

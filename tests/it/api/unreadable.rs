@@ -10,7 +10,7 @@ fn nested(depth: usize) -> String {
     format!("{}{}", "[".repeat(depth), "]".repeat(depth))
 }
 
-pub async fn a_body_that_readers_refuse_is_refused_and_takes_no_other_with_it(server: Server) {
+pub async fn an_unreadable_body_is_refused_alone(server: Server) {
     server.put(r#"{"topic":"t","id":"there","delay":"1h","body":1}"#).await;
     let deep = (nested(129), nested(100_000));
     for (body, place) in [

@@ -56,7 +56,7 @@ async fn with_ack(redis: &Redis, ack: Ack) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_refuses_writes_is_not_ready_until_that_is_mended() {
+async fn a_redis_that_refuses_writes_is_not_ready() {
     let redis = Redis::start();
     let server = Server::at(&redis).await;
     is_well(&server, "the start").await;
@@ -126,7 +126,7 @@ async fn without_a_replica_that_confirms_a_server_is_not_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_synced_any_more_is_refused_where_fsync_was_promised() {
+async fn writes_are_refused_once_fsync_is_not_kept() {
     let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let server = with_ack(&redis, Ack::Fsync).await;
     is_well(&server, "the start").await;

@@ -64,7 +64,7 @@ async fn a_disk_that_cannot_be_written_is_told_and_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sync_that_fails_leaves_its_puts_unknown_and_what_follows_is_on_disk() {
+async fn a_failed_sync_leaves_its_puts_unknown() {
     shows_while_it_fails(Field::SyncError, "unknown").await;
 }
 
@@ -146,7 +146,7 @@ async fn create(server: &Process, by: &str, name: &str, scopes: Value) -> String
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_whose_revocation_was_in_doubt_is_refused_if_it_was_revoked() {
+async fn a_token_is_refused_after_a_doubtful_revocation() {
     let disk = Disk::new();
     let server = disk.server().await;
     let root = create(&server, "", "root", json!({"admin": ["*"]})).await;

@@ -84,7 +84,7 @@ async fn stays_full_and_takes_the_rest(error: i32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_refuses_puts_until_there_is_clear_room_and_takes_all_else() {
+async fn a_full_disk_refuses_only_puts() {
     stays_full_and_takes_the_rest(ENOSPC).await;
 }
 
@@ -125,7 +125,7 @@ async fn what_came_with_a_put_that_finds_no_room_is_done_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quota_that_a_sync_finds_used_up_is_a_full_disk_until_it_is_raised() {
+async fn a_quota_that_a_sync_exhausts_is_a_full_disk() {
     let disk = Disk::new();
     let server = disk.server().await;
     assert_eq!(put_small(&server).await, 201);

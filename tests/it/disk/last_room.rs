@@ -109,7 +109,7 @@ fn stop(mut server: Process) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_frees_room_goes_on_while_another_process_takes_all_that_is_given_up() {
+async fn jobs_can_go_while_another_process_takes_all_room() {
     let disk = Disk::new();
     let mut server = disk.server().await;
     put_all(&server, "a", 1000).await;
@@ -154,7 +154,7 @@ async fn what_frees_room_goes_on_while_another_process_takes_all_that_is_given_u
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pops_go_on_when_deletes_have_made_room_in_the_file_and_the_disk_gives_none() {
+async fn pops_use_room_that_deletes_made_in_the_file() {
     let disk = Disk::new();
     let server = disk.server().await;
     put_all(&server, "a", 1000).await;

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_is_there_after_a_power_cut_and_what_was_finished_is_not() {
+async fn acknowledged_changes_survive_a_power_cut() {
     let disk = Disk::new();
     let mut server = disk.server().await;
     let inode_syncs = disk.get(Field::InodeSyncs);

@@ -47,7 +47,7 @@ async fn a_log_that_was_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_in_a_log_that_was_removed_is_there_after_an_orderly_end() {
+async fn an_orderly_end_saves_the_jobs_of_a_removed_log() {
     let disk = Disk::new();
     let mut server = disk.server().await;
     assert_eq!(put(&server, "a").await.0, 201);
@@ -78,7 +78,7 @@ async fn a_directory_that_was_removed_is_noticed_without_any_put() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_whose_files_were_replaced_leaves_those_of_the_next_one_alone() {
+async fn a_server_leaves_files_that_replaced_its_own_alone() {
     let disk = Disk::new();
     let mut first = disk.server().await;
     assert_eq!(put(&first, "a").await.0, 201);
@@ -111,7 +111,7 @@ async fn a_lock_file_that_was_removed_lets_no_second_server_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_committed_into_files_that_were_replaced_is_told_as_unknown() {
+async fn commits_into_replaced_files_are_unknown() {
     // The server also compares the files every 100 ms, and refuses later puts.
     for _ in 0..50 {
         let disk = Disk::new();

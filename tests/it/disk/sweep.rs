@@ -258,11 +258,11 @@ fn mixed(synced: &[u8], now: &[u8], random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn a_crash_at_any_change_of_the_disk_leaves_a_state_from_acknowledged_to_attempted() {
+fn a_crash_at_any_disk_change_keeps_acknowledged_jobs() {
     Sweep::new(steps().len(), true).all();
 }
 
 #[test]
-fn a_crash_at_any_change_of_the_first_start_leaves_what_the_next_one_makes_a_store_of() {
+fn a_crash_at_any_change_of_the_first_start_is_recovered() {
     Sweep::new(0, false).all();
 }

@@ -117,12 +117,12 @@ async fn what_is_due_in_a_moment_is_not_early_when_the_clock_jumps(server: Serve
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_due_in_a_moment_is_not_early_when_the_clock_jumps_on_file() {
+async fn no_job_due_soon_is_early_when_the_clock_jumps_on_file() {
     what_is_due_in_a_moment_is_not_early_when_the_clock_jumps(Server::on_file().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_due_in_a_moment_is_not_early_when_the_clock_jumps_on_redis() {
+async fn no_job_due_soon_is_early_when_the_clock_jumps_on_redis() {
     what_is_due_in_a_moment_is_not_early_when_the_clock_jumps(Server::on_redis().await).await;
 }
 
@@ -152,12 +152,12 @@ async fn a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays(server: Server
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays_on_file() {
+async fn a_jump_ahead_hastens_no_absolute_due_time_on_file() {
     a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays(Server::on_file().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays_on_redis() {
+async fn a_jump_ahead_hastens_no_absolute_due_time_on_redis() {
     a_jump_ahead_hastens_no_job_whose_time_is_given_or_stays(Server::on_redis().await).await;
 }
 
@@ -204,7 +204,7 @@ async fn on_file_a_ttr_ends_in_time_though_the_clock_is_set_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_file_a_job_keeps_its_holder_though_the_clock_is_set_forward() {
+async fn a_holder_on_file_survives_a_clock_set_forward() {
     let server = Server::on_file().await;
     server.post("/jobs", json!({"topic": "t", "id": "a", "ttr": "1h"})).await;
     assert_eq!(server.pop("t", "10s").await[0]["attempt"], 1);

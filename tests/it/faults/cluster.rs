@@ -9,7 +9,7 @@ fn settings(cluster: &Cluster) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_a_master_is_killed_and_its_replica_promoted() {
+async fn promises_hold_while_a_killed_master_is_replaced() {
     let mut cluster = Cluster::start();
     let mut scenario = Scenario::start(&settings(&cluster)).await;
     let slot = cluster.slots_in_use(0)[0];

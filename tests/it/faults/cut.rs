@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_the_way_to_redis_is_a_black_hole_and_then_cut() {
+async fn promises_hold_while_the_network_drops_everything() {
     let pair = Pair::start();
     let proxy = Proxy::start(pair.master.port()).await;
     let mut scenario = Scenario::start(&pair.settings(proxy.port)).await;
@@ -40,7 +40,7 @@ async fn promises_hold_while_the_way_to_redis_is_a_black_hole_and_then_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_connections_to_redis_are_dead_without_a_reset() {
+async fn promises_hold_while_connections_die_without_a_reset() {
     let pair = Pair::start();
     let proxy = Proxy::start(pair.master.port()).await;
     let mut scenario = Scenario::start(&pair.settings(proxy.port)).await;

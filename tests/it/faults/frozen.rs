@@ -23,7 +23,7 @@ fn role(port: u16) -> String {
 const LONG: Duration = Duration::from_millis(1500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_a_master_of_a_cluster_is_frozen_and_its_replica_promoted() {
+async fn promises_hold_while_a_frozen_cluster_master_is_replaced() {
     let mut cluster = Cluster::start();
     let settings = format!("url = {:?}\nack = \"replica\"", cluster.url());
     let mut scenario = Scenario::start(&settings).await;
@@ -54,7 +54,7 @@ async fn promises_hold_while_a_master_of_a_cluster_is_frozen_and_its_replica_pro
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_a_master_under_sentinel_is_frozen_and_its_replica_promoted() {
+async fn promises_hold_while_a_frozen_sentinel_master_is_replaced() {
     let sentinel = Sentinel::start();
     let settings = format!("url = {:?}\nack = \"replica\"", sentinel.url());
     let mut scenario = Scenario::start(&settings).await;
@@ -103,7 +103,7 @@ async fn promises_hold_while_the_only_replica_is_frozen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_a_redis_is_frozen_for_longer_than_an_answer_may_take() {
+async fn promises_hold_while_redis_is_frozen_beyond_the_timeout() {
     let pair = Pair::start();
     let mut scenario = Scenario::start(&pair.settings(pair.master.port())).await;
     let mut open = vec![pair.connections()];
@@ -124,7 +124,7 @@ async fn promises_hold_while_a_redis_is_frozen_for_longer_than_an_answer_may_tak
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_each_server_is_frozen_for_longer_than_the_ttr() {
+async fn promises_hold_while_servers_are_frozen_beyond_the_ttr() {
     let pair = Pair::start();
     let mut scenario = Scenario::start(&pair.settings(pair.master.port())).await;
     scenario.round_of_frozen_servers(TTR * 2).await;

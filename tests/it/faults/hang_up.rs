@@ -238,12 +238,12 @@ async fn each_job_reaches_a_consumer(store: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_jobs_of_a_thousand_consumers_that_hang_up_reach_others_on_file() {
+async fn jobs_of_a_thousand_lost_consumers_reach_others_on_file() {
     each_job_reaches_a_consumer("file:./data").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_jobs_of_a_thousand_consumers_that_hang_up_reach_others_on_redis() {
+async fn jobs_of_a_thousand_lost_consumers_reach_others_on_redis() {
     let redis = Redis::start();
     each_job_reaches_a_consumer(&redis.url()).await;
 }

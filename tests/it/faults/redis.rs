@@ -90,7 +90,7 @@ async fn promises_hold_while_each_server_is_killed_in_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn calls_are_answered_in_time_while_redis_answers_none_for_half_a_minute() {
+async fn calls_are_answered_in_time_while_redis_is_silent() {
     let redis = Redis::start();
     let mut scenario = Scenario::start(&settings(&redis)).await;
     // A shorter pause first: its effect on memory and sockets is the baseline for the longer one.

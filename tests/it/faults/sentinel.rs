@@ -7,7 +7,7 @@ fn settings(sentinel: &Sentinel) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_the_master_is_killed_and_its_replica_promoted() {
+async fn promises_hold_while_the_killed_master_is_replaced() {
     let mut sentinel = Sentinel::start();
     let mut scenario = Scenario::start(&settings(&sentinel)).await;
     let (mut old, mut new) = (0, 0);

@@ -43,7 +43,7 @@ fn metrics_and_readiness_are_offered_there_and_nothing_else_is() {
 }
 
 #[test]
-fn an_address_that_cannot_be_used_is_refused_by_the_name_of_its_setting() {
+fn an_unusable_address_is_refused_with_its_setting() {
     let place = Place::new();
     let file = place.file("file", "");
     let taken = format!("[server]\nadmin_listen = \"unix:{file}\"\n");

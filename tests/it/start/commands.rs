@@ -115,7 +115,7 @@ async fn a_wrong_certificate_is_explained_in_one_sentence() {
 }
 
 #[test]
-fn tls_to_a_redis_without_it_is_refused_at_once_by_what_to_change() {
+fn tls_to_a_plain_redis_is_refused_with_advice() {
     let (place, redis) = (Place::new(), Redis::start());
     let settings = store(&redis.url().replace("redis://", "rediss://"), "");
     let words = ["does not speak TLS", "begin store.url with redis instead of rediss"];

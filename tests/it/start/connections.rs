@@ -124,7 +124,7 @@ fn put_until_it_is_gone(address: &str, keeps: bool, stopped: &AtomicBool) -> (us
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_request_is_left_without_an_answer_when_the_server_stops_under_load() {
+async fn a_stop_under_load_leaves_no_request_unanswered() {
     for round in 0..4 {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut server = Process::start(dir.path(), &[]).await;
@@ -165,7 +165,7 @@ async fn with_a_large_job(place: &Place, more: &str) -> Process {
 const LOOK: &[u8] = b"GET /jobs/large HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_being_written_is_written_to_its_end_when_the_server_stops() {
+async fn a_stopping_server_completes_answers_it_has_begun() {
     let place = Place::new();
     let mut server = with_a_large_job(&place, "[server]\nshutdown_grace = \"60s\"\n").await;
     let mut reader = slow_reader(&address(&server.base));
@@ -208,7 +208,7 @@ async fn a_client_that_does_not_read_its_answer_is_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_begins_as_the_server_stops_is_answered_on_a_connection_that_was_idle() {
+async fn a_stopping_server_answers_requests_on_idle_connections() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut server = Process::start(dir.path(), &[]).await;
     let address = address(&server.base);
@@ -261,7 +261,7 @@ async fn a_request_that_is_not_done_when_the_grace_is_over_is_told_so() {
 }
 
 #[test]
-fn idle_connections_are_closed_for_new_ones_when_descriptors_run_out() {
+fn idle_connections_make_room_when_descriptors_run_out() {
     let place = Place::new();
     let server = Logged::within(&place, "", &["prlimit", "--nofile=64:64"]);
     let address = address(&server.base);

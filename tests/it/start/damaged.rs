@@ -103,7 +103,7 @@ async fn a_flipped_byte_in_the_log_is_told_and_costs_no_job() {
 }
 
 #[test]
-fn a_repaired_store_has_the_owner_and_the_mode_of_the_damaged_one() {
+fn a_repaired_store_keeps_owner_and_mode() {
     let place = tempfile::tempdir().expect("a temporary folder");
     created(place.path());
     let file = place.path().join("data/jobs.db");
@@ -199,7 +199,7 @@ async fn a_store_of_which_all_tokens_are_damaged_lets_no_caller_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_does_not_tell_its_job_is_shown_by_readyz_and_metrics() {
+async fn readyz_and_metrics_show_a_row_of_an_unknown_job() {
     let place = tempfile::tempdir().expect("a temporary folder");
     filled(place.path()).await;
     let file = place.path().join("data/jobs.db");
@@ -225,7 +225,7 @@ async fn a_row_that_does_not_tell_its_job_is_shown_by_readyz_and_metrics() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_byte_is_flipped_there_is_a_way_on_and_no_job_changes() {
+async fn any_flipped_byte_can_be_repaired_and_changes_no_job() {
     let place = tempfile::tempdir().expect("a temporary folder");
     filled(place.path()).await;
     let whole = run(place.path(), &["export", "whole.ndjson"]);

@@ -77,7 +77,7 @@ async fn the_curl_lines_of_the_readme_put_pop_and_finish_a_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_consumer_of_the_readme_finishes_jobs_and_releases_those_that_fail() {
+async fn the_consumer_of_the_readme_finishes_and_releases_jobs() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let [consumer] = &blocks(README, "python")[..] else { panic!("one consumer") };
@@ -199,7 +199,7 @@ async fn the_commands_that_move_jobs_run_as_the_page_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_commands_for_a_damaged_store_save_and_repair_what_can_be_read() {
+async fn the_documented_commands_save_a_damaged_store() {
     let (dir, redis) = (tempfile::tempdir().expect("a temporary folder"), Redis::start());
     let mut server = Process::start(dir.path(), &[]).await;
     for n in 0..20 {
@@ -258,7 +258,7 @@ fn documented(page: &str) -> Families {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_of_metrics_has_each_with_its_type_and_labels_and_no_other() {
+async fn the_page_of_metrics_lists_exactly_the_metrics() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     server.post("/jobs", json!({"topic": "t", "delay": "1h"})).await.expect("put");
@@ -317,7 +317,7 @@ fn the_other_commands_of_the_pages_are_understood() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_acl_command_of_the_documentation_can_be_pasted_and_is_enough() {
+async fn the_documented_acl_command_works_and_suffices() {
     let (place, redis) = (Place::new(), Redis::start());
     let [command] = &blocks(section(REDIS, "ACL"), "sh")[..] else { panic!("one command") };
     let words = command.replace(['\'', '\\'], " ");
@@ -451,7 +451,7 @@ fn sources(dir: &Path) -> String {
 }
 
 #[test]
-fn every_test_and_fault_that_the_page_on_reliability_names_exists() {
+fn the_page_on_reliability_names_real_tests_and_faults() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let sources = [sources(&root.join("tests")), sources(&root.join("src"))].concat();
     let named = RELIABILITY.split('`').skip(1).step_by(2);

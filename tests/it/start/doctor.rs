@@ -173,7 +173,7 @@ async fn a_file_store_that_is_not_there_there_in_use_or_damaged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_are_nowhere_in_two_places_or_without_a_record_are_found_and_mended_when_told() {
+async fn doctor_finds_and_mends_misplaced_jobs() {
     let (place, redis) = (Place::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 1");
     filled(&place, &settings).await;
@@ -216,7 +216,7 @@ async fn jobs_that_are_nowhere_in_two_places_or_without_a_record_are_found_and_m
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_whose_long_bodies_are_lost_are_found_and_set_aside_when_told() {
+async fn doctor_finds_and_buries_jobs_without_their_long_body() {
     let (place, redis) = (Place::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 1");
     let file = place.file("long.toml", &settings);
@@ -264,8 +264,7 @@ async fn jobs_whose_long_bodies_are_lost_are_found_and_set_aside_when_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_of_a_wrong_type_and_scores_that_are_no_times_are_named_and_mended_where_that_loses_nothing()
- {
+async fn doctor_mends_keys_of_a_wrong_type_and_bad_scores() {
     let (place, redis) = (Place::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 1");
     filled(&place, &settings).await;
@@ -329,7 +328,7 @@ async fn keys_of_a_wrong_type_and_scores_that_are_no_times_are_named_and_mended_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_emptied_store_is_taken_up_by_its_servers_once_the_loss_is_accepted() {
+async fn servers_resume_an_emptied_store_once_accepted() {
     let (place, redis) = (Place::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 16");
     let file = place.file("serve.toml", &settings);
@@ -356,7 +355,7 @@ async fn an_emptied_store_is_taken_up_by_its_servers_once_the_loss_is_accepted()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_layout_is_written_again_by_the_number_of_buckets_that_is_set() {
+async fn a_lost_layout_is_rewritten_with_the_set_number_of_buckets() {
     let (place, redis) = (Place::new(), Redis::start());
     let with = |buckets: &str| store(&redis.url(), buckets);
     filled(&place, &with("buckets = 5")).await;

@@ -91,7 +91,7 @@ async fn a_bootstrap_token_lets_its_holder_in_and_no_one_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_hosts_answers_to_no_other_name_also_beyond_loopback_and_with_tokens() {
+async fn a_server_with_hosts_answers_to_no_other_name() {
     let place = Place::new();
     let token = SecretToken::generate().expect("randomness");
     let with_token = format!("bootstrap_token = \"{}\"\n", token.reveal());

@@ -39,7 +39,7 @@ fn rest(mut stream: TcpStream) -> String {
 }
 
 #[test]
-fn five_thousand_connections_with_heads_that_never_end_take_bounded_memory_and_are_dropped() {
+fn endless_heads_take_bounded_memory_and_are_dropped() {
     const COUNT: usize = 5_000;
     let mut files = getrlimit(Resource::Nofile);
     files.current = files.maximum;
@@ -76,7 +76,7 @@ fn five_thousand_connections_with_heads_that_never_end_take_bounded_memory_and_a
 }
 
 #[test]
-fn what_two_readers_could_see_differently_is_one_request_and_the_last() {
+fn an_ambiguous_request_is_the_last_of_its_connection() {
     let place = Place::new();
     let server = Logged::start(&place, "");
     let smuggled = "GET /topics/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -128,7 +128,7 @@ fn a_transfer_encoding_other_than_chunked_is_not_implemented() {
 }
 
 #[test]
-fn a_chunked_body_without_end_is_refused_and_takes_bounded_memory() {
+fn an_endless_chunked_body_is_refused_in_bounded_memory() {
     let place = Place::new();
     let server = Logged::start(&place, "[limits]\nbody_timeout = \"5s\"\n");
     let before = resident_of(server.id());
@@ -193,7 +193,7 @@ fn puts(address: &str, span: Duration) -> Vec<Duration> {
 }
 
 #[test]
-fn others_are_served_while_slowhttptest_is_at_work_and_its_connections_are_dropped() {
+fn others_are_served_while_slowhttptest_attacks() {
     let place = Place::new();
     let times = "header_timeout = \"3s\"\nbody_timeout = \"3s\"\nwrite_timeout = \"3s\"\n";
     let server = Logged::start(&place, &format!("[limits]\nidle_timeout = \"3s\"\n{times}"));

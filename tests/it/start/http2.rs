@@ -91,7 +91,7 @@ fn flood(stream: &mut Tls, most: usize, mut next: impl FnMut(usize) -> Vec<u8>) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_over_http_2_that_are_not_read_are_bounded_and_pops_of_others_go_on() {
+async fn answers_over_http_2_that_are_not_read_are_bounded() {
     const LIMIT: u64 = 64;
     let place = Place::new();
     // Long names make a list of topics that is long and takes no memory before a request.
@@ -137,7 +137,7 @@ async fn answers_over_http_2_that_are_not_read_are_bounded_and_pops_of_others_go
 }
 
 #[test]
-fn abuses_of_http_2_end_their_connection_and_take_bounded_memory() {
+fn abuses_of_http_2_end_their_connection() {
     let place = Place::new();
     let authority = Authority::new(&place, "ours");
     let limits = "[limits]\nwrite_timeout = \"2s\"\nidle_timeout = \"5s\"\n";
@@ -192,7 +192,7 @@ fn abuses_of_http_2_end_their_connection_and_take_bounded_memory() {
 }
 
 #[test]
-fn a_stopping_server_answers_the_requests_of_http_2_that_are_in_flight() {
+fn a_stopping_server_answers_http_2_requests_in_flight() {
     let place = Place::new();
     let authority = Authority::new(&place, "ours");
     let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));

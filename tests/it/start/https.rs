@@ -155,7 +155,7 @@ fn only_tls_1_2_and_1_3_with_sound_suites_are_spoken() {
 }
 
 #[test]
-fn only_clients_with_a_certificate_of_the_authority_may_connect_where_one_is_named() {
+fn client_certificates_of_other_authorities_are_refused() {
     let place = Place::new();
     let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
     let client_ca = format!("client_ca_file = \"{}\"", ours.file);
@@ -174,7 +174,7 @@ fn only_clients_with_a_certificate_of_the_authority_may_connect_where_one_is_nam
 }
 
 #[test]
-fn files_that_cannot_be_used_for_tls_are_refused_by_the_name_of_their_setting() {
+fn unusable_tls_files_are_refused_with_their_setting() {
     let place = Place::new();
     let authority = Authority::new(&place, "ours");
     let (one, other) = (authority.sign(&place, "127.0.0.1"), authority.sign(&place, "127.0.0.1"));
@@ -241,7 +241,7 @@ fn shown(server: &Logged) -> String {
 }
 
 #[test]
-fn new_certificates_are_in_use_under_load_without_a_failed_request_and_bad_ones_never() {
+fn renewed_certificates_take_effect_under_load() {
     let place = Place::new();
     let authority = Authority::new(&place, "ours");
     let sign = || authority.sign(&place, "127.0.0.1");

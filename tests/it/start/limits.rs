@@ -81,7 +81,7 @@ async fn waits(server: &Process, pop: &[u8], count: usize) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_in_flight_are_limited_but_not_by_slow_bodies_and_waiting_pops() {
+async fn slow_bodies_and_waiting_pops_are_not_in_flight() {
     let (place, redis) = (Place::new(), Redis::start());
     let limit = "[limits]\nrequests_in_flight = 1\n";
     let server = with(&place, &(store(&redis.url(), "") + limit)).await;
@@ -151,7 +151,7 @@ async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_there_are_tokens_each_has_its_own_waiting_pops_and_puts() {
+async fn each_token_has_its_own_waiting_pops_and_puts() {
     let place = Place::new();
     let root = SecretToken::generate().expect("randomness");
     let settings = format!(
@@ -310,7 +310,7 @@ async fn the_store_has_so_many_jobs_and_bytes_and_they_can_always_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_has_so_many_connections_and_idle_ones_make_room_for_others() {
+async fn connections_per_address_are_limited_and_idle_ones_yield() {
     let place = Place::new();
     let server = with(&place, "[limits]\nconnections_per_address = 3\n").await;
     let end = Instant::now() + patience();
@@ -336,7 +336,7 @@ async fn an_address_has_so_many_connections_and_idle_ones_make_room_for_others()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_is_idle_or_sends_its_head_byte_by_byte_is_ended() {
+async fn an_idle_or_slow_connection_is_ended() {
     let place = Place::new();
     let server = with(
         &place,

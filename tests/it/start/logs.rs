@@ -66,7 +66,7 @@ async fn the_start_says_in_one_line_what_serves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_request_has_one_line_and_repeated_ones_are_summed_up() {
+async fn repeated_failed_requests_are_summed_up_in_the_log() {
     let (place, mut redis) = (Place::new(), Redis::start());
     let server = Logged::start(&place, &store(&redis.url(), ""));
     redis.kill();

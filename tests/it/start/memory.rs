@@ -53,7 +53,7 @@ fn large_put() -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn puts_that_wait_for_the_store_are_bounded_and_refused_with_nothing_done() {
+async fn puts_that_wait_for_the_store_are_bounded() {
     let (place, redis) = (Place::new(), Redis::start());
     let limit = "[limits]\nmemory_bytes = 67108864\nbody_timeout = \"10m\"\n";
     let file = place.file("bounded.toml", &(store(&redis.url(), "") + limit));
@@ -115,7 +115,7 @@ async fn a_length_that_is_claimed_takes_no_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_their_clients_do_not_read_are_bounded_and_others_are_served() {
+async fn answers_that_are_not_read_are_bounded() {
     const LIMIT: u64 = 128;
     let place = Place::new();
     let limits = "[limits]\nmax_body_bytes = 16000000\nrequest_bytes = 17000000\n\
@@ -200,12 +200,12 @@ async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer(store: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer_on_file() {
+async fn jobs_that_exceed_one_answer_come_in_several_on_file() {
     jobs_come_though_all_of_them_do_not_fit_into_one_answer("file:./data").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer_on_redis() {
+async fn jobs_that_exceed_one_answer_come_in_several_on_redis() {
     let redis = Redis::start();
     jobs_come_though_all_of_them_do_not_fit_into_one_answer(&redis.url()).await;
 }

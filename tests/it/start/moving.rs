@@ -142,7 +142,7 @@ fn jobs_of(file: &Path) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_finishes_in_the_new_store_what_it_popped_in_the_old_one() {
+async fn a_reservation_of_the_old_store_holds_in_the_new_one() {
     let (place, redis) = (Place::new(), Redis::start());
     let url = redis.url();
     let server = Process::start(place.path(), &[]).await;
@@ -162,7 +162,7 @@ async fn a_consumer_finishes_in_the_new_store_what_it_popped_in_the_old_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_moves_from_a_file_to_redis_and_to_a_file_with_other_buckets() {
+async fn everything_moves_between_files_and_redis() {
     let (place, redis) = (Place::new(), Redis::start());
     let url = redis.url();
     let before = place.fill(&[]).await;
@@ -276,7 +276,7 @@ async fn everything_moves_through_a_pipe() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_cut_damaged_or_of_another_version_is_refused_and_nothing_is_written() {
+async fn a_cut_or_damaged_export_is_refused_untouched() {
     let place = Place::new();
     place.fill(&[]).await;
     place.done(&["export", "good.ndjson"], &[]);
@@ -324,7 +324,7 @@ fn sealed(jobs: &[&str]) -> String {
 }
 
 #[test]
-fn jobs_that_no_store_can_have_are_refused_by_line_also_with_fitting_sums() {
+fn impossible_jobs_in_an_export_are_refused_by_line() {
     let place = Place::new();
     let line = |id: &str, more: &str| {
         let rest = r#""topic":"t","body":"1","created_at":1,"due_at":2,"max_attempts":1"#;
@@ -453,7 +453,7 @@ async fn large(place: &Place, jobs: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_that_is_killed_in_the_middle_goes_on_when_it_is_run_again() {
+async fn a_killed_import_continues_when_run_again() {
     const JOBS: usize = 30_000;
     let (place, redis) = (Place::new(), Redis::start());
     large(&place, JOBS).await;
@@ -480,7 +480,7 @@ async fn an_import_that_is_killed_in_the_middle_goes_on_when_it_is_run_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_redis_ends_an_import_with_words_and_it_goes_on_when_there_is_room() {
+async fn an_import_continues_when_a_full_redis_has_room() {
     let (place, redis) = (Place::new(), Redis::start());
     place.fill(&[]).await;
     place.done(&["export", "a.ndjson"], &[]);
@@ -494,7 +494,7 @@ async fn a_full_redis_ends_an_import_with_words_and_it_goes_on_when_there_is_roo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_may_not_subscribe_refuses_them_until_it_is_killed() {
+async fn a_server_that_may_not_subscribe_still_blocks_moves() {
     let (place, redis) = (Place::new(), Redis::start());
     place.fill(&[]).await;
     place.done(&["export", "a.ndjson"], &["exported 305 jobs"]);
@@ -519,7 +519,7 @@ fn failed(mut child: Child) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_starts_during_an_import_or_export_is_noticed_at_its_end() {
+async fn a_server_that_starts_during_a_move_is_noticed() {
     const JOBS: usize = 30_000;
     let (place, redis) = (Place::new(), Redis::start());
     large(&place, JOBS).await;

@@ -155,7 +155,7 @@ impl Described {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_operation_has_a_name_of_its_own_and_demands_no_token_of_a_server_without() {
+async fn operations_have_own_names_and_optional_tokens() {
     let described = Described::start().await;
     let operations = described.operations();
     let ids: BTreeSet<_> = operations.iter().map(|one| one.about["operationId"].as_str()).collect();
@@ -277,7 +277,7 @@ fn fields_of_items<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_operation_parameter_and_field_is_explained_and_is_on_the_api_page() {
+async fn every_operation_and_field_is_explained_on_the_api_page() {
     let described = Described::start().await;
     let is_text = |value: &Value| value.as_str().is_some_and(|text| text.len() >= 5);
     let mut unexplained = Vec::new();
@@ -312,7 +312,7 @@ async fn every_operation_parameter_and_field_is_explained_and_is_on_the_api_page
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_description_and_its_page_need_no_token_and_are_sent_again_only_when_they_changed() {
+async fn the_description_needs_no_token_and_is_cached() {
     let Described { server, client, .. } = Described::start().await;
     for path in ["/openapi.json", "/v1/openapi.json", "/docs", "/docs/style.css"] {
         let get = || client.get(format!("{}{path}", server.base));

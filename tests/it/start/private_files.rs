@@ -39,7 +39,7 @@ async fn put_and_stop(dir: &Path, store: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn others_can_read_neither_the_data_nor_an_export_nor_what_a_repair_keeps() {
+async fn data_exports_and_repairs_are_private_files() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let dir = place.path();
     put_and_stop(dir, "above/data").await;

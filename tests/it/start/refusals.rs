@@ -169,7 +169,7 @@ fn settings_that_are_unknown_or_out_of_range() {
 }
 
 #[test]
-fn the_environment_is_stronger_than_the_file_and_flags_are_stronger_than_both() {
+fn flags_override_the_environment_which_overrides_files() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("file.toml");
     fs::write(&file, "[job_defaults]\nttr = 0\n").expect("written");

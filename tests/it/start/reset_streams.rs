@@ -105,7 +105,7 @@ fn a_stream_that_is_reset_while_its_pop_waits_gets_no_job() {
 }
 
 #[test]
-fn a_job_whose_answer_has_no_window_is_given_back_when_its_stream_is_reset() {
+fn a_job_without_window_goes_back_when_its_stream_is_reset() {
     let stage = Stage::new();
     let mut client = stage.client(&window(0));
     for stream in [1, 3, 5] {
@@ -118,7 +118,7 @@ fn a_job_whose_answer_has_no_window_is_given_back_when_its_stream_is_reset() {
 }
 
 #[test]
-fn a_job_whose_answer_has_no_window_is_given_back_when_its_connection_is_cut() {
+fn a_job_without_window_goes_back_when_the_connection_is_cut() {
     let stage = Stage::new();
     for lingers in [true, false] {
         stage.put("t", "");
@@ -136,7 +136,7 @@ fn a_job_whose_answer_has_no_window_is_given_back_when_its_connection_is_cut() {
 }
 
 #[test]
-fn an_answer_behind_one_that_fills_the_window_of_the_connection_is_given_back_when_it_is_reset() {
+fn an_answer_behind_a_full_window_goes_back_when_reset() {
     const CONNECTION_WINDOW: usize = 65_535;
     let stage = Stage::new();
     let mut client = stage.client(&window(1 << 20));

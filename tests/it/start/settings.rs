@@ -90,7 +90,7 @@ fn a_wrong_setting_is_explained_once_with_the_line_it_stands_on() {
 }
 
 #[test]
-fn a_misspelt_variable_stops_the_start_and_the_right_one_is_obeyed() {
+fn a_misspelt_variable_stops_the_start() {
     let place = Place::new();
     for (name, right) in [
         ("DELAY_QUEUE_STORE_URL", "DELAY_QUEUE__STORE__URL"),
@@ -108,7 +108,7 @@ fn a_misspelt_variable_stops_the_start_and_the_right_one_is_obeyed() {
 }
 
 #[test]
-fn the_settings_in_effect_are_shown_without_secrets_and_can_be_used_as_a_file() {
+fn shown_settings_have_no_secrets_and_work_as_a_file() {
     let (place, redis) = (Place::new(), Redis::start());
     let settings = format!(
         "[server]\nlisten = \"localhost:1234\"\n[store]\nurl = \"redis://127.0.0.1:{}/3\"\n\

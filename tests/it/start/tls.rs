@@ -124,7 +124,7 @@ async fn works(place: &Place, settings: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_certificate_of_the_named_host_by_a_trusted_authority_will_do() {
+async fn only_a_trusted_certificate_of_the_host_is_accepted() {
     let place = Place::new();
     let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
     let redis = Secure::start(&place, &ours, "127.0.0.1", "no");

@@ -35,7 +35,7 @@ async fn wait_for(base: &str, path: &str, token: Option<&str>, status: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_of_the_command_line_is_in_force_on_every_server_until_it_is_revoked() {
+async fn a_token_of_the_command_line_works_on_every_server() {
     let redis = Redis::start();
     let (place, other_place) = (Place::new(), Place::new());
     let settings = store(&redis.url(), "");
@@ -76,7 +76,7 @@ async fn a_token_of_the_command_line_is_in_force_on_every_server_until_it_is_rev
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_of_a_later_version_keeps_the_server_closed_and_is_named() {
+async fn a_token_of_a_later_version_keeps_the_server_closed() {
     let redis = Redis::start();
     let place = Place::new();
     let settings = store(&redis.url(), "");
@@ -99,7 +99,7 @@ async fn a_token_of_a_later_version_keeps_the_server_closed_and_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_server_makes_and_revokes_tokens_for_its_administrators() {
+async fn administrators_make_and_revoke_tokens_over_http() {
     let place = Place::new();
     let root = SecretToken::generate().expect("randomness");
     let file = place.file("root", root.reveal());
@@ -138,7 +138,7 @@ async fn a_running_server_makes_and_revokes_tokens_for_its_administrators() {
 }
 
 #[test]
-fn a_server_behind_tls_is_asked_for_tokens_if_its_certificate_is_trusted() {
+fn the_token_command_checks_the_certificate_of_the_server() {
     let place = Place::new();
     let root = SecretToken::generate().expect("randomness");
     let file = place.file("root", root.reveal());
@@ -175,7 +175,7 @@ fn a_server_behind_tls_is_asked_for_tokens_if_its_certificate_is_trusted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_goes_on_guessing_is_told_to_wait_and_the_right_token_still_passes() {
+async fn a_guessing_address_waits_but_the_right_token_passes() {
     let place = Place::new();
     let root = SecretToken::generate().expect("randomness");
     let settings = format!("[server]\nbootstrap_token = \"{}\"\n", root.reveal());
@@ -205,7 +205,7 @@ async fn an_address_that_goes_on_guessing_is_told_to_wait_and_the_right_token_st
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_and_the_audit_see_the_clients_of_trusted_proxies_alone() {
+async fn limits_and_audit_see_clients_of_trusted_proxies() {
     let place = Place::new();
     let root = SecretToken::generate().expect("randomness");
     let wrong = SecretToken::generate().expect("randomness");

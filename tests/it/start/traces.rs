@@ -51,7 +51,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_put_is_in_the_trace_of_its_caller_and_a_pop_is_linked_to_it() {
+async fn a_put_joins_the_callers_trace_and_a_pop_links_to_it() {
     let (url, got) = collector().await;
     let place = Place::new();
     let server = Logged::start(&place, &format!("[traces]\notlp_endpoint = {url:?}"));
@@ -102,7 +102,7 @@ async fn a_put_is_in_the_trace_of_its_caller_and_a_pop_is_linked_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_sampled_is_not_exported_unless_its_caller_traces_it() {
+async fn an_unsampled_request_is_exported_only_for_its_caller() {
     let (url, got) = collector().await;
     let place = Place::new();
     let settings = format!("[traces]\notlp_endpoint = {url:?}\nsampled = 0.0");
@@ -123,7 +123,7 @@ async fn what_is_not_sampled_is_not_exported_unless_its_caller_traces_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_is_away_is_warned_of_and_keeps_no_request_waiting() {
+async fn an_unavailable_collector_delays_no_request() {
     let place = Place::new();
     let port = crate::support::free_port();
     let settings = format!("[traces]\notlp_endpoint = \"http://127.0.0.1:{port}/v1/traces\"");

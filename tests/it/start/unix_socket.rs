@@ -64,7 +64,7 @@ fn refused(place: &Place, words: &[&str]) {
 }
 
 #[test]
-fn jobs_go_through_a_unix_socket_whose_file_has_its_mode_and_goes_with_the_server() {
+fn a_unix_socket_has_its_mode_and_goes_with_the_server() {
     let place = Place::new();
     let socket = place.path().join("dq.sock");
     let file = place.file("mode.toml", "[server]\nunix_socket_mode = \"0600\"\n");
@@ -89,7 +89,7 @@ fn jobs_go_through_a_unix_socket_whose_file_has_its_mode_and_goes_with_the_serve
 }
 
 #[test]
-fn a_socket_is_replaced_only_where_no_server_listens_and_nothing_else_is() {
+fn only_an_abandoned_socket_is_replaced() {
     let place = Place::new();
     let socket = place.path().join("dq.sock");
     let mut first = start(&place, "file:./data", &[]);

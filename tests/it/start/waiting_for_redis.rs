@@ -44,7 +44,7 @@ fn one_that_loads_its_data_is_waited_for_and_judged_then() {
 }
 
 #[test]
-fn a_replica_that_comes_later_is_waited_for_where_answers_need_one() {
+fn the_start_waits_for_a_replica_that_answers_need() {
     let (place, redis) = (Place::new(), Redis::start());
     let server = Logged::begin(&place, &store(&redis.url(), "ack = \"replica\""));
     let said = server.wait_for("waiting for the store");
@@ -104,7 +104,7 @@ fn a_signal_ends_the_waiting_in_order() {
 }
 
 #[test]
-fn sentinels_that_come_later_or_know_no_master_yet_are_waited_for() {
+fn the_start_waits_for_sentinels_and_their_master() {
     let (place, redis, port) = (Place::new(), Redis::start(), free_port());
     let url = format!("redis+sentinel://127.0.0.1:{port}/main");
     let server = Logged::begin(&place, &store(&url, ""));

@@ -22,7 +22,7 @@ fn names(bench: &Bench, count: usize) -> Vec<String> {
     all.filter(|name| bench.bucket(&id(name)) == bucket).take(count).collect()
 }
 
-pub async fn replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_others(bench: Bench) {
+pub async fn replies_stay_in_order_beside_refused_jobs(bench: Bench) {
     let names = names(&bench, 4);
     let bucket = bench.bucket(&id("0"));
     bench.put(job(&names[1], "t")).await.expect("put");
@@ -383,9 +383,7 @@ pub async fn a_reschedule_changes_what_it_names_and_nothing_else(bench: Bench) {
     );
 }
 
-pub async fn another_backoff_list_takes_along_the_attempts_that_followed_from_the_one_before(
-    bench: Bench,
-) {
+pub async fn a_new_list_of_waits_brings_its_own_max_attempts(bench: Bench) {
     let backoff = |text: &str| text.parse().expect("a backoff");
     // The job's backoff and attempts; the change's backoff and attempts; the resulting attempts.
     let cases = [

@@ -145,7 +145,7 @@ impl Outcomes {
 }
 
 #[tokio::test]
-async fn a_log_that_is_torn_at_any_offset_opens_as_after_its_last_whole_commit() {
+async fn a_torn_log_opens_as_after_its_last_whole_commit() {
     let files = Files::new().await;
     let commits = files.commits();
     println!("the log has {} bytes, commits end at {commits:?}", files.log.len());
@@ -185,7 +185,7 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_flipped_byte_of_the_log_is_refused_or_looks_like_the_torn_end_of_its_last_commit() {
+async fn a_flipped_byte_of_the_log_is_refused_or_a_torn_end() {
     let files = Files::new().await;
     let commits = files.commits();
     let outcomes = Outcomes::default();
@@ -222,7 +222,7 @@ async fn a_flipped_byte_of_the_log_is_refused_or_looks_like_the_torn_end_of_its_
 }
 
 #[tokio::test]
-async fn a_flipped_byte_of_the_database_is_refused_or_told_and_changes_no_job() {
+async fn a_flipped_byte_of_the_database_changes_no_job() {
     let files = Files::new().await;
     let (dir, whole) = (place(), files.log.len());
     // After an orderly close, all data is in the database.

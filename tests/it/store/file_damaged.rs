@@ -126,7 +126,7 @@ async fn a_broken_overflow_chain_costs_its_job_and_no_other_call() {
 }
 
 #[tokio::test]
-async fn a_change_of_a_damaged_job_is_refused_and_the_others_of_its_batch_are_done() {
+async fn a_damaged_job_is_refused_without_its_batch() {
     let bench = Bench::file().await;
     bench.put(large("broken", "t", "MARK")).await.expect("put");
     bench.put(delayed("sound", "t", MINUTE)).await.expect("put");
@@ -188,7 +188,7 @@ async fn a_flipped_field_is_never_delivered() {
 }
 
 #[tokio::test]
-async fn a_damaged_row_that_names_another_living_job_is_counted_and_that_job_goes_on() {
+async fn a_damaged_row_that_names_another_job_is_counted() {
     let bench = Bench::file().await;
     for name in ["flip:1", "flip:3"] {
         bench.put(job(name, "t")).await.expect("put");
@@ -201,7 +201,7 @@ async fn a_damaged_row_that_names_another_living_job_is_counted_and_that_job_goe
 }
 
 #[tokio::test]
-async fn a_page_that_cannot_be_read_does_not_keep_the_others_from_being_served() {
+async fn an_unreadable_page_stops_no_other() {
     let bench = Bench::file().await;
     for n in 0..500 {
         bench.put(delayed(&format!("job:{n:03}"), "t", SECOND)).await.expect("put");

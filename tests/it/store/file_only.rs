@@ -54,7 +54,7 @@ async fn everything_is_the_same_after_it_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_reservation_lasts_no_longer_than_its_ttr_after_a_start_with_an_earlier_clock() {
+async fn a_reservation_ends_in_time_after_a_start_in_the_past() {
     let bench = Bench::file().await;
     bench.put(with(job("held", "t"), |policy| policy.ttr = SECOND)).await.expect("put");
     bench.pop_one("t").await;
@@ -110,7 +110,7 @@ async fn a_directory_has_one_store_until_that_is_closed() {
 }
 
 #[tokio::test]
-async fn another_process_can_neither_hold_up_an_open_store_nor_open_it_from_under_a_tool() {
+async fn another_process_can_neither_block_nor_open_a_used_store() {
     let bench = Bench::file().await;
     let other = Connection::open(database(&bench)).expect("opened");
     other.busy_timeout(Duration::ZERO).expect("set");
@@ -145,7 +145,7 @@ async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_does_not_keep_the_store_from_opening() {
+async fn a_store_opens_with_an_unreadable_row() {
     let bench = Bench::file().await;
     bench.put(job("a", "t")).await.expect("put");
     bench.put(job("b", "t")).await.expect("put");
@@ -231,7 +231,7 @@ async fn the_file_gets_smaller_when_jobs_have_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_put_that_cannot_be_written_fails_no_other_call_of_its_batch() {
+async fn an_unwritable_put_fails_no_other_call_of_its_batch() {
     const ROUNDS: usize = 10;
     let bench = Bench::file().await;
     for n in 0..ROUNDS {
@@ -265,7 +265,7 @@ async fn a_put_that_cannot_be_written_fails_no_other_call_of_its_batch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pop_of_large_bodies_takes_a_part_and_the_rest_comes_by_the_next() {
+async fn a_pop_of_large_bodies_leaves_the_rest_to_the_next() {
     let bench = Bench::file().await;
     for n in 0..100 {
         let body = format!("\"{}\"", "x".repeat(200_000)).into();
@@ -292,7 +292,7 @@ async fn a_pop_of_large_bodies_takes_a_part_and_the_rest_comes_by_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_put_waits_for_a_part_of_one_count_of_delayed_jobs_however_many_are_asked_for() {
+async fn a_put_waits_for_part_of_one_count_of_delayed_jobs() {
     const JOBS: u64 = 60_000;
     let bench = Bench::file().await;
     let bucket = bench.bucket(&id("a"));

@@ -46,7 +46,7 @@ on_each_store! {
             every_reserved_job_is_told_with_its_holder_in_bounded_steps;
         schedule:
             a_job_is_ready_at_its_due_time_and_not_before,
-            a_due_time_in_the_past_is_now_and_one_beyond_ten_years_is_refused,
+            a_past_due_time_is_now_and_one_too_far_is_refused,
             jobs_come_in_the_order_of_their_due_times,
             an_expired_ttr_waits_its_backoff_counted_from_the_deadline,
             a_release_without_a_delay_waits_the_backoff,
@@ -59,7 +59,7 @@ on_each_store! {
             no_time_is_shorter_than_asked_by_a_part_of_a_millisecond,
             promoting_goes_in_bounded_steps;
         batches:
-            replies_stand_in_order_and_a_refused_job_does_not_hold_up_the_others,
+            replies_stay_in_order_beside_refused_jobs,
             a_batch_acts_on_jobs_wherever_they_are_by_now,
             a_call_to_several_buckets_does_its_part_in_each,
             the_same_id_twice_in_one_batch_is_one_job,
@@ -70,25 +70,25 @@ on_each_store! {
             bodies_are_kept_byte_for_byte,
             several_wants_in_one_call_get_different_jobs,
             a_reschedule_changes_what_it_names_and_nothing_else,
-            another_backoff_list_takes_along_the_attempts_that_followed_from_the_one_before;
+            a_new_list_of_waits_brings_its_own_max_attempts;
         restore:
             a_job_is_in_another_store_what_it_was_in_this,
             a_restored_reservation_still_holds_and_its_ttr_runs_out,
-            a_restored_job_that_lapsed_is_finished_by_its_last_reservation,
+            a_lapsed_restored_job_is_finished_by_its_reservation,
             the_restored_dead_can_be_kicked_or_go_after_their_retention,
             a_living_id_is_not_restored_and_the_others_are;
         topics:
             a_topic_appears_with_its_first_job_and_goes_with_its_last,
             counts_are_exact_in_every_state,
             a_delayed_job_that_should_be_ready_is_told_with_how_long_for,
-            delayed_jobs_are_listed_and_counted_by_the_time_at_which_they_fall_due,
+            delayed_jobs_are_listed_and_counted_by_due_time,
             topics_come_in_the_order_of_their_names_page_by_page,
             pages_of_jobs_neither_skip_nor_repeat_those_that_stay,
             a_listed_job_is_shown_as_a_get_shows_it,
             a_purge_takes_one_state_in_bounded_steps,
             kicking_the_dead_takes_those_that_died_first,
             what_is_set_for_topics_is_kept_and_has_a_version,
-            a_change_of_settings_tells_the_topics_that_have_changed_and_no_others,
+            a_change_of_settings_names_exactly_its_topics,
             a_pause_ends_at_its_time_and_no_other_pause_with_it,
             each_job_is_kept_dead_as_long_as_it_was_put_with;
         tokens:

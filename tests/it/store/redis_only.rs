@@ -92,7 +92,7 @@ async fn defaults_that_cannot_be_read_do_not_hide_what_else_is_set() {
 }
 
 #[tokio::test]
-async fn a_full_redis_lets_a_topic_be_resumed_and_refuses_a_pause_as_full() {
+async fn a_full_redis_resumes_topics_but_pauses_none() {
     let bench = Bench::redis().await;
     let topic = || "t".parse().expect("a topic");
     bench.store.set_paused(topic(), true).await.expect("pause");
@@ -192,7 +192,7 @@ async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
 }
 
 #[tokio::test]
-async fn a_long_body_that_is_nowhere_holds_up_no_other_topic_of_a_call() {
+async fn a_missing_long_body_holds_up_no_other_topic() {
     let bench = Bench::one_bucket_redis().await;
     let body = format!("\"{}\"", "x".repeat(5_000)).into();
     bench.put(NewJob { body, ..job("long", "t") }).await.expect("put");
@@ -215,7 +215,7 @@ async fn a_long_body_that_is_nowhere_holds_up_no_other_topic_of_a_call() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_cannot_be_written_leaves_the_others_of_its_call_alone() {
+async fn an_unwritable_bucket_leaves_the_others_alone() {
     let bench = Bench::redis().await;
     let names: Vec<String> = (0..40).map(|n| format!("order-{n}")).collect();
     let broken = bench.bucket(&id(&names[0]));
@@ -246,7 +246,7 @@ async fn a_bucket_that_cannot_be_written_leaves_the_others_of_its_call_alone() {
 }
 
 #[tokio::test]
-async fn what_a_bucket_that_fails_was_to_write_is_written_into_no_other() {
+async fn writes_of_a_failed_bucket_reach_no_other() {
     let bench = Bench::redis().await;
     let names: Vec<String> = (0..200).map(|n| format!("order-{n}")).collect();
     for name in &names {

@@ -550,7 +550,7 @@ async fn accepts_a_loss_once(redis: &mut Watched) -> Vec<String> {
 
 /// A command that fails after a script's writes must not make the script deny them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_right_that_is_missing_after_the_writes_makes_no_call_deny_them() {
+async fn a_right_missing_after_the_writes_denies_no_call() {
     let mut redis = Watched::new().await;
     let bench = redis.bench.fresh().await;
     for name in ["finished", "deleted"] {

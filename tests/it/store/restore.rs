@@ -160,7 +160,7 @@ pub async fn a_restored_reservation_still_holds_and_its_ttr_runs_out(bench: Benc
     assert_eq!(bench.finish(&id("c"), Some(reservation)).await, Ok(()), "until it is popped again");
 }
 
-pub async fn a_restored_job_that_lapsed_is_finished_by_its_last_reservation(bench: Bench) {
+pub async fn a_lapsed_restored_job_is_finished_by_its_reservation(bench: Bench) {
     let reservation = RESERVATION.parse().expect("a reservation");
     let lapsed = |name, state| Job {
         attempt: 2,
@@ -316,7 +316,7 @@ proptest! {
     #![proptest_config(Config { cases: 100, ..Config::default() })]
 
     #[test]
-    fn whatever_has_befallen_jobs_they_are_the_same_in_another_store_and_go_on_the_same(
+    fn restored_jobs_go_on_as_in_the_store_they_came_from(
         pasts in proptest::collection::vec(past(), 1..6),
         to_redis: bool,
         later in 0..200_000_u64,

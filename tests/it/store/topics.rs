@@ -145,7 +145,7 @@ pub async fn topics_come_in_the_order_of_their_names_page_by_page(bench: Bench) 
     assert_eq!(page("x", None, 100).await, Vec::<String>::new());
 }
 
-pub async fn delayed_jobs_are_listed_and_counted_by_the_time_at_which_they_fall_due(bench: Bench) {
+pub async fn delayed_jobs_are_listed_and_counted_by_due_time(bench: Bench) {
     for minute in 1..=9 {
         let delay = Millis::new(minute * MINUTE.get());
         for copy in 0..minute {
@@ -394,7 +394,7 @@ async fn changes_since(bench: &Bench, mut known: TopicSettings) -> TopicSettings
     known
 }
 
-pub async fn a_change_of_settings_tells_the_topics_that_have_changed_and_no_others(bench: Bench) {
+pub async fn a_change_of_settings_names_exactly_its_topics(bench: Bench) {
     let own = |attempts| PolicyFields { max_attempts: Some(attempts), ..PolicyFields::default() };
     for number in 0..600 {
         let topic = topic(&format!("t{number}"));

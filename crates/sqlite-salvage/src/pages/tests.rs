@@ -64,7 +64,7 @@ fn every_row_is_found_whatever_its_length() {
 }
 
 #[test]
-fn a_row_whose_overflow_leads_round_in_a_circle_takes_no_more_than_its_file() {
+fn a_circular_overflow_chain_reads_no_more_than_the_file() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("x.db");
     let mut bytes = vec![0; 3 * PAGE];
@@ -139,7 +139,7 @@ fn a_pointer_map_that_is_damaged_costs_no_row() {
 }
 
 #[test]
-fn a_leaf_that_tells_a_row_twice_in_place_of_another_does_not_add_up() {
+fn a_leaf_with_a_row_twice_is_inconsistent() {
     let (_dir, path) = file(500, 10);
     let leaf = Pages::open(&path, PAGE).expect("opened").leaves(3).leaves[2].page;
     let mut bytes = fs::read(&path).expect("the file");
@@ -152,7 +152,7 @@ fn a_leaf_that_tells_a_row_twice_in_place_of_another_does_not_add_up() {
 }
 
 #[test]
-fn rows_behind_the_count_of_a_leaf_are_taken_for_old_ones_whichever_way_it_is_damaged() {
+fn rows_beyond_the_count_of_a_leaf_are_old() {
     let (_dir, path) = file(40, 10);
     let file = Connection::open(&path).expect("opened");
     file.execute("DELETE FROM t WHERE n > 30", ()).expect("deleted");

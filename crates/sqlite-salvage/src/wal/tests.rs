@@ -68,7 +68,7 @@ fn any_wrong_frames_of_the_last_transaction_are_torn() {
 }
 
 #[test]
-fn a_flipped_byte_before_the_last_transaction_is_damage_wherever_it_is() {
+fn a_flipped_byte_before_the_last_transaction_is_damage() {
     let whole = log(12);
     let sound = read(&whole);
     let commits: Vec<usize> =
@@ -93,7 +93,7 @@ fn a_flipped_byte_before_the_last_transaction_is_damage_wherever_it_is() {
 }
 
 #[test]
-fn what_failed_commits_have_left_behind_a_shorter_one_is_no_damage() {
+fn remains_of_failed_commits_are_not_damage() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| dir.path().join(name);
     let base = Connection::open(path("base.db")).expect("opened");

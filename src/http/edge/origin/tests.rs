@@ -85,7 +85,7 @@ fn a_foreign_web_page_may_not_call() {
 }
 
 #[test]
-fn a_get_that_pops_comes_from_a_script_of_the_same_origin_or_from_no_browser() {
+fn a_popping_get_is_refused_to_foreign_pages() {
     let host = ("host", "localhost:9277");
     let pop = |headers: &[(&str, &str)]| {
         let headers = [&[host], headers].concat();

@@ -10,7 +10,7 @@ fn refused(json: &str, within: &str) -> (String, String) {
 }
 
 #[test]
-fn a_refusal_names_the_field_by_its_path_and_says_what_is_wrong_with_it() {
+fn a_refusal_names_the_path_of_the_field_and_the_error() {
     for (json, field, detail) in [
         (r#"{"topic":"t","dealy":1}"#, "dealy", "`dealy` is not known: expected one of `topic`"),
         (r#"{"topic":"t","topic":"u"}"#, "topic", "`topic` is given twice"),

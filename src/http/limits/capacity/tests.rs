@@ -15,7 +15,7 @@ fn jobs(jobs: u64) -> Usage {
 }
 
 #[tokio::test]
-async fn what_is_put_since_a_count_is_added_and_what_has_gone_shows_after_a_second() {
+async fn puts_since_a_count_are_added_to_it() {
     let (bound, stored) = (bound(Some(4), None), Cell::new(0));
     let begin = Instant::now();
     let put = async |now| {
@@ -84,7 +84,7 @@ async fn a_store_that_cannot_count_refuses_nothing_here() {
 }
 
 #[tokio::test]
-async fn no_more_topics_are_remembered_than_fit_and_the_others_are_limited_too() {
+async fn topics_beyond_the_cache_are_limited_too() {
     let (bound, now) = (bound(Some(1), None), Instant::now());
     let most = u32::try_from(TOPICS).expect("a small number");
     for topic in 0..most + 100 {

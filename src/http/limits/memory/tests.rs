@@ -16,7 +16,7 @@ fn bytes_count_until_the_last_part_of_them_is_dropped() {
 }
 
 #[tokio::test]
-async fn so_many_pages_are_read_at_once_so_many_wait_and_others_are_refused() {
+async fn page_reads_are_limited_and_so_is_their_queue() {
     let memory = Memory::new(1 << 20);
     let mut pages: Vec<_> =
         (0..PAGES + WAITING_PAGES + 1).map(|_| Box::pin(memory.page())).collect();
@@ -36,7 +36,7 @@ async fn so_many_pages_are_read_at_once_so_many_wait_and_others_are_refused() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_the_last_part_is_for_what_is_small() {
+fn the_last_part_of_memory_is_for_small_requests() {
     let memory = Memory::new(800_000);
     let mut large = memory.share();
     large.grow(700_001).expect_err("an eighth is kept");

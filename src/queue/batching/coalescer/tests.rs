@@ -100,7 +100,7 @@ async fn no_call_gets_more_than_a_batch_and_no_group_is_torn() {
 }
 
 #[tokio::test]
-async fn what_weighs_more_goes_in_smaller_batches_and_what_is_too_heavy_goes_alone() {
+async fn heavy_jobs_go_in_smaller_batches() {
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let weight = |n: &u32| usize::try_from(*n).expect("a small number");
     let coalescer = Coalescer { inner: Arc::new(Inner { weight, ..unshared(doubling(&gate)) }) };
@@ -114,7 +114,7 @@ fn unshared(coalescer: Coalescer<u32, (u32, usize)>) -> Inner<u32, (u32, usize)>
 }
 
 #[tokio::test]
-async fn a_large_group_goes_in_calls_of_the_limit_and_each_job_has_the_outcome_of_its_own() {
+async fn a_large_group_is_divided_and_results_stay_in_order() {
     let call = |jobs: Vec<u32>| async move {
         let answer = |n: &u32| match jobs.contains(&4) {
             true => Err(StoreError::unavailable("four")),

@@ -61,7 +61,7 @@ async fn a_dropped_job_is_given_back_however_often_the_store_refuses() {
 }
 
 #[tokio::test]
-async fn once_the_queue_stops_a_dropped_job_is_given_back_once_more_and_no_more() {
+async fn a_stopping_queue_gives_a_dropped_job_back_once() {
     let (returner, made) = to_a_store_that_refuses(usize::MAX);
     drop(PendingDelivery::new(vec![popped()], Arc::clone(&returner)));
     let tried = async {

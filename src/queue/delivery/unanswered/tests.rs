@@ -74,7 +74,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_unanswered_pop_has_reserved_is_given_back_and_what_others_have_is_not() {
+async fn only_jobs_of_the_unanswered_pop_are_given_back() {
     let bench = Bench::with_jobs(&["a", "b", "c"]).await;
     let (answered, lost) = (Nonce::new(1 << 12), Nonce::new(2 << 12));
     bench.pop(answered, 1).await;
@@ -89,7 +89,7 @@ async fn what_an_unanswered_pop_has_reserved_is_given_back_and_what_others_have_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pop_that_is_carried_out_after_it_was_given_up_is_searched_for_again() {
+async fn a_late_pop_is_searched_for_again() {
     let bench = Bench::with_jobs(&["a"]).await;
     let late = Nonce::new(1 << 12);
     bench.unanswered.add(late, vec![topic()]);
@@ -101,7 +101,7 @@ async fn a_pop_that_is_carried_out_after_it_was_given_up_is_searched_for_again()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_the_stop_each_unanswered_pop_is_tried_once_more_and_no_more() {
+async fn the_stop_tries_each_unanswered_pop_once_more() {
     let bench = Bench::with_jobs(&["a"]).await;
     let (lost, nothing) = (Nonce::new(1 << 12), Nonce::new(2 << 12));
     bench.unanswered.stop.cancel();
@@ -112,7 +112,7 @@ async fn at_the_stop_each_unanswered_pop_is_tried_once_more_and_no_more() {
     assert_eq!(bench.job("a").await, (State::Ready, 0));
 }
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_a_pop_reserves_during_the_search_are_found_by_the_next_scan() {
+async fn jobs_reserved_during_a_scan_are_found_by_the_next() {
     let bench = Bench::with_jobs(&["a", "b"]).await;
     let lost = Nonce::new(1 << 12);
     let unanswered = &bench.unanswered;

@@ -14,7 +14,7 @@ fn shown(stats: &Stats, name: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_topic_beyond_the_cap_counts_with_the_others_and_no_count_goes_back() {
+fn a_topic_beyond_the_cap_counts_with_the_others() {
     let stats = Stats::default();
     (0..SHOWN_TOPICS + 50).for_each(|n| put(&stats, n));
     assert_eq!(stats.shown().len(), SHOWN_TOPICS + 1);
@@ -28,7 +28,7 @@ fn a_topic_beyond_the_cap_counts_with_the_others_and_no_count_goes_back() {
 }
 
 #[test]
-fn an_idle_topic_leaves_its_room_to_others_only_when_they_need_it() {
+fn an_idle_topic_yields_its_room_only_on_demand() {
     let stats = Stats::default();
     let age = |name: &str| {
         let mut topics = stats.lock();
@@ -58,7 +58,7 @@ fn a_topic_that_is_called_like_the_rest_is_a_part_of_it() {
 }
 
 #[test]
-fn a_job_that_was_given_back_counts_as_not_popped_and_takes_nothing_back() {
+fn a_returned_job_counts_as_not_popped() {
     let stats = Stats::default();
     stats.count([&topic("t"), &topic("t")], |since| since.popped += 1);
     stats.count([&topic("t")], |since| since.returned += 1);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn without_doubt_deadlines_are_asked_for_at_first_and_then_now_and_then() {
+fn deadlines_are_polled_rarely_without_doubt() {
     assert!(Known::default().wants_deadline(false), "the first poll");
     let mut known = Known { last_poll: Some(Instant::now()), ..Known::default() };
     assert!(!known.wants_deadline(false) && known.wants_deadline(true));

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_map_names_the_master_of_every_slot_and_none_where_there_is_none() {
+    fn the_map_names_the_master_of_every_slot_that_has_one() {
         let asked = Host { name: "asked".to_owned(), port: 1 };
         let answer =
             Value::Array(vec![entry(200, 16_383, text("b"), 7001), entry(0, 99, Value::Nil, 7000)]);

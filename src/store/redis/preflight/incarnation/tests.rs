@@ -22,7 +22,7 @@ fn seen_by(
 }
 
 #[test]
-fn a_lost_bucket_refuses_until_its_data_is_back_or_the_loss_accepted_and_counts_once() {
+fn a_lost_bucket_refuses_until_restored_or_accepted() {
     let incarnations = Incarnations::new(Buckets::ONE);
     assert_eq!(seen(&incarnations, Some("a"), None), (true, 0), "never seen before");
     assert_eq!(seen(&incarnations, Some("a"), Some("b")), (true, 0), "it has what it had");

@@ -30,7 +30,7 @@ fn a_standalone_server_is_no_cluster() {
 }
 
 #[test]
-fn memory_is_full_at_its_limit_without_the_buffers_that_do_not_count() {
+fn buffers_that_do_not_count_leave_memory_free() {
     let info = "used_memory:100\r\nmaxmemory:90\r\nmem_not_counted_for_evict:10\r\n";
     assert!(is_full(info));
     assert!(!is_full(&info.replace("maxmemory:90", "maxmemory:91")));

@@ -58,7 +58,7 @@ fn it_objects_to_a_stale_touch_or_burial_that_was_accepted() {
 }
 
 #[test]
-fn it_objects_to_a_buried_job_that_is_delivered_before_it_is_kicked() {
+fn it_objects_to_a_buried_job_that_is_delivered() {
     let ended = |start, calls: &[Call]| [calls, &[finished(start, 12)]].concat();
     let calls = [put(), pop(20, 1), buried(100, 1), pop_again(200, 2)];
     objects(&ended(300, &calls), Rule::Buried);
@@ -128,7 +128,7 @@ fn it_objects_to_a_rescheduled_job_before_its_new_time() {
 }
 
 #[test]
-fn it_objects_to_a_late_consumer_that_ends_a_job_which_was_changed() {
+fn it_objects_to_a_late_consumer_of_a_changed_job() {
     let gone = deleted(1400, StoreResult::Done(Answer::Deleted));
     let late = |act| [put(), pop(20, 1), rescheduled(1100, 0), act, gone.clone()];
     objects(&late(released(1200, 1, 0)), Rule::StaleAccepted);
