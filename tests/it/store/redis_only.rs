@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use delay_queue::{
     job::{
-        Bucket, Change, NewJob, OnConflict, Pause, Refusal, SettingsNews, State, Topic,
+        Bucket, Buckets, Change, NewJob, OnConflict, Pause, Refusal, SettingsNews, State, Topic,
         TopicSettings,
     },
     store::{
@@ -291,7 +291,7 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
     let redis = Redis::start();
     let open = async |db: u8| {
         let url = format!("{}{db}", redis.url()).parse().expect("a URL");
-        let options = Options::new(None, Clock::Own);
+        let options = Options::new(Some(Buckets::SIXTEEN), Clock::Own);
         RedisStore::open(RedisOptions::new(url, "dq"), options).await.expect("opened")
     };
     let [here, also_here, there, also_there] =
