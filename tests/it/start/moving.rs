@@ -5,6 +5,7 @@ use std::{
     io::Read,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::Instant,
 };
 
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use crate::{
     start::output,
     support::{
         Redis,
+        patience::patience,
         process::{Process, program},
         signal::Frozen,
     },
@@ -531,7 +533,10 @@ async fn a_server_that_starts_during_a_move_is_noticed() {
     };
 
     let import = begin(&["import", "large.ndjson"]);
-    while redis.command("EXISTS {dq:0fb}:pool").as_deref() != Some(":1\r\n") {}
+    let began = Instant::now();
+    while redis.command("EXISTS {dq:0}:pool").as_deref() != Some(":1\r\n") {
+        assert!(began.elapsed() < patience(), "the import has put no job");
+    }
     let frozen = Frozen::freeze(import.id());
     let mut server = Process::start(place.path(), &store).await;
     frozen.thaw();
