@@ -4,7 +4,7 @@
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
---- @include "shared/each_job"
+--- @include "shared/each_attempt"
 
 local function bury(id, attempt, error)
   local rules = parse_rules(id, attempt.rules) or (find_job(id) or {}).rules
@@ -22,17 +22,9 @@ local function bury(id, attempt, error)
 end
 
 local function transition()
-  local reply = {}
-  each_job(3, function(id, text, i)
-    local n = #reply
-    local attempt, refusal = authorize(text, id, ARGV[i + 1])
-    if attempt then
-      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = bury(id, attempt, ARGV[i + 2])
-    else
-      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = refusal, '', 0, 0
-    end
+  return each_attempt(3, function(id, attempt, i)
+    return bury(id, attempt, ARGV[i + 2])
   end)
-  return reply
 end
 
 --- @include "shared/guard"

@@ -66,7 +66,7 @@ local function due_sets()
   return delayed, others
 end
 
--- What the call has done, by topic in the order in which they came.
+-- Counts the promoted jobs of the call by topic, in the order in which topics came.
 local function new_figures()
   local by_topic, topics = {}, {}
   local function add(topic, counts)

@@ -4,7 +4,7 @@
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
---- @include "shared/each_job"
+--- @include "shared/each_attempt"
 
 local function release(id, attempt, by_id_alone, delay, error)
   local rules = parse_rules(id, attempt.rules) or (find_job(id) or {}).rules
@@ -32,18 +32,9 @@ local function release(id, attempt, by_id_alone, delay, error)
 end
 
 local function transition()
-  local reply = {}
-  each_job(4, function(id, text, i)
-    local n = #reply
-    local attempt, refusal = authorize(text, id, ARGV[i + 1])
-    if attempt then
-      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] =
-        release(id, attempt, ARGV[i + 1] == '', tonumber(ARGV[i + 2]), ARGV[i + 3])
-    else
-      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = refusal, '', 0, 0
-    end
+  return each_attempt(4, function(id, attempt, i)
+    return release(id, attempt, ARGV[i + 1] == '', tonumber(ARGV[i + 2]), ARGV[i + 3])
   end)
-  return reply
 end
 
 --- @include "shared/guard"

@@ -44,7 +44,7 @@ local function changed(id, record, rules, new_crc, new_body, fields)
   return '4 ' .. created .. ' ' .. text .. '\n' .. (is_long and '' or body), is_long and body, text
 end
 
--- What the job replies, and the bytes of that.
+-- Returns the reply for the job, and its length in bytes.
 local function reschedule(id, text, schedule, new_crc, new_body, fields)
   local record = redis.call('HGET', POOL, id)
   if not record then return NOT_FOUND, 0 end

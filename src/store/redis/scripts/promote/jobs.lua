@@ -1,4 +1,4 @@
--- What becomes of jobs whose deadline has come, by the state they are in. Each function gathers the changes of jobs of
+-- Promotions of overdue jobs, by the state they are in. Each function gathers the changes of jobs of
 -- one topic and returns how many became what.
 local promote = {}
 
