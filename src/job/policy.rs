@@ -16,7 +16,7 @@ pub use self::{fields::PolicyFields, text::PolicyError};
 
 /// The fields of a put besides id, topic, body and time.
 ///
-/// Its JSON is a part of the lines of an export: names must stay stable.
+/// Exports contain this as JSON: names must stay stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     /// How long a consumer may hold the job.

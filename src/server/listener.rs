@@ -158,7 +158,7 @@ impl UnixSocket {
             Ok(_) if has_server(path)? => {
                 return Err(io::Error::other("another server listens there"));
             }
-            // Its server has ended without removing the file.
+            // The server has ended without removing the file.
             Ok(_) => fs::remove_file(path)?,
         }
         // The file must have its mode from the start: a later chmod would come too late.

@@ -57,7 +57,7 @@ impl<'a> JobLine<'a> {
             created_at: job.created_at.get(),
             policy: job.policy.clone(),
             attempt: job.attempt,
-            // Its tag depends on the key of this store, which no other store has.
+            // The tag depends on the key of this store, which no other store has.
             reservation: job.reservation.map(|held| held.untagged().to_string()),
             reserved_until: job.reserved_until.map(UnixMillis::get),
             reserved_ttr_ms: (job.state == State::Reserved).then(|| job.ttr.get()),

@@ -115,7 +115,7 @@ impl Machine {
     }
 
     /// Loads a job from disk. An overdue job is ready at once, not only after the next promotion.
-    /// Its due time is compared with the believed time, which differs after a jump of the clock.
+    /// Due times are compared with the believed time, which differs after a jump of the clock.
     pub fn load(&mut self, now: Now, arrival: Arrival) {
         let due = arrival.state == State::Delayed && arrival.at <= now.believed;
         let state = if due { State::Ready } else { arrival.state };

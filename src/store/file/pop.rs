@@ -90,7 +90,7 @@ impl Pop {
         if let Err(refusal) = machine.bury(self.now, bury, &mut writer.writes) {
             tracing::error!(?refusal, "failed to set a damaged job aside");
         }
-        // Its damaged pages may point to pages of other jobs, which a delete would free.
+        // Damaged pages may point to pages of other jobs, which a delete would free.
         writer.writes.push(Write::Quarantine { serial: taken.serial, gone: false });
     }
 }

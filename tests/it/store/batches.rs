@@ -258,7 +258,7 @@ pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
     refused(State::Delayed).await;
     bench.kick(&id("a")).await.expect("kick");
     refused(State::Ready).await;
-    // Its last consumer may still release it until another consumer gets it.
+    // The last consumer may still release it until another consumer gets it.
     let popped = bench.pop_one("t").await;
     bench.advance(MINUTE);
     bench.promote().await;

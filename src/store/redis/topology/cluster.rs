@@ -2,7 +2,7 @@
 //!
 //! The map is read once a second, and at once when a node fails or says that a slot is elsewhere.
 //! The map of a node in state "fail" is ignored, because the node may be cut off from the others.
-//! Of different maps, the one with the latest epoch counts.
+//! If maps differ, the one with the latest epoch counts.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
