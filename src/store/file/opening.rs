@@ -47,12 +47,16 @@ impl FileStore {
             dir: dir.to_owned(),
             cause: cause.to_string(),
         };
+        let unreadable = |what: &'static str| {
+            move |cause: rusqlite::Error| match is_corrupt(&cause) {
+                true => damaged(&format!("jobs.db: its {what} cannot be read: {cause}")),
+                false => engine(&cause),
+            }
+        };
         // Without the tokens, every caller might be let in, or none: damage here stops the start.
-        records.tokens().map_err(|cause| match is_corrupt(&cause) {
-            true => damaged(&format!("jobs.db: its access tokens cannot be read: {cause}")),
-            false => engine(&cause),
-        })?;
-        let reservation_key = Arc::new(records.reservation_key().map_err(|cause| engine(&cause))?);
+        records.tokens().map_err(unreadable("access tokens"))?;
+        let key = records.reservation_key().map_err(unreadable("key of reservations"))?;
+        let reservation_key = Arc::new(key);
         let parts = (dir, lock, records);
         let mut writer = match WriterState::open(parts, buckets, options.clock) {
             Err(cause) if is_corrupt(&*cause) => return Err(damaged(&cause)),
