@@ -35,8 +35,8 @@ pub trait JobReads: Send + Sync {
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek>;
 
     /// Reads the number of jobs of a topic in all buckets, and the bytes of their bodies. A store
-    /// may round each body up to a multiple of 16 bytes, and may estimate the bytes of many jobs
-    /// from a sample.
+    /// may round each body up to a multiple of 16 bytes, or by up to 1 in 2,048 from 64 KiB on, and
+    /// may estimate the bytes of many jobs from a sample.
     async fn topic_usage(&self, topic: Topic) -> StoreResult<Usage>;
 
     /// Reads the number of jobs of the store, and its bytes: those in use of its file, or all

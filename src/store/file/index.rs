@@ -3,131 +3,56 @@
 //! The index keeps the sets consistent and knows no rules; the machine decides. A job is in exactly
 //! one of its topic's four sets; `bucket` has the earliest deadline of every set with deadlines.
 
-mod id;
+mod entries;
+mod entry;
+mod ids;
 mod journal;
+mod keys;
 mod looks;
 mod size;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    hash::BuildHasher,
-    iter, mem,
+    mem,
     sync::Arc,
 };
 
 use hashbrown::HashTable;
 use slab::Slab;
-use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+use xxhash_rust::xxh3::xxh3_64;
 
 use self::{
-    id::{IdRef, SmallId},
+    entries::Entries,
+    ids::{IdRef, Ids},
     journal::Journal,
+    keys::Keys,
 };
-use crate::job::{JobId, Millis, Policy, Reservation, State, Topic, UnixMillis};
+use crate::job::{JobId, Policy, State, Topic, UnixMillis};
 
-pub use self::size::Size;
+pub use self::{
+    entry::{Arrival, Attempt, Entry, Kind},
+    keys::IndexKey,
+    size::Size,
+};
 
 /// Number of a job's entry.
 pub type Slot = u32;
-
-/// A job in memory, without its body.
-#[derive(Debug)]
-pub struct Entry {
-    id: SmallId,
-    /// Serial number of its record.
-    pub serial: u64,
-    /// The due time, or the deadline if reserved or dead; orders the set of its state.
-    pub at: UnixMillis,
-    /// The decisive part of its policy, shared with the job put before if both are equal.
-    pub policy: Arc<Policy>,
-    /// Present from the first pop on.
-    pub attempt: Option<Box<Attempt>>,
-    topic: u32,
-    size: Size,
-    pub state: State,
-}
-
-impl Entry {
-    pub fn id(&self) -> JobId {
-        self.id.full()
-    }
-
-    /// Returns the size of the body in bytes, rounded up.
-    pub fn body_bytes(&self) -> u64 {
-        self.size.bytes()
-    }
-
-    fn key(&self, slot: Slot) -> IndexKey {
-        #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
-        let order = self.serial as u32;
-        IndexKey { at: self.at, order, slot }
-    }
-}
-
-/// The last attempt of a popped job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
-    pub number: u32,
-    /// Reservation of the last pop, if it has not ended.
-    pub reservation: Option<Reservation>,
-    /// Due time before the pop.
-    pub due_at: UnixMillis,
-    pub died_at: UnixMillis,
-    /// TTR of the last pop or touch.
-    pub ttr: Millis,
-    /// Whether the TTR has expired; not on disk, since it follows from the deadline.
-    pub expired: bool,
-}
-
-/// A new or loaded job to be added to the index.
-#[derive(Debug)]
-pub struct Arrival {
-    pub id: JobId,
-    pub topic: Topic,
-    pub serial: u64,
-    pub state: State,
-    pub at: UnixMillis,
-    /// The whole policy, or its decisive part.
-    pub policy: Policy,
-    pub attempt: Option<Attempt>,
-    pub size: Size,
-}
-
-/// Key of a job in a sorted set: by time, then by order of arrival.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct IndexKey {
-    pub at: UnixMillis,
-    /// Low half of the serial number: enough to keep jobs of one millisecond in order.
-    order: u32,
-    pub slot: Slot,
-}
-
-impl IndexKey {
-    /// Returns, as text, the part of the key that distinguishes jobs of the same time.
-    pub fn tie(&self) -> String {
-        format!("{}.{}", self.order, self.slot)
-    }
-
-    pub fn parse(at: UnixMillis, tie: &str) -> Option<Self> {
-        let (order, slot) = tie.split_once('.')?;
-        Some(Self { at, order: order.parse().ok()?, slot: slot.parse().ok()? })
-    }
-}
 
 #[derive(Debug)]
 struct TopicSets {
     name: Topic,
     /// Indexed by `State as usize`.
-    sets: [BTreeSet<IndexKey>; 4],
+    sets: [Keys; 4],
     /// Total size of the bodies.
     bytes: u64,
-    /// Policy of the job added last.
-    policy: Arc<Policy>,
+    /// Kind of the job added last.
+    kind: Arc<Kind>,
 }
 
 #[derive(Debug, Default)]
 pub struct Index {
-    entries: Slab<Entry>,
+    entries: Entries,
+    ids: Ids,
     by_id: HashTable<Slot>,
     topics: Slab<TopicSets>,
     by_name: BTreeMap<Topic, u32>,
@@ -137,33 +62,37 @@ pub struct Index {
 
 impl TopicSets {
     fn is_empty(&self) -> bool {
-        self.sets.iter().all(BTreeSet::is_empty)
+        self.sets.iter().all(Keys::is_empty)
     }
 }
 
 impl Index {
     pub fn find(&self, id: &JobId) -> Option<Slot> {
         let id = IdRef::from(id);
-        self.by_id.find(hash(id), |&slot| self.entry(slot).id.borrowed() == id).copied()
+        self.by_id.find(hash(id), |&slot| self.ids.get(self.entry(slot).id()) == id).copied()
     }
 
     pub fn entry(&self, slot: Slot) -> &Entry {
-        &self.entries[slot as usize]
+        &self.entries[slot]
+    }
+
+    pub fn id(&self, slot: Slot) -> JobId {
+        self.ids.get(self.entry(slot).id()).full()
     }
 
     /// Returns the entry, to change anything but its state, time and size.
     pub fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
         self.note(slot);
-        &mut self.entries[slot as usize]
+        &mut self.entries[slot]
     }
 
     pub fn reserved(&self) -> Vec<Slot> {
         let sets = self.topics.iter().map(|(_, topic)| &topic.sets[State::Reserved as usize]);
-        sets.flatten().map(|key| key.slot).collect()
+        sets.flat_map(Keys::iter).map(|key| key.slot).collect()
     }
 
     pub fn topic(&self, slot: Slot) -> &Topic {
-        &self.topics[self.entry(slot).topic as usize].name
+        &self.topics[self.entry(slot).kind.topic as usize].name
     }
 
     /// Adds a job, whose id must be free.
@@ -177,16 +106,20 @@ impl Index {
     /// them at once is faster than adding them one by one.
     pub fn link_all(&mut self) {
         let topics = self.topics.iter().map(|(number, _)| number + 1).max().unwrap_or_default();
+        let mut counts = vec![[0; 4]; topics];
+        for (_, entry) in self.entries.iter() {
+            counts[entry.kind.topic as usize][entry.state as usize] += 1;
+        }
         let mut sets: Vec<[Vec<IndexKey>; 4]> =
-            iter::repeat_with(Default::default).take(topics).collect();
-        for (slot, entry) in &self.entries {
-            self.topics[entry.topic as usize].bytes += entry.size.bytes();
-            sets[entry.topic as usize][entry.state as usize].push(entry.key(slot_of(slot)));
+            counts.into_iter().map(|counts| counts.map(Vec::with_capacity)).collect();
+        for (slot, entry) in self.entries.iter() {
+            let topic = entry.kind.topic as usize;
+            self.topics[topic].bytes += entry.size.bytes();
+            sets[topic][entry.state as usize].push(entry.key(slot));
         }
         for &topic in self.by_name.values() {
             for state in State::ALL {
-                let keys = mem::take(&mut sets[topic as usize][state as usize]);
-                let set: BTreeSet<IndexKey> = keys.into_iter().collect();
+                let set = Keys::from(mem::take(&mut sets[topic as usize][state as usize]));
                 if let Some(first) = set.first().filter(|_| state != State::Ready) {
                     self.bucket.insert((first.at, topic, state));
                 }
@@ -196,25 +129,24 @@ impl Index {
     }
 
     pub fn make_room(&mut self, jobs: usize) {
-        self.entries.reserve(jobs);
-        let entries = &self.entries;
-        self.by_id.reserve(jobs, |&slot| hash(entries[slot as usize].id.borrowed()));
+        let (entries, ids) = (&self.entries, &self.ids);
+        self.by_id.reserve(jobs, |&slot| hash(ids.get(entries[slot].id())));
     }
 
     /// Adds a job without putting it into a set.
     pub fn add(&mut self, arrival: Arrival) -> Slot {
-        let (topic, policy) = self.shared(arrival.topic, arrival.policy.decisive());
+        let kind = self.shared(arrival.topic, &arrival.policy);
+        let (id_length, id_place) = self.ids.add(IdRef::from(&arrival.id));
         let slot = self.entries.insert(Entry {
-            id: IdRef::from(&arrival.id).into(),
+            id_length,
+            state: arrival.state,
+            size: arrival.size,
+            id_place,
             serial: arrival.serial,
             at: arrival.at,
-            policy,
-            attempt: arrival.attempt.map(Box::new),
-            topic,
-            size: arrival.size,
-            state: arrival.state,
+            kind,
+            attempt: arrival.attempt,
         });
-        let slot = slot_of(slot);
         self.know_id(slot);
         slot
     }
@@ -226,14 +158,21 @@ impl Index {
         self.journal.removed(slot);
     }
 
+    /// Frees the slot and the id of a removed job, and notes that its topic may be empty.
+    fn free(&mut self, slot: Slot) {
+        let entry = self.entries.remove(slot);
+        self.ids.remove(entry.id());
+        self.journal.emptied(entry.kind.topic);
+    }
+
     fn know_id(&mut self, slot: Slot) {
-        let entries = &self.entries;
-        let hash_of = |&slot: &Slot| hash(entries[slot as usize].id.borrowed());
+        let (entries, ids) = (&self.entries, &self.ids);
+        let hash_of = |&slot: &Slot| hash(ids.get(entries[slot].id()));
         self.by_id.insert_unique(hash_of(&slot), slot, hash_of);
     }
 
     fn forget_id(&mut self, slot: Slot) {
-        let hash = hash(self.entry(slot).id.borrowed());
+        let hash = hash(self.ids.get(self.entry(slot).id()));
         if let Ok(found) = self.by_id.find_entry(hash, |&other| other == slot) {
             found.remove();
         }
@@ -246,7 +185,7 @@ impl Index {
             return;
         }
         self.unlink(slot);
-        let entry = &mut self.entries[slot as usize];
+        let entry = &mut self.entries[slot];
         entry.state = state;
         entry.at = at;
         self.link(slot);
@@ -255,49 +194,50 @@ impl Index {
     pub fn resize(&mut self, slot: Slot, size: Size) {
         self.note(slot);
         self.unlink(slot);
-        self.entries[slot as usize].size = size;
+        self.entries[slot].size = size;
         self.link(slot);
     }
 
-    /// Returns the number of a topic, and the shared policy of the job added before if it is equal.
-    fn shared(&mut self, name: Topic, policy: Policy) -> (u32, Arc<Policy>) {
+    /// Returns the kind of a job, shared with the job of the topic added before if it is equal.
+    fn shared(&mut self, name: Topic, policy: &Policy) -> Arc<Kind> {
         if let Some(&number) = self.by_name.get(&name) {
-            let last = &mut self.topics[number as usize].policy;
-            if **last != policy {
-                *last = Arc::new(policy);
+            let last = &mut self.topics[number as usize].kind;
+            if last.policy != *policy {
+                *last = Arc::new(Kind { topic: number, policy: policy.clone() });
             }
-            return (number, Arc::clone(last));
+            return Arc::clone(last);
         }
-        let policy = Arc::new(policy);
+        let number = u32::try_from(self.topics.vacant_key());
+        let topic = number.expect("fewer topics than 2^32 fit into memory");
+        let kind = Arc::new(Kind { topic, policy: policy.clone() });
         let sets = Default::default();
-        let topic = TopicSets { name: name.clone(), sets, bytes: 0, policy: Arc::clone(&policy) };
-        let number = u32::try_from(self.topics.insert(topic));
-        let number = number.expect("fewer topics than 2^32 fit into memory");
-        self.by_name.insert(name, number);
-        (number, policy)
+        let kept = Arc::clone(&kind);
+        self.topics.insert(TopicSets { name: name.clone(), sets, bytes: 0, kind: kept });
+        self.by_name.insert(name, topic);
+        kind
     }
 
     fn link(&mut self, slot: Slot) {
         self.change_set(slot, |set, key| {
             set.insert(key);
         });
-        let entry = &self.entries[slot as usize];
-        self.topics[entry.topic as usize].bytes += entry.size.bytes();
+        let entry = &self.entries[slot];
+        self.topics[entry.kind.topic as usize].bytes += entry.size.bytes();
     }
 
     fn unlink(&mut self, slot: Slot) {
         self.change_set(slot, |set, key| {
-            set.remove(&key);
+            set.remove(key);
         });
-        let entry = &self.entries[slot as usize];
-        self.topics[entry.topic as usize].bytes -= entry.size.bytes();
+        let entry = &self.entries[slot];
+        self.topics[entry.kind.topic as usize].bytes -= entry.size.bytes();
     }
 
     /// Changes the set of a job, and updates the first deadline of that set in `bucket`.
-    fn change_set(&mut self, slot: Slot, change: impl FnOnce(&mut BTreeSet<IndexKey>, IndexKey)) {
-        let entry = &self.entries[slot as usize];
+    fn change_set(&mut self, slot: Slot, change: impl FnOnce(&mut Keys, IndexKey)) {
+        let entry = &self.entries[slot];
         let key = entry.key(slot);
-        let (topic, state) = (entry.topic, entry.state);
+        let (topic, state) = (entry.kind.topic, entry.state);
         let set = &mut self.topics[topic as usize].sets[state as usize];
         let before = set.first().map(|key| key.at);
         change(set, key);
@@ -313,10 +253,9 @@ impl Index {
     }
 }
 
-fn slot_of(key: usize) -> Slot {
-    Slot::try_from(key).expect("fewer jobs than 2^32 fit into memory")
-}
-
 fn hash(id: IdRef<'_>) -> u64 {
-    Xxh3DefaultBuilder.hash_one(id)
+    match id {
+        IdRef::Number(number) => xxh3_64(&number.to_le_bytes()),
+        IdRef::Text(text) => xxh3_64(text),
+    }
 }

@@ -11,6 +11,8 @@ mod restore;
 mod topics;
 mod transitions;
 
+use std::sync::Arc;
+
 use crate::{
     job::{
         Change, Event, JobId, Living, Millis, NewJob, OnConflict, Pause, Refusal, Reservation,
@@ -109,7 +111,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reserves memory for `jobs` jobs, so that loading does not move them.
+    /// Makes room for the ids of `jobs` jobs, so that loading need not hash them again.
     pub fn make_room(&mut self, jobs: usize) {
         self.index.make_room(jobs);
     }
@@ -176,7 +178,7 @@ impl Machine {
             serial,
             state,
             at: due_at,
-            policy: job.policy.clone(),
+            policy: Arc::new(job.policy.clone().decisive()),
             attempt: None,
             size: Size::of(job.body.len()),
         });
@@ -217,9 +219,10 @@ impl Machine {
         ttr: Option<Millis>,
         writes: &mut Vec<Write>,
     ) -> Taken {
+        let id = self.index.id(slot);
         let entry = self.index.entry_mut(slot);
         let state = next(Some(entry.state), Event::Pop).ok().flatten().expect("it was ready");
-        let ttr = ttr.unwrap_or(entry.policy.ttr);
+        let ttr = ttr.unwrap_or(entry.kind.policy.ttr);
         let reserved_until = now.ceil.after(ttr);
         let earlier = entry.attempt.take();
         let attempt = Attempt {
@@ -231,7 +234,7 @@ impl Machine {
             expired: false,
         };
         let taken = Taken {
-            id: entry.id(),
+            id,
             serial: entry.serial,
             attempt: attempt.number,
             due_at: entry.at,
@@ -282,7 +285,7 @@ impl Machine {
 
     fn die(&mut self, slot: Slot, died_at: UnixMillis) {
         self.attempt_mut(slot).died_at = died_at;
-        let kept = self.index.entry(slot).policy.dead_retention;
+        let kept = self.index.entry(slot).kind.policy.dead_retention;
         self.index.place(slot, State::Dead, died_at.after(kept));
     }
 

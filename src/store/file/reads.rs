@@ -13,7 +13,7 @@ use super::{
     writer_state::WriterState,
 };
 use crate::{
-    job::{Bucket, Change, Job, Policy, Refusal, State, Topic, UnixMillis},
+    job::{Bucket, Change, Job, JobId, Refusal, State, Topic, UnixMillis},
     store::{
         Damaged, JobPage, JobPosition, JobRange, JobReads, Parts, Peek, Reply, ReservedPage, Steps,
         StoreError, StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage,
@@ -165,7 +165,7 @@ pub fn read_job(
     let Some((entry, topic)) = found.filter(|(_, topic)| target.topics.allows(topic)) else {
         return Ok(None);
     };
-    let (serial, job) = (entry.serial, without_record(entry, topic));
+    let (serial, job) = (entry.serial, without_record(target.id.clone(), entry, topic));
     read_rest(writer, serial, job).map(Some)
 }
 
@@ -183,17 +183,19 @@ pub fn list(
     let mut found = writer.machines[bucket.index()].list(topic, state, range);
     let is_whole = found.len() < range.limit;
     let (all, mut bytes) = (found.len(), 0);
-    let fits = |(entry, _): &&(&Entry, JobPosition)| {
+    let fits = |(_, entry, _): &&(JobId, &Entry, JobPosition)| {
         let fits = bytes <= MAX_PAGE_BYTES;
         bytes += entry.body_bytes();
         fits
     };
     let enough = found.iter().take_while(fits).count();
     found.truncate(enough);
-    let last = found.last().map(|(_, position)| position.clone());
+    let last = found.last().map(|(_, _, position)| position.clone());
     let next = last.filter(|_| !is_whole || enough < all);
-    let found: Vec<(u64, Job)> =
-        found.into_iter().map(|(entry, _)| (entry.serial, without_record(entry, topic))).collect();
+    let found: Vec<(u64, Job)> = found
+        .into_iter()
+        .map(|(id, entry, _)| (entry.serial, without_record(id, entry, topic)))
+        .collect();
     let mut page = JobPage { next, ..JobPage::default() };
     for (serial, job) in found {
         let id = job.id.clone();
@@ -222,21 +224,21 @@ fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job
     Ok(Job { body, created_at, policy, error, ..job })
 }
 
-fn without_record(entry: &Entry, topic: &Topic) -> Job {
+fn without_record(id: JobId, entry: &Entry, topic: &Topic) -> Job {
     let attempt = entry.attempt.as_deref();
     let reserved = attempt.filter(|_| entry.state == State::Reserved);
     let dead = attempt.filter(|_| entry.state == State::Dead);
     let expired = attempt.is_some_and(|a| a.expired);
     Job {
-        id: entry.id(),
+        id,
         topic: topic.clone(),
         body: Bytes::new(),
         state: entry.state,
         attempt: attempt.map_or(0, |a| a.number),
         due_at: due_at_of(entry),
         created_at: UnixMillis::new(0),
-        ttr: reserved.map_or(entry.policy.ttr, |a| a.ttr),
-        policy: Policy::clone(&entry.policy),
+        ttr: reserved.map_or(entry.kind.policy.ttr, |a| a.ttr),
+        policy: entry.kind.policy.clone(),
         reservation: attempt.and_then(|a| a.reservation),
         reserved_until: reserved.map(|_| entry.at),
         died_at: dead.map(|a| a.died_at),

@@ -45,6 +45,10 @@ use self::{pool_table::PoolTable, read::Damage};
 /// Bytes of a page: SQLite's default for a new file.
 const PAGE: u64 = 4096;
 
+/// Size of SQLite's cache. With SQLite's default of 2 MiB, pops would read jobs that were just
+/// written from the operating system again.
+const CACHE_KIB: i64 = 16 << 10;
+
 /// The open file.
 pub struct Records {
     connection: Connection,

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Index, Size, Slot, TopicSets};
-use crate::job::{Policy, State, UnixMillis};
+use super::{Attempt, Index, Kind, Size, Slot, TopicSets};
+use crate::job::{State, UnixMillis};
 
 #[derive(Debug, Default)]
 pub struct Journal {
@@ -30,7 +30,7 @@ enum Step {
 struct Before {
     at: UnixMillis,
     state: State,
-    policy: Arc<Policy>,
+    kind: Arc<Kind>,
     attempt: Option<Box<Attempt>>,
     size: Size,
 }
@@ -43,6 +43,10 @@ impl Journal {
     pub fn removed(&mut self, slot: Slot) {
         self.steps.push(Step::Removed(slot));
     }
+
+    pub fn emptied(&mut self, topic: u32) {
+        self.emptied.push(topic);
+    }
 }
 
 impl Index {
@@ -54,11 +58,11 @@ impl Index {
         {
             return; // already noted: a transition changes an entry in several steps
         }
-        let entry = &self.entries[slot as usize];
+        let entry = &self.entries[slot];
         let before = Before {
             at: entry.at,
             state: entry.state,
-            policy: Arc::clone(&entry.policy),
+            kind: Arc::clone(&entry.kind),
             attempt: entry.attempt.clone(),
             size: entry.size,
         };
@@ -78,8 +82,7 @@ impl Index {
                 Some(Step::Inserted(slot)) => {
                     self.unlink(slot);
                     self.forget_id(slot);
-                    let topic = self.entries.remove(slot as usize).topic;
-                    self.journal.emptied.push(topic);
+                    self.free(slot);
                 }
                 Some(Step::Removed(slot)) => {
                     self.know_id(slot);
@@ -87,9 +90,9 @@ impl Index {
                 }
                 Some(Step::Changed(slot, before)) => {
                     self.unlink(slot);
-                    let entry = &mut self.entries[slot as usize];
-                    let Before { at, state, policy, attempt, size } = before;
-                    (entry.at, entry.state, entry.policy) = (at, state, policy);
+                    let entry = &mut self.entries[slot];
+                    let Before { at, state, kind, attempt, size } = before;
+                    (entry.at, entry.state, entry.kind) = (at, state, kind);
                     (entry.attempt, entry.size) = (attempt, size);
                     self.link(slot);
                 }
@@ -103,8 +106,7 @@ impl Index {
         self.journal.marked = 0;
         while let Some(step) = self.journal.steps.pop() {
             if let Step::Removed(slot) = step {
-                let topic = self.entries.remove(slot as usize).topic;
-                self.journal.emptied.push(topic);
+                self.free(slot);
             }
         }
         while let Some(number) = self.journal.emptied.pop() {

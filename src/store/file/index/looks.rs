@@ -1,8 +1,8 @@
 //! Reads of the index.
 
-use std::{collections::BTreeSet, ops::Bound};
+use std::ops::Bound;
 
-use super::{Index, IndexKey, Slot};
+use super::{Index, IndexKey, Keys, Slot};
 use crate::job::{State, Topic, UnixMillis};
 
 impl Index {
@@ -72,16 +72,14 @@ impl Index {
         (from, after): (Option<UnixMillis>, Option<IndexKey>),
         before: Option<UnixMillis>,
     ) -> impl Iterator<Item = IndexKey> {
-        let first = |at| IndexKey { at, order: 0, slot: 0 };
-        let from = from.map_or(Bound::Unbounded, |from| Bound::Included(first(from)));
+        let from = from.map_or(Bound::Unbounded, |from| Bound::Included(IndexKey::first(from)));
         let from = after.map_or(from, Bound::Excluded);
         let set = self.set(topic, state);
-        let keys = set.map(|set| set.range((from, Bound::Unbounded)));
-        let keys = keys.into_iter().flatten().copied();
+        let keys = set.map(|set| set.range_from(from)).into_iter().flatten();
         keys.take_while(move |key| before.is_none_or(|end| key.at < end))
     }
 
-    fn set(&self, topic: &Topic, state: State) -> Option<&BTreeSet<IndexKey>> {
+    fn set(&self, topic: &Topic, state: State) -> Option<&Keys> {
         let number = *self.by_name.get(topic)?;
         Some(&self.topics[number as usize].sets[state as usize])
     }

@@ -1,22 +1,26 @@
-//! The size of a body in the three bytes that an entry has to spare.
+//! The size of a body in the two bytes that an entry has to spare.
 
 /// Bytes of a step; sizes are rounded up to whole steps.
 const STEP: usize = 16;
+/// Bits of the number of steps; longer sizes are rounded up further, by at most 1 in 2048.
+const BITS: u32 = 12;
 
-/// Size of a body in steps; at most 256 MiB, more than any body has.
+/// Size of a body: the low bits are a number of steps, to be shifted left by the high bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Size([u8; 3]);
+pub struct Size(u16);
 
 impl Size {
     pub fn of(bytes: usize) -> Self {
-        let steps = u32::try_from(bytes.div_ceil(STEP)).unwrap_or(u32::MAX).min(0xff_ffff);
-        let [a, b, c, _] = steps.to_le_bytes();
-        Self([a, b, c])
+        let (mut steps, mut shift) = (bytes.div_ceil(STEP), 0);
+        while steps >> BITS > 0 {
+            (steps, shift) = (steps.div_ceil(2), shift + 1);
+        }
+        u16::try_from(shift << BITS | steps).map_or(Self(u16::MAX), Self)
     }
 
     pub fn bytes(self) -> u64 {
-        let [a, b, c] = self.0;
-        u64::from(u32::from_le_bytes([a, b, c, 0])) * STEP as u64
+        let (steps, shift) = (u64::from(self.0) & ((1 << BITS) - 1), self.0 >> BITS);
+        (steps << shift) * STEP as u64
     }
 }
 
@@ -26,10 +30,24 @@ mod tests {
 
     #[test]
     fn a_size_is_rounded_up_and_costs_an_entry_nothing() {
-        for (bytes, rounded) in [(0, 0), (1, 16), (16, 16), (17, 32), (64 << 20, 64 << 20)] {
+        for (bytes, rounded) in [(0, 0), (1, 16), (16, 16), (17, 32), (65_520, 65_520)] {
             assert_eq!(Size::of(bytes).bytes(), rounded);
         }
-        assert_eq!(Size::of(usize::MAX).bytes(), (1 << 28) - 16);
-        assert_eq!(size_of::<Entry>(), 56);
+        assert_eq!(Size::of(64 << 20).bytes(), 64 << 20);
+        assert_eq!(Size::of(usize::MAX).bytes(), (4095 << 15) * 16);
+        assert_eq!(size_of::<Entry>(), 40);
+        assert_eq!(size_of::<Option<Entry>>(), 40);
+    }
+
+    #[test]
+    fn a_long_size_is_rounded_up_by_less_than_a_thousandth() {
+        let mut last = 0;
+        for bytes in (0..100 << 20).step_by(10_007) {
+            let rounded = Size::of(bytes).bytes();
+            let excess = rounded - bytes as u64;
+            assert!(excess < 16 + bytes as u64 / 1000, "{bytes} became {rounded}");
+            assert!(rounded >= last, "{bytes} became {rounded}, less than {last}");
+            last = rounded;
+        }
     }
 }

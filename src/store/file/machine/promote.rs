@@ -42,7 +42,7 @@ impl Machine {
         let (was, deadline) = (entry.state, entry.at);
         let (after, due_at) = match (&entry.attempt, was) {
             (Some(attempt), State::Reserved) => {
-                let due_at = deadline.after(backoff_delay(entry, attempt.number));
+                let due_at = deadline.after(self.backoff_delay(slot, attempt.number));
                 (after(entry, attempt.number, now.reached(due_at)), due_at)
             }
             _ => (After::Now, deadline),
@@ -75,18 +75,18 @@ impl Machine {
         }
     }
 
+    pub fn backoff_delay(&self, slot: Slot, attempt: u32) -> Millis {
+        let backoff = self.index.entry(slot).kind.policy.backoff.as_ref();
+        backoff.map_or(Millis::ZERO, |backoff| backoff.delay(&self.index.id(slot), attempt))
+    }
+
     fn next_deadline(&self, now: Now) -> Option<Next> {
         self.index.next_deadline().map(|at| Next::seen(at, now.micros))
     }
 }
 
-pub fn backoff_delay(entry: &Entry, attempt: u32) -> Millis {
-    let backoff = entry.policy.backoff.as_ref();
-    backoff.map_or(Millis::ZERO, |backoff| backoff.delay(&entry.id(), attempt))
-}
-
 pub fn after(entry: &Entry, attempt: u32, due: Due) -> After {
-    let most = entry.policy.max_attempts;
+    let most = entry.kind.policy.max_attempts;
     let spent = most > 0 && attempt >= most;
     match (spent, due) {
         (true, _) => After::Spent,

@@ -1,5 +1,7 @@
 //! Adds a job from another store in the state that it had there.
 
+use std::sync::Arc;
+
 use super::{ErrorText, Machine, Write};
 use crate::{
     job::{Event, Job, State, UnixMillis, next},
@@ -20,8 +22,8 @@ impl Machine {
             serial,
             state,
             at,
-            policy: job.policy.clone(),
-            attempt: attempt.clone(),
+            policy: Arc::new(job.policy.clone().decisive()),
+            attempt: attempt.clone().map(Box::new),
             size: Size::of(job.body.len()),
         });
         let (created_at, due_at) = (job.created_at, job.due_at);

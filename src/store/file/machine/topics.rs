@@ -2,7 +2,7 @@
 
 use super::{Machine, Write};
 use crate::{
-    job::{Event, State, Topic, Topics, UnixMillis, next},
+    job::{Event, JobId, State, Topic, Topics, UnixMillis, next},
     store::{
         Counts, JobPosition, JobRange, JobRef, MAX_BATCH, Now, ReservedPage, Steps, TopicPage,
         TopicPeek, Usage,
@@ -56,13 +56,14 @@ impl Machine {
         topic: &Topic,
         state: State,
         range: &JobRange,
-    ) -> Vec<(&Entry, JobPosition)> {
+    ) -> Vec<(JobId, &Entry, JobPosition)> {
         let after =
             range.after.as_ref().and_then(|after| index::IndexKey::parse(after.at, &after.tie));
         let keys = self.index.between(topic, state, (range.from, after), range.before);
         let shown = |found: index::IndexKey| JobPosition { at: found.at, tie: found.tie() };
         let keys = keys.take(range.limit);
-        keys.map(|found| (self.index.entry(found.slot), shown(found))).collect()
+        keys.map(|found| (self.index.id(found.slot), self.index.entry(found.slot), shown(found)))
+            .collect()
     }
 
     /// Adds up to `limit` delayed jobs behind `after` to `counts`, by the step in which they fall
@@ -94,9 +95,9 @@ impl Machine {
             .and_then(|(at, tie)| index::IndexKey::parse(UnixMillis::new(at.parse().ok()?), tie));
         let mut page = ReservedPage::default();
         for key in self.index.after(topic, State::Reserved, after).take(MAX_BATCH) {
-            let entry = self.index.entry(key.slot);
+            let id = self.index.id(key.slot);
             let reservation = self.attempt(key.slot).reservation;
-            page.held.push(JobRef { id: entry.id(), reservation, topics: Topics::ALL });
+            page.held.push(JobRef { id, reservation, topics: Topics::ALL });
             page.next = Some(format!("{} {}", key.at.get(), key.tie()));
         }
         page.next = page.next.filter(|_| page.held.len() == MAX_BATCH);

@@ -1,13 +1,8 @@
 //! Transitions of one job by its id, requested by its consumer or an operator.
 
-use std::sync::Arc;
-
-use super::{
-    ErrorText, Machine, Write, due_at_of,
-    promote::{after, backoff_delay},
-};
+use super::{ErrorText, Machine, Write, due_at_of, promote::after};
 use crate::{
-    job::{Change, Due, Event, Policy, Refusal, Schedule, State, Topic, UnixMillis, next},
+    job::{Change, Due, Event, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{
         Bury, JobRef, Now, Release, Reply, Target, Touch, Transitioned,
         file::index::{Size, Slot},
@@ -53,7 +48,7 @@ impl Machine {
             return Err(Refusal::NotReserved);
         }
         let number = self.attempt(slot).number;
-        let delay = release.delay.unwrap_or_else(|| backoff_delay(entry, number));
+        let delay = release.delay.unwrap_or_else(|| self.backoff_delay(slot, number));
         let (due_at, due) = now.due(Schedule::In(delay))?;
         let after = after(entry, number, due);
         let was = entry.state;
@@ -141,12 +136,9 @@ impl Machine {
         }
         self.schedule(slot, state, due_at, writes);
         let entry = self.index.entry_mut(slot);
-        let mut policy = Policy::clone(&entry.policy);
+        let mut policy = entry.kind.policy.clone();
         policy.set(change.policy.clone());
-        let policy = policy.decisive();
-        if policy != *entry.policy {
-            entry.policy = Arc::new(policy);
-        }
+        entry.set_policy(policy.decisive());
         let serial = entry.serial;
         if let Some(body) = &change.body {
             self.index.resize(slot, Size::of(body.len()));

@@ -1,18 +1,18 @@
 //! Reads every job's rows at the start. Damage affects the damaged rows only: a row with a wrong
 //! checksum is quarantined, and an unreadable page is skipped.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{OptionalExtension, Row};
 
 use super::{
-    Records,
+    CACHE_KIB, Records,
     attempts::{Attempts, Popped},
     read::Damage,
     row::{AttemptRow, PoolRow},
 };
 use crate::{
-    job::{Millis, Reservation, State, Topic, UnixMillis},
+    job::{Millis, Policy, Reservation, State, Topic, UnixMillis},
     store::file::index::{Arrival, Attempt, Size},
 };
 
@@ -20,6 +20,9 @@ use crate::{
 const NEVER: UnixMillis = UnixMillis::new(253_402_300_799_999);
 /// Distance from the greatest sound serial number at which that of a damaged row is ignored.
 const STRANGE: i64 = 1 << 40;
+
+/// Size of SQLite's cache while all rows are read.
+const LOADING_CACHE_KIB: i64 = 512;
 
 /// Upper estimate of the rows of jobs on a page.
 const ROWS_A_PAGE: u64 = 32;
@@ -41,6 +44,8 @@ impl Records {
     pub fn load(&mut self, now: UnixMillis, take: impl FnMut(Arrival)) -> rusqlite::Result<Loaded> {
         self.damaged.clear();
         self.quarantined = self.read_quarantined()?;
+        // Each page is read once.
+        self.set_cache(LOADING_CACHE_KIB)?;
         let mut load = Load {
             records: self,
             attempts: Attempts::new(self),
@@ -51,7 +56,7 @@ impl Records {
             sound: 0,
             strange: 0,
             buffer: Vec::with_capacity(256),
-            topic: None,
+            last: Last::default(),
         };
         load.all()?;
         let Load { damaged, mut loaded, sound, strange, .. } = load;
@@ -59,6 +64,7 @@ impl Records {
         let quarantined = self.quarantined.keys().copied().max().unwrap_or_default();
         loaded.last_serial = last.cast_unsigned().max(quarantined);
         self.damaged = damaged;
+        self.set_cache(CACHE_KIB)?;
         Ok(loaded)
     }
 
@@ -128,8 +134,32 @@ struct Load<'r, T> {
     sound: i64,
     strange: i64,
     buffer: Vec<u8>,
-    /// Topic of the job before, which most jobs share.
+    last: Last,
+}
+
+/// Topic and policy of the job before, which most jobs share.
+#[derive(Default)]
+struct Last {
     topic: Option<Topic>,
+    /// The text of the policy, and its decisive part.
+    policy: Option<(String, Arc<Policy>)>,
+}
+
+impl Last {
+    fn topic(&mut self, text: &str) -> Option<Topic> {
+        if self.topic.as_ref().is_none_or(|last| last.as_str() != text) {
+            self.topic = Some(text.parse().ok()?);
+        }
+        self.topic.clone()
+    }
+
+    fn policy(&mut self, text: &str) -> Option<Arc<Policy>> {
+        if self.policy.as_ref().is_none_or(|(last, _)| last != text) {
+            let policy: Policy = text.parse().ok()?;
+            self.policy = Some((text.to_owned(), Arc::new(policy.decisive())));
+        }
+        self.policy.as_ref().map(|(_, policy)| Arc::clone(policy))
+    }
 }
 
 impl<T: FnMut(Arrival)> Load<'_, T> {
@@ -174,7 +204,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             return Ok(());
         }
         let size = Size::of(row.get(PoolRow::BEHIND).unwrap_or_default());
-        let arrival = parsed.ok().and_then(|(row, _)| arrival(&row, size, &mut self.topic));
+        let arrival = parsed.ok().and_then(|(row, _)| arrival(&row, size, &mut self.last));
         let (Some(mut arrival), true) = (arrival, sound && serial > 0) else {
             return self.damaged_row(row, serial, size);
         };
@@ -183,7 +213,8 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             Popped::No => None,
             Popped::Yes(row) => match attempt(&row) {
                 Some((state, at, attempt)) => {
-                    (arrival.state, arrival.at, arrival.attempt) = (state, at, Some(attempt));
+                    (arrival.state, arrival.at, arrival.attempt) =
+                        (state, at, Some(Box::new(attempt)));
                     None
                 }
                 None => Some(Damage::Attempt),
@@ -205,7 +236,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
 
     fn damaged_row(&mut self, row: &Row<'_>, serial: i64, size: Size) -> rusqlite::Result<()> {
         self.strange = self.strange.max(serial);
-        match PoolRow::of(row).ok().and_then(|(row, _)| arrival(&row, size, &mut self.topic)) {
+        match PoolRow::of(row).ok().and_then(|(row, _)| arrival(&row, size, &mut self.last)) {
             Some(arrival) if serial > 0 => {
                 tracing::error!(serial, id = %arrival.id, "set a job with a damaged row aside");
                 self.damaged.insert(arrival.serial, Damage::Row);
@@ -221,17 +252,14 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
 }
 
 /// Returns a job by its row in `pool`, as delayed: the machine makes due ones ready.
-fn arrival(row: &PoolRow<'_>, size: Size, last_topic: &mut Option<Topic>) -> Option<Arrival> {
-    if last_topic.as_ref().is_none_or(|topic| topic.as_str() != row.topic) {
-        *last_topic = Some(row.topic.parse().ok()?);
-    }
+fn arrival(row: &PoolRow<'_>, size: Size, last: &mut Last) -> Option<Arrival> {
     Some(Arrival {
         id: row.id.parse().ok()?,
-        topic: last_topic.clone()?,
+        topic: last.topic(row.topic)?,
         serial: row.serial.cast_unsigned(),
         state: State::Delayed,
         at: time(row.due_at)?,
-        policy: row.policy.parse().ok()?,
+        policy: last.policy(row.policy)?,
         attempt: None,
         size,
     })
@@ -269,6 +297,6 @@ fn dead(arrival: Arrival) -> Arrival {
         ttr: arrival.policy.ttr,
         expired: false,
     };
-    let attempt = Some(arrival.attempt.unwrap_or(attempt));
+    let attempt = Some(arrival.attempt.unwrap_or_else(|| Box::new(attempt)));
     Arrival { state: State::Dead, at: NEVER, attempt, ..arrival }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row};
 
-use super::{Records, log_of, pool_table::PoolTable, reservations, schema};
+use super::{CACHE_KIB, Records, log_of, pool_table::PoolTable, reservations, schema};
 use crate::{
     job::{Buckets, ReservationKey},
     store::{
@@ -80,9 +80,7 @@ impl Records {
         connection.pragma_update(None, "synchronous", "FULL")?;
         // After a large batch, the log shrinks to its reserve.
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
-        // In KiB. With SQLite's default of 2 MiB, pops would read jobs that were just written from
-        // the operating system again.
-        connection.pragma_update(None, "cache_size", -16_384)?;
+        set_cache(connection, CACHE_KIB)?;
         // Detects more damaged pages when they are read.
         connection.pragma_update(None, "cell_size_check", true)?;
         let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";
@@ -112,6 +110,10 @@ impl Records {
         Ok(Ok((PoolTable::Current, buckets)))
     }
 
+    pub fn set_cache(&self, kib: i64) -> rusqlite::Result<()> {
+        set_cache(&self.connection, kib)
+    }
+
     /// Rewrites and syncs the log as it is, and opens the file again. After a failed sync the
     /// kernel may report pages of the log as synced that are not on disk.
     pub fn reopen(&mut self, file: &Path) -> Result<(), Box<dyn Error>> {
@@ -132,4 +134,8 @@ impl Records {
         *self = Self::open(file, None)?.0;
         Ok(())
     }
+}
+
+fn set_cache(connection: &Connection, kib: i64) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "cache_size", -kib)
 }

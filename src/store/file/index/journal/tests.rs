@@ -4,7 +4,7 @@ use super::{
     super::{Arrival, IndexKey},
     *,
 };
-use crate::job::{JobId, Millis};
+use crate::job::{JobId, Millis, Policy};
 
 const STATES: [State; 4] = [State::Delayed, State::Ready, State::Reserved, State::Dead];
 
@@ -33,7 +33,7 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
             serial,
             state,
             at: UnixMillis::new(at),
-            policy: Policy { ttr: Millis::new(at), ..Policy::STANDARD },
+            policy: Arc::new(Policy { ttr: Millis::new(at), ..Policy::STANDARD }),
             attempt: None,
             size: Size::of(usize::from(what)),
         }),
@@ -48,7 +48,7 @@ fn seen(index: &Index) -> String {
         for state in STATES {
             for IndexKey { slot, at, .. } in index.after(topic, state, None) {
                 let entry = index.entry(slot);
-                assert_eq!(index.find(&entry.id()), Some(slot));
+                assert_eq!(index.find(&index.id(slot)), Some(slot));
                 all += &format!("\n{topic} {state:?} {at:?} {entry:?}");
             }
         }

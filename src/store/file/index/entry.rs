@@ -1,0 +1,82 @@
+//! The entry of a job in the index.
+
+use std::sync::Arc;
+
+use super::{IndexKey, Size, Slot, ids::IdPlace};
+use crate::job::{JobId, Millis, Policy, Reservation, State, Topic, UnixMillis};
+
+/// A job in memory, without its body.
+#[derive(Debug)]
+pub struct Entry {
+    /// Place of its id, as two fields since a pair would take more bytes.
+    pub(super) id_length: u8,
+    pub state: State,
+    pub(super) size: Size,
+    pub(super) id_place: u32,
+    /// Serial number of its record.
+    pub serial: u64,
+    /// The due time, or the deadline if reserved or dead; orders the set of its state.
+    pub at: UnixMillis,
+    pub kind: Arc<Kind>,
+    /// Present from the first pop on.
+    pub attempt: Option<Box<Attempt>>,
+}
+
+/// Topic and decisive policy of a job, shared with the job put before if both are equal.
+#[derive(Debug, PartialEq)]
+pub struct Kind {
+    pub(super) topic: u32,
+    pub policy: Policy,
+}
+
+impl Entry {
+    /// Returns the size of the body in bytes, rounded up.
+    pub fn body_bytes(&self) -> u64 {
+        self.size.bytes()
+    }
+
+    pub fn set_policy(&mut self, policy: Policy) {
+        if policy != self.kind.policy {
+            self.kind = Arc::new(Kind { topic: self.kind.topic, policy });
+        }
+    }
+
+    pub(super) fn id(&self) -> IdPlace {
+        (self.id_length, self.id_place)
+    }
+
+    pub(super) fn key(&self, slot: Slot) -> IndexKey {
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+        let order = self.serial as u32;
+        IndexKey { at: self.at, order, slot }
+    }
+}
+
+/// The last attempt of a popped job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    pub number: u32,
+    /// Reservation of the last pop, if it has not ended.
+    pub reservation: Option<Reservation>,
+    /// Due time before the pop.
+    pub due_at: UnixMillis,
+    pub died_at: UnixMillis,
+    /// TTR of the last pop or touch.
+    pub ttr: Millis,
+    /// Whether the TTR has expired; not on disk, since it follows from the deadline.
+    pub expired: bool,
+}
+
+/// A new or loaded job to be added to the index.
+#[derive(Debug)]
+pub struct Arrival {
+    pub id: JobId,
+    pub topic: Topic,
+    pub serial: u64,
+    pub state: State,
+    pub at: UnixMillis,
+    /// The decisive part of its policy.
+    pub policy: Arc<Policy>,
+    pub attempt: Option<Box<Attempt>>,
+    pub size: Size,
+}

@@ -1,0 +1,58 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn key(number: u32) -> IndexKey {
+    IndexKey { at: UnixMillis::new(u64::from(number / 4)), order: number % 4, slot: number }
+}
+
+/// Checks that the set has the same keys as a plain one, and is well formed.
+fn check(keys: &Keys, model: &BTreeSet<IndexKey>, bounds: &[u32]) {
+    assert!(keys.iter().eq(model.iter().copied()));
+    assert_eq!((keys.len(), keys.is_empty()), (model.len(), model.is_empty()));
+    assert_eq!(keys.first(), model.first().copied());
+    for (bound, chunk) in &keys.chunks {
+        assert!(*bound <= chunk[0] && chunk.len() <= CHUNK, "{bound:?} {chunk:?}");
+        assert!(chunk.capacity() <= chunk.len() + 2 * GROWTH, "{}", chunk.capacity());
+    }
+    for from in bounds.iter().map(|number| key(*number)) {
+        let same = |from: Bound<IndexKey>| {
+            keys.range_from(from).eq(model.range((from, Bound::Unbounded)).copied())
+        };
+        assert!(same(Bound::Included(from)) && same(Bound::Excluded(from)), "{from:?}");
+    }
+    assert!(keys.range_from(Bound::Unbounded).eq(keys.iter()));
+}
+
+proptest! {
+    #[test]
+    fn a_set_of_chunks_is_a_sorted_set(
+        loaded in prop::collection::btree_set(0..2_000_u32, 0..1_000),
+        changes in prop::collection::vec((0..2_000_u32, 0..300_u32, any::<bool>()), 0..20),
+        bounds in prop::collection::vec(0..2_000_u32, 5),
+    ) {
+        let mut model: BTreeSet<IndexKey> = loaded.iter().copied().map(key).collect();
+        let mut keys = Keys::from(loaded.into_iter().rev().map(key).collect::<Vec<_>>());
+        check(&keys, &model, &bounds);
+        for (first, count, adds) in changes {
+            for key in (first..first + count).map(key) {
+                if !adds {
+                    model.remove(&key);
+                    keys.remove(key);
+                } else if model.insert(key) {
+                    keys.insert(key);
+                }
+            }
+            check(&keys, &model, &bounds);
+        }
+    }
+}
+
+#[test]
+fn keys_that_come_in_order_fill_their_chunks() {
+    let mut keys = Keys::default();
+    (0..100 * CHUNK as u32).map(key).for_each(|key| keys.insert(key));
+    assert_eq!(keys.chunks.len(), 100);
+}
