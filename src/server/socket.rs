@@ -1,12 +1,13 @@
 //! The socket of one client.
 
 use std::{
-    io,
+    io::{self, ErrorKind, Read},
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
     task::{Context, Poll},
 };
 
+use socket2::SockRef;
 use tokio::{
     io::{Interest, ReadBuf},
     net::{TcpStream, UnixStream},
@@ -57,7 +58,7 @@ impl Socket {
         let mut first = [0];
         match self {
             Self::Tcp(stream) => Ok((stream.peek(&mut first).await? > 0).then_some(first[0])),
-            Self::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+            Self::Unix(_) => Err(ErrorKind::Unsupported.into()),
         }
     }
 
@@ -65,8 +66,22 @@ impl Socket {
         on!(self, stream => stream.readable().await)
     }
 
-    pub fn try_read_buf(&self, buffer: &mut ReadBuf<'_>) -> io::Result<usize> {
-        on!(self, stream => stream.try_read_buf(buffer))
+    /// Reads at most `most` of the bytes that have arrived; returns whether that may not be all.
+    ///
+    /// A read of fewer bytes has emptied the socket, so it also clears the runtime's readiness:
+    /// otherwise the next read, before the client sends more, would be a system call in vain.
+    pub fn try_read_buf(&self, buffer: &mut ReadBuf<'_>, most: usize) -> io::Result<bool> {
+        let mut count = 0;
+        let room = buffer.initialize_unfilled_to(most.min(buffer.remaining()));
+        let tried = self.try_reading(|| {
+            count = (&*SockRef::from(self)).read(room)?;
+            match count > 0 && count < room.len() {
+                true => Err(ErrorKind::WouldBlock.into()),
+                false => Ok(count > 0),
+            }
+        });
+        buffer.advance(count);
+        if count > 0 { Ok(tried.is_ok()) } else { tried }
     }
 
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
