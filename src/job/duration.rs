@@ -82,6 +82,9 @@ impl Millis {
     /// ms and not one more because of its binary fraction.
     fn from_seconds(seconds: f64) -> Result<Self, DurationError> {
         let refused = || DurationError::number(seconds);
+        if let Some(millis) = exactly(seconds) {
+            return Ok(Self(millis));
+        }
         let millis = scaled(&seconds.to_string(), 1_000).ok_or_else(refused)?;
         Self(millis).limited(refused)
     }
@@ -95,6 +98,25 @@ impl Millis {
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / 1000.0
     }
+}
+
+/// Returns the milliseconds of a number of seconds with at most three decimals, within the limit.
+///
+/// Numbers of at most 15 digits have doubles of their own, and ten years in milliseconds have 12
+/// digits. So if the nearest whole number of milliseconds gives the same double, the shortest text
+/// of both is the same.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::float_cmp,
+    reason = "whole numbers of at most 39 bits, which doubles hold exactly"
+)]
+fn exactly(seconds: f64) -> Option<u64> {
+    let millis = (seconds * 1000.0).round();
+    let is_exact =
+        seconds.is_sign_positive() && millis <= MAX_DURATION.0 as f64 && millis / 1000.0 == seconds;
+    is_exact.then_some(millis as u64)
 }
 
 /// Returns `number` (digits, perhaps with a fraction) times `unit`, rounded up; `None` if it is no

@@ -31,6 +31,20 @@ fn durations_are_seconds_or_text_with_units_and_are_rounded_up() {
 }
 
 #[test]
+fn a_number_means_what_its_shortest_text_says() {
+    let by_text = |seconds: f64| scaled(&seconds.to_string(), 1_000);
+    proptest!(|(millis in 0..=MAX_DURATION.get())| {
+        let seconds = Millis::new(millis).as_seconds();
+        prop_assert_eq!((exactly(seconds), by_text(seconds)), (Some(millis), Some(millis)));
+        for near in [seconds.next_up(), seconds.next_down(), seconds + 0.0005, -seconds] {
+            let exact = exactly(near);
+            prop_assert!(exact.is_none() || exact == by_text(near), "{near}");
+        }
+    });
+    assert_eq!(exactly(-0.0), None, "its text has a sign");
+}
+
+#[test]
 fn other_durations_are_refused_saying_what_is_allowed() {
     let refused = [
         "-1",

@@ -25,6 +25,8 @@
 #[path = "../../../fuzz/inside/redis_records.rs"]
 mod fuzzing;
 
+use std::fmt::Write;
+
 use sha1_smol::Sha1;
 
 use crate::{
@@ -69,8 +71,14 @@ pub fn long_body(body: &Bytes) -> Option<&Bytes> {
 
 fn rules(job: &NewJob) -> String {
     let NewJob { id, topic, body, policy, .. } = job;
-    let rest = format!("{} {} {policy} {topic}", checksum(body), body.len());
-    format!("{}{rest}", sum(&[id.as_str(), " ", &rest]))
+    let mut rules = String::with_capacity(64 + topic.as_str().len());
+    rules.push_str("12345678"); // room for the sum
+    push_hex(&mut rules, crc32fast::hash(body));
+    write!(rules, " {} {policy} ", body.len()).expect("a string takes any text");
+    rules.push_str(topic.as_str());
+    let sum = sum(&[id.as_str(), " ", &rules[SUM..]]);
+    rules.replace_range(..SUM, &sum);
+    rules
 }
 
 /// Formats a time with its check.
@@ -90,12 +98,25 @@ fn sum(texts: &[&str]) -> String {
     let mut sha = Sha1::new();
     texts.iter().for_each(|text| sha.update(text.as_bytes()));
     let bytes = sha.digest().bytes();
-    format!("{:08x}", u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    hex(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
 }
 
 /// Returns the CRC-32 of a body, in hexadecimal.
 pub fn checksum(body: &[u8]) -> String {
-    format!("{:08x}", crc32fast::hash(body))
+    hex(crc32fast::hash(body))
+}
+
+/// Returns a number as [`SUM`] hexadecimal digits.
+fn hex(number: u32) -> String {
+    let mut text = String::with_capacity(SUM);
+    push_hex(&mut text, number);
+    text
+}
+
+fn push_hex(text: &mut String, number: u32) {
+    for shift in (0..u32::BITS).step_by(4).rev() {
+        text.extend(char::from_digit((number >> shift) & 15, 16));
+    }
 }
 
 /// Formats an error for attempt records, with a checksum of its own.
