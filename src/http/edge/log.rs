@@ -1,7 +1,7 @@
 //! Log lines about requests: failures, the audit (operators' actions and requests refused for lack
 //! of rights), and at debug level all. Never bodies: jobs may hold secrets.
 
-use std::{borrow::Cow, net::Ipv4Addr, sync::OnceLock, time::Instant};
+use std::{net::Ipv4Addr, sync::OnceLock, time::Instant};
 
 use axum::{
     Extension,
@@ -101,17 +101,17 @@ impl RequestLog {
     /// Logs the outcome. `refused` counts refused requests without a token.
     pub fn answered(mut self, response: &Response, problem: Option<&Problem>, refused: &PerMinute) {
         self.is_answered = true;
-        let (method, path, request_id) = (&self.method, self.path(), self.request_id());
-        let path = short(&path);
+        let (method, request_id) = (&self.method, self.request_id());
         let status = response.status().as_u16();
         let part = response.extensions().get::<PartFailed>();
         if let Some(Problem { code, cause, .. }) =
             problem.filter(|p| p.code.status().is_server_error())
         {
             let code = code.name();
+            let path = self.path();
             tracing::warn!(%method, path, status, code, cause, request_id, "a request failed");
         } else if let Some(PartFailed { jobs, first: Problem { code, cause, .. } }) = part {
-            let code = code.name();
+            let (code, path) = (code.name(), self.path());
             tracing::warn!(
                 %method, path, status, jobs, code, cause, request_id, "a part of a batch failed"
             );
@@ -125,7 +125,7 @@ impl RequestLog {
         }
         tracing::debug!(
             target: "delay_queue::access",
-            %method, path, status, ms = self.at.elapsed().as_secs_f64() * 1_000.0,
+            %method, path = self.path(), status, ms = self.at.elapsed().as_secs_f64() * 1_000.0,
             peer = self.peer(), request_id, "answered"
         );
     }
@@ -172,13 +172,14 @@ impl RequestLog {
         let (path, left_out) = (self.path(), Some(count.left_out).filter(|&count| count > 0));
         tracing::info!(
             target: AUDIT,
-            method = %self.method, uri = short(&path), status, result, token, peer = self.peer(),
+            method = %self.method, uri = path, status, result, token, peer = self.peer(),
             left_out, request_id = self.request_id(), "{what}"
         );
     }
 
-    fn path(&self) -> Cow<'_, str> {
-        masked(self.uri.path())
+    /// Returns the path as log lines show it: masked and shortened.
+    fn path(&self) -> String {
+        short(&masked(self.uri.path())).to_owned()
     }
 
     fn token(&self) -> Option<&str> {

@@ -82,6 +82,18 @@ impl Origins {
     /// 403 `forbidden_origin`, 415 `unsupported_media_type`.
     pub fn check(&self, request: &Request) -> Result<(), Problem> {
         let headers = request.headers();
+        if headers.keys().any(is_of_browsers) {
+            self.check_page(request)?;
+        }
+        match request.body().is_end_stream() {
+            true => Ok(()),
+            false => media_type(headers),
+        }
+    }
+
+    /// Checks the headers that browsers add.
+    fn check_page(&self, request: &Request) -> Result<(), Problem> {
+        let headers = request.headers();
         let is_same = |origin: &str| {
             let host = origin.split_once("://").map(|(_, host)| host);
             host.is_some_and(|host| hosts(request).any(|own| own.eq_ignore_ascii_case(host)))
@@ -104,10 +116,7 @@ impl Origins {
                  prefetches or embeds (`Sec-Fetch-Mode`, `Sec-Fetch-Dest`, `Sec-Purpose`)",
             ));
         }
-        match request.body().is_end_stream() {
-            true => Ok(()),
-            false => media_type(headers, has_origin),
-        }
+        Ok(())
     }
 
     /// Returns whether a `Host` names this server.
@@ -118,6 +127,11 @@ impl Origins {
             || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
             || self.hosts.contains(&name)
     }
+}
+
+/// Returns whether this is one of the headers by which browsers name the sender of a request.
+fn is_of_browsers(name: &HeaderName) -> bool {
+    name == ORIGIN || name.as_str().starts_with("sec-") || PURPOSES.contains(name)
 }
 
 /// Returns whether a script or no browser sent it: no navigation, prefetch, image or frame.
@@ -136,7 +150,7 @@ fn hosts(request: &Request) -> impl Iterator<Item = &str> {
 
 /// Refuses a body of a type that pages can send without asking (CORS), as they cannot with JSON.
 /// Forms are allowed without an `Origin`: `curl -d` claims to send one, and pages have an `Origin`.
-fn media_type(headers: &HeaderMap, has_origin: bool) -> Result<(), Problem> {
+fn media_type(headers: &HeaderMap) -> Result<(), Problem> {
     let mut types = texts(headers, &CONTENT_TYPE).map(|value| {
         let essence = value.split(';').next().unwrap_or_default().trim();
         essence.to_ascii_lowercase()
@@ -144,7 +158,7 @@ fn media_type(headers: &HeaderMap, has_origin: bool) -> Result<(), Problem> {
     let (first, more) = (types.next(), types.next());
     let fits = match (first.as_deref(), more) {
         (Some("application/json"), None) => true,
-        (None | Some("application/x-www-form-urlencoded"), None) => !has_origin,
+        (None | Some("application/x-www-form-urlencoded"), None) => !headers.contains_key(ORIGIN),
         _ => false,
     };
     if fits {

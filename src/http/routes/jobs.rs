@@ -50,7 +50,7 @@ pub async fn put(
     let (id, placed) = placed.map_err(|problem| problem.seen_by(&identity, &topic))?;
     tracing::debug!(target: traces::TARGET, %id, %topic, "put");
     // Keeps the prefix of the called route: none, or /v1.
-    let location = [(LOCATION, format!("{}/{id}", uri.path()))];
+    let location = [(LOCATION, [uri.path(), "/", id.as_str()].concat())];
     let status = placed_status(placed.how);
     Ok((status, location, Json(TransitionResponse::placed(id, topic, placed))))
 }
