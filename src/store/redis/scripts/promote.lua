@@ -5,47 +5,76 @@
 --       e.g. {'1763690060000', 1763690059000000, 1763690059000000, 'orders', 12, 1, 0, 0}
 
 --- @include "shared/prelude"
+--- @include "promote/budget"
+--- @include "promote/delayed"
+
+-- Creates what only jobs that are reserved or dead need: see tools.lua.
+local function make_promotions()
 --- @include "shared/jobs"
 --- @include "promote/jobs"
---- @include "promote/budget"
+  promotions.prove_types, promotions.commit = prove_types, commit
+  return promotions
+end
 
--- The earliest overdue jobs of a set and what becomes of them. Writes nothing.
-local function read(state, topic, most)
+local made
+local function promotions()
+  made = made or make_promotions()
+  return made
+end
+
+-- The reply of the bucket, and where the figures of each topic are in it.
+local reply, places
+
+local function add_figures(topic, counts)
+  local place = places[topic]
+  if not place then
+    place = #reply + 1
+    places[topic] = place
+    reply[place], reply[place + 1], reply[place + 2], reply[place + 3], reply[place + 4] = topic, 0, 0, 0, 0
+  end
+  for n, name in ipairs({ 'ready', 'expired', 'dead', 'gone' }) do
+    reply[place + n] = reply[place + n] + (counts[name] or 0)
+  end
+end
+
+-- The number of the earliest overdue jobs of a set, how many became what, and the members that join the ready set (nil
+-- if the changes are gathered). Writes nothing.
+local function read(set, state, topic, most)
   -- A score may be a fraction above its time.
   local before = '(' .. string.format('%d', NOW + 1)
-  local found = redis.call('ZRANGE', key(state, topic), '-inf', before, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
-  local ids, scores, counts = {}, {}, {}
-  for n = 1, #found, 2 do
-    ids[#ids + 1], scores[#scores + 1] = found[n], found[n + 1]
-  end
-  if #ids > 0 then counts = promote[state](topic, ids, scores) end
-  prove_types()
-  return ids, counts
+  local found = redis.call('ZRANGE', set, '-inf', before, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
+  if #found == 0 then return 0 end
+  if state == 'delayed' then return #found / 2, promote_delayed(topic, found) end
+  local counts = promotions()[state](topic, found)
+  promotions().prove_types()
+  return #found / 2, counts
 end
 
 -- Acts on up to `most` jobs of a set that is due, and tells the timer when the set is due next.
-local function act(set_name, state, topic, most, figures)
-  local set, sound, ids, counts = key(state, topic), pcall(read, state, topic, most)
+local function act(set_name, state, topic, most)
+  local set = key(state, topic)
+  local sound, jobs, counts, ready = pcall(read, set, state, topic, most)
   -- Needs no memory and changes nothing: see prelude.lua.
   redis.call('ZREM', BUCKET, '')
   if not sound then
-    discard_gathered()
-    if string.find(error_text(ids), '^NOPERM') then error(ids, 0) end
+    discard()
+    if string.find(error_text(jobs), '^NOPERM') then error(jobs, 0) end
     -- A key of this topic has another type. The other topics go on; this one is tried again in a minute.
     redis.call('ZADD', BUCKET, NOW + 60000, set_name)
     return
   end
-  if #ids > 0 then redis.call('ZREMRANGEBYRANK', set, 1, 0) end
-  commit(true)
-  if #ids > 0 then
-    redis.call('ZREMRANGEBYRANK', set, 0, #ids - 1)
-    figures.add(topic, counts)
+  if jobs > 0 then
+    redis.call('ZREMRANGEBYRANK', set, 1, 0)
+    if ready then redis.call('ZADD', key('ready', topic), unpack(ready)) else promotions().commit(true) end
+    redis.call('ZREMRANGEBYRANK', set, 0, jobs - 1)
+    add_figures(topic, counts)
     if state == 'dead' then forget_if_empty(topic) end
   end
-  spend(state, #ids)
-  local head = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
-  if head[1] then
-    redis.call('ZADD', BUCKET, is_score(state, head[2]) and time_of(state, head[2]) or head[2], set_name)
+  spend(state, jobs)
+  local _, score = unpack(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES'))
+  if score then
+    if not is_plain_time(score) and is_score(state, score) then score = time_of(state, score) end
+    redis.call('ZADD', BUCKET, score, set_name)
   else
     redis.call('ZREM', BUCKET, set_name)
   end
@@ -54,10 +83,11 @@ end
 -- The sets that are due, the earliest first: those of delayed jobs, and the others.
 local function due_sets()
   local delayed, others = {}, {}
-  for _, set_name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', NOW, 'BYSCORE', 'LIMIT', 0, 500)) do
+  local now = string.format('%d', NOW)
+  for _, set_name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', now, 'BYSCORE', 'LIMIT', 0, 500)) do
     local state, topic = string.match(set_name, '^(%l+):(.+)$')
     local list = state == 'delayed' and delayed or others
-    if not promote[state] then
+    if not WORK[state] then
       redis.call('ZREM', BUCKET, set_name)
     elseif #list < 32 then
       list[#list + 1] = { set_name, state, topic }
@@ -66,46 +96,24 @@ local function due_sets()
   return delayed, others
 end
 
--- Counts the promoted jobs of the call by topic, in the order in which topics came.
-local function new_figures()
-  local by_topic, topics = {}, {}
-  local function add(topic, counts)
-    if not by_topic[topic] then
-      by_topic[topic] = { ready = 0, expired = 0, dead = 0, gone = 0 }
-      topics[#topics + 1] = topic
-    end
-    for name, jobs in pairs(counts) do by_topic[topic][name] = by_topic[topic][name] + jobs end
-  end
-  local function append_to(reply)
-    for _, topic in ipairs(topics) do
-      local counts = by_topic[topic]
-      for _, value in ipairs({ topic, counts.ready, counts.expired, counts.dead, counts.gone }) do
-        reply[#reply + 1] = value
-      end
-    end
-  end
-  return { add = add, append_to = append_to }
-end
-
 local function transition()
   -- After a jump of the clock, now is the time that the caller believes: see store/clock_watch.rs.
   NOW_MICROS = believed(ARGV[3])
   NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
-  local figures, delayed, others = new_figures(), due_sets()
+  reply, places = { '', NOW_MICROS, CLOCK_MICROS }, {}
+  local delayed, others = due_sets()
   begin_budget(tonumber(ARGV[2]), #others > 0)
   for _, sets in ipairs({ delayed, others }) do
     for n, set in ipairs(sets) do
       local set_name, state, topic = unpack(set)
       local is_last = n == #sets and FOLLOWING == 0 and (sets == others or #others == 0)
       local most = budget_of(state, is_last)
-      if most > 0 then act(set_name, state, topic, most, figures) end
+      if most > 0 then act(set_name, state, topic, most) end
     end
   end
   end_budget()
 
-  local head = redis.call('ZRANGE', BUCKET, 0, 0, 'WITHSCORES')
-  local reply = { head[2] or '', NOW_MICROS, CLOCK_MICROS }
-  figures.append_to(reply)
+  reply[1] = redis.call('ZRANGE', BUCKET, 0, 0, 'WITHSCORES')[2] or ''
   return reply
 end
 

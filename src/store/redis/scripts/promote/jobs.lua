@@ -1,19 +1,19 @@
--- Promotions of overdue jobs, by the state they are in. Each function gathers the changes of jobs of
--- one topic and returns how many became what.
-local promote = {}
+-- Promotions of overdue jobs that are reserved or dead. Each function gathers the changes of jobs of one topic, given
+-- as ids, each with its score, and returns how many became what.
+local promotions = {}
 
-function promote.delayed(topic, ids, scores)
-  for n, id in ipairs(ids) do
-    join_set('ready', topic, id, time_of('delayed', scores[n]), ready_score(scores[n]))
-  end
-  return { ready = #ids }
+local function ids_of(found)
+  local ids = {}
+  for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
+  return ids
 end
 
 -- The next attempt is counted from the end of the TTR, so it does not matter when this runs.
-function promote.reserved(topic, ids, scores)
+function promotions.reserved(topic, found)
+  local ids = ids_of(found)
   local texts, counts = redis.call('HMGET', ATTEMPTS, unpack(ids)), { ready = 0, expired = #ids, dead = 0 }
   for n, id in ipairs(ids) do
-    local job, deadline, state = find_job(id, texts[n]) or {}, time_of('reserved', scores[n]), 'ready'
+    local job, deadline, state = find_job(id, texts[n]) or {}, time_of('reserved', found[2 * n]), 'ready'
     local attempt, rules, error = job.attempt, job.rules, TTR_EXPIRED
     if not attempt then
       -- The attempt record is unreadable: the job stays, and its attempts start again.
@@ -37,7 +37,8 @@ function promote.reserved(topic, ids, scores)
   return counts
 end
 
-function promote.dead(_, ids)
+function promotions.dead(_, found)
+  local ids = ids_of(found)
   for _, id in ipairs(ids) do remove_job(id) end
   return { gone = #ids }
 end

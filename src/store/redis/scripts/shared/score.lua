@@ -25,12 +25,3 @@ local function time_of(state, score)
   if state == 'ready' then return math.floor(score % PRIORITY_STEP) end
   return math.floor(score)
 end
-
--- The score of a ready job that had this score when it was delayed.
-local function ready_score(delayed_score)
-  local time = time_of('delayed', delayed_score)
-  if not is_score('delayed', delayed_score) then return time end
-  local above_default = math.floor((delayed_score - time) * 16)
-  if above_default > 5 then above_default = above_default - 10 end
-  return time - above_default * PRIORITY_STEP
-end

@@ -1,0 +1,27 @@
+-- delayed -> ready. Records are not read: a score has all that is needed.
+
+-- Whether a score is a time in whole milliseconds, as is that of a delayed job of priority 4. Such a text is used as it
+-- is: it needs no conversion, and Redis takes a score faster as a text than as a number.
+local function is_plain_time(score)
+  return #score <= 14 and not string.find(score, '%D')
+end
+
+-- The score of a ready job that had this score when it was delayed.
+local function ready_score(score)
+  if is_plain_time(score) then return score end
+  local time = time_of('delayed', score)
+  if not is_score('delayed', score) then return time end
+  local above_default = math.floor((score - time) * 16)
+  if above_default > 5 then above_default = above_default - 10 end
+  return time - above_default * PRIORITY_STEP
+end
+
+-- The members that join the ready set of the topic, and what became of how many jobs.
+local function promote_delayed(topic, found)
+  local members = {}
+  for n = 1, #found, 2 do
+    members[n], members[n + 1] = ready_score(found[n + 1]), found[n]
+  end
+  redis.call('ZCARD', key('ready', topic))
+  return { ready = #found / 2 }, members
+end
