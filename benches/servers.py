@@ -1,6 +1,6 @@
 """Private servers for measurements, on free ports of loopback and stopped by their process id, and runs of `delay-queue bench`."""
 
-import http.client, json, os, pathlib, resource, shutil, socket, subprocess, tempfile, time
+import http.client, json, os, pathlib, resource, shutil, socket, subprocess, tempfile, threading, time
 
 ROOT = pathlib.Path(__file__).parent.parent
 BINARY = ROOT / "target/release/delay-queue"
@@ -154,6 +154,47 @@ def bench_noop(*options):
     with Running([str(PEERS), "noop", "--listen", f"127.0.0.1:{port}"], port, cwd=".") as noop:
         figures, cost = with_cpu({"server": noop}, lambda: bench(noop, *options, "--phases", "put"))
         return rate(figures, "put"), cost["server"]
+
+
+class Sampled:
+    """Counters as time goes by: what `read` returns, by name, as often as `pause` allows while this is entered."""
+
+    def __init__(self, read, pause=0.02):
+        self.read, self.pause = read, pause
+        self.samples, self.ended = [], threading.Event()
+        self.thread = threading.Thread(target=self.sample)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+    def sample(self):
+        last = False
+        while not last:
+            last = self.ended.is_set()
+            self.samples.append((time.time(), self.read()))
+            self.ended.wait(self.pause)
+
+    def between(self, start, end=None):
+        """By how much each counter has grown; without an end, until the last sample."""
+        near = lambda time: min(self.samples, key=lambda sample: abs(sample[0] - time))[1]
+        then, later = near(start), self.samples[-1][1] if end is None else near(end)
+        return {name: count - then.get(name, 0) for name, count in later.items()}
+
+
+def cpu_of_phases(processes, run):
+    """The microseconds of CPU a job of each process, by phase: from the phase's first request to its last answer."""
+    with Sampled(lambda: {name: running.cpu_seconds() for name, running in processes.items()}) as cpu:
+        figures = run()
+    used = {}
+    for phase, figure in figures.items():
+        seconds = cpu.between(figure["began"], figure["began"] + figure["jobs"] / figure["jobs_per_second"])
+        used[phase] = {name: spent * 1e6 / figure["jobs"] for name, spent in seconds.items()}
+    return used
 
 
 def with_cpu(processes, run):
