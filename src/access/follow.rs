@@ -15,7 +15,7 @@ use crate::store::{MAX_BATCH, Store, StoreResult, StoredToken, StoredTokens};
 
 /// The interval between readings: all servers know of a token that one of them created or revoked
 /// within a second.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(800);
 
 /// Most uses that one call of the store records.
 const USES: usize = MAX_BATCH;

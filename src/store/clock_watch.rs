@@ -100,6 +100,11 @@ impl ClockWatch {
         Self { state: Mutex::new(state) }
     }
 
+    /// Returns whether the last reading of a source is older than this, or there is none.
+    pub fn is_older(&self, source: usize, age: Duration) -> bool {
+        self.lock().sources[source].is_none_or(|source| source.seen.at.elapsed() > age)
+    }
+
     /// Takes a reading of a source that was requested at `asked` and has just arrived. Returns by
     /// how many microseconds the clock was set since the reading before; 0 if latency may explain
     /// the difference. Latency makes the amount uncertain, so this returns the greatest possible

@@ -1,6 +1,6 @@
 //! Calls of timers: promote due jobs, peek at deadlines, and compare clocks.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::future::try_join;
 use redis::{Cmd, Pipeline, Value};
@@ -13,6 +13,9 @@ use crate::{
         clock_watch::Believed,
     },
 };
+
+/// Age of the last reading of a clock after which a poll reads it again.
+const CLOCK_INTERVAL: Duration = Duration::from_millis(900);
 
 impl RedisStore {
     pub(super) async fn promote(&self, parts: Parts<Promote>) -> StoreResults<Promoted> {
@@ -45,7 +48,15 @@ impl RedisStore {
             pipeline.cmd("EXISTS").arg(keys().map(|keys| &keys.bucket).collect::<Vec<_>>());
         }
         let asked = Instant::now();
-        let questions = try_join(self.ask_with_time(parts, pipeline), self.count_ready(parts));
+        let is_stale =
+            |(bucket, _): &(Bucket, _)| self.watch.is_older(bucket.index(), CLOCK_INTERVAL);
+        let peek = async {
+            match deadlines || parts.iter().any(is_stale) {
+                true => self.ask_with_time(parts, pipeline).await,
+                false => Ok((self.ask(parts, &pipeline).await?, 0)),
+            }
+        };
+        let questions = try_join(peek, self.count_ready(parts));
         let ((mut answers, mut micros), ready) = questions.await?;
         let mut incarnations = Values::new(next(&mut answers)?)?;
         let found = parts.iter().map(|&(bucket, _)| Ok((bucket, incarnations.maybe_text()?)));

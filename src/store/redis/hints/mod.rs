@@ -33,8 +33,7 @@ use crate::{
 const MAX_RECEIVED: usize = 4096;
 /// Topics whose hints may wait to be published; more are dropped.
 const MAX_UNPUBLISHED: usize = 4096;
-/// Time between two comparisons of nodes and their buckets; pause after a lost connection; and
-/// silence after which a connection is tested.
+/// Time between two comparisons of nodes and their buckets, and pause after a lost connection.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Least time between two publishes, in which hints gather.

@@ -1,6 +1,6 @@
 //! Connection to one node that receives the hints of its buckets.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use redis::{Pipeline, PushInfo, PushKind, Value};
 use tokio::sync::mpsc;
@@ -10,6 +10,10 @@ use crate::{
     job::Bucket,
     store::{Hint, redis::topology::Connector},
 };
+
+/// Silence after which the connection is tested. Timers poll, so hints that are missing until then
+/// make nothing late by more than the poll interval.
+const SILENCE: Duration = Duration::from_secs(3);
 
 pub struct Subscriber {
     pub connector: Connector,
@@ -61,7 +65,7 @@ impl Subscriber {
         loop {
             let push = tokio::select! {
                 push = pushed.recv() => push,
-                () = tokio::time::sleep(RETRY_INTERVAL) => {
+                () = tokio::time::sleep(SILENCE) => {
                     // A former or frozen master would be silent for ever. Unlike PING, TIME needs
                     // no right that the store does not need anyway.
                     let answer = connection.send_packed_command(&redis::cmd("TIME")).await;
