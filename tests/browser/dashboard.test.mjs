@@ -393,7 +393,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
           assert.equal((await problem.json()).code, "route_not_found");
         }
         await checkWithAxe(page, "the page for what is not there");
-        await page.getByRole("link", { name: "To the dashboard" }).click();
+        await page.getByRole("link", { name: "Go to the dashboard" }).click();
         await page.locator(".verdict[data-level]").waitFor();
       }, { refused: [404] });
     });
@@ -488,7 +488,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
 
     async function enter(page, token) {
       await page.getByLabel("Token").fill(token);
-      await page.getByRole("button", { name: "Go on" }).click();
+      await page.getByRole("button", { name: "Continue" }).click();
     }
 
     const buttons = (page) => page.locator("main button:visible, header button:visible").allInnerTexts();

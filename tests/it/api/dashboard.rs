@@ -79,6 +79,6 @@ pub async fn a_404_is_a_page_for_browsers_and_a_problem_for_programs(server: Ser
         let page = browse(&server, path).await;
         assert_eq!(page.status, 404, "{path}");
         assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
-        assert!(page.text.contains("There is no such page"), "{}", page.text);
+        assert!(page.text.contains("This page does not exist"), "{}", page.text);
     }
 }

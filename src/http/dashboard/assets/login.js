@@ -1,4 +1,4 @@
-// Asks for a token when the server wants one.
+// The form that asks for a token, if the server requires one.
 
 import { token } from "./api.js";
 import { field, h, setText } from "./dom.js";
@@ -21,9 +21,9 @@ export function login(wrong, entered) {
   const node = h("div", { class: "page narrow" },
     h("form", { class: "panel", onsubmit: submit },
       h("h1", {}, "Token"),
-      h("p", {}, "This server answers only requests with a token. It needs the scope ", h("code", {}, "read"), "; what changes something needs ", h("code", {}, "put"), ", ", h("code", {}, "pop"), " or ", h("code", {}, "manage"), "."),
+      h("p", {}, "This server requires a token. To read, the token needs the scope ", h("code", {}, "read"), "; to make changes, it needs ", h("code", {}, "put"), ", ", h("code", {}, "pop"), " or ", h("code", {}, "manage"), "."),
       problem,
       field("Token", input, "Kept in this tab until it is closed."),
-      h("div", { class: "row end" }, h("button", { type: "submit", class: "primary" }, "Go on"))));
+      h("div", { class: "row end" }, h("button", { type: "submit", class: "primary" }, "Continue"))));
   return { title: "Token", node, focus: () => input.focus() };
 }

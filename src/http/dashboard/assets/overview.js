@@ -10,10 +10,10 @@ import { topics } from "./topics.js";
 import { trouble } from "./trouble.js";
 import { verdict } from "./verdict.js";
 
-/** Number of polls over which rates are computed. */
-const POLLS = 6;
+/** Maximum number of samples over which rates are computed. */
+const MAX_SAMPLES = 6;
 
-/** Earlier samples for rates; they outlive the page. */
+/** Samples for rates, which are kept while another page is shown. */
 const samples = [];
 
 /** Adds a sample, even while another page is shown. */
@@ -21,7 +21,7 @@ export function note(overview) {
   // A restarted server counts from zero.
   if (samples.length && overview.since_start.popped < samples.at(-1).counted.popped) samples.length = 0;
   samples.push({ at: Date.now(), counted: overview.since_start });
-  if (samples.length > POLLS) samples.shift();
+  if (samples.length > MAX_SAMPLES) samples.shift();
 }
 
 /** Returns events a second on this server, or null while there is only one sample. */
@@ -103,7 +103,7 @@ export function overview() {
     h("h1", { class: "hidden" }, "Overview"), state, figures,
     h("div", { class: "columns" }, due, late), table, h("div", { class: "columns" }, last, failed));
   const both = h("div", {}, node);
-  let some = null;
+  let topicsOnly = null;
   return {
     title: "Overview",
     node: both,
@@ -112,13 +112,13 @@ export function overview() {
       node.hidden = !now;
       if (now) {
         for (const one of parts) one.tick?.(now);
-      } else if (!some) {
-        some = topicsOfToken();
-        both.append(some.node);
+      } else if (!topicsOnly) {
+        topicsOnly = topicsOfToken();
+        both.append(topicsOnly.node);
       }
     },
     lost: () => { for (const one of parts) one.lost?.(); },
-    changed: () => { for (const one of [...parts, some]) (one?.refresh ?? one?.changed)?.(); },
+    changed: () => { for (const one of [...parts, topicsOnly]) (one?.refresh ?? one?.changed)?.(); },
     close: () => { for (const one of parts) one.close?.(); },
   };
 }
