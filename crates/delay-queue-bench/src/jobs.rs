@@ -7,8 +7,8 @@ use super::{
     options::{Ids, Load},
 };
 
-/// Range of own ids, which scatter like order numbers: they are consecutive multiples of
-/// [`SCATTER`], which has no common factor with the range, so none repeats.
+/// Number of different own ids. They scatter like order numbers: the n-th is n × [`SCATTER`] modulo
+/// this number. The two numbers have no common factor, so no id repeats.
 const ORDERS: u64 = 10_000_000_000;
 const SCATTER: u64 = 6_180_339_887;
 
@@ -24,6 +24,7 @@ pub struct Jobs {
     ids: Ids,
     /// Distinguishes ids of this run from those of others.
     run: u32,
+    /// Number of jobs generated so far.
     made: Cell<u64>,
     /// Body of each job, as JSON.
     pub body: String,
@@ -58,7 +59,7 @@ impl Jobs {
 pub fn number(id: &str) -> Result<u64, Failure> {
     let number = id.rsplit('-').next().and_then(|number| number.parse().ok());
     number
-        .ok_or_else(|| format!("the server answered a job that this run did not put: {id}").into())
+        .ok_or_else(|| format!("the server returned a job that this run did not put: {id}").into())
 }
 
 #[cfg(test)]
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_do_not_repeat_and_scatter() {
+    fn order_numbers_scatter_and_never_repeat() {
         assert_ne!(SCATTER % 2, 0);
         assert_ne!(SCATTER % 5, 0); // 2 and 5 are the factors of the range
         let order = |n: u64| n * SCATTER % ORDERS;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Failure;
 
-/// Time from the first due time of a flow to the begin of its measurement.
+/// Time from the first due time of a flow to the start of its measurement.
 pub const SETTLING: Duration = Duration::from_secs(1);
 /// Minimum time for which a flow is measured.
-const MEASURED: Duration = Duration::from_secs(1);
+const MIN_MEASURED: Duration = Duration::from_secs(1);
 
 /// The load of a run. `delay-queue bench` has an option of the same name for each field.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub struct Load {
     pub pending: u64,
     /// Time for which the phase flow puts jobs.
     pub flow_time: Duration,
-    /// Number of jobs per second that the phase flow puts; none for as many as possible.
+    /// Number of jobs per second that the phase flow puts; `None` for as many as possible.
     pub rate: Option<u64>,
     /// Number of jobs in the phase lateness.
     pub late_jobs: u64,
@@ -50,9 +50,9 @@ pub struct Load {
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Ids {
-    /// Each put names its own, order-<run>-<number>
+    /// Each put gives its own id, order-<run>-<number>
     Own,
-    /// Puts name none: the server makes them
+    /// Puts give no id: the server generates one
     Made,
 }
 
@@ -63,7 +63,7 @@ pub enum Ids {
 pub enum Phase {
     /// Put jobs
     Put,
-    /// Pop and finish what was put, once all of it is due
+    /// Pop and finish the jobs of put, once all of them are due
     Pop,
     /// Put jobs, and pop and finish due jobs, at the same time
     Flow,
@@ -75,21 +75,21 @@ impl Load {
     /// Refuses options that contradict each other.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let Self { phases, due_in, flow_time, .. } = self;
-        let least = due_in.saturating_add(SETTLING + MEASURED);
+        let least = due_in.saturating_add(SETTLING + MIN_MEASURED);
         if phases.contains(&Phase::Flow) && *flow_time < least {
             return Err(format!(
                 "--flow-time must be at least {least:?}, 2 s more than --due-in; got {flow_time:?}"
             )
             .into());
         }
-        let left = |upto: &[Phase]| {
+        let last_of_both = |upto: &[Phase]| {
             upto.iter().rev().find(|phase| matches!(phase, Phase::Put | Phase::Pop)).copied()
         };
         let flow = phases.iter().position(|&phase| phase == Phase::Flow);
-        if flow.is_some_and(|flow| left(&phases[..flow]) == Some(Phase::Put)) {
+        if flow.is_some_and(|flow| last_of_both(&phases[..flow]) == Some(Phase::Put)) {
             return Err(
                 "--phases must have a pop between put and flow: the consumers of the flow \
-                        would get what put left"
+                        would pop the jobs of put"
                     .into(),
             );
         }

@@ -1,4 +1,5 @@
-//! Connections to the program under test: a delay-queue server, or another one by [`Peer`].
+//! Connections to the program under test: a delay-queue server, or another implementation of
+//! [`Peer`].
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use super::{
     jobs::{self, Due, Jobs},
 };
 
-/// A connection to a program that keeps jobs.
+/// A connection to a job queue.
 #[expect(async_fn_in_trait, reason = "one thread runs all of a bench: no future need be Send")]
 pub trait Peer: Sized {
     /// Opens a connection.
@@ -101,7 +102,7 @@ impl Server {
         Ok(serde_json::from_slice::<Popped>(answer)?.jobs)
     }
 
-    /// Finishes jobs; a single one by the route of one job.
+    /// Finishes jobs: a single job by its own route, several by a batch.
     pub async fn finish(&mut self, jobs: &[PoppedJob]) -> Result<(), Failure> {
         if let [PoppedJob { id, reservation, .. }] = jobs {
             let path = format!("/jobs/{id}/finish?reservation={reservation}");
@@ -122,6 +123,7 @@ impl Server {
         self.text.push_str(if self.text.is_empty() { r#"{"jobs":["# } else { "," });
     }
 
+    /// Ends and sends the batch in the buffer; fails if the server refused any of its jobs.
     async fn batch(&mut self, path: &str) -> Result<(), Failure> {
         self.text.push_str("]}");
         let answer = self.client.call("POST", path, self.text.as_bytes()).await?;
