@@ -7,7 +7,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::api::server::{Server, token};
+use crate::api::server::{Server, reservation_of};
 
 async fn nothing_stored(server: &Server) {
     assert!(server.pop("t/pop?count=100").await.is_empty());
@@ -247,7 +247,9 @@ pub async fn an_unknown_id_or_a_wrong_reservation_is_refused(server: Server) {
     server.put(r#"{"topic":"t","id":"x"}"#).await;
     let popped = server.pop("t/pop?count=2").await;
     let other = popped.iter().find(|job| job["id"] == "x").expect("x was popped");
-    for reservation in [token(other), "nonsense".to_owned(), String::new(), "é\0".to_owned()] {
+    for reservation in
+        [reservation_of(other), "nonsense".to_owned(), String::new(), "é\0".to_owned()]
+    {
         for action in ["finish", "release", "touch", "bury"] {
             let body = json!({"reservation": reservation}).to_string();
             let answer = server.post(&format!("/jobs/a/{action}"), body).await;

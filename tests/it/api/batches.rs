@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::api::server::{Server, token};
+use crate::api::server::{Server, reservation_of};
 
 fn statuses(answer: &Value) -> Vec<u64> {
     let results = answer["results"].as_array().expect("results");
@@ -31,7 +31,7 @@ pub async fn each_job_of_a_batch_has_a_result_of_its_own(server: Server) {
     assert_eq!(popped.len(), 3);
     let hold = |id: &str| {
         let job = popped.iter().find(|job| job["id"] == id).expect("it was popped");
-        json!({"id": id, "reservation": token(job)})
+        json!({"id": id, "reservation": reservation_of(job)})
     };
     let touches = json!({"jobs": [hold("a"), {"id": "nobody"}, {"reservation": "x"}]});
     let touched = server.post("/batch/touch", touches.to_string()).await.ok(200);
@@ -40,7 +40,8 @@ pub async fn each_job_of_a_batch_has_a_result_of_its_own(server: Server) {
 
     let mut release = hold("b");
     release["delay"] = "1h".into();
-    let releases = json!({"jobs": [release, {"id": "a", "reservation": token(&hold("b"))}]});
+    let releases =
+        json!({"jobs": [release, {"id": "a", "reservation": reservation_of(&hold("b"))}]});
     let released = server.post("/batch/release", releases.to_string()).await.ok(200);
     assert_eq!(statuses(&released), [200, 409], "{released}");
     assert_eq!(released["results"][0]["state"], "delayed");

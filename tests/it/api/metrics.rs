@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::support::patience::patience;
 use crate::{
-    api::server::{Server, pass, token},
+    api::server::{Server, pass, reservation_of},
     support::Redis,
 };
 
@@ -101,7 +101,8 @@ pub async fn jobs_are_counted_by_topic_state_and_event(server: Server) {
         popped.extend(server.pop("t/pop?count=4&wait=5s").await);
     }
     for (job, act) in popped.iter().zip(["finish", "release", "bury"]) {
-        let (id, held) = (job["id"].as_str().expect("an id"), json!({"reservation": token(job)}));
+        let (id, held) =
+            (job["id"].as_str().expect("an id"), json!({"reservation": reservation_of(job)}));
         let done = server.post(&format!("/jobs/{id}/{act}"), held.to_string()).await;
         assert!(done.status.is_success(), "{done:?}");
     }

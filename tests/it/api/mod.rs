@@ -40,7 +40,7 @@ on_each_store! {
         put_and_pop:
             a_job_is_put_popped_and_finished,
             a_job_arrives_when_it_is_due_and_not_before,
-            a_job_without_an_id_gets_one_that_grows,
+            generated_ids_increase,
             a_body_comes_back_byte_for_byte,
             every_route_is_served_under_v1_too,
             a_job_can_be_read_and_deleted_in_any_state,

@@ -1,10 +1,10 @@
-//! A job's usual way: put, pop, finish.
+//! The usual life of a job: put, pop, finish.
 
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
 
-use crate::api::server::{Server, token};
+use crate::api::server::{Server, reservation_of};
 
 pub async fn a_job_is_put_popped_and_finished(server: Server) {
     let put = server.post("/jobs", r#"{"topic":"orders","id":"o-1","body":{"n":1}}"#).await;
@@ -27,7 +27,7 @@ pub async fn a_job_is_put_popped_and_finished(server: Server) {
         let text = job[time].as_str().expect("a time");
         assert!(text.ends_with('Z') && text.len() == 24, "RFC 3339 with milliseconds: {text}");
     }
-    let body = format!(r#"{{"reservation":"{}"}}"#, token(&job));
+    let body = format!(r#"{{"reservation":"{}"}}"#, reservation_of(&job));
     let finished = server.post("/jobs/o-1/finish", body.clone()).await;
     assert_eq!((finished.status.as_u16(), finished.text.as_str()), (204, ""));
     server.post("/jobs/o-1/finish", body).await.problem(404, "job_not_found");
@@ -46,7 +46,7 @@ pub async fn a_job_arrives_when_it_is_due_and_not_before(server: Server) {
     let mut left = put_at.len();
     while left > 0 {
         let jobs = server.pop("t/pop?wait=10s&count=10").await;
-        assert!(!jobs.is_empty(), "{left} jobs never came");
+        assert!(!jobs.is_empty(), "{left} jobs were never delivered");
         for job in jobs {
             let (at, delay) = put_at[job["id"].as_str().expect("an id")];
             assert!(at.elapsed() >= delay, "early: {job}");
@@ -55,7 +55,7 @@ pub async fn a_job_arrives_when_it_is_due_and_not_before(server: Server) {
     }
 }
 
-pub async fn a_job_without_an_id_gets_one_that_grows(server: Server) {
+pub async fn generated_ids_increase(server: Server) {
     let mut last = 0;
     for _ in 0..3 {
         let put = server.put(r#"{"topic":"t"}"#).await;
@@ -80,8 +80,8 @@ pub async fn a_body_comes_back_byte_for_byte(server: Server) {
         let around = format!(r#""body":{body},"attempt""#);
         assert!(popped.text.contains(&around), "{body} in {}", popped.text);
         let id = popped.jobs()[0]["id"].as_str().expect("an id").to_owned();
-        let look = server.get(&format!("/jobs/{id}")).await;
-        assert!(look.text.contains(&around), "{body} in {}", look.text);
+        let read = server.get(&format!("/jobs/{id}")).await;
+        assert!(read.text.contains(&around), "{body} in {}", read.text);
     }
     server.put(r#"{"topic":"t"}"#).await;
     assert!(server.pop_one("t").await["body"].is_null());
@@ -101,10 +101,10 @@ pub async fn every_route_is_served_under_v1_too(server: Server) {
 
 pub async fn a_job_can_be_read_and_deleted_in_any_state(server: Server) {
     server.put(r#"{"topic":"t","id":"a","delay":"1h","ttr":"90s","backoff":["1s","2m"]}"#).await;
-    let look = server.get("/jobs/a").await.ok(200);
-    assert_eq!((&look["state"], &look["attempt"]), (&"delayed".into(), &0.into()));
-    assert_eq!((&look["ttr"], &look["max_attempts"]), (&90.into(), &3.into()), "{look}");
-    assert_eq!(look["backoff"], serde_json::json!([1, 120]));
+    let read = server.get("/jobs/a").await.ok(200);
+    assert_eq!((&read["state"], &read["attempt"]), (&"delayed".into(), &0.into()));
+    assert_eq!((&read["ttr"], &read["max_attempts"]), (&90.into(), &3.into()), "{read}");
+    assert_eq!(read["backoff"], serde_json::json!([1, 120]));
     let deleted = server.delete("/jobs/a").await.ok(200);
     assert_eq!(deleted, serde_json::json!({"id": "a", "state": "delayed"}));
     server.delete("/jobs/a").await.problem(404, "job_not_found");

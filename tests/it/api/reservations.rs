@@ -12,7 +12,7 @@ use delay_queue::{
 use reqwest::Method;
 
 use crate::{
-    api::server::{Server, pass, token},
+    api::server::{Server, pass, reservation_of},
     store::restore::stored_at,
     support::Redis,
 };
@@ -26,7 +26,7 @@ pub async fn an_expired_job_comes_back_and_its_consumer_is_fenced(server: Server
     assert!(after >= Duration::from_secs(1), "came back within its TTR: {after:?}");
     assert!(after < Duration::from_secs(3), "came back late: {after:?}");
     assert_eq!((&first["attempt"], &second["attempt"]), (&1.into(), &2.into()));
-    let by = |job| format!(r#"{{"reservation":"{}"}}"#, token(job));
+    let by = |job| format!(r#"{{"reservation":"{}"}}"#, reservation_of(job));
     for action in ["finish", "release", "touch", "bury"] {
         let answer = server.post(&format!("/jobs/a/{action}"), by(&first)).await;
         let problem = answer.problem(409, "reservation_lost");
@@ -39,7 +39,7 @@ pub async fn spent_attempts_end_in_dead(server: Server) {
     server.put(r#"{"topic":"t","id":"a","max_attempts":2}"#).await;
     for state in ["ready", "dead"] {
         let job = server.pop_one("t").await;
-        let body = format!(r#"{{"reservation":"{}","error":"boom"}}"#, token(&job));
+        let body = format!(r#"{{"reservation":"{}","error":"boom"}}"#, reservation_of(&job));
         assert_eq!(server.post("/jobs/a/release", body).await.ok(200)["state"], state);
     }
     let dead = server.get("/jobs/a").await.ok(200);
@@ -52,14 +52,14 @@ pub async fn spent_attempts_end_in_dead(server: Server) {
 pub async fn a_release_gives_the_job_back_by_its_delay_or_its_backoff(server: Server) {
     server.put(r#"{"topic":"t","id":"a","backoff":["50ms"]}"#).await;
     let job = server.pop_one("t").await;
-    let body = format!(r#"{{"reservation":"{}"}}"#, token(&job));
+    let body = format!(r#"{{"reservation":"{}"}}"#, reservation_of(&job));
     let released = server.post("/jobs/a/release", body).await.ok(200);
     assert_eq!(released["state"], "delayed");
     assert!(released["due_at"].as_str() > job["due_at"].as_str());
     let job = server.pop_one("t").await;
     assert_eq!(job["due_at"], released["due_at"]);
     // The list has one value: this was the last attempt of two.
-    let body = format!(r#"{{"reservation":"{}","delay":"1h"}}"#, token(&job));
+    let body = format!(r#"{{"reservation":"{}","delay":"1h"}}"#, reservation_of(&job));
     assert_eq!(server.post("/jobs/a/release", body).await.ok(200)["state"], "dead");
 }
 
@@ -68,7 +68,7 @@ pub async fn no_reservation_follows_from_another_of_the_same_pop(server: Server)
     server.post("/batch/jobs", jobs).await.ok(200);
     let mut jobs = server.pop("t/pop?count=2").await;
     jobs.sort_by_key(|job| job["id"].to_string());
-    let [mine, other] = [&jobs[0], &jobs[1]].map(token);
+    let [mine, other] = [&jobs[0], &jobs[1]].map(reservation_of);
     let (known, tag) = other.split_at(16);
     let last = if other.ends_with('0') { '1' } else { '0' };
     let guesses = [
@@ -125,7 +125,7 @@ async fn a_reservation_of_an_older_version_needs_no_tag() {
     };
     let server = open().await;
     server.put(r#"{"topic":"u","id":"new"}"#).await;
-    let new = token(&server.pop_one("u").await);
+    let new = reservation_of(&server.pop_one("u").await);
     let old = job.reservation.expect("it is reserved");
     let finish = format!("/jobs/old/finish?reservation={old}");
     assert_eq!(server.post(&finish, "").await.status, 204);
@@ -156,7 +156,8 @@ async fn a_broken_key_of_reservations_prevents_no_start() {
     drop(file);
     let server = open().await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;
-    let finish = format!("/jobs/a/finish?reservation={}", token(&server.pop_one("t").await));
+    let finish =
+        format!("/jobs/a/finish?reservation={}", reservation_of(&server.pop_one("t").await));
     assert_eq!(server.post(&finish, "").await.status, 204);
 }
 
@@ -169,11 +170,11 @@ async fn servers_on_one_redis_take_each_others_reservations() {
     one.put(r#"{"topic":"t","id":"b"}"#).await;
     for server in [&one, &other] {
         let job = server.pop_one("t").await;
-        let body = format!(r#"{{"reservation":"{}"}}"#, token(&job));
+        let body = format!(r#"{{"reservation":"{}"}}"#, reservation_of(&job));
         let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
         let third = Server::at(&redis).await;
         third
-            .post(&path, body.replace(&token(&job)[16..], ""))
+            .post(&path, body.replace(&reservation_of(&job)[16..], ""))
             .await
             .problem(409, "reservation_lost");
         assert_eq!(third.post(&path, body).await.status, 204);
@@ -192,14 +193,14 @@ async fn a_full_redis_of_an_older_version_gets_its_key() {
     redis.command("CONFIG SET maxmemory 0").expect("an answer");
     let job = server.pop_one("t").await;
     let other = Server::at(&redis).await;
-    let path = format!("/jobs/a/finish?reservation={}", token(&job));
+    let path = format!("/jobs/a/finish?reservation={}", reservation_of(&job));
     assert_eq!(other.post(&path, "").await.status, 204);
 }
 
 pub async fn a_touch_holds_the_job_longer(server: Server) {
     server.put(r#"{"topic":"t","id":"a","ttr":1}"#).await;
     let job = server.pop_one("t").await;
-    let body = format!(r#"{{"reservation":"{}","ttr":"1h"}}"#, token(&job));
+    let body = format!(r#"{{"reservation":"{}","ttr":"1h"}}"#, reservation_of(&job));
     let touched = server.post("/jobs/a/touch", body).await.ok(200);
     assert!(touched["reserved_until"].as_str() > job["reserved_until"].as_str());
     pass(Duration::from_millis(1200)).await;
@@ -223,7 +224,7 @@ pub async fn going_by_id_alone_works_as_in_the_original_design(server: Server) {
 
 pub async fn a_reservation_may_stand_in_the_query(server: Server) {
     server.put(r#"{"topic":"t","id":"a"}"#).await;
-    let token = token(&server.pop_one("t").await);
+    let token = reservation_of(&server.pop_one("t").await);
     let twice = format!(r#"{{"reservation":"{token}"}}"#);
     let path = format!("/jobs/a/finish?reservation={token}");
     server.post(&path, twice).await.problem(422, "invalid_field");
@@ -262,6 +263,6 @@ async fn an_operator_can_demand_reservations() {
     }
     let batch = server.post("/batch/finish", r#"{"jobs":[{"id":"a"}]}"#).await.ok(200);
     assert_eq!(batch["results"][0]["code"], "reservation_required");
-    let path = format!("/jobs/a/finish?reservation={}", token(&job));
+    let path = format!("/jobs/a/finish?reservation={}", reservation_of(&job));
     assert_eq!(server.post(&path, "").await.status, 204);
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::patience::patience;
 use crate::{
-    api::server::{Server, pass, token},
+    api::server::{Server, pass, reservation_of},
     store::damage::INVARIANTS,
     support::{Redis, resp::ask},
 };
@@ -50,7 +50,8 @@ async fn a_missing_right_is_named_and_costs_no_job() {
         loop {
             if right == "hdel" {
                 // No timer needs this right for these jobs.
-                let (id, token) = (held[0]["id"].as_str().expect("an id"), token(&held[0]));
+                let (id, token) =
+                    (held[0]["id"].as_str().expect("an id"), reservation_of(&held[0]));
                 let finish = format!("/jobs/{id}/finish?reservation={token}");
                 server.post(&finish, "").await.problem(503, "store_unavailable");
             }
@@ -73,7 +74,7 @@ async fn a_missing_right_is_named_and_costs_no_job() {
             for job in server.pop("due,held/pop?count=100&wait=1s&ttr=1h").await {
                 let id = job["id"].as_str().expect("an id");
                 assert!(missing.remove(id), "{right}: {id} came twice");
-                let finish = format!("/jobs/{id}/finish?reservation={}", token(&job));
+                let finish = format!("/jobs/{id}/finish?reservation={}", reservation_of(&job));
                 assert_eq!(server.post(&finish, "").await.status, 204, "{right}");
             }
         }

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::api::server::{Server, token};
+use crate::api::server::{Server, reservation_of};
 
 pub async fn null_means_absent_in_every_request(server: Server) {
     let put = json!({
@@ -23,7 +23,7 @@ pub async fn null_means_absent_in_every_request(server: Server) {
     nothing.problem(422, "invalid_field");
 
     let popped = server.post("/topics/t/pop", r#"{"wait":null,"count":null,"ttr":null}"#).await;
-    let reservation = token(&popped.jobs()[0]);
+    let reservation = reservation_of(&popped.jobs()[0]);
     let with = |field: &str| json!({"reservation": reservation, field: null}).to_string();
     server.post(&format!("{path}/touch"), with("ttr")).await.ok(200);
     server.post(&format!("{path}/release"), with("delay")).await.ok(200);
@@ -85,7 +85,7 @@ pub async fn null_removes_a_backoff_and_nothing_else(server: Server) {
     let none = server.call(Method::PATCH, "/jobs/a", r#"{"backoff":null}"#).await.ok(200);
     assert_eq!((&none["backoff"], &none["max_attempts"]), (&Value::Null, &2.into()));
     let popped = server.pop("t/pop").await;
-    let body = json!({"reservation": token(&popped[0])}).to_string();
+    let body = json!({"reservation": reservation_of(&popped[0])}).to_string();
     assert_eq!(server.post("/jobs/a/release", body).await.ok(200)["state"], "ready");
 }
 

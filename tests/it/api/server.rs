@@ -201,7 +201,8 @@ fn defaults() -> Settings {
     Settings::load(&Flags::default()).expect("the defaults are valid")
 }
 
-pub fn token(job: &Value) -> String {
+/// Returns the reservation of a popped job.
+pub fn reservation_of(job: &Value) -> String {
     job["reservation"].as_str().expect("a reservation").to_owned()
 }
 

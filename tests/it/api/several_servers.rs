@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::support::patience::scaled;
 use crate::{
-    api::server::{Server, pass, token},
+    api::server::{Server, pass, reservation_of},
     support::{
         Redis,
         process::Process,
@@ -38,7 +38,8 @@ async fn three_servers_deliver_ten_thousand_jobs_once_each() {
                 if jobs.is_empty() {
                     return mine;
                 }
-                let held = |job: &Value| json!({"id": job["id"], "reservation": token(job)});
+                let held =
+                    |job: &Value| json!({"id": job["id"], "reservation": reservation_of(job)});
                 let finishes: Vec<Value> = jobs.iter().map(held).collect();
                 let finished = server
                     .post("/batch/finish", json!({"jobs": finishes}).to_string())

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::patience::scaled;
 use crate::{
-    api::server::{Server, pass, token},
+    api::server::{Server, pass, reservation_of},
     support::Redis,
 };
 
@@ -484,7 +484,8 @@ pub async fn a_payment_callback_backs_off_dies_and_is_kicked(server: Server) {
             assert!(at.elapsed() >= Duration::from_millis(delay), "attempt {} early", number + 1);
         }
         last_release = Some(Instant::now());
-        let release = format!(r#"{{"reservation":"{}","error":"no answer"}}"#, token(&job));
+        let release =
+            format!(r#"{{"reservation":"{}","error":"no answer"}}"#, reservation_of(&job));
         let state = server.post("/jobs/call/release", release).await.ok(200)["state"].clone();
         assert_eq!(state == "dead", number == 8, "{state} after attempt {}", number + 1);
     }

@@ -1,5 +1,5 @@
-//! A server that lies: an HTTP proxy in front of a real one that breaks one promise now and then.
-//! It proves that the judge can object.
+//! An HTTP proxy in front of a real server that now and then breaks one promise, to prove that the
+//! judge detects broken promises.
 
 mod lies;
 mod tests;
@@ -35,7 +35,7 @@ pub enum Lie {
     TwoHolders,
     /// Acknowledges finishes without making them.
     ForgetsFinishes,
-    /// Reports an attempt too many.
+    /// Reports one attempt too many.
     MiscountsAttempts,
     /// Acknowledges pauses without making them.
     ForgetsPauses,
@@ -49,8 +49,10 @@ pub struct Liar {
 
 struct Proxy {
     lie: Lie,
-    honest: AtomicBool,
-    told: AtomicUsize,
+    /// Whether the proxy has stopped lying.
+    is_honest: AtomicBool,
+    /// Number of lies so far.
+    lies: AtomicUsize,
     /// Number of opportunities to lie so far.
     seen: AtomicU64,
     memory: Mutex<Memory>,
@@ -69,12 +71,12 @@ struct Memory {
 }
 
 impl Liar {
-    /// Starts to lie in front of the server at this address.
-    pub async fn before(server: &str, lie: Lie) -> Self {
+    /// Starts a proxy in front of the server at this address.
+    pub async fn in_front_of(server: &str, lie: Lie) -> Self {
         let proxy = Arc::new(Proxy {
             lie,
-            honest: AtomicBool::new(false),
-            told: AtomicUsize::new(0),
+            is_honest: AtomicBool::new(false),
+            lies: AtomicUsize::new(0),
             seen: AtomicU64::new(0),
             memory: Mutex::default(),
             server: server.to_owned(),
@@ -87,8 +89,8 @@ impl Liar {
         Self { base, proxy, task }
     }
 
-    pub fn told(&self) -> usize {
-        self.proxy.told()
+    pub fn lie_count(&self) -> usize {
+        self.proxy.lie_count()
     }
 
     /// Reports whether a lie explains an objection: it is about the forgotten pause, or about a job
@@ -106,9 +108,9 @@ impl Liar {
         self.proxy.memory().lied_about.iter().any(|id| is_of(id))
     }
 
-    /// Tells the truth from now on, and hides only earlier lies.
-    pub fn repent(&self) {
-        self.proxy.honest.store(true, Ordering::Relaxed);
+    /// Tells no new lies from now on; earlier lies are still hidden from clients.
+    pub fn stop_lying(&self) {
+        self.proxy.is_honest.store(true, Ordering::Relaxed);
     }
 }
 
@@ -128,8 +130,8 @@ async fn serve(
     let path = uri.path().to_owned();
     let asked = serde_json::from_slice(&body).unwrap_or_default();
     let (asked, made_up) = match proxy.request(&path, asked) {
-        Passed::On(asked, made_up) => (asked, made_up),
-        Passed::Not(status, answer) => return respond(status, &headers, &answer),
+        Decision::Forward(asked, made_up) => (asked, made_up),
+        Decision::Answer(status, answer) => return respond(status, &headers, &answer),
     };
     let target = format!("{}{}", proxy.server, uri.path_and_query().expect("a path"));
     let body = if asked.is_null() { String::new() } else { asked.to_string() };
@@ -146,17 +148,18 @@ async fn serve(
 }
 
 /// The proxy's decision on a request.
-enum Passed {
-    /// Passed on, without the items of a batch whose answers are made up.
-    On(Value, Vec<Option<Value>>),
-    Not(StatusCode, Value),
+enum Decision {
+    /// Forwards the request without those items of a batch whose results are made up.
+    Forward(Value, Vec<Option<Value>>),
+    /// Answers the request without the server.
+    Answer(StatusCode, Value),
 }
 
 /// Merges made-up results into those of a batch, in their places.
 fn merge(answer: &mut Value, made_up: Vec<Option<Value>>) {
     if let Some(Value::Array(results)) = answer.get_mut("results") {
         let mut true_ones = std::mem::take(results).into_iter();
-        results.extend(made_up.into_iter().filter_map(|told| told.or_else(|| true_ones.next())));
+        results.extend(made_up.into_iter().filter_map(|lie| lie.or_else(|| true_ones.next())));
         results.extend(true_ones);
     }
 }
@@ -176,17 +179,17 @@ impl Proxy {
     }
 
     /// Decides whether to lie this time: at about each `nth` opportunity.
-    fn lies(&self, lie: Lie, nth: u64) -> bool {
-        if self.lie != lie || self.honest.load(Ordering::Relaxed) {
+    fn should_lie(&self, lie: Lie, nth: u64) -> bool {
+        if self.lie != lie || self.is_honest.load(Ordering::Relaxed) {
             return false;
         }
-        let lies = (self.seen.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(nth);
-        self.told.fetch_add(usize::from(lies), Ordering::Relaxed);
-        lies
+        let is_lie = (self.seen.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(nth);
+        self.lies.fetch_add(usize::from(is_lie), Ordering::Relaxed);
+        is_lie
     }
 
-    fn told(&self) -> usize {
-        self.told.load(Ordering::Relaxed)
+    fn lie_count(&self) -> usize {
+        self.lies.load(Ordering::Relaxed)
     }
 
     fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {

@@ -72,7 +72,7 @@ impl Options {
 
     /// Reads the environment variable `SOAK`, which `./tests/soak` sets, or else `words`. Bad
     /// options end the process with 2, as those of a command do.
-    pub fn asked_or(words: &str) -> Self {
+    pub fn given_or(words: &str) -> Self {
         let asked = std::env::var("SOAK").unwrap_or_else(|_| words.to_owned());
         let words: Vec<_> = asked.split('\n').filter(|word| !word.is_empty()).collect();
         Self::read(&words).unwrap_or_else(|error| error.exit())

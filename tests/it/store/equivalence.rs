@@ -1,6 +1,6 @@
-//! Both stores against a plain model: the same random calls and the same passing time must get the
-//! same answers, and leave the same jobs. proptest keeps the seeds of failures under
-//! `tests/proptest-regressions/store/equivalence.txt`; commit them.
+//! Both stores against a plain model: the same random calls at the same times must get the same
+//! answers and leave the same jobs. proptest writes the seeds of failures to
+//! `tests/proptest-regressions/store/equivalence.txt`; commit that file.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use crate::store::{
     model::Model,
 };
 
-/// One store, and the reservations it has given.
+/// One store, and the reservations that its pops have returned.
 pub struct Side {
     pub bench: Bench,
     pub given: Vec<(JobId, Reservation)>,
@@ -60,7 +60,7 @@ impl Side {
             Call::Pop { topic, ttr } => {
                 let mut jobs = bench.pop_with(&format!("t{topic}"), 1, millis(ttr)).await;
                 self.given.extend(jobs.iter().map(|job| (job.id.clone(), job.reservation)));
-                // Reservations are random; which jobs come, and all their other fields, are not.
+                // Reservations are random; the jobs and all their other fields must be equal.
                 for job in &mut jobs {
                     job.reservation = Reservation::NONE;
                 }
@@ -128,7 +128,7 @@ impl Side {
             Call::Restore { .. } => format!("{:?}", bench.restore(stored(call, bench.now())).await),
             Call::Reopen => {
                 self.bench = self.bench.clone().reopen().await;
-                // Ready jobs come back as due ones: promoting is part of opening.
+                // Opening promotes due jobs, so the test does so too before it compares.
                 self.bench.promote().await;
                 String::new()
             }
@@ -152,12 +152,12 @@ impl Side {
             }
         }
         let known = |job: &Job| topics.iter().any(|(topic, _)| *topic == job.topic);
-        assert!(jobs.iter().flatten().all(known), "a job whose topic is not told of");
+        assert!(jobs.iter().flatten().all(known), "the topic of a job is not listed");
         (jobs, topics.into_iter().map(|(topic, peek)| (topic, peek.counts)).collect())
     }
 }
 
-/// The model, its last answer and the reservations it has given.
+/// The model, its last answer, and the reservations that its pops have returned.
 #[derive(Debug, Clone)]
 pub struct Reference {
     pub model: Model,
@@ -244,7 +244,7 @@ impl Reference {
             }
             Call::Restore { .. } => {
                 let job = stored(call, self.model.now);
-                // No call has the job's reservation: the model never gave it.
+                // No call uses the restored reservation, because no pop of the model returned it.
                 format!("{:?}", self.model.restore(job))
             }
             // Due jobs are ready when a store opens, whether or not a timer has promoted them.
@@ -261,8 +261,7 @@ impl Reference {
     }
 }
 
-/// Returns a job as any store may show it: whether it has a reservation counts, its value is
-/// random.
+/// Returns a job with a fixed reservation in place of a random one, for comparisons.
 fn shown(job: Job) -> Job {
     Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job }
 }
@@ -272,9 +271,9 @@ fn aligned(now: UnixMillis, call: u64) -> UnixMillis {
     now.after(Millis::new((call % STEP + STEP - now.get() % STEP) % STEP))
 }
 
-struct TheQueue;
+struct ModelQueue;
 
-impl ReferenceStateMachine for TheQueue {
+impl ReferenceStateMachine for ModelQueue {
     type State = Reference;
     type Transition = Call;
 
@@ -303,13 +302,13 @@ struct Stores {
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 
 thread_local! {
-    /// Dropped with the test's thread, and Redis with it.
+    /// Ends with the test's thread, which also stops Redis.
     static REDIS: Bench = RUNTIME.block_on(Bench::one_bucket_redis());
 }
 
 impl StateMachineTest for BothStores {
     type SystemUnderTest = Stores;
-    type Reference = TheQueue;
+    type Reference = ModelQueue;
 
     fn init_test(_: &Reference) -> Stores {
         let redis = REDIS.with(Bench::clone);
@@ -337,5 +336,5 @@ prop_state_machine! {
     #![proptest_config(Config { cases: 200, ..Config::default() })]
 
     #[test]
-    fn both_stores_do_what_the_model_does_whatever_is_called(sequential 1..60 => BothStores);
+    fn both_stores_answer_any_calls_as_the_model_does(sequential 1..60 => BothStores);
 }

@@ -6,24 +6,24 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Lie, Passed, Proxy};
+use super::{Decision, Lie, Proxy};
 
 /// Seconds by which jobs are delivered early.
 const EARLY: f64 = 0.05;
 
 impl Proxy {
     /// Decides whether a request is passed on, and changes it.
-    pub fn request(&self, path: &str, mut asked: Value) -> Passed {
+    pub fn request(&self, path: &str, mut asked: Value) -> Decision {
         match path.split('/').collect::<Vec<_>>()[1..] {
             ["jobs"] => {
                 if let Some(told) = self.put(&mut asked) {
-                    return Passed::Not(StatusCode::CREATED, told);
+                    return Decision::Answer(StatusCode::CREATED, told);
                 }
             }
             ["batch", "jobs"] => return batch(asked, 201, |job| self.put(job)),
             ["batch", "finish"] => {
                 let forget = |job: &mut Value| {
-                    let forgets = self.lies(Lie::ForgetsFinishes, 20);
+                    let forgets = self.should_lie(Lie::ForgetsFinishes, 20);
                     forgets.then(|| {
                         self.note(job["id"].as_str().expect("an id"));
                         json!({"id": job["id"]})
@@ -31,24 +31,24 @@ impl Proxy {
                 };
                 return batch(asked, 204, forget);
             }
-            ["jobs", id, "finish"] if self.lies(Lie::ForgetsFinishes, 20) => {
+            ["jobs", id, "finish"] if self.should_lie(Lie::ForgetsFinishes, 20) => {
                 self.note(id);
-                return Passed::Not(StatusCode::NO_CONTENT, Value::Null);
+                return Decision::Answer(StatusCode::NO_CONTENT, Value::Null);
             }
-            ["topics", topic, "pause"] if self.lies(Lie::ForgetsPauses, 1) => {
+            ["topics", topic, "pause"] if self.should_lie(Lie::ForgetsPauses, 1) => {
                 let told = json!({"topic": topic, "paused": true, "paused_until": null});
-                return Passed::Not(StatusCode::OK, told);
+                return Decision::Answer(StatusCode::OK, told);
             }
             _ => {}
         }
-        Passed::On(asked, Vec::new())
+        Decision::Forward(asked, Vec::new())
     }
 
     /// Returns the made-up answer to a put that is lost; otherwise may change the put.
     fn put(&self, put: &mut Value) -> Option<Value> {
         let delay = put["delay"].as_f64().unwrap_or_default();
-        if self.lies(Lie::LosesJobs, 1000) {
-            let made = || format!("46116860184273{}", 10_000 + self.told());
+        if self.should_lie(Lie::LosesJobs, 1000) {
+            let made = || format!("46116860184273{}", 10_000 + self.lie_count());
             let id = put["id"].as_str().map_or_else(made, str::to_owned);
             self.note(&id);
             #[expect(clippy::disallowed_methods, reason = "it makes its answer up")]
@@ -57,7 +57,7 @@ impl Proxy {
             return Some(json!({"id": id, "topic": put["topic"], "state": state,
                 "due_at": format!("{due_at:.3}")}));
         }
-        if delay >= EARLY && put["id"].is_string() && self.lies(Lie::Early, 1) {
+        if delay >= EARLY && put["id"].is_string() && self.should_lie(Lie::Early, 1) {
             put["delay"] = json!(((delay - EARLY) * 1e3).round() / 1e3);
             let id = put["id"].as_str().expect("an id");
             self.note(id);
@@ -76,7 +76,7 @@ impl Proxy {
     fn change_popped(&self, path: &str, answer: &mut Value) {
         let Some(Value::Array(jobs)) = answer.get_mut("jobs") else { return };
         for job in jobs.iter_mut() {
-            if self.lies(Lie::MiscountsAttempts, 20) {
+            if self.should_lie(Lie::MiscountsAttempts, 20) {
                 self.note(job["id"].as_str().expect("an id"));
                 job["attempt"] = json!(job["attempt"].as_u64().expect("a number") + 1);
             }
@@ -86,7 +86,7 @@ impl Proxy {
         }
         let given = self.memory().twice.remove(path);
         if let Some(job) = jobs.first().filter(|_| given.is_none()).cloned()
-            && self.lies(Lie::TwoHolders, 10)
+            && self.should_lie(Lie::TwoHolders, 10)
         {
             self.note(job["id"].as_str().expect("an id"));
             self.memory().twice.insert(path.to_owned(), job);
@@ -126,7 +126,7 @@ fn batch(
     mut asked: Value,
     status: u16,
     made_up: impl FnMut(&mut Value) -> Option<Value>,
-) -> Passed {
+) -> Decision {
     let jobs = asked["jobs"].as_array_mut().expect("jobs");
     let mut told: Vec<Option<Value>> = jobs.iter_mut().map(made_up).collect();
     for told in told.iter_mut().flatten() {
@@ -135,7 +135,7 @@ fn batch(
     let mut each = told.iter();
     jobs.retain(|_| each.next().expect("as many").is_none());
     if jobs.is_empty() {
-        return Passed::Not(StatusCode::OK, json!({"results": told}));
+        return Decision::Answer(StatusCode::OK, json!({"results": told}));
     }
-    Passed::On(asked, told)
+    Decision::Forward(asked, told)
 }

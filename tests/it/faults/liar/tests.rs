@@ -38,20 +38,20 @@ async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     let _alone = ALONE.lock().await;
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &["--store", "file:./data"]).await;
-    let liar = Liar::before(&server.base, lie).await;
+    let liar = Liar::in_front_of(&server.base, lie).await;
     let history = Arc::new(History::new());
     let servers = [liar.base.clone()];
     let load = Load::start(&history, &servers);
     // Until TTRs have ended and the proxy has lied enough.
     let under_load = rule.filter(|rule| *rule != Rule::Early);
     while history.now() < Duration::from_secs(6)
-        || liar.told() < least
+        || liar.lie_count() < least
         || !shows(under_load, &history)
     {
         assert!(
             history.now() < scaled(Duration::from_secs(300)),
             "{} lies, and none shows",
-            liar.told()
+            liar.lie_count()
         );
         tokio::time::sleep(Duration::from_millis(200)).await; // the load must run
     }
@@ -60,7 +60,7 @@ async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     if rule == Some(Rule::Early) {
         wait_for_one_early(&history, &servers).await;
     }
-    liar.repent();
+    liar.stop_lying();
     let file = dir.path().join("data");
     let read = || scan_file(&file, &TOPICS);
     let left = scan_agreed(&server.base, &TOPICS, read).await;
@@ -81,8 +81,11 @@ async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     }
     let unexplained = found.into_iter().filter(|objection| !liar.explains(objection)).collect();
     let a_second = calls as f64 / took.as_secs_f64();
-    println!("{lie:?}: {} lies, {rules:?}; {calls} calls, {a_second:.0} a second", liar.told());
-    Verdict { lies: liar.told(), found: rules, unexplained }
+    println!(
+        "{lie:?}: {} lies, {rules:?}; {calls} calls, {a_second:.0} a second",
+        liar.lie_count()
+    );
+    Verdict { lies: liar.lie_count(), found: rules, unexplained }
 }
 
 /// Waits until a lie about a due time shows. Under load, answers take longer than the 50 ms of the

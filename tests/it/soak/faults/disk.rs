@@ -7,7 +7,7 @@ use tokio::{task::block_in_place, time::sleep};
 
 use crate::{
     disk::shim::{EDQUOT, EIO, ENOSPC, Field},
-    soak::{faults::Scene, soon, stage::Store},
+    soak::{faults::Scene, holds_soon, stage::Store},
     support::process::Process,
 };
 
@@ -54,7 +54,7 @@ pub async fn full(scene: Scene<'_>) -> bool {
             // Redis refuses writes, or ends if it syncs each write and cannot.
             let before = scene.history.failures_with(": 50");
             single.disk.set(Field::WriteError, ENOSPC);
-            let refused = soon(|| scene.history.failures_with(": 50") > before).await;
+            let refused = holds_soon(|| scene.history.failures_with(": 50") > before).await;
             sleep(Duration::from_millis(500)).await;
             single.disk.set(Field::WriteError, 0);
             if single.has_ended() {
@@ -81,7 +81,7 @@ async fn filled(scene: Scene<'_>, error: i32) -> bool {
     // The file may have much free room inside.
     let all = put_large(server, 100).await;
     assert!(!all, "the disk does not fill up");
-    let refused = soon(|| scene.history.failures_with("507 store_full") > before).await;
+    let refused = holds_soon(|| scene.history.failures_with("507 store_full") > before).await;
     sleep(Duration::from_millis(500)).await;
     disk.set(Field::CapacityKib, 0);
     purge_large(server).await;
@@ -130,7 +130,8 @@ async fn failing(scene: Scene<'_>, field: Field) -> bool {
     let disk = scene.stage.disk();
     let before = scene.history.failures_with("503 store_unavailable");
     disk.set(field, EIO);
-    let refused = soon(|| scene.history.failures_with("503 store_unavailable") > before).await;
+    let refused =
+        holds_soon(|| scene.history.failures_with("503 store_unavailable") > before).await;
     sleep(Duration::from_millis(500)).await;
     disk.set(field, 0);
     refused

@@ -6,7 +6,7 @@ use rand::seq::IndexedRandom;
 use tokio::{task::block_in_place, time::sleep};
 
 use crate::{
-    soak::{faults::Scene, soon},
+    soak::{faults::Scene, holds_soon},
     support::resp::{Reply, ask},
 };
 
@@ -76,7 +76,7 @@ pub async fn key_of_a_wrong_type(mut scene: Scene<'_>) -> bool {
         let errors = ask(port, &["INFO", "errorstats"]).expect("an answer");
         errors.text().contains("errorstat_WRONGTYPE")
     };
-    let shown = soon(|| block_in_place(|| odd.iter().all(|(port, ..)| met(*port)))).await;
+    let shown = holds_soon(|| block_in_place(|| odd.iter().all(|(port, ..)| met(*port)))).await;
     sleep(Duration::from_secs(3)).await; // jobs that fall due meanwhile must be delivered
     for (port, ready, bucket) in &odd {
         did(*port, &["DEL", ready]);

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use crate::{
     soak::{
         faults::{Scene, server::cut_and_pass},
-        soon,
+        holds_soon,
     },
     support::proxy::{Mode, Proxy},
 };
@@ -68,7 +68,7 @@ async fn mute(proxy: &Proxy) -> bool {
 async fn loses(proxy: &Proxy, (mode, way): (Mode, usize), longer: Duration) -> bool {
     let before = proxy.swallowed()[way];
     proxy.set(mode);
-    let lost = soon(|| proxy.swallowed()[way] > before).await;
+    let lost = holds_soon(|| proxy.swallowed()[way] > before).await;
     sleep(longer).await;
     cut_and_pass(proxy).await;
     lost

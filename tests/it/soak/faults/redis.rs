@@ -7,7 +7,7 @@ use tokio::{task::block_in_place, time::sleep};
 
 use crate::{
     faults::frozen::freeze,
-    soak::{faults::Scene, soon},
+    soak::{faults::Scene, holds_soon},
     support::resp::ask,
 };
 
@@ -36,7 +36,7 @@ pub async fn paused(scene: Scene<'_>) -> bool {
         block_in_place(|| ask(port, &["CLIENT", "PAUSE", "1200", "ALL"]).expect("an answer"));
     }
     // Calls that the pause delayed end after it.
-    soon(|| scene.history.longest_since(began) > Duration::from_millis(500)).await
+    holds_soon(|| scene.history.longest_since(began) > Duration::from_millis(500)).await
 }
 
 /// Flushes the scripts, several times, in the middle of calls.
@@ -54,7 +54,7 @@ pub async fn scripts_flushed(scene: Scene<'_>) -> bool {
         !info.text().contains("number_of_cached_scripts:0\r")
     };
     // Calls have loaded the scripts again.
-    soon(|| block_in_place(|| masters.iter().any(|&port| used(port)))).await
+    holds_soon(|| block_in_place(|| masters.iter().any(|&port| used(port)))).await
 }
 
 /// Fills the memory: puts are refused, and transitions that free memory go on.
@@ -68,7 +68,7 @@ pub async fn memory_full(scene: Scene<'_>) -> bool {
         }
     };
     limit("1mb");
-    let refused = soon(|| scene.history.failures_with("507 store_full") > before).await;
+    let refused = holds_soon(|| scene.history.failures_with("507 store_full") > before).await;
     sleep(Duration::from_millis(500)).await;
     limit("0");
     refused

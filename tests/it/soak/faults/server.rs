@@ -12,7 +12,7 @@ use tokio::{task::block_in_place, time::sleep};
 use crate::{
     disk::shim::Field,
     faults::load::TTR,
-    soak::{faults::Scene, soon, stage::Store},
+    soak::{faults::Scene, holds_soon, stage::Store},
     support::{proxy::Mode, signal::Frozen},
 };
 
@@ -49,7 +49,7 @@ pub async fn killed_after_the_store_call(mut scene: Scene<'_>) -> bool {
 async fn crashed_by(scene: Scene<'_>, server: usize, when: Field, value: i32) -> bool {
     scene.stage.disk().set(when, value);
     let process = &mut scene.stage.servers[server].process;
-    let crashed = soon(|| process.has_ended()).await;
+    let crashed = holds_soon(|| process.has_ended()).await;
     scene.stage.disk().set(when, 0);
     scene.stage.restart(server).await;
     crashed
@@ -60,7 +60,7 @@ async fn killed_while(scene: Scene<'_>, server: usize, mode: Mode, way: usize) -
     let proxy = &scene.stage.single().proxy;
     let before = proxy.swallowed()[way];
     proxy.set(mode);
-    let lost = soon(|| proxy.swallowed()[way] > before).await;
+    let lost = holds_soon(|| proxy.swallowed()[way] > before).await;
     block_in_place(|| scene.stage.servers[server].process.kill());
     // The other server's connections have lost bytes too.
     cut_and_pass(&scene.stage.single().proxy).await;
@@ -74,7 +74,7 @@ pub async fn killed_before_the_answer(mut scene: Scene<'_>) -> bool {
     let it = &mut scene.stage.servers[server];
     let before = it.proxy.swallowed()[1];
     it.proxy.set(Mode::Mute);
-    let lost = soon(|| it.proxy.swallowed()[1] > before).await;
+    let lost = holds_soon(|| it.proxy.swallowed()[1] > before).await;
     block_in_place(|| it.process.kill());
     cut_and_pass(&it.proxy).await;
     scene.stage.restart(server).await;
