@@ -41,5 +41,5 @@ pub use state::{After, Due, Event, Living, Refusal, State, next};
 pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;
 pub use topic_pattern::{MAX_PATTERNS, PatternError, TopicPattern, Topics};
-pub use topic_settings::{Pause, SettingsNews, TopicChange, TopicSettings};
+pub use topic_settings::{Pause, SettingsChanges, TopicChange, TopicSettings};
 pub use traceparent::{TraceParent, TraceParentError};

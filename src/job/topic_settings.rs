@@ -15,12 +15,12 @@ impl Pause {
     /// A pause without an end.
     pub const OPEN: Self = Self { until: None };
 
-    /// Returns the form of stores: the end in Unix milliseconds, or 1 without. Must stay stable.
+    /// Returns the stored form: the end in Unix milliseconds, or 1 without one. Must stay stable.
     pub fn number(self) -> u64 {
         self.until.map_or(1, |until| until.get().max(2))
     }
 
-    /// Reads the form of stores; 0 means no pause.
+    /// Parses the stored form; 0 means no pause.
     pub fn of_number(number: u64) -> Option<Self> {
         match number {
             0 => None,
@@ -33,7 +33,7 @@ impl Pause {
 /// The settings of all topics.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TopicSettings {
-    /// Version, which grows with every change.
+    /// Version of the settings, which grows with every change.
     pub version: u64,
     /// Paused topics.
     pub paused: HashMap<Topic, Pause>,
@@ -43,7 +43,7 @@ pub struct TopicSettings {
 
 /// Changes of topic settings since some version.
 #[derive(Debug, Clone, PartialEq)]
-pub enum SettingsNews {
+pub enum SettingsChanges {
     /// All settings, which replace the known ones.
     All(TopicSettings),
     /// The current settings of these topics; all others are unchanged.
@@ -68,14 +68,14 @@ pub struct TopicChange {
 
 impl TopicSettings {
     /// Applies changes since [`version`](Self::version); returns the topics no longer paused.
-    pub fn take(&mut self, changes: SettingsNews) -> Vec<Topic> {
+    pub fn take(&mut self, changes: SettingsChanges) -> Vec<Topic> {
         match changes {
-            SettingsNews::All(all) => {
+            SettingsChanges::All(all) => {
                 let old = std::mem::replace(self, all);
                 let is_resumed = |topic: &Topic| !self.paused.contains_key(topic);
                 old.paused.into_keys().filter(is_resumed).collect()
             }
-            SettingsNews::Changed { version, topics } => {
+            SettingsChanges::Changed { version, topics } => {
                 self.version = version;
                 topics.into_iter().filter_map(|change| self.change(change)).collect()
             }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::waiters::Waiters;
 use crate::{
-    job::{Millis, SettingsNews, Topic, TopicSettings, UnixMillis},
+    job::{Millis, SettingsChanges, Topic, TopicSettings, UnixMillis},
     store::{Hint, Store, StoreResult},
 };
 
@@ -23,7 +23,7 @@ pub struct TopicSettingsCache {
 }
 
 impl TopicSettingsCache {
-    pub fn new(changes: Option<SettingsNews>) -> Self {
+    pub fn new(changes: Option<SettingsChanges>) -> Self {
         let mut settings = TopicSettings::default();
         changes.map(|changes| settings.take(changes));
         Self { current: RwLock::new(settings), refreshing: tokio::sync::Mutex::default() }

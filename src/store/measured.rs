@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     job::{
-        Bucket, Buckets, Job, Millis, PolicyFields, ReservationKey, Schedule, SettingsNews, State,
-        Topic, UnixMillis,
+        Bucket, Buckets, Job, Millis, PolicyFields, ReservationKey, Schedule, SettingsChanges,
+        State, Topic, UnixMillis,
     },
     metrics::SECONDS,
     traces,
@@ -187,7 +187,7 @@ measured! {
         one pause_until(topic: Topic, end: Schedule) -> StoreResult<UnixMillis>;
         one end_pause(topic: Topic, until: UnixMillis) -> StoreResult<Millis>;
         one set_defaults(topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()>;
-        read settings(known: u64) -> StoreResult<Option<SettingsNews>>;
+        read settings(known: u64) -> StoreResult<Option<SettingsChanges>>;
     }
     TokenStore {
         read tokens(known: Option<u64>) -> StoreResult<Option<StoredTokens>>;

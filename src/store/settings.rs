@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::StoreResult;
-use crate::job::{Millis, PolicyFields, Schedule, SettingsNews, Topic, UnixMillis};
+use crate::job::{Millis, PolicyFields, Schedule, SettingsChanges, Topic, UnixMillis};
 
 /// The part of a store that keeps topic settings.
 #[async_trait]
@@ -23,5 +23,5 @@ pub trait TopicSettingsStore: Send + Sync {
 
     /// Reads the topic settings that have changed since version `known`; none if none has. Returns
     /// all settings if too many have changed or the store does not know that version (0 never is).
-    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>>;
+    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsChanges>>;
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     cli::output,
     config::Settings,
-    job::{Bucket, Buckets, Job, JobId, Refusal, Schedule, SettingsNews, TopicSettings},
+    job::{Bucket, Buckets, Job, JobId, Refusal, Schedule, SettingsChanges, TopicSettings},
     server::open_store,
     store::{Store, verb},
 };
@@ -178,8 +178,8 @@ async fn fill(store: &dyn Store, source: &Source, content: &Content) -> StoreRes
 /// pauses, so that no import makes a topic deliver jobs again.
 async fn set_topics(store: &dyn Store, topics: &[TopicLine]) -> StoreResult<()> {
     let settings = match store.settings(0).await? {
-        Some(SettingsNews::All(settings)) => settings,
-        Some(SettingsNews::Changed { .. }) | None => TopicSettings::default(),
+        Some(SettingsChanges::All(settings)) => settings,
+        Some(SettingsChanges::Changed { .. }) | None => TopicSettings::default(),
     };
     for TopicLine { topic, paused, paused_until, defaults } in topics {
         if *paused && !settings.paused.contains_key(topic) {

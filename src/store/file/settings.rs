@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     job::{
-        Millis, Pause, PolicyFields, Schedule, SettingsNews, Topic, TopicChange, TopicSettings,
+        Millis, Pause, PolicyFields, Schedule, SettingsChanges, Topic, TopicChange, TopicSettings,
         UnixMillis,
     },
     store::{StoreError, StoreResult, TopicSettingsStore},
@@ -69,7 +69,7 @@ impl TopicSettingsStore for FileStore {
         self.set(topic.clone(), Write::Defaults { topic, text }).await
     }
 
-    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
+    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsChanges>> {
         let read = move |writer: &mut WriterState| {
             let version = writer.settings_log.version();
             if version == known {
@@ -77,7 +77,7 @@ impl TopicSettingsStore for FileStore {
             }
             let Some(changed) = writer.settings_log.since(known) else {
                 let settings = writer.settings(None)?;
-                return Ok(Some(SettingsNews::All(TopicSettings { version, ..settings })));
+                return Ok(Some(SettingsChanges::All(TopicSettings { version, ..settings })));
             };
             let TopicSettings { mut paused, mut defaults, .. } = writer.settings(Some(&changed))?;
             let change = |topic| TopicChange {
@@ -86,7 +86,7 @@ impl TopicSettingsStore for FileStore {
                 topic,
             };
             let topics = changed.into_iter().map(change).collect();
-            Ok(Some(SettingsNews::Changed { version, topics }))
+            Ok(Some(SettingsChanges::Changed { version, topics }))
         };
         self.writer.read(read).await
     }

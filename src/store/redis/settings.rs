@@ -12,7 +12,7 @@ use redis::{Pipeline, Value};
 use super::{RedisStore, StoreError, keys, reply::Values, scripts};
 use crate::{
     job::{
-        Millis, Pause, PolicyFields, Schedule, SettingsNews, Topic, TopicChange, TopicSettings,
+        Millis, Pause, PolicyFields, Schedule, SettingsChanges, Topic, TopicChange, TopicSettings,
         UnixMillis,
     },
     store::{Now, StoreResult, TopicSettingsStore},
@@ -49,7 +49,7 @@ impl TopicSettingsStore for RedisStore {
         self.set(keys::defaults(&self.prefix), &topic, text, None).await
     }
 
-    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsNews>> {
+    async fn settings(&self, known: u64) -> StoreResult<Option<SettingsChanges>> {
         let key = keys::version(&self.prefix);
         let version = self.nodes.command(keys::slot(&key), redis::cmd("GET").arg(&key)).await?;
         let version: Option<u64> =
@@ -61,10 +61,10 @@ impl TopicSettingsStore for RedisStore {
         match self.changes(known, version).await? {
             Some((version, topics)) => {
                 let topics = self.changed(topics.into_iter().collect()).await?;
-                Ok(Some(SettingsNews::Changed { version, topics }))
+                Ok(Some(SettingsChanges::Changed { version, topics }))
             }
             // Changes during this read are in the log after this version, and are read next.
-            None => Ok(Some(SettingsNews::All(self.all_settings(version).await?))),
+            None => Ok(Some(SettingsChanges::All(self.all_settings(version).await?))),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use delay_queue::{
     job::{
-        Bucket, Buckets, Change, NewJob, OnConflict, Pause, Refusal, SettingsNews, State, Topic,
+        Bucket, Buckets, Change, NewJob, OnConflict, Pause, Refusal, SettingsChanges, State, Topic,
         TopicSettings,
     },
     store::{
@@ -328,15 +328,15 @@ async fn where_the_log_of_changes_has_a_gap_all_settings_are_read() {
     let topic = |name: &str| -> Topic { name.parse().expect("a topic") };
     let pause = async |name| bench.store.set_paused(topic(name), true).await.expect("pause");
     let read = async |known| bench.store.settings(known).await.expect("settings");
-    let all = |news: Option<SettingsNews>| match news {
-        Some(SettingsNews::All(settings)) => settings,
+    let all = |news: Option<SettingsChanges>| match news {
+        Some(SettingsChanges::All(settings)) => settings,
         other => panic!("not all: {other:?}"),
     };
     pause("a").await;
     let first = all(read(0).await);
     pause("b").await;
     let mut second = first.clone();
-    assert!(matches!(read(first.version).await, Some(SettingsNews::Changed { .. })));
+    assert!(matches!(read(first.version).await, Some(SettingsChanges::Changed { .. })));
     second.take(read(first.version).await.expect("a change"));
     pause("c").await;
     // A failover has lost the second change, which this server knows; the third came after it.

@@ -2,7 +2,7 @@
 
 use delay_queue::{
     job::{
-        JobId, Millis, NewJob, Pause, PolicyFields, Schedule, SettingsNews, State, Topic,
+        JobId, Millis, NewJob, Pause, PolicyFields, Schedule, SettingsChanges, State, Topic,
         TopicChange, TopicSettings,
     },
     store::{Counts, JobPage, JobPosition, JobRange, KickDead, Purge, Steps, TopicPage},
@@ -410,8 +410,8 @@ pub async fn a_change_of_settings_names_exactly_its_topics(bench: Bench) {
         .expect("settings")
         .expect("a change")
     {
-        SettingsNews::Changed { topics, .. } => topics,
-        SettingsNews::All(_) => panic!("all were read"),
+        SettingsChanges::Changed { topics, .. } => topics,
+        SettingsChanges::All(_) => panic!("all were read"),
     };
     bench.store.set_paused(topic("t7"), true).await.expect("pause");
     bench.store.set_defaults(topic("t8"), None).await.expect("taken away");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use delay_queue::{
-    job::{Job, JobId, SettingsNews, State, Topic, TopicSettings},
+    job::{Job, JobId, SettingsChanges, State, Topic, TopicSettings},
     store::{Counts, JobRange, Next, Store, StoredToken, TopicPage},
 };
 
@@ -46,7 +46,7 @@ impl Found {
                 found.topics.push((topic, peek.counts));
             }
         }
-        if let Some(SettingsNews::All(settings)) = store.settings(0).await.expect("settings") {
+        if let Some(SettingsChanges::All(settings)) = store.settings(0).await.expect("settings") {
             found.settings = TopicSettings { version: 0, ..settings };
         }
         found.tokens =

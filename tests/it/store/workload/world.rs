@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use delay_queue::{
     job::{
-        Job, Millis, Pause, PolicyFields, Reservation, Schedule, SettingsNews, Topic,
+        Job, Millis, Pause, PolicyFields, Reservation, Schedule, SettingsChanges, Topic,
         TopicSettings, UnixMillis,
     },
     store::{StoredToken, TokenChange, TokenChanged},
@@ -173,7 +173,7 @@ pub async fn go(side: &mut Side, number: u64, step: &Step) -> String {
             format!("{:?}", store.pause_until(topic(name), end).await.expect("paused"))
         }
         Step::EndPause(name) => {
-            let Some(SettingsNews::All(settings)) = store.settings(0).await.expect("settings")
+            let Some(SettingsChanges::All(settings)) = store.settings(0).await.expect("settings")
             else {
                 panic!("all settings are new to version 0")
             };
